@@ -1,0 +1,32 @@
+// Reading a TrainingJob from YAML or JSON. Any input whatever gives a job, problems, or both;
+// nothing throws, hangs or grows beyond a small multiple of the input.
+#ifndef LOCKSTEP_CORE_JOB_PARSE_H_
+#define LOCKSTEP_CORE_JOB_PARSE_H_
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/job/problem.h"
+#include "core/job/spec.h"
+
+namespace lockstep::core {
+
+inline constexpr size_t kMaxJobBytes = 1 << 20;
+
+struct ParseResult {
+  // There unless the text is no document at all. With errors among the problems it holds defaults
+  // where a field could not be read, so that Validate can still find what else is wrong.
+  std::optional<TrainingJob> job;
+  std::vector<Problem> problems;
+
+  bool ok() const { return job.has_value() && !HasErrors(problems); }
+};
+
+ParseResult ParseYaml(std::string_view text);
+ParseResult ParseJson(std::string_view text);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_JOB_PARSE_H_

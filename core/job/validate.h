@@ -1,0 +1,34 @@
+// What makes a TrainingJob one that can run: every rule is judged, every error is told at once.
+#ifndef LOCKSTEP_CORE_JOB_VALIDATE_H_
+#define LOCKSTEP_CORE_JOB_VALIDATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/job/problem.h"
+#include "core/job/spec.h"
+
+namespace lockstep::core {
+
+enum class Target : uint8_t {
+  kLocal,    // `lockstep run` on this computer
+  kCluster,  // Kubernetes
+};
+
+// In the order of the file. `gpus`: how many this computer has, for kLocal; absent: not judged.
+std::vector<Problem> Validate(const TrainingJob& job, Target target,
+                              std::optional<int> gpus = std::nullopt);
+
+// The fields that are set but mean nothing to `lockstep run`, by name: "image, placement".
+// Empty when there is none.
+std::string IgnoredLocally(const TrainingJob& job);
+
+// The name of the launcher that a command starts ("torchrun", "accelerate launch", "deepspeed",
+// "mpirun", ...), looking through `python -m`, `env` and a shell's -c; empty when it is none.
+std::string LauncherOf(const std::vector<std::string>& command);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_JOB_VALIDATE_H_
