@@ -1,11 +1,13 @@
-# Compiler settings and the two functions every folder uses.
+# Compiler settings, where libraries are found, and the functions every folder uses.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-set(CMAKE_FIND_LIBRARY_SUFFIXES_DEFAULT ${CMAKE_FIND_LIBRARY_SUFFIXES})
+# No NDEBUG: an assert that fails in a shipped agent ends it, which its guard and its peers survive;
+# going on in a state that cannot be is what fencing exists to prevent.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE)
@@ -13,11 +15,28 @@ if(LOCKSTEP_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
 endif()
 
+# Static libraries first, in every preset: what is tested is what is shipped.
+set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+set(OPENSSL_USE_STATIC_LIBS ON)
+
+# tools/deps builds prometheus-cpp, under a name that follows from the recipe.
+file(SHA256 ${CMAKE_CURRENT_SOURCE_DIR}/tools/lib/prometheus-cpp LOCKSTEP_PROMETHEUS)
+string(SUBSTRING ${LOCKSTEP_PROMETHEUS} 0 12 LOCKSTEP_PROMETHEUS)
+if(DEFINED ENV{XDG_CACHE_HOME})
+  list(APPEND CMAKE_PREFIX_PATH $ENV{XDG_CACHE_HOME}/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
+else()
+  list(APPEND CMAKE_PREFIX_PATH $ENV{HOME}/.cache/lockstep/prometheus-cpp-${LOCKSTEP_PROMETHEUS})
+endif()
+
+find_package(Threads REQUIRED)
+
 add_library(lockstep_options INTERFACE)
 target_include_directories(lockstep_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(lockstep_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror -fno-omit-frame-pointer
-  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+  -Wall -Wextra -Wconversion -Wshadow -Werror $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  -fno-omit-frame-pointer -ffunction-sections -fdata-sections)
+target_link_options(lockstep_options INTERFACE
+  -fuse-ld=lld -Wl,--gc-sections $<$<CONFIG:Release>:-s>)
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE
     -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all)
@@ -25,39 +44,76 @@ if(LOCKSTEP_SANITIZE)
   # The sanitizers' runtimes need the dynamic loader.
   set(LOCKSTEP_STATIC OFF)
 endif()
+if(LOCKSTEP_FUZZ)
+  # Counts edges in every library, so that the fuzzer is guided through all of them.
+  target_compile_options(lockstep_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(lockstep_options INTERFACE -fsanitize=fuzzer-no-link)
+  set(LOCKSTEP_STATIC OFF)
+endif()
 if(LOCKSTEP_TIDY)
-  find_program(LOCKSTEP_CLANG_TIDY NAMES clang-tidy-19 clang-tidy REQUIRED)
+  find_program(LOCKSTEP_CLANG_TIDY NAMES clang-tidy-19 REQUIRED)
   set(CMAKE_CXX_CLANG_TIDY ${LOCKSTEP_CLANG_TIDY})
 endif()
 
-find_package(Threads REQUIRED)
-
-# lockstep_library(NAME DEPENDS target...): one static library of the .cc files in this folder and
-# below it, called lockstep_NAME.
+# lockstep_library(NAME DEPENDS target...): one static library, lockstep_NAME, of the .cc files in
+# this folder and below it, a program's main.cc excepted.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
-  foreach(excluded IN LISTS arg_EXCLUDE)
-    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${excluded})
-  endforeach()
-  add_library(lockstep_${name} STATIC ${sources})
-  target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})
+  list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
+  if(sources)
+    add_library(lockstep_${name} STATIC ${sources})
+    target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})
+  else()
+    add_library(lockstep_${name} INTERFACE)
+    target_link_libraries(lockstep_${name} INTERFACE lockstep_options ${arg_DEPENDS})
+  endif()
 endfunction()
 
-# lockstep_test(NAME DEPENDS target... [LABEL label]): one GoogleTest program of the *_test.cc
-# files in this folder, run as one ctest test.
+# lockstep_program(NAME DEPENDS target...): bin/NAME of this folder's main.cc, as one fully static
+# file where LOCKSTEP_STATIC says so.
+function(lockstep_program name)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  file(GLOB main CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
+  if(NOT main)
+    return()
+  endif()
+  add_executable(${name} ${main})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
+  if(LOCKSTEP_STATIC)
+    target_link_options(${name} PRIVATE -static)
+  endif()
+endfunction()
+
+# lockstep_test(NAME DEPENDS target... [LABEL label...]): one GoogleTest program of the *_test.cc
+# files in this folder, run as one ctest test. Labels (default: unit) say which suites of tools/test
+# run it: threaded ones run again under ThreadSanitizer, slow ones only in `tools/test all`; all but
+# the slow ones run again under AddressSanitizer. Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "" "LABEL" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS;LABEL" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
   if(NOT sources)
     return()
   endif()
   find_package(GTest REQUIRED)
   add_executable(${name}_test ${sources})
-  target_link_libraries(${name}_test PRIVATE lockstep_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name}_test
+    PRIVATE lockstep_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name}_test)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
-  if(arg_LABEL)
-    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL})
+  lockstep_label(${name} ${name}_test ${arg_LABEL})
+endfunction()
+
+# lockstep_label(TEST TARGET label...): for a test that lockstep_test() did not make.
+function(lockstep_label test target)
+  set(labels ${ARGN})
+  if(NOT labels)
+    set(labels unit)
   endif()
+  set_tests_properties(${test} PROPERTIES TIMEOUT 300 LABELS "${labels}")
+  foreach(label IN LISTS labels)
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${target})
+  endforeach()
 endfunction()
