@@ -1,0 +1,47 @@
+# What every script of tools/ shares; sourced, never run.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck disable=SC2034 # read by the scripts that source this
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep
+export PATH=$PATH:/usr/sbin:/sbin
+
+# One clone's objects serve the next one's build: paths are hashed from the root down.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+die() {
+  say "$*"
+  exit 1
+}
+
+# The comment block under a script's first line is its help.
+help() {
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"
+  exit 0
+}
+
+# Prints the usage on standard error and ends with 2: for an argument nobody knows.
+usage_error() {
+  say "unknown argument '$1'; see tools/${0##*/} --help"
+  exit 2
+}
+
+# configure PRESET: prepares build/PRESET, quietly unless that fails.
+configure() {
+  local log=$root/build/$1/configure.log
+  mkdir -p "$root/build/$1"
+  (cd "$root" && cmake --preset "$1") >"$log" 2>&1 || {
+    cat "$log" >&2
+    die "CMake could not configure preset $1; tools/deps installs what it needs"
+  }
+}
+
+# build PRESET [TARGET...]
+build() {
+  local preset=$1
+  shift
+  configure "$preset"
+  cmake --build "$root/build/$preset" ${1:+--target "$@"} >&2
+}
