@@ -1,0 +1,98 @@
+#include "base/quantity.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+int64_t Milli(const char* text) {
+  const Result<Quantity> quantity = Quantity::Parse(text);
+  EXPECT_TRUE(quantity.ok()) << text;
+  return quantity.ok() ? quantity->milli() : -1;
+}
+
+TEST(Quantity, ReadsEveryFormThatKubernetesWrites) {
+  const struct {
+    const char* text;
+    int64_t milli;
+  } cases[] = {
+      {"0", 0},
+      {"4", 4000},
+      {"+4", 4000},
+      {"-4", -4000},
+      {"1.5", 1500},
+      {".5", 500},
+      {"5.", 5000},
+      {"500m", 500},
+      {"1e3", 1'000'000},
+      {"1E3", 1'000'000},
+      {"12e-3", 12},
+      {"1k", 1'000'000},
+      {"110Gi", int64_t{110} * (int64_t{1} << 30) * 1000},
+      {"0.5Gi", (int64_t{1} << 29) * 1000},
+      {"8191Ti", int64_t{8191} * (int64_t{1} << 40) * 1000},
+      {"1.000000000000000000000000000", 1000},
+      {"1000000n", 1},
+      {"1000u", 1},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(Milli(c.text), c.milli) << c.text;
+  }
+}
+
+TEST(Quantity, RefusesWhatIsNoQuantity) {
+  for (const char* text : {"", "-", ".", "Gi", "1 Gi", "1gi", "1K", "0x10", "1e", "1e+", "1..2",
+                           "NaN", "inf", "1GiB", "--1"}) {
+    const Result<Quantity> quantity = Quantity::Parse(text);
+    ASSERT_FALSE(quantity.ok()) << text;
+    EXPECT_EQ(quantity.error().kind, ErrorKind::kInvalid) << text;
+    EXPECT_NE(quantity.error().message.find("16Gi"), std::string::npos) << "shows what to write";
+  }
+}
+
+TEST(Quantity, RefusesWhatDoesNotFitInsteadOfWrapping) {
+  for (const char* text :
+       {"2E", "9Ei", "10Pi", "1e30", "1e999999999", "99999999999999999999", "9223372036854776"}) {
+    const Result<Quantity> quantity = Quantity::Parse(text);
+    ASSERT_FALSE(quantity.ok()) << text;
+    EXPECT_EQ(quantity.error().kind, ErrorKind::kTooLarge) << text;
+  }
+}
+
+TEST(Quantity, RefusesWhatIsFinerThanAThousandthInsteadOfRounding) {
+  for (const char* text : {"1n", "1u", "0.0001", "1e-4", "0.12345678901234567890123"}) {
+    const Result<Quantity> quantity = Quantity::Parse(text);
+    ASSERT_FALSE(quantity.ok()) << text;
+    EXPECT_NE(quantity.error().message.find("finer"), std::string::npos) << text;
+  }
+}
+
+TEST(Quantity, WritesTheShortestExactForm) {
+  const struct {
+    const char* text;
+    const char* canonical;
+  } cases[] = {{"0", "0"},           {"1000m", "1"},   {"1500m", "1500m"}, {"1024Mi", "1Gi"},
+               {"1536Mi", "1536Mi"}, {"1e3", "1k"},    {"2000000", "2M"},  {"1Ki", "1Ki"},
+               {"0.5Gi", "512Mi"},   {"-1000", "-1k"}, {"3", "3"},         {"0.5", "500m"}};
+  for (const auto& c : cases) {
+    const Result<Quantity> quantity = Quantity::Parse(c.text);
+    ASSERT_TRUE(quantity.ok()) << c.text;
+    EXPECT_EQ(quantity->ToString(), c.canonical);
+    EXPECT_EQ(*Quantity::Parse(quantity->ToString()), *quantity);
+  }
+}
+
+TEST(Quantity, RoundsUpToWholeUnitsAsKubernetesDoes) {
+  EXPECT_EQ(Quantity::FromMilli(1).units(), 1);
+  EXPECT_EQ(Quantity::FromMilli(1000).units(), 1);
+  EXPECT_EQ(Quantity::FromMilli(1001).units(), 2);
+  EXPECT_EQ(Quantity::FromMilli(-1500).units(), -1);
+}
+
+TEST(Quantity, MultipliesExactlyOrNotAtAll) {
+  EXPECT_EQ((*Quantity::Parse("110Gi")->Times(8)).ToString(), "880Gi");
+  EXPECT_FALSE(Quantity::Parse("8Pi")->Times(64).ok());
+}
+
+}  // namespace
+}  // namespace lockstep
