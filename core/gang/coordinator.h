@@ -1,0 +1,300 @@
+// Coordinator: machine 0's side of the gang, as a pure state machine. It agrees generations with
+// the members, ends them together, finds the root cause and reaches the verdict. Machine 0's own
+// member is connected to it like every other one.
+//
+// A generation: all N have joined -> (old ranks fenced, backoff over) -> PrepareGeneration ->
+// START to all -> all report Running -> ... -> STOP to all -> every machine has confirmed its ranks
+// dead, or is lost -> root cause -> policy -> the next one, or VERDICT.
+//
+// Invariants:
+//  - its attempt is fixed at birth and never adopted; n only grows
+//  - START is sent only when no rank of any earlier generation can be alive
+//  - START, commits and a VERDICT of success need a live lease
+#ifndef LOCKSTEP_CORE_GANG_COORDINATOR_H_
+#define LOCKSTEP_CORE_GANG_COORDINATOR_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/messages.h"
+#include "core/gang/root_cause.h"
+#include "core/job/failure.h"
+
+namespace lockstep::core {
+
+enum class CoordinatorPhase : uint8_t {
+  kGathering,  // not all machines have joined
+  kFencing,    // all are in; ranks or leases of earlier generations are not out yet
+  kBackoff,    // waits before the next generation
+  kPreparing,  // port and generation file
+  kStarting,   // START sent; not all ranks are exec'ed
+  kRunning,
+  kStopping,  // STOP sent; not all ranks are confirmed dead
+  kHeld,      // stopped by the operator's wish until it changes
+  kVerdict,   // VERDICT sent; acknowledgements come in
+  kDone,
+};
+inline constexpr int kCoordinatorPhaseCount = 10;
+const char* ToString(CoordinatorPhase phase);
+
+struct CoordinatorConfig {
+  std::string job_uid;
+  uint32_t attempt = 1;
+  uint32_t machines = 1;
+  uint32_t processes = 1;
+  FailurePolicy policy;
+  Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
+  Duration hang_timeout{};
+  bool predecessor_dead = true;  // of machine 0
+};
+
+// The operator's wish: the body of PUT /gang. Level-triggered: saying it again changes nothing.
+struct GangWish {
+  struct StopWish {
+    StopReason reason = StopReason::kSuspended;
+    Duration grace{};
+  };
+  // A container that was seen to end.
+  struct Terminated {
+    uint32_t machine = 0;
+    uint32_t attempt = 0;
+    Cause cause = Cause::kMachineLost;  // or kOutOfMemory
+  };
+  std::string job_uid;
+  uint32_t epoch = 0;
+  int64_t observed_generation = 0;  // of the TrainingJob's spec
+  std::optional<FailurePolicy> policy;
+  std::optional<Duration> hang_timeout;
+  Counters machine_failures;  // out_of_memory, replacements and replacements_base count
+  std::optional<StopWish> stop;
+  std::vector<Terminated> terminated;
+};
+
+using ConnectionId = uint64_t;
+
+// ---- actions ----
+
+struct SendTo {
+  ConnectionId connection = 0;
+  Message message;
+};
+// Close once what was sent has gone out.
+struct CloseConnection {
+  ConnectionId connection = 0;
+  std::string reason;
+};
+// Find a free port, create `generations/<generation>` exclusively; answer with OnPrepared.
+struct PrepareGeneration {
+  Generation generation;
+};
+// The coordinator is done: its agent exits with `code`.
+struct ExitCoordinator {
+  int code = 0;
+  std::string reason;
+};
+struct CoordinatorLog {
+  std::string line;
+};
+
+using CoordinatorAction =
+    std::variant<SendTo, CloseConnection, PrepareGeneration, ExitCoordinator, CoordinatorLog>;
+using CoordinatorActions = std::vector<CoordinatorAction>;
+
+struct Prepared {
+  Generation generation;
+  std::string master_address;
+  uint32_t port = 0;
+  std::string resume;
+  std::string error;  // not empty: could not be prepared; it is tried again under the next number
+};
+
+// One ended or running generation, for status and reports. Times on the coordinator's clock;
+// kNever: has not happened.
+struct GenerationRecord {
+  Generation generation;
+  Time died = kNever;  // root cause's event, mapped to this clock
+  Time stop_sent = kNever;
+  Time all_stopped = kNever;
+  Time announced = kNever;  // START sent
+  Time spawned = kNever;    // every rank exec'ed
+  Time first_step = kNever;
+  Time ended = kNever;
+  StopReason stop_reason = StopReason::kFailure;
+  Failure failure;  // cause kNone when it ended well
+  std::string resume;
+};
+
+struct MachineView {
+  uint32_t attempt = 0;  // 0: never joined
+  bool connected = false;
+  bool lost = false;
+  bool draining = false;
+  bool replace = false;  // the operator must replace it (rule, Unkillable)
+  Duration silent_for{};
+  Generation generation;
+  MemberPhase phase = MemberPhase::kJoining;
+};
+
+class Coordinator {
+ public:
+  Coordinator(CoordinatorConfig config, Time born);
+
+  // ---- events ----
+  CoordinatorActions OnMessage(Time now, ConnectionId connection, const Message& message);
+  CoordinatorActions OnDisconnect(Time now, ConnectionId connection);
+  CoordinatorActions OnPrepared(Time now, const Prepared& prepared);
+  // Conflict if `wish` is older than one seen (409), Invalid if it is another job's.
+  Result<CoordinatorActions> OnWish(Time now, const GangWish& wish);
+  CoordinatorActions OnTimer(Time now);
+  Time NextWake() const;
+
+  // ---- state ----
+  CoordinatorPhase phase() const { return phase_; }
+  Generation generation() const { return generation_; }
+  const CoordinatorConfig& config() const { return config_; }
+  const Counters& counters() const { return counters_; }
+  MachineView machine(Time now, uint32_t index) const;
+  const std::vector<GenerationRecord>& history() const { return history_; }
+  const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
+  const std::optional<Verdict>& verdict() const { return verdict_; }
+  const Failure& last_failure() const { return last_failure_; }
+  // Why it is in this phase, in words a user can act on.
+  std::string Reason(Time now) const;
+  // Grows with every change that /status shows.
+  uint64_t version() const { return version_; }
+  // A drained machine 0 leaves only when no other machine's ranks depend on it.
+  bool MayExit() const;
+
+ private:
+  // One machine: who stands in for it, and what it last said.
+  struct Slot {
+    uint32_t attempt = 0;  // 0: never joined
+    ConnectionId connection = 0;
+    bool draining = false;
+    bool lost = false;
+    bool replace = false;
+    bool confirmed_dead = false;  // its container was seen to end
+    bool predecessor_confirmed = false;
+    Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
+    Report report;
+
+    Time answered_sent = Time::min();  // stamp of the last PING answered
+    Time answered_at = Time::min();    // when that answer came
+    Generation answered_generation;
+    bool has_echo = false;
+    Time echo{};
+    Duration clock_offset{};  // its clock less ours, from the quickest recent answer
+    Duration clock_uncertainty = Duration::max();
+    Time clock_measured = Time::min();
+
+    Generation lost_in;  // the generation whose end this machine's loss is
+    Cause lost_cause = Cause::kMachineLost;
+    std::string lost_how;
+
+    uint32_t old_attempt = 0;    // machine 0 of the older generation that its HELLO told of
+    Time old_out = Time::min();  // when every lease of that coordinator is out
+    bool acked = false;          // the verdict
+  };
+  struct PendingCommit {
+    uint32_t machine = 0;
+    uint64_t id = 0;
+    Time requested{};  // a stamp: PINGs with a later one were sent after the request
+  };
+
+  void Handle(Time now, ConnectionId connection, const Hello& hello);
+  void Handle(Time now, uint32_t machine, const Pong& pong);
+  void Handle(Time now, uint32_t machine, const ReportMessage& message);
+  void Handle(Time now, uint32_t machine, const StopRequest& request);
+  void Handle(Time now, uint32_t machine, const CommitRequest& request);
+  void Handle(Time now, uint32_t machine, const Progress& progress);
+  void Handle(Time now, uint32_t machine, const VerdictAck& ack);
+
+  // The message is refused, with a reason, or nothing is done.
+  bool Refuses(ConnectionId connection, const Hello& hello);
+  void Replace(Time now, Slot& slot, const Hello& hello);
+  void Resynchronise(Time now, Slot& slot, uint32_t machine);
+  void Apply(Time now, uint32_t machine, const Report& report);
+
+  CoordinatorActions Step(Time now);
+  void CheckLease(Time now);
+  void CheckSilence(Time now);
+  void CheckSpawned(Time now);
+  void CheckFinished(Time now);
+  void CheckStopped(Time now);
+  void CheckCommits(Time now);
+  void CheckReset(Time now);
+  void TryStart(Time now);
+  // What keeps the next generation from starting; kPreparing if nothing does.
+  CoordinatorPhase Obstacle(Time now) const;
+  Time OldCoordinatorsOut() const;
+
+  void PingAll(Time now);
+  void PingOne(Time now, Slot& slot);
+  LeaseGrant Grant(Time stamp, const Slot& slot) const;
+  Time Stamp(Time now);
+  Time Oldest() const;
+  bool LeaseLive(Time now) const;
+  Duration LossLength(Time now) const;
+
+  void Announce(Time now, const Prepared& prepared);
+  void BeginStop(Time now, StopReason reason, Duration grace);
+  void Conclude(Time now);
+  void Judge(Time now, const RootCause& root);
+  void DeliverVerdict(Time now, Verdict verdict);
+  void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
+  void Wait();
+  void RefuseCommits(const std::string& reason);
+  void Send(const Slot& slot, Message message);
+  void Log(std::string line);
+  bool Live() const {
+    return phase_ == CoordinatorPhase::kStarting || phase_ == CoordinatorPhase::kRunning;
+  }
+  GenerationRecord& Record() { return history_.back(); }
+
+  CoordinatorConfig config_;
+  Time born_;
+  CoordinatorPhase phase_ = CoordinatorPhase::kGathering;
+  Generation generation_;  // the latest that was prepared
+  std::vector<Slot> slots_;
+  std::map<ConnectionId, uint32_t> machine_of_;
+  Counters counters_;
+  uint64_t version_ = 1;
+
+  Duration lease_length_;  // L, as granted
+  Duration old_length_{};  // a longer L under which leases may still run
+  Time old_length_out_ = Time::min();
+  Time last_stamp_ = Time::min();
+  Time ping_due_;
+
+  StopReason stop_reason_ = StopReason::kFailure;
+  Time kill_at_ = kNever;
+  Time backoff_until_ = Time::min();
+  int short_lives_ = 0;
+  std::optional<Failure> previous_failure_;
+  Failure last_failure_;
+  std::string last_decision_;
+
+  std::vector<PendingCommit> commits_;
+  uint32_t commit_number_ = 0;
+
+  uint32_t wish_epoch_ = 0;
+  int64_t wish_observed_ = 0;
+  std::optional<GangWish::StopWish> wish_stop_;
+
+  std::optional<Verdict> verdict_;
+  Time verdict_deadline_ = kNever;
+  std::map<uint32_t, RankProgress> progress_;
+  std::vector<GenerationRecord> history_;  // the last kMaxHistory
+  std::vector<CoordinatorAction> actions_;
+};
+
+inline constexpr size_t kMaxHistory = 64;
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_COORDINATOR_H_

@@ -1,0 +1,349 @@
+// How generations begin and end: obstacles, announcement, stop, root cause, verdict, commits.
+#include <algorithm>
+#include <utility>
+
+#include "core/gang/coordinator.h"
+#include "core/gang/lease.h"
+#include "core/gang/rules.h"
+
+namespace lockstep::core {
+
+namespace {
+
+constexpr Duration kVerdictPatience = seconds(5);
+constexpr Duration kShortLife = seconds(60);
+
+bool Requested(StopReason reason) {
+  return reason != StopReason::kFailure && reason != StopReason::kMachineLost &&
+         reason != StopReason::kLeaseExpired;
+}
+
+}  // namespace
+
+// ---- beginning ----
+
+CoordinatorPhase Coordinator::Obstacle(Time now) const {
+  if (wish_stop_) return CoordinatorPhase::kHeld;
+  for (const Slot& slot : slots_) {
+    if (slot.connection == 0 || slot.lost || slot.draining || slot.replace || !slot.has_echo) {
+      return CoordinatorPhase::kGathering;
+    }
+  }
+  for (const Slot& slot : slots_) {
+    bool ours = slot.report.generation.attempt == config_.attempt;
+    Rule rule = ours ? Rule::kWaitForStopped : Rule::kWaitForOldCoordinator;
+    if (MayHaveLiveRanks(slot.report.phase) && Holds(rule)) return CoordinatorPhase::kFencing;
+    if (now < slot.predecessor_out && Holds(Rule::kWaitForPredecessor)) {
+      return CoordinatorPhase::kFencing;
+    }
+  }
+  if (now < OldCoordinatorsOut() && Holds(Rule::kWaitForOldCoordinator)) {
+    return CoordinatorPhase::kFencing;
+  }
+  if (now < backoff_until_) return CoordinatorPhase::kBackoff;
+  // The announcement carries the first lease, so it must have some life in it.
+  if (now - Oldest() > lease_length_ / 10 * 4 && Holds(Rule::kLeaseGuardsAnnouncement)) {
+    return CoordinatorPhase::kGathering;
+  }
+  return CoordinatorPhase::kPreparing;
+}
+
+// Every rank of an earlier coordinator is dead once one of its members has been silent to it for L.
+Time Coordinator::OldCoordinatorsOut() const {
+  bool confirmed = std::all_of(slots_.begin(), slots_.end(),
+                               [](const Slot& slot) { return slot.predecessor_confirmed; });
+  if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
+  std::map<uint32_t, Time> out;
+  for (const Slot& slot : slots_) {
+    if (slot.old_attempt == 0) continue;
+    auto [it, added] = out.try_emplace(slot.old_attempt, slot.old_out);
+    if (!added) it->second = std::min(it->second, slot.old_out);
+  }
+  Time latest = Time::min();
+  for (const auto& [attempt, at] : out) latest = std::max(latest, at);
+  return latest;
+}
+
+void Coordinator::TryStart(Time now) {
+  bool waiting = phase_ == CoordinatorPhase::kGathering || phase_ == CoordinatorPhase::kFencing ||
+                 phase_ == CoordinatorPhase::kBackoff || phase_ == CoordinatorPhase::kHeld;
+  if (!waiting) return;
+  CoordinatorPhase obstacle = Obstacle(now);
+  if (obstacle != phase_) ++version_;
+  phase_ = obstacle;
+  if (phase_ != CoordinatorPhase::kPreparing) return;
+  ++generation_.n;
+  actions_.emplace_back(PrepareGeneration{generation_});
+}
+
+void Coordinator::Announce(Time now, const Prepared& prepared) {
+  if (Holds(Rule::kLeaseGuardsAnnouncement) && !LeaseLive(now)) return Wait();
+  phase_ = CoordinatorPhase::kStarting;
+  commit_number_ = 0;
+  progress_.clear();
+  GenerationRecord record;
+  record.generation = generation_;
+  record.announced = now;
+  record.resume = prepared.resume;
+  if (history_.size() == kMaxHistory) history_.erase(history_.begin());
+  history_.push_back(std::move(record));
+  Start start;
+  start.generation = generation_;
+  start.master_address = prepared.master_address;
+  start.master_port = prepared.port;
+  start.resume = prepared.resume;
+  start.restarts = counters_.generations++;
+  start.hang_timeout = config_.hang_timeout;
+  start.counters = counters_;
+  for (const Slot& slot : slots_) {
+    start.lease = Grant(Stamp(now), slot);
+    Send(slot, start);
+  }
+}
+
+void Coordinator::CheckSpawned(Time now) {
+  if (phase_ != CoordinatorPhase::kStarting) return;
+  for (const Slot& slot : slots_) {
+    bool up =
+        slot.report.generation == generation_ &&
+        (slot.report.phase == MemberPhase::kRunning || slot.report.phase == MemberPhase::kFinished);
+    if (!up) return;
+  }
+  phase_ = CoordinatorPhase::kRunning;
+  Record().spawned = now;
+  ++version_;
+}
+
+// ---- while it runs ----
+
+void Coordinator::Apply(Time now, uint32_t machine, const Report& report) {
+  Slot& slot = slots_[machine];
+  if (report.generation != generation_) return;
+  if (report.unkillable && !slot.replace) {
+    slot.replace = true;
+    slot.lost_in = generation_;
+  }
+  if (!history_.empty() && Record().generation == generation_ && report.first_step &&
+      Record().first_step == kNever) {
+    Record().first_step = now;
+  }
+  if (!Live()) return;
+  bool died = std::any_of(report.deaths.begin(), report.deaths.end(),
+                          [](const Death& death) { return death.by_itself; });
+  if (died) {
+    BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
+  } else if (report.lease_expired) {
+    BeginStop(now, StopReason::kLeaseExpired, Duration::zero());
+  } else if (report.phase == MemberPhase::kStopping || report.phase == MemberPhase::kStopped) {
+    BeginStop(now, slot.draining ? StopReason::kDraining : StopReason::kMachineLost,
+              config_.policy.restart_grace_period);
+  }
+}
+
+void Coordinator::CheckFinished(Time now) {
+  if (phase_ != CoordinatorPhase::kRunning) return;
+  for (const Slot& slot : slots_) {
+    if (slot.report.generation != generation_ || slot.report.phase != MemberPhase::kFinished) {
+      return;
+    }
+  }
+  if (Holds(Rule::kLeaseGuardsAnnouncement) && !LeaseLive(now)) return;
+  Record().ended = now;
+  Verdict success;
+  success.generation = generation_;
+  success.reason = "all processes exited 0";
+  DeliverVerdict(now, std::move(success));
+}
+
+void Coordinator::CheckCommits(Time now) {
+  if (commits_.empty()) return;
+  if (!Live() && phase_ != CoordinatorPhase::kStopping) {
+    return RefuseCommits("the generation has ended");
+  }
+  if (Holds(Rule::kCommitNeedsLease) && !LeaseLive(now)) {
+    return RefuseCommits("the lease has run out");
+  }
+  std::erase_if(commits_, [&](const PendingCommit& pending) {
+    bool fresh = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+      return slot.answered_sent > pending.requested && slot.answered_generation == generation_;
+    });
+    if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
+    Send(slots_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
+    return true;
+  });
+}
+
+void Coordinator::RefuseCommits(const std::string& reason) {
+  for (const PendingCommit& pending : std::exchange(commits_, {})) {
+    Send(slots_[pending.machine], CommitReply{pending.id, false, 0, reason});
+  }
+}
+
+void Coordinator::CheckReset(Time now) {
+  if (phase_ != CoordinatorPhase::kRunning || Record().spawned == kNever) return;
+  if (now - Record().spawned < config_.policy.reset_after) return;
+  short_lives_ = 0;
+  if (counters_.application_used() == 0) return;
+  counters_.process_failures_base = counters_.process_failures;
+  counters_.out_of_memory_base = counters_.out_of_memory;
+  ++version_;
+}
+
+// ---- ending ----
+
+void Coordinator::BeginStop(Time now, StopReason reason, Duration grace) {
+  if (!Live()) return;
+  phase_ = CoordinatorPhase::kStopping;
+  stop_reason_ = reason;
+  kill_at_ = now + grace;
+  Record().stop_sent = now;
+  Record().stop_reason = reason;
+  ++version_;
+  if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
+  for (const Slot& slot : slots_) Send(slot, Stop{generation_, reason, grace});
+}
+
+void Coordinator::CheckStopped(Time now) {
+  if (phase_ != CoordinatorPhase::kStopping) return;
+  for (const Slot& slot : slots_) {
+    bool stopped =
+        slot.report.generation == generation_ && slot.report.phase == MemberPhase::kStopped;
+    bool lost = slot.lost_in == generation_;
+    if (!stopped && !lost && Holds(Rule::kWaitForStopped)) return;
+  }
+  Conclude(now);
+}
+
+void Coordinator::Conclude(Time now) {
+  GenerationRecord& record = Record();
+  record.all_stopped = now;
+  record.ended = now;
+  RefuseCommits("the generation has ended");
+  Wait();
+  if (Requested(stop_reason_)) {
+    ++counters_.stops;
+    record.failure.cause = Cause::kStopRequested;
+    record.failure.message = std::string("stopped on request: ") + ToString(stop_reason_);
+    return;
+  }
+  std::vector<MachineFate> fates;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    bool reported = slot.report.generation == generation_;
+    MachineFate fate;
+    fate.machine = static_cast<uint32_t>(i);
+    fate.lost = slot.lost_in == generation_ && !slot.replace;
+    fate.lost_cause = slot.lost_cause;
+    fate.lost_how = slot.lost_how;
+    fate.unkillable = reported && slot.report.unkillable;
+    fate.lease_expired = reported && slot.report.lease_expired;
+    fate.clock_offset = slot.clock_offset;
+    fate.clock_uncertainty = slot.has_echo ? slot.clock_uncertainty : Duration::zero();
+    if (reported) fate.deaths = slot.report.deaths;
+    fates.push_back(std::move(fate));
+  }
+  Judge(now, FindRootCause(fates, record.stop_sent));
+}
+
+// What follows from the root cause.
+void Coordinator::Judge(Time now, const RootCause& root) {
+  GenerationRecord& record = Record();
+  record.died = root.at;
+  record.failure = root.failure;
+  last_failure_ = root.failure;
+  Cause cause = root.failure.cause;
+  bool out_of_memory = cause == Cause::kOutOfMemory;
+  bool application = ClassOf(cause) == CauseClass::kApplication;
+
+  FailureContext context;
+  context.failure = root.failure;
+  // The operator has counted a container's OutOfMemory before it told of it.
+  context.application_failures_used = counters_.application_used() - (out_of_memory ? 1 : 0);
+  context.machine_failures_used = counters_.infrastructure_used();
+  bool spawned = record.spawned != kNever && record.spawned < record.stop_sent;
+  context.lived = spawned ? record.stop_sent - record.spawned : Duration::zero();
+  context.first_step_seen = record.first_step != kNever;
+  context.short_lives = short_lives_;
+  context.previous = previous_failure_;
+  FailureDecision decision = DecideFailure(config_.policy, context);
+
+  if (application && !out_of_memory) ++counters_.process_failures;
+  if (cause == Cause::kLeaseExpired) ++counters_.leases_expired;
+  short_lives_ = context.lived < kShortLife ? short_lives_ + 1 : 0;
+  previous_failure_.reset();
+  if (!context.first_step_seen) previous_failure_ = root.failure;
+  last_decision_ = decision.reason;
+  Log("generation " + record.generation.ToString() + " ended: " + root.failure.message + "; " +
+      decision.reason);
+
+  switch (decision.action) {
+    case FailureAction::kFail: {
+      Verdict failed;
+      failed.generation = generation_;
+      failed.exit_code = static_cast<uint32_t>(decision.exit_code);
+      failed.failure = root.failure;
+      failed.reason = decision.reason;
+      return DeliverVerdict(now, std::move(failed));
+    }
+    case FailureAction::kReplaceMachine:
+      if (root.failure.machine >= 0)
+        slots_[static_cast<size_t>(root.failure.machine)].replace = true;
+      break;
+    case FailureAction::kRestart:
+      break;
+  }
+  backoff_until_ = now + decision.backoff;
+}
+
+void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
+  phase_ = CoordinatorPhase::kVerdict;
+  verdict_deadline_ = now + kVerdictPatience;
+  verdict_ = std::move(verdict);
+  ++version_;
+  for (const Slot& slot : slots_) Send(slot, *verdict_);
+}
+
+void Coordinator::Wait() {
+  phase_ = CoordinatorPhase::kGathering;
+  ++version_;
+}
+
+std::string Coordinator::Reason(Time now) const {
+  switch (phase_) {
+    case CoordinatorPhase::kGathering: {
+      std::string waiting;
+      for (size_t i = 0; i < slots_.size(); ++i) {
+        const Slot& slot = slots_[i];
+        bool in = slot.connection != 0 && !slot.lost && !slot.draining && !slot.replace;
+        if (in) continue;
+        if (waiting.size() > 100) {
+          waiting += ", ...";
+          break;
+        }
+        waiting += (waiting.empty() ? "" : ", ") + std::to_string(i);
+        if (slot.replace) waiting += " (to be replaced)";
+      }
+      if (waiting.empty()) return "waiting for heartbeats";
+      return "waiting for machines " + waiting + " of " + std::to_string(slots_.size());
+    }
+    case CoordinatorPhase::kFencing:
+      return "waiting until no rank of an earlier generation can be alive";
+    case CoordinatorPhase::kBackoff:
+      return "waiting " + std::to_string(duration_cast<seconds>(backoff_until_ - now).count() + 1) +
+             " s before the next generation: " + last_decision_;
+    case CoordinatorPhase::kHeld:
+      return std::string("stopped on request: ") + (wish_stop_ ? ToString(wish_stop_->reason) : "");
+    case CoordinatorPhase::kVerdict:
+    case CoordinatorPhase::kDone:
+      return verdict_ ? verdict_->reason : "fenced by a later machine 0";
+    case CoordinatorPhase::kStopping:
+      return std::string("stopping: ") + ToString(stop_reason_);
+    case CoordinatorPhase::kPreparing:
+    case CoordinatorPhase::kStarting:
+    case CoordinatorPhase::kRunning:
+      return last_decision_;
+  }
+  return "";
+}
+
+}  // namespace lockstep::core

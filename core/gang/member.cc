@@ -1,0 +1,388 @@
+#include "core/gang/member.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/gang/lease.h"
+#include "core/gang/rules.h"
+
+namespace lockstep::core {
+
+namespace {
+
+constexpr Duration kProgressInterval = milliseconds(500);
+
+}  // namespace
+
+Member::Member(MemberConfig config)
+    : config_(std::move(config)),
+      machine0_attempt_(std::max(config_.machine0_attempt,
+                                 config_.machine == 0 ? config_.attempt : uint32_t{0})) {}
+
+// ---- events ----
+
+MemberActions Member::OnConnected(Time now) {
+  Begin(now);
+  connected_ = true;
+  welcomed_ = false;
+  SendHello(now);
+  return Take();
+}
+
+MemberActions Member::OnDisconnected(Time now) {
+  Begin(now);
+  connected_ = false;
+  welcomed_ = false;
+  return Take();
+}
+
+MemberActions Member::OnMessage(Time now, const Message& message) {
+  if (Holds(Rule::kLapsedLeaseStaysLapsed)) Begin(now);
+  std::visit(
+      [this, now](const auto& body) {
+        if constexpr (requires { Handle(now, body); }) {
+          if (phase() != MemberPhase::kExiting) Handle(now, body);
+        } else {
+          actions_.emplace_back(Disconnect{"the peer sent a message that only members send"});
+        }
+      },
+      message);
+  Begin(now);
+  CheckDrain(now);
+  return Take();
+}
+
+MemberActions Member::OnSpawned(Time now, Generation generation) {
+  Begin(now);
+  if (generation == report_.generation && phase() == MemberPhase::kStarting) {
+    report_.phase = finished_ == config_.processes ? MemberPhase::kFinished : MemberPhase::kRunning;
+    SendReport();
+  }
+  return Take();
+}
+
+MemberActions Member::OnProcessDied(Time now, Generation generation, Death death) {
+  Begin(now);
+  if (generation == report_.generation && report_.deaths.size() < kMaxDeathsInReport) {
+    death.by_itself = !signalled_;
+    if (death.stderr_tail.size() > kMaxStderrTail) death.stderr_tail.resize(kMaxStderrTail);
+    report_.deaths.push_back(std::move(death));
+    if (report_.deaths.back().by_itself) SendReport();
+  }
+  return Take();
+}
+
+MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_t rank) {
+  Begin(now);
+  if (generation == report_.generation) {
+    last_progress_.erase(rank);
+    ++finished_;
+    if (finished_ == config_.processes && phase() == MemberPhase::kRunning) {
+      report_.phase = MemberPhase::kFinished;
+      SendReport();
+    }
+  }
+  return Take();
+}
+
+MemberActions Member::OnAllDead(Time now, Generation generation) {
+  Begin(now);
+  if (generation == report_.generation && phase() == MemberPhase::kStopping) {
+    report_.phase = MemberPhase::kStopped;
+    RefuseCommits("the generation has ended");
+    SendReport();
+    CheckDrain(now);
+  }
+  return Take();
+}
+
+MemberActions Member::OnUnkillable(Time now, Generation generation) {
+  Begin(now);
+  if (generation == report_.generation && !report_.unkillable) {
+    report_.unkillable = true;
+    SendReport();
+  }
+  return Take();
+}
+
+MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
+  Begin(now);
+  progress_[progress.rank] = progress;
+  last_progress_[progress.rank] = now;
+  if (!report_.first_step && progress.step > 0) {
+    report_.first_step = true;
+    SendReport();
+  }
+  if (next_progress_ == kNever) next_progress_ = now + kProgressInterval;
+  return Take();
+}
+
+MemberActions Member::OnCommit(Time now, uint64_t id) {
+  Begin(now);
+  if (!MayHaveLiveRanks(phase())) {
+    actions_.emplace_back(AnswerCommit{id, false, 0, "no generation is running"});
+    return Take();
+  }
+  uint64_t wire_id = next_commit_++;
+  commits_[wire_id] = id;
+  if (welcomed_) Send(CommitRequest{wire_id, report_.generation});
+  return Take();
+}
+
+MemberActions Member::OnTerminate(Time now, Duration grace) {
+  Begin(now);
+  if (!draining_ && phase() != MemberPhase::kExiting) {
+    draining_ = true;
+    drain_deadline_ = now + grace;
+    if (welcomed_) {
+      Send(StopRequest{StopReason::kDraining, grace});
+    } else {
+      StopRanks(now, drain_deadline_);
+    }
+    CheckDrain(now);
+  }
+  return Take();
+}
+
+MemberActions Member::OnGuardKilled(Time now) {
+  Begin(now);
+  if (MayHaveLiveRanks(phase()) && !report_.lease_expired) {
+    report_.lease_expired = true;
+    StopRanks(now, now);
+    SendReport();
+  }
+  return Take();
+}
+
+MemberActions Member::OnTimer(Time now) {
+  Begin(now);
+  CheckHangs(now);
+  if (now >= next_progress_) {
+    next_progress_ = kNever;
+    if (welcomed_) {
+      Progress message{report_.generation, {}};
+      for (const auto& [rank, progress] : progress_) message.ranks.push_back(progress);
+      Send(std::move(message));
+    }
+  }
+  if (draining_ && now >= drain_deadline_) {
+    drain_deadline_ = kNever;
+    StopRanks(now, now);
+  }
+  CheckDrain(now);
+  return Take();
+}
+
+Time Member::NextWake() const {
+  Time wake = std::min(next_progress_, draining_ ? drain_deadline_ : kNever);
+  if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
+  if (phase() == MemberPhase::kRunning && start_.hang_timeout > Duration::zero()) {
+    for (const auto& [rank, at] : last_progress_) wake = std::min(wake, at + start_.hang_timeout);
+  }
+  return wake;
+}
+
+Duration Member::coordinator_silence(Time now) const {
+  return last_ping_ == Time::min() ? Duration::zero() : now - last_ping_;
+}
+
+// ---- messages ----
+
+void Member::Handle(Time now, const Welcome& message) {
+  if (!Obey(now, message.machine0_attempt)) return;
+  welcomed_ = true;
+  last_ping_ = now;
+  counters_.Merge(message.counters);
+  if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
+  for (const auto& [wire_id, id] : commits_) Send(CommitRequest{wire_id, report_.generation});
+  if (draining_ && drain_deadline_ != kNever) {
+    Send(StopRequest{StopReason::kDraining, std::max(drain_deadline_ - now, Duration::zero())});
+  }
+}
+
+void Member::Handle(Time now, const Refused& message) {
+  StopRanks(now, now);
+  Leave(75, std::nullopt, "refused: " + message.reason);
+}
+
+void Member::Handle(Time now, const Ping& message) {
+  if (!Obey(now, message.machine0_attempt)) return;
+  last_ping_ = now;
+  AcceptGrant(message.lease);
+  if (message.machine0_attempt == report_.generation.attempt) last_answer_ = now;
+  Send(Pong{message.sent, now, report_.generation, phase()});
+}
+
+void Member::Handle(Time now, const Start& message) {
+  if (!Obey(now, message.generation.attempt)) return;
+  if (Holds(Rule::kStartOnlyForward) && message.generation <= report_.generation) return;
+  if (MayHaveLiveRanks(phase())) {
+    actions_.emplace_back(MemberLog{"START " + message.generation.ToString() +
+                                    " refused: ranks of " + report_.generation.ToString() +
+                                    " are alive"});
+    StopRanks(now, now);
+    return;
+  }
+  RefuseCommits("another generation has begun");
+  report_ = Report{message.generation, MemberPhase::kStarting};
+  start_ = message;
+  counters_.Merge(message.counters);
+  signalled_ = false;
+  kill_at_ = kNever;
+  finished_ = 0;
+  progress_.clear();
+  last_progress_.clear();
+  last_answer_ = now;
+  lease_end_ = LeaseEnd(message.lease);
+  lease_length_ = message.lease.length;
+  if (draining_ || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
+    report_.phase = MemberPhase::kStopped;
+    report_.lease_expired = !draining_;
+    SendReport();
+    return;
+  }
+  actions_.emplace_back(SetLease{lease_end_});
+  actions_.emplace_back(Spawn{message, lease_end_});
+}
+
+void Member::Handle(Time now, const Stop& message) {
+  if (message.generation < report_.generation) return;
+  if (message.generation > report_.generation) {
+    // Its START never came here, and cannot any more.
+    report_ = Report{message.generation, MemberPhase::kStopped};
+  } else if (phase() == MemberPhase::kFinished || MayHaveLiveRanks(phase())) {
+    StopRanks(now, now + message.grace);
+    return;
+  }
+  SendReport();
+}
+
+void Member::Handle(Time, const CommitReply& message) {
+  auto it = commits_.find(message.id);
+  if (it == commits_.end()) return;  // asked twice around a reconnect, and answered twice
+  actions_.emplace_back(AnswerCommit{it->second, message.granted, message.number, message.reason});
+  commits_.erase(it);
+}
+
+void Member::Handle(Time now, const Verdict& message) {
+  if (!Obey(now, message.generation.attempt) || message.generation < report_.generation) return;
+  Send(VerdictAck{message.generation});
+  StopRanks(now, now);
+  Leave(static_cast<int>(message.exit_code), message, "verdict");
+}
+
+// ---- steps ----
+
+void Member::Begin(Time now) { CheckLease(now); }
+
+MemberActions Member::Take() { return std::exchange(actions_, {}); }
+
+void Member::CheckLease(Time now) {
+  if (!Holds(Rule::kLeaseExpires) || LeaseLive(now)) return;
+  if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return;
+  report_.lease_expired = true;
+  actions_.emplace_back(
+      MemberLog{"the lease of generation " + report_.generation.ToString() + " ran out"});
+  StopRanks(now, now);
+  SendReport();
+}
+
+void Member::CheckHangs(Time now) {
+  if (phase() != MemberPhase::kRunning || start_.hang_timeout <= Duration::zero()) return;
+  for (auto it = last_progress_.begin(); it != last_progress_.end();) {
+    if (now < it->second + start_.hang_timeout) {
+      ++it;
+      continue;
+    }
+    if (report_.deaths.size() < kMaxDeathsInReport) {
+      Death hang;
+      hang.rank = it->first;
+      hang.cause = Cause::kHang;
+      hang.at = now;
+      hang.by_itself = !signalled_;
+      report_.deaths.push_back(std::move(hang));
+    }
+    it = last_progress_.erase(it);
+    SendReport();
+  }
+}
+
+void Member::CheckDrain(Time) {
+  if (!draining_ || phase() == MemberPhase::kExiting) return;
+  if (MayHaveLiveRanks(phase()) || phase() == MemberPhase::kFinished) return;
+  Leave(143, std::nullopt, "stopped on request");
+}
+
+void Member::AcceptGrant(const LeaseGrant& grant) {
+  if (!MayHaveLiveRanks(phase())) return;
+  if (Holds(Rule::kLapsedLeaseStaysLapsed) && report_.lease_expired) return;
+  lease_length_ = std::max(lease_length_, grant.length);
+  Time end = LeaseEnd(grant);
+  if (end <= lease_end_) return;
+  lease_end_ = end;
+  actions_.emplace_back(SetLease{lease_end_});
+}
+
+bool Member::Obey(Time now, uint32_t machine0_attempt) {
+  if (machine0_attempt < machine0_attempt_ && Holds(Rule::kRefuseLowerCoordinator)) {
+    actions_.emplace_back(Disconnect{"coordinator of attempt " + std::to_string(machine0_attempt) +
+                                     " refused: attempt " + std::to_string(machine0_attempt_) +
+                                     " of machine 0 is known"});
+    return false;
+  }
+  machine0_attempt_ = std::max(machine0_attempt_, machine0_attempt);
+  if (Holds(Rule::kHigherMachine0KillsRanks) && report_.generation.exists() &&
+      report_.generation.attempt < machine0_attempt_) {
+    StopRanks(now, now);
+  }
+  return true;
+}
+
+void Member::StopRanks(Time now, Time kill_at) {
+  if (!MayHaveLiveRanks(phase()) && phase() != MemberPhase::kFinished) return;
+  if (signalled_ && kill_at >= kill_at_) return;
+  signalled_ = true;
+  kill_at_ = kill_at;
+  report_.phase = MemberPhase::kStopping;
+  if (kill_at <= now) RefuseCommits("the generation is stopping");
+  actions_.emplace_back(StopProcesses{report_.generation, kill_at});
+}
+
+void Member::SendHello(Time now) {
+  Hello hello;
+  hello.job_uid = config_.job_uid;
+  hello.machine = config_.machine;
+  hello.attempt = config_.attempt;
+  hello.machines = config_.machines;
+  hello.processes = config_.processes;
+  hello.machine0_attempt = machine0_attempt_;
+  hello.predecessor_dead = config_.predecessor_dead;
+  hello.draining = draining_;
+  hello.silence = last_answer_ == Time::min() ? Duration::zero() : now - last_answer_;
+  hello.lease_length = lease_length_;
+  hello.now = now;
+  hello.counters = counters_;
+  hello.report = report_;
+  actions_.emplace_back(SendToCoordinator{std::move(hello)});
+}
+
+void Member::SendReport() {
+  if (welcomed_) Send(ReportMessage{report_});
+}
+
+void Member::Send(Message message) { actions_.emplace_back(SendToCoordinator{std::move(message)}); }
+
+void Member::RefuseCommits(const std::string& reason) {
+  for (const auto& [wire_id, id] : commits_) {
+    actions_.emplace_back(AnswerCommit{id, false, 0, reason});
+  }
+  commits_.clear();
+}
+
+void Member::Leave(int code, std::optional<Verdict> verdict, std::string reason) {
+  RefuseCommits("the agent is leaving");
+  report_.phase = MemberPhase::kExiting;
+  actions_.emplace_back(ExitAgent{code, std::move(verdict), std::move(reason)});
+}
+
+}  // namespace lockstep::core

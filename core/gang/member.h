@@ -1,0 +1,184 @@
+// Member: one machine's side of the gang, as a pure state machine. An event and the time go in;
+// actions come out, to be carried out in order. It owns no socket, process or timer: the agent
+// (worker/agent) carries its actions out on a real machine, tests/sim in virtual time.
+//
+// Life of a generation: START -> Spawn -> OnSpawned -> running -> deaths are reported at once ->
+// STOP -> StopProcesses -> OnAllDead -> the report says Stopped. A connection may be lost at any
+// point: the next HELLO carries the whole report, so nothing is lost with it.
+//
+// Invariants:
+//  - ranks live only while the lease does; the lease is read before anything else at every event
+//  - no generation is started at or below one that was seen
+//  - no coordinator below the highest machine-0 attempt known is obeyed
+//  - exit codes 0, 70, 77 and 78 follow a VERDICT only
+#ifndef LOCKSTEP_CORE_GANG_MEMBER_H_
+#define LOCKSTEP_CORE_GANG_MEMBER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/messages.h"
+
+namespace lockstep::core {
+
+struct MemberConfig {
+  std::string job_uid;
+  uint32_t machine = 0;
+  uint32_t attempt = 1;
+  uint32_t machines = 1;
+  uint32_t processes = 1;
+  uint32_t machine0_attempt = 1;  // the highest when this agent was made
+  bool predecessor_dead = true;
+};
+
+// ---- actions ----
+
+struct SendToCoordinator {
+  Message message;
+};
+// Close the connection and, unless `final`, connect again.
+struct Disconnect {
+  std::string reason;
+  bool final = false;
+};
+// Bind and exec the ranks; answer with OnSpawned, or with OnProcessDied for each that failed.
+// `lease_end` is in force from the first process on.
+struct Spawn {
+  Start start;
+  Time lease_end{};
+};
+// SIGTERM to every process group and SIGKILL at `kill_at`; SIGKILL at once if that is not in the
+// future. Then sweep, and answer with OnAllDead. May come again with an earlier `kill_at`.
+struct StopProcesses {
+  Generation generation;
+  Time kill_at{};
+};
+// The guard process reads it from shared memory. Never moves back within a generation.
+struct SetLease {
+  Time end{};
+};
+struct AnswerCommit {
+  uint64_t id = 0;  // as given to OnCommit
+  bool granted = false;
+  uint32_t number = 0;
+  std::string reason;
+};
+// Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
+struct ExitAgent {
+  int code = 0;
+  std::optional<Verdict> verdict;
+  std::string reason;
+};
+struct MemberLog {
+  std::string line;
+};
+
+using MemberAction = std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease,
+                                  AnswerCommit, ExitAgent, MemberLog>;
+using MemberActions = std::vector<MemberAction>;
+
+class Member {
+ public:
+  explicit Member(MemberConfig config);
+
+  // ---- events; each returns what to do now ----
+  MemberActions OnConnected(Time now);
+  MemberActions OnDisconnected(Time now);
+  MemberActions OnMessage(Time now, const Message& message);
+  MemberActions OnSpawned(Time now, Generation generation);
+  // A process ended with other than exit code 0, could not be started, or hangs.
+  MemberActions OnProcessDied(Time now, Generation generation, Death death);
+  // A process exited 0.
+  MemberActions OnProcessFinished(Time now, Generation generation, uint32_t rank);
+  // Nothing that descends from this generation is alive any more.
+  MemberActions OnAllDead(Time now, Generation generation);
+  // 30 s after SIGKILL something still is.
+  MemberActions OnUnkillable(Time now, Generation generation);
+  MemberActions OnProgress(Time now, const RankProgress& progress);
+  // A process asks to commit; `id` comes back in AnswerCommit.
+  MemberActions OnCommit(Time now, uint64_t id);
+  // SIGTERM to the agent: stop the gang, then leave with 143.
+  MemberActions OnTerminate(Time now, Duration grace);
+  // The guard killed the ranks, or is gone and could not be replaced.
+  MemberActions OnGuardKilled(Time now);
+  MemberActions OnTimer(Time now);
+
+  // When OnTimer must be called; kNever if no time matters.
+  Time NextWake() const;
+
+  // ---- state, for /status, tests and the simulator ----
+  MemberPhase phase() const { return report_.phase; }
+  const Report& report() const { return report_; }
+  Generation generation() const { return report_.generation; }
+  bool connected() const { return connected_; }
+  bool welcomed() const { return welcomed_; }
+  Time lease_end() const { return lease_end_; }
+  uint32_t machine0_attempt() const { return machine0_attempt_; }
+  // Since a PING last came in; what this member knows of machine 0's silence.
+  Duration coordinator_silence(Time now) const;
+  const MemberConfig& config() const { return config_; }
+  const Counters& counters() const { return counters_; }
+  const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
+  const std::string& resume() const { return start_.resume; }
+
+ private:
+  void Handle(Time now, const Welcome& message);
+  void Handle(Time now, const Refused& message);
+  void Handle(Time now, const Ping& message);
+  void Handle(Time now, const Start& message);
+  void Handle(Time now, const Stop& message);
+  void Handle(Time now, const CommitReply& message);
+  void Handle(Time now, const Verdict& message);
+
+  void Begin(Time now);
+  MemberActions Take();
+  void CheckLease(Time now);
+  void CheckHangs(Time now);
+  void CheckDrain(Time now);
+  void AcceptGrant(const LeaseGrant& grant);
+  // False, and the connection is closed, if that coordinator is not to be obeyed.
+  bool Obey(Time now, uint32_t machine0_attempt);
+  void StopRanks(Time now, Time kill_at);
+  void SendHello(Time now);
+  void SendReport();
+  void Send(Message message);
+  void RefuseCommits(const std::string& reason);
+  void Leave(int code, std::optional<Verdict> verdict, std::string reason);
+  bool LeaseLive(Time now) const { return now < lease_end_; }
+
+  MemberConfig config_;
+  uint32_t machine0_attempt_;
+  Counters counters_;
+  bool connected_ = false;
+  bool welcomed_ = false;
+
+  Report report_;
+  Start start_;  // of report_.generation
+  Time lease_end_ = Time::min();
+  Duration lease_length_{};  // the largest granted in report_.generation
+  bool signalled_ = false;   // this machine has signalled its ranks
+  Time kill_at_ = kNever;
+  uint32_t finished_ = 0;  // ranks of this generation that exited 0
+
+  Time last_ping_ = Time::min();          // from any coordinator that is obeyed
+  Time last_answer_ = Time::min();        // of a PING of report_.generation's coordinator
+  std::map<uint64_t, uint64_t> commits_;  // id on the wire -> id given to OnCommit
+  uint64_t next_commit_ = 1;
+
+  std::map<uint32_t, RankProgress> progress_;
+  std::map<uint32_t, Time> last_progress_;
+  Time next_progress_ = kNever;  // when what progress_ holds is sent
+
+  bool draining_ = false;
+  Time drain_deadline_ = kNever;
+  std::vector<MemberAction> actions_;
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_MEMBER_H_

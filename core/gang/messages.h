@@ -1,0 +1,252 @@
+// What agents say to the coordinator and hear from it, and its form on the wire
+// (docs/protocol.md). The structs are plain values; Encode and Decode are pure.
+#ifndef LOCKSTEP_CORE_GANG_MESSAGES_H_
+#define LOCKSTEP_CORE_GANG_MESSAGES_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/job/failure.h"
+
+namespace lockstep::core {
+
+// (attempt of the machine 0 that announces it, n). A coordinator's attempt is fixed at its birth,
+// so no two generations share a number. {0, 0} is no generation.
+struct Generation {
+  uint32_t attempt = 0;
+  uint32_t n = 0;
+
+  bool exists() const { return attempt != 0; }
+  std::string ToString() const;  // "2-5"
+  friend auto operator<=>(const Generation&, const Generation&) = default;
+};
+
+// Every counter only grows and has one writer, so any two copies merge by maximum. What is charged
+// to a budget is a counter less its base; a reset raises the base.
+struct Counters {
+  uint32_t generations = 0;       // started; coordinator
+  uint32_t process_failures = 0;  // coordinator
+  uint32_t process_failures_base = 0;
+  uint32_t out_of_memory = 0;       // of whole containers; operator
+  uint32_t out_of_memory_base = 0;  // coordinator
+  uint32_t replacements = 0;        // operator
+  uint32_t replacements_base = 0;   // operator
+  uint32_t leases_expired = 0;      // coordinator
+  uint32_t stops = 0;               // coordinator
+
+  int application_used() const {
+    return static_cast<int>(process_failures - process_failures_base + out_of_memory -
+                            out_of_memory_base);
+  }
+  int infrastructure_used() const { return static_cast<int>(replacements - replacements_base); }
+  void Merge(const Counters& other);
+  friend bool operator==(const Counters&, const Counters&) = default;
+};
+
+// Where a member stands in its latest generation.
+enum class MemberPhase : uint8_t {
+  kJoining,   // not yet welcomed by a coordinator; no ranks
+  kIdle,      // welcomed; no generation seen yet
+  kStarting,  // START accepted; ranks are being exec'ed
+  kRunning,   // every rank was exec'ed
+  kFinished,  // every rank exited 0; waits for the others
+  kStopping,  // signals sent; some process may still be alive
+  kStopped,   // everything of the generation is dead
+  kExiting,   // verdict acknowledged, drained or fenced
+};
+inline constexpr int kMemberPhaseCount = 8;
+const char* ToString(MemberPhase phase);
+// Whether a process of the generation may be alive in this phase.
+bool MayHaveLiveRanks(MemberPhase phase);
+
+enum class StopReason : uint8_t {
+  kFailure,       // a process died; SIGKILL after restartGracePeriod
+  kMachineLost,   // likewise
+  kLeaseExpired,  // SIGKILL
+  kSuspended,     // the operator's wish
+  kDraining,      // SIGTERM to an agent
+  kDeadline,      // activeDeadlineSeconds
+  kScaled,        // numMachines changed
+  kDeleted,
+};
+inline constexpr int kStopReasonCount = 8;
+const char* ToString(StopReason reason);
+
+// A death of a process, or a hang, as its own machine saw it.
+struct Death {
+  uint32_t rank = 0;
+  Cause cause = Cause::kNone;  // ProcessExit, ProcessSignal, CommandNotFound, Hang
+  int32_t exit_code = -1;
+  int32_t signal = 0;
+  Time at{};                // on the machine's own clock
+  bool by_itself = false;   // before this machine had signalled it
+  std::string stderr_tail;  // at most kMaxStderrTail
+
+  friend bool operator==(const Death&, const Death&) = default;
+};
+inline constexpr size_t kMaxStderrTail = 1024;
+inline constexpr size_t kMaxDeathsInReport = 16;
+
+// A member's whole state in its latest generation; saying it twice does no harm.
+struct Report {
+  Report() = default;
+  Report(Generation g, MemberPhase p) : generation(g), phase(p) {}
+
+  Generation generation;
+  MemberPhase phase = MemberPhase::kJoining;
+  bool lease_expired = false;  // the generation ended here because its lease ran out
+  bool first_step = false;     // some rank has reported a step
+  bool unkillable = false;     // a process outlived SIGKILL by 30 s
+  std::vector<Death> deaths;   // the earliest, at most kMaxDeathsInReport; exits 0 are none
+
+  friend bool operator==(const Report&, const Report&) = default;
+};
+
+// ---- member to coordinator ----
+
+struct Hello {
+  std::string job_uid;
+  uint32_t machine = 0;
+  uint32_t attempt = 0;
+  uint32_t machines = 0;  // the job's shape: agents of another shape are refused
+  uint32_t processes = 0;
+  uint32_t machine0_attempt = 0;  // the highest this agent knows of
+  bool predecessor_dead = false;  // the operator saw the attempt before this one dead, or it is
+                                  // the first
+  bool draining = false;          // got SIGTERM: will not take part in another generation
+  Duration silence{};             // since it last answered a PING of report.generation's
+                                  // coordinator
+  Duration lease_length{};        // the largest L under which that coordinator granted a lease
+  Time now{};
+  Counters counters;
+  Report report;
+};
+
+struct Pong {
+  Time ping_sent{};  // of the PING answered
+  Time now{};        // the member's clock
+  Generation generation;
+  MemberPhase phase = MemberPhase::kJoining;
+};
+
+struct ReportMessage {
+  Report report;
+};
+
+struct StopRequest {
+  StopReason reason = StopReason::kDraining;
+  Duration grace{};
+};
+
+struct CommitRequest {
+  uint64_t id = 0;  // chosen by the member
+  Generation generation;
+};
+
+struct RankProgress {
+  uint32_t rank = 0;
+  int64_t step = 0;
+  int64_t total_steps = 0;  // 0: not said
+  double loss = 0;          // NaN: not said
+  double tokens_per_second = 0;
+};
+
+struct Progress {
+  Generation generation;
+  std::vector<RankProgress> ranks;
+};
+
+struct VerdictAck {
+  Generation generation;
+};
+
+// ---- coordinator to member ----
+
+struct Welcome {
+  uint32_t machine0_attempt = 0;  // the coordinator's
+  Counters counters;
+};
+
+enum class RefusalCode : uint8_t {
+  kWrongJob,
+  kWrongShape,
+  kNoSuchMachine,
+  kLowerAttempt,
+  kReplaced
+};
+inline constexpr int kRefusalCodeCount = 5;
+
+struct Refused {
+  RefusalCode code = RefusalCode::kWrongJob;
+  std::string reason;
+};
+
+// Grants a lease until echo + 0.8 length - age, on the member's clock.
+struct LeaseGrant {
+  bool present = false;  // false until the member has answered a first PING
+  Time echo{};           // the member's time in its last PONG
+  Duration age{};        // since the sending of the oldest of the last PINGs answered, over all
+  Duration length{};     // L
+};
+
+struct Ping {
+  Time sent{};  // the coordinator's clock; strictly increasing
+  uint32_t machine0_attempt = 0;
+  LeaseGrant lease;
+};
+
+struct Start {
+  Generation generation;
+  std::string master_address;  // an IP
+  uint32_t master_port = 0;
+  std::string resume;     // the checkpoint to resume from; "" none
+  uint32_t restarts = 0;  // global: generations before this one
+  Duration hang_timeout{};
+  Counters counters;
+  LeaseGrant lease;
+};
+
+struct Stop {
+  Generation generation;
+  StopReason reason = StopReason::kFailure;
+  Duration grace{};  // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
+};
+
+struct CommitReply {
+  uint64_t id = 0;
+  bool granted = false;
+  uint32_t number = 0;  // of this commit in its generation, from 1
+  std::string reason;   // when not granted
+};
+
+struct Verdict {
+  Generation generation;
+  uint32_t exit_code = 0;  // 0, 70, 77 or 78
+  Failure failure;         // cause kNone on success
+  std::string reason;
+};
+
+// The order is the wire's: a message's type byte is its index, from 1. Append only.
+using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
+                             VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict>;
+
+inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
+
+// "HELLO", "PING", ...
+const char* NameOf(const Message& message);
+
+// Type byte and fields, big-endian; see docs/protocol.md.
+std::string Encode(const Message& message);
+
+// Invalid for an unknown type, a field out of range, bytes missing or left over.
+Result<Message> Decode(std::string_view bytes);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_MESSAGES_H_

@@ -1,0 +1,126 @@
+#include "core/gang/root_cause.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+namespace lockstep::core {
+
+namespace {
+
+constexpr int kPeerLost = 75;
+
+struct Candidate {
+  uint32_t machine = 0;
+  const Death* death = nullptr;
+  Time at{};
+  Duration uncertainty{};
+};
+
+std::string Describe(const Candidate& c) {
+  std::string who =
+      "rank " + std::to_string(c.death->rank) + " on machine " + std::to_string(c.machine);
+  switch (c.death->cause) {
+    case Cause::kHang:
+      return who + " made no progress for hangTimeout";
+    case Cause::kCommandNotFound:
+      return who + " could not be started (exit code " + std::to_string(c.death->exit_code) + ")";
+    case Cause::kProcessSignal:
+      return who + " was killed by " + SignalName(c.death->signal);
+    default:
+      return who + " exited with code " + std::to_string(c.death->exit_code);
+  }
+}
+
+bool PeerLost(const Candidate& c) { return c.death->exit_code == kPeerLost; }
+
+// Whether `a` is to be blamed before `b`.
+bool Before(const Candidate& a, const Candidate& b) {
+  if (PeerLost(a) != PeerLost(b)) return PeerLost(b);
+  Duration apart = a.at > b.at ? a.at - b.at : b.at - a.at;
+  if (apart > a.uncertainty + b.uncertainty) return a.at < b.at;
+  bool a_killed = a.death->signal != 0;
+  bool b_killed = b.death->signal != 0;
+  if (a_killed != b_killed) return a_killed;
+  return a.death->rank < b.death->rank;
+}
+
+bool Close(const Candidate& a, const Candidate& b) {
+  Duration apart = a.at > b.at ? a.at - b.at : b.at - a.at;
+  return apart <= a.uncertainty + b.uncertainty;
+}
+
+RootCause FromMachine(const MachineFate& fate, Cause cause, std::string message) {
+  RootCause root;
+  root.failure.cause = cause;
+  root.failure.machine = static_cast<int>(fate.machine);
+  root.failure.message = std::move(message);
+  return root;
+}
+
+RootCause FromDeaths(const std::vector<Candidate>& candidates) {
+  // Before() is no order (being close is not transitive), so the earliest is compared with each.
+  const Candidate* first = &candidates.front();
+  for (const Candidate& c : candidates) {
+    if (Before(c, *first)) first = &c;
+  }
+  RootCause root;
+  root.at = first->at;
+  root.failure.cause = first->death->cause;
+  root.failure.machine = static_cast<int>(first->machine);
+  root.failure.rank = static_cast<int>(first->death->rank);
+  root.failure.exit_code = first->death->exit_code;
+  root.failure.signal = first->death->signal;
+  root.failure.stderr_tail = first->death->stderr_tail;
+  root.failure.message = Describe(*first);
+  for (const Candidate& other : candidates) {
+    if (&other == first || !Close(other, *first) || PeerLost(other)) continue;
+    root.failure.message += "; at the same time, as far as clocks can tell, " + Describe(other);
+    break;
+  }
+  return root;
+}
+
+}  // namespace
+
+RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
+  std::vector<Candidate> candidates;
+  std::vector<Candidate> late;
+  for (const MachineFate& fate : fates) {
+    for (const Death& death : fate.deaths) {
+      if (!death.by_itself) continue;
+      Candidate c{fate.machine, &death, death.at - fate.clock_offset, fate.clock_uncertainty};
+      (c.at <= stop_sent + c.uncertainty ? candidates : late).push_back(c);
+    }
+  }
+  for (const MachineFate& fate : fates) {
+    if (!fate.lost) continue;
+    return FromMachine(fate, fate.lost_cause,
+                       "machine " + std::to_string(fate.machine) + " " + fate.lost_how);
+  }
+  for (const MachineFate& fate : fates) {
+    if (!fate.unkillable) continue;
+    return FromMachine(fate, Cause::kUnkillable,
+                       "a process on machine " + std::to_string(fate.machine) +
+                           " did not die within 30 s of SIGKILL");
+  }
+  if (!candidates.empty()) return FromDeaths(candidates);
+  for (const MachineFate& fate : fates) {
+    if (!fate.lease_expired) continue;
+    return FromMachine(fate, Cause::kLeaseExpired,
+                       "the lease ran out on machine " + std::to_string(fate.machine) +
+                           ": some machine was silent for too long, yet all came back");
+  }
+  if (!late.empty()) return FromDeaths(late);
+  RootCause unknown;
+  unknown.failure.cause = Cause::kLeaseExpired;
+  unknown.failure.message = "the lease ran out on machine 0";
+  return unknown;
+}
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,43 @@
+// Which failure began it. Peers of a dead process or machine fail within milliseconds, and their
+// reports may arrive first: what counts is whose clock, mapped to the coordinator's, says earliest.
+#ifndef LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_
+#define LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_
+
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/messages.h"
+#include "core/job/failure.h"
+
+namespace lockstep::core {
+
+struct MachineFate {
+  uint32_t machine = 0;
+  bool lost = false;                       // declared lost, replaced, or its container ended
+  Cause lost_cause = Cause::kMachineLost;  // or kOutOfMemory
+  std::string lost_how;                    // "fell silent for 15s", ...
+  bool unkillable = false;
+  bool lease_expired = false;
+  Duration clock_offset{};  // its clock less the coordinator's
+  Duration clock_uncertainty{};
+  std::vector<Death> deaths;
+};
+
+struct RootCause {
+  Failure failure;
+  Time at = kNever;  // on the coordinator's clock; kNever where no event has a time
+};
+
+// A lost machine first, then an unkillable process, then the first process that died by itself
+// before STOP was sent, then an expired lease. An exit with 75 (peer lost) yields to any other
+// death. Deaths closer together than their clocks' uncertainty: one killed by a signal first, then
+// the lowest rank, and the message names both.
+RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent);
+
+// "SIGKILL"; "signal 63" where it has no name.
+std::string SignalName(int signal);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_

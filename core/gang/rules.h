@@ -1,0 +1,45 @@
+// The fencing rules, by name. In every shipped build a rule is the constant `true`; the simulator's
+// build (LOCKSTEP_MUTANTS) can switch one off, and must then find the harm it prevents.
+#ifndef LOCKSTEP_CORE_GANG_RULES_H_
+#define LOCKSTEP_CORE_GANG_RULES_H_
+
+#include <cstdint>
+
+namespace lockstep::core {
+
+enum class Rule : uint8_t {
+  kRefuseLowerCoordinator,   // an agent obeys no coordinator below the highest it knows
+  kCoordinatorFencesItself,  // a coordinator that hears of a higher one kills its ranks and exits
+  kHigherAttemptWins,        // of two agents with one index the lower attempt is refused
+  kHigherAttemptStopsGang,   // a higher attempt's HELLO stops the running generation
+  kLeaseExpires,             // a lapsed lease kills this machine's ranks
+  kLeaseFromOldestAnswer,    // `age` looks at the member that is silent for longest
+  kLeaseFromSending,         // `age` counts from the sending of the answered PING
+  kLapsedLeaseStaysLapsed,   // a lease that ran out is not renewed within its generation
+  kLeaseGuardsAnnouncement,  // machine 0 reads the lease again before START and VERDICT
+  kLowerLWaits,              // a lower L counts after every lease under the old one is out
+  kWaitForPredecessor,       // a replaced agent's ranks are dead, or its lease is out, before START
+  kWaitForOldCoordinator,    // likewise for every rank of an earlier coordinator
+  kWaitForStopped,           // every machine has confirmed its ranks dead, or is lost, before START
+  kHigherMachine0KillsRanks,  // a member that hears of a higher coordinator kills its old ranks
+  kCommitNeedsFreshAnswers,   // a commit needs a PING sent after the request, answered by all
+  kCommitNeedsLease,          // and a lease that is live when the yes is said
+  kStartOnlyForward,          // a member starts no generation at or below one it has seen
+};
+inline constexpr int kRuleCount = 17;
+
+// "RefuseLowerCoordinator", ...
+const char* ToString(Rule rule);
+
+#ifdef LOCKSTEP_MUTANTS
+// Per thread, so that simulators of different mutants run beside each other.
+bool Holds(Rule rule);
+void SwitchOff(Rule rule);
+void SwitchAllOn();
+#else
+constexpr bool Holds(Rule) { return true; }
+#endif
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_RULES_H_
