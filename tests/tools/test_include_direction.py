@@ -1,0 +1,54 @@
+"""tools/lib/include_direction.py: folders include only those above them."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "tools/lib/include_direction.py"
+
+
+def check(tmp_path, path, included):
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(f'// A file.\n#include <vector>\n#include "{included}"\n')
+    run = subprocess.run(
+        [sys.executable, SCRIPT, path], cwd=tmp_path, capture_output=True, text=True
+    )
+    return run.returncode, run.stdout
+
+
+@pytest.mark.parametrize(
+    "path, included",
+    [
+        ("core/job/plan.cc", "base/result.h"),
+        ("core/job/plan.cc", "core/gang/member.h"),
+        ("worker/agent/agent.cc", "worker/topology/topology.h"),
+        ("operator/control/decide.cc", "operator/kube/watch.h"),
+        ("cli/plan.cc", "worker/topology/topology.h"),
+        ("tests/sim/sim_test.cc", "worker/agent/agent.h"),
+        ("tests/sim/sim_test.cc", "tests/sim/network.h"),
+    ],
+)
+def test_includes_that_point_upwards_pass(tmp_path, path, included):
+    assert check(tmp_path, path, included) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "path, included",
+    [
+        ("base/time.cc", "core/job/spec.h"),
+        ("core/job/plan.cc", "worker/agent/agent.h"),
+        ("worker/topology/apply.cc", "worker/agent/spawn.h"),
+        ("worker/agent/agent.cc", "operator/kube/watch.h"),
+        ("operator/control/decide.cc", "worker/topology/topology.h"),
+        ("cli/run.cc", "worker/agent/agent.h"),
+        ("core/job/plan.cc", "tests/sim/network.h"),
+        ("core/job/plan.cc", "plan.h"),
+    ],
+)
+def test_includes_that_point_the_wrong_way_are_named_with_their_line(tmp_path, path, included):
+    code, output = check(tmp_path, path, included)
+    assert code == 1
+    assert output.startswith(f"{path}:3: ")

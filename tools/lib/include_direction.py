@@ -1,0 +1,64 @@
+"""Checks who includes whom: include_direction.py FILE...
+
+Every folder may include only the folders that docs/architecture.md puts above it. Prints each
+include that points the wrong way, and exits with 1 if there is one.
+"""
+
+import pathlib
+import re
+import sys
+
+# Folder -> what it may include besides itself. The nearest folder of a file that stands here counts.
+ALLOWED = {
+    "base": set(),
+    "core": {"base"},
+    "operator/kube": {"base", "core"},
+    "operator/control": {"base", "core", "operator/kube"},
+    "worker/topology": {"base", "core"},
+    "worker/agent": {"base", "core", "worker/topology"},
+    "worker/collectives": {"base", "core"},
+    "worker/trainer": {"base", "core", "worker/collectives"},
+    "cli": {"base", "core", "worker/topology"},
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def folder_of(path):
+    """The folder of ALLOWED that `path` belongs to, or None."""
+    for parent in pathlib.PurePosixPath(path).parents:
+        if str(parent) in ALLOWED:
+            return str(parent)
+    return None
+
+
+def problems(path, lines):
+    folder = folder_of(path)
+    test = path.startswith("tests/")
+    for number, line in enumerate(lines, start=1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = match.group(1)
+        where = f"{path}:{number}"
+        if "/" not in target:
+            yield f'{where}: write the path from the repository root instead of "{target}"'
+        elif target.startswith("tests/") and not test:
+            yield f"{where}: {target} belongs to the tests, which nothing outside tests/ may include"
+        elif folder and (wanted := folder_of(target)) not in {None, folder} | ALLOWED[folder]:
+            allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing but itself"
+            yield (
+                f"{where}: {folder} may not include {wanted} ({target}); it may include {allowed}. "
+                "Move what both need to a folder above them"
+            )
+
+
+def main(files):
+    found = [p for f in files for p in problems(f, pathlib.Path(f).read_text().splitlines())]
+    print(*found, sep="\n", end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    if "--help" in sys.argv[1:]:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1:]))
