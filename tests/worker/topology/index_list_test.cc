@@ -1,0 +1,30 @@
+#include "worker/topology/index_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::topology {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(IndexListTest, RangesAndNumbersAreReadInAnyOrderWithoutDoubles) {
+  EXPECT_THAT(*ParseIndexList("8,0-3,2-4\n"), ElementsAre(0, 1, 2, 3, 4, 8));
+  EXPECT_THAT(*ParseIndexList(" \n"), IsEmpty());
+}
+
+TEST(IndexListTest, WhatIsNoListIsRefused) {
+  for (const char* text : {"a", "1-", "-1", "3-1", "1,,2", "1,", "0x3", "1 2", "0-4000000000"}) {
+    EXPECT_FALSE(ParseIndexList(text).ok()) << text;
+  }
+}
+
+TEST(IndexListTest, ListsAreWrittenAsTheKernelWritesThem) {
+  for (const char* text : {"", "0", "0-3", "0,2,4", "0-1,3-7,12"}) {
+    EXPECT_EQ(FormatIndexList(*ParseIndexList(text)), text);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::topology

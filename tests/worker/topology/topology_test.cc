@@ -1,0 +1,176 @@
+#include "worker/topology/topology.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "tests/worker/topology/fixture_tree.h"
+
+namespace lockstep::topology {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Two nodes of two cores of two threads, numbered as most firmware does: CPU n and n + 4 are
+// siblings.
+void AddTwoNodes(FixtureTree* tree) {
+  tree->Core(0, {0, 4}).Core(0, {1, 5}).Core(1, {2, 6}).Core(1, {3, 7});
+  tree->Node(0, {0, 1, 4, 5}, "10 21").Node(1, {2, 3, 6, 7}, "21 10");
+}
+
+std::vector<IndexList> CpusOfCores(const Machine& machine) {
+  std::vector<IndexList> cpus;
+  for (const Core& core : machine.cores) cpus.push_back(core.cpus);
+  return cpus;
+}
+
+std::string SourceOf(const Machine& machine, const std::string& name) {
+  for (const Fact& fact : machine.facts) {
+    if (fact.name == name) return fact.source;
+  }
+  return "";
+}
+
+TEST(DiscoverTest, FindsNodesCoresAndDistances) {
+  FixtureTree tree;
+  AddTwoNodes(&tree);
+  tree.Allowed("0-7", "0-1").Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  ASSERT_THAT(machine->numa_nodes, SizeIs(2));
+  EXPECT_THAT(machine->numa_nodes[1].cpus, ElementsAre(2, 3, 6, 7));
+  EXPECT_THAT(machine->numa_nodes[1].distances, ElementsAre(21, 10));
+  EXPECT_THAT(CpusOfCores(*machine), ElementsAre(ElementsAre(0, 4), ElementsAre(1, 5),
+                                                 ElementsAre(2, 6), ElementsAre(3, 7)));
+  EXPECT_EQ(machine->cores[2].numa_node, 1);
+  EXPECT_EQ(FormatIndexList(machine->allowed_cpus), "0-7");
+  EXPECT_EQ(machine->cpu_quota, 0);
+}
+
+TEST(DiscoverTest, AContainersCpusetIsTakenFromProcStatus) {
+  FixtureTree tree;
+  AddTwoNodes(&tree);
+  tree.Allowed("2,6", "1").Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  EXPECT_THAT(machine->allowed_cpus, ElementsAre(2, 6));
+  EXPECT_THAT(machine->allowed_mems, ElementsAre(1));
+  EXPECT_THAT(machine->numa_nodes, SizeIs(2)) << "closed nodes matter for distances";
+  EXPECT_THAT(SourceOf(*machine, "allowed CPUs"), HasSubstr("/proc/self/status"));
+}
+
+TEST(DiscoverTest, WithoutProcStatusEverythingOnlineIsAllowed) {
+  FixtureTree tree;
+  AddTwoNodes(&tree);
+  tree.Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  EXPECT_EQ(FormatIndexList(machine->allowed_cpus), "0-7");
+  EXPECT_THAT(SourceOf(*machine, "allowed CPUs"), HasSubstr("hwloc"));
+}
+
+TEST(DiscoverTest, OfflineCpusAreNeverAllowed) {
+  FixtureTree tree;
+  tree.Core(0, {0}).Core(0, {1}).OfflineCpu(2).Node(0, {0, 1}, "10").Allowed("0-2", "0").Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  EXPECT_THAT(machine->allowed_cpus, ElementsAre(0, 1));
+  EXPECT_THAT(machine->cores, SizeIs(2));
+}
+
+TEST(DiscoverTest, NodesWithoutCpusAreLeftOut) {
+  FixtureTree tree;
+  tree.Core(0, {0}).Core(0, {1}).Node(0, {0, 1}, "10 80").Node(2, {}, "80 10");
+  tree.Allowed("0-1", "0,2").Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  ASSERT_THAT(machine->numa_nodes, SizeIs(1));
+  EXPECT_THAT(machine->numa_nodes[0].distances, ElementsAre(10));
+}
+
+TEST(DiscoverTest, NoUsableCpuIsAnErrorThatSaysWhy) {
+  FixtureTree tree;
+  AddTwoNodes(&tree);
+  tree.Allowed("16-17", "0").Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_FALSE(machine.ok());
+  EXPECT_THAT(machine.error().message, HasSubstr("0-7"));
+  EXPECT_THAT(machine.error().message, HasSubstr("16-17"));
+}
+
+TEST(DiscoverTest, AForeignTopologyInTheEnvironmentIsNotBelievedAndNotLost) {
+  FixtureTree tree;
+  AddTwoNodes(&tree);
+  tree.Allowed("0-7", "0-1").Finish();
+  setenv("HWLOC_SYNTHETIC", "pack:4 core:4 pu:1", 1);
+  const Result<Machine> machine = Discover(tree.root());
+  EXPECT_STREQ(getenv("HWLOC_SYNTHETIC"), "pack:4 core:4 pu:1");
+  EXPECT_EQ(getenv("HWLOC_FSROOT"), nullptr);
+  unsetenv("HWLOC_SYNTHETIC");
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  EXPECT_THAT(machine->cores, SizeIs(4));
+}
+
+TEST(DiscoverTest, ThisMachineAllowsWhatTheKernelSays) {
+  const Result<Machine> machine = Discover();
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  EXPECT_EQ(machine->allowed_cpus.size(), static_cast<size_t>(CPU_COUNT(&allowed)));
+  for (const int cpu : machine->allowed_cpus) EXPECT_TRUE(CPU_ISSET(cpu, &allowed));
+  EXPECT_FALSE(machine->numa_nodes.empty());
+  EXPECT_FALSE(machine->cores.empty());
+}
+
+TEST(DiscoverGpusTest, OnlyNvidiaGpusWithADeviceFileCount) {
+  FixtureTree tree;
+  AddTwoNodes(&tree);
+  tree.Pci("0000:9b:00.0", "0x10de", "0x030200", 1, 1).File("dev/nvidia1", "");
+  tree.Pci("0000:17:00.0", "0x10de", "0x030200", 0, 0).File("dev/nvidia0", "");
+  tree.Pci("0000:2a:00.0", "0x10de", "0x030000", 0, 2);                        // not given to us
+  tree.Pci("0000:2b:00.0", "0x10de", "0x068000", 0);                           // a switch
+  tree.Pci("0000:2c:00.0", "0x8086", "0x030000", 0).File("dev/nvidia2x", "");  // another vendor
+  tree.Allowed("0-7", "0-1").Finish();
+  const Result<Machine> machine = Discover(tree.root());
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  ASSERT_THAT(machine->gpus, SizeIs(2));
+  EXPECT_EQ(machine->gpus[0].pci_address, "0000:17:00.0");
+  EXPECT_EQ(machine->gpus[1].pci_address, "0000:9b:00.0");
+  EXPECT_EQ(machine->gpus[1].numa_node, 1);
+  EXPECT_EQ(machine->gpus[1].uuid, "GPU-1aaa-bb");
+  EXPECT_THAT(SourceOf(*machine, "GPUs"), HasSubstr("3 on the PCI bus, 2 with a device file"));
+}
+
+TEST(DiscoverGpusTest, WithoutTheDriversFolderDeviceNumbersFollowPciOrder) {
+  FixtureTree tree;
+  tree.Pci("0000:17:00.0", "0x10de", "0x030200", -1);
+  tree.Pci("0000:9b:00.0", "0x10de", "0x030200", -1).File("dev/nvidia1", "");
+  std::string source;
+  const std::vector<Gpu> gpus = DiscoverGpus(tree.root(), &source);
+  ASSERT_THAT(gpus, SizeIs(1));
+  EXPECT_EQ(gpus[0].pci_address, "0000:9b:00.0");
+  EXPECT_EQ(gpus[0].numa_node, -1);
+  EXPECT_THAT(source, HasSubstr("PCI order"));
+}
+
+TEST(SelectGpusTest, CudaVisibleDevicesPicksByIndexAndUuidUpToTheFirstUnknown) {
+  const std::vector<Gpu> gpus = {
+      {"a", 0, 0, "GPU-11"}, {"b", 0, 1, "GPU-12"}, {"c", 1, 2, "GPU-2"}};
+  const auto names = [&](const char* visible) {
+    std::string text;
+    for (const Gpu& gpu : SelectGpus(gpus, visible)) text += gpu.pci_address;
+    return text;
+  };
+  EXPECT_EQ(names("2,0"), "ca");
+  EXPECT_EQ(names("1,-1,0"), "b");
+  EXPECT_EQ(names("1,7,0"), "b");
+  EXPECT_EQ(names("GPU-2,GPU-12"), "cb");
+  EXPECT_EQ(names("GPU-1"), "") << "two GPUs begin so";
+  EXPECT_EQ(names(""), "");
+}
+
+}  // namespace
+}  // namespace lockstep::topology
