@@ -1,0 +1,66 @@
+// Machines for tests of the planner: MakeMachine().Node(0, 16).Node(1, 16).Gpu(0).Gpu(1).
+#ifndef LOCKSTEP_TESTS_WORKER_TOPOLOGY_MACHINE_BUILDER_H_
+#define LOCKSTEP_TESTS_WORKER_TOPOLOGY_MACHINE_BUILDER_H_
+
+#include <utility>
+
+#include "worker/topology/topology.h"
+
+namespace lockstep::topology {
+
+class MakeMachine {
+ public:
+  // CPUs per core, for the nodes added after it. Siblings have neighbouring numbers.
+  MakeMachine& Smt(int threads) {
+    threads_ = threads;
+    return *this;
+  }
+  MakeMachine& Node(int id, int cores) {
+    NumaNode node;
+    node.id = id;
+    for (int c = 0; c < cores; ++c) {
+      Core core{{}, id};
+      for (int t = 0; t < threads_; ++t) core.cpus.push_back(next_cpu_++);
+      node.cpus.insert(node.cpus.end(), core.cpus.begin(), core.cpus.end());
+      machine_.cores.push_back(core);
+    }
+    machine_.numa_nodes.push_back(node);
+    machine_.allowed_cpus = Union(machine_.allowed_cpus, node.cpus);
+    machine_.allowed_mems = Union(machine_.allowed_mems, {id});
+    return *this;
+  }
+  MakeMachine& Gpu(int numa_node) {
+    topology::Gpu gpu;
+    gpu.pci_address = "0000:" + std::to_string(10 + machine_.gpus.size()) + ":00.0";
+    gpu.numa_node = numa_node;
+    machine_.gpus.push_back(gpu);
+    return *this;
+  }
+  // One row a node, in order.
+  MakeMachine& Distances(const std::vector<std::vector<int>>& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) machine_.numa_nodes.at(i).distances = rows[i];
+    return *this;
+  }
+  MakeMachine& AllowedCpus(IndexList cpus) {
+    machine_.allowed_cpus = std::move(cpus);
+    return *this;
+  }
+  MakeMachine& AllowedMems(IndexList mems) {
+    machine_.allowed_mems = std::move(mems);
+    return *this;
+  }
+  MakeMachine& Quota(double cpus) {
+    machine_.cpu_quota = cpus;
+    return *this;
+  }
+  operator Machine() const { return machine_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  Machine machine_;
+  int threads_ = 1;
+  int next_cpu_ = 0;
+};
+
+}  // namespace lockstep::topology
+
+#endif  // LOCKSTEP_TESTS_WORKER_TOPOLOGY_MACHINE_BUILDER_H_
