@@ -1,0 +1,63 @@
+#include "worker/topology/apply.h"
+
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+
+namespace lockstep::topology {
+namespace {
+
+constexpr size_t kBitsPerWord = sizeof(unsigned long) * CHAR_BIT;
+constexpr int kMpolPreferredMany = 5;  // MPOL_PREFERRED_MANY, which older headers lack
+
+std::vector<unsigned long> ToMask(const IndexList& list) {
+  std::vector<unsigned long> mask;
+  if (!list.empty()) mask.resize(static_cast<size_t>(list.back()) / kBitsPerWord + 1);
+  for (const int index : list) {
+    const auto bit = static_cast<size_t>(index);
+    mask[bit / kBitsPerWord] |= 1UL << (bit % kBitsPerWord);
+  }
+  return mask;
+}
+
+int SetMempolicy(int mode, const std::vector<unsigned long>& nodes) noexcept {
+  // The kernel takes the number of bits, plus one.
+  const unsigned long max_node = nodes.size() * kBitsPerWord + 1;
+  return syscall(SYS_set_mempolicy, mode, nodes.data(), max_node) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+PreparedBinding Prepare(const RankBinding& rank) {
+  PreparedBinding prepared;
+  prepared.cpu_mask = ToMask(rank.cpus);
+  if (rank.memory != MemoryPolicy::kNone) {
+    prepared.node_mask = ToMask(rank.memory_nodes);
+    prepared.memory = rank.memory;
+  }
+  return prepared;
+}
+
+BindingErrno ApplyInChild(const PreparedBinding& binding) noexcept {
+  BindingErrno result;
+  if (!binding.cpu_mask.empty()) {
+    const size_t bytes = binding.cpu_mask.size() * sizeof(unsigned long);
+    if (syscall(SYS_sched_setaffinity, 0, bytes, binding.cpu_mask.data()) < 0) {
+      result.affinity = errno;
+    }
+  }
+  if (!binding.node_mask.empty()) {
+    if (binding.memory == MemoryPolicy::kStrict) {
+      result.memory = SetMempolicy(MPOL_BIND, binding.node_mask);
+    } else {
+      result.memory = SetMempolicy(kMpolPreferredMany, binding.node_mask);
+      if (result.memory == EINVAL) result.memory = SetMempolicy(MPOL_PREFERRED, binding.node_mask);
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep::topology

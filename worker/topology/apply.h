@@ -1,0 +1,42 @@
+// Binding a process at its birth: between clone and execve, so that every page and every thread of
+// it is placed from the first one on.
+//
+//   PreparedBinding prepared = Prepare(plan.ranks[local_rank]);      // parent, may allocate
+//   ... in the child, before execve:  BindingErrno result = ApplyInChild(prepared);
+//   EffectiveBinding effective = ReadBack(pid, ...);                 // parent, effective.h
+//
+// A refusal is reported, never fatal: a container's seccomp profile often forbids set_mempolicy.
+#ifndef LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
+#define LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
+
+#include <vector>
+
+#include "worker/topology/binding_plan.h"
+
+namespace lockstep::topology {
+
+// The bit masks of the two system calls, laid out by the parent: the child only reads them.
+struct PreparedBinding {
+  std::vector<unsigned long> cpu_mask;   // empty: affinity stays as inherited
+  std::vector<unsigned long> node_mask;  // empty: memory policy stays as inherited
+  MemoryPolicy memory = MemoryPolicy::kNone;
+};
+
+// errno of each call; 0: it succeeded or wasn't needed.
+struct BindingErrno {
+  int affinity = 0;  // of sched_setaffinity
+  int memory = 0;    // of set_mempolicy
+};
+
+PreparedBinding Prepare(const RankBinding& rank);
+
+// Binds the calling thread. Async-signal-safe, allocates nothing, and writes nothing but its result
+// and errno, so it may run in a child of clone(CLONE_VM | CLONE_VFORK); the parent, whose errno
+// that is, must not use it across the clone. Execve keeps both settings.
+//
+// Preferred is MPOL_PREFERRED_MANY, or MPOL_PREFERRED on kernels before 5.15; Strict is MPOL_BIND.
+BindingErrno ApplyInChild(const PreparedBinding& binding) noexcept;
+
+}  // namespace lockstep::topology
+
+#endif  // LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
