@@ -21,7 +21,7 @@ struct Position {
 };
 
 class Node;
-struct Member;
+struct NodeMember;
 
 class Node {
  public:
@@ -64,8 +64,8 @@ class Node {
   const std::string& text() const { return text_; }
   const std::vector<Node>& items() const { return items_; }
   std::vector<Node>& items() { return items_; }
-  const std::vector<Member>& members() const { return members_; }
-  std::vector<Member>& members() { return members_; }
+  const std::vector<NodeMember>& members() const { return members_; }
+  std::vector<NodeMember>& members() { return members_; }
 
   // The value of a map's key; null when there is none or this is no map.
   const Node* Find(std::string_view key) const;
@@ -90,10 +90,10 @@ class Node {
   Position position_;
   std::string text_;
   std::vector<Node> items_;
-  std::vector<Member> members_;
+  std::vector<NodeMember> members_;
 };
 
-struct Member {
+struct NodeMember {
   std::string key;
   Position position;  // of the key
   Node value;
