@@ -1,0 +1,64 @@
+"""tools/lib/{record,cast2svg}.py: a program's terminal becomes a picture of it."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+from cast2svg import frames, render
+
+LIB = pathlib.Path(__file__).parents[2] / "tools/lib"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def texts(rows):
+    return ["".join(text for text, _ in row) for row in rows if row]
+
+
+def test_output_that_comes_at_once_is_one_frame():
+    shown = frames(10, 2, [(0.0, "a"), (0.01, "b"), (1.0, "c")])
+    assert [texts(rows) for _, rows in shown] == [["ab"], ["abc"]]
+
+
+def test_a_steady_flow_of_output_still_has_frames():
+    shown = frames(20, 2, [(i / 100, "x") for i in range(10)])
+    assert [texts(rows) for _, rows in shown] == [["x" * 4], ["x" * 8], ["x" * 10]]
+
+
+def test_a_frame_is_shown_until_the_next_and_long_pauses_are_cut():
+    shown = frames(10, 2, [(0.0, "a"), (0.5, "b"), (60.0, "c")], idle=2.0)
+    assert [seconds for seconds, _ in shown] == [0.5, 2.0, 0.0]
+
+
+def test_output_that_changes_nothing_makes_no_frame():
+    shown = frames(10, 2, [(0.0, "a"), (0.5, "\x1b[?25l"), (1.0, "b")])
+    assert [(seconds, texts(rows)) for seconds, rows in shown] == [(1.0, ["a"]), (0.0, ["ab"])]
+
+
+def test_a_line_that_several_frames_show_is_stored_once():
+    shown = frames(20, 3, [(0.0, "stays\r\n"), (1.0, "more"), (2.0, " <&>")])
+    svg = render(20, 3, shown)
+    assert svg.count(">stays</text>") == 1
+    assert svg.count(">more &lt;&amp;&gt;</text>") == 1
+    ElementTree.fromstring(svg)
+
+
+def test_a_recorded_program_ends_in_a_picture_of_its_output(tmp_path):
+    cast, svg = tmp_path / "out.cast", tmp_path / "out.svg"
+    program = r"printf '\033[1;31mred\033[0m plain\n'; stty size; exit 3"
+    run = subprocess.run(
+        [sys.executable, LIB / "record.py", "--size", "40x10", cast, "--", "sh", "-c", program],
+        stdout=subprocess.DEVNULL,
+    )
+    assert run.returncode == 3
+    assert json.loads(cast.read_text().splitlines()[0])["width"] == 40
+
+    subprocess.run(
+        [sys.executable, LIB / "cast2svg.py", "--last", "--title", "a & b", cast, svg], check=True
+    )
+    root = ElementTree.parse(svg).getroot()
+    assert root.findtext(f"{SVG}title") == "a & b"
+    lines = [t.text for t in root.iter(f"{SVG}text")]
+    assert "red" in lines and " plain" in lines and "10 40" in lines
+    assert "font-weight:bold" in root.findtext(f"{SVG}style")
