@@ -139,7 +139,7 @@ def render(columns, lines, shown, title=""):
     animation = film_css(shown, width) if len(shown) > 1 else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img"><title>{escape(title)}</title>'
+        f'width="{width:g}" height="{height:g}" role="img" xml:space="preserve"><title>{escape(title)}</title>'
         f"<style>text{{font:14px {FONT};fill:{FOREGROUND};white-space:pre}}"
         f".title{{font:13px system-ui,sans-serif;fill:#8b949e;text-anchor:middle}}"
         f"{classes.rules()}{animation}</style>"
