@@ -16,11 +16,12 @@ namespace lockstep::core {
 enum class Severity : uint8_t { kError, kWarning };
 
 struct Problem {
-  std::string path;   // "spec.failurePolicy.rules[0].action"; empty: the document as a whole
-  int line = 0;       // from 1; 0: unknown
-  int column = 0;     // from 1
-  std::string found;  // what stood there: "the text \"four\""; empty when there is nothing to show
-  std::string message;  // what is wrong and what to write instead
+  std::string path{};  // "spec.failurePolicy.rules[0].action"; empty: the document as a whole
+  int line = 0;        // from 1; 0: unknown
+  int column = 0;      // from 1
+  std::string
+      found{};  // what stood there: "the text \"four\""; empty when there is nothing to show
+  std::string message{};  // what is wrong and what to write instead
   Severity severity = Severity::kError;
 
   friend bool operator==(const Problem&, const Problem&) = default;
