@@ -1,8 +1,8 @@
 #include "core/gang/root_cause.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
+
+#include "core/job/signals.h"
 
 namespace lockstep::core {
 
@@ -116,11 +116,6 @@ RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
   unknown.failure.cause = Cause::kLeaseExpired;
   unknown.failure.message = "the lease ran out on machine 0";
   return unknown;
-}
-
-std::string SignalName(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
 }  // namespace lockstep::core

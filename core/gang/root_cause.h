@@ -35,9 +35,6 @@ struct RootCause {
 // the lowest rank, and the message names both.
 RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent);
 
-// "SIGKILL"; "signal 63" where it has no name.
-std::string SignalName(int signal);
-
 }  // namespace lockstep::core
 
 #endif  // LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_

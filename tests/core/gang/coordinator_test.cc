@@ -1,0 +1,319 @@
+#include "core/gang/coordinator.h"
+
+#include <csignal>
+
+#include "tests/core/gang/gang_fixture.h"
+
+namespace lockstep::core {
+namespace {
+
+using CoordinatorTest = GangFixture;
+
+TEST_F(CoordinatorTest, StartsTheFirstGenerationWhenAllMachinesHaveJoined) {
+  Begin(3);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-1");
+  for (const Machine& m : machines_) {
+    ASSERT_EQ(m.spawns.size(), 1U);
+    EXPECT_EQ(m.spawns[0].start.master_port, 29500U);
+    EXPECT_GT(m.spawns[0].lease_end, now_);
+  }
+}
+
+TEST_F(CoordinatorTest, ReachesSuccessWhenEveryRankExitsZero) {
+  Begin(2);
+  FinishAll();
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 0U);
+  for (const Machine& m : machines_) {
+    ASSERT_TRUE(m.exit.has_value());
+    EXPECT_EQ(m.exit->code, 0);
+    EXPECT_TRUE(m.exit->verdict.has_value());
+  }
+  ASSERT_TRUE(coordinator_exit_.has_value());
+  EXPECT_EQ(coordinator_exit_->code, 0);
+}
+
+TEST_F(CoordinatorTest, RestartsTheWholeGangInPlaceWhenAProcessIsKilled) {
+  Begin(2);
+  Kill(1, 3, SIGKILL);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
+  EXPECT_EQ(machines_[0].stops.size(), 1U);
+  EXPECT_EQ(machines_[1].spawns.size(), 2U);
+  EXPECT_EQ(machines_[1].spawns[1].start.restarts, 1U);
+  const Failure& failure = coordinator_->history()[0].failure;
+  EXPECT_EQ(failure.cause, Cause::kProcessSignal);
+  EXPECT_EQ(failure.rank, 3);
+  EXPECT_EQ(failure.message, "rank 3 on machine 1 was killed by SIGKILL");
+  EXPECT_EQ(coordinator_->counters().process_failures, 1U);
+}
+
+TEST_F(CoordinatorTest, WaitsForEveryMachineToConfirmItsRanksDead) {
+  Begin(2);
+  machines_[0].hold_death = true;
+  Kill(1, 2, SIGSEGV);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
+  EXPECT_EQ(machines_[1].spawns.size(), 1U);
+  machines_[0].hold_death = false;
+  Do(0, machines_[0].member->OnAllDead(now_, machines_[0].member->generation()));
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+}
+
+TEST_F(CoordinatorTest, FailsWithTheFirstRealCauseWhenTheBudgetIsSpent) {
+  policy_.max_restarts = 1;
+  Begin(2);
+  Kill(0, 1, SIGKILL);
+  Kill(1, 2, SIGABRT);
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 70U);
+  EXPECT_EQ(coordinator_->verdict()->failure.rank, 2);
+  EXPECT_EQ(coordinator_->verdict()->failure.signal, SIGABRT);
+}
+
+TEST_F(CoordinatorTest, ACutConnectionStopsNothing) {
+  Begin(2);
+  Cut(1);
+  Advance(seconds(2));
+  Connect(1);
+  Settle();
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-1");
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_TRUE(machines_[1].stops.empty());
+}
+
+TEST_F(CoordinatorTest, ADeathReportedAfterACutIsNotLost) {
+  Begin(2);
+  Cut(1);
+  Kill(1, 3, SIGKILL);
+  Advance(seconds(1));
+  Connect(1);
+  Settle();
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
+  EXPECT_EQ(coordinator_->history()[0].failure.rank, 3);
+}
+
+TEST_F(CoordinatorTest, ASilentMachineEndsTheLeaseEverywhereAndThenIsLost) {
+  Begin(3);
+  Cut(2);
+  Advance(seconds(12) + milliseconds(800));
+  for (const Machine& m : machines_) {
+    EXPECT_EQ(m.member->phase(), MemberPhase::kStopped);
+    EXPECT_TRUE(m.member->report().lease_expired);
+  }
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
+  Advance(seconds(3));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
+  EXPECT_TRUE(coordinator_->machine(now_, 2).lost);
+  EXPECT_EQ(coordinator_->last_failure().cause, Cause::kMachineLost);
+  EXPECT_EQ(coordinator_->last_failure().machine, 2);
+}
+
+TEST_F(CoordinatorTest, AMachineBackBeforeItIsLostGivesTheCauseLeaseExpired) {
+  Begin(2);
+  Cut(1);
+  Advance(seconds(13));
+  Connect(1);
+  Settle();
+  Advance(seconds(2));
+  EXPECT_EQ(coordinator_->last_failure().cause, Cause::kLeaseExpired);
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->counters().process_failures, 0U);
+}
+
+TEST_F(CoordinatorTest, AHigherAttemptStopsTheGenerationAndWaitsForTheOldLease) {
+  Begin(2);
+  Time answered = now_;
+  machines_[1].cut = true;
+  Join(1, 2, 2, /*predecessor_dead=*/false);
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kFencing);
+  Advance(seconds(14));
+  EXPECT_EQ(machines_[1].spawns.size(), 0U);
+  Advance(seconds(2));
+  ASSERT_EQ(machines_[1].spawns.size(), 1U);
+  EXPECT_GE(now_, answered + seconds(15));
+}
+
+TEST_F(CoordinatorTest, AReplacementWhosePredecessorIsSeenDeadStartsAtOnce) {
+  Begin(2);
+  machines_[1].cut = true;
+  Join(1, 2, 2, /*predecessor_dead=*/true);
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
+}
+
+TEST_F(CoordinatorTest, ALowerAttemptIsRefusedAndExits75) {
+  Begin(2);
+  Join(1, 5);
+  Settle();
+  Machine current = std::move(machines_[1]);
+  machines_[1] = Machine{};
+  Join(1, 3);
+  Settle();
+  ASSERT_TRUE(machines_[1].exit.has_value());
+  EXPECT_EQ(machines_[1].exit->code, 75);
+  EXPECT_EQ(coordinator_->machine(now_, 1).attempt, 5U);
+}
+
+TEST_F(CoordinatorTest, FencesItselfWhenItHearsOfAHigherMachineZero) {
+  Begin(2);
+  MemberConfig config = machines_[1].member->config();
+  config.machine0_attempt = 4;
+  machines_[1].member = std::make_unique<Member>(config);
+  Connect(1);
+  Settle();
+  ASSERT_TRUE(coordinator_exit_.has_value());
+  EXPECT_EQ(coordinator_exit_->code, 75);
+}
+
+TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
+  Begin(2);
+  Do(0, machines_[0].member->OnCommit(now_, 7));
+  Settle();
+  ASSERT_EQ(machines_[0].commits.size(), 1U);
+  EXPECT_TRUE(machines_[0].commits[0].granted);
+  EXPECT_EQ(machines_[0].commits[0].id, 7U);
+  EXPECT_EQ(machines_[0].commits[0].number, 1U);
+  machines_[1].cut = true;
+  Do(0, machines_[0].member->OnCommit(now_, 8));
+  Settle();
+  EXPECT_EQ(machines_[0].commits.size(), 1U);
+  Advance(seconds(13));
+  ASSERT_EQ(machines_[0].commits.size(), 2U);
+  EXPECT_FALSE(machines_[0].commits[1].granted);
+}
+
+TEST_F(CoordinatorTest, AWishToStopHoldsTheGangUntilItIsTakenBack) {
+  Begin(2);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.stop = GangWish::StopWish{StopReason::kSuspended, seconds(30)};
+  Wish(wish);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+  EXPECT_EQ(machines_[0].stops.at(0).kill_at, now_ + seconds(30));
+  EXPECT_EQ(coordinator_->counters().stops, 1U);
+  EXPECT_EQ(coordinator_->counters().process_failures, 0U);
+  wish.stop.reset();
+  Wish(wish);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+}
+
+TEST_F(CoordinatorTest, AnOlderWishIsAConflict) {
+  Begin(1);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.epoch = 3;
+  Wish(wish);
+  wish.epoch = 2;
+  EXPECT_EQ(coordinator_->OnWish(now_, wish).error().kind, ErrorKind::kConflict);
+  wish.epoch = 3;
+  wish.job_uid = "other";
+  EXPECT_EQ(coordinator_->OnWish(now_, wish).error().kind, ErrorKind::kInvalid);
+}
+
+TEST_F(CoordinatorTest, ADrainedMachineStopsTheGangOnceAndLeavesWith143) {
+  Begin(2);
+  Do(1, machines_[1].member->OnTerminate(now_, seconds(20)));
+  Settle();
+  ASSERT_TRUE(machines_[1].exit.has_value());
+  EXPECT_EQ(machines_[1].exit->code, 143);
+  EXPECT_FALSE(machines_[0].exit.has_value());
+  EXPECT_EQ(machines_[0].stops.at(0).kill_at, now_ + seconds(20));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
+  Join(1, 2);
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->counters().process_failures, 0U);
+}
+
+TEST_F(CoordinatorTest, AContainerThatEndedIsTheCauseNotItsPeersErrors) {
+  Begin(2);
+  machines_[1].cut = true;
+  Exit(0, 0, 1);  // a victim's collective fails first
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.terminated = {{1, 1, Cause::kMachineLost}};
+  Wish(wish);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
+  EXPECT_EQ(coordinator_->last_failure().cause, Cause::kMachineLost);
+  EXPECT_EQ(coordinator_->last_failure().machine, 1);
+  EXPECT_EQ(coordinator_->counters().process_failures, 0U);
+}
+
+TEST_F(CoordinatorTest, AContainersOutOfMemoryIsChargedToTheApplication) {
+  policy_.max_restarts = 0;
+  Begin(2);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.machine_failures.out_of_memory = 1;
+  wish.terminated = {{1, 1, Cause::kOutOfMemory}};
+  Wish(wish);
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 70U);
+  EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
+}
+
+TEST_F(CoordinatorTest, AGenerationThatCannotBePreparedIsTriedAgainUnderTheNextNumber) {
+  prepare_error_ = "no space left on device";
+  Begin(1);
+  EXPECT_NE(coordinator_->phase(), CoordinatorPhase::kRunning);
+  prepare_error_.clear();
+  Advance(seconds(2));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->generation().n, 2U);
+}
+
+TEST_F(CoordinatorTest, ALowerLCountsOnlyWhenOldLeasesAreOut) {
+  Begin(2);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.policy = policy_;
+  wish.policy->machine_lost_after = seconds(2);
+  machines_[1].cut = true;
+  Wish(wish);
+  Advance(seconds(10));
+  EXPECT_FALSE(coordinator_->machine(now_, 1).lost);
+  Advance(seconds(6));
+  EXPECT_TRUE(coordinator_->machine(now_, 1).lost);
+}
+
+TEST_F(CoordinatorTest, TheBudgetIsWholeAfterResetAfterOfHealth) {
+  policy_.reset_after = minutes(1);
+  Begin(1);
+  Exit(0, 0, 1);
+  EXPECT_EQ(coordinator_->counters().application_used(), 1);
+  Advance(minutes(2), milliseconds(700));
+  EXPECT_EQ(coordinator_->counters().application_used(), 0);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1U);
+}
+
+TEST_F(CoordinatorTest, ANewCoordinatorWaitsUntilTheOldOnesLeasesAreOut) {
+  Begin(2);
+  Machine survivor = std::move(machines_[1]);
+  machines_.clear();
+  machines_.resize(2);
+  CoordinatorConfig config = coordinator_->config();
+  config.attempt = 2;
+  config.predecessor_dead = false;
+  coordinator_ = std::make_unique<Coordinator>(config, now_);
+  Join(0, 2, 2, /*predecessor_dead=*/false);
+  machines_[1] = std::move(survivor);
+  Connect(1);
+  Settle();
+  // The survivor killed its ranks on hearing of the new coordinator; the old machine 0's may live.
+  EXPECT_EQ(machines_[1].member->phase(), MemberPhase::kStopped);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kFencing);
+  Advance(seconds(14));
+  EXPECT_EQ(machines_[1].spawns.size(), 1U);
+  Advance(seconds(2));
+  EXPECT_EQ(machines_[1].spawns.size(), 2U);
+  EXPECT_EQ(coordinator_->generation().ToString(), "2-1");
+}
+
+}  // namespace
+}  // namespace lockstep::core

@@ -1,0 +1,197 @@
+// GangFixture: a coordinator and its members in one process, on one clock that only the test moves.
+// Messages arrive at once and in order; ranks are started and die as soon as they are told to,
+// unless the test holds them.
+#ifndef LOCKSTEP_TESTS_CORE_GANG_GANG_FIXTURE_H_
+#define LOCKSTEP_TESTS_CORE_GANG_GANG_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/gang/coordinator.h"
+#include "core/gang/member.h"
+
+namespace lockstep::core {
+
+class GangFixture : public ::testing::Test {
+ protected:
+  struct Machine {
+    std::unique_ptr<Member> member;
+    ConnectionId connection = 0;
+    bool cut = false;         // messages are lost in both directions
+    bool hold_spawn = false;  // Spawn is not answered
+    bool hold_death = false;  // StopProcesses is not answered
+    std::vector<Spawn> spawns;
+    std::vector<StopProcesses> stops;
+    std::vector<AnswerCommit> commits;
+    std::optional<ExitAgent> exit;
+  };
+
+  void Begin(uint32_t machines, uint32_t processes = 2, uint32_t attempt = 1) {
+    CoordinatorConfig config;
+    config.job_uid = "job";
+    config.attempt = attempt;
+    config.machines = machines;
+    config.processes = processes;
+    config.policy = policy_;
+    machines_.resize(machines);
+    coordinator_ = std::make_unique<Coordinator>(config, now_);
+    for (uint32_t i = 0; i < machines; ++i) Join(i, attempt, processes);
+    Settle();
+  }
+
+  void Join(uint32_t index, uint32_t attempt, uint32_t processes = 2,
+            bool predecessor_dead = true) {
+    MemberConfig config;
+    config.job_uid = "job";
+    config.machine = index;
+    config.attempt = attempt;
+    config.machines = static_cast<uint32_t>(machines_.size());
+    config.processes = processes;
+    config.machine0_attempt = coordinator_->config().attempt;
+    config.predecessor_dead = predecessor_dead;
+    Machine& m = machines_[index];
+    m = Machine{};
+    m.member = std::make_unique<Member>(config);
+    Connect(index);
+  }
+
+  void Connect(uint32_t index) {
+    Machine& m = machines_[index];
+    m.cut = false;
+    m.connection = ++last_connection_;
+    Do(index, m.member->OnConnected(now_));
+  }
+
+  void Cut(uint32_t index) {
+    Machine& m = machines_[index];
+    m.cut = true;
+    Do(index, m.member->OnDisconnected(now_));
+    Do(coordinator_->OnDisconnect(now_, m.connection));
+  }
+
+  // Carries messages until none is left.
+  void Settle() {
+    while (!to_coordinator_.empty() || !to_member_.empty()) {
+      if (!to_coordinator_.empty()) {
+        auto [index, connection, message] = std::move(to_coordinator_.front());
+        to_coordinator_.pop_front();
+        if (!machines_[index].cut) Do(coordinator_->OnMessage(now_, connection, message));
+      } else {
+        auto [index, message] = std::move(to_member_.front());
+        to_member_.pop_front();
+        Machine& m = machines_[index];
+        if (!m.cut && !m.exit) Do(index, m.member->OnMessage(now_, message));
+      }
+    }
+  }
+
+  void Advance(Duration by, Duration step = milliseconds(50)) {
+    for (Time end = now_ + by; now_ < end;) {
+      now_ += std::min(step, end - now_);
+      Do(coordinator_->OnTimer(now_));
+      for (uint32_t i = 0; i < machines_.size(); ++i) {
+        if (!machines_[i].exit) Do(i, machines_[i].member->OnTimer(now_));
+      }
+      Settle();
+    }
+  }
+
+  void Kill(uint32_t index, uint32_t rank, int signal) {
+    Death death;
+    death.rank = rank;
+    death.cause = Cause::kProcessSignal;
+    death.signal = signal;
+    death.at = now_;
+    Do(index, machines_[index].member->OnProcessDied(now_, coordinator_->generation(), death));
+    Settle();
+  }
+
+  void Exit(uint32_t index, uint32_t rank, int code) {
+    Member& member = *machines_[index].member;
+    if (code == 0) {
+      Do(index, member.OnProcessFinished(now_, coordinator_->generation(), rank));
+    } else {
+      Death death;
+      death.rank = rank;
+      death.cause = Cause::kProcessExit;
+      death.exit_code = code;
+      death.at = now_;
+      Do(index, member.OnProcessDied(now_, coordinator_->generation(), death));
+    }
+    Settle();
+  }
+
+  void FinishAll(uint32_t processes = 2) {
+    for (uint32_t i = 0; i < machines_.size(); ++i) {
+      for (uint32_t l = 0; l < processes; ++l) Exit(i, i * processes + l, 0);
+    }
+  }
+
+  void Wish(const GangWish& wish) {
+    Result<CoordinatorActions> actions = coordinator_->OnWish(now_, wish);
+    ASSERT_TRUE(actions.ok()) << actions.error().message;
+    Do(std::move(*actions));
+    Settle();
+  }
+
+  void Do(CoordinatorActions actions) {
+    for (CoordinatorAction& action : actions) {
+      if (auto* send = std::get_if<SendTo>(&action)) {
+        for (uint32_t i = 0; i < machines_.size(); ++i) {
+          if (machines_[i].connection == send->connection) {
+            to_member_.emplace_back(i, std::move(send->message));
+            break;
+          }
+        }
+      } else if (auto* prepare = std::get_if<PrepareGeneration>(&action)) {
+        prepared_.push_back(prepare->generation);
+        Do(coordinator_->OnPrepared(
+            now_, Prepared{prepare->generation, "127.0.0.1", 29500, "", prepare_error_}));
+      } else if (auto* exit = std::get_if<ExitCoordinator>(&action)) {
+        coordinator_exit_ = *exit;
+      }
+    }
+  }
+
+  void Do(uint32_t index, MemberActions actions) {
+    Machine& m = machines_[index];
+    for (MemberAction& action : actions) {
+      if (auto* send = std::get_if<SendToCoordinator>(&action)) {
+        to_coordinator_.emplace_back(index, m.connection, std::move(send->message));
+      } else if (auto* spawn = std::get_if<Spawn>(&action)) {
+        m.spawns.push_back(*spawn);
+        if (!m.hold_spawn) Do(index, m.member->OnSpawned(now_, spawn->start.generation));
+      } else if (auto* stop = std::get_if<StopProcesses>(&action)) {
+        m.stops.push_back(*stop);
+        if (!m.hold_death) Do(index, m.member->OnAllDead(now_, stop->generation));
+      } else if (auto* answer = std::get_if<AnswerCommit>(&action)) {
+        m.commits.push_back(*answer);
+      } else if (auto* exit = std::get_if<ExitAgent>(&action)) {
+        m.exit = *exit;
+      }
+    }
+  }
+
+  Time now_ = seconds(1000);
+  FailurePolicy policy_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::vector<Machine> machines_;
+  std::vector<Generation> prepared_;
+  std::string prepare_error_;
+  std::optional<ExitCoordinator> coordinator_exit_;
+
+ private:
+  ConnectionId last_connection_ = 0;
+  std::deque<std::tuple<uint32_t, ConnectionId, Message>> to_coordinator_;
+  std::deque<std::tuple<uint32_t, Message>> to_member_;
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_TESTS_CORE_GANG_GANG_FIXTURE_H_

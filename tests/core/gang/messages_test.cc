@@ -1,0 +1,130 @@
+#include "core/gang/messages.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::core {
+namespace {
+
+Report SomeReport() {
+  Report report(Generation{2, 5}, MemberPhase::kStopping);
+  report.first_step = true;
+  Death death;
+  death.rank = 3;
+  death.cause = Cause::kProcessSignal;
+  death.signal = 9;
+  death.at = seconds(7);
+  death.by_itself = true;
+  death.stderr_tail = "CUDA error";
+  report.deaths = {death, Death{}};
+  return report;
+}
+
+std::vector<Message> OneOfEach() {
+  Hello hello;
+  hello.job_uid = "5a1c";
+  hello.machine = 3;
+  hello.attempt = 4;
+  hello.silence = milliseconds(1500);
+  hello.counters.process_failures = 2;
+  hello.report = SomeReport();
+  Start start;
+  start.generation = {1, 2};
+  start.master_address = "10.0.0.1";
+  start.master_port = 20000;
+  start.lease = {true, seconds(5), milliseconds(20), seconds(15)};
+  Verdict verdict;
+  verdict.generation = {1, 2};
+  verdict.exit_code = 70;
+  verdict.failure.cause = Cause::kProcessExit;
+  verdict.failure.rank = -1;
+  verdict.failure.message = "rank 3 exited with code 1";
+  return {hello,
+          Pong{seconds(1), seconds(2), {1, 2}, MemberPhase::kRunning},
+          ReportMessage{SomeReport()},
+          StopRequest{StopReason::kDraining, seconds(30)},
+          CommitRequest{9, {1, 2}},
+          Progress{{1, 2}, {{0, 10, 100, 2.5, 4096}}},
+          VerdictAck{{1, 2}},
+          Welcome{2, {}},
+          Refused{RefusalCode::kLowerAttempt, "attempt 5 has joined"},
+          Ping{seconds(3), 1, {true, seconds(5), milliseconds(20), seconds(15)}},
+          start,
+          Stop{{1, 2}, StopReason::kFailure, {}},
+          CommitReply{9, true, 1, ""},
+          verdict};
+}
+
+TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
+  std::vector<Message> messages = OneOfEach();
+  ASSERT_EQ(messages.size(), std::variant_size_v<Message>);
+  for (size_t i = 0; i < messages.size(); ++i) {
+    EXPECT_EQ(messages[i].index(), i);
+    std::string bytes = Encode(messages[i]);
+    EXPECT_EQ(static_cast<size_t>(bytes[0]), i + 1);
+    Result<Message> read = Decode(bytes);
+    ASSERT_TRUE(read.ok()) << NameOf(messages[i]) << ": " << read.error().message;
+    EXPECT_EQ(Encode(*read), bytes) << NameOf(messages[i]);
+  }
+}
+
+TEST(MessagesTest, EveryTruncatedMessageIsRefused) {
+  for (const Message& message : OneOfEach()) {
+    std::string bytes = Encode(message);
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      EXPECT_FALSE(Decode(std::string_view(bytes).substr(0, size)).ok())
+          << NameOf(message) << " cut to " << size;
+    }
+    EXPECT_FALSE(Decode(bytes + "x").ok()) << NameOf(message);
+  }
+}
+
+TEST(MessagesTest, UnknownTypesAndEnumsOutOfRangeAreRefused) {
+  EXPECT_FALSE(Decode("").ok());
+  EXPECT_FALSE(Decode(std::string(1, '\0')).ok());
+  EXPECT_FALSE(Decode(std::string(1, '\x7f')).ok());
+  std::string pong = Encode(Pong{});
+  pong.back() = static_cast<char>(kMemberPhaseCount);
+  EXPECT_FALSE(Decode(pong).ok());
+}
+
+TEST(MessagesTest, TheLargestReportFitsAFrame) {
+  Report report(Generation{1, 1}, MemberPhase::kStopped);
+  for (size_t i = 0; i < kMaxDeathsInReport; ++i) {
+    Death death;
+    death.stderr_tail = std::string(kMaxStderrTail, 'x');
+    report.deaths.push_back(death);
+  }
+  EXPECT_LT(Encode(ReportMessage{report}).size(), kMaxMessage);
+}
+
+// The wire's form is a promise: docs/protocol.md shows these bytes.
+TEST(MessagesTest, PingHasTheBytesOfTheProtocolDocument) {
+  std::string bytes =
+      Encode(Ping{nanoseconds(1), 2, {true, nanoseconds(3), nanoseconds(4), seconds(15)}});
+  std::string expected(
+      "\x0a"
+      "\0\0\0\0\0\0\0\x01"
+      "\0\0\0\x02"
+      "\x01"
+      "\0\0\0\0\0\0\0\x03"
+      "\0\0\0\0\0\0\0\x04"
+      "\0\0\0\x03\x7e\x11\xd6\x00",
+      38);
+  EXPECT_EQ(bytes, expected);
+}
+
+TEST(CountersTest, MergeTakesTheMaximumOfEach) {
+  Counters a;
+  a.process_failures = 3;
+  a.stops = 1;
+  Counters b;
+  b.process_failures = 2;
+  b.replacements = 4;
+  a.Merge(b);
+  EXPECT_EQ(a.process_failures, 3U);
+  EXPECT_EQ(a.replacements, 4U);
+  EXPECT_EQ(a.stops, 1U);
+}
+
+}  // namespace
+}  // namespace lockstep::core
