@@ -1,0 +1,137 @@
+#include "worker/agent/gang_listener.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace lockstep::agent {
+namespace {
+
+constexpr int kBacklog = 4096;  // the kernel's somaxconn caps it
+// Then other descriptors get their turn: a flood of connections must not delay a heartbeat.
+constexpr int kAcceptsPerRound = 64;
+constexpr uint64_t kLogBurst = 10;
+constexpr Duration kLogWindow = seconds(10);
+constexpr Duration kPause = milliseconds(100);
+
+}  // namespace
+
+Result<std::unique_ptr<GangListener>> GangListener::Listen(EventLoop* loop,
+                                                           const Endpoint& endpoint,
+                                                           const TlsPskContext* tls,
+                                                           GangListenerOptions options,
+                                                           Handlers handlers, LogFn log) {
+  Result<UniqueFd> fd = ListenTcp(endpoint, kBacklog);
+  if (!fd.ok()) return fd.error();
+  const Result<Endpoint> local = LocalEndpoint(fd->get());
+  if (!local.ok()) return local.error();
+  std::unique_ptr<GangListener> listener(
+      new GangListener(loop, tls, options, std::move(handlers), std::move(log)));
+  listener->fd_ = std::move(*fd);
+  listener->endpoint_ = *local;
+  const Status watched = loop->Watch(listener->fd_.get(), EPOLLIN,
+                                     [raw = listener.get()](uint32_t) { raw->OnAcceptable(); });
+  if (!watched.ok()) return watched.error();
+  return listener;
+}
+
+GangListener::GangListener(EventLoop* loop, const TlsPskContext* tls, GangListenerOptions options,
+                           Handlers handlers, LogFn log)
+    : loop_(loop),
+      tls_(tls),
+      options_(options),
+      handlers_(std::move(handlers)),
+      log_(std::move(log), kLogBurst, kLogWindow),
+      gate_(loop, options.max_handshakes) {}
+
+GangListener::~GangListener() {
+  loop_->CancelTimer(pause_);
+  loop_->Unwatch(fd_.get());
+}
+
+void GangListener::OnAcceptable() {
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
+    Endpoint peer;
+    peer.size = sizeof peer.address;
+    UniqueFd fd(accept4(fd_.get(), reinterpret_cast<sockaddr*>(&peer.address), &peer.size,
+                        SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        if (!MakeRoom()) PauseAccepting();
+      }
+      return;
+    }
+    if (*count_ >= options_.max_connections && !MakeRoom()) {
+      Refuse(peer, "all " + std::to_string(options_.max_connections) + " connections are in use");
+      continue;
+    }
+    Add(std::move(fd), peer);
+  }
+}
+
+// Drops the oldest connection that has proven nothing.
+bool GangListener::MakeRoom() {
+  if (pending_.empty()) return false;
+  Refuse(pending_.front().peer, "made room for newer connections before it proved the key");
+  pending_.pop_front();
+  return true;
+}
+
+// A level-triggered listener without descriptors would spin.
+void GangListener::PauseAccepting() {
+  loop_->Modify(fd_.get(), 0);
+  pause_ = loop_->StartTimer(BootTime() + kPause, [this] { loop_->Modify(fd_.get(), EPOLLIN); });
+}
+
+void GangListener::Add(UniqueFd fd, const Endpoint& peer) {
+  ++*count_;
+  const PendingList::iterator pending = pending_.insert(
+      pending_.end(), {Connection::AcceptTls(loop_, std::move(fd), tls_, &gate_), peer, {}});
+  Connection& connection = *pending->connection;
+  connection.Hold(std::shared_ptr<void>(nullptr, [count = count_](void*) { --*count; }));
+  connection.SetDeadline(loop_->now() + options_.greeting_deadline,
+                         "did not prove the key and say what it wants in time");
+  connection.Start({.on_open = {},
+                    .on_data = [this, pending](std::string_view bytes) { OnBytes(pending, bytes); },
+                    .on_close =
+                        [this, pending](const std::string& reason) {
+                          Refuse(pending->peer, reason);
+                          pending_.erase(pending);
+                        }});
+}
+
+void GangListener::OnBytes(PendingList::iterator pending, std::string_view bytes) {
+  pending->received.append(bytes);
+  const Greeting greeting = ClassifyGreeting(pending->received);
+  if (greeting == Greeting::kNeedMore) return;
+  if (greeting == Greeting::kOtherVersion) {
+    pending->connection->Abort("speaks version " +
+                               std::to_string(static_cast<unsigned char>(pending->received[7])) +
+                               " of the gang's protocol; this agent speaks version 1");
+    return;
+  }
+  HandOn(pending, greeting);
+}
+
+void GangListener::HandOn(PendingList::iterator pending, Greeting greeting) {
+  Pending taken = std::move(*pending);
+  pending_.erase(pending);
+  taken.connection->ClearDeadline();
+  if (greeting == Greeting::kFrames) {
+    handlers_.on_member(
+        std::make_unique<FrameConnection>(std::move(taken.connection), loop_,
+                                          taken.received.substr(kFrameMagic.size())),
+        taken.peer);
+  } else {
+    handlers_.on_http(std::move(taken.connection), std::move(taken.received));
+  }
+}
+
+void GangListener::Refuse(const Endpoint& peer, const std::string& reason) {
+  ++refused_;
+  log_.Write(loop_->now(), "refused a connection from " + peer.ToString() + ": " + reason);
+}
+
+}  // namespace lockstep::agent
