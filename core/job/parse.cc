@@ -1,0 +1,21 @@
+#include "core/job/parse.h"
+
+#include "core/job/read.h"
+#include "core/job/shortcuts.h"
+#include "core/job/text.h"
+
+namespace lockstep::core {
+namespace {
+
+ParseResult FromDocument(Document document) {
+  if (!document.root) return {.job = std::nullopt, .problems = std::move(document.problems)};
+  LiftShortcuts(*document.root);
+  return ReadJob(*document.root);
+}
+
+}  // namespace
+
+ParseResult ParseYaml(std::string_view text) { return FromDocument(ReadYaml(text)); }
+ParseResult ParseJson(std::string_view text) { return FromDocument(ReadJson(text)); }
+
+}  // namespace lockstep::core

@@ -1,0 +1,27 @@
+// image, command, args, workingDir, env, envFrom and imagePullSecrets are shortcuts into the pod
+// template's `worker` container: whichever of the two places is used, the job means the same.
+#ifndef LOCKSTEP_CORE_JOB_SHORTCUTS_H_
+#define LOCKSTEP_CORE_JOB_SHORTCUTS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/job/spec.h"
+
+namespace lockstep::core {
+
+inline constexpr const char* kWorkerContainer = "worker";
+
+// Moves what only the template says into the spec's own fields, with its place. A field that both
+// say stays in both: Validate refuses it.
+void LiftShortcuts(Node& document);
+
+// The shortcut fields that the template still says, by the spec's names.
+std::vector<std::string> DoubledShortcuts(const Spec& spec);
+
+// The template's `worker` container; null when there is none.
+const Node* WorkerContainer(const Spec& spec);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_JOB_SHORTCUTS_H_
