@@ -9,6 +9,7 @@
 
 #include "core/job/environment.h"
 #include "core/job/failure.h"
+#include "core/job/launcher.h"
 #include "core/job/spec.h"
 
 namespace lockstep::core {
@@ -66,9 +67,6 @@ struct Recommendation {
 // How to split a job on one computer with `cores` cores (>= 1) and `gpus` GPUs: one machine first,
 // no more processes than cores or GPUs.
 Recommendation Recommend(const TrainingJob& job, int cores, int gpus);
-
-// A command line as a shell takes it.
-std::string ShellQuote(const std::vector<std::string>& arguments);
 
 }  // namespace lockstep::core
 

@@ -25,10 +25,6 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target,
 // Empty when there is none.
 std::string IgnoredLocally(const TrainingJob& job);
 
-// The name of the launcher that a command starts ("torchrun", "accelerate launch", "deepspeed",
-// "mpirun", ...), looking through `python -m`, `env` and a shell's -c; empty when it is none.
-std::string LauncherOf(const std::vector<std::string>& command);
-
 }  // namespace lockstep::core
 
 #endif  // LOCKSTEP_CORE_JOB_VALIDATE_H_
