@@ -1,0 +1,177 @@
+#include "worker/agent/checkpoint_volume.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "core/gang/resume.h"
+#include "worker/agent/fd.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+using core::CheckpointEntry;
+using core::Generation;
+using core::GenerationFile;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxGenerationFile = size_t{64} << 10;
+
+Error FileError(const std::string& what, const std::error_code& code) {
+  return Error::Unavailable(what + ": " + code.message());
+}
+
+std::optional<uint32_t> Number(std::string_view text) {
+  uint32_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "2-5".
+std::optional<Generation> ParseName(std::string_view name) {
+  size_t dash = name.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  auto attempt = Number(name.substr(0, dash));
+  auto n = Number(name.substr(dash + 1));
+  if (!attempt || !n) return std::nullopt;
+  return Generation{*attempt, *n};
+}
+
+// "000003.step-1200" is commit 3; whatever else stands there is not complete.
+std::optional<uint32_t> CommitNumber(std::string_view name) {
+  if (name.size() < 8 || name[6] != '.') return std::nullopt;
+  return Number(name.substr(0, 6));
+}
+
+Result<GenerationFile> ReadGenerationFile(const fs::path& path, Generation generation,
+                                          const std::string& job_uid) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kMaxGenerationFile, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  // A crash between creating and writing it leaves it empty: that generation never started.
+  if (!json.is_object() || !json.value("resumes", Json()).is_string()) {
+    return Error::NotFound(path.string() + " holds no generation");
+  }
+  std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
+  if (uid != job_uid) {
+    return Error::Invalid(path.parent_path().parent_path().string() +
+                          " holds checkpoints of another job (" + uid +
+                          "); choose another checkpoint.path, or continue from one of them "
+                          "with resume: PATH in an empty folder");
+  }
+  return GenerationFile{generation, json["resumes"].get<std::string>()};
+}
+
+Result<std::vector<GenerationFile>> ReadGenerations(const fs::path& folder,
+                                                    const std::string& job_uid) {
+  std::vector<GenerationFile> files;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    std::optional<Generation> generation = ParseName(it->path().filename().string());
+    if (!generation) continue;
+    Result<GenerationFile> file = ReadGenerationFile(it->path(), *generation, job_uid);
+    if (file.ok()) {
+      files.push_back(*file);
+    } else if (file.error().kind != ErrorKind::kNotFound) {
+      return file.error();
+    }
+  }
+  if (code) return FileError("reading " + folder.string(), code);
+  return files;
+}
+
+Result<std::vector<CheckpointEntry>> ReadCheckpoints(const fs::path& folder,
+                                                     Generation generation) {
+  std::vector<CheckpointEntry> entries;
+  std::error_code code;
+  if (!fs::exists(folder, code)) return entries;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    std::optional<uint32_t> number = CommitNumber(it->path().filename().string());
+    if (number) entries.push_back({generation, *number, it->path().string()});
+  }
+  if (code) return FileError("reading " + folder.string(), code);
+  return entries;
+}
+
+Status SyncFolder(const fs::path& folder) {
+  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError("fsync " + folder.string(), errno);
+  return {};
+}
+
+// Exclusive: whoever creates it owns the number.
+Status CreateExclusively(const fs::path& path, const std::string& text) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.valid() && errno == EEXIST) return Error::Conflict(path.string() + " exists already");
+  if (!fd.valid()) return ErrnoError("creating " + path.string(), errno);
+  auto size = static_cast<ssize_t>(text.size());
+  if (write(fd.get(), text.data(), text.size()) != size || fsync(fd.get()) != 0) {
+    return ErrnoError("writing " + path.string(), errno);
+  }
+  return SyncFolder(path.parent_path());
+}
+
+}  // namespace
+
+CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume)
+    : root_(std::move(root)), job_uid_(std::move(job_uid)), resume_(std::move(resume)) {}
+
+Result<std::string> CheckpointVolume::BeginGeneration(Generation generation, bool first) const {
+  fs::path generations = fs::path(root_) / "generations";
+  std::error_code code;
+  fs::create_directories(generations, code);
+  if (!code) fs::create_directories(CheckpointDir(generation), code);
+  if (code) return FileError("making folders in " + root_, code);
+
+  Result<std::vector<GenerationFile>> files = ReadGenerations(generations, job_uid_);
+  if (!files.ok()) return files.error();
+  std::string resumes;
+  if (first && resume_ != "Auto") {
+    resumes = resume_ == "Never" ? "" : resume_;
+    if (!resumes.empty() && !fs::is_directory(resumes, code)) {
+      return Error::NotFound("checkpoint.resume names " + resumes + ", which is no folder");
+    }
+  } else {
+    std::vector<CheckpointEntry> checkpoints;
+    for (const GenerationFile& file : *files) {
+      Result<std::vector<CheckpointEntry>> entries =
+          ReadCheckpoints(CheckpointDir(file.generation), file.generation);
+      if (!entries.ok()) return entries.error();
+      checkpoints.insert(checkpoints.end(), entries->begin(), entries->end());
+    }
+    resumes = core::ChooseResume(*files, checkpoints, generation);
+  }
+  Json json = {{"generation", generation.ToString()}, {"jobUID", job_uid_}, {"resumes", resumes}};
+  Status created = CreateExclusively(generations / generation.ToString(), json.dump() + "\n");
+  if (!created.ok()) return created.error();
+  return resumes;
+}
+
+std::string CheckpointVolume::CheckpointDir(Generation generation) const {
+  return (fs::path(root_) / "checkpoints" / generation.ToString()).string();
+}
+
+std::string CheckpointVolume::FinalPath(Generation generation, uint32_t number,
+                                        const std::string& name) const {
+  std::array<char, 16> prefix{};
+  std::snprintf(prefix.data(), prefix.size(), "%06u.", number);
+  return (fs::path(CheckpointDir(generation)) / (prefix.data() + name)).string();
+}
+
+}  // namespace lockstep::agent

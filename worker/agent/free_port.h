@@ -1,0 +1,29 @@
+// A port for rank 0's store, new each generation: a rank of the last generation that is late to
+// die must not meet the next one's.
+#ifndef LOCKSTEP_WORKER_AGENT_FREE_PORT_H_
+#define LOCKSTEP_WORKER_AGENT_FREE_PORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace lockstep::agent {
+
+struct PortRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+// Where ports may be taken without getting in the way of outgoing connections: 1024..65535 less
+// the range that stands in /proc/sys/net/ipv4/ip_local_port_range (`ephemeral`: that file's text).
+// The larger part of what is left; Invalid if nothing is.
+Result<PortRange> StaticPorts(const std::string& ephemeral);
+
+// A TCP port on which nothing listens on any address of this machine, found from `start` on (any
+// number; it is folded into the range). Unavailable if none is free.
+Result<uint32_t> FindFreePort(uint64_t start);
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_FREE_PORT_H_
