@@ -1,0 +1,163 @@
+// Real processes: they double-fork, ignore SIGTERM, daemonise; nothing of them may be left.
+#include "worker/agent/process_set.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/worker/agent/loop_test_base.h"
+#include "tests/worker/agent/shell.h"
+#include "worker/agent/descendants.h"
+#include "worker/agent/spawn.h"
+
+namespace lockstep::agent {
+namespace {
+
+class ProcessSetTest : public LoopTest {
+ protected:
+  ProcessSetTest()
+      : spawner_(std::move(*Spawner::Create())),
+        table_(std::move(*LiveTable::Create())),
+        processes_(
+            loop(), table_.get(),
+            {.on_death = [this](const ProcessSet::Death& death) { deaths_.push_back(death); },
+             .on_gone = [this] { ++gone_; },
+             .on_unkillable = [this](const std::string& names) { unkillable_ = names; }}) {}
+
+  // Starts the script and returns once it has written "ready".
+  pid_t Start(int local_rank, const std::string& script) {
+    SpawnResult result = spawner_->Spawn(Shell(script));
+    auto& process = std::get<SpawnedProcess>(result);
+    outputs_.push_back(std::make_unique<Output>(loop(), std::move(process.stdout_fd)));
+    errors_.push_back(std::move(process.stderr_fd));
+    EXPECT_TRUE(processes_.Add(local_rank, process.pid, std::move(process.pidfd)).ok());
+    const Output& output = *outputs_.back();
+    if (script.find("ready") != std::string::npos) {
+      EXPECT_TRUE(RunUntil([&] { return output.text().find("ready") != std::string::npos; }));
+    }
+    return process.pid;
+  }
+
+  std::unique_ptr<Spawner> spawner_;
+  std::unique_ptr<LiveTable> table_;
+  std::vector<ProcessSet::Death> deaths_;
+  int gone_ = 0;
+  std::string unkillable_;
+  std::vector<std::unique_ptr<Output>> outputs_;
+  std::vector<UniqueFd> errors_;  // a shell that finds its stderr closed dies of SIGPIPE
+  ProcessSet processes_;
+};
+
+TEST_F(ProcessSetTest, TellsAnExitCodeAndASignalApart) {
+  Start(0, "exit 3");
+  const pid_t second = Start(1, "echo ready; exec sleep 1000");
+  kill(second, SIGUSR1);
+  ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 2; }));
+  std::map<int, ProcessSet::Death> by_rank;
+  for (const auto& death : deaths_) by_rank[death.local_rank] = death;
+  EXPECT_EQ(by_rank[0].exit_code, 3);
+  EXPECT_EQ(by_rank[0].signal, 0);
+  EXPECT_EQ(by_rank[1].exit_code, -1);
+  EXPECT_EQ(by_rank[1].signal, SIGUSR1);
+  EXPECT_TRUE(by_rank[0].by_itself && by_rank[1].by_itself);
+  EXPECT_TRUE(table_->groups().empty());
+}
+
+TEST_F(ProcessSetTest, ADeadLeaderTakesItsGroupWithIt) {
+  const pid_t leader = Start(0, "sleep 1000 & echo ready; wait");
+  kill(leader, SIGKILL);
+  // The pipe ends when the last holder of it, the sleeping child, is gone.
+  EXPECT_TRUE(RunUntil([&] { return outputs_[0]->ended(); }));
+}
+
+TEST_F(ProcessSetTest, StopAsksFirstAndKillsAtTheDeadlineWhoeverIgnoresIt) {
+  Start(0, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done");
+  Start(1, "trap '' TERM; echo ready; while :; do sleep 0.01; done");
+  processes_.Stop(BootTime() + milliseconds(200));
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  ASSERT_EQ(deaths_.size(), 2U);
+  EXPECT_EQ(deaths_[0].exit_code, 7);
+  EXPECT_EQ(deaths_[1].signal, SIGKILL);
+  EXPECT_FALSE(deaths_[0].by_itself || deaths_[1].by_itself);
+}
+
+TEST_F(ProcessSetTest, ADeadlineInThePastKillsWithoutAsking) {
+  Start(0, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done");
+  processes_.Stop(Time(0));
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_EQ(deaths_[0].signal, SIGKILL);
+}
+
+TEST_F(ProcessSetTest, ASecondStopMayBringTheDeadlineForwardButNotPutItOff) {
+  Start(0, "trap '' TERM; echo ready; while :; do sleep 0.01; done");
+  processes_.Stop(BootTime() + hours(1));
+  processes_.Stop(Time(0));
+  processes_.Stop(BootTime() + hours(1));
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+}
+
+TEST_F(ProcessSetTest, ADaemonThatForkedTwiceIntoItsOwnSessionIsFoundByItsDescent) {
+  // The leader ends by itself; the daemon lives on, re-parented to this process.
+  Start(0, "(setsid sh -c 'setsid sleep 1000 & sleep 1000' &) ; echo ready; exit 0");
+  ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
+  EXPECT_EQ(deaths_[0].exit_code, 0);
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  EXPECT_TRUE(RunUntil([&] { return outputs_[0]->ended(); }));
+}
+
+TEST_F(ProcessSetTest, AProgramThatForksAllTheTimeIsKilledToTheLastProcess) {
+  Start(0,
+        "fork() { (setsid sh -c 'sleep 1000' &) ; }; echo ready; "
+        "while :; do fork; fork; fork; done");
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+}
+
+TEST_F(ProcessSetTest, AStoppedProcessIsKilledToo) {
+  const pid_t pid = Start(0, "echo ready; exec sleep 1000");
+  kill(pid, SIGSTOP);
+  processes_.Stop(BootTime() + milliseconds(20));
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+}
+
+TEST_F(ProcessSetTest, StopWithNothingAliveIsGoneAtOnceButNotWithinTheCall) {
+  processes_.Stop(BootTime() + hours(1));
+  EXPECT_EQ(gone_, 0);
+  Settle();
+  EXPECT_EQ(gone_, 1);
+}
+
+TEST_F(ProcessSetTest, ServesOneGenerationAfterTheOther) {
+  for (int generation = 1; generation <= 3; ++generation) {
+    Start(0, "echo ready; exec sleep 1000");
+    Start(1, "echo ready; exec sleep 1000");
+    processes_.Stop(BootTime());
+    ASSERT_TRUE(RunUntil([&] { return gone_ == generation; }));
+    EXPECT_EQ(deaths_.size(), static_cast<size_t>(2 * generation));
+  }
+  EXPECT_EQ(unkillable_, "");
+}
+
+TEST_F(ProcessSetTest, WhileTheGuardKillsNothingIsReaped) {
+  table_->BeginKilling();
+  const pid_t pid = Start(0, "exit 0");
+  ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
+  siginfo_t info{};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT | WNOHANG), 0);
+  EXPECT_EQ(info.si_pid, pid) << "its number must not be free yet";
+  table_->EndKilling(Time(1));
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+}
+
+}  // namespace
+}  // namespace lockstep::agent
