@@ -14,18 +14,18 @@ namespace lockstep::core {
 
 enum class Cause : uint8_t {
   kNone,
-  kProcessExit,         // a process exited with a code other than 0
-  kProcessSignal,       // a process died of a signal
-  kCommandNotFound,     // the command could not be started (exit 126, 127)
-  kOutOfMemory,         // the container went over its memory limit
-  kEarlyCrash,          // the same rank failed the same way twice before a first step
-  kHang,                // no progress line for hangTimeout
-  kMachineLost,         // a machine fell silent for L, or its agent is gone
-  kLeaseExpired,        // a lease ran out, yet every machine came back
-  kUnkillable,          // a process would not die within 30 s of SIGKILL
-  kConfiguration,       // the job cannot run as it is written
-  kRestartsExhausted,   // never a root cause: the budget that ended the job
-  kStopRequested,       // suspend, drain, deadline, scale, delete: costs no budget
+  kProcessExit,        // a process exited with a code other than 0
+  kProcessSignal,      // a process died of a signal
+  kCommandNotFound,    // the command could not be started (exit 126, 127)
+  kOutOfMemory,        // the container went over its memory limit
+  kEarlyCrash,         // the same rank failed the same way twice before a first step
+  kHang,               // no progress line for hangTimeout
+  kMachineLost,        // a machine fell silent for L, or its agent is gone
+  kLeaseExpired,       // a lease ran out, yet every machine came back
+  kUnkillable,         // a process would not die within 30 s of SIGKILL
+  kConfiguration,      // the job cannot run as it is written
+  kRestartsExhausted,  // never a root cause: the budget that ended the job
+  kStopRequested,      // suspend, drain, deadline, scale, delete: costs no budget
 };
 inline constexpr int kCauseCount = 13;
 
@@ -43,8 +43,8 @@ struct Failure {
   Cause cause = Cause::kNone;
   int machine = -1;
   int rank = -1;
-  int exit_code = -1;  // 0..255; -1 when it died of a signal or no process is to blame
-  int signal = 0;      // 0 when it exited by itself
+  int exit_code = -1;       // 0..255; -1 when it died of a signal or no process is to blame
+  int signal = 0;           // 0 when it exited by itself
   std::string message;      // one sentence for people, naming machine, rank and code or signal
   std::string stderr_tail;  // its last lines, valid UTF-8, at most 1 KiB
 
@@ -57,8 +57,8 @@ const char* ToString(FailureAction action);
 // One of `failurePolicy.rules`; every list that is not empty must match. First match wins.
 struct FailureRule {
   std::vector<int> exit_codes;
-  std::vector<int> signals;   // numbers; names (SIGBUS) in the file
-  std::string stderr_regex;   // RE2 over the last lines; empty: any
+  std::vector<int> signals;  // numbers; names (SIGBUS) in the file
+  std::string stderr_regex;  // RE2 over the last lines; empty: any
   FailureAction action = FailureAction::kRestart;
 
   friend bool operator==(const FailureRule&, const FailureRule&) = default;
@@ -80,22 +80,22 @@ const std::vector<FailureRule>& DefaultRules();
 
 // What the coordinator knows when a generation has ended.
 struct FailureContext {
-  Failure failure;                      // the root cause
-  int application_failures_used = 0;    // charged since the last reset, this one not counted
-  int machine_failures_used = 0;        // likewise; counted by the operator
-  Duration lived = Duration::zero();    // of the generation that ended, from all ranks spawned
-  bool first_step_seen = false;         // some process had reported a step in it
-  int short_lives = 0;                  // generations before it, in a row, that lived < 60 s
-  std::optional<Failure> previous;      // root cause of the generation before it, when that one
-                                        // ended before a first step
+  Failure failure;                    // the root cause
+  int application_failures_used = 0;  // charged since the last reset, this one not counted
+  int machine_failures_used = 0;      // likewise; counted by the operator
+  Duration lived = Duration::zero();  // of the generation that ended, from all ranks spawned
+  bool first_step_seen = false;       // some process had reported a step in it
+  int short_lives = 0;                // generations before it, in a row, that lived < 60 s
+  std::optional<Failure> previous;    // root cause of the generation before it, when that one
+                                      // ended before a first step
 };
 
 struct FailureDecision {
   FailureAction action = FailureAction::kRestart;
-  Cause cause = Cause::kNone;              // kEarlyCrash, kRestartsExhausted or the failure's own
-  Duration backoff = Duration::zero();     // before the next generation; 0 at the first restart
-  int exit_code = 0;                       // of the agent when action is kFail: 70, 77 or 78
-  std::string reason;                      // why, in words a user can act on
+  Cause cause = Cause::kNone;           // kEarlyCrash, kRestartsExhausted or the failure's own
+  Duration backoff = Duration::zero();  // before the next generation; 0 at the first restart
+  int exit_code = 0;                    // of the agent when action is kFail: 70, 77 or 78
+  std::string reason;                   // why, in words a user can act on
 };
 
 // Rules, EarlyCrash, budgets, backoff: 0 s at first and after a generation that lived >= 60 s,
