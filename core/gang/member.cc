@@ -64,7 +64,8 @@ MemberActions Member::OnSpawned(Time now, Generation generation) {
 MemberActions Member::OnProcessDied(Time now, Generation generation, Death death) {
   Begin(now);
   if (generation == report_.generation && report_.deaths.size() < kMaxDeathsInReport) {
-    death.by_itself = !signalled_;
+    // What the guard killed did not die by itself; what died just before we signalled it did.
+    death.by_itself = !report_.lease_expired && (death.by_itself || !signalled_);
     if (death.stderr_tail.size() > kMaxStderrTail) death.stderr_tail.resize(kMaxStderrTail);
     report_.deaths.push_back(std::move(death));
     if (report_.deaths.back().by_itself) SendReport();
