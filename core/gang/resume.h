@@ -1,0 +1,37 @@
+// Which checkpoint a generation resumes from. A paused program may rename a checkpoint into place
+// long after its generation has ended, so the newest one is not to be trusted: what counts is the
+// line of generation files, each created exclusively at its generation's start and naming the
+// checkpoint that generation resumed from.
+#ifndef LOCKSTEP_CORE_GANG_RESUME_H_
+#define LOCKSTEP_CORE_GANG_RESUME_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/gang/messages.h"
+
+namespace lockstep::core {
+
+// `generations/<generation>` on the checkpoint volume.
+struct GenerationFile {
+  Generation generation;
+  std::string resumes;  // the checkpoint it names; "" none
+};
+
+// A complete checkpoint: renamed into place.
+struct CheckpointEntry {
+  Generation generation;  // that wrote it
+  uint32_t number = 0;    // of its commit in that generation, from 1
+  std::string path;
+};
+
+// The checkpoint that `self` resumes from, "" for none: of the highest generation file below
+// `self`, its own newest checkpoint, else the one it names. A checkpoint that an older generation
+// completes later is never read.
+std::string ChooseResume(const std::vector<GenerationFile>& files,
+                         const std::vector<CheckpointEntry>& checkpoints, Generation self);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_RESUME_H_

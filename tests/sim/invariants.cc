@@ -1,0 +1,259 @@
+#include "tests/sim/invariants.h"
+
+#include <algorithm>
+
+#include "core/gang/lease.h"
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+// SIGKILL, the guard's wake-up and the agent's own take some milliseconds.
+constexpr Duration kKillMargin = milliseconds(20);
+
+bool AtLeast(const core::Counters& a, const core::Counters& b) {
+  core::Counters merged = a;
+  merged.Merge(b);
+  return merged == a;
+}
+
+}  // namespace
+
+void Invariants::Violate(const char* invariant, std::string detail) {
+  if (violation_) return;
+  world_.Log("VIOLATION ", invariant, ": ", detail);
+  violation_ = Violation{invariant, std::move(detail)};
+}
+
+Invariants::Run* Invariants::Find(core::Generation generation) {
+  auto it = runs_.find(generation);
+  return it == runs_.end() ? nullptr : &it->second;
+}
+
+// ---- checkpoints ----
+
+void Invariants::OnListed(core::Generation generation) {
+  for (auto& [older, run] : runs_) {
+    if (older < generation && run.step_before_successor < 0) {
+      run.step_before_successor = run.newest_step;
+    }
+  }
+}
+
+void Invariants::OnComplete(core::Generation generation, const std::string& path, int64_t step) {
+  if (Run* run = Find(generation)) {
+    run->checkpoints.push_back(path);
+    run->newest_step = std::max(run->newest_step, step);
+  }
+}
+
+// A generation goes on from what the last one that ran has committed, or had resumed from itself.
+void Invariants::CheckLine(Run& run) {
+  const Run* before = nullptr;
+  for (const auto& [generation, other] : runs_) {
+    if (generation < run.generation && other.executed) before = &other;
+  }
+  if (before == nullptr) {
+    if (!run.resume.empty()) Violate("ResumesInLine", "the first generation resumes " + run.resume);
+    return;
+  }
+  bool in_line = run.resume == before->resume ||
+                 std::find(before->checkpoints.begin(), before->checkpoints.end(), run.resume) !=
+                     before->checkpoints.end();
+  if (!in_line) {
+    Violate("ResumesInLine", "generation " + run.generation.ToString() + " resumes '" + run.resume +
+                                 "', which is not of the line of " + before->generation.ToString());
+  } else if (world_.volume().StepOf(run.resume) < before->step_before_successor) {
+    Violate("CommitsAreKept", "generation " + run.generation.ToString() + " resumes '" +
+                                  run.resume + "' and loses a complete checkpoint of " +
+                                  before->generation.ToString());
+  }
+}
+
+// ---- generations ----
+
+void Invariants::OnStart(const Machine& zero, Node member, const core::Start& start) {
+  Run& run = runs_[start.generation];
+  if (!run.generation.exists()) {
+    run.generation = start.generation;
+    run.coordinator = zero.node();
+    run.started = world_.now();
+    run.resume = start.resume;
+    core::Counters floor = world_.op().told(zero.node());
+    for (const auto& machine : world_.machines()) {
+      if (machine->alive() && machine->member().welcomed() &&
+          machine->member().machine0_attempt() == zero.spec().attempt) {
+        floor.Merge(machine->member().counters());
+      }
+    }
+    if (!AtLeast(start.counters, floor)) {
+      Violate("CountersNeverFall",
+              "START " + start.generation.ToString() +
+                  " carries counters below those of a machine or the operator");
+    }
+  }
+  if (run.coordinator != zero.node()) {
+    Violate("NumbersAreUnique",
+            zero.Name() + " announces " + start.generation.ToString() + " again");
+  }
+  run.members.push_back(member);
+}
+
+void Invariants::OnExec(const Machine& machine, const Process& process, const std::string& resume) {
+  for (const auto& other : world_.machines()) {
+    for (const Process& old : other->processes()) {
+      if (old.generation == process.generation || !other->Counts(old)) continue;
+      Violate("OneGenerationRuns", machine.Name() + " starts rank " + std::to_string(process.rank) +
+                                       " of " + process.generation.ToString() + " while rank " +
+                                       std::to_string(old.rank) + " of " +
+                                       old.generation.ToString() + " is alive on " + other->Name());
+    }
+  }
+  if (world_.op().verdict()) {
+    Violate("VerdictIsFinal", machine.Name() + " starts a rank of " +
+                                  process.generation.ToString() + " after the verdict was counted");
+  }
+  Run* run = Find(process.generation);
+  if (run == nullptr || run->executed) return;
+  if (resume != run->resume) Violate("ResumesInLine", "two STARTs name different checkpoints");
+  CheckLine(*run);
+  run->executed = true;
+}
+
+void Invariants::OnCommitGranted(const Machine& zero) {
+  core::Generation generation = zero.coordinator()->generation();
+  if (world_.volume().Highest() > generation) {
+    Violate("CommitsInLine", "a commit of " + generation.ToString() + " is granted after " +
+                                 world_.volume().Highest().ToString() + " was prepared");
+  }
+  const Run* run = Find(generation);
+  // While a requested stop runs, ranks may save and leave one after another.
+  if (run == nullptr || zero.coordinator()->phase() == core::CoordinatorPhase::kStopping) return;
+  Time requested = world_.training().CommitRequested(generation);
+  for (Node node : run->members) {
+    const Machine& machine = world_.machine(node);
+    if (machine.left(generation) >= requested && machine.terminated_at() >= requested) continue;
+    Violate("CommitsAreOfAll", "a commit of " + generation.ToString() + " is granted, yet " +
+                                   machine.Name() + " had left it before it was asked for");
+  }
+}
+
+// ---- the end ----
+
+void Invariants::OnVerdict(const core::Verdict& verdict) {
+  if (verdict.exit_code == 0 && !world_.training().Succeeded(verdict.generation)) {
+    Violate("SuccessIsOfAll", "generation " + verdict.generation.ToString() +
+                                  " is called a success, yet not every rank exited 0");
+  }
+}
+
+void Invariants::OnCounted(const core::Verdict& verdict) {
+  for (const auto& [generation, run] : runs_) {
+    if (run.executed && generation > verdict.generation) {
+      Violate("VerdictIsFinal", "the verdict of " + verdict.generation.ToString() +
+                                    " is counted, yet " + generation.ToString() + " has run");
+    }
+  }
+}
+
+void Invariants::OnAgentExit(const Machine& machine) {
+  int code = machine.exit_code();
+  bool replaced = world_.op().attempt(machine.spec().index) > machine.spec().attempt;
+  bool judged = code == 0 || code == 70 || code == 77 || code == 78;
+  bool good = judged ? machine.verdict().has_value() &&
+                           machine.verdict()->exit_code == static_cast<uint32_t>(code)
+              : code == 143 ? machine.asked_to_leave()
+              : code == 75  ? replaced
+                            : false;
+  if (!good) {
+    Violate("AgentsLeaveForAReason", machine.Name() + " exits with " + std::to_string(code));
+  }
+}
+
+void Invariants::OnCoordinator(const Machine& zero) {
+  const core::Coordinator& coordinator = *zero.coordinator();
+  core::Counters& seen = counters_[zero.node()];
+  if (!(seen == coordinator.counters())) {
+    if (!AtLeast(coordinator.counters(), seen)) {
+      Violate("CountersNeverFall", zero.Name() + " lowers a counter");
+    }
+    seen = coordinator.counters();
+  }
+  size_t& judged = judged_[zero.node()];
+  const auto& history = coordinator.history();
+  while (judged < history.size() && history[judged].ended != kNever) {
+    CheckRootCause(history[judged++]);
+  }
+}
+
+// ---- root causes ----
+
+void Invariants::OnProcessFault(core::Generation generation, uint32_t rank, int exit_code,
+                                int signal) {
+  bool alone = world_.now() > others_until_;
+  for (ProcessFault& other : faults_) {
+    if (other.generation == generation) alone = other.alone = false;
+  }
+  const Run* run = Find(generation);
+  // A rank that dies while others are not yet exec'ed is taken for itself as well.
+  if (run == nullptr) alone = false;
+  faults_.push_back({generation, rank, exit_code, signal, world_.now(), alone});
+}
+
+// Faults of machines and networks, and requests, leave their traces for a while.
+void Invariants::OnOtherFault(Time until) {
+  others_until_ = std::max(others_until_, until + world_.op().longest_l() * 3);
+  for (ProcessFault& fault : faults_) {
+    if (world_.now() < fault.at + world_.op().longest_l() * 2) fault.alone = false;
+  }
+}
+
+void Invariants::CheckRootCause(const core::GenerationRecord& record) {
+  for (const ProcessFault& fault : faults_) {
+    if (fault.generation != record.generation || !fault.alone || world_.now() < fault.at) continue;
+    const core::Failure& failure = record.failure;
+    bool named = failure.rank == static_cast<int>(fault.rank) &&
+                 failure.exit_code == fault.exit_code && failure.signal == fault.signal;
+    // With 75 a process says that it is not the cause.
+    if (named || fault.exit_code == 75) continue;
+    Violate("RootCauseIsNamed", "rank " + std::to_string(fault.rank) + " ended generation " +
+                                    record.generation.ToString() +
+                                    ", yet it is said: " + failure.message);
+  }
+}
+
+// ---- leases ----
+
+// Of that machine: an attempt that takes another's place answers for it.
+Time Invariants::LastPong(Node node, uint32_t machine0_attempt) const {
+  Time last = Time::min();
+  for (const auto& machine : world_.machines()) {
+    if (machine->spec().index != world_.machine(node).spec().index) continue;
+    last = std::max(last, machine->last_pong(machine0_attempt));
+  }
+  return last;
+}
+
+void Invariants::Sample() {
+  Duration bound = core::LeaseShare(world_.op().longest_l()) * 100 / 95 + kKillMargin;
+  for (const auto& machine : world_.machines()) {
+    for (const Process& process : machine->processes()) {
+      if (process.killed != kNever) continue;
+      const Run* run = Find(process.generation);
+      if (run == nullptr) continue;
+      for (Node node : run->members) {
+        Time answered = std::max(run->started, LastPong(node, run->generation.attempt));
+        if (world_.now() <= answered + bound) continue;
+        Violate("LeasesEnd", "rank " + std::to_string(process.rank) + " of " +
+                                 run->generation.ToString() + " is alive on " + machine->Name() +
+                                 ", yet " + world_.machine(node).Name() + " last answered " +
+                                 std::to_string((world_.now() - answered).count() / 1'000'000) +
+                                 " ms ago");
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,84 @@
+// Invariants: what must hold at every moment of every schedule (architecture.md, "Fencing" and
+// "Proving it"). They look at the whole world with true time, which nothing in it can.
+#ifndef LOCKSTEP_TESTS_SIM_INVARIANTS_H_
+#define LOCKSTEP_TESTS_SIM_INVARIANTS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/gang/coordinator.h"
+#include "tests/sim/network.h"
+
+namespace lockstep::sim {
+
+class World;
+class Machine;
+struct Process;
+
+struct Violation {
+  std::string invariant;
+  std::string detail;
+};
+
+class Invariants {
+ public:
+  explicit Invariants(World& world) : world_(world) {}
+
+  const std::optional<Violation>& violation() const { return violation_; }
+  void Violate(const char* invariant, std::string detail);
+
+  void OnListed(core::Generation generation);
+  void OnComplete(core::Generation generation, const std::string& path, int64_t step);
+  void OnStart(const Machine& zero, Node member, const core::Start& start);
+  void OnExec(const Machine& machine, const Process& process, const std::string& resume);
+  void OnCommitGranted(const Machine& zero);
+  void OnVerdict(const core::Verdict& verdict);
+  void OnCounted(const core::Verdict& verdict);
+  void OnAgentExit(const Machine& machine);
+  void OnCoordinator(const Machine& zero);
+  void OnProcessFault(core::Generation generation, uint32_t rank, int exit_code, int signal);
+  void OnOtherFault(Time until);
+  // Looks at what no single event shows.
+  void Sample();
+
+ private:
+  struct Run {
+    core::Generation generation;
+    Node coordinator = 0;
+    Time started{};
+    std::vector<Node> members;
+    bool executed = false;
+    std::string resume;
+    std::vector<std::string> checkpoints;  // complete
+    int64_t step_before_successor = -1;    // the newest complete before a later one listed
+    int64_t newest_step = 0;
+  };
+  struct ProcessFault {
+    core::Generation generation;
+    uint32_t rank;
+    int exit_code;
+    int signal;
+    Time at;
+    bool alone;
+  };
+
+  Run* Find(core::Generation generation);
+  void CheckLine(Run& run);
+  Time LastPong(Node node, uint32_t machine0_attempt) const;
+  void CheckRootCause(const core::GenerationRecord& record);
+
+  World& world_;
+  std::optional<Violation> violation_;
+  std::map<core::Generation, Run> runs_;
+  std::vector<ProcessFault> faults_;
+  Time others_until_ = Time::min();
+  std::map<Node, size_t> judged_;
+  std::map<Node, core::Counters> counters_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_INVARIANTS_H_

@@ -1,0 +1,615 @@
+#include "tests/sim/machine.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "core/gang/rules.h"
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr Duration kUnkillableAfter = seconds(30);
+
+core::MemberConfig MemberConfigOf(const World& world, const MachineSpec& spec) {
+  core::MemberConfig config;
+  config.job_uid = kJobUid;
+  config.machine = spec.index;
+  config.attempt = spec.attempt;
+  config.machines = world.shape().machines;
+  config.processes = world.shape().processes;
+  config.machine0_attempt = spec.machine0_attempt;
+  config.predecessor_dead = spec.predecessor_dead;
+  return config;
+}
+
+}  // namespace
+
+Machine::Machine(World& world, Node node, MachineSpec spec, Clock clock)
+    : world_(world), node_(node), spec_(spec), clock_(clock), member_(MemberConfigOf(world, spec)) {
+  if (spec.index != 0) return;
+  core::CoordinatorConfig config;
+  config.job_uid = kJobUid;
+  config.attempt = spec.attempt;
+  config.machines = world.shape().machines;
+  config.processes = world.shape().processes;
+  config.policy = world.op().policy();
+  config.grace = world.shape().grace;
+  config.hang_timeout = world.shape().hang_timeout;
+  config.predecessor_dead = spec.predecessor_dead;
+  coordinator_.emplace(std::move(config), Local());
+}
+
+void Machine::Boot() {
+  InAgent([this] {
+    world_.Log(Name(), " boots");
+    Connect();
+  });
+}
+
+std::string Machine::Name() const {
+  return "m" + std::to_string(spec_.index) + "#" + std::to_string(spec_.attempt);
+}
+
+Time Machine::Local() const { return clock_.Local(world_.now()); }
+
+// ---- the agent's loop ----
+
+void Machine::Settle() {
+  while (!local_.empty() && alive_) {
+    auto [up, message] = std::move(local_.front());
+    local_.pop_front();
+    if (up) {
+      Do(coordinator_->OnMessage(Local(), kLocalConnection, message));
+    } else if (connection_ == kLocalConnection) {
+      Do(member_.OnMessage(Local(), message));
+    }
+  }
+  if (!alive_) return;
+  if (coordinator_ && coordinator_->phase() != phase_seen_) {
+    phase_seen_ = coordinator_->phase();
+    world_.Log(Name(), " coordinator ", core::ToString(phase_seen_), " ",
+               coordinator_->generation());
+    world_.OnPhase(phase_seen_);
+  }
+  if (coordinator_) world_.invariants().OnCoordinator(*this);
+  if (leaving_ && (!coordinator_ || coordinator_->MayExit())) return Leave(leaving_->code);
+  Arm();
+}
+
+void Machine::Arm() {
+  Time next = member_.NextWake();
+  if (coordinator_) next = std::min(next, coordinator_->NextWake());
+  Time at = std::max(clock_.True(next), world_.now());
+  if (at >= wake_) return;
+  wake_ = at;
+  world_.queue().At(at, [this, at = at.count()] {
+    if (wake_.count() != at) return;  // an earlier one was armed since
+    wake_ = kNever;
+    InAgent([this] { RunTimers(); });
+  });
+}
+
+void Machine::RunTimers() {
+  if (coordinator_ && coordinator_->NextWake() <= Local()) Do(coordinator_->OnTimer(Local()));
+  if (alive_ && member_.NextWake() <= Local()) Do(member_.OnTimer(Local()));
+}
+
+void Machine::Do(core::MemberActions actions) {
+  for (core::MemberAction& action : actions) {
+    std::visit([this](auto& body) { Do(body); }, action);
+    if (!alive_) return;
+  }
+}
+
+void Machine::Do(core::CoordinatorActions actions) {
+  for (core::CoordinatorAction& action : actions) {
+    std::visit([this](auto& body) { Do(body); }, action);
+    if (!alive_) return;
+  }
+}
+
+// ---- connections ----
+
+void Machine::Connect() {
+  if (connecting_) return;
+  connecting_ = true;
+  if (coordinator_) {
+    // Within the process; after a moment, so that a refusal cannot spin.
+    world_.queue().After(milliseconds(1), [this] {
+      InAgent([this] {
+        connecting_ = false;
+        connection_ = kLocalConnection;
+        Do(member_.OnConnected(Local()));
+      });
+    });
+    return;
+  }
+  std::optional<Node> server = world_.op().Endpoint();
+  Duration trip = server ? world_.network().Latency(node_, *server) * 3 : milliseconds(1);
+  world_.queue().After(trip, [this, server] {
+    InAgent([this, server] {
+      connecting_ = false;
+      bool there = server && world_.machine(*server).alive() && !world_.machine(*server).stopped();
+      if (there && !world_.network().Blocked(node_, *server)) {
+        connect_backoff_ = milliseconds(10);
+        connection_ = world_.network().Connect(node_, *server);
+        Do(member_.OnConnected(Local()));
+        return;
+      }
+      connect_backoff_ = std::min<Duration>(connect_backoff_ * 2, milliseconds(500));
+      world_.queue().After(world_.random().Between(connect_backoff_ / 2, connect_backoff_),
+                           [this] { InAgent([this] { Connect(); }); });
+    });
+  });
+}
+
+void Machine::OnMessage(core::ConnectionId id, core::Message message) {
+  InAgent([this, id, message = std::move(message)] {
+    if (id != connection_) return;
+    Do(member_.OnMessage(Local(), message));
+  });
+}
+
+void Machine::OnDisconnected(core::ConnectionId id) {
+  InAgent([this, id] {
+    if (id != connection_) return;
+    connection_ = 0;
+    world_.Log(Name(), " is disconnected");
+    Do(member_.OnDisconnected(Local()));
+    if (alive_ && !leaving_) Connect();
+  });
+}
+
+void Machine::OnMessageFromPeer(core::ConnectionId id, core::Message message) {
+  InAgent([this, id, message = std::move(message)] {
+    Do(coordinator_->OnMessage(Local(), id, message));
+  });
+}
+
+void Machine::OnPeerGone(core::ConnectionId id) {
+  InAgent([this, id] { Do(coordinator_->OnDisconnect(Local(), id)); });
+}
+
+void Machine::Do(core::SendToCoordinator& action) {
+  if (connection_ == 0) return;
+  if (std::holds_alternative<core::Pong>(action.message)) {
+    uint32_t attempt = world_.AttemptBehind(connection_, *this);
+    auto it = std::find_if(pongs_.begin(), pongs_.end(),
+                           [&](const auto& pong) { return pong.first == attempt; });
+    if (it == pongs_.end()) {
+      pongs_.emplace_back(attempt, world_.now());
+    } else {
+      it->second = world_.now();
+    }
+  } else {
+    world_.Log(Name(), " -> ", core::NameOf(action.message), " ", core::ToString(member_.phase()),
+               " ", member_.generation());
+  }
+  if (connection_ == kLocalConnection) {
+    local_.emplace_back(true, std::move(action.message));
+  } else {
+    world_.network().SendUp(connection_, std::move(action.message));
+  }
+}
+
+void Machine::Do(core::Disconnect& action) {
+  world_.Log(Name(), " disconnects: ", action.reason);
+  if (connection_ == 0) return;
+  if (connection_ == kLocalConnection) {
+    connection_ = 0;
+    local_.clear();
+    Do(coordinator_->OnDisconnect(Local(), kLocalConnection));
+  } else {
+    world_.network().CloseUp(connection_);
+    connection_ = 0;
+  }
+  if (!alive_) return;
+  Do(member_.OnDisconnected(Local()));
+  if (action.final) return;
+  world_.queue().After(milliseconds(50), [this] {
+    InAgent([this] {
+      if (connection_ == 0) Connect();
+    });
+  });
+}
+
+void Machine::Do(core::SendTo& action) {
+  if (!std::holds_alternative<core::Ping>(action.message)) {
+    world_.Log(Name(), " <- ", core::NameOf(action.message), " to #", action.connection);
+  }
+  Node to =
+      action.connection == kLocalConnection ? node_ : world_.network().ClientOf(action.connection);
+  if (const auto* start = std::get_if<core::Start>(&action.message)) {
+    world_.invariants().OnStart(*this, to, *start);
+  } else if (const auto* reply = std::get_if<core::CommitReply>(&action.message)) {
+    if (reply->granted) world_.invariants().OnCommitGranted(*this);
+  } else if (const auto* verdict = std::get_if<core::Verdict>(&action.message)) {
+    world_.invariants().OnVerdict(*verdict);
+  }
+  if (action.connection == kLocalConnection) {
+    local_.emplace_back(false, std::move(action.message));
+  } else {
+    world_.network().SendDown(action.connection, std::move(action.message));
+  }
+}
+
+void Machine::Do(core::CloseConnection& action) {
+  world_.Log(Name(), " closes #", action.connection, ": ", action.reason);
+  if (action.connection != kLocalConnection) return world_.network().CloseDown(action.connection);
+  world_.queue().After(Duration::zero(), [this] { OnDisconnected(kLocalConnection); });
+}
+
+void Machine::OnWish(const core::GangWish& wish) {
+  InAgent([this, wish] {
+    if (!coordinator_) return;
+    Result<core::CoordinatorActions> actions = coordinator_->OnWish(Local(), wish);
+    if (!actions.ok()) {
+      world_.Log(Name(), " PUT /gang: ", actions.error().message);
+      return;
+    }
+    world_.op().OnWishTaken(node_, wish);
+    Do(std::move(*actions));
+  });
+}
+
+// ---- generations ----
+
+void Machine::Do(core::PrepareGeneration& action) {
+  world_.volume().Prepare(action.generation, [this, generation = action.generation](
+                                                 bool created, const std::string& resume) {
+    InAgent([this, generation, created, resume] {
+      core::Prepared prepared;
+      prepared.generation = generation;
+      prepared.master_address = "10.0.0." + std::to_string(node_);
+      prepared.port = 30'000 + generation.n;
+      prepared.resume = resume;
+      if (!created) prepared.error = "the generation's file exists";
+      Do(coordinator_->OnPrepared(Local(), prepared));
+    });
+  });
+}
+
+void Machine::Do(core::Spawn& action) {
+  lease_end_ = action.lease_end;
+  ArmGuard();
+  spawning_ = action.start.generation;
+  spawned_ = 0;
+  stopping_.reset();
+  bool slow = world_.now() < spawn_delay_until_;
+  Duration most = slow ? spawn_delay_ : microseconds(1500);
+  Duration after{};
+  for (uint32_t local = 0; local < world_.shape().processes; ++local) {
+    after += world_.random().Between(microseconds(200), most);
+    world_.queue().After(after, [this, start = action.start, local] {
+      InAgent([this, start, local] { Exec(start, local); });
+    });
+  }
+}
+
+void Machine::Exec(const core::Start& start, uint32_t local_rank) {
+  if (start.generation != spawning_) return;
+  if (stopping_ && stopping_->generation == start.generation) return;
+  // The agent may have been stopped since; it looks at the lease again before each exec.
+  if (Local() >= lease_end_ && core::Holds(core::Rule::kLeaseExpires)) return;
+  uint32_t rank = spec_.index * world_.shape().processes + local_rank;
+  if (std::exchange(fail_next_spawn_, false)) {
+    world_.Log(Name(), " cannot start rank ", rank);
+    core::Death death;
+    death.rank = rank;
+    death.cause = core::Cause::kCommandNotFound;
+    death.exit_code = 127;
+    death.at = Local();
+    death.by_itself = true;
+    Do(member_.OnProcessDied(Local(), start.generation, death));
+    return;
+  }
+  Process process;
+  process.pid = world_.NextPid();
+  process.rank = rank;
+  process.generation = start.generation;
+  processes_.push_back(process);
+  world_.Log(Name(), " exec rank ", rank, " of ", start.generation);
+  world_.invariants().OnExec(*this, process, start.resume);
+  world_.training().OnExec(node_, process.pid, start.generation, rank, start.resume);
+  if (++spawned_ == world_.shape().processes) {
+    Do(member_.OnSpawned(Local(), start.generation));
+  }
+}
+
+void Machine::Do(core::StopProcesses& action) {
+  Time kill_at = clock_.True(action.kill_at);
+  bool now = action.kill_at <= Local();
+  world_.Log(Name(), " stops ", action.generation, now ? " by SIGKILL" : " by SIGTERM");
+  stopping_ = Stopping{action.generation, kill_at};
+  core::Generation generation = action.generation;
+  if (!now) {
+    for (Process& process : processes_) {
+      if (process.generation != generation || process.terminated) continue;
+      process.terminated = true;
+      if (world_.random().Chance(40)) continue;  // it ignores SIGTERM
+      int code = world_.random().Chance(60) ? 0 : 143;
+      world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(400)),
+                           [this, pid = process.pid, code] { EndProcess(pid, code, 0); });
+    }
+    world_.queue().At(kill_at, [this, generation] {
+      InAgent([this, generation] {
+        if (!stopping_ || stopping_->generation != generation) return;
+        KillGeneration(generation);
+      });
+    });
+  } else {
+    KillGeneration(generation);
+  }
+  world_.queue().At(std::max(kill_at, world_.now()) + kUnkillableAfter, [this, generation] {
+    InAgent([this, generation] {
+      if (Alive(generation)) Do(member_.OnUnkillable(Local(), generation));
+    });
+  });
+  // The sweep takes a moment even where nothing is left.
+  world_.queue().After(microseconds(100), [this] { InAgent([this] { CheckAllDead(); }); });
+}
+
+bool Machine::Alive(core::Generation generation) const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [&](const Process& process) { return process.generation == generation; });
+}
+
+void Machine::CheckAllDead() {
+  if (!stopping_ || Alive(stopping_->generation)) return;
+  core::Generation generation = stopping_->generation;
+  stopping_.reset();
+  if (spawning_ == generation) spawning_ = {};
+  Do(member_.OnAllDead(Local(), generation));
+}
+
+void Machine::KillProcess(Process& process) {
+  if (process.killed != kNever) return;
+  process.killed = world_.now();
+  process.lease_end = clock_.True(lease_end_);
+  bool slow = world_.now() < death_delay_until_;
+  Duration takes = slow ? world_.random().Between(death_delay_ / 2, death_delay_)
+                        : world_.random().Between(microseconds(100), milliseconds(3));
+  world_.queue().After(takes, [this, pid = process.pid] { EndProcess(pid, -1, SIGKILL); });
+}
+
+void Machine::KillGeneration(core::Generation generation) {
+  MarkLeft(generation);
+  for (Process& process : processes_) {
+    if (process.generation == generation) KillProcess(process);
+  }
+}
+
+void Machine::KillAll() {
+  for (Process& process : processes_) {
+    MarkLeft(process.generation);
+    KillProcess(process);
+  }
+}
+
+Process* Machine::Find(uint32_t pid) {
+  auto it = std::find_if(processes_.begin(), processes_.end(),
+                         [pid](const Process& process) { return process.pid == pid; });
+  return it == processes_.end() ? nullptr : &*it;
+}
+
+void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
+  Process* process = Find(pid);
+  // Once SIGKILL is sent, that is what it dies of, in its time.
+  if (process == nullptr || (process->killed != kNever && signal != SIGKILL)) return;
+  bool well = exit_code == 0 && !process->terminated;
+  uint32_t rank = process->rank;
+  core::Generation generation = process->generation;
+  processes_.erase(processes_.begin() + (process - processes_.data()));
+  world_.Log(Name(), " rank ", rank, " of ", generation, " ended: code ", exit_code, " signal ",
+             signal);
+  world_.training().OnEnd(generation, rank, well);
+  CheckTerminated();
+  core::Death death;
+  death.rank = rank;
+  death.cause = signal != 0 ? core::Cause::kProcessSignal : core::Cause::kProcessExit;
+  death.exit_code = exit_code;
+  death.signal = signal;
+  death.at = Local();
+  InAgent([this, generation, rank, death] {
+    if (death.exit_code == 0) {
+      Do(member_.OnProcessFinished(Local(), generation, rank));
+    } else {
+      Do(member_.OnProcessDied(Local(), generation, death));
+    }
+    if (alive_) CheckAllDead();
+  });
+}
+
+void Machine::OnProgress(uint32_t rank, int64_t step) {
+  InAgent([this, rank, step] {
+    core::RankProgress progress;
+    progress.rank = rank;
+    progress.step = step;
+    progress.total_steps = world_.shape().steps;
+    Do(member_.OnProgress(Local(), progress));
+  });
+}
+
+void Machine::OnCommit(core::Generation generation) {
+  InAgent([this, generation] {
+    uint64_t id = next_commit_++;
+    commits_[id] = generation;
+    Do(member_.OnCommit(Local(), id));
+  });
+}
+
+void Machine::Do(core::AnswerCommit& action) {
+  core::Generation generation = commits_[action.id];
+  commits_.erase(action.id);
+  world_.Log(Name(), " commit of ", generation, action.granted ? ": yes, number " : ": no, ",
+             action.number, " ", action.reason);
+  world_.training().OnCommitAnswered(generation, action.granted, action.number);
+}
+
+// ---- the guard ----
+
+void Machine::Do(core::SetLease& action) {
+  lease_end_ = action.end;
+  ArmGuard();
+}
+
+void Machine::ArmGuard() {
+  Time at = std::max(clock_.True(lease_end_), world_.now());
+  if (!guard_alive_ || at >= guard_wake_) return;
+  guard_wake_ = at;
+  Duration late = world_.random().Between(Duration::zero(), milliseconds(5));
+  world_.queue().At(at + late, [this, at = at.count()] {
+    if (guard_wake_.count() != at) return;  // an earlier one was armed since
+    guard_wake_ = kNever;
+    GuardWakes();
+  });
+}
+
+void Machine::GuardWakes() {
+  if (terminated() || !guard_alive_ || processes_.empty()) return;
+  if (world_.Mutated("NoGuard") || !core::Holds(core::Rule::kLeaseExpires)) return;
+  if (Local() < lease_end_) return ArmGuard();
+  world_.Log(Name(), " guard kills the ranks");
+  KillAll();
+  InAgent([this] { Do(member_.OnGuardKilled(Local())); });
+}
+
+void Machine::KillGuard() {
+  if (!guard_alive_ || !alive_ || stopped_) return;
+  guard_alive_ = false;
+  bool replaced = world_.random().Chance(75);
+  world_.Log(Name(), " guard is dead");
+  world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(20)),
+                       [this, replaced] {
+                         InAgent([this, replaced] {
+                           guard_alive_ = true;
+                           ArmGuard();
+                           if (replaced) return;
+                           KillAll();
+                           Do(member_.OnGuardKilled(Local()));
+                         });
+                       });
+}
+
+// ---- the end of the agent, and stops ----
+
+void Machine::Do(core::ExitAgent& action) {
+  world_.Log(Name(), " wants to leave with ", action.code, ": ", action.reason);
+  if (!leaving_) leaving_ = std::move(action);
+}
+
+void Machine::Do(core::ExitCoordinator& action) {
+  world_.Log(Name(), " coordinator is done with ", action.code, ": ", action.reason);
+  if (coordinator_->verdict() && action.code != 75) {
+    leaving_ = core::ExitAgent{action.code, coordinator_->verdict(), action.reason};
+  }
+  Leave(action.code);
+}
+
+void Machine::Do(core::MemberLog& action) { world_.Log(Name(), " says: ", action.line); }
+
+void Machine::Do(core::CoordinatorLog& action) { world_.Log(Name(), " says: ", action.line); }
+
+void Machine::Leave(int code) {
+  exit_code_ = code;
+  if (leaving_ && leaving_->code == code) verdict_ = leaving_->verdict;
+  world_.Log(Name(), " exits with ", code);
+  world_.invariants().OnAgentExit(*this);
+  alive_ = false;
+  KillAll();
+  world_.network().CloseAll(node_);
+  CheckTerminated();
+}
+
+void Machine::Kill(bool out_of_memory) {
+  if (!alive_) return;
+  world_.Log(Name(), out_of_memory ? " is out of memory" : " is killed");
+  exit_code_ = 137;
+  out_of_memory_ = out_of_memory;
+  alive_ = false;
+  KillAll();
+  world_.network().CloseAll(node_);
+  CheckTerminated();
+}
+
+void Machine::CheckTerminated() {
+  if (alive_ || !processes_.empty() || terminated()) return;
+  terminated_at_ = world_.now();
+  world_.Log(Name(), " container is terminated");
+}
+
+void Machine::Terminate(Duration grace) {
+  asked_to_leave_ = true;
+  InAgent([this, grace] {
+    world_.Log(Name(), " gets SIGTERM");
+    Do(member_.OnTerminate(Local(), grace));
+  });
+}
+
+void Machine::Stop(Duration duration) {
+  // A guard and its agent do not fail together: nothing else would be left to keep the lease.
+  if (!alive_ || !guard_alive_) return;
+  world_.Log(Name(), " is stopped");
+  stopped_ = true;
+  stopped_until_ = std::max(stopped_until_, world_.now() + duration);
+  world_.queue().At(stopped_until_, [this] { Resume(); });
+}
+
+void Machine::Resume() {
+  if (!alive_ || !stopped_ || world_.now() < stopped_until_) return;
+  world_.Log(Name(), " goes on");
+  stopped_ = false;
+  bool timers_first = world_.random().Chance(50);
+  if (timers_first) InAgent([this] { RunTimers(); });
+  std::vector<std::function<void()>> backlog = std::exchange(backlog_, {});
+  for (std::function<void()>& event : backlog) InAgent(event);
+  if (!timers_first) InAgent([this] { RunTimers(); });
+}
+
+void Machine::FailRank(uint32_t local_rank, int exit_code, int signal) {
+  uint32_t rank = spec_.index * world_.shape().processes + local_rank;
+  for (const Process& process : processes_) {
+    if (process.rank != rank || process.killed != kNever || process.terminated) continue;
+    world_.invariants().OnProcessFault(process.generation, rank, exit_code, signal);
+    return EndProcess(process.pid, exit_code, signal);
+  }
+}
+
+void Machine::SlowDeath(Duration delay, Duration duration) {
+  death_delay_ = delay;
+  death_delay_until_ = world_.now() + duration;
+}
+
+void Machine::SlowSpawn(Duration most, Duration duration) {
+  spawn_delay_ = most;
+  spawn_delay_until_ = world_.now() + duration;
+}
+
+// ---- what others see ----
+
+bool Machine::Counts(const Process& process) const {
+  return process.killed == kNever || world_.now() < process.lease_end;
+}
+
+Time Machine::last_pong(uint32_t machine0_attempt) const {
+  for (const auto& [attempt, at] : pongs_) {
+    if (attempt == machine0_attempt) return at;
+  }
+  return Time::min();
+}
+
+Time Machine::left(core::Generation generation) const {
+  for (const auto& [mine, at] : left_) {
+    if (mine == generation) return at;
+  }
+  return kNever;
+}
+
+void Machine::MarkLeft(core::Generation generation) {
+  if (left(generation) == kNever) left_.emplace_back(generation, world_.now());
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,191 @@
+// Machine: one container: the agent with its member (machine 0: and the coordinator), the guard
+// process and the ranks. The agent carries out what core's state machines ask for, as worker/agent
+// does on a real machine. It can be killed, and stopped while guard and ranks go on.
+#ifndef LOCKSTEP_TESTS_SIM_MACHINE_H_
+#define LOCKSTEP_TESTS_SIM_MACHINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/gang/coordinator.h"
+#include "core/gang/member.h"
+#include "tests/sim/clock.h"
+#include "tests/sim/network.h"
+
+namespace lockstep::sim {
+
+class World;
+
+struct Process {
+  uint32_t pid = 0;
+  uint32_t rank = 0;
+  core::Generation generation;
+  Time lease_end{};         // of its machine when SIGKILL was sent; true time
+  Time killed = kNever;     // when SIGKILL was sent
+  bool terminated = false;  // SIGTERM was sent
+};
+
+struct MachineSpec {
+  uint32_t index = 0;
+  uint32_t attempt = 1;
+  uint32_t machine0_attempt = 1;
+  bool predecessor_dead = true;
+};
+
+class Machine {
+ public:
+  Machine(World& world, Node node, MachineSpec spec, Clock clock);
+
+  void Boot();
+
+  // ---- the network ----
+  void OnMessage(core::ConnectionId id, core::Message message);
+  void OnDisconnected(core::ConnectionId id);
+  void OnMessageFromPeer(core::ConnectionId id, core::Message message);
+  void OnPeerGone(core::ConnectionId id);
+
+  // ---- the ranks ----
+  void OnProgress(uint32_t rank, int64_t step);
+  void OnCommit(core::Generation generation);
+  void EndProcess(uint32_t pid, int exit_code, int signal);
+
+  // ---- the operator ----
+  void OnWish(const core::GangWish& wish);
+  void Terminate(Duration grace);
+
+  // ---- faults ----
+  void Kill(bool out_of_memory);
+  void Stop(Duration duration);
+  void KillGuard();
+  void FailRank(uint32_t local_rank, int exit_code, int signal);
+  void FailNextSpawn() { fail_next_spawn_ = true; }
+  void SlowDeath(Duration delay, Duration duration);
+  void SlowSpawn(Duration most, Duration duration);
+
+  // ---- what others see ----
+  Node node() const { return node_; }
+  const MachineSpec& spec() const { return spec_; }
+  std::string Name() const;
+  bool alive() const { return alive_; }
+  bool stopped() const { return stopped_; }
+  bool terminated() const { return terminated_at_ != kNever; }  // the container: nothing lives
+  Time terminated_at() const { return terminated_at_; }
+  bool out_of_memory() const { return out_of_memory_; }
+  int exit_code() const { return exit_code_; }
+  const std::optional<core::Verdict>& verdict() const { return verdict_; }
+  bool asked_to_leave() const { return asked_to_leave_; }
+  const core::Member& member() const { return member_; }
+  const core::Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
+  const std::vector<Process>& processes() const { return processes_; }
+  // Alive, as far as fencing goes: what got SIGKILL is dead once the machine's lease is out too.
+  bool Counts(const Process& process) const;
+  Time Local() const;
+  Time last_pong(uint32_t machine0_attempt) const;
+  // When its ranks were first told to go, other than by their own deaths.
+  Time left(core::Generation generation) const;
+
+ private:
+  template <typename F>
+  void InAgent(F&& event) {
+    if (!alive_) return;
+    if (stopped_) {
+      backlog_.emplace_back(std::forward<F>(event));
+      return;
+    }
+    event();
+    Settle();
+  }
+
+  void Do(core::MemberActions actions);
+  void Do(core::CoordinatorActions actions);
+  void Do(core::SendToCoordinator& action);
+  void Do(core::Disconnect& action);
+  void Do(core::Spawn& action);
+  void Do(core::StopProcesses& action);
+  void Do(core::SetLease& action);
+  void Do(core::AnswerCommit& action);
+  void Do(core::ExitAgent& action);
+  void Do(core::MemberLog& action);
+  void Do(core::SendTo& action);
+  void Do(core::CloseConnection& action);
+  void Do(core::PrepareGeneration& action);
+  void Do(core::ExitCoordinator& action);
+  void Do(core::CoordinatorLog& action);
+
+  void Settle();
+  void Arm();
+  void RunTimers();
+  void Connect();
+  void Resume();
+  void Exec(const core::Start& start, uint32_t local_rank);
+  void KillProcess(Process& process);
+  void KillGeneration(core::Generation generation);
+  void KillAll();
+  void CheckAllDead();
+  void CheckTerminated();
+  void ArmGuard();
+  void GuardWakes();
+  void Leave(int code);
+  Process* Find(uint32_t pid);
+  bool Alive(core::Generation generation) const;
+  void MarkLeft(core::Generation generation);
+
+  World& world_;
+  Node node_;
+  MachineSpec spec_;
+  Clock clock_;
+  core::Member member_;
+  std::optional<core::Coordinator> coordinator_;
+
+  bool alive_ = true;  // the agent
+  bool stopped_ = false;
+  Time stopped_until_{};
+  std::vector<std::function<void()>> backlog_;
+  Time wake_ = kNever;
+  core::ConnectionId connection_ = 0;
+  bool connecting_ = false;
+  Duration connect_backoff_ = milliseconds(10);
+  std::deque<std::pair<bool, core::Message>> local_;  // bool: to the coordinator
+  core::CoordinatorPhase phase_seen_ = core::CoordinatorPhase::kGathering;
+
+  std::vector<Process> processes_;
+  core::Generation spawning_;
+  uint32_t spawned_ = 0;
+  struct Stopping {
+    core::Generation generation;
+    Time kill_at{};  // true time
+  };
+  std::optional<Stopping> stopping_;
+  bool fail_next_spawn_ = false;
+  Duration death_delay_{};
+  Time death_delay_until_{};
+  Duration spawn_delay_{};
+  Time spawn_delay_until_{};
+
+  bool guard_alive_ = true;
+  Time guard_wake_ = kNever;      // true time
+  Time lease_end_ = Time::min();  // what the guard reads; local
+
+  std::optional<core::ExitAgent> leaving_;
+  bool asked_to_leave_ = false;
+  std::optional<core::Verdict> verdict_;
+  int exit_code_ = -1;
+  bool out_of_memory_ = false;
+  Time terminated_at_ = kNever;
+  std::map<uint64_t, core::Generation> commits_;
+  uint64_t next_commit_ = 1;
+  std::vector<std::pair<uint32_t, Time>> pongs_;  // machine 0's attempt, when last answered
+  std::vector<std::pair<core::Generation, Time>> left_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_MACHINE_H_

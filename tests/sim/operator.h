@@ -1,0 +1,95 @@
+// Operator: a small stand-in for the real one, with the API server it writes to: attempts from one
+// epoch that is raised by compare-and-swap before anything is created, replacement on evidence
+// only, wishes to the coordinator, and the verdict. Its own decide() takes this place later.
+#ifndef LOCKSTEP_TESTS_SIM_OPERATOR_H_
+#define LOCKSTEP_TESTS_SIM_OPERATOR_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/gang/coordinator.h"
+#include "tests/sim/network.h"
+
+namespace lockstep::sim {
+
+class World;
+class Machine;
+
+class Operator {
+ public:
+  explicit Operator(World& world) : world_(world) {}
+
+  void Begin();
+
+  // ---- faults and the user ----
+  void Down(Duration duration);
+  void Pause(Duration duration) { pause_ = duration; }
+  void Suspend(bool delete_pods);
+  void Resume();
+  void SetL(Duration length);
+  void StaleService(Duration duration);
+
+  // ---- what stands in the API server ----
+  const core::FailurePolicy& policy() const { return policy_; }
+  // Where the coordinator's Service leads now.
+  std::optional<Node> Endpoint() const;
+  uint32_t attempt(uint32_t index) const { return attempts_.at(index); }
+  const std::optional<core::Verdict>& verdict() const { return verdict_; }
+  bool over() const { return over_; }
+  const core::Counters& told(Node node) const;
+  void OnWishTaken(Node node, const core::GangWish& wish);
+  Duration longest_l() const { return longest_l_; }
+  bool suspended() const { return suspended_; }
+
+ private:
+  struct Told {
+    Node node;
+    core::Counters counters;
+  };
+
+  void Tick();
+  void Observe();
+  void Act();
+  void Judge();
+  void Replace();
+  void Delete();
+  void Tell();
+  void Create(const std::vector<uint32_t>& indices, uint32_t epoch);
+  void Add(uint32_t index, uint32_t epoch, bool predecessor_dead, uint32_t machine0_attempt);
+  void DeletePod(Machine& machine);
+  bool Sees(const Machine& machine) const;
+  bool SeesEnd(const Machine& machine) const;
+  bool Asks(const Machine& machine) const;
+  Machine* Current(uint32_t index) const;
+  bool PodsGone() const;
+
+  World& world_;
+  // The API server.
+  uint32_t epoch_ = 0;
+  std::vector<uint32_t> attempts_;
+  core::FailurePolicy policy_;
+  int64_t spec_generation_ = 1;
+  bool suspended_ = false;
+  bool delete_pods_ = false;
+  core::Counters counters_;
+  std::optional<core::Verdict> verdict_;
+  bool over_ = false;
+  std::vector<std::pair<Time, Node>> endpoints_;
+
+  // The leader.
+  Time down_until_{};
+  Duration pause_{};
+  Time stale_until_{};
+  std::vector<bool> creating_;
+  std::vector<bool> lost_;  // by the evidence of the last look
+  std::vector<Node> deleted_;
+  std::vector<Node> charged_;  // containers that are counted
+  std::vector<Told> told_;
+  Duration longest_l_{};
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_OPERATOR_H_

@@ -1,0 +1,100 @@
+// Schedule: one job from start to verdict, and what is done to it. The seed draws the job's shape,
+// the clocks and every delay; the faults stand beside it as a list, so that a shrunk or a
+// handwritten case keeps its world and loses only its faults.
+#ifndef LOCKSTEP_TESTS_SIM_SCHEDULE_H_
+#define LOCKSTEP_TESTS_SIM_SCHEDULE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/gang/coordinator.h"
+
+namespace lockstep::sim {
+
+enum class FaultKind : uint8_t {
+  kExit,           // a rank exits; arg: its code
+  kSignal,         // a rank dies of a signal; arg: which
+  kSpawnFailure,   // the machine's next exec fails with 127
+  kHang,           // the collective stands still
+  kKillAgent,      // SIGKILL: the container and all in it die
+  kOutOfMemory,    // likewise, and the kubelet says OOMKilled
+  kStopAgent,      // SIGSTOP for a time; the ranks run on
+  kKillGuard,      // the guard process dies
+  kCut,            // connections are reset and lose what is in flight
+  kPartition,      // the machine is isolated; arg: kFromPeers, kFromOperator, kReset
+  kDelay,          // its messages take up to arg ms
+  kSlowDeath,      // SIGKILL takes arg ms on it
+  kSlowSpawn,      // an exec takes up to arg ms on it
+  kDrain,          // SIGTERM to the agent; arg: grace, ms
+  kSuspend,        // the operator's wish, for a time; arg 1: the pods are deleted meanwhile
+  kSetL,           // machineLostAfter becomes arg ms
+  kOperatorDown,   // for a time
+  kOperatorPause,  // between raising the epoch and creating pods; another leader takes over
+  kSlowVolume,     // operations take up to arg ms
+  kLateRename,     // the next granted rename lands this much later
+  kStaleService,   // the coordinator's Service points to the last machine 0 for this long
+};
+inline constexpr int kFaultKindCount = 21;
+const char* ToString(FaultKind kind);
+
+inline constexpr uint32_t kFromPeers = 1;
+inline constexpr uint32_t kFromOperator = 2;
+inline constexpr uint32_t kReset = 4;  // connections do not survive the partition
+
+struct Fault {
+  FaultKind kind = FaultKind::kExit;
+  // `at` counts from the job's start, or from the `entry`-th time that a coordinator comes into
+  // `phase`.
+  std::optional<core::CoordinatorPhase> phase;
+  uint32_t entry = 1;
+  Time at{};
+  Duration duration{};
+  uint32_t machine = 0;
+  uint32_t local_rank = 0;
+  uint32_t arg = 0;
+
+  // "stop-agent on=Preparing/1 at=3ms for=2500ms machine=0 rank=0 arg=0"
+  std::string ToString() const;
+};
+Result<Fault> ParseFault(const std::string& line);
+
+// What the job is like.
+struct Shape {
+  uint32_t machines = 2;
+  uint32_t processes = 1;
+  Duration lost_after{};  // L at first
+  Duration grace{};
+  Duration restart_grace{};
+  Duration hang_timeout{};
+  Duration step{};
+  int64_t steps = 10;
+  int64_t commit_every = 3;
+  int max_restarts = 3;
+  bool peers_fail = false;  // collectives of a dead rank's peers end in errors
+  Duration network{};       // of a message, at most
+  int64_t skew = 0;         // clocks' rates differ from the truth by at most this, in millionths
+};
+Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults);
+
+// What is switched off: "" nothing, a core::Rule by its name, or one of the simulator's own.
+struct Schedule {
+  uint64_t seed = 0;
+  std::string mutant;
+  std::vector<Fault> faults;
+};
+
+// At least two faults of different kinds; the kinds and how they follow each other are drawn from
+// the seed. A mutant has its own leanings, so that it is caught soon.
+Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "");
+
+// The text form: "seed N", "mutant NAME", "fault ..." lines; '#' begins a comment.
+std::string Format(const Schedule& schedule);
+Result<Schedule> ParseSchedule(const std::string& text);
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_SCHEDULE_H_

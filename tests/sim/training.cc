@@ -1,0 +1,122 @@
+#include "tests/sim/training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+
+Training::Run* Training::Find(core::Generation generation) {
+  for (Run& run : runs_) {
+    if (run.generation == generation) return &run;
+  }
+  return nullptr;
+}
+
+const Training::Run* Training::Find(core::Generation generation) const {
+  return const_cast<Training*>(this)->Find(generation);
+}
+
+void Training::OnExec(Node node, uint32_t pid, core::Generation generation, uint32_t rank,
+                      const std::string& resume) {
+  Run* run = Find(generation);
+  if (run == nullptr) {
+    runs_.push_front({});
+    run = &runs_.front();
+    run->generation = generation;
+    run->ranks.resize(world_.shape().machines * world_.shape().processes);
+    run->step = world_.volume().StepOf(resume);
+    current_ = generation;
+  }
+  run->ranks.at(rank) = {node, pid, true, false};
+  if (++run->execs == run->ranks.size() && !run->over) {
+    world_.queue().After(world_.shape().step, [this, generation] { Step(generation); });
+  }
+}
+
+void Training::OnEnd(core::Generation generation, uint32_t rank, bool well) {
+  Run* run = Find(generation);
+  if (run == nullptr) return;
+  run->ranks.at(rank).alive = false;
+  run->ranks.at(rank).well = well;
+  if (well || run->over) return;
+  run->over = true;
+  if (world_.shape().peers_fail) FailPeers(*run);
+}
+
+// Their collectives break: later than any clock's uncertainty, so that the root cause is certain.
+void Training::FailPeers(const Run& run) {
+  for (const Rank& rank : run.ranks) {
+    if (!rank.alive) continue;
+    Duration after = world_.random().Between(milliseconds(150), milliseconds(300));
+    uint32_t code = world_.random().Chance(50) ? 75 : 1;
+    world_.queue().After(after, [this, node = rank.node, pid = rank.pid, code] {
+      world_.machine(node).EndProcess(pid, static_cast<int>(code), 0);
+    });
+  }
+}
+
+bool Training::Connected(const Run& run) const {
+  for (const Rank& a : run.ranks) {
+    for (const Rank& b : run.ranks) {
+      if (a.node != b.node && world_.network().Blocked(a.node, b.node)) return false;
+    }
+  }
+  return true;
+}
+
+void Training::Step(core::Generation generation) {
+  Run& run = *Find(generation);
+  bool all =
+      std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) { return rank.alive; });
+  if (!all || run.over) return;
+  // A hang is noticed by progress that ends, so there was some.
+  if (hung_ == generation && run.reported) return;
+  Duration next = world_.shape().step;
+  if (Connected(run)) {
+    ++run.step;
+    if (run.step >= world_.shape().steps) {
+      for (const Rank& rank : run.ranks) {
+        world_.queue().After(world_.random().Between(Duration::zero(), milliseconds(5)),
+                             [this, node = rank.node, pid = rank.pid] {
+                               world_.machine(node).EndProcess(pid, 0, 0);
+                             });
+      }
+      return;
+    }
+    const Rank& first = run.ranks.front();
+    Machine& machine = world_.machine(first.node);
+    machine.OnProgress(0, run.step);
+    run.reported = true;
+    if (run.step % world_.shape().commit_every == 0 && run.committing == 0) {
+      run.committing = run.step;
+      run.requested = world_.now();
+      machine.OnCommit(generation);
+    }
+  } else {
+    next = milliseconds(50);
+  }
+  world_.queue().After(next, [this, generation] { Step(generation); });
+}
+
+void Training::OnCommitAnswered(core::Generation generation, bool granted, uint32_t number) {
+  Run* run = Find(generation);
+  if (run == nullptr || !run->ranks.front().alive) return;
+  int64_t step = std::exchange(run->committing, 0);
+  if (!granted || step == 0) return;
+  world_.volume().Rename(generation, number, step, std::exchange(rename_late_, Duration::zero()));
+}
+
+bool Training::Succeeded(core::Generation generation) const {
+  const Run* run = Find(generation);
+  return run != nullptr && std::all_of(run->ranks.begin(), run->ranks.end(),
+                                       [](const Rank& rank) { return rank.well; });
+}
+
+Time Training::CommitRequested(core::Generation generation) const {
+  const Run* run = Find(generation);
+  return run == nullptr ? Time::min() : run->requested;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,69 @@
+// Training: what the ranks of a generation do together. A step is a collective: it takes all of
+// them, alive and in reach of each other. Rank 0 asks for commits; after the last step every rank
+// exits 0. The state of the training is the step and the line of checkpoints that led to it.
+#ifndef LOCKSTEP_TESTS_SIM_TRAINING_H_
+#define LOCKSTEP_TESTS_SIM_TRAINING_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/messages.h"
+#include "tests/sim/network.h"
+
+namespace lockstep::sim {
+
+class World;
+
+class Training {
+ public:
+  explicit Training(World& world) : world_(world) {}
+
+  void OnExec(Node node, uint32_t pid, core::Generation generation, uint32_t rank,
+              const std::string& resume);
+  // `well`: exit code 0 after the last step.
+  void OnEnd(core::Generation generation, uint32_t rank, bool well);
+  void OnCommitAnswered(core::Generation generation, bool granted, uint32_t number);
+  void Hang() { hung_ = current_; }
+
+  // Every rank of it ran to its last step and exited 0.
+  bool Succeeded(core::Generation generation) const;
+  Time CommitRequested(core::Generation generation) const;
+  void set_rename_late(Duration late) { rename_late_ = late; }
+
+ private:
+  struct Rank {
+    Node node = 0;
+    uint32_t pid = 0;
+    bool alive = false;
+    bool well = false;
+  };
+  struct Run {
+    core::Generation generation;
+    std::vector<Rank> ranks;
+    uint32_t execs = 0;
+    int64_t step = 0;
+    int64_t committing = 0;  // the step in question; 0: none
+    Time requested = Time::min();
+    bool reported = false;  // some step was
+    bool over = false;
+  };
+
+  Run* Find(core::Generation generation);
+  const Run* Find(core::Generation generation) const;
+  void Step(core::Generation generation);
+  void FailPeers(const Run& run);
+  bool Connected(const Run& run) const;
+
+  World& world_;
+  std::deque<Run> runs_;
+  core::Generation current_;
+  core::Generation hung_;
+  Duration rename_late_{};
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_TRAINING_H_

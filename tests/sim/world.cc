@@ -1,0 +1,225 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <utility>
+
+#include "core/gang/rules.h"
+
+namespace lockstep::sim {
+
+namespace {
+
+constexpr uint64_t kNoiseStream = 0x70153;
+constexpr Duration kSampleInterval = milliseconds(50);
+// The longest backoffs, an unkillable process, drains: none of it takes longer together.
+constexpr Duration kPatience = seconds(300);
+constexpr uint64_t kMostEvents = 3'000'000;
+
+// Faults of processes leave the gang's machines and connections whole.
+bool OfProcess(FaultKind kind) { return kind == FaultKind::kExit || kind == FaultKind::kSignal; }
+
+}  // namespace
+
+World::World(const Schedule& schedule, std::ostream* trace)
+    : schedule_(schedule),
+      shape_(DrawShape(schedule.seed, schedule.faults)),
+      trace_(trace),
+      random_(schedule.seed ^ kNoiseStream),
+      network_(*this),
+      volume_(*this),
+      training_(*this),
+      operator_(*this),
+      invariants_(*this),
+      entries_(core::kCoordinatorPhaseCount, 0) {}
+
+void World::WriteLine(const std::string& line) {
+  *trace_ << std::setw(12) << std::fixed << std::setprecision(3)
+          << static_cast<double>(now().count()) / 1e6 << "  " << line << "\n";
+}
+
+Machine& World::AddMachine(MachineSpec spec) {
+  auto node = static_cast<Node>(machines_.size());
+  Duration offset = random_.Between(seconds(1), hours(1));
+  int64_t rate = 1'000'000;
+  if (shape_.skew > 0) {
+    // The extremes are where leases are shortest and longest.
+    static constexpr int64_t kSteps[] = {-2, -1, 0, 1, 2};
+    rate += kSteps[random_.Below(5)] * shape_.skew / 2;
+  }
+  machines_.push_back(std::make_unique<Machine>(*this, node, spec, Clock(offset, rate)));
+  return *machines_.back();
+}
+
+uint32_t World::AttemptBehind(core::ConnectionId id, const Machine& from) {
+  if (id == kLocalConnection) return from.spec().attempt;
+  return machine(network_.ServerOf(id)).spec().attempt;
+}
+
+bool World::Over() const {
+  return operator_.over() && std::all_of(machines_.begin(), machines_.end(),
+                                         [](const auto& machine) { return machine->terminated(); });
+}
+
+Outcome World::Run() {
+  operator_.Begin();
+  for (const Fault& fault : schedule_.faults) {
+    if (!fault.phase) queue_.At(fault.at, [this, &fault] { Inject(fault); });
+  }
+  Time sampled{};
+  while (!queue_.empty() && !invariants_.violation() && !Over()) {
+    queue_.RunNext();
+    if (now() >= sampled) {
+      sampled = now() + kSampleInterval;
+      invariants_.Sample();
+    }
+    if (now() > faults_end_ + kPatience) {
+      invariants_.Violate("EveryJobEnds", "no verdict long after the last fault");
+    } else if (queue_.count() > kMostEvents) {
+      invariants_.Violate("EveryJobEnds", "something spins");
+    }
+  }
+  Outcome outcome;
+  outcome.violation = invariants_.violation();
+  outcome.ended = now();
+  outcome.events = queue_.count();
+  outcome.faults = faults_;
+  outcome.success = operator_.verdict() && operator_.verdict()->exit_code == 0;
+  return outcome;
+}
+
+// ---- faults ----
+
+void World::OnPhase(core::CoordinatorPhase phase) {
+  uint32_t entry = ++entries_.at(static_cast<size_t>(phase));
+  for (const Fault& fault : schedule_.faults) {
+    if (fault.phase == phase && fault.entry == entry) {
+      queue_.After(fault.at, [this, &fault] { Inject(fault); });
+    }
+  }
+}
+
+void World::Inject(const Fault& fault) {
+  if (operator_.over()) return;
+  ++faults_;
+  Log("FAULT ", fault.ToString());
+  faults_end_ = std::max(faults_end_, now() + fault.duration + milliseconds(fault.arg));
+  if (!OfProcess(fault.kind)) {
+    invariants_.OnOtherFault(now() + fault.duration + milliseconds(fault.arg));
+  }
+  switch (fault.kind) {
+    case FaultKind::kSuspend:
+      operator_.Suspend(fault.arg == 1);
+      return queue_.After(fault.duration, [this] { operator_.Resume(); });
+    case FaultKind::kSetL:
+      return operator_.SetL(milliseconds(fault.arg));
+    case FaultKind::kOperatorDown:
+      return operator_.Down(fault.duration);
+    case FaultKind::kOperatorPause:
+      return operator_.Pause(fault.duration);
+    case FaultKind::kSlowVolume:
+      return volume_.Slow(milliseconds(fault.arg), fault.duration);
+    case FaultKind::kLateRename:
+      return training_.set_rename_late(fault.duration);
+    case FaultKind::kStaleService:
+      return operator_.StaleService(fault.duration);
+    case FaultKind::kHang:
+      return training_.Hang();
+    default:
+      break;
+  }
+  // The latest container of that index.
+  for (auto it = machines_.rbegin(); it != machines_.rend(); ++it) {
+    if ((*it)->spec().index == fault.machine % shape_.machines) return InjectInto(**it, fault);
+  }
+}
+
+void World::InjectInto(Machine& machine, const Fault& fault) {
+  Duration arg = milliseconds(fault.arg);
+  switch (fault.kind) {
+    case FaultKind::kExit:
+      return machine.FailRank(fault.local_rank, static_cast<int>(fault.arg), 0);
+    case FaultKind::kSignal:
+      return machine.FailRank(fault.local_rank, -1, static_cast<int>(fault.arg));
+    case FaultKind::kSpawnFailure:
+      return machine.FailNextSpawn();
+    case FaultKind::kKillAgent:
+      return machine.Kill(false);
+    case FaultKind::kOutOfMemory:
+      return machine.Kill(true);
+    case FaultKind::kStopAgent:
+      return machine.Stop(fault.duration);
+    case FaultKind::kKillGuard:
+      return machine.KillGuard();
+    case FaultKind::kCut:
+      return network_.Cut(machine.node());
+    case FaultKind::kPartition:
+      return network_.Isolate(machine.node(), fault.arg, fault.duration);
+    case FaultKind::kDelay:
+      return network_.Delay(machine.node(), arg, fault.duration);
+    case FaultKind::kSlowDeath:
+      return machine.SlowDeath(arg, fault.duration);
+    case FaultKind::kSlowSpawn:
+      return machine.SlowSpawn(arg, fault.duration);
+    case FaultKind::kDrain:
+      return machine.Terminate(arg);
+    default:
+      return;
+  }
+}
+
+// ---- running, shrinking, mutants ----
+
+Outcome RunSchedule(const Schedule& schedule, std::ostream* trace) {
+  core::SwitchAllOn();
+  for (int i = 0; i < core::kRuleCount; ++i) {
+    auto rule = static_cast<core::Rule>(i);
+    if (schedule.mutant == ToString(rule)) core::SwitchOff(rule);
+  }
+  World world(schedule, trace);
+  Outcome outcome = world.Run();
+  core::SwitchAllOn();
+  return outcome;
+}
+
+Schedule Shrink(const Schedule& schedule) {
+  Outcome first = RunSchedule(schedule);
+  if (!first.violation) return schedule;
+  auto fails = [&](const Schedule& candidate) {
+    Outcome outcome = RunSchedule(candidate);
+    return outcome.violation && outcome.violation->invariant == first.violation->invariant;
+  };
+  Schedule best = schedule;
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (size_t i = 0; i < best.faults.size() && !smaller; ++i) {
+      Schedule without = best;
+      without.faults.erase(without.faults.begin() + static_cast<ptrdiff_t>(i));
+      if (fails(without)) {
+        best = std::move(without);
+        smaller = true;
+      }
+    }
+    for (size_t i = 0; i < best.faults.size() && !smaller; ++i) {
+      Schedule shorter = best;
+      shorter.faults[i].duration = shorter.faults[i].duration / 2;
+      if (best.faults[i].duration >= milliseconds(2) && fails(shorter)) {
+        best = std::move(shorter);
+        smaller = true;
+      }
+    }
+  }
+  return best;
+}
+
+std::vector<std::string> Mutants() {
+  std::vector<std::string> mutants;
+  for (int i = 0; i < core::kRuleCount; ++i) {
+    mutants.emplace_back(ToString(static_cast<core::Rule>(i)));
+  }
+  mutants.insert(mutants.end(),
+                 {"ReaderIgnoresLine", "NoGuard", "AnyVerdictCounts", "PredecessorAssumedDead"});
+  return mutants;
+}
+
+}  // namespace lockstep::sim
