@@ -144,6 +144,8 @@ class TreeBuilder : public YAML::EventHandler {
       TakeKey(parent, node);
     } else {
       parent.has_key = false;
+      // yaml-cpp places what is not written at the next token.
+      if (node.IsNull()) node.set_position(parent.key_position);
       if (!parent.keys.insert(parent.key).second) {
         problems_.push_back({.path = parent.key,
                              .line = parent.key_position.line,
