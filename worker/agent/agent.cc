@@ -1,0 +1,471 @@
+#include "worker/agent/agent.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+#include <variant>
+
+#include "worker/topology/topology.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+// A gang's key identifies itself by its job; the version is the protocol's.
+std::string PskIdentity(const std::string& job_uid) { return "lockstep-v1:" + job_uid; }
+
+// How long an agent that is leaving waits for its ranks to be gone.
+constexpr Duration kLeavePatience = seconds(35);
+constexpr Duration kLeaveLook = milliseconds(5);
+constexpr Duration kPaceInterval = seconds(2);
+
+Result<Key> LoadKey(const core::AgentConfig& config) {
+  if (config.key) return *config.key;
+  std::ifstream file(config.key_file, std::ios::binary);
+  Key key{};
+  file.read(reinterpret_cast<char*>(key.data()), static_cast<std::streamsize>(key.size()));
+  if (file.gcount() != static_cast<std::streamsize>(key.size()) || file.get() != EOF) {
+    return Error::Invalid("the key file " + config.key_file + " must hold exactly 32 bytes");
+  }
+  return key;
+}
+
+core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
+  const core::Spec& spec = config.job.spec;
+  core::CoordinatorConfig c;
+  c.job_uid = config.job_uid;
+  c.attempt = config.attempt;
+  c.machines = static_cast<uint32_t>(spec.num_machines);
+  c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
+  c.policy = spec.failure_policy;
+  c.grace = spec.grace_period;
+  c.hang_timeout = spec.health.hang_timeout;
+  c.predecessor_dead = config.predecessor_dead;
+  return c;
+}
+
+core::MemberConfig ForMember(const core::AgentConfig& config) {
+  core::MemberConfig m;
+  m.job_uid = config.job_uid;
+  m.machine = config.machine;
+  m.attempt = config.attempt;
+  m.machines = static_cast<uint32_t>(config.job.spec.num_machines);
+  m.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
+  m.machine0_attempt = config.machine0_attempt;
+  m.predecessor_dead = config.predecessor_dead;
+  return m;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, std::string executable) {
+  std::unique_ptr<Agent> agent(new Agent(std::move(config)));
+  Status opened = agent->Open(executable);
+  if (!opened.ok()) return opened.error();
+  return agent;
+}
+
+Agent::Agent(core::AgentConfig config) : config_(std::move(config)) {}
+Agent::~Agent() = default;
+
+// ---- opening ----
+
+Status Agent::Open(const std::string& executable) {
+  std::error_code code;
+  std::filesystem::create_directories(config_.run_dir, code);
+  if (code || chmod(config_.run_dir.c_str(), 0700) != 0) {
+    return Error::Unavailable("the folder " + config_.run_dir + " cannot be made");
+  }
+  signal(SIGPIPE, SIG_IGN);
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.error();
+  loop_ = std::move(*loop);
+  member_ = std::make_unique<core::Member>(ForMember(config_));
+  if (!config_.checkpoint_path.empty()) {
+    volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume);
+  }
+  // Before there is a second thread: hwloc is told where to look by the environment.
+  Status ranks = OpenRanks(executable);
+  if (!ranks.ok()) return ranks;
+  Result<std::unique_ptr<FileWorker>> files = FileWorker::Create(loop_.get());
+  if (!files.ok()) return files.error();
+  files_ = std::move(*files);
+  for (int number : {SIGTERM, SIGINT}) {
+    loop_->OnSignal(number, [this] {
+      Log("told to stop");
+      Do(member_->OnTerminate(BootTime(), config_.job.spec.grace_period));
+    });
+  }
+  Status gang = OpenGang();
+  if (!gang.ok()) return gang;
+  return OpenServers();
+}
+
+Status Agent::OpenLogs() {
+  stdout_ = std::make_unique<Console>(loop_.get(), STDOUT_FILENO);
+  stderr_ = std::make_unique<Console>(loop_.get(), STDERR_FILENO);
+  if (!config_.log_path.empty()) {
+    Result<std::unique_ptr<FileWorker>> worker = FileWorker::Create(loop_.get());
+    if (!worker.ok()) return worker.error();
+    log_worker_ = std::move(*worker);
+    log_files_ = std::make_unique<LogFiles>(log_worker_.get(),
+                                            LogStoreOptions{.path = config_.log_path}, Logger());
+  }
+  const core::Logs& wanted = config_.job.spec.logs;
+  LogPumpOptions options{.machine = static_cast<int>(config_.machine),
+                         .console = wanted.console,
+                         .format = wanted.format};
+  logs_ = std::make_unique<LogPump>(loop_.get(), options, stdout_.get(), log_files_.get());
+  return {};
+}
+
+Status Agent::OpenRanks(const std::string& executable) {
+  Result<topology::Machine> machine = topology::Discover();
+  if (!machine.ok()) return machine.error();
+  Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
+  if (!spawner.ok()) return spawner.error();
+  spawner_ = std::move(*spawner);
+  spawner_->RaiseOwnFileLimit();
+  Result<std::unique_ptr<LiveTable>> table = LiveTable::Create();
+  if (!table.ok()) return table.error();
+  table_ = std::move(*table);
+  Status logs = OpenLogs();
+  if (!logs.ok()) return logs;
+
+  std::string socket_path = config_.run_dir + "/agent.sock";
+  LocalRanks::Handlers handlers;
+  handlers.on_spawned = [this](core::Generation g) { Do(member_->OnSpawned(BootTime(), g)); };
+  handlers.on_died = [this](core::Generation g, core::Death death) {
+    Do(member_->OnProcessDied(BootTime(), g, std::move(death)));
+  };
+  handlers.on_finished = [this](core::Generation g, uint32_t rank) {
+    Do(member_->OnProcessFinished(BootTime(), g, rank));
+  };
+  handlers.on_all_dead = [this](core::Generation g) {
+    guard_->SetLeaseEnd(kNever);
+    Do(member_->OnAllDead(BootTime(), g));
+    TryExit();
+  };
+  handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(BootTime(), g)); };
+  ranks_ =
+      std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_.get(), &config_,
+                                   std::move(*machine), socket_path, std::move(handlers), Logger());
+  Result<std::unique_ptr<Guard>> guard = Guard::Start(
+      loop_.get(), spawner_.get(), table_.get(), executable,
+      [this](pid_t pid) { ranks_->SetGuard(pid); },
+      [this](const std::string& reason) {
+        Log("no guard can be had, so the ranks are killed: " + reason);
+        Do(member_->OnGuardKilled(BootTime()));
+      });
+  if (!guard.ok()) return guard.error();
+  guard_ = std::move(*guard);
+
+  Result<std::unique_ptr<ProgressSocket>> progress = ProgressSocket::Listen(
+      loop_.get(), socket_path,
+      [this](ProgressSocket::ClientId client, const ProgressMessage& message) {
+        OnProgress(client, message);
+      },
+      Logger());
+  if (!progress.ok()) return progress.error();
+  progress_ = std::move(*progress);
+  return {};
+}
+
+Status Agent::OpenGang() {
+  Result<Key> key = LoadKey(config_);
+  if (!key.ok()) return key.error();
+  Result<TlsPskContext> server = TlsPskContext::Server(*key, PskIdentity(config_.job_uid));
+  Result<TlsPskContext> client = TlsPskContext::Client(*key, PskIdentity(config_.job_uid));
+  if (!server.ok()) return server.error();
+  if (!client.ok()) return client.error();
+  server_tls_.emplace(std::move(*server));
+  client_tls_.emplace(std::move(*client));
+
+  if (config_.machine == 0) {
+    CoordinatorHost::Handlers handlers;
+    handlers.on_local_message = [this](const core::Message& message) {
+      Do(member_->OnMessage(BootTime(), message));
+    };
+    handlers.on_exit = [this](const core::ExitCoordinator& exit) { OnCoordinatorExit(exit); };
+    handlers.on_change = [this] {
+      if (status_) status_->Notify();
+      TryExit();
+    };
+    coordinator_ =
+        std::make_unique<CoordinatorHost>(loop_.get(), ForCoordinator(config_), config_.advertise,
+                                          volume_, files_.get(), std::move(handlers), Logger());
+    Do(member_->OnConnected(BootTime()));
+    return {};
+  }
+  Result<Endpoint> endpoint = ParseEndpoint(config_.coordinator);
+  if (!endpoint.ok()) return endpoint.error();
+  GangClient::Handlers handlers;
+  handlers.on_open = [this] { Do(member_->OnConnected(BootTime())); };
+  handlers.on_message = [this](std::string_view body) { OnWireMessage(body); };
+  handlers.on_close = [this](const std::string& reason) {
+    if (member_->connected()) Log("the line to machine 0 ended: " + reason);
+    Do(member_->OnDisconnected(BootTime()));
+  };
+  client_ = std::make_unique<GangClient>(loop_.get(), &*client_tls_, *endpoint, std::move(handlers),
+                                         std::random_device()());
+  client_->Start();
+  return {};
+}
+
+Status Agent::OpenServers() {
+  StatusServer::Handlers status;
+  status.status = [this] { return Status_(); };
+  status.version = [this] { return Version(); };
+  if (coordinator_) {
+    status.wish = [this](const core::GangWish& wish) { return coordinator_->OnWish(wish); };
+  }
+  status_ = std::make_unique<StatusServer>(loop_.get(), std::move(status));
+  Result<Endpoint> listen = ParseEndpoint(config_.listen);
+  if (!listen.ok()) return listen.error();
+  GangListener::Handlers handlers;
+  handlers.on_member = [this](std::unique_ptr<FrameConnection> frames, const Endpoint& peer) {
+    if (coordinator_) return coordinator_->Adopt(std::move(frames), peer);
+    Log("a member at " + peer.ToString() + " was refused: this is no machine 0");
+  };
+  handlers.on_http = [this](std::unique_ptr<Connection> connection, std::string received) {
+    status_->Adopt(std::move(connection), std::move(received));
+  };
+  Result<std::unique_ptr<GangListener>> listener =
+      GangListener::Listen(loop_.get(), *listen, &*server_tls_, {}, std::move(handlers), Logger());
+  if (!listener.ok()) return listener.error();
+  listener_ = std::move(*listener);
+  if (config_.metrics_listen.empty()) return {};
+  Result<Endpoint> metrics = ParseEndpoint(config_.metrics_listen);
+  if (!metrics.ok()) return metrics.error();
+  metrics_ = std::make_unique<HttpServer>(
+      loop_.get(), HttpServerOptions{}, [this](const HttpRequest& request, HttpResponder respond) {
+        ServeMetrics(request, std::move(respond));
+      });
+  return metrics_->Listen(*metrics);
+}
+
+// ---- running ----
+
+int Agent::Run() {
+  loop_->Run();
+  WriteTermination();
+  return exit_ ? exit_->code : 75;
+}
+
+void Agent::Do(core::MemberActions actions) {
+  for (core::MemberAction& action : actions) {
+    if (auto* send = std::get_if<core::SendToCoordinator>(&action)) {
+      if (std::holds_alternative<core::ReportMessage>(send->message)) ++member_version_;
+      if (coordinator_) {
+        coordinator_->FromLocal(std::move(send->message));
+      } else if (client_) {
+        client_->Send(core::Encode(send->message));
+      }
+    } else if (auto* disconnect = std::get_if<core::Disconnect>(&action)) {
+      Log(disconnect->reason);
+      if (client_) client_->Reconnect(disconnect->reason);
+    } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
+      paces_.clear();
+      ranks_->Start(spawn->start);
+    } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
+      ranks_->Stop(stop->generation, stop->kill_at);
+    } else if (auto* lease = std::get_if<core::SetLease>(&action)) {
+      guard_->SetLeaseEnd(lease->end);
+    } else if (auto* answer = std::get_if<core::AnswerCommit>(&action)) {
+      AnswerCommit(*answer);
+    } else if (auto* exit = std::get_if<core::ExitAgent>(&action)) {
+      Leave(*exit);
+    } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
+      Log(log->line);
+    }
+  }
+  ArmTimer();
+  if (status_ && !coordinator_) status_->Notify();
+}
+
+void Agent::ArmTimer() {
+  Time wake = member_->NextWake();
+  if (wake == armed_for_) return;
+  loop_->CancelTimer(timer_);
+  timer_ = 0;
+  armed_for_ = wake;
+  if (wake == kNever) return;
+  timer_ = loop_->StartTimer(wake, [this] {
+    timer_ = 0;
+    armed_for_ = kNever;
+    Do(member_->OnTimer(BootTime()));
+  });
+}
+
+void Agent::OnWireMessage(std::string_view body) {
+  Result<core::Message> message = core::Decode(body);
+  if (!message.ok()) {
+    client_->Reconnect("machine 0 sent what cannot be read: " + message.error().message);
+    return;
+  }
+  Do(member_->OnMessage(BootTime(), *message));
+}
+
+// ---- what processes say ----
+
+void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
+  if (const auto* report = std::get_if<ProgressReport>(&message)) {
+    uint32_t per_machine = member_->config().processes;
+    if (report->rank / per_machine != config_.machine) return;
+    Do(member_->OnProgress(BootTime(), Rated(*report)));
+  } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
+    if (!volume_) {
+      progress_->Answer(client, CommitRefusal(question->id, "the job has no checkpoint.path"));
+      return;
+    }
+    uint64_t id = ++last_commit_;
+    commits_[id] = {client, question->id, question->name, member_->generation()};
+    Do(member_->OnCommit(BootTime(), id));
+  } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
+    progress_->Answer(client, LatestAnswer(latest->id, member_->resume()));
+  }
+}
+
+// Tokens a second, smoothed over a few reports.
+core::RankProgress Agent::Rated(const ProgressReport& report) {
+  core::RankProgress progress;
+  progress.rank = report.rank;
+  progress.step = report.step;
+  progress.total_steps = report.total_steps;
+  progress.loss = report.loss;
+  Time now = BootTime();
+  auto [it, first] = paces_.try_emplace(report.rank, Pace{now, 0});
+  Pace& pace = it->second;
+  if (!first && now > pace.at && report.tokens > 0) {
+    double passed = std::chrono::duration<double>(now - pace.at).count();
+    double share = std::min(1.0, passed / std::chrono::duration<double>(kPaceInterval).count());
+    double rate = report.tokens / passed;
+    pace.tokens_per_second =
+        pace.tokens_per_second == 0 ? rate : share * rate + (1 - share) * pace.tokens_per_second;
+    pace.at = now;
+  }
+  progress.tokens_per_second = pace.tokens_per_second;
+  return progress;
+}
+
+void Agent::AnswerCommit(const core::AnswerCommit& answer) {
+  auto found = commits_.extract(answer.id);
+  if (found.empty()) return;
+  const PendingCommit& pending = found.mapped();
+  progress_->Answer(
+      pending.client,
+      answer.granted
+          ? lockstep::agent::CommitAnswer(
+                pending.id, volume_->FinalPath(pending.generation, answer.number, pending.name))
+          : CommitRefusal(pending.id, answer.reason));
+}
+
+// ---- leaving ----
+
+void Agent::Leave(const core::ExitAgent& exit) {
+  if (exit_) return;
+  exit_ = exit;
+  Log("leaving with exit code " + std::to_string(exit.code) + ": " + exit.reason);
+  ranks_->Stop(member_->generation(), Time::min());
+  leave_by_ = BootTime() + kLeavePatience;
+  TryExit();
+}
+
+void Agent::OnCoordinatorExit(const core::ExitCoordinator& exit) {
+  coordinator_done_ = true;
+  if (!exit_) Leave({exit.code, std::nullopt, exit.reason});
+  TryExit();
+}
+
+void Agent::TryExit() {
+  if (!exit_ || exiting_) return;
+  // Machine 0 leaves last on a verdict, and on a drain when no other machine's ranks need it.
+  bool coordinator_needed = coordinator_ && !coordinator_done_ &&
+                            (exit_->verdict.has_value() || !coordinator_->coordinator().MayExit());
+  bool logs_out = stdout_->empty() && stderr_->empty() && (!log_files_ || log_files_->idle());
+  bool held = coordinator_needed || ranks_->any_alive();
+  if ((held || !logs_out) && BootTime() < leave_by_) {
+    // The coordinator and the ranks tell when they are done; a console that drains does not.
+    loop_->CancelTimer(leave_timer_);
+    leave_timer_ =
+        loop_->StartTimer(held ? leave_by_ : BootTime() + kLeaveLook, [this] { TryExit(); });
+    return;
+  }
+  exiting_ = true;
+  // What was sent in this round goes out at its end, before this.
+  loop_->Post([this] { loop_->Post([this] { loop_->Stop(); }); });
+}
+
+void Agent::WriteTermination() {
+  if (config_.termination_path.empty()) return;
+  core::Termination t;
+  t.exit_code = exit_ ? exit_->code : 75;
+  t.machine = config_.machine;
+  t.attempt = config_.attempt;
+  t.generation = member_->generation();
+  t.reason = exit_ ? exit_->reason : "the agent's loop ended";
+  if (exit_ && exit_->verdict) {
+    t.verdict = true;
+    t.generation = exit_->verdict->generation;
+    t.reason = exit_->verdict->reason;
+    t.failure = exit_->verdict->failure;
+  }
+  std::string text = core::ToJson(t);
+  // Kubernetes makes the file; it is truncated, never replaced.
+  UniqueFd fd(
+      open(config_.termination_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.valid() ||
+      write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    Log("the termination message could not be written to " + config_.termination_path);
+  }
+}
+
+// ---- telling ----
+
+core::GangStatus Agent::Status_() const {
+  if (coordinator_) {
+    return core::StatusOf(coordinator_->coordinator(), BootTime(), coordinator_->born());
+  }
+  core::GangStatus status = core::StatusOf(*member_, BootTime());
+  status.version = member_version_;
+  return status;
+}
+
+uint64_t Agent::Version() const {
+  return coordinator_ ? coordinator_->coordinator().version() : member_version_;
+}
+
+void Agent::ServeMetrics(const HttpRequest& request, HttpResponder respond) {
+  if (request.path == "/healthz") return respond.Send({.body = "ok\n"});
+  if (request.path == "/readyz") {
+    bool ready = member_->welcomed();
+    return respond.Send(
+        {.status = ready ? 200 : 503, .body = ready ? "ok\n" : "not connected to machine 0\n"});
+  }
+  respond.Send({.status = 404, .body = "there are /healthz, /readyz and /metrics\n"});
+}
+
+void Agent::Log(const std::string& line) {
+  std::string who = "m" + std::to_string(config_.machine) + "." + std::to_string(config_.attempt);
+  if (config_.job.spec.logs.format == core::LogFormat::kJson) {
+    nlohmann::json json = {{"agent", who}, {"message", line}};
+    stderr_->Write(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    stderr_->Write("lockstep-agent[" + who + "]: " + line + "\n");
+  }
+}
+
+LogFn Agent::Logger() {
+  return [this](const std::string& line) { Log(line); };
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,129 @@
+// Agent: one machine of a job. It puts core's member (and, on machine 0, the coordinator) on real
+// sockets, processes, clocks and files, and carries their actions out. One thread and one loop, but
+// for FileWorker's.
+//
+//   Result<std::unique_ptr<Agent>> agent = Agent::Create(config, "/proc/self/exe");
+//   if (!agent.ok()) return Complain(agent.error());
+//   return (*agent)->Run();
+#ifndef LOCKSTEP_WORKER_AGENT_AGENT_H_
+#define LOCKSTEP_WORKER_AGENT_AGENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "base/tls_psk.h"
+#include "core/gang/bodies.h"
+#include "core/gang/member.h"
+#include "core/job/agent_config.h"
+#include "worker/agent/checkpoint_volume.h"
+#include "worker/agent/console.h"
+#include "worker/agent/coordinator_host.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/file_worker.h"
+#include "worker/agent/gang_client.h"
+#include "worker/agent/gang_listener.h"
+#include "worker/agent/guard.h"
+#include "worker/agent/http_server.h"
+#include "worker/agent/live_table.h"
+#include "worker/agent/local_ranks.h"
+#include "worker/agent/log_files.h"
+#include "worker/agent/log_pump.h"
+#include "worker/agent/progress_socket.h"
+#include "worker/agent/spawn.h"
+#include "worker/agent/status_server.h"
+
+namespace lockstep::agent {
+
+class Agent {
+ public:
+  // `executable` is started again as the guard.
+  static Result<std::unique_ptr<Agent>> Create(core::AgentConfig config, std::string executable);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Until the machine's part in the job is over; the exit code of api.md. The termination message
+  // has been written.
+  int Run();
+
+ private:
+  explicit Agent(core::AgentConfig config);
+  Status Open(const std::string& executable);
+  Status OpenLogs();
+  Status OpenRanks(const std::string& executable);
+  Status OpenGang();
+  Status OpenServers();
+
+  void Do(core::MemberActions actions);
+  void ArmTimer();
+  void OnWireMessage(std::string_view body);
+  void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
+  core::RankProgress Rated(const ProgressReport& report);
+  void AnswerCommit(const core::AnswerCommit& answer);
+  void Leave(const core::ExitAgent& exit);
+  void OnCoordinatorExit(const core::ExitCoordinator& exit);
+  // Stops the loop once everything that keeps the agent here is over.
+  void TryExit();
+  void WriteTermination();
+  core::GangStatus Status_() const;
+  uint64_t Version() const;
+  void ServeMetrics(const HttpRequest& request, HttpResponder respond);
+  void Log(const std::string& line);
+  LogFn Logger();
+
+  struct PendingCommit {
+    ProgressSocket::ClientId client = 0;
+    uint64_t id = 0;  // the process's
+    std::string name;
+    core::Generation generation;
+  };
+  struct Pace {
+    Time at{};
+    double tokens_per_second = 0;
+  };
+
+  core::AgentConfig config_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<Console> stdout_;
+  std::unique_ptr<Console> stderr_;
+  std::unique_ptr<FileWorker> log_worker_;
+  std::unique_ptr<LogFiles> log_files_;  // null when logs.path is empty
+  std::unique_ptr<LogPump> logs_;
+  std::unique_ptr<FileWorker> files_;
+  std::unique_ptr<Spawner> spawner_;
+  std::unique_ptr<LiveTable> table_;
+  std::unique_ptr<LocalRanks> ranks_;
+  std::unique_ptr<Guard> guard_;
+  std::optional<TlsPskContext> server_tls_;
+  std::optional<TlsPskContext> client_tls_;
+  std::optional<CheckpointVolume> volume_;
+  std::unique_ptr<core::Member> member_;
+  std::unique_ptr<CoordinatorHost> coordinator_;  // machine 0 only
+  std::unique_ptr<GangClient> client_;            // all others
+  std::unique_ptr<StatusServer> status_;
+  std::unique_ptr<GangListener> listener_;
+  std::unique_ptr<HttpServer> metrics_;
+  std::unique_ptr<ProgressSocket> progress_;
+
+  std::map<uint64_t, PendingCommit> commits_;
+  uint64_t last_commit_ = 0;
+  std::map<uint32_t, Pace> paces_;
+  uint64_t member_version_ = 1;
+  TimerId timer_ = 0;
+  Time armed_for_ = kNever;
+
+  std::optional<core::ExitAgent> exit_;
+  Time leave_by_ = kNever;  // whatever still holds it here
+  TimerId leave_timer_ = 0;
+  bool coordinator_done_ = false;
+  bool exiting_ = false;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_AGENT_H_

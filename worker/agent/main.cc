@@ -1,0 +1,107 @@
+// lockstep-agent: process 1 of each machine's container. docs/protocol.md says what it is told and
+// how it speaks; api.md's exit codes are its own.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "base/result.h"
+#include "base/version.h"
+#include "core/job/agent_config.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/fd.h"
+#include "worker/agent/guard.h"
+
+namespace {
+
+using lockstep::Error;
+using lockstep::Result;
+
+constexpr int kConfiguration = 78;
+
+constexpr char kUsage[] =
+    "lockstep-agent --config-fd N | --version | --help\n"
+    "\n"
+    "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
+    "processes, restarts the gang in place. Whoever starts it tells it all it needs as one JSON\n"
+    "object: over the inherited descriptor N, or in the environment as LOCKSTEP_CONFIG with the\n"
+    "key in a file.\n"
+    "\n"
+    "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
+    "or fenced); 77 hang; 78 configuration; 143 stopped on request.\n";
+
+// All of it until its end, so that nothing of the key stays in a pipe.
+Result<std::string> ReadAll(int number) {
+  lockstep::agent::UniqueFd fd(number);
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    ssize_t got = read(fd.get(), buffer, sizeof(buffer));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return lockstep::ErrnoError("reading the configuration", errno);
+    if (got == 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+    if (text.size() > lockstep::core::kMaxAgentConfig) {
+      return Error::TooLarge("the configuration is over 1 MiB");
+    }
+  }
+}
+
+Result<std::string> ConfigText(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--config-fd") == 0) {
+    int number = -1;
+    const char* end = argv[2] + std::strlen(argv[2]);
+    auto [rest, error] = std::from_chars(argv[2], end, number);
+    if (error != std::errc() || rest != end || number < 0) {
+      return Error::Invalid("--config-fd wants the number of an open descriptor");
+    }
+    return ReadAll(number);
+  }
+  const char* text = std::getenv("LOCKSTEP_CONFIG");
+  if (argc == 1 && text != nullptr) return std::string(text);
+  return Error::Invalid(std::string("no configuration was given\n\n") + kUsage);
+}
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "lockstep-agent: %s\n", error.message.c_str());
+  return kConfiguration;
+}
+
+int Run(int argc, char** argv) {
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::agent::kGuardArgument) == 0) {
+    return lockstep::agent::GuardMain(argc, argv);
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
+    std::printf("lockstep-agent %s\n", lockstep::kVersion);
+    return 0;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  Result<std::string> text = ConfigText(argc, argv);
+  if (!text.ok()) return Fail(text.error());
+  Result<lockstep::core::AgentConfig> config = lockstep::core::ParseAgentConfig(*text);
+  if (!config.ok()) return Fail(config.error());
+  unsetenv("LOCKSTEP_CONFIG");
+  auto agent = lockstep::agent::Agent::Create(std::move(*config), "/proc/self/exe");
+  if (!agent.ok()) return Fail(agent.error());
+  return (*agent)->Run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "lockstep-agent: %s\n", e.what());
+    return 75;  // 70 is a verdict
+  }
+}
