@@ -480,7 +480,8 @@ std::string ToJson(const GangWish& wish) {
                {"observedGeneration", wish.observed_generation},
                {"machineFailures", Write(wish.machine_failures)},
                {"stop", nullptr},
-               {"terminated", Json::array()}};
+               {"terminated", Json::array()},
+               {"fenced", Json::array()}};
   if (wish.policy) json["failurePolicy"] = Write(*wish.policy);
   if (wish.hang_timeout) {
     json["health"] = Json{{"hangTimeout", FormatDuration(*wish.hang_timeout)}};
@@ -492,6 +493,9 @@ std::string ToJson(const GangWish& wish) {
   for (const GangWish::Terminated& ended : wish.terminated) {
     json["terminated"].push_back(
         {{"machine", ended.machine}, {"attempt", ended.attempt}, {"cause", ToString(ended.cause)}});
+  }
+  for (const GangWish::Fenced& fenced : wish.fenced) {
+    json["fenced"].push_back({{"machine", fenced.machine}, {"attempt", fenced.attempt}});
   }
   return Dump(json);
 }
@@ -520,6 +524,9 @@ Result<GangWish> ParseGangWish(std::string_view text) {
       ended.attempt = item.Integer<uint32_t>("attempt");
       ended.cause = Named(item, "cause", kCauseCount, ended.cause);
       return ended;
+    });
+    wish.fenced = o.List("fenced", 1024, [](const Object& item) {
+      return GangWish::Fenced{item.Integer<uint32_t>("machine"), item.Integer<uint32_t>("attempt")};
     });
     return wish;
   });

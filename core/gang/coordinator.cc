@@ -32,6 +32,9 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       lease_length_(config_.policy.machine_lost_after),
       ping_due_(born) {
   generation_.attempt = config_.attempt;
+  for (size_t i = 0; i < std::min(slots_.size(), config_.attempts.size()); ++i) {
+    slots_[i].lowest = config_.attempts[i];
+  }
 }
 
 // ---- events ----
@@ -121,6 +124,14 @@ Result<CoordinatorActions> Coordinator::OnWish(Time now, const GangWish& wish) {
              ended.cause == Cause::kOutOfMemory ? "went over its memory limit" : "lost its agent");
     slot.report.phase = MemberPhase::kStopped;
   }
+  for (const GangWish::Fenced& fenced : wish.fenced) {
+    if (fenced.machine >= slots_.size()) continue;
+    Slot& slot = slots_[fenced.machine];
+    if (slot.attempt != fenced.attempt || slot.predecessor_confirmed) continue;
+    slot.predecessor_confirmed = true;
+    slot.predecessor_out = Time::min();
+    if (slot.has_echo) slot.older_out = std::min(slot.older_out, now + LossLength(now));
+  }
   wish_stop_ = wish.stop;
   if (wish_stop_) {
     if (Live()) {
@@ -167,10 +178,11 @@ bool Coordinator::Refuses(ConnectionId connection, const Hello& hello) {
         RefusalCode::kNoSuchMachine,
         "machines are 0.." + std::to_string(config_.machines - 1) + " and attempts count from 1");
   }
-  uint32_t current = slots_[hello.machine].attempt;
+  const Slot& slot = slots_[hello.machine];
+  uint32_t current = std::max(slot.attempt, slot.lowest);
   if (hello.attempt < current && Holds(Rule::kHigherAttemptWins)) {
     return refuse(RefusalCode::kLowerAttempt,
-                  "attempt " + std::to_string(current) + " of this machine has joined");
+                  "attempt " + std::to_string(current) + " of this machine exists");
   }
   return false;
 }
@@ -205,10 +217,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   slot.draining = hello.draining;
   slot.answered_at = std::max(slot.answered_at, now);
   slot.lost = false;
-  if (hello.report.generation.exists() && hello.report.generation.attempt != config_.attempt) {
-    slot.old_attempt = hello.report.generation.attempt;
-    slot.old_out = now - hello.silence + hello.lease_length;
-  }
+  Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
   PingOne(now, slot);
   if (verdict_) {
@@ -230,16 +239,26 @@ void Coordinator::Replace(Time now, Slot& slot, const Hello& hello) {
   }
   Slot fresh;
   fresh.attempt = hello.attempt;
+  fresh.lowest = slot.lowest;
   fresh.predecessor_confirmed = hello.predecessor_dead;
   fresh.lost_in = slot.lost_in;
   fresh.lost_cause = slot.lost_cause;
   fresh.lost_how = slot.lost_how;
+  if (slot.has_echo) fresh.older_out = slot.older_out;
   if (!hello.predecessor_dead) {
     bool answered = slot.answered_sent != Time::min();
     Time silent_since = answered ? slot.answered_sent : std::max(born_, slot.answered_at);
     fresh.predecessor_out = std::max(slot.predecessor_out, silent_since + LossLength(now));
   }
   slot = std::move(fresh);
+}
+
+// An agent that has taken part in a generation proves that its predecessors were fenced then; and
+// whoever has answered us once never answers an older coordinator again.
+void Coordinator::Witness(Time now, Slot& slot, const Hello& hello) {
+  if (hello.report.generation.exists()) slot.predecessor_confirmed = true;
+  if (slot.has_echo || !slot.predecessor_confirmed) return;
+  slot.older_out = now - hello.silence + std::max(hello.lease_length, LossLength(now));
 }
 
 // Messages may have been lost with the last connection: bring the member to this generation.

@@ -51,6 +51,9 @@ struct CoordinatorConfig {
   Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
   Duration hang_timeout{};
   bool predecessor_dead = true;  // of machine 0
+  // Each machine's attempt when this machine 0 was made; agents of a lower one are refused, should
+  // they be made late. Empty: not known.
+  std::vector<uint32_t> attempts;
 };
 
 // The operator's wish: the body of PUT /gang. Level-triggered: saying it again changes nothing.
@@ -65,6 +68,11 @@ struct GangWish {
     uint32_t attempt = 0;
     Cause cause = Cause::kMachineLost;  // or kOutOfMemory
   };
+  // Every attempt of `machine` below `attempt` was seen to end.
+  struct Fenced {
+    uint32_t machine = 0;
+    uint32_t attempt = 0;
+  };
   std::string job_uid;
   uint32_t epoch = 0;
   int64_t observed_generation = 0;  // of the TrainingJob's spec
@@ -73,6 +81,7 @@ struct GangWish {
   Counters machine_failures;  // out_of_memory, replacements and replacements_base count
   std::optional<StopWish> stop;
   std::vector<Terminated> terminated;
+  std::vector<Fenced> fenced;
 };
 
 using ConnectionId = uint64_t;
@@ -174,6 +183,7 @@ class Coordinator {
   // One machine: who stands in for it, and what it last said.
   struct Slot {
     uint32_t attempt = 0;  // 0: never joined
+    uint32_t lowest = 0;   // attempts below are refused
     ConnectionId connection = 0;
     bool draining = false;
     bool lost = false;
@@ -196,9 +206,11 @@ class Coordinator {
     Cause lost_cause = Cause::kMachineLost;
     std::string lost_how;
 
-    uint32_t old_attempt = 0;    // machine 0 of the older generation that its HELLO told of
-    Time old_out = Time::min();  // when every lease of that coordinator is out
-    bool acked = false;          // the verdict
+    // When every lease of an older coordinator is out, as this machine witnesses: it does not
+    // answer that one any more. kNever: it cannot tell, for an agent that may still be alive and
+    // answer there stands behind it.
+    Time older_out = kNever;
+    bool acked = false;  // the verdict
   };
   struct PendingCommit {
     uint32_t machine = 0;
@@ -232,6 +244,7 @@ class Coordinator {
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
   Time OldCoordinatorsOut() const;
+  void Witness(Time now, Slot& slot, const Hello& hello);
 
   void PingAll(Time now);
   void PingOne(Time now, Slot& slot);

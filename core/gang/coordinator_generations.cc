@@ -48,20 +48,16 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   return CoordinatorPhase::kPreparing;
 }
 
-// Every rank of an earlier coordinator is dead once one of its members has been silent to it for L.
+// Every rank of an earlier coordinator is dead once any one of its members has been silent to it
+// for L: the first that can witness it will do. Where all were replaced and no death was confirmed
+// there is no witness: the old gang may be whole, and at work behind a partition.
 Time Coordinator::OldCoordinatorsOut() const {
   bool confirmed = std::all_of(slots_.begin(), slots_.end(),
                                [](const Slot& slot) { return slot.predecessor_confirmed; });
   if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
-  std::map<uint32_t, Time> out;
-  for (const Slot& slot : slots_) {
-    if (slot.old_attempt == 0) continue;
-    auto [it, added] = out.try_emplace(slot.old_attempt, slot.old_out);
-    if (!added) it->second = std::min(it->second, slot.old_out);
-  }
-  Time latest = Time::min();
-  for (const auto& [attempt, at] : out) latest = std::max(latest, at);
-  return latest;
+  Time first = kNever;
+  for (const Slot& slot : slots_) first = std::min(first, slot.older_out);
+  return first;
 }
 
 void Coordinator::TryStart(Time now) {

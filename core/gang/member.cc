@@ -195,6 +195,7 @@ void Member::Handle(Time now, const Welcome& message) {
   last_ping_ = now;
   counters_.Merge(message.counters);
   if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
+  if (report_unsaid_) SendReport();
   for (const auto& [wire_id, id] : commits_) Send(CommitRequest{wire_id, report_.generation});
   if (draining_ && drain_deadline_ != kNever) {
     Send(StopRequest{StopReason::kDraining, std::max(drain_deadline_ - now, Duration::zero())});
@@ -210,7 +211,7 @@ void Member::Handle(Time now, const Ping& message) {
   if (!Obey(now, message.machine0_attempt)) return;
   last_ping_ = now;
   AcceptGrant(message.lease);
-  if (message.machine0_attempt == report_.generation.attempt) last_answer_ = now;
+  last_answer_ = now;
   Send(Pong{message.sent, now, report_.generation, phase()});
 }
 
@@ -364,10 +365,12 @@ void Member::SendHello(Time now) {
   hello.now = now;
   hello.counters = counters_;
   hello.report = report_;
+  report_unsaid_ = false;
   actions_.emplace_back(SendToCoordinator{std::move(hello)});
 }
 
 void Member::SendReport() {
+  report_unsaid_ = !welcomed_;
   if (welcomed_) Send(ReportMessage{report_});
 }
 

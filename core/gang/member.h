@@ -160,13 +160,14 @@ class Member {
   Report report_;
   Start start_;  // of report_.generation
   Time lease_end_ = Time::min();
-  Duration lease_length_{};  // the largest granted in report_.generation
-  bool signalled_ = false;   // this machine has signalled its ranks
+  Duration lease_length_{};     // the largest granted in report_.generation
+  bool report_unsaid_ = false;  // it changed between HELLO and WELCOME
+  bool signalled_ = false;      // this machine has signalled its ranks
   Time kill_at_ = kNever;
   uint32_t finished_ = 0;  // ranks of this generation that exited 0
 
   Time last_ping_ = Time::min();          // from any coordinator that is obeyed
-  Time last_answer_ = Time::min();        // of a PING of report_.generation's coordinator
+  Time last_answer_ = Time::min();        // of any coordinator's PING
   std::map<uint64_t, uint64_t> commits_;  // id on the wire -> id given to OnCommit
   uint64_t next_commit_ = 1;
 

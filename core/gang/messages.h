@@ -120,8 +120,7 @@ struct Hello {
   bool predecessor_dead = false;  // the operator saw the attempt before this one dead, or it is
                                   // the first
   bool draining = false;          // got SIGTERM: will not take part in another generation
-  Duration silence{};             // since it last answered a PING of report.generation's
-                                  // coordinator
+  Duration silence{};             // since it last answered any coordinator's PING
   Duration lease_length{};        // the largest L under which that coordinator granted a lease
   Time now{};
   Counters counters;
