@@ -1,0 +1,62 @@
+#include "cli/app.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kDescription =
+    "Runs a distributed training job as one unit: every process starts together, fails together\n"
+    "and restarts together, in milliseconds.";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  lockstep run -m 2 -p 2 -- python train.py     two machines of two processes, here\n"
+    "  lockstep run job.yaml --report run.json       the job of a file, with a report\n"
+    "  lockstep plan job.yaml                        what each process would get\n"
+    "  lockstep convert -- torchrun --nproc-per-node 4 train.py > job.yaml\n"
+    "\n"
+    "Exit codes: 0 success; 2 wrong usage or an invalid job; the failed process's own code\n"
+    "(128 + signal) when a job failed; 70, 75, 77, 78, 124, 130, 143 as docs/cli.md says.";
+
+}  // namespace
+
+std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
+  auto app = std::make_unique<CLI::App>(kDescription, "lockstep");
+  app->footer(kFooter);
+  app->require_subcommand(1);
+  app->get_formatter()->column_width(34);
+  app->set_version_flag("--version", std::string("lockstep ") + kVersion,
+                        "Print the version and leave");
+  AddRun(*app, invocation);
+  AddValidate(*app, invocation);
+  AddPlan(*app, invocation);
+  AddConvert(*app, invocation);
+  AddCompletion(*app, invocation);
+  AddVersion(*app, invocation);
+  return app;
+}
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  Invocation invocation;
+  if (dashes != arguments.end()) invocation.command.assign(dashes + 1, arguments.end());
+  // CLI11 takes a vector from its end.
+  std::vector<std::string> own(std::make_reverse_iterator(dashes), arguments.rend());
+  std::unique_ptr<CLI::App> app = MakeApp(&invocation);
+  try {
+    app->parse(own);
+  } catch (const CLI::ParseError& error) {
+    return app->exit(error) == 0 ? kExitSuccess : kExitUsage;
+  }
+  return invocation.exit_code;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,23 @@
+// `lockstep`, the command line: one App with a command a file in cli/commands/.
+#ifndef LOCKSTEP_CLI_APP_H_
+#define LOCKSTEP_CLI_APP_H_
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+namespace lockstep::cli {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+struct Invocation;
+
+// The program with all its commands. What a command returned stands in `invocation->exit_code`
+// after `app->parse(...)`.
+std::unique_ptr<CLI::App> MakeApp(Invocation* invocation);
+
+// Parses and runs; returns the exit code. docs/cli.md lists them.
+int Main(int argc, char** argv);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_APP_H_

@@ -1,0 +1,26 @@
+// One function a command: each adds itself to the program and sets `exit_code` when it has run.
+// The invocation must outlive the App.
+#ifndef LOCKSTEP_CLI_COMMANDS_COMMANDS_H_
+#define LOCKSTEP_CLI_COMMANDS_COMMANDS_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+struct Invocation {
+  std::vector<std::string> command;  // what stood behind the first --, which CLI11 never sees
+  int exit_code = 0;
+};
+
+void AddRun(CLI::App& app, Invocation* invocation);
+void AddValidate(CLI::App& app, Invocation* invocation);
+void AddPlan(CLI::App& app, Invocation* invocation);
+void AddConvert(CLI::App& app, Invocation* invocation);
+void AddCompletion(CLI::App& app, Invocation* invocation);
+void AddVersion(CLI::App& app, Invocation* invocation);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_COMMANDS_COMMANDS_H_

@@ -1,0 +1,154 @@
+// Completion is generated from the program's own description, so it never lags behind it.
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct Command {
+  std::string name;
+  std::string description;
+  std::vector<const CLI::Option*> options;
+};
+
+std::vector<Command> CommandsOf(const CLI::App& app) {
+  std::vector<Command> commands;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    Command command{sub->get_name(), sub->get_description(), {}};
+    for (const CLI::Option* option : sub->get_options()) {
+      if (!option->get_lnames().empty()) command.options.push_back(option);
+    }
+    commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+std::string FlagsOf(const Command& command) {
+  std::string flags;
+  for (const CLI::Option* option : command.options) {
+    for (const std::string& name : option->get_snames()) flags += "-" + name + " ";
+    for (const std::string& name : option->get_lnames()) flags += "--" + name + " ";
+  }
+  if (!flags.empty()) flags.pop_back();
+  return flags;
+}
+
+// For text between single quotes of a shell.
+std::string Quotable(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '\n') break;
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out;
+}
+
+void PrintBash(const std::vector<Command>& commands) {
+  std::string names;
+  for (const Command& command : commands) names += command.name + " ";
+  std::cout << "# bash completion for lockstep: source <(lockstep completion bash)\n"
+               "_lockstep() {\n"
+               "  local current=${COMP_WORDS[COMP_CWORD]} i\n"
+               "  COMPREPLY=()\n"
+               "  if [[ $COMP_CWORD -eq 1 ]]; then\n"
+               "    mapfile -t COMPREPLY < <(compgen -W '"
+            << names
+            << "--help --version' -- \"$current\")\n"
+               "    return\n"
+               "  fi\n"
+               "  for ((i = 2; i < COMP_CWORD; i++)); do\n"
+               "    if [[ ${COMP_WORDS[i]} == -- ]]; then\n"
+               "      mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+               "      return\n"
+               "    fi\n"
+               "  done\n"
+               "  local flags=\n"
+               "  case ${COMP_WORDS[1]} in\n";
+  for (const Command& command : commands) {
+    std::cout << "    " << command.name << ") flags='" << FlagsOf(command) << "' ;;\n";
+  }
+  std::cout << "  esac\n"
+               "  if [[ ${COMP_WORDS[1]} == completion && $current != -* ]]; then\n"
+               "    mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$current\")\n"
+               "  elif [[ $current == -* ]]; then\n"
+               "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$current\")\n"
+               "  else\n"
+               "    mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+               "  fi\n"
+               "}\n"
+               "complete -o filenames -F _lockstep lockstep\n";
+}
+
+void PrintZsh(const std::vector<Command>& commands) {
+  std::cout << "#compdef lockstep\n"
+               "# zsh completion for lockstep: source <(lockstep completion zsh)\n"
+               "_lockstep() {\n"
+               "  if (( CURRENT == 2 )); then\n"
+               "    local -a commands=(\n";
+  for (const Command& command : commands) {
+    std::cout << "      '" << command.name << ":" << Quotable(command.description) << "'\n";
+  }
+  std::cout << "    )\n"
+               "    _describe command commands\n"
+               "    return\n"
+               "  fi\n"
+               "  local -a flags\n"
+               "  case ${words[2]} in\n";
+  for (const Command& command : commands) {
+    std::cout << "    " << command.name << ") flags=(" << FlagsOf(command) << ") ;;\n";
+  }
+  std::cout << "  esac\n"
+               "  if [[ ${words[2]} == completion && $PREFIX != -* ]]; then\n"
+               "    compadd bash zsh fish\n"
+               "  elif [[ $PREFIX == -* ]]; then\n"
+               "    compadd -- $flags\n"
+               "  else\n"
+               "    _files\n"
+               "  fi\n"
+               "}\n"
+               "compdef _lockstep lockstep\n";
+}
+
+void PrintFish(const std::vector<Command>& commands) {
+  std::cout << "# fish completion for lockstep: lockstep completion fish | source\n";
+  for (const Command& command : commands) {
+    std::cout << "complete -c lockstep -n __fish_use_subcommand -a " << command.name << " -d '"
+              << Quotable(command.description) << "'\n";
+    for (const CLI::Option* option : command.options) {
+      std::cout << "complete -c lockstep -n '__fish_seen_subcommand_from " << command.name << "'";
+      for (const std::string& name : option->get_snames()) std::cout << " -s " << name;
+      for (const std::string& name : option->get_lnames()) std::cout << " -l " << name;
+      if (option->get_items_expected_max() > 0) std::cout << " -r";
+      std::cout << " -d '" << Quotable(option->get_description()) << "'\n";
+    }
+  }
+  std::cout << "complete -c lockstep -n '__fish_seen_subcommand_from completion' -f -a "
+               "'bash zsh fish'\n";
+}
+
+}  // namespace
+
+void AddCompletion(CLI::App& app, Invocation* invocation) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("completion", "Print completion for a shell");
+  command->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->footer(
+      "Examples:\n"
+      "  source <(lockstep completion bash)\n"
+      "  lockstep completion fish > ~/.config/fish/completions/lockstep.fish");
+  command->callback([&app, shell, invocation] {
+    std::vector<Command> commands = CommandsOf(app);
+    if (*shell == "bash") PrintBash(commands);
+    if (*shell == "zsh") PrintZsh(commands);
+    if (*shell == "fish") PrintFish(commands);
+    invocation->exit_code = 0;
+  });
+}
+
+}  // namespace lockstep::cli

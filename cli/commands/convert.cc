@@ -1,0 +1,88 @@
+#include "core/job/convert.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/exit_codes.h"
+#include "cli/job_file.h"
+#include "core/job/parse.h"
+#include "core/job/problem.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct ConvertOptions {
+  std::string file;
+  std::vector<std::string> command;
+};
+
+// The file behind --config_file in a command line; "" when there is none.
+std::string ConfigFileOf(const std::vector<std::string>& command) {
+  for (size_t i = 0; i < command.size(); ++i) {
+    for (const std::string flag : {"--config_file", "--config-file"}) {
+      if (command[i] == flag && i + 1 < command.size()) return command[i + 1];
+      if (command[i].starts_with(flag + "=")) return command[i].substr(flag.size() + 1);
+    }
+  }
+  return "";
+}
+
+Result<core::ConvertResult> ConvertCommand(const std::vector<std::string>& command) {
+  std::string config = ConfigFileOf(command);
+  if (config.empty()) return core::Convert(command);
+  Result<std::string> text = ReadTextFile(config, core::kMaxJobBytes);
+  if (!text.ok()) return text.error();
+  return core::Convert(command, *text);
+}
+
+Result<core::ConvertResult> ConvertFile(const std::string& file) {
+  Result<std::string> text = ReadTextFile(file, core::kMaxJobBytes);
+  if (!text.ok()) return text.error();
+  return core::Convert(*text);
+}
+
+int Convert(const ConvertOptions& options) {
+  if (options.file.empty() == options.command.empty()) {
+    std::cerr << "lockstep convert: give a FILE, or -- and a command line\n";
+    return kExitUsage;
+  }
+  bool of_file = options.command.empty();
+  Result<core::ConvertResult> converted =
+      of_file ? ConvertFile(options.file) : ConvertCommand(options.command);
+  if (!converted.ok()) {
+    std::cerr << "lockstep convert: " << converted.error().message << "\n";
+    return kExitUsage;
+  }
+  ShowProblems(converted->problems, of_file ? options.file : "command line");
+  if (core::HasErrors(converted->problems)) return kExitUsage;
+  std::cout << converted->yaml;
+  return kExitSuccess;
+}
+
+}  // namespace
+
+void AddConvert(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "Write another launcher's job as a TrainingJob, on standard output");
+  command->add_option("FILE", options->file,
+                      "An `accelerate config` YAML, a Kubeflow PyTorchJob or TrainJob; - for "
+                      "standard input");
+  command->footer(
+      "Examples:\n"
+      "  lockstep convert default_config.yaml > job.yaml\n"
+      "  lockstep convert -- torchrun --nnodes 2 --nproc-per-node 4 train.py > job.yaml\n"
+      "\n"
+      "What could not be carried over stands as a comment in the result.\n"
+      "Exit codes: 0 converted; 2 not understood.");
+  command->callback([options, invocation] {
+    options->command = invocation->command;
+    invocation->exit_code = Convert(*options);
+  });
+}
+
+}  // namespace lockstep::cli

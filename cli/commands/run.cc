@@ -1,0 +1,176 @@
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "base/time.h"
+#include "cli/commands/commands.h"
+#include "cli/computer.h"
+#include "cli/exit_codes.h"
+#include "cli/job_file.h"
+#include "cli/run/local_operator.h"
+#include "core/job/plan.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAgentName = "lockstep-agent";
+
+struct RunCommand {
+  std::string file;
+  JobFlags flags;
+  std::string agent;
+  std::string report;
+  bool no_namespace = false;
+  bool no_table = false;
+  bool verbose = false;
+};
+
+bool IsExecutable(const std::string& path) {
+  return access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path);
+}
+
+// --agent, else beside this program, else in PATH.
+Result<std::string> FindAgent(const std::string& wanted) {
+  if (!wanted.empty()) {
+    if (IsExecutable(wanted)) return fs::absolute(wanted).string();
+    return Error::NotFound("--agent: " + wanted + " is no program that can be run");
+  }
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  std::string beside = (self.parent_path() / kAgentName).string();
+  if (!error && IsExecutable(beside)) return beside;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::string candidate = (fs::path(folder) / kAgentName).string();
+    if (!folder.empty() && IsExecutable(candidate)) return fs::absolute(candidate).string();
+  }
+  return Error::NotFound("no lockstep-agent beside " + self.string() +
+                         " and none in PATH; build it, or name it with --agent");
+}
+
+// Agents see the same paths as whoever typed them.
+void MakePathsAbsolute(core::Spec* spec) {
+  if (!spec->logs.path.empty()) spec->logs.path = fs::absolute(spec->logs.path).string();
+  if (!spec->working_dir.empty()) spec->working_dir = fs::absolute(spec->working_dir).string();
+  const std::string& resume = spec->checkpoint.resume;
+  if (resume != "Auto" && resume != "Never") {
+    spec->checkpoint.resume = fs::absolute(resume).string();
+  }
+}
+
+int Fail(const std::string& message, int code) {
+  std::cerr << "lockstep: " << message << "\n";
+  return code;
+}
+
+int Run(const RunCommand& command, Time started) {
+  if (command.file.empty() && command.flags.command.empty()) {
+    return Fail("run: give a FILE, or -- and a command line", kExitUsage);
+  }
+  Computer computer = LookAround();
+  Result<LoadedJob> loaded =
+      LoadJob(command.file, command.flags, core::Target::kLocal, computer.gpus);
+  if (!loaded.ok()) return Fail(loaded.error().message, kExitUsage);
+  ShowProblems(loaded->problems, loaded->file);
+  if (!loaded->ok()) return kExitUsage;
+  core::TrainingJob& job = loaded->job;
+  Result<std::string> agent = FindAgent(command.agent);
+  if (!agent.ok()) return Fail(agent.error().message, kExitTrouble);
+  std::string ignored = core::IgnoredLocally(job);
+  if (!ignored.empty()) std::cerr << "lockstep: ignored on this computer: " << ignored << "\n";
+  for (const std::string& warning : core::Recommend(job, computer.cores, computer.gpus).warnings) {
+    std::cerr << "lockstep: warning: " << warning << "\n";
+  }
+  MakePathsAbsolute(&job.spec);
+  Result<RunState> state =
+      RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
+  if (!state.ok()) return Fail(state.error().message, kExitTrouble);
+  RunOptions options;
+  options.agent = *agent;
+  options.report = command.report.empty() ? "" : fs::absolute(command.report).string();
+  options.namespaces = !command.no_namespace;
+  options.table = !command.no_table;
+  options.verbose = command.verbose;
+  options.started = started;
+  Result<int> code = RunJob(job, std::move(*state), options);
+  return code.ok() ? *code : Fail(code.error().message, kExitTrouble);
+}
+
+void AddJobFlags(CLI::App* command, JobFlags* flags) {
+  const char* group = "The job (over what FILE says)";
+  auto add = [&](const std::string& name, auto& value, const std::string& description) {
+    return command->add_option(name, value, description)->group(group);
+  };
+  add("-m,--machines", flags->machines, "Machines, each an agent of this computer; default 1");
+  add("-p,--processes", flags->processes, "Processes on each; default 1");
+  add("--framework", flags->framework, "Torch, Accelerate or None; default Torch");
+  add("--launch", flags->launch, "PerProcess, or PerMachine for a command that is a launcher");
+  add("--name", flags->name, "The job's name; default: from the command");
+  add("--env", flags->env, "NAME=VALUE for every process; may be given again")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  add("--bind", flags->bind, "Node or None: whether processes are bound to cores");
+  add("--checkpoint", flags->checkpoint, "The folder of checkpoints; runs go on from there");
+  add("--resume", flags->resume, "Auto, Never, or the checkpoint to begin from");
+  add("--max-restarts", flags->max_restarts, "Restarts allowed for failed processes; default 3");
+  add("--max-machine-replacements", flags->max_machine_replacements,
+      "Agents that may be lost; default 10");
+  add("--grace-period", flags->grace_period, "From SIGTERM to SIGKILL on a stop; default 2m");
+  add("--hang-timeout", flags->hang_timeout,
+      "A process that reported progress and falls silent for this long has failed");
+  add("--deadline", flags->deadline_seconds, "Seconds after which the job is stopped and failed");
+  add("--console", flags->console, "Whose lines are shown: All, RankZero or FailedOnly");
+  add("--logs", flags->logs, "A folder for one file a rank and generation");
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, Invocation* invocation) {
+  auto run = std::make_shared<RunCommand>();
+  CLI::App* command = app.add_subcommand("run", "Run a job on this computer, and heal it");
+  command->add_option("FILE", run->file, "A TrainingJob in YAML or JSON; - for standard input");
+  AddJobFlags(command, &run->flags);
+  command->add_option("--report", run->report, "Write a JSON report of the run there at its end");
+  command->add_option("--agent", run->agent, "The lockstep-agent to use");
+  command->add_flag("--no-pid-namespace", run->no_namespace,
+                    "Keep all processes in this PID namespace (CUDA IPC between machines)");
+  command->add_flag("--no-table", run->no_table, "Plain lines on a terminal too");
+  command->add_flag("-v,--verbose", run->verbose, "Show the agents' own logs");
+  command->footer(
+      "Examples:\n"
+      "  lockstep run job.yaml\n"
+      "  lockstep run -m 2 -p 2 --checkpoint ckpt -- python train.py --epochs 3\n"
+      "  lockstep run job.yaml --max-restarts 5 --report run.json\n"
+      "\n"
+      "Ctrl-C stops the job as a suspend does: SIGTERM, the grace period, SIGKILL. A second "
+      "Ctrl-C\n"
+      "kills. Ranks' lines go to standard output, Lockstep's own to standard error.\n"
+      "\n"
+      "Exit codes:\n"
+      "  0    every process of the last generation exited with 0\n"
+      "  N    the code of the process that failed the job; 128 + N for signal N\n"
+      "  1    Lockstep could not go on\n"
+      "  2    wrong usage, or the job isn't valid\n"
+      "  70   the job failed and no process's code says why\n"
+      "  75   more agents were lost than maxMachineReplacements\n"
+      "  77   no progress for hangTimeout\n"
+      "  78   an agent could not work with its configuration\n"
+      "  124  activeDeadlineSeconds passed\n"
+      "  130, 143, 129  stopped by Ctrl-C, SIGTERM, SIGHUP");
+  command->callback([run, invocation] {
+    Time started = BootTime();
+    run->flags.command = invocation->command;
+    invocation->exit_code = Run(*run, started);
+  });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,272 @@
+#include "cli/plan_text.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "base/duration.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Machines shown one by one in the table; -o json shows all.
+constexpr size_t kMachinesShown = 16;
+
+std::string SignalName(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? std::to_string(signal) : std::string("SIG") + name;
+}
+
+std::string Range(int64_t first, int64_t last) {
+  return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
+}
+
+const topology::RankBinding* BindingOf(const PlanView& view, size_t local_rank) {
+  if (!view.binding || local_rank >= view.binding->ranks.size()) return nullptr;
+  return &view.binding->ranks[local_rank];
+}
+
+std::string BindingText(const topology::RankBinding& rank) {
+  std::string text = rank.cpus.empty() ? "not bound" : "CPUs " + topology::FormatIndexList(rank.cpus);
+  if (rank.numa_node >= 0) text += ", NUMA node " + std::to_string(rank.numa_node);
+  if (rank.gpu >= 0) text += ", GPU " + std::to_string(rank.gpu);
+  if (!rank.reason.empty()) text += " (" + rank.reason + ")";
+  return text;
+}
+
+std::string Assignments(const core::Variables& variables) {
+  std::string text;
+  for (const auto& [name, value] : variables) {
+    text += (text.empty() ? "" : " ") + name + "=" + value;
+  }
+  return text;
+}
+
+void AddMachines(const PlanView& view, std::string* out) {
+  std::vector<std::vector<std::string>> rows = {{"MACHINE", "RANK", "LOCAL", "ENVIRONMENT"}};
+  bool per_machine = view.plan.launch == core::Launch::kPerMachine;
+  for (size_t i = 0; i < std::min(view.plan.machines.size(), kMachinesShown); ++i) {
+    const core::PlannedMachine& machine = view.plan.machines[i];
+    for (const core::PlannedProcess& process : machine.processes) {
+      std::string ranks =
+          per_machine ? Range(machine.first_rank, machine.last_rank) : std::to_string(process.rank);
+      rows.push_back({std::to_string(machine.index), ranks, std::to_string(process.local_rank),
+                      Assignments(process.environment)});
+    }
+  }
+  *out += AlignColumns(rows, "");
+  if (view.plan.machines.size() > kMachinesShown) {
+    *out += "... and " + std::to_string(view.plan.machines.size() - kMachinesShown) +
+            " machines more; -o json shows all\n";
+  }
+}
+
+void AddBinding(const PlanView& view, std::string* out) {
+  if (!view.binding) return;
+  *out += "\nBinding on this computer (" + view.computer +
+          "), bind: " + core::ToString(view.job.spec.topology.bind) + ":\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const topology::RankBinding& rank : view.binding->ranks) {
+    rows.push_back({"local rank " + std::to_string(rank.local_rank),
+                    "OMP_NUM_THREADS=" + std::to_string(rank.omp_threads), BindingText(rank)});
+  }
+  *out += AlignColumns(rows, "  ");
+}
+
+void AddRules(const PlanView& view, std::string* out) {
+  const core::FailurePolicy& policy = view.job.spec.failure_policy;
+  *out += "\nFailures are judged by the first rule that matches:\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const core::PlannedRule& planned : view.plan.rules) {
+    rows.push_back({Describe(planned.rule), "-> " + std::string(ToString(planned.rule.action)),
+                    planned.is_default ? "(default)" : ""});
+  }
+  rows.push_back({"the same rank and code twice before a first step", "-> Fail", "(EarlyCrash)"});
+  rows.push_back({"a lost machine", "-> ReplaceMachine",
+                  "(at most " + std::to_string(policy.max_machine_replacements) + " times)"});
+  rows.push_back({"anything else", "-> Restart",
+                  "(at most " + std::to_string(policy.max_restarts) +
+                      " times, counted anew after " + FormatDuration(policy.reset_after) + ")"});
+  *out += AlignColumns(rows, "  ");
+}
+
+void AddCommands(const PlanView& view, std::string* out) {
+  if (!view.plan.torchrun.empty()) {
+    *out += "\nThe same under torchrun:\n  " + core::ShellQuote(view.plan.torchrun) + "\n";
+  }
+  if (!view.plan.accelerate.empty()) {
+    *out += "The same under accelerate:\n  " + core::ShellQuote(view.plan.accelerate) + "\n";
+  }
+}
+
+Json ToObject(const core::Variables& variables) {
+  Json object = Json::object();
+  for (const auto& [name, value] : variables) object[name] = value;
+  return object;
+}
+
+Json ProcessJson(const PlanView& view, const core::PlannedProcess& process) {
+  Json json = {{"localRank", process.local_rank},
+               {"rank", process.rank},
+               {"environment", ToObject(process.environment)}};
+  if (const auto* rank = BindingOf(view, static_cast<size_t>(process.local_rank))) {
+    json["binding"] = {{"cpus", topology::FormatIndexList(rank->cpus)},    {"numaNode", rank->numa_node},
+                       {"memory", core::ToString(rank->memory)}, {"gpu", rank->gpu},
+                       {"ompThreads", rank->omp_threads},        {"reason", rank->reason}};
+  }
+  return json;
+}
+
+Json RuleJson(const core::PlannedRule& planned) {
+  Json json = Json::object();
+  if (!planned.rule.exit_codes.empty()) json["exitCodes"] = planned.rule.exit_codes;
+  for (int signal : planned.rule.signals) json["signals"].push_back(SignalName(signal));
+  if (!planned.rule.stderr_regex.empty()) json["stderr"] = planned.rule.stderr_regex;
+  json["action"] = ToString(planned.rule.action);
+  json["default"] = planned.is_default;
+  return json;
+}
+
+void Emit(const Json& json, YAML::Emitter* out) {
+  if (json.is_object()) {
+    *out << YAML::BeginMap;
+    for (const auto& [key, value] : json.items()) {
+      *out << YAML::Key << key << YAML::Value;
+      Emit(value, out);
+    }
+    *out << YAML::EndMap;
+  } else if (json.is_array()) {
+    *out << YAML::BeginSeq;
+    for (const Json& item : json) Emit(item, out);
+    *out << YAML::EndSeq;
+  } else if (json.is_string()) {
+    *out << YAML::DoubleQuoted << json.get<std::string>();
+  } else {
+    *out << json.dump();
+  }
+}
+
+}  // namespace
+
+std::string AlignColumns(const std::vector<std::vector<std::string>>& rows,
+                         const std::string& indent) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = indent;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string Describe(const core::FailureRule& rule) {
+  auto join = [](const auto& list, auto text_of) {
+    std::string text;
+    for (const auto& item : list) text += (text.empty() ? "" : ", ") + text_of(item);
+    return text;
+  };
+  std::string text;
+  if (!rule.exit_codes.empty()) {
+    text = "exit code " + join(rule.exit_codes, [](int code) { return std::to_string(code); });
+  }
+  if (!rule.signals.empty()) {
+    text += (text.empty() ? "" : " and ") + join(rule.signals, SignalName);
+  }
+  if (!rule.stderr_regex.empty()) {
+    text += (text.empty() ? "" : " and ") + ("stderr matches " + rule.stderr_regex);
+  }
+  return text.empty() ? "any failure" : text;
+}
+
+std::string PlanTable(const PlanView& view) {
+  const core::Plan& plan = view.plan;
+  std::string out = view.job.metadata.name + ": " + std::to_string(plan.num_machines) +
+                    (plan.num_machines == 1 ? " machine x " : " machines x ") +
+                    std::to_string(plan.processes_per_machine) +
+                    (plan.processes_per_machine == 1 ? " process" : " processes") +
+                    " = world size " + std::to_string(plan.world_size) + ", launch " +
+                    core::ToString(plan.launch) + ", framework " +
+                    core::ToString(view.job.spec.framework) + "\n";
+  out += "Command: " +
+         (plan.command.empty() ? "the built-in trainer" : core::ShellQuote(plan.command)) + "\n\n";
+  AddMachines(view, &out);
+  out += "\nEvery process also gets:\n";
+  for (const auto& [name, value] : plan.environment) out += "  " + name + "=" + value + "\n";
+  AddBinding(view, &out);
+  AddRules(view, &out);
+  AddCommands(view, &out);
+  if (!view.ignored.empty()) out += "\nIgnored by `lockstep run`: " + view.ignored + "\n";
+  if (!view.recommendation.warnings.empty()) out += "\n";
+  for (const std::string& warning : view.recommendation.warnings) {
+    out += "warning: " + warning + "\n";
+  }
+  return out;
+}
+
+std::string RecommendationText(const PlanView& view) {
+  const core::Recommendation& recommendation = view.recommendation;
+  std::string out = "On this computer (" + view.computer +
+                    "): " + std::to_string(recommendation.num_machines) +
+                    (recommendation.num_machines == 1 ? " machine x " : " machines x ") +
+                    std::to_string(recommendation.processes_per_machine) +
+                    (recommendation.processes_per_machine == 1 ? " process" : " processes") +
+                    " (-m " + std::to_string(recommendation.num_machines) + " -p " +
+                    std::to_string(recommendation.processes_per_machine) + ")\n";
+  if (!recommendation.reason.empty()) out += recommendation.reason + "\n";
+  for (const std::string& warning : recommendation.warnings) out += "warning: " + warning + "\n";
+  return out;
+}
+
+Json PlanJson(const PlanView& view) {
+  const core::Plan& plan = view.plan;
+  Json json = {{"name", view.job.metadata.name},
+               {"numMachines", plan.num_machines},
+               {"processesPerMachine", plan.processes_per_machine},
+               {"worldSize", plan.world_size},
+               {"launch", core::ToString(plan.launch)},
+               {"framework", core::ToString(view.job.spec.framework)},
+               {"command", plan.command},
+               {"environment", ToObject(plan.environment)},
+               {"machines", Json::array()},
+               {"rules", Json::array()},
+               {"torchrun", plan.torchrun},
+               {"accelerate", plan.accelerate}};
+  for (const core::PlannedMachine& machine : plan.machines) {
+    Json entry = {{"index", machine.index},
+                  {"name", machine.name},
+                  {"firstRank", machine.first_rank},
+                  {"lastRank", machine.last_rank},
+                  {"processes", Json::array()}};
+    for (const core::PlannedProcess& process : machine.processes) {
+      entry["processes"].push_back(ProcessJson(view, process));
+    }
+    json["machines"].push_back(std::move(entry));
+  }
+  for (const core::PlannedRule& rule : plan.rules) json["rules"].push_back(RuleJson(rule));
+  json["ignoredLocally"] = view.ignored;
+  json["recommendation"] = {{"numMachines", view.recommendation.num_machines},
+                            {"processesPerMachine", view.recommendation.processes_per_machine},
+                            {"reason", view.recommendation.reason},
+                            {"warnings", view.recommendation.warnings}};
+  return json;
+}
+
+std::string ToYaml(const Json& json) {
+  YAML::Emitter out;
+  Emit(json, &out);
+  return std::string(out.c_str()) + "\n";
+}
+
+}  // namespace lockstep::cli

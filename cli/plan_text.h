@@ -1,0 +1,41 @@
+// What `lockstep plan` prints: pure functions from a plan to text.
+#ifndef LOCKSTEP_CLI_PLAN_TEXT_H_
+#define LOCKSTEP_CLI_PLAN_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/job/plan.h"
+#include "core/job/spec.h"
+#include "worker/topology/binding_plan.h"
+
+namespace lockstep::cli {
+
+struct PlanView {
+  core::TrainingJob job;
+  core::Plan plan;
+  core::Recommendation recommendation;
+  std::optional<topology::BindingPlan> binding;  // of one machine, on this computer
+  std::string computer;                          // "8 cores, no GPU"
+  std::string ignored;                           // fields that `lockstep run` passes over
+};
+
+std::string PlanTable(const PlanView& view);
+nlohmann::ordered_json PlanJson(const PlanView& view);
+std::string RecommendationText(const PlanView& view);
+
+// Any JSON as YAML, maps in their order.
+std::string ToYaml(const nlohmann::ordered_json& json);
+
+// Columns as wide as their widest cell, two blanks between them, no blanks at line ends.
+std::string AlignColumns(const std::vector<std::vector<std::string>>& rows,
+                         const std::string& indent);
+
+// "exit code 2, 126, 127" and the like.
+std::string Describe(const core::FailureRule& rule);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_PLAN_TEXT_H_

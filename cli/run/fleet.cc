@@ -1,0 +1,203 @@
+#include "cli/run/fleet.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr size_t kLastWords = 5;
+constexpr size_t kReadsARound = 4;  // of one pipe, so that one loud agent starves nobody
+
+// Reads what is there, up to kReadsARound blocks. False at the end.
+template <typename Take>
+bool ReadSome(int fd, Take take) {
+  std::array<char, 65536> block;
+  for (size_t i = 0; i < kReadsARound; ++i) {
+    ssize_t n = read(fd, block.data(), block.size());
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    if (n == 0) return false;
+    take(std::string_view(block.data(), static_cast<size_t>(n)));
+    if (static_cast<size_t>(n) < block.size()) return true;
+  }
+  return true;
+}
+
+void WriteConfig(Fd config, const std::string& json) {
+  std::string_view left = json;
+  while (!left.empty()) {
+    ssize_t n = write(config.get(), left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return;  // the agent is gone, which its end will tell
+    left.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+}  // namespace
+
+Fleet::Fleet(EventLoop* loop, Screen* screen, FleetOptions options)
+    : loop_(loop),
+      screen_(screen),
+      options_(std::move(options)),
+      isolation_(options_.namespaces ? Isolation::kNamespace : Isolation::kNone),
+      isolation_known_(!options_.namespaces) {}
+
+// The first agent finds out what this computer allows.
+Result<SpawnedAgent> Fleet::Spawn() {
+  SpawnSpec spec;
+  spec.program = options_.agent;
+  spec.arguments = {"--config-fd", std::to_string(kConfigFd)};
+  spec.open_files = options_.open_files;
+  while (true) {
+    spec.isolation = isolation_;
+    Result<SpawnedAgent> agent = SpawnAgent(spec);
+    bool refused = !agent.ok() && agent.error().kind == ErrorKind::kDenied;
+    if (refused && !isolation_known_ && isolation_ != Isolation::kNone) {
+      isolation_ =
+          isolation_ == Isolation::kNamespace ? Isolation::kUserNamespace : Isolation::kNone;
+      continue;
+    }
+    if (agent.ok()) isolation_known_ = true;
+    return agent;
+  }
+}
+
+Status Fleet::Start(const core::AgentConfig& config) {
+  Result<SpawnedAgent> spawned = Spawn();
+  if (!spawned.ok()) return spawned.error();
+  WriteConfig(std::move(spawned->config), core::ToJson(config));
+  auto agent = std::make_shared<Agent>();
+  agent->machine = config.machine;
+  agent->attempt = config.attempt;
+  agent->process = std::move(*spawned);
+  for (int fd : {agent->process.output.get(), agent->process.log.get()}) {
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  }
+  agents_[config.machine] = agent;
+  uint32_t machine = config.machine;
+  loop_->Watch(agent->process.pidfd.get(), EPOLLIN, [this, machine](uint32_t) { OnEnd(machine); });
+  Watch(agent);
+  return {};
+}
+
+void Fleet::Watch(const std::shared_ptr<Agent>& agent) {
+  int output = agent->process.output.get();
+  int log = agent->process.log.get();
+  if (output >= 0) {
+    loop_->Watch(output, EPOLLIN, [this, agent, output](uint32_t) {
+      if (ReadOutput(*agent)) return;
+      loop_->Unwatch(output);
+      agent->process.output.Reset();
+    });
+  }
+  if (log >= 0) {
+    loop_->Watch(log, EPOLLIN, [this, agent, log](uint32_t) {
+      if (ReadLog(*agent)) return;
+      loop_->Unwatch(log);
+      agent->process.log.Reset();
+    });
+  }
+}
+
+bool Fleet::ReadOutput(Agent& agent) {
+  bool more = ReadSome(agent.process.output.get(),
+                       [&](std::string_view bytes) { screen_->RankText(agent.output.Add(bytes)); });
+  if (!more) screen_->RankText(agent.output.Rest());
+  return more;
+}
+
+bool Fleet::ReadLog(Agent& agent) {
+  auto take = [&](const std::string& lines) {
+    size_t begin = 0;
+    while (begin < lines.size()) {
+      size_t end = lines.find('\n', begin);
+      std::string line = lines.substr(begin, end - begin);
+      if (options_.show_agent_logs) screen_->Event(line);
+      agent.last_words.push_back(std::move(line));
+      if (agent.last_words.size() > kLastWords) agent.last_words.pop_front();
+      begin = end + 1;
+    }
+  };
+  bool more = ReadSome(agent.process.log.get(),
+                       [&](std::string_view bytes) { take(agent.log.Add(bytes)); });
+  if (!more) take(agent.log.Rest());
+  return more;
+}
+
+void Fleet::Signal(uint32_t machine, int signal) {
+  auto found = agents_.find(machine);
+  if (found == agents_.end()) return;
+  syscall(SYS_pidfd_send_signal, found->second->process.pidfd.get(), signal, nullptr, 0);
+}
+
+void Fleet::OnEnd(uint32_t machine) {
+  auto found = agents_.find(machine);
+  if (found == agents_.end()) return;
+  std::shared_ptr<Agent> agent = found->second;
+  int status = 0;
+  if (waitpid(agent->process.pid, &status, WNOHANG) != agent->process.pid) return;
+  agents_.erase(found);
+  loop_->Unwatch(agent->process.pidfd.get());
+  agent->process.pidfd.Reset();
+  AgentEnd end;
+  end.machine = machine;
+  end.at = BootTime();
+  if (WIFSIGNALED(status)) {
+    end.signal = WTERMSIG(status);
+  } else {
+    end.code = WEXITSTATUS(status);
+  }
+  if (agent->process.log) ReadLog(*agent);
+  if (!agent->last_words.empty()) end.last_words = agent->last_words.back();
+  ending_.push_back(std::move(end));
+  silent_.push_back(std::move(agent));
+}
+
+std::vector<AgentEnd> Fleet::Collect() {
+  if (ending_.empty()) return {};
+  if (isolation_ == Isolation::kNone) {
+    std::vector<pid_t> alive;
+    for (const auto& [machine, agent] : agents_) alive.push_back(agent->process.pid);
+    if (!SweepOrphans(alive)) return {};
+  }
+  return std::exchange(ending_, {});
+}
+
+void Fleet::Throttle() {
+  std::erase_if(silent_, [](const std::shared_ptr<Agent>& agent) {
+    return !agent->process.output && !agent->process.log;
+  });
+  if (paused_ == screen_->congested()) return;
+  paused_ = !paused_;
+  auto apply = [&](const std::shared_ptr<Agent>& agent) {
+    int fd = agent->process.output.get();
+    if (fd < 0) return;
+    if (paused_) {
+      loop_->Unwatch(fd);
+    } else {
+      Watch(agent);
+    }
+  };
+  for (const auto& [machine, agent] : agents_) apply(agent);
+  for (const auto& agent : silent_) apply(agent);
+}
+
+void Fleet::FlushOutput() {
+  for (const std::shared_ptr<Agent>& agent : silent_) {
+    while (agent->process.output && !screen_->congested() && ReadOutput(*agent)) {
+      // Nobody writes any more: what isn't readable now will never be.
+      int before = 0;
+      if (ioctl(agent->process.output.get(), FIONREAD, &before) != 0 || before == 0) break;
+    }
+  }
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,91 @@
+// Fleet: the agents of a run as processes: started, signalled, listened to and reaped.
+//
+// An end is told only when nothing that the agent started is alive: in a PID namespace the kernel
+// sees to it before the end can be seen; without one, what is left comes to this process and is
+// swept.
+#ifndef LOCKSTEP_CLI_RUN_FLEET_H_
+#define LOCKSTEP_CLI_RUN_FLEET_H_
+
+#include <csignal>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/run/event_loop.h"
+#include "cli/run/screen.h"
+#include "cli/run/spawn.h"
+#include "core/job/agent_config.h"
+
+namespace lockstep::cli {
+
+struct AgentEnd {
+  uint32_t machine = 0;
+  int code = -1;  // -1 when a signal ended it
+  int signal = 0;
+  Time at{};               // when its end was seen
+  std::string last_words;  // of its own log
+};
+
+struct FleetOptions {
+  std::string agent;  // the program
+  bool namespaces = true;
+  bool show_agent_logs = false;
+  rlimit open_files{};
+};
+
+class Fleet {
+ public:
+  Fleet(EventLoop* loop, Screen* screen, FleetOptions options);
+
+  // Starts an agent for config.machine, which has none.
+  Status Start(const core::AgentConfig& config);
+  void Terminate(uint32_t machine) { Signal(machine, SIGTERM); }
+  void Kill(uint32_t machine) { Signal(machine, SIGKILL); }
+
+  // Those that ended since the last call.
+  std::vector<AgentEnd> Collect();
+  // Whether Collect waits for orphans: it must be called again though no descriptor says so.
+  bool sweeping() const { return !ending_.empty(); }
+  // Reads no more while the screen can't take it; call it once a round.
+  void Throttle();
+  // What ended agents have still left in their pipes.
+  void FlushOutput();
+
+  Isolation isolation() const { return isolation_; }
+
+ private:
+  struct Agent {
+    uint32_t machine = 0;
+    uint32_t attempt = 0;
+    SpawnedAgent process;
+    LineBuffer output;
+    LineBuffer log;
+    std::deque<std::string> last_words;
+  };
+
+  Result<SpawnedAgent> Spawn();
+  void Signal(uint32_t machine, int signal);
+  void Watch(const std::shared_ptr<Agent>& agent);
+  void OnEnd(uint32_t machine);
+  bool ReadOutput(Agent& agent);
+  bool ReadLog(Agent& agent);
+  void Close(Agent& agent);
+
+  EventLoop* loop_;
+  Screen* screen_;
+  FleetOptions options_;
+  Isolation isolation_;
+  bool isolation_known_ = false;
+  bool paused_ = false;
+  std::map<uint32_t, std::shared_ptr<Agent>> agents_;  // that run
+  std::vector<AgentEnd> ending_;                       // reaped, perhaps with orphans
+  std::vector<std::shared_ptr<Agent>> silent_;         // ended; their pipes may hold text
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_FLEET_H_

@@ -1,0 +1,173 @@
+#include "cli/run/history.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+namespace lockstep::cli {
+namespace {
+
+std::optional<Time> On(Time born, const std::optional<Duration>& since) {
+  if (!since) return std::nullopt;
+  return born + *since;
+}
+
+std::optional<Duration> Between(const std::optional<Time>& from, const std::optional<Time>& to) {
+  if (!from || !to) return std::nullopt;
+  return std::max(*to - *from, Duration::zero());
+}
+
+// "detect 1, stop 2, spawn 3", in milliseconds as the sentence around it.
+std::string Parts(const Recovery& recovery) {
+  std::string parts;
+  auto add = [&](const char* name, const std::optional<Duration>& part, bool always) {
+    if (!part || (!always && *part < milliseconds(1))) return;
+    parts += (parts.empty() ? "" : ", ") + std::string(name) + " " + Brief(*part);
+  };
+  add("detect", recovery.detect, true);
+  add("stop", recovery.stop, true);
+  add("wait", recovery.wait, false);
+  add("spawn", recovery.spawn, true);
+  return parts.empty() ? "" : " (" + parts + ")";
+}
+
+std::string EndOf(const GenerationEntry& entry) {
+  std::string cause = entry.failure.message;
+  if (cause.empty()) {
+    cause = entry.failure.cause == core::Cause::kNone ? "every rank finished"
+                                                      : ToString(entry.failure.cause);
+  }
+  return "generation " + entry.generation.ToString() + " ended: " + cause;
+}
+
+std::string AllRanks(int64_t ranks) {
+  return ranks == 1 ? "its rank is" : "all " + std::to_string(ranks) + " ranks are";
+}
+
+std::string Again(int64_t ranks) {
+  return ranks == 1 ? "its rank is running again"
+                    : "all " + std::to_string(ranks) + " ranks running again";
+}
+
+std::string ResumeOf(const GenerationEntry& entry) {
+  if (entry.resume.empty()) return "";
+  return ", from checkpoint " + std::filesystem::path(entry.resume).filename().string();
+}
+
+}  // namespace
+
+std::string Brief(Duration duration) {
+  std::array<char, 32> text{};
+  double ms = std::chrono::duration<double, std::milli>(duration).count();
+  auto whole = duration / seconds(1);
+  if (ms < 9.95) {
+    std::snprintf(text.data(), text.size(), "%.1f ms", ms);
+  } else if (ms < 999.5) {
+    std::snprintf(text.data(), text.size(), "%.0f ms", ms);
+  } else if (ms < 59'950) {
+    std::snprintf(text.data(), text.size(), "%.1f s", ms / 1000);
+  } else if (whole < 3600) {
+    std::snprintf(text.data(), text.size(), "%ldm%02lds", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text.data(), text.size(), "%ldh%02ldm", whole / 3600, whole / 60 % 60);
+  }
+  return text.data();
+}
+
+void History::Learn(const core::GangStatus& status, Time born) {
+  for (const auto& said : status.history) {
+    if (said.generation.attempt != status.attempt) continue;
+    auto place = std::lower_bound(generations_.begin(), generations_.end(), said.generation,
+                                  [](const GenerationEntry& entry, const core::Generation& number) {
+                                    return entry.generation < number;
+                                  });
+    if (place == generations_.end() || place->generation != said.generation) {
+      place = generations_.insert(place, GenerationEntry{});
+    }
+    place->generation = said.generation;
+    place->announced = On(born, said.announced);
+    place->spawned = On(born, said.spawned);
+    place->first_step = On(born, said.first_step);
+    place->died = On(born, said.died);
+    place->stop_sent = On(born, said.stop_sent);
+    place->all_stopped = On(born, said.all_stopped);
+    place->ended = On(born, said.ended);
+    place->stop_reason = said.stop_reason;
+    place->resume = said.resume;
+    place->failure = said.failure;
+  }
+}
+
+void History::Cut(Time at, const core::Failure& failure) {
+  if (generations_.empty() || generations_.back().ended) return;
+  GenerationEntry& last = generations_.back();
+  last.died = at;
+  last.ended = at;
+  last.failure = failure;
+}
+
+void History::Finish(Time at, const core::Failure& failure) {
+  if (generations_.empty() || generations_.back().ended) return;
+  generations_.back().ended = at;
+  generations_.back().failure = failure;
+}
+
+Recovery History::RecoveryOf(size_t index) const {
+  Recovery recovery;
+  const GenerationEntry& entry = generations_[index];
+  recovery.detect = Between(entry.died, entry.stop_sent);
+  recovery.stop = Between(entry.stop_sent, entry.all_stopped);
+  if (index + 1 == generations_.size()) return recovery;
+  const GenerationEntry& next = generations_[index + 1];
+  recovery.wait = Between(entry.all_stopped ? entry.all_stopped : entry.ended, next.announced);
+  recovery.spawn = Between(next.announced, next.spawned);
+  recovery.first_step = Between(next.spawned, next.first_step);
+  recovery.respawn = Between(entry.died ? entry.died : entry.stop_sent, next.spawned);
+  return recovery;
+}
+
+std::vector<std::string> Teller::Tell(const History& history, const std::string& waiting_for) {
+  std::vector<std::string> lines;
+  const auto& all = history.generations();
+  while (true) {
+    if (begins_told_ == ends_told_) {  // the next thing to tell is a beginning
+      if (begins_told_ == all.size()) break;
+      const GenerationEntry& entry = all[begins_told_];
+      std::string name = "generation " + entry.generation.ToString();
+      if (entry.spawned) {
+        bool first = begins_told_ == 0;
+        std::string how = AllRanks(ranks_) + " running";
+        if (first) how += ", " + Brief(*entry.spawned - started_) + " after the start";
+        if (!first) {
+          Recovery recovery = history.RecoveryOf(begins_told_ - 1);
+          how += " again";
+          if (recovery.respawn) how += " after " + Brief(*recovery.respawn) + Parts(recovery);
+        }
+        lines.push_back(name + ": " + how + ResumeOf(entry));
+      } else if (!entry.ended) {
+        break;
+      }
+      ++begins_told_;
+    }
+    const GenerationEntry& entry = all[ends_told_];
+    if (!entry.ended) break;
+    bool next_runs = ends_told_ + 1 < all.size() && all[ends_told_ + 1].spawned;
+    if (next_runs) {
+      const GenerationEntry& next = all[ends_told_ + 1];
+      Recovery recovery = history.RecoveryOf(ends_told_);
+      std::string line = EndOf(entry) + "; " + Again(ranks_);
+      if (recovery.respawn) line += " in " + Brief(*recovery.respawn) + Parts(recovery);
+      lines.push_back(line + " as generation " + next.generation.ToString() + ResumeOf(next));
+      ++begins_told_;
+    } else if (!waiting_for.empty() || ends_told_ + 1 < all.size()) {
+      lines.push_back(EndOf(entry) + (waiting_for.empty() ? "" : "; " + waiting_for));
+    } else {
+      break;  // the next one runs in a moment: one line for both
+    }
+    ++ends_told_;
+  }
+  return lines;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,76 @@
+// History: every generation of a run, put together from what successive coordinators said, on this
+// computer's one clock; and the lines that tell of it.
+#ifndef LOCKSTEP_CLI_RUN_HISTORY_H_
+#define LOCKSTEP_CLI_RUN_HISTORY_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/bodies.h"
+
+namespace lockstep::cli {
+
+// Times are BootTime's; nullopt: has not happened, or nobody was left to say.
+struct GenerationEntry {
+  core::Generation generation;
+  std::optional<Time> announced;
+  std::optional<Time> spawned;
+  std::optional<Time> first_step;
+  std::optional<Time> died;  // the event that ended it
+  std::optional<Time> stop_sent;
+  std::optional<Time> all_stopped;
+  std::optional<Time> ended;
+  std::string stop_reason;
+  std::string resume;  // the checkpoint it went on from
+  core::Failure failure;
+};
+
+// From the event that ended one generation to the next one at work, in parts.
+struct Recovery {
+  std::optional<Duration> detect;      // until STOP was sent
+  std::optional<Duration> stop;        // until every rank was dead
+  std::optional<Duration> wait;        // until the next was announced: machines, backoff, fencing
+  std::optional<Duration> spawn;       // until every rank was exec'ed
+  std::optional<Duration> first_step;  // until a first step: the program's own share
+  std::optional<Duration> respawn;     // the event until every rank was exec'ed
+};
+
+class History {
+ public:
+  // A coordinator's answer; `born` is when its agent started.
+  void Learn(const core::GangStatus& status, Time born);
+  // Machine 0 ended: what its coordinator had running is over, because of `failure`.
+  void Cut(Time at, const core::Failure& failure);
+  // The job is over: the last generation ended, if nobody was left to say so.
+  void Finish(Time at, const core::Failure& failure);
+
+  const std::vector<GenerationEntry>& generations() const { return generations_; }
+  // Of generations()[index]; empty parts while the next has not come to them.
+  Recovery RecoveryOf(size_t index) const;
+
+ private:
+  std::vector<GenerationEntry> generations_;  // in their order
+};
+
+// Tells each beginning and end once, in lines without their ends.
+class Teller {
+ public:
+  Teller(Time started, int64_t ranks) : started_(started), ranks_(ranks) {}
+  // `waiting_for`: why no generation runs, when none is about to; "" otherwise.
+  std::vector<std::string> Tell(const History& history, const std::string& waiting_for);
+
+ private:
+  Time started_;
+  int64_t ranks_;
+  size_t begins_told_ = 0;
+  size_t ends_told_ = 0;
+};
+
+// "6 ms", "1.3 s", "2m5s": for people.
+std::string Brief(Duration duration);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_HISTORY_H_

@@ -1,0 +1,29 @@
+// LocalOperator: the operator of one job on this computer, behind `lockstep run`. It sees (signals,
+// agents' ends, the coordinator's status), has Decide say what follows, and carries that out. One
+// thread, one loop.
+#ifndef LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
+#define LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/run/run_state.h"
+#include "core/job/spec.h"
+
+namespace lockstep::cli {
+
+struct RunOptions {
+  std::string agent;       // path of lockstep-agent
+  std::string report;      // file for the report; "": none
+  bool namespaces = true;  // PID namespaces where they are allowed
+  bool table = true;       // a live table when stderr is a terminal
+  bool verbose = false;    // agents' own logs
+  Time started{};          // when the user asked
+};
+
+// Runs the job to its end. The exit code of `lockstep run`; an Error when it could not be begun.
+Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOptions& options);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_

@@ -1,0 +1,50 @@
+#include "cli/run/progress.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::cli {
+
+std::optional<JobProgress> Summarize(const std::vector<core::RankProgress>& ranks) {
+  if (ranks.empty()) return std::nullopt;
+  JobProgress job;
+  job.step = ranks.front().step;
+  double loss = 0;
+  int losses = 0;
+  for (const core::RankProgress& rank : ranks) {
+    job.step = std::min(job.step, rank.step);
+    job.total_steps = std::max(job.total_steps, rank.total_steps);
+    job.tokens_per_second += rank.tokens_per_second;
+    if (std::isfinite(rank.loss)) {
+      loss += rank.loss;
+      ++losses;
+    }
+  }
+  if (losses > 0) job.loss = loss / losses;
+  return job;
+}
+
+void RateMeter::Learn(Time now, const JobProgress& progress) {
+  total_steps_ = progress.total_steps;
+  if (!samples_.empty() && progress.step < samples_.back().step) samples_.clear();
+  if (!samples_.empty() && progress.step == samples_.back().step) return;
+  samples_.push_back({now, progress.step});
+  while (samples_.size() > 2 && samples_.front().at < now - kWindow) samples_.pop_front();
+}
+
+std::optional<double> RateMeter::steps_per_second() const {
+  if (samples_.size() < 2) return std::nullopt;
+  double elapsed = std::chrono::duration<double>(samples_.back().at - samples_.front().at).count();
+  if (elapsed <= 0) return std::nullopt;
+  return static_cast<double>(samples_.back().step - samples_.front().step) / elapsed;
+}
+
+std::optional<Duration> RateMeter::Remaining() const {
+  std::optional<double> rate = steps_per_second();
+  if (!rate || *rate <= 0 || total_steps_ == 0) return std::nullopt;
+  double left = static_cast<double>(total_steps_ - samples_.back().step) / *rate;
+  if (!(left >= 0) || left > 1e9) return std::nullopt;
+  return duration_cast<Duration>(std::chrono::duration<double>(left));
+}
+
+}  // namespace lockstep::cli

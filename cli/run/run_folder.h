@@ -1,0 +1,35 @@
+// RunFolder: the private folder of one run, in memory where there is /dev/shm, for its agents'
+// sockets, local folders and termination messages. It is removed with the run; what a killed run
+// left is removed by the next one.
+#ifndef LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
+#define LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "cli/run/fd.h"
+
+namespace lockstep::cli {
+
+class RunFolder {
+ public:
+  static Result<RunFolder> Make();
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+  ~RunFolder();
+
+  const std::string& path() const { return path_; }
+  // A new folder for one agent.
+  Result<std::string> MakeAgentFolder(uint32_t machine, uint32_t attempt) const;
+
+ private:
+  RunFolder() = default;
+
+  std::string path_;
+  Fd lock_;
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_RUN_FOLDER_H_

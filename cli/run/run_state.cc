@@ -1,0 +1,203 @@
+#include "cli/run/run_state.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/uuid.h"
+#include "cli/job_file.h"
+#include "core/job/names.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr size_t kMaxRecord = 4096;
+constexpr size_t kMaxGenerationFile = 64 * 1024;
+
+Error WithErrno(const std::string& what) { return ErrnoError(what, errno); }
+
+Status WriteAll(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return WithErrno("cannot write " + path);
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+// Who holds the lock, as its file says.
+std::string HolderOf(const std::string& lock_path) {
+  Result<std::string> holder = ReadTextFile(lock_path, kMaxRecord);
+  if (!holder.ok() || holder->empty()) return "";
+  return " (process " + holder->substr(0, holder->find('\n')) + ")";
+}
+
+Result<Fd> Lock(const std::string& folder, const std::string& lock_path) {
+  Fd fd(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd) return WithErrno("cannot open " + lock_path);
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return WithErrno("cannot lock " + lock_path);
+    return Error::Conflict("another run uses the checkpoints in " + folder + HolderOf(lock_path) +
+                           "; wait for it, stop it, or give this one another --checkpoint");
+  }
+  std::string holder = std::to_string(getpid()) + "\n";
+  if (ftruncate(fd.get(), 0) != 0) return WithErrno("cannot write " + lock_path);
+  if (Status status = WriteAll(fd.get(), holder, lock_path); !status.ok()) return status.error();
+  return fd;
+}
+
+// "2-5"
+bool ParseNumber(const std::string& name, std::pair<uint32_t, uint32_t>* number) {
+  size_t dash = name.find('-');
+  if (dash == std::string::npos) return false;
+  const char* middle = name.data() + dash;
+  const char* end = name.data() + name.size();
+  auto attempt = std::from_chars(name.data(), middle, number->first);
+  auto n = std::from_chars(middle + 1, end, number->second);
+  return attempt.ec == std::errc() && attempt.ptr == middle && n.ec == std::errc() && n.ptr == end;
+}
+
+// The last generation in the folder, by its file: what `resume: Auto` goes on from.
+struct LastGeneration {
+  std::pair<uint32_t, uint32_t> number{0, 0};
+  std::string job_uid;  // "" when the file doesn't say
+};
+
+LastGeneration FindLastGeneration(const std::string& folder) {
+  LastGeneration last;
+  std::string path;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder + "/generations", error)) {
+    std::pair<uint32_t, uint32_t> number;
+    if (!ParseNumber(entry.path().filename().string(), &number)) continue;
+    if (number < last.number) continue;
+    last.number = number;
+    path = entry.path().string();
+  }
+  if (path.empty()) return last;
+  Result<std::string> text = ReadTextFile(path, kMaxGenerationFile);
+  json generation = json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
+  if (!generation.is_object()) return last;
+  auto uid = generation.find("jobUID");
+  if (uid != generation.end() && uid->is_string()) last.job_uid = uid->get<std::string>();
+  return last;
+}
+
+Error ForeignCheckpoints(const std::string& folder, const std::string& whose) {
+  return Error::Conflict("the checkpoints in " + folder + " are another job's (" + whose +
+                         "); to go on from one of them write `checkpoint: {resume: PATH}` (or "
+                         "--resume PATH), to start afresh `resume: Never`, or use another folder");
+}
+
+}  // namespace
+
+std::string ToJson(const RunRecord& record) {
+  json object = {{"jobUID", record.job_uid}, {"name", record.name}, {"epoch", record.epoch}};
+  return object.dump(2) + "\n";
+}
+
+Result<RunRecord> ParseRunRecord(std::string_view text) {
+  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Error::Invalid("not one JSON object");
+  auto uid = object.find("jobUID");
+  auto name = object.find("name");
+  auto epoch = object.find("epoch");
+  bool whole = uid != object.end() && uid->is_string() && name != object.end() &&
+               name->is_string() && epoch != object.end() && epoch->is_number_unsigned() &&
+               *epoch <= std::numeric_limits<uint32_t>::max();
+  if (!whole) return Error::Invalid("it must hold jobUID, name and epoch");
+  RunRecord record;
+  record.job_uid = uid->get<std::string>();
+  record.name = name->get<std::string>();
+  record.epoch = epoch->get<uint32_t>();
+  return record;
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view text, bool durable) {
+  std::string temporary = path + ".new." + std::to_string(getpid());
+  Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd) return WithErrno("cannot write " + temporary);
+  Status status = WriteAll(fd.get(), text, temporary);
+  if (status.ok() && durable && fsync(fd.get()) != 0)
+    status = WithErrno("cannot sync " + temporary);
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
+    status = WithErrno("cannot rename " + temporary + " to " + path);
+  }
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  if (durable) {
+    Fd folder(open(fs::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder) fsync(folder.get());
+  }
+  return status;
+}
+
+Result<RunState> RunState::Open(const std::string& job, const std::string& path,
+                                const std::string& resume) {
+  RunState state;
+  state.record_.name = job;
+  if (path.empty()) {
+    state.record_.job_uid = Uuid::Random().ToString();
+    return state;
+  }
+  std::error_code error;
+  fs::create_directories(fs::path(path) / ".lockstep", error);
+  if (error) return Error::Denied("cannot make " + path + "/.lockstep: " + error.message());
+  state.path_ = fs::canonical(path, error).string();
+  if (error) return Error::Invalid("cannot resolve " + path + ": " + error.message());
+  std::string folder = state.path_ + "/.lockstep";
+  Result<Fd> lock = Lock(state.path_, folder + "/lock");
+  if (!lock.ok()) return lock.error();
+  state.lock_ = std::move(*lock);
+  state.record_.job_uid = core::LocalJobUid(job, state.path_);
+
+  Result<std::string> text = ReadTextFile(folder + "/run.json", kMaxRecord);
+  std::string earlier_name;
+  if (text.ok()) {
+    Result<RunRecord> earlier = ParseRunRecord(*text);
+    if (!earlier.ok()) {
+      return Error::Invalid(folder + "/run.json is damaged: " + earlier.error().message +
+                            "; remove it if no run uses this folder");
+    }
+    state.record_.epoch = earlier->epoch;
+    if (earlier->job_uid != state.record_.job_uid) earlier_name = earlier->name;
+  } else if (text.error().kind != ErrorKind::kNotFound) {
+    return text.error();
+  }
+  // Numbers go on even where run.json was lost.
+  LastGeneration last = FindLastGeneration(state.path_);
+  state.record_.epoch = std::max(state.record_.epoch, last.number.first);
+  if (resume == "Auto" && !last.job_uid.empty() && last.job_uid != state.record_.job_uid) {
+    return ForeignCheckpoints(state.path_, earlier_name.empty() ? last.job_uid : earlier_name);
+  }
+  return state;
+}
+
+Result<uint32_t> RunState::RaiseEpoch() {
+  if (record_.epoch == std::numeric_limits<uint32_t>::max()) {
+    return Error::TooLarge("the epoch of " + path_ + "/.lockstep/run.json is spent");
+  }
+  ++record_.epoch;
+  if (!path_.empty()) {
+    Status status =
+        WriteFileAtomically(path_ + "/.lockstep/run.json", ToJson(record_), /*durable=*/true);
+    if (!status.ok()) return status.error();
+  }
+  return record_.epoch;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,55 @@
+// What outlives a run: the epoch, in `<checkpoint path>/.lockstep/run.json`, under a lock that
+// keeps a second run off the folder. Without a checkpoint path nothing does, and the job's UID is a
+// random one. docs/checkpoints.md describes the folder.
+#ifndef LOCKSTEP_CLI_RUN_RUN_STATE_H_
+#define LOCKSTEP_CLI_RUN_RUN_STATE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/run/fd.h"
+
+namespace lockstep::cli {
+
+// run.json.
+struct RunRecord {
+  std::string job_uid;
+  std::string name;
+  uint32_t epoch = 0;
+
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
+};
+std::string ToJson(const RunRecord& record);
+Result<RunRecord> ParseRunRecord(std::string_view json);
+
+class RunState {
+ public:
+  // `path` is the checkpoint folder ("" for none), made if it isn't there; `resume` is
+  // spec.checkpoint.resume. Conflict: another run holds the folder, or under Auto its checkpoints
+  // are another job's.
+  static Result<RunState> Open(const std::string& job, const std::string& path,
+                               const std::string& resume);
+
+  const std::string& job_uid() const { return record_.job_uid; }
+  // The checkpoint folder, absolute and without links; "" for none.
+  const std::string& path() const { return path_; }
+  uint32_t epoch() const { return record_.epoch; }
+
+  // Raises the epoch; it is on the disk before this returns.
+  Result<uint32_t> RaiseEpoch();
+
+ private:
+  RunRecord record_;
+  std::string path_;
+  Fd lock_;  // held until the run ends, however it ends
+};
+
+// Writes beside `path` and renames, so that a reader sees the old text or the new one. `durable`:
+// it is on the disk when this returns.
+Status WriteFileAtomically(const std::string& path, std::string_view text, bool durable);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_RUN_STATE_H_

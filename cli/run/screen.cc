@@ -1,0 +1,126 @@
+#include "cli/run/screen.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace lockstep::cli {
+namespace {
+
+constexpr size_t kMaxPending = size_t{1} << 20;
+constexpr size_t kMaxLine = 64 * 1024;
+// A pipe that poll calls writable takes this much without blocking.
+constexpr size_t kWriteSize = 4096;
+
+bool Writable(int fd) {
+  pollfd ready{fd, POLLOUT, 0};
+  return poll(&ready, 1, 0) == 1;
+}
+
+}  // namespace
+
+void Sink::Write(std::string_view bytes) {
+  if (broken_) return;
+  bytes_ += bytes;
+  Drain();
+}
+
+void Sink::Drain() {
+  size_t done = 0;
+  while (done < bytes_.size() && Writable(fd_)) {
+    ssize_t n = write(fd_, bytes_.data() + done, std::min(bytes_.size() - done, kWriteSize));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n < 0) {
+      broken_ = true;
+      done = bytes_.size();
+      break;
+    }
+    done += static_cast<size_t>(n);
+  }
+  bytes_.erase(0, done);
+  if (bytes_.empty()) {
+    loop_->Unwatch(fd_);
+  } else {
+    loop_->Watch(fd_, EPOLLOUT, [this](uint32_t) { Drain(); });
+  }
+}
+
+Screen::Screen(EventLoop* loop, bool live, bool color)
+    : live_(live),
+      color_(color),
+      ranks_on_screen_(live && isatty(STDOUT_FILENO) == 1),
+      out_(STDOUT_FILENO, loop),
+      err_(STDERR_FILENO, loop) {}
+
+void Screen::RankText(std::string_view lines) {
+  if (ranks_on_screen_) {
+    above_ += lines;
+  } else {
+    out_.Write(lines);
+  }
+}
+
+void Screen::Event(const std::string& line) {
+  if (live_ && color_) {
+    above_ += "\x1b[36m" + line + "\x1b[0m\n";
+  } else {
+    above_ += "lockstep: " + line + "\n";
+  }
+  if (!live_) Flush();
+}
+
+void Screen::SetTable(std::vector<std::string> lines) {
+  if (!live_ || lines == table_) return;
+  table_ = std::move(lines);
+  table_changed_ = true;
+}
+
+void Screen::Flush() {
+  if (above_.empty() && !table_changed_) return;
+  std::string text;
+  if (drawn_ > 0) text += "\x1b[" + std::to_string(drawn_) + "F\x1b[J";
+  text += above_;
+  for (const std::string& line : table_) text += line + "\n";
+  drawn_ = table_.size();
+  above_.clear();
+  table_changed_ = false;
+  err_.Write(text);
+}
+
+bool Screen::congested() const {
+  return out_.pending() > kMaxPending || err_.pending() > kMaxPending;
+}
+
+TerminalSize Screen::Size() {
+  winsize size{};
+  TerminalSize result;
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+    result.columns = size.ws_col;
+    result.lines = size.ws_row;
+  }
+  return result;
+}
+
+std::string LineBuffer::Add(std::string_view bytes) {
+  rest_ += bytes;
+  size_t end = rest_.rfind('\n');
+  if (end == std::string::npos) {
+    if (rest_.size() <= kMaxLine) return "";
+    return std::exchange(rest_, {}) + "\n";
+  }
+  std::string whole = rest_.substr(0, end + 1);
+  rest_.erase(0, end + 1);
+  return whole;
+}
+
+std::string LineBuffer::Rest() {
+  if (rest_.empty()) return "";
+  return std::exchange(rest_, {}) + "\n";
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,82 @@
+// Where the run's text goes: ranks' lines to stdout, events to stderr, and on a terminal a table
+// that stays below both and is redrawn in place.
+//
+// A reader that stands still never blocks the operator: what can't be written waits, up to a bound;
+// congested() then says that no more should be read from agents, which drop and count by their own
+// rules.
+#ifndef LOCKSTEP_CLI_RUN_SCREEN_H_
+#define LOCKSTEP_CLI_RUN_SCREEN_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/run/event_loop.h"
+#include "cli/run/table.h"
+
+namespace lockstep::cli {
+
+// Bytes on their way to one descriptor, which stays the caller's and in blocking mode: it is shared
+// with whoever started this program.
+class Sink {
+ public:
+  Sink(int fd, EventLoop* loop) : fd_(fd), loop_(loop) {}
+
+  void Write(std::string_view bytes);
+  size_t pending() const { return bytes_.size(); }
+
+ private:
+  void Drain();
+
+  int fd_;
+  EventLoop* loop_;
+  std::string bytes_;
+  bool broken_ = false;  // the reader is gone: text is dropped
+};
+
+class Screen {
+ public:
+  Screen(EventLoop* loop, bool live, bool color);
+
+  // Whole lines with their ends, as agents wrote them.
+  void RankText(std::string_view lines);
+  // One line without its end.
+  void Event(const std::string& line);
+  // What stands below everything until the next call; nothing happens unless live.
+  void SetTable(std::vector<std::string> lines);
+  // Puts out what was gathered since the last call.
+  void Flush();
+
+  bool live() const { return live_; }
+  bool color() const { return color_; }
+  bool congested() const;
+  bool drained() const { return out_.pending() == 0 && err_.pending() == 0; }
+  static TerminalSize Size();
+
+ private:
+  bool live_;
+  bool color_;
+  bool ranks_on_screen_;  // stdout is the terminal too
+  Sink out_;
+  Sink err_;
+  std::string above_;  // text to go above the table
+  std::vector<std::string> table_;
+  bool table_changed_ = false;
+  size_t drawn_ = 0;  // lines of the table that stand on the terminal
+};
+
+// Puts pieces of text together to whole lines. A line that grows beyond a bound goes on as it is.
+class LineBuffer {
+ public:
+  // What is whole now, with its ends; the rest is kept.
+  std::string Add(std::string_view bytes);
+  // What is left when no more will come, with an end.
+  std::string Rest();
+
+ private:
+  std::string rest_;
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_SCREEN_H_

@@ -1,0 +1,68 @@
+// Starting one agent: a child with its own session, its own PID namespace where that is allowed,
+// and no way to outlive this process.
+//
+//   Result<SpawnedAgent> agent = SpawnAgent(spec);
+//   write(agent->config.get(), json...); agent->config.Reset();
+//
+// The child is made by clone(CLONE_VM | CLONE_VFORK): no page table is copied, and this process
+// goes on when the agent has been exec'ed. Call it from the main thread: SIGKILL comes to the agent
+// when the *thread* that made it ends.
+#ifndef LOCKSTEP_CLI_RUN_SPAWN_H_
+#define LOCKSTEP_CLI_RUN_SPAWN_H_
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/run/fd.h"
+
+namespace lockstep::cli {
+
+// How an agent's processes are kept together. In a PID namespace the kernel ends all of them with
+// the agent, whatever they did to get away.
+enum class Isolation : uint8_t {
+  kNamespace,      // own PID and mount namespace, own /proc
+  kUserNamespace,  // the same, inside a user namespace that maps only this user
+  kNone,           // orphans come to this process, which is their subreaper, and are swept
+};
+const char* ToString(Isolation isolation);
+
+struct SpawnSpec {
+  std::string program;                 // the agent's path
+  std::vector<std::string> arguments;  // without the program's name; {fd} is the config's number
+  Isolation isolation = Isolation::kNone;
+  rlimit open_files{};  // RLIMIT_NOFILE as the user had it, before this process raised its own
+};
+
+struct SpawnedAgent {
+  pid_t pid = 0;
+  Fd pidfd;
+  Fd config;  // what is written here until it is closed is the agent's configuration
+  Fd output;  // its stdout
+  Fd log;     // its stderr
+};
+
+// Denied: this isolation is not allowed here, try the next. NotFound: no such program. Unavailable:
+// no process or descriptor to be had.
+Result<SpawnedAgent> SpawnAgent(const SpawnSpec& spec);
+
+// The number of the descriptor that the agent's configuration is read from.
+inline constexpr int kConfigFd = 3;
+
+// Raises this process's RLIMIT_NOFILE as far as it may; returns what it was.
+rlimit RaiseFileLimit();
+
+// Everything that this process is the parent of, less `agents`, is killed and reaped: what an agent
+// without a PID namespace left behind. True when nothing of it is left.
+bool SweepOrphans(const std::vector<pid_t>& agents);
+
+// Orphans of descendants come to this process from now on.
+Status BecomeSubreaper();
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_SPAWN_H_
