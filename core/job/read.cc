@@ -8,6 +8,7 @@
 #include "base/duration.h"
 #include "core/job/fields.h"
 #include "core/job/signals.h"
+#include "core/job/text.h"
 
 namespace lockstep::core {
 namespace {
@@ -145,7 +146,7 @@ class Reader {
   }
 
   void ReadValue(const Node& node, Node& value) {
-    CheckTexts(node);
+    CheckOpaque(node);
     value = node;
   }
 
@@ -246,7 +247,7 @@ class Reader {
                       : "must be text");
       return;
     }
-    CheckTexts(node);
+    CheckText(node);
     value = node.text();
   }
 
@@ -287,6 +288,11 @@ class Reader {
     const std::vector<std::string_view> names = NamesOf<E>();
     const std::optional<E> parsed =
         node.IsString() ? ParseEnum<E>(node.text()) : std::optional<E>();
+    if (!parsed && node.kind() == Node::Kind::kBool && ParseEnum<E>(node.text())) {
+      Wrong(node, "must stand in quotes, \"" + node.text() +
+                      "\": without them kubectl takes it for a bool");
+      return;
+    }
     if (!parsed) {
       Wrong(node, "must be " + Join(names) + DidYouMean(node.text(), names));
       return;
@@ -318,12 +324,24 @@ class Reader {
   }
 
   // No text of a job can hold a zero byte: none can be passed to a program.
-  void CheckTexts(const Node& node) {
+  void CheckText(const Node& node) {
     if (node.text().find('\0') != std::string::npos) {
       Wrong(node, "must not hold a zero byte", false);
     }
-    for (const Node& item : node.items()) CheckTexts(item);
-    for (const NodeMember& member : node.members()) CheckTexts(member.value);
+  }
+
+  // What is handed through unread must mean the same to whoever reads it, in YAML or JSON.
+  void CheckOpaque(const Node& node) {
+    CheckText(node);
+    const bool is_number = node.kind() == Node::Kind::kInteger || node.kind() == Node::Kind::kFloat;
+    if (is_number && !IsJsonNumber(node.text())) {
+      Wrong(node, "must be a number in plain decimal digits, or text in quotes");
+    }
+    if (node.kind() == Node::Kind::kBool && node.text() != "true" && node.text() != "false") {
+      Wrong(node, "must be true or false, or text in quotes");
+    }
+    for (const Node& item : node.items()) CheckOpaque(item);
+    for (const NodeMember& member : node.members()) CheckOpaque(member.value);
   }
 
   static bool PlainDecimal(const std::string& text) {

@@ -51,6 +51,9 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     Node::Kind kind = Node::Kind::kString;
+    if (tag == "?" && value == "<<" && !InValue()) {
+      throw Refused(At(mark), "merge keys (<<) are not supported; write the fields out");
+    }
     if (tag == "?") {
       kind = IsYaml11Bool(value) && InValue() ? Node::Kind::kBool : PlainScalarKind(value);
     } else if (tag != "!" && tag != "tag:yaml.org,2002:str") {
@@ -161,9 +164,6 @@ class TreeBuilder : public YAML::EventHandler {
   static void TakeKey(OpenNode& parent, const Node& node) {
     if (!node.IsScalar() || node.IsNull()) {
       throw Refused(node.position(), "a key must be text");
-    }
-    if (node.text() == "<<") {
-      throw Refused(node.position(), "merge keys (<<) are not supported; write the fields out");
     }
     parent.has_key = true;
     parent.key = node.text();

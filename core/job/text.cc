@@ -109,6 +109,15 @@ Node::Kind PlainScalarKind(std::string_view text) {
   return Node::Kind::kString;
 }
 
+bool IsJsonNumber(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return false;
+  if (!LooksLikeFloat(text) || !IsDigit(text[0])) return false;
+  if (text[0] == '0' && text.size() > 1 && IsDigit(text[1])) return false;
+  const size_t point = text.find('.');
+  return point == std::string_view::npos || (point + 1 < text.size() && IsDigit(text[point + 1]));
+}
+
 bool IsYaml11Bool(std::string_view text) {
   return IsOneOf(text,
                  {"yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"});

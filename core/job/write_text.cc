@@ -7,7 +7,13 @@ namespace lockstep::core {
 namespace {
 
 std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string quoted =
+      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // JSON lets DEL stand; our own readers, and YAML, don't.
+  for (size_t at = quoted.find('\x7f'); at != std::string::npos; at = quoted.find('\x7f', at)) {
+    quoted.replace(at, 1, "\\u007f");
+  }
+  return quoted;
 }
 
 bool IsPlainCharacter(char c) { return c >= 0x20 && c < 0x7f; }

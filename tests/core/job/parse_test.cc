@@ -126,6 +126,7 @@ TEST(ParseYaml, SaysWhatToWriteInstead) {
       {"  args: [1]\n", "put it in quotes: \"1\""},
       {"  launch: perMachine\n", "did you mean \"PerMachine\"?"},
       {"  launch: Sometimes\n", "must be PerProcess or PerMachine"},
+      {"  placement: {onePerNode: Off}\n", "must stand in quotes, \"Off\""},
       {"  framework: Torhc\n", "did you mean \"Torch\"?"},
       {"  gracePeriod: 5\n", "write 5s"},
       {"  gracePeriod: 5 min\n", "as in 30s, 1h30m or 500ms"},
@@ -145,6 +146,10 @@ TEST(ParseYaml, SaysWhatToWriteInstead) {
       {"  trainer: {learningRate: fast}\n", "finite number"},
       {"  image: \"a\\0b\"\n", "zero byte"},
       {"  template: {spec: {x: \"a\\0b\"}}\n", "zero byte"},
+      {"  template: {spec: {x: yes}}\n", "true or false, or text in quotes"},
+      {"  template: {spec: {x: 010}}\n", "plain decimal digits, or text in quotes"},
+      {"  template: {spec: {x: .nan}}\n", "plain decimal digits, or text in quotes"},
+      {"  env: [{name: a, valueFrom: {x: [+1]}}]\n", "plain decimal digits, or text in quotes"},
   };
   for (const auto& c : cases) {
     const ParseResult result = ParseYaml(Job(c.spec));

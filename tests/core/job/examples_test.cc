@@ -1,0 +1,66 @@
+// The files that users read: every example runs as it is written, and the reference names every
+// field.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "core/job/fields.h"
+#include "core/job/parse.h"
+#include "core/job/validate.h"
+
+namespace lockstep::core {
+namespace {
+
+std::filesystem::path Root() {
+  return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
+}
+
+std::string Read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(Examples, AreJobsThatCanRun) {
+  int examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(Root() / "examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++examples;
+    const ParseResult parsed = ParseYaml(Read(entry.path()));
+    ASSERT_TRUE(parsed.ok()) << Format(parsed.problems, entry.path().string());
+    // A job with an image is for a cluster.
+    const Target target = parsed.job->spec.image.empty() ? Target::kLocal : Target::kCluster;
+    EXPECT_EQ(Format(Validate(*parsed.job, target), entry.path().string()), "");
+  }
+  EXPECT_GE(examples, 3);
+}
+
+template <typename Struct>
+void ExpectNamed(const std::string& reference) {
+  for (const std::string_view name : FieldNames<Struct>()) {
+    EXPECT_NE(reference.find(name), std::string::npos) << name;
+  }
+}
+
+TEST(Reference, NamesEveryField) {
+  const std::string reference = Read(Root() / "docs" / "trainingjob.md");
+  ExpectNamed<Spec>(reference);
+  ExpectNamed<Trainer>(reference);
+  ExpectNamed<TrainerModel>(reference);
+  ExpectNamed<ResourcesPerProcess>(reference);
+  ExpectNamed<Topology>(reference);
+  ExpectNamed<Placement>(reference);
+  ExpectNamed<FailurePolicy>(reference);
+  ExpectNamed<FailureRule>(reference);
+  ExpectNamed<Checkpoint>(reference);
+  ExpectNamed<Health>(reference);
+  ExpectNamed<Logs>(reference);
+}
+
+}  // namespace
+}  // namespace lockstep::core

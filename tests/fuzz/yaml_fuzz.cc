@@ -1,0 +1,62 @@
+// Any bytes at all: a job or its problems, and what can be read can be written and read again.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "core/job/convert.h"
+#include "core/job/json.h"
+#include "core/job/parse.h"
+#include "core/job/plan.h"
+#include "core/job/validate.h"
+
+namespace {
+
+using lockstep::core::Defaults;
+using lockstep::core::ParseResult;
+using lockstep::core::Target;
+using lockstep::core::TrainingJob;
+
+void Demand(bool holds, const char* what, const std::string& text) {
+  if (holds) return;
+  std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
+  std::abort();
+}
+
+void DemandRoundTrip(const TrainingJob& job) {
+  const std::string yaml = ToYaml(job, Defaults::kWrite);
+  const ParseResult from_yaml = lockstep::core::ParseYaml(yaml);
+  if (yaml.size() < lockstep::core::kMaxJobBytes) {
+    Demand(from_yaml.ok() && *from_yaml.job == job, "the YAML doesn't read back", yaml);
+  }
+  const std::string json = ToJson(job);
+  const ParseResult from_json = lockstep::core::ParseJson(json);
+  if (json.size() < lockstep::core::kMaxJobBytes) {
+    Demand(from_json.ok() && *from_json.job == job, "the JSON doesn't read back", json);
+  }
+}
+
+void Judge(const ParseResult& result) {
+  if (!result.job) {
+    Demand(HasErrors(result.problems), "no job and no error", "");
+    return;
+  }
+  if (result.ok()) DemandRoundTrip(*result.job);
+  const auto problems = Validate(*result.job, Target::kLocal, 1);
+  Validate(*result.job, Target::kCluster);
+  IgnoredLocally(*result.job);
+  // A plan of 65,536 processes is right, and slow.
+  if (!HasErrors(problems) && WorldSize(result.job->spec) < 64) MakePlan(*result.job);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  Judge(lockstep::core::ParseYaml(text));
+  Judge(lockstep::core::ParseJson(text));
+  lockstep::core::Convert(text);
+  return 0;
+}
