@@ -1,0 +1,63 @@
+#include <unordered_map>
+#include <utility>
+
+#include "tests/bench/scale.h"
+#include "worker/agent/coordinator_host.h"
+#include "worker/agent/gang_listener.h"
+
+namespace lockstep::bench {
+
+using agent::CoordinatorHost;
+using agent::GangListener;
+
+Key BenchKey() {
+  Key key;
+  key.fill(7);
+  return key;
+}
+
+void CoordinatorRole(const Line& line, uint32_t members) {
+  auto loop = agent::EventLoop::Create();
+  auto tls = TlsPskContext::Server(BenchKey(), kJobUid);
+  if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: coordinator");
+
+  core::CoordinatorConfig config;
+  config.job_uid = kJobUid;
+  config.machines = members;
+  bool told = false;
+  CoordinatorHost* host_pointer = nullptr;
+  CoordinatorHost host(
+      loop->get(), config, "127.0.0.1", std::nullopt, nullptr,
+      {.on_local_message = [](const core::Message&) {},
+       .on_exit = [](const core::ExitCoordinator&) { Fail("lockstep-bench: coordinator left"); },
+       .on_change =
+           [&] {
+             const core::Coordinator& gang = host_pointer->coordinator();
+             if (told || gang.phase() != core::CoordinatorPhase::kRunning) return;
+             told = true;
+             const core::GenerationRecord& record = gang.history().back();
+             line.Say(
+                 {{"announced", record.announced.count()}, {"spawned", record.spawned.count()}});
+           }},
+      [](const std::string&) {});
+  host_pointer = &host;
+
+  auto listener = GangListener::Listen(
+      loop->get(), *agent::MakeEndpoint("127.0.0.1", 0), &*tls, {},
+      {.on_member = [&](std::unique_ptr<agent::FrameConnection> frames,
+                        const agent::Endpoint& peer) { host.Adopt(std::move(frames), peer); },
+       .on_http = [](const std::unique_ptr<agent::Connection>&, const std::string&) {}},
+      [](const std::string&) {});
+  if (!listener.ok()) Fail("lockstep-bench: listen");
+  line.Watch(loop->get(), [&](const Json&) {
+    Json usage = Usage();
+    usage["connections"] = (*listener)->connections();
+    usage["refused"] = (*listener)->refused();
+    usage["generations"] = host.coordinator().history().size();
+    line.Say(usage);
+  });
+  line.Say({{"port", (*listener)->endpoint().port()}});
+  (*loop)->Run();
+}
+
+}  // namespace lockstep::bench
