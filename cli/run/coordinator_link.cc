@@ -5,13 +5,16 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr Duration kFirstRetry = milliseconds(2);
+constexpr Duration kFirstRetry = milliseconds(1);
+constexpr Duration kQuickRetry = milliseconds(4);  // at most, while machine 0 is young
+constexpr Duration kYouth = seconds(1);
 constexpr Duration kLastRetry = milliseconds(200);
 constexpr Duration kPutRetry = milliseconds(100);
 constexpr Duration kRefusedRetry = seconds(1);
 constexpr Duration kPatience = seconds(2);  // beyond a long poll's own time
-// Steps change the status many times a second; people read slower.
-constexpr Duration kCalm = milliseconds(100);
+// Each machine's steps change the status twice a second; with many of them people read slower.
+constexpr Duration kCalm = milliseconds(50);
+constexpr size_t kManyMachines = 8;
 constexpr int kOk = 200;
 constexpr uint64_t kNoVersion = 0;
 
@@ -77,7 +80,8 @@ void CoordinatorLink::Poll(const Snapshot& snapshot, Time now) {
 void CoordinatorLink::OnAnswer(const Snapshot& snapshot, const Result<HttpAnswer>& answer,
                                Time now) {
   next_poll_ = now + retry_;
-  retry_ = std::min(retry_ * 2, kLastRetry);
+  bool young = now - snapshot.machines.front().started < kYouth;
+  retry_ = std::min(retry_ * 2, young ? kQuickRetry : kLastRetry);
   if (!answer.ok() || answer->status != kOk) return;
   Result<core::GangStatus> status = core::ParseGangStatus(answer->body);
   if (!status.ok() || status->job_uid != snapshot.job_uid) return;
@@ -85,7 +89,8 @@ void CoordinatorLink::OnAnswer(const Snapshot& snapshot, const Result<HttpAnswer
     version_ = status->version;
     last_answer_ = now;
     retry_ = kFirstRetry;
-    bool calm = status->phase == ToString(core::CoordinatorPhase::kRunning);
+    bool calm = snapshot.machines.size() > kManyMachines &&
+                status->phase == ToString(core::CoordinatorPhase::kRunning);
     next_poll_ = now + (calm ? kCalm : Duration::zero());
   }
   on_status_(*status);

@@ -113,6 +113,7 @@ Outcome OutcomeOf(const core::Termination& verdict) {
   outcome.state = success ? JobState::kSucceeded : JobState::kFailed;
   outcome.exit_code = ExitCodeOf(verdict);
   outcome.reason = verdict.reason;
+  outcome.generation = verdict.generation;
   if (!success) outcome.failure = verdict.failure;
   return outcome;
 }

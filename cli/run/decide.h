@@ -74,7 +74,8 @@ struct Outcome {
   JobState state = JobState::kFailed;
   int exit_code = 0;  // of `lockstep run`
   std::string reason;
-  core::Failure failure;  // cause kNone when there is none
+  core::Failure failure;        // cause kNone when there is none
+  core::Generation generation;  // the verdict's; {0, 0} without one
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };

@@ -34,20 +34,13 @@ std::string Parts(const Recovery& recovery) {
 
 std::string EndOf(const GenerationEntry& entry) {
   std::string cause = entry.failure.message;
-  if (cause.empty()) {
-    cause = entry.failure.cause == core::Cause::kNone ? "every rank finished"
-                                                      : ToString(entry.failure.cause);
-  }
+  if (cause.empty()) cause = ToString(entry.failure.cause);
   return "generation " + entry.generation.ToString() + " ended: " + cause;
 }
 
-std::string AllRanks(int64_t ranks) {
-  return ranks == 1 ? "its rank is" : "all " + std::to_string(ranks) + " ranks are";
-}
-
-std::string Again(int64_t ranks) {
-  return ranks == 1 ? "its rank is running again"
-                    : "all " + std::to_string(ranks) + " ranks running again";
+std::string Ranks(int64_t ranks) {
+  if (ranks == 1) return "its rank";
+  return ranks == 2 ? "both ranks" : "all " + std::to_string(ranks) + " ranks";
 }
 
 std::string ResumeOf(const GenerationEntry& entry) {
@@ -107,8 +100,12 @@ void History::Cut(Time at, const core::Failure& failure) {
   last.failure = failure;
 }
 
-void History::Finish(Time at, const core::Failure& failure) {
-  if (generations_.empty() || generations_.back().ended) return;
+void History::Finish(Time at, core::Generation generation, const core::Failure& failure) {
+  if (generations_.empty() || generations_.back().generation < generation) {
+    if (!generation.exists()) return;
+    generations_.emplace_back().generation = generation;
+  }
+  if (generations_.back().ended) return;
   generations_.back().ended = at;
   generations_.back().failure = failure;
 }
@@ -137,7 +134,7 @@ std::vector<std::string> Teller::Tell(const History& history, const std::string&
       std::string name = "generation " + entry.generation.ToString();
       if (entry.spawned) {
         bool first = begins_told_ == 0;
-        std::string how = AllRanks(ranks_) + " running";
+        std::string how = Ranks(ranks_) + " running";
         if (first) how += ", " + Brief(*entry.spawned - started_) + " after the start";
         if (!first) {
           Recovery recovery = history.RecoveryOf(begins_told_ - 1);
@@ -152,16 +149,21 @@ std::vector<std::string> Teller::Tell(const History& history, const std::string&
     }
     const GenerationEntry& entry = all[ends_told_];
     if (!entry.ended) break;
-    bool next_runs = ends_told_ + 1 < all.size() && all[ends_told_ + 1].spawned;
+    bool has_next = ends_told_ + 1 < all.size();
+    bool next_runs = has_next && all[ends_told_ + 1].spawned;
+    bool next_never_ran = has_next && !next_runs && all[ends_told_ + 1].ended;
     if (next_runs) {
       const GenerationEntry& next = all[ends_told_ + 1];
       Recovery recovery = history.RecoveryOf(ends_told_);
-      std::string line = EndOf(entry) + "; " + Again(ranks_);
+      std::string line = EndOf(entry) + "; " + Ranks(ranks_) + " running again";
       if (recovery.respawn) line += " in " + Brief(*recovery.respawn) + Parts(recovery);
       lines.push_back(line + " as generation " + next.generation.ToString() + ResumeOf(next));
       ++begins_told_;
-    } else if (!waiting_for.empty() || ends_told_ + 1 < all.size()) {
-      lines.push_back(EndOf(entry) + (waiting_for.empty() ? "" : "; " + waiting_for));
+    } else if (!waiting_for.empty() || next_never_ran) {
+      // That all went well, or that a stop is a stop, the job's own last line says.
+      bool plain = entry.failure.cause == core::Cause::kNone ||
+                   entry.failure.cause == core::Cause::kStopRequested;
+      if (!plain) lines.push_back(EndOf(entry) + (waiting_for.empty() ? "" : "; " + waiting_for));
     } else {
       break;  // the next one runs in a moment: one line for both
     }

@@ -43,8 +43,8 @@ class History {
   void Learn(const core::GangStatus& status, Time born);
   // Machine 0 ended: what its coordinator had running is over, because of `failure`.
   void Cut(Time at, const core::Failure& failure);
-  // The job is over: the last generation ended, if nobody was left to say so.
-  void Finish(Time at, const core::Failure& failure);
+  // The job is over with `generation` ({0, 0}: unknown), perhaps before anybody could say so.
+  void Finish(Time at, core::Generation generation, const core::Failure& failure);
 
   const std::vector<GenerationEntry>& generations() const { return generations_; }
   // Of generations()[index]; empty parts while the next has not come to them.

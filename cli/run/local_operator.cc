@@ -424,7 +424,7 @@ class LocalOperator {
     for (const MachineEnd& end : ends_) last = std::max(last, end.at);
     core::Failure failure;
     if (outcome.state != JobState::kSucceeded) failure = outcome.failure;
-    history_.Finish(last, failure);
+    history_.Finish(last, outcome.generation, failure);
   }
 
   Result<int> Abandon(const Error& error) {

@@ -76,10 +76,17 @@ TEST(HistoryTest, GenerationsOfSeveralCoordinatorsStandInOrderOnOneClock) {
 TEST(HistoryTest, TheEndOfTheJobEndsItsLastGeneration) {
   History history;
   history.Learn(Status(1, {Begun(1, 1, seconds(1))}), kBorn);
-  history.Finish(kBorn + seconds(7), {});
+  history.Finish(kBorn + seconds(7), {1, 1}, {});
   EXPECT_EQ(history.generations()[0].ended, kBorn + seconds(7));
-  history.Finish(kBorn + seconds(8), {});
+  history.Finish(kBorn + seconds(8), {}, {});
   EXPECT_EQ(history.generations()[0].ended, kBorn + seconds(7));
+}
+
+TEST(HistoryTest, AGenerationThatNobodyCouldTellOfStandsInTheHistory) {
+  History history;
+  history.Finish(kBorn + seconds(7), {1, 2}, {});
+  ASSERT_EQ(history.generations().size(), 1u);
+  EXPECT_EQ(history.generations()[0].generation, (core::Generation{1, 2}));
 }
 
 TEST(TellerTest, ARestartIsOneLineOnceItIsDone) {
@@ -87,9 +94,13 @@ TEST(TellerTest, ARestartIsOneLineOnceItIsDone) {
   Teller teller(kBorn, 4);
   history.Learn(Status(1, {Begun(1, 1, milliseconds(28))}), kBorn);
   EXPECT_THAT(teller.Tell(history, ""),
-              ElementsAre("generation 1-1: all 4 ranks are running, 31 ms after the start"));
+              ElementsAre("generation 1-1: all 4 ranks running, 31 ms after the start"));
   auto ended = Killed(Begun(1, 1, milliseconds(28)), seconds(5));
   history.Learn(Status(1, {ended}), kBorn);
+  EXPECT_THAT(teller.Tell(history, ""), IsEmpty());
+  auto announced = Begun(1, 2, seconds(5) + milliseconds(3));
+  announced.spawned.reset();
+  history.Learn(Status(1, {ended, announced}), kBorn);
   EXPECT_THAT(teller.Tell(history, ""), IsEmpty());
   history.Learn(Status(1, {ended, Begun(1, 2, seconds(5) + milliseconds(3))}), kBorn);
   EXPECT_THAT(
@@ -106,21 +117,24 @@ TEST(TellerTest, AnEndThatHasToWaitIsToldAtOnceWithTheReason) {
   auto first = Killed(Begun(1, 1, milliseconds(28)), seconds(5));
   history.Learn(Status(1, {first}), kBorn);
   EXPECT_THAT(teller.Tell(history, "waiting 5 s"),
-              ElementsAre(HasSubstr("generation 1-1: all 4 ranks are running"),
+              ElementsAre(HasSubstr("generation 1-1: all 4 ranks running"),
                           "generation 1-1 ended: rank 3 on machine 1 was killed by SIGKILL; "
                           "waiting 5 s"));
   history.Learn(Status(1, {first, Begun(1, 2, seconds(10))}), kBorn);
   EXPECT_THAT(teller.Tell(history, ""),
-              ElementsAre(HasSubstr("generation 1-2: all 4 ranks are running again after 5.0 s")));
+              ElementsAre(HasSubstr("generation 1-2: all 4 ranks running again after 5.0 s")));
 }
 
 TEST(TellerTest, AGenerationThatNeverRanIsToldByItsEnd) {
   History history;
   Teller teller(kBorn, 4);
   auto first = Killed(Begun(1, 1, milliseconds(28)), seconds(5));
-  first.spawned.reset();
-  history.Learn(Status(1, {first, Begun(1, 2, seconds(6))}), kBorn);
-  EXPECT_THAT(teller.Tell(history, ""), ElementsAre(HasSubstr("generation 1-1 ended")));
+  auto second = Killed(Begun(1, 2, seconds(5)), seconds(6));
+  second.spawned.reset();
+  history.Learn(Status(1, {first, second}), kBorn);
+  EXPECT_THAT(teller.Tell(history, "waiting"),
+              ElementsAre(HasSubstr("generation 1-1: "), HasSubstr("generation 1-1 ended"),
+                          HasSubstr("generation 1-2 ended")));
 }
 
 TEST(BriefTest, DurationsReadAsPeopleSayThem) {
