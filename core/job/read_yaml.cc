@@ -192,9 +192,16 @@ Document ParseDocuments(std::string_view text) {
   Document document;
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
+  Position last;
   while (true) {
     TreeBuilder builder;
     if (!parser.HandleNextDocument(builder)) break;
+    // yaml-cpp takes a sign that begins nothing (",") for an empty document, and never passes it.
+    const Position here = builder.document();
+    if (here.line == last.line && here.column == last.column) {
+      throw Refused(here, "this is no YAML: nothing can begin with what stands here");
+    }
+    last = here;
     for (Problem& problem : builder.TakeProblems()) document.problems.push_back(std::move(problem));
     Node root = builder.TakeRoot();
     if (root.IsNull()) continue;
