@@ -201,7 +201,7 @@ void Measure(const std::string& figure, const Shape& shape, const std::string& d
       std::filesystem::temp_directory_path() / ("lockstep-floor-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   const std::string path = folder / "times";
-  setenv("LOCKSTEP_BENCH_TIMES", path.c_str(), 1);
+  setenv("BENCH_TIMES", path.c_str(), 1);
   std::vector<double> found;
   for (int i = 0; i < samples; ++i) {
     std::filesystem::remove(path);

@@ -1,7 +1,7 @@
 /* lockstep-bench-rank DEATH VICTIM AFTER_MS LINGER_MS
 
    A rank that says when it lives and when it dies. It appends "start RANK RESTARTS NS" to the file
-   that LOCKSTEP_BENCH_TIMES names, as its first act; NS is CLOCK_BOOTTIME. Before the first restart,
+   that BENCH_TIMES names, as its first act; NS is CLOCK_BOOTTIME. Before the first restart,
    rank VICTIM waits AFTER_MS, appends "death RANK RESTARTS NS" as its last act and dies: by exit
    code 3 (DEATH exit) or SIGKILL (DEATH kill), while all others wait to be killed. After a restart,
    or with DEATH none, it exits 0 after LINGER_MS. */
@@ -14,12 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *EnvOr(const char *name, const char *otherwise) {
-  const char *value = getenv(name);
+static const char* EnvOr(const char* name, const char* otherwise) {
+  const char* value = getenv(name);
   return value != NULL ? value : otherwise;
 }
 
-static void Stamp(int file, const char *event) {
+static void Stamp(int file, const char* event) {
   struct timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
   char line[128];
@@ -29,15 +29,15 @@ static void Stamp(int file, const char *event) {
   if (write(file, line, (size_t)size) != size) _exit(4);
 }
 
-static void Wait(const char *ms_text) {
+static void Wait(const char* ms_text) {
   long ms = atol(ms_text);
   struct timespec left = {ms / 1000, ms % 1000 * 1000000};
   while (nanosleep(&left, &left) != 0) {
   }
 }
 
-int main(int argc, char **argv) {
-  int file = open(EnvOr("LOCKSTEP_BENCH_TIMES", "/dev/null"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+int main(int argc, char** argv) {
+  int file = open(EnvOr("BENCH_TIMES", "/dev/null"), O_WRONLY | O_APPEND | O_CREAT, 0600);
   if (file < 0) return 4;
   Stamp(file, "start");
   if (argc != 5) {

@@ -1,0 +1,127 @@
+"""What the benchmarks in Python share: running jobs, reading their ranks' stamps, printing figures.
+
+Ranks append lines "EVENT RANK RESTARTS NS" to the file that BENCH_TIMES names, NS being
+CLOCK_BOOTTIME: figures come from what the processes themselves saw, not from what Lockstep says.
+"""
+
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections import namedtuple
+from pathlib import Path
+
+BIN = Path(os.environ.get("LOCKSTEP_BIN", Path(__file__).parents[2] / "build/release/bin"))
+LOCKSTEP = BIN / "lockstep"
+AGENT = BIN / "lockstep-agent"
+BENCH = BIN / "lockstep-bench"
+RANK = BIN / "lockstep-bench-rank"
+
+Stamp = namedtuple("Stamp", "event rank restarts ns")
+
+
+class Shape(namedtuple("Shape", "machines processes")):
+    """`2x2`: machines by processes on each."""
+
+    @classmethod
+    def parse(cls, text):
+        return cls(*map(int, text.split("x")))
+
+    @property
+    def world(self):
+        return self.machines * self.processes
+
+    def __str__(self):
+        return f"{self.machines}x{self.processes}"
+
+
+def now():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def _machine():
+    cpu = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            cpu = line.split(": ", 1)[1]
+            break
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cores": os.cpu_count(),
+        "cpu": cpu,
+        "kernel": platform.release(),
+        "memoryGiB": round(memory / 2**30),
+        "load": os.getloadavg()[0],
+    }
+
+
+def emit(benchmark, figure, **values):
+    """Prints one figure as one line of JSON."""
+    line = {"benchmark": benchmark, "figure": figure, **values, "machine": _machine()}
+    print(json.dumps(line), flush=True)
+
+
+def quantile(samples, share):
+    ordered = sorted(samples)
+    return ordered[max(math.ceil(share * len(ordered)), 1) - 1]
+
+
+def spread(samples):
+    return {
+        "p50": round(quantile(samples, 0.5), 3),
+        "p99": round(quantile(samples, 0.99), 3),
+        "max": round(max(samples), 3),
+        "samples": len(samples),
+    }
+
+
+def floor(figure, shape, samples):
+    """The same with nothing but exec, pidfds and sockets, measured now; printed, and returned."""
+    command = [BENCH, "floor", figure, str(shape), str(samples)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    print(output, end="", flush=True)
+    return [json.loads(line) for line in output.splitlines()]
+
+
+class Run:
+    """One run of a command whose ranks write stamps; it is over when this is made."""
+
+    def __init__(self, make_command, env=None, timeout=120):
+        with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
+            times = Path(folder) / "times"
+            report = Path(folder) / "report.json"
+            log = Path(folder) / "log"
+            with log.open("w") as output:
+                self.began = now()
+                self.code = subprocess.run(
+                    [str(word) for word in make_command(report)],
+                    env={**os.environ, "BENCH_TIMES": str(times), **(env or {})},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    timeout=timeout,
+                    check=False,
+                ).returncode
+            self.log = log.read_text()
+            self.report = json.loads(report.read_text()) if report.exists() else {}
+            lines = times.read_text().splitlines() if times.exists() else []
+            self.stamps = [
+                Stamp(event, int(rank), int(restarts), int(ns))
+                for event, rank, restarts, ns in map(str.split, lines)
+            ]
+
+    def times(self, event, restarts):
+        return [s.ns for s in self.stamps if s.event == event and s.restarts == restarts]
+
+    def complain(self, what):
+        print(f"{what} (exit code {self.code}):\n{self.log[-2000:]}", file=sys.stderr)
+
+
+def lockstep(shape, program, *options):
+    """The command line of `lockstep run`, for Run."""
+    size = ["-m", shape.machines, "-p", shape.processes, "--no-table"]
+    return lambda report: [LOCKSTEP, "run", *size, "--report", report, *options, "--", *program]
