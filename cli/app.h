@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-namespace lockstep::cli {
+#include "base/version.h"
 
-inline constexpr const char* kVersion = "0.1.0";
+namespace lockstep::cli {
 
 struct Invocation;
 

@@ -26,7 +26,6 @@ std::string PskIdentity(const std::string& job_uid) { return "lockstep-v1:" + jo
 // How long an agent that is leaving waits for its ranks to be gone.
 constexpr Duration kLeavePatience = seconds(35);
 constexpr Duration kLeaveLook = milliseconds(5);
-constexpr Duration kPaceInterval = seconds(2);
 
 Result<Key> LoadKey(const core::AgentConfig& config) {
   if (config.key) return *config.key;
@@ -90,6 +89,7 @@ Status Agent::Open(const std::string& executable) {
   if (!loop.ok()) return loop.error();
   loop_ = std::move(*loop);
   member_ = std::make_unique<core::Member>(ForMember(config_));
+  telemetry_ = std::make_unique<Telemetry>(config_.job.metadata.name, config_.machine, BootTime());
   if (!config_.checkpoint_path.empty()) {
     volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume);
   }
@@ -196,7 +196,14 @@ Status Agent::OpenGang() {
       Do(member_->OnMessage(BootTime(), message));
     };
     handlers.on_exit = [this](const core::ExitCoordinator& exit) { OnCoordinatorExit(exit); };
+    handlers.on_heard = [this](const core::Message& message, bool local) {
+      telemetry_->OnHeard(BootTime(), message, local);
+    };
+    handlers.on_said = [this](const core::Message& message) {
+      telemetry_->OnSaid(BootTime(), message);
+    };
     handlers.on_change = [this] {
+      telemetry_->OnChange(BootTime(), coordinator_->coordinator());
       if (status_) status_->Notify();
       TryExit();
     };
@@ -274,7 +281,7 @@ void Agent::Do(core::MemberActions actions) {
       Log(disconnect->reason);
       if (client_) client_->Reconnect(disconnect->reason);
     } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
-      paces_.clear();
+      telemetry_->OnSpawn(member_->config().processes);
       ranks_->Start(spawn->start);
     } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
       ranks_->Stop(stop->generation, stop->kill_at);
@@ -321,7 +328,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   if (const auto* report = std::get_if<ProgressReport>(&message)) {
     uint32_t per_machine = member_->config().processes;
     if (report->rank / per_machine != config_.machine) return;
-    Do(member_->OnProgress(BootTime(), Rated(*report)));
+    Do(member_->OnProgress(BootTime(), telemetry_->OnReport(BootTime(), *report)));
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
     if (!volume_) {
       progress_->Answer(client, CommitRefusal(question->id, "the job has no checkpoint.path"));
@@ -333,28 +340,6 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
     progress_->Answer(client, LatestAnswer(latest->id, member_->resume()));
   }
-}
-
-// Tokens a second, smoothed over a few reports.
-core::RankProgress Agent::Rated(const ProgressReport& report) {
-  core::RankProgress progress;
-  progress.rank = report.rank;
-  progress.step = report.step;
-  progress.total_steps = report.total_steps;
-  progress.loss = report.loss;
-  Time now = BootTime();
-  auto [it, first] = paces_.try_emplace(report.rank, Pace{now, 0});
-  Pace& pace = it->second;
-  if (!first && now > pace.at && report.tokens > 0) {
-    double passed = std::chrono::duration<double>(now - pace.at).count();
-    double share = std::min(1.0, passed / std::chrono::duration<double>(kPaceInterval).count());
-    double rate = report.tokens / passed;
-    pace.tokens_per_second =
-        pace.tokens_per_second == 0 ? rate : share * rate + (1 - share) * pace.tokens_per_second;
-    pace.at = now;
-  }
-  progress.tokens_per_second = pace.tokens_per_second;
-  return progress;
 }
 
 void Agent::AnswerCommit(const core::AnswerCommit& answer) {
@@ -450,6 +435,17 @@ void Agent::ServeMetrics(const HttpRequest& request, HttpResponder respond) {
     bool ready = member_->welcomed();
     return respond.Send(
         {.status = ready ? 200 : 503, .body = ready ? "ok\n" : "not connected to machine 0\n"});
+  }
+  if (request.path == "/metrics") {
+    Telemetry::Sources sources{.member = member_.get(),
+                               .coordinator = coordinator_ ? &coordinator_->coordinator() : nullptr,
+                               .ranks = ranks_.get(),
+                               .logs = logs_.get(),
+                               .log_files = log_files_.get(),
+                               .console = stdout_.get(),
+                               .listener = listener_.get()};
+    return respond.Send(
+        {.content_type = Metrics::kContentType, .body = telemetry_->Scrape(BootTime(), sources)});
   }
   respond.Send({.status = 404, .body = "there are /healthz, /readyz and /metrics\n"});
 }

@@ -36,6 +36,7 @@
 #include "worker/agent/progress_socket.h"
 #include "worker/agent/spawn.h"
 #include "worker/agent/status_server.h"
+#include "worker/agent/telemetry.h"
 
 namespace lockstep::agent {
 
@@ -63,7 +64,6 @@ class Agent {
   void ArmTimer();
   void OnWireMessage(std::string_view body);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
-  core::RankProgress Rated(const ProgressReport& report);
   void AnswerCommit(const core::AnswerCommit& answer);
   void Leave(const core::ExitAgent& exit);
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
@@ -81,10 +81,6 @@ class Agent {
     uint64_t id = 0;  // the process's
     std::string name;
     core::Generation generation;
-  };
-  struct Pace {
-    Time at{};
-    double tokens_per_second = 0;
   };
 
   core::AgentConfig config_;
@@ -105,6 +101,7 @@ class Agent {
   std::unique_ptr<core::Member> member_;
   std::unique_ptr<CoordinatorHost> coordinator_;  // machine 0 only
   std::unique_ptr<GangClient> client_;            // all others
+  std::unique_ptr<Telemetry> telemetry_;
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;
   std::unique_ptr<HttpServer> metrics_;
@@ -112,7 +109,6 @@ class Agent {
 
   std::map<uint64_t, PendingCommit> commits_;
   uint64_t last_commit_ = 0;
-  std::map<uint32_t, Pace> paces_;
   uint64_t member_version_ = 1;
   TimerId timer_ = 0;
   Time armed_for_ = kNever;

@@ -69,12 +69,14 @@ Status CoordinatorHost::OnWish(const core::GangWish& wish) {
 }
 
 void CoordinatorHost::OnMessage(ConnectionId id, const core::Message& message) {
+  if (handlers_.on_heard) handlers_.on_heard(message, id == kLocal);
   Do(coordinator_.OnMessage(BootTime(), id, message));
 }
 
 void CoordinatorHost::Do(core::CoordinatorActions actions) {
   for (core::CoordinatorAction& action : actions) {
     if (auto* send = std::get_if<core::SendTo>(&action)) {
+      if (handlers_.on_said) handlers_.on_said(send->message);
       if (send->connection == kLocal) {
         loop_->Post([this, alive = alive_, message = std::move(send->message)] {
           if (*alive) handlers_.on_local_message(message);

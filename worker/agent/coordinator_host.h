@@ -31,6 +31,9 @@ class CoordinatorHost {
     std::function<void(const core::ExitCoordinator&)> on_exit;
     // Something that /status shows may have changed.
     std::function<void()> on_change;
+    // For metrics, may be empty: what members say (`local`: machine 0's own), and what they hear.
+    std::function<void(const core::Message&, bool local)> on_heard;
+    std::function<void(const core::Message&)> on_said;
   };
 
   // `volume`: nullopt when the job has no checkpoint folder. `files` outlives the host.

@@ -98,6 +98,7 @@ void LocalRanks::Start(const core::Start& start) {
   size_t count = static_cast<size_t>(ProcessCount(config_->job));
   launches_.assign(count, {});
   views_.assign(count, {});
+  for (size_t l = 0; l < count; ++l) views_[l].rank = RankOf(static_cast<int>(l));
   logs_->StartGeneration(generation_.ToString());
   for (int l = 0; l < static_cast<int>(count); ++l) {
     int exit_code = 0;
@@ -160,7 +161,6 @@ std::string LocalRanks::Launch1(const core::Start& start, int local_rank, int* e
     return failure->message;
   }
   auto& process = std::get<SpawnedProcess>(result);
-  views_[index].rank = RankOf(local_rank);
   views_[index].pid = process.pid;
   logs_->Add(static_cast<int>(RankOf(local_rank)), std::move(process.stdout_fd),
              std::move(process.stderr_fd));
@@ -183,6 +183,7 @@ void LocalRanks::ReadBindings() {
     if (views_[l].pid == 0) continue;
     views_[l].binding =
         topology::ReadBack(views_[l].pid, asked, plan_.ranks[l], launches_[l].result);
+    views_[l].bound = true;
     if (!binding_said_) {
       log_("rank " + std::to_string(views_[l].rank) +
            " bound: " + views_[l].binding.ToString(asked));

@@ -40,7 +40,8 @@ class LocalRanks {
   // One rank of the latest generation.
   struct View {
     uint32_t rank = 0;
-    pid_t pid = 0;  // 0: not running
+    pid_t pid = 0;       // 0: not running
+    bool bound = false;  // `binding` has been read back
     topology::EffectiveBinding binding;
   };
 
