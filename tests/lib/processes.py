@@ -1,0 +1,49 @@
+"""What runs on this computer, as /proc has it."""
+
+import os
+import pathlib
+
+
+def children(pid):
+    found = []
+    try:
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            found += [int(child) for child in (task / "children").read_text().split()]
+    except OSError:
+        pass
+    return found
+
+
+def environment(pid):
+    """Empty for a process that is gone, or dead and not reaped."""
+    try:
+        entries = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (entry.decode(errors="replace").partition("=") for entry in entries)
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def name(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def state(pid):
+    """"R", "S", "T" (stopped), "Z" (dead, not reaped), ...; "" when there is none."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
+def alive(pid):
+    return state(pid) not in ("", "Z", "X")
+
+
+def with_variable(variable, value):
+    """Every live process with this in its environment: children inherit it, daemons too."""
+    pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return [pid for pid in pids if environment(pid).get(variable) == value and alive(pid)]
