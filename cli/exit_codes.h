@@ -13,6 +13,7 @@ inline constexpr int kExitMachines = 75;       // more machines were lost than t
 inline constexpr int kExitHang = 77;           // no progress for health.hangTimeout
 inline constexpr int kExitConfiguration = 78;  // an agent could not work with its configuration
 inline constexpr int kExitDeadline = 124;      // activeDeadlineSeconds passed
+inline constexpr int kExitStopped = 143;       // of an agent: it was asked to leave
 inline constexpr int kExitSignal = 128;        // plus the signal that stopped or killed
 
 }  // namespace lockstep::cli

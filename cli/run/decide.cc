@@ -16,8 +16,6 @@ constexpr Duration kWishPatience = seconds(2);      // for machine 0 to take a s
 constexpr Duration kVerdictPatience = seconds(10);  // for it to end a job whose budget is spent
 constexpr Duration kQuickExit = seconds(1);
 constexpr Duration kQuickExitDelay = seconds(1);
-constexpr int kAgentTemporary = 75;
-constexpr int kAgentStopped = 143;
 
 uint32_t Machine0Attempt(const Snapshot& snapshot) { return snapshot.machines.front().attempt; }
 
@@ -87,12 +85,13 @@ void TerminateAll(const Snapshot& snapshot, Decision* decision) {
 }
 
 // All is decided; who is still there has until `deadline`.
-Decision WindDown(const Snapshot& snapshot, Time now, Time deadline, Outcome outcome) {
+Decision WindDown(const Snapshot& snapshot, Time now, Time deadline, Outcome outcome,
+                  const std::string& why = "it did not leave in time") {
   Decision decision;
   if (!AnyRunning(snapshot)) {
     decision.outcome = std::move(outcome);
   } else if (now >= deadline) {
-    KillAll(snapshot, "it did not leave in time", &decision);
+    KillAll(snapshot, why, &decision);
   } else {
     decision.wake = deadline;
   }
@@ -263,7 +262,7 @@ const char* ToString(JobState state) {
 }
 
 bool IsMachineFailure(const Machine& machine, uint32_t machine0_attempt) {
-  return machine.exit && !machine.terminated && machine.exit->code != kAgentStopped &&
+  return machine.exit && !machine.terminated && machine.exit->code != kExitStopped &&
          !IsVerdict(machine, machine0_attempt);
 }
 
@@ -273,7 +272,7 @@ int ExitCodeOf(const core::Termination& termination) {
   if (failure.signal > 0) return kExitSignal + failure.signal;
   if (failure.exit_code > 0) return failure.exit_code;
   bool machines = core::ClassOf(failure.cause) == core::CauseClass::kInfrastructure;
-  return machines ? kAgentTemporary : termination.exit_code;
+  return machines ? kExitMachines : termination.exit_code;
 }
 
 Decision Decide(const Snapshot& snapshot, Time now) {
@@ -281,7 +280,7 @@ Decision Decide(const Snapshot& snapshot, Time now) {
     return WindDown(snapshot, now, verdict->at + kWindDown, OutcomeOf(*verdict->message));
   }
   std::optional<StopWish> stop = EffectiveStop(snapshot, now);
-  if (snapshot.kill && stop) return WindDown(snapshot, now, now, OutcomeOf(*stop));
+  if (snapshot.kill && stop) return WindDown(snapshot, now, now, OutcomeOf(*stop), "");
   if (stop) return Stop(snapshot, *stop, now);
   if (const Machine* machine = FindMisconfigured(snapshot)) {
     Outcome outcome;

@@ -83,7 +83,7 @@ struct Outcome {
 struct Decision {
   struct Kill {
     uint32_t machine = 0;
-    std::string why;
+    std::string why;  // "": the user asked for it
   };
   std::vector<uint32_t> start;         // all with attempt epoch + 1, which is written down before
   std::vector<uint32_t> terminate;     // SIGTERM

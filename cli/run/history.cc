@@ -162,7 +162,8 @@ std::vector<std::string> Teller::Tell(const History& history, const std::string&
     } else if (!waiting_for.empty() || next_never_ran) {
       // That all went well, or that a stop is a stop, the job's own last line says.
       bool plain = entry.failure.cause == core::Cause::kNone ||
-                   entry.failure.cause == core::Cause::kStopRequested;
+                   (entry.failure.cause == core::Cause::kStopRequested &&
+                    entry.stop_reason != ToString(core::StopReason::kDraining));
       if (!plain) lines.push_back(EndOf(entry) + (waiting_for.empty() ? "" : "; " + waiting_for));
     } else {
       break;  // the next one runs in a moment: one line for both

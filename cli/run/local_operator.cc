@@ -219,7 +219,14 @@ class LocalOperator {
     ends_.push_back({end.machine, machine.attempt, end.code, end.signal, end.at});
     fleet_.FlushOutput();
     uint32_t machine0_attempt = snapshot_.machines.front().attempt;
-    if (!IsMachineFailure(machine, machine0_attempt) || snapshot_.stop) return;
+    if (!IsMachineFailure(machine, machine0_attempt) || snapshot_.stop) {
+      bool drained = end.code == kExitStopped && !machine.terminated;
+      if (drained) {
+        screen_.Event("the agent of machine " + std::to_string(end.machine) +
+                      " was asked to leave, and left; another takes its place");
+      }
+      return;
+    }
     ++snapshot_.counters.replacements;
     snapshot_.last_replacement = end.at;
     RecordLoss(end, machine);
@@ -252,8 +259,10 @@ class LocalOperator {
 
   Status Apply(const Decision& decision) {
     for (const Decision::Kill& kill : decision.kill) {
-      screen_.Event("killing the agent of machine " + std::to_string(kill.machine) + ": " +
-                    kill.why);
+      if (!kill.why.empty()) {
+        screen_.Event("killing the agent of machine " + std::to_string(kill.machine) + ": " +
+                      kill.why);
+      }
       snapshot_.machines[kill.machine].killed = true;
       fleet_.Kill(kill.machine);
     }

@@ -1,8 +1,10 @@
 #include "cli/run/screen.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,8 +15,9 @@ namespace {
 
 constexpr size_t kMaxPending = size_t{1} << 20;
 constexpr size_t kMaxLine = 64 * 1024;
-// A pipe that poll calls writable takes this much without blocking.
-constexpr size_t kWriteSize = 4096;
+constexpr size_t kWriteSize = size_t{1} << 18;
+// What poll calls writable takes this much without blocking.
+constexpr size_t kCarefulSize = 4096;
 
 bool Writable(int fd) {
   pollfd ready{fd, POLLOUT, 0};
@@ -22,6 +25,15 @@ bool Writable(int fd) {
 }
 
 }  // namespace
+
+Sink::Sink(int fd, EventLoop* loop) : fd_(fd), loop_(loop) {
+  struct stat kind{};
+  if (fstat(fd, &kind) != 0 || S_ISREG(kind.st_mode)) return;
+  own_.Reset(open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+                  O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  careful_ = !own_;
+  if (own_) fd_ = own_.get();
+}
 
 void Sink::Write(std::string_view bytes) {
   if (broken_) return;
@@ -31,8 +43,9 @@ void Sink::Write(std::string_view bytes) {
 
 void Sink::Drain() {
   size_t done = 0;
-  while (done < bytes_.size() && Writable(fd_)) {
-    ssize_t n = write(fd_, bytes_.data() + done, std::min(bytes_.size() - done, kWriteSize));
+  size_t limit = careful_ ? kCarefulSize : kWriteSize;
+  while (done < bytes_.size() && (!careful_ || Writable(fd_))) {
+    ssize_t n = write(fd_, bytes_.data() + done, std::min(bytes_.size() - done, limit));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {

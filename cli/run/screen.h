@@ -17,10 +17,11 @@
 namespace lockstep::cli {
 
 // Bytes on their way to one descriptor, which stays the caller's and in blocking mode: it is shared
-// with whoever started this program.
+// with whoever started this program. A pipe or terminal is opened once more, so as not to block; a
+// file never blocks for long; of anything else only so much is written as poll promises room for.
 class Sink {
  public:
-  Sink(int fd, EventLoop* loop) : fd_(fd), loop_(loop) {}
+  Sink(int fd, EventLoop* loop);
 
   void Write(std::string_view bytes);
   size_t pending() const { return bytes_.size(); }
@@ -29,6 +30,8 @@ class Sink {
   void Drain();
 
   int fd_;
+  Fd own_;                // the second opening
+  bool careful_ = false;  // fd_ would block
   EventLoop* loop_;
   std::string bytes_;
   bool broken_ = false;  // the reader is gone: text is dropped

@@ -18,7 +18,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr size_t kStackSize = 64 * 1024;
-constexpr int kFirstSpare = 16;  // descriptors below it may be overwritten in the child
+constexpr int kOutputPipe = 256 * 1024;  // bytes; a bonus that may be refused
+constexpr int kFirstSpare = 16;          // descriptors below it may be overwritten in the child
 
 enum class Step : uint8_t { kNone, kIsolate, kPrepare, kExec };
 
@@ -157,6 +158,7 @@ Result<SpawnedAgent> SpawnAgent(const SpawnSpec& spec) {
   if (!config.ok()) return config.error();
   Result<Pipe> output = MakePipe();
   if (!output.ok()) return output.error();
+  fcntl(output->write.get(), F_SETPIPE_SZ, kOutputPipe);
   Result<Pipe> log = MakePipe();
   if (!log.ok()) return log.error();
   Fd null_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
