@@ -25,22 +25,20 @@ void CoordinatorRole(const Line& line, uint32_t members) {
   config.job_uid = kJobUid;
   config.machines = members;
   bool told = false;
-  CoordinatorHost* host_pointer = nullptr;
-  CoordinatorHost host(
-      loop->get(), config, "127.0.0.1", std::nullopt, nullptr,
-      {.on_local_message = [](const core::Message&) {},
-       .on_exit = [](const core::ExitCoordinator&) { Fail("lockstep-bench: coordinator left"); },
-       .on_change =
-           [&] {
-             const core::Coordinator& gang = host_pointer->coordinator();
-             if (told || gang.phase() != core::CoordinatorPhase::kRunning) return;
-             told = true;
-             const core::GenerationRecord& record = gang.history().back();
-             line.Say(
-                 {{"announced", record.announced.count()}, {"spawned", record.spawned.count()}});
-           }},
-      [](const std::string&) {});
-  host_pointer = &host;
+  CoordinatorHost* gang = nullptr;
+  CoordinatorHost::Handlers handlers;
+  handlers.on_local_message = [](const core::Message&) {};
+  handlers.on_exit = [](const core::ExitCoordinator&) { Fail("lockstep-bench: it left"); };
+  handlers.on_change = [&] {
+    const core::Coordinator& coordinator = gang->coordinator();
+    if (told || coordinator.phase() != core::CoordinatorPhase::kRunning) return;
+    told = true;
+    const core::GenerationRecord& record = coordinator.history().back();
+    line.Say({{"announced", record.announced.count()}, {"spawned", record.spawned.count()}});
+  };
+  CoordinatorHost host(loop->get(), config, "127.0.0.1", std::nullopt, nullptr, handlers,
+                       [](const std::string&) {});
+  gang = &host;
 
   auto listener = GangListener::Listen(
       loop->get(), *agent::MakeEndpoint("127.0.0.1", 0), &*tls, {},
