@@ -1,6 +1,8 @@
 #include "cli/app.h"
 
 #include <algorithm>
+#include <exception>
+#include <iostream>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -55,6 +57,9 @@ int Main(int argc, char** argv) {
     app->parse(own);
   } catch (const CLI::ParseError& error) {
     return app->exit(error) == 0 ? kExitSuccess : kExitUsage;
+  } catch (const std::exception& error) {
+    std::cerr << "lockstep: " << error.what() << "\n";
+    return kExitTrouble;
   }
   return invocation.exit_code;
 }

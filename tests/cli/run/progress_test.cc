@@ -1,0 +1,78 @@
+#include "cli/run/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace lockstep::cli {
+namespace {
+
+core::RankProgress Rank(uint32_t rank, int64_t step, double loss) {
+  core::RankProgress progress;
+  progress.rank = rank;
+  progress.step = step;
+  progress.total_steps = 100;
+  progress.loss = loss;
+  progress.tokens_per_second = 10;
+  return progress;
+}
+
+JobProgress At(int64_t step) {
+  JobProgress progress;
+  progress.step = step;
+  progress.total_steps = 100;
+  return progress;
+}
+
+TEST(ProgressTest, TheJobIsAsFarAsItsSlowestRank) {
+  double unknown = std::numeric_limits<double>::quiet_NaN();
+  auto job = Summarize({Rank(0, 12, 2.0), Rank(1, 10, 4.0), Rank(2, 11, unknown)});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->step, 10);
+  EXPECT_EQ(job->total_steps, 100);
+  EXPECT_EQ(job->loss, 3.0);
+  EXPECT_EQ(job->tokens_per_second, 30);
+}
+
+TEST(ProgressTest, WithoutAReportThereIsNone) { EXPECT_FALSE(Summarize({})); }
+
+TEST(RateMeterTest, TheRateComesFromStepsAndTime) {
+  RateMeter meter;
+  meter.Learn(seconds(10), At(20));
+  EXPECT_FALSE(meter.steps_per_second());
+  meter.Learn(seconds(12), At(24));
+  meter.Learn(seconds(13), At(24));
+  EXPECT_EQ(meter.steps_per_second(), 2.0);
+  EXPECT_EQ(meter.Remaining(), seconds(38));
+}
+
+TEST(RateMeterTest, OldStepsNoLongerCount) {
+  RateMeter meter;
+  meter.Learn(seconds(0), At(0));
+  meter.Learn(seconds(100), At(10));
+  meter.Learn(seconds(101), At(20));
+  EXPECT_EQ(meter.steps_per_second(), 10.0);
+}
+
+TEST(RateMeterTest, ARestartBeginsAnew) {
+  RateMeter meter;
+  meter.Learn(seconds(0), At(50));
+  meter.Learn(seconds(1), At(60));
+  meter.Learn(seconds(2), At(40));
+  EXPECT_FALSE(meter.steps_per_second());
+  meter.Learn(seconds(3), At(41));
+  EXPECT_EQ(meter.steps_per_second(), 1.0);
+}
+
+TEST(RateMeterTest, WithoutATotalThereIsNoEnd) {
+  RateMeter meter;
+  JobProgress progress;
+  meter.Learn(seconds(0), progress);
+  progress.step = 5;
+  meter.Learn(seconds(1), progress);
+  EXPECT_TRUE(meter.steps_per_second());
+  EXPECT_FALSE(meter.Remaining());
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,82 @@
+#include "cli/run/screen.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+namespace lockstep::cli {
+namespace {
+
+TEST(LineBufferTest, OnlyWholeLinesComeOut) {
+  LineBuffer buffer;
+  EXPECT_EQ(buffer.Add("ab"), "");
+  EXPECT_EQ(buffer.Add("c\nde\nf"), "abc\nde\n");
+  EXPECT_EQ(buffer.Add("\n"), "f\n");
+  EXPECT_EQ(buffer.Rest(), "");
+}
+
+TEST(LineBufferTest, TheLastLineGetsAnEnd) {
+  LineBuffer buffer;
+  buffer.Add("abc");
+  EXPECT_EQ(buffer.Rest(), "abc\n");
+  EXPECT_EQ(buffer.Rest(), "");
+}
+
+TEST(LineBufferTest, AnEndlessLineIsCut) {
+  LineBuffer buffer;
+  std::string out;
+  for (int i = 0; i < 100; ++i) out += buffer.Add(std::string(1024, 'x'));
+  EXPECT_GE(out.size(), 64u * 1024);
+  EXPECT_EQ(out.back(), '\n');
+}
+
+class SinkTest : public ::testing::Test {
+ protected:
+  SinkTest() : loop_(std::move(*EventLoop::Create())) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    reader_.Reset(ends[0]);
+    writer_.Reset(ends[1]);
+  }
+
+  EventLoop loop_;
+  Fd reader_;
+  Fd writer_;
+};
+
+TEST_F(SinkTest, AReaderThatStandsStillBlocksNothingAndLosesNothing) {
+  Sink sink(writer_.get(), &loop_);
+  std::string text(1 << 20, 'x');
+  sink.Write(text);
+  EXPECT_GT(sink.pending(), 0u);
+  size_t received = 0;
+  std::array<char, 65536> block;
+  while (received < text.size()) {
+    loop_.Run(Time::zero(), Time::zero());
+    ssize_t n = read(reader_.get(), block.data(), block.size());
+    ASSERT_GT(n, 0);
+    received += static_cast<size_t>(n);
+  }
+  EXPECT_EQ(sink.pending(), 0u);
+}
+
+TEST_F(SinkTest, TheDescriptorItselfStaysInBlockingMode) {
+  Sink sink(writer_.get(), &loop_);
+  sink.Write("text");
+  EXPECT_EQ(fcntl(writer_.get(), F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST_F(SinkTest, AReaderThatIsGoneIsWrittenToNoMore) {
+  std::signal(SIGPIPE, SIG_IGN);
+  Sink sink(writer_.get(), &loop_);
+  reader_.Reset();
+  sink.Write("text");
+  sink.Write("text");
+  EXPECT_EQ(sink.pending(), 0u);
+}
+
+}  // namespace
+}  // namespace lockstep::cli
