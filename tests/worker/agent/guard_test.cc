@@ -143,12 +143,13 @@ TEST_F(GuardTest, StoppingAGenerationLeavesTheGuardAlive) {
   auto guard = Guard::Start(
       loop.get(), spawner.get(), table.get(), kSelf, [&](pid_t pid) { processes.SetGuard(pid); },
       [](const std::string&) {});
-  SpawnRequest request = Shell("(sleep 1000 >&3 &); echo r >&3; exec sleep 1000");
+  SpawnRequest request = Shell("(sleep 1000 >&3 &); exec sleep 1000");
   request.extra_fds = {report};
   SpawnResult result = spawner->Spawn(request);
   auto& process = std::get<SpawnedProcess>(result);
   if (!processes.Add(0, process.pid, std::move(process.pidfd)).ok()) _exit(1);
   (*guard)->SetLeaseEnd(lease == Duration::max() ? kNever : BootTime() + lease);
+  if (write(report, "r", 1) != 1) _exit(1);
   loop->Run();
   _exit(0);
 }
