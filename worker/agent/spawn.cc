@@ -17,6 +17,17 @@
 #include <cstring>
 #include <optional>
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+// The C library's own name for clone(): ThreadSanitizer's wrapper takes any clone for a fork.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+#define LOCKSTEP_CLONE __clone
+#endif
+#endif
+#ifndef LOCKSTEP_CLONE
+#define LOCKSTEP_CLONE clone
+#endif
+
 namespace lockstep::agent {
 namespace {
 
@@ -212,7 +223,8 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   {
     const AllSignalsBlocked blocked;
     char* top = static_cast<char*>(stack_) + kGuardPage + kStackSize;
-    pid = clone(&RunChild, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+    pid = LOCKSTEP_CLONE(&RunChild, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan,
+                         &pidfd);
     clone_error = errno;
   }
   if (pid < 0) return FailureOf("clone", request.path, clone_error);
