@@ -59,7 +59,7 @@ def backoff(make):
         generation = gang.status()["generation"]
         os.kill(gang.agents[rank].ranks()[rank], signal.SIGKILL)
         if next_phase == "Running":
-            gang.wait_generation_after(generation)
+            gang.wait_running(after=generation)
     gang.wait_phase("Backoff")
     return Scene(gang, failures=2)
 
@@ -95,7 +95,7 @@ def starting(make):
 def running(make, **options):
     gang = make(machines=3, **options)
     gang.start()
-    gang.wait_phase("Running")
+    gang.wait_running()
     return Scene(gang, charged=True)
 
 

@@ -62,7 +62,7 @@ def test_a_second_kill_before_the_first_is_healed_ends_in_the_right_verdict(gang
     kill(scene.gang, victim, 1)
     scene.gang.heal()
     if victim == "rank":
-        scene.gang.wait_generation_after(generation)
+        scene.gang.wait_running(after=generation)
     kill(scene.gang, victim, 2 if victim == "rank" else 1)
     finish(scene, charged=2 if victim == "rank" else 0)
 

@@ -28,7 +28,7 @@ from proxy import Proxy
 from tls import Closed, HttpClient, TlsConnection, binary
 from waiting import PATIENCE, wait_until
 
-MARK = "LOCKSTEP_TEST_GANG"
+MARK = "GANG_UNDER_TEST"  # LOCKSTEP_* is not handed down to ranks
 GATE = str(pathlib.Path(__file__).parent / "rank.sh")
 GANG_PORT, METRICS_PORT, PROXY_PORT = 7070, 7071, 7000
 
@@ -36,8 +36,9 @@ GANG_PORT, METRICS_PORT, PROXY_PORT = 7070, 7071, 7000
 class Agent:
     """One attempt of one machine: the process, what it said and what it left."""
 
-    def __init__(self, machine, attempt, process, folder):
+    def __init__(self, machine, attempt, process, folder, listen):
         self.machine, self.attempt, self.process, self.folder = machine, attempt, process, folder
+        self.listen = listen
         self.pid = process.pid
         self.stopped = False
 
@@ -210,7 +211,7 @@ class Gang:
         os.close(read)
         with os.fdopen(write, "w") as pipe:
             json.dump(config, pipe)
-        agent = Agent(machine, attempt, process, folder)
+        agent = Agent(machine, attempt, process, folder, config["listen"])
         if machine in self.agents:
             self.past.append(self.agents[machine])
         self.agents[machine] = agent
@@ -225,7 +226,7 @@ class Gang:
 
     def connect(self, machine=0, identity=None, key=None):
         identity = identity or f"lockstep-v1:{self.job_uid}"
-        return TlsConnection(f"{self.address(machine)}:{GANG_PORT}", identity, key or self.key)
+        return TlsConnection(self.agents[machine].listen, identity, key or self.key)
 
     def request(self, machine, method, path, body=None):
         agent = self.agents[machine]
@@ -272,11 +273,16 @@ class Gang:
     def wait_phase(self, phase, machine=0, patience=PATIENCE):
         return self.wait_status(lambda s: s["phase"] == phase, f"phase {phase}", machine, patience)
 
-    def wait_generation_after(self, generation):
-        """Running, in a later generation than this one."""
-        return self.wait_status(
-            lambda s: s["phase"] == "Running" and number(s["generation"]) > number(generation),
-            f"a generation after {generation}")
+    def wait_running(self, after="0-0", patience=PATIENCE):
+        """Running, in a later generation than `after`, and every rank can be seen."""
+        status = self.wait_status(
+            lambda s: s["phase"] == "Running" and number(s["generation"]) > number(after),
+            f"a generation after {after}", patience=patience)
+        for agent in self.agents.values():
+            # The environment of a process that is being exec'ed is empty for a moment.
+            wait_until(lambda a=agent: a.stopped or len(a.ranks()) == self.processes,
+                       lambda a=agent: f"the ranks of {a}: {a.ranks()}\n{self.logs()}")
+        return status
 
     def wish(self, stop=None, fenced=(), terminated=()):
         """PUT /gang. `stop`: (reason, seconds), until the next wish."""

@@ -31,6 +31,10 @@ class Proxy:
         """Ends what is open; new connections are taken, unless it is cut."""
         self._set(_reset=True)
 
+    def redirect(self, target):
+        """New connections go there."""
+        self._set(_target=target)
+
     def close(self):
         self._set(_closed=True)
         self._thread.join()
@@ -67,7 +71,8 @@ class Proxy:
         if self._reset:
             self._reset = False
             for end in list(self._peer):
-                self._drop(selector, end)
+                if end in self._peer:  # not dropped with the one before it
+                    self._drop(selector, end)
 
     def _handle(self, selector, source):
         if source is self._listener:
