@@ -203,7 +203,9 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
   }
   std::vector<std::string> assignments;
   assignments.reserve(environment.size());
-  for (const auto& [name, value] : environment) assignments.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) {
+    assignments.emplace_back(name).append("=").append(value);
+  }
   return assignments;
 }
 

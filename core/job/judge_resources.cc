@@ -34,16 +34,20 @@ void JudgePerProcess(Judge& judge, const ResourcesPerProcess& resources) {
   }
 }
 
+void JudgeMachineAmount(Judge& judge, const std::string& name, const Quantity& amount) {
+  const std::string path = kPerMachine + "." + name;
+  const bool is_size = name == "cpu" || name == "memory";
+  if (is_size || name == judge.job.spec.resources_per_process.gpu_resource) {
+    judge.Error(path, "write it as " + kPerProcess + "." + (is_size ? name : "gpu") +
+                          ", which is multiplied by processesPerMachine");
+  } else if (amount < Quantity()) {
+    judge.Error(path, "must be 0 or more", amount.ToString());
+  }
+}
+
 void JudgePerMachine(Judge& judge, const Spec& spec) {
   for (const auto& [name, amount] : spec.resources_per_machine) {
-    const std::string path = kPerMachine + "." + name;
-    if (name == "cpu" || name == "memory" || name == spec.resources_per_process.gpu_resource) {
-      const std::string field = name == "cpu" || name == "memory" ? name : "gpu";
-      judge.Error(path, "write it as " + kPerProcess + "." + field +
-                            ", which is multiplied by processesPerMachine");
-    } else if (amount < Quantity()) {
-      judge.Error(path, "must be 0 or more", amount.ToString());
-    }
+    JudgeMachineAmount(judge, name, amount);
   }
 }
 
