@@ -1,0 +1,64 @@
+#include "core/gang/bodies.h"
+#include "core/gang/body_parts.h"
+
+namespace lockstep::core {
+
+using body::Dump;
+using body::Json;
+using body::Object;
+using body::Parse;
+using body::ReadFailure;
+using body::ReadGeneration;
+using body::Shortened;
+using body::Write;
+
+namespace {
+
+constexpr size_t kShortMessage = 256;
+
+}  // namespace
+
+std::string ToJson(const Termination& t) {
+  Json json = {{"exitCode", t.exit_code},        {"generation", t.generation.ToString()},
+               {"machine", t.machine},           {"attempt", t.attempt},
+               {"verdict", t.verdict},           {"reason", Shortened(t.reason)},
+               {"lastFailure", Write(t.failure)}};
+  std::string text = Dump(json);
+  // Escapes can triple a string; the stderr tail is what can be done without.
+  for (size_t keep = t.failure.stderr_tail.size(); text.size() > kMaxTerminationMessage;) {
+    keep /= 2;
+    if (keep == 0) {
+      json["lastFailure"].erase("stderr");
+      json["lastFailure"]["message"] = t.failure.message.substr(0, kShortMessage);
+      json["reason"] = "";
+    } else {
+      json["lastFailure"]["stderr"] =
+          t.failure.stderr_tail.substr(t.failure.stderr_tail.size() - keep);
+    }
+    text = Dump(json);
+    if (keep == 0) break;
+  }
+  return text;
+}
+
+Result<Termination> ParseTermination(std::string_view text) {
+  return Parse<Termination>(text, 4096, [](const Object& o) {
+    Termination t;
+    t.exit_code = o.Integer<int>("exitCode");
+    t.generation = ReadGeneration(o, "generation");
+    t.machine = o.Integer<uint32_t>("machine");
+    t.attempt = o.Integer<uint32_t>("attempt");
+    t.verdict = o.Bool("verdict");
+    t.reason = o.Text("reason");
+    if (o.Has("lastFailure")) t.failure = ReadFailure(o.Child("lastFailure"));
+    return t;
+  });
+}
+
+bool VerdictCounts(const Termination& termination, uint32_t current_attempt,
+                   uint32_t highest_machine0_attempt) {
+  return termination.verdict && termination.attempt == current_attempt &&
+         termination.generation.attempt >= highest_machine0_attempt;
+}
+
+}  // namespace lockstep::core

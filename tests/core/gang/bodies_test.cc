@@ -1,0 +1,171 @@
+#include "core/gang/bodies.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::core {
+namespace {
+
+GangStatus SomeStatus() {
+  GangStatus status;
+  status.version = 12;
+  status.job_uid = "5a1c";
+  status.coordinator = true;
+  status.attempt = 2;
+  status.machine0_attempt = 2;
+  status.phase = "Running";
+  status.generation = {2, 5};
+  status.counters.process_failures = 3;
+  status.machines.push_back({1, 4, "Lost", milliseconds(1500), true, true});
+  status.progress.push_back({3, 10, 100, std::numeric_limits<double>::quiet_NaN(), 4096});
+  GangStatus::GenerationStatus generation;
+  generation.generation = {2, 4};
+  generation.announced = seconds(1);
+  generation.spawned = milliseconds(1006);
+  generation.stop_reason = "Failure";
+  generation.failure.cause = Cause::kProcessSignal;
+  generation.failure.machine = 1;
+  generation.failure.rank = 3;
+  generation.failure.signal = 9;
+  generation.failure.message = "rank 3 on machine 1 was killed by SIGKILL";
+  status.history.push_back(generation);
+  status.last_failure = generation.failure;
+  Verdict verdict;
+  verdict.generation = {2, 5};
+  verdict.exit_code = 70;
+  verdict.failure = generation.failure;
+  status.verdict = verdict;
+  return status;
+}
+
+TEST(GangStatusTest, ReadsBackAsItWasWritten) {
+  std::string json = ToJson(SomeStatus());
+  Result<GangStatus> read = ParseGangStatus(json);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(ToJson(*read), json);
+  EXPECT_EQ(read->history.at(0).failure, SomeStatus().last_failure);
+  EXPECT_FALSE(read->history.at(0).first_step.has_value());
+  EXPECT_TRUE(std::isnan(read->progress.at(0).loss));
+  EXPECT_EQ(read->machines.at(0).silent_for, milliseconds(1500));
+}
+
+TEST(GangStatusTest, BytesThatAreNoUtf8AreReplacedNotThrown) {
+  GangStatus status = SomeStatus();
+  status.last_failure.stderr_tail = "\xff\xfe broken";
+  EXPECT_TRUE(ParseGangStatus(ToJson(status)).ok());
+}
+
+TEST(GangStatusTest, AThousandMachinesFitTheLimit) {
+  GangStatus status = SomeStatus();
+  for (uint32_t i = 0; i < 1023; ++i) {
+    status.machines.push_back({i, 4000000000U, "Stopping", nanoseconds(1234567891), true, true});
+  }
+  for (uint32_t i = 0; i < 511; ++i) {
+    status.progress.push_back({i, 1234567890, 1234567890, 2.123456789012345, 123456.789012345});
+  }
+  std::string json = ToJson(status);
+  EXPECT_LE(json.size(), kMaxStatusBody);
+  EXPECT_TRUE(ParseGangStatus(json).ok());
+}
+
+TEST(GangStatusTest, WhatCannotBeReadNamesTheField) {
+  struct Case {
+    const char* json;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{"", "not JSON"},
+           Case{"[]", "must be an object"},
+           Case{"{\"version\": -1}", "version: must be an integer in range"},
+           Case{"{\"version\": 1.5}", "version: must be an integer in range"},
+           Case{"{\"machines\": {}}", "machines: must be a list"},
+           Case{"{\"machines\": [3]}", "machines[]: must be an object"},
+           Case{"{\"generation\": \"x\"}", "generation: must be a generation"},
+           Case{"{\"lastFailure\": {\"cause\": \"Nonsense\"}}", "lastFailure.cause: unknown name"},
+           Case{"{\"history\": [{\"announced\": \"soon\"}]}",
+                "history[].announced: must be a number"},
+           Case{"{\"history\": [{\"announced\": 1e300}]}", "announced: is out of range"},
+       }) {
+    Result<GangStatus> read = ParseGangStatus(c.json);
+    ASSERT_FALSE(read.ok()) << c.json;
+    EXPECT_NE(read.error().message.find(c.says), std::string::npos) << read.error().message;
+  }
+  EXPECT_EQ(ParseGangStatus(std::string(kMaxStatusBody + 1, ' ')).error().kind,
+            ErrorKind::kTooLarge);
+  EXPECT_FALSE(ParseGangStatus(std::string(100000, '[')).ok());
+}
+
+TEST(GangWishTest, ReadsBackAsItWasWritten) {
+  GangWish wish;
+  wish.job_uid = "5a1c";
+  wish.epoch = 3;
+  wish.observed_generation = 7;
+  wish.policy.emplace();
+  wish.policy->machine_lost_after = seconds(30);
+  wish.policy->rules.push_back({{78}, {7}, "ECC", FailureAction::kReplaceMachine});
+  wish.hang_timeout = minutes(5);
+  wish.machine_failures.replacements = 2;
+  wish.stop = GangWish::StopWish{StopReason::kDeadline, seconds(90)};
+  wish.terminated.push_back({1, 4, Cause::kOutOfMemory});
+  wish.fenced.push_back({1, 5});
+  Result<GangWish> read = ParseGangWish(ToJson(wish));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(ToJson(*read), ToJson(wish));
+  EXPECT_EQ(*read->policy, *wish.policy);
+  EXPECT_EQ(read->stop->grace, seconds(90));
+  EXPECT_EQ(read->terminated.at(0).cause, Cause::kOutOfMemory);
+}
+
+TEST(GangWishTest, WhatCannotBeReadIsRefused) {
+  EXPECT_FALSE(ParseGangWish("{}").ok());
+  EXPECT_FALSE(ParseGangWish(R"({"jobUID": 3, "epoch": 1})").ok());
+  EXPECT_FALSE(ParseGangWish(R"({"jobUID": "x"})").ok());
+  EXPECT_FALSE(ParseGangWish(R"({"jobUID": "x", "epoch": 1, "stop": {}})").ok());
+  EXPECT_FALSE(
+      ParseGangWish(R"({"jobUID": "x", "epoch": 1, "failurePolicy": {"machineLostAfter": "1s"}})")
+          .ok());
+}
+
+TEST(TerminationTest, ReadsBackAsItWasWritten) {
+  Termination t;
+  t.exit_code = 70;
+  t.generation = {1, 2};
+  t.machine = 1;
+  t.attempt = 3;
+  t.verdict = true;
+  t.failure = SomeStatus().last_failure;
+  Result<Termination> read = ParseTermination(ToJson(t));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(ToJson(*read), ToJson(t));
+}
+
+TEST(TerminationTest, StaysWithinItsLimitWhateverStderrHeld) {
+  Termination t;
+  t.failure.cause = Cause::kProcessExit;
+  t.failure.message = std::string(1024, '\x01');
+  t.failure.stderr_tail = std::string(1024, '\x01');  // six bytes each in JSON
+  t.reason = std::string(5000, '"');
+  std::string json = ToJson(t);
+  EXPECT_LE(json.size(), kMaxTerminationMessage);
+  Result<Termination> read = ParseTermination(json);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->failure.cause, Cause::kProcessExit);
+}
+
+TEST(VerdictCountsTest, OnlyFromTheCurrentAttemptUnderTheHighestMachineZero) {
+  Termination t;
+  t.verdict = true;
+  t.attempt = 3;
+  t.generation = {2, 5};
+  EXPECT_TRUE(VerdictCounts(t, 3, 2));
+  EXPECT_FALSE(VerdictCounts(t, 4, 2));
+  EXPECT_FALSE(VerdictCounts(t, 3, 3));
+  t.verdict = false;
+  EXPECT_FALSE(VerdictCounts(t, 3, 2));
+}
+
+}  // namespace
+}  // namespace lockstep::core

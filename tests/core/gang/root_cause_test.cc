@@ -1,0 +1,116 @@
+#include "core/gang/root_cause.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace lockstep::core {
+namespace {
+
+Death Exited(uint32_t rank, int code, Time at) {
+  Death death;
+  death.rank = rank;
+  death.cause = Cause::kProcessExit;
+  death.exit_code = code;
+  death.at = at;
+  death.by_itself = true;
+  return death;
+}
+
+Death Killed(uint32_t rank, int signal, Time at) {
+  Death death = Exited(rank, -1, at);
+  death.cause = Cause::kProcessSignal;
+  death.signal = signal;
+  return death;
+}
+
+MachineFate Fate(uint32_t machine, std::vector<Death> deaths, Duration offset = {},
+                 Duration uncertainty = microseconds(100)) {
+  MachineFate fate;
+  fate.machine = machine;
+  fate.deaths = std::move(deaths);
+  fate.clock_offset = offset;
+  fate.clock_uncertainty = uncertainty;
+  return fate;
+}
+
+constexpr Time kStop = seconds(100);
+
+TEST(RootCauseTest, IsTheEarliestDeathByMappedTimeNotByArrival) {
+  // Machine 1's clock is an hour ahead; its rank died first all the same.
+  RootCause root =
+      FindRootCause({Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
+                     Fate(1, {Exited(2, 3, kStop - milliseconds(9) + hours(1))}, hours(1))},
+                    kStop);
+  EXPECT_EQ(root.failure.rank, 2);
+  EXPECT_EQ(root.failure.exit_code, 3);
+  EXPECT_EQ(root.at, kStop - milliseconds(9));
+}
+
+TEST(RootCauseTest, ALostMachineComesBeforeItsPeersErrors) {
+  MachineFate lost = Fate(1, {});
+  lost.lost = true;
+  lost.lost_how = "fell silent for 15000 ms";
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(12))}), lost}, kStop);
+  EXPECT_EQ(root.failure.cause, Cause::kMachineLost);
+  EXPECT_EQ(root.failure.machine, 1);
+  EXPECT_EQ(root.failure.message, "machine 1 fell silent for 15000 ms");
+}
+
+TEST(RootCauseTest, PeerLostYieldsToAnyOtherDeath) {
+  RootCause root = FindRootCause(
+      {Fate(0, {Exited(0, 75, kStop - milliseconds(50)), Exited(1, 1, kStop - milliseconds(1))})},
+      kStop);
+  EXPECT_EQ(root.failure.rank, 1);
+}
+
+TEST(RootCauseTest, PeerLostAloneIsTheCause) {
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(50))})}, kStop);
+  EXPECT_EQ(root.failure.exit_code, 75);
+}
+
+TEST(RootCauseTest, OfDeathsThatClocksCannotTellApartTheOneBySignalIsBlamedAndBothAreNamed) {
+  RootCause root =
+      FindRootCause({Fate(0, {Exited(0, 1, kStop - microseconds(900))}, {}, milliseconds(1)),
+                     Fate(1, {Killed(2, SIGSEGV, kStop - microseconds(500))}, {}, milliseconds(1))},
+                    kStop);
+  EXPECT_EQ(root.failure.rank, 2);
+  EXPECT_NE(root.failure.message.find("rank 2 on machine 1 was killed by SIGSEGV"),
+            std::string::npos);
+  EXPECT_NE(root.failure.message.find("rank 0 on machine 0 exited with code 1"), std::string::npos);
+}
+
+TEST(RootCauseTest, ThenTheLowestRank) {
+  RootCause root = FindRootCause({Fate(1, {Exited(3, 1, kStop - microseconds(50))}),
+                                  Fate(0, {Exited(1, 1, kStop - microseconds(40))})},
+                                 kStop);
+  EXPECT_EQ(root.failure.rank, 1);
+}
+
+TEST(RootCauseTest, WhatThisMachineKilledIsNoCandidate) {
+  Death killed = Killed(0, SIGKILL, kStop - milliseconds(3));
+  killed.by_itself = false;
+  RootCause root =
+      FindRootCause({Fate(0, {killed}), Fate(1, {Exited(2, 9, kStop - milliseconds(1))})}, kStop);
+  EXPECT_EQ(root.failure.rank, 2);
+}
+
+TEST(RootCauseTest, AnExpiredLeaseCountsOnlyWithoutADeathBeforeStop) {
+  MachineFate lapsed = Fate(0, {});
+  lapsed.lease_expired = true;
+  EXPECT_EQ(FindRootCause({lapsed}, kStop).failure.cause, Cause::kLeaseExpired);
+  EXPECT_EQ(
+      FindRootCause({lapsed, Fate(1, {Exited(2, 1, kStop - seconds(1))})}, kStop).failure.cause,
+      Cause::kProcessExit);
+}
+
+TEST(RootCauseTest, AnUnkillableProcessNamesItsMachine) {
+  MachineFate stuck = Fate(1, {});
+  stuck.unkillable = true;
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(1))}), stuck}, kStop);
+  EXPECT_EQ(root.failure.cause, Cause::kUnkillable);
+  EXPECT_EQ(root.failure.machine, 1);
+}
+
+}  // namespace
+}  // namespace lockstep::core
