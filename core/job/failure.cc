@@ -32,7 +32,7 @@ namespace {
 
 constexpr Duration kShortLife = seconds(60);
 
-// The agent's exit codes (docs/exit-codes.md).
+// The agent's exit codes (docs/cli.md).
 constexpr int kExitFailed = 70;
 constexpr int kExitHang = 77;
 constexpr int kExitConfiguration = 78;
