@@ -271,7 +271,7 @@ void Coordinator::Resynchronise(Time now, Slot& slot, uint32_t machine) {
     }
     return;
   }
-  if (Live() && report.generation < generation_) {
+  if (Live() && report.generation < generation_ && Holds(Rule::kHigherAttemptStopsGang)) {
     // It stood in this generation once and knows nothing of it: its ranks died with its memory;
     // or the START was lost, which stopping the whole gang mends as well.
     MarkLost(now, slot, Cause::kMachineLost, "came back without its ranks");

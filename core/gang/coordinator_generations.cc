@@ -57,7 +57,7 @@ Time Coordinator::OldCoordinatorsOut() const {
   if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
   Time first = kNever;
   for (const Slot& slot : slots_) first = std::min(first, slot.older_out);
-  return first;
+  return first == kNever && !Holds(Rule::kWaitForWitness) ? Time::min() : first;
 }
 
 void Coordinator::TryStart(Time now) {

@@ -25,6 +25,7 @@ MemberActions Member::OnConnected(Time now) {
   Begin(now);
   connected_ = true;
   welcomed_ = false;
+  heard_ = now;
   SendHello(now);
   return Take();
 }
@@ -171,11 +172,13 @@ MemberActions Member::OnTimer(Time now) {
     StopRanks(now, now);
   }
   CheckDrain(now);
+  CheckSilence(now);
   return Take();
 }
 
 Time Member::NextWake() const {
   Time wake = std::min(next_progress_, draining_ ? drain_deadline_ : kNever);
+  if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
   if (phase() == MemberPhase::kRunning && start_.hang_timeout > Duration::zero()) {
     for (const auto& [rank, at] : last_progress_) wake = std::min(wake, at + start_.hang_timeout);
@@ -193,6 +196,7 @@ void Member::Handle(Time now, const Welcome& message) {
   if (!Obey(now, message.machine0_attempt)) return;
   welcomed_ = true;
   last_ping_ = now;
+  heard_ = now;
   counters_.Merge(message.counters);
   if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
   if (report_unsaid_) SendReport();
@@ -210,6 +214,8 @@ void Member::Handle(Time now, const Refused& message) {
 void Member::Handle(Time now, const Ping& message) {
   if (!Obey(now, message.machine0_attempt)) return;
   last_ping_ = now;
+  heard_ = now;
+  if (message.lease.present) silence_limit_ = message.lease.length;
   AcceptGrant(message.lease);
   last_answer_ = now;
   Send(Pong{message.sent, now, report_.generation, phase()});
@@ -217,7 +223,7 @@ void Member::Handle(Time now, const Ping& message) {
 
 void Member::Handle(Time now, const Start& message) {
   if (!Obey(now, message.generation.attempt)) return;
-  if (Holds(Rule::kStartOnlyForward) && message.generation <= report_.generation) return;
+  if (message.generation <= report_.generation) return;
   if (MayHaveLiveRanks(phase())) {
     actions_.emplace_back(MemberLog{"START " + message.generation.ToString() +
                                     " refused: ranks of " + report_.generation.ToString() +
@@ -315,6 +321,15 @@ void Member::CheckDrain(Time) {
   Leave(143, std::nullopt, "stopped on request");
 }
 
+// A peer that vanished behind a partition never closes its end, and a member sends nothing that it
+// was not asked for: without this it would wait there while machine 0's next attempt stands ready.
+void Member::CheckSilence(Time now) {
+  if (!connected_ || config_.machine == 0 || now < heard_ + silence_limit_) return;
+  connected_ = false;
+  welcomed_ = false;
+  actions_.emplace_back(Disconnect{"machine 0 is silent"});
+}
+
 void Member::AcceptGrant(const LeaseGrant& grant) {
   if (!MayHaveLiveRanks(phase())) return;
   if (Holds(Rule::kLapsedLeaseStaysLapsed) && report_.lease_expired) return;
@@ -333,8 +348,7 @@ bool Member::Obey(Time now, uint32_t machine0_attempt) {
     return false;
   }
   machine0_attempt_ = std::max(machine0_attempt_, machine0_attempt);
-  if (Holds(Rule::kHigherMachine0KillsRanks) && report_.generation.exists() &&
-      report_.generation.attempt < machine0_attempt_) {
+  if (report_.generation.exists() && report_.generation.attempt < machine0_attempt_) {
     StopRanks(now, now);
   }
   return true;

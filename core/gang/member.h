@@ -140,6 +140,7 @@ class Member {
   void CheckLease(Time now);
   void CheckHangs(Time now);
   void CheckDrain(Time now);
+  void CheckSilence(Time now);
   void AcceptGrant(const LeaseGrant& grant);
   // False, and the connection is closed, if that coordinator is not to be obeyed.
   bool Obey(Time now, uint32_t machine0_attempt);
@@ -167,6 +168,8 @@ class Member {
   uint32_t finished_ = 0;  // ranks of this generation that exited 0
 
   Time last_ping_ = Time::min();          // from any coordinator that is obeyed
+  Time heard_ = kNever;                   // from this connection's peer, or since it stands
+  Duration silence_limit_ = seconds(15);  // L, as last granted
   Time last_answer_ = Time::min();        // of any coordinator's PING
   std::map<uint64_t, uint64_t> commits_;  // id on the wire -> id given to OnCommit
   uint64_t next_commit_ = 1;

@@ -18,11 +18,10 @@ const char* ToString(Rule rule) {
                                                                  "LowerLWaits",
                                                                  "WaitForPredecessor",
                                                                  "WaitForOldCoordinator",
+                                                                 "WaitForWitness",
                                                                  "WaitForStopped",
-                                                                 "HigherMachine0KillsRanks",
                                                                  "CommitNeedsFreshAnswers",
-                                                                 "CommitNeedsLease",
-                                                                 "StartOnlyForward"};
+                                                                 "CommitNeedsLease"};
   return kNames.at(static_cast<size_t>(rule));
 }
 

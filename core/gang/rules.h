@@ -8,6 +8,8 @@
 namespace lockstep::core {
 
 enum class Rule : uint8_t {
+  // Either of these two is enough while both ends keep to the protocol; the simulator switches off
+  // both at once.
   kRefuseLowerCoordinator,   // an agent obeys no coordinator below the highest it knows
   kCoordinatorFencesItself,  // a coordinator that hears of a higher one kills its ranks and exits
   kHigherAttemptWins,        // of two agents with one index the lower attempt is refused
@@ -20,13 +22,12 @@ enum class Rule : uint8_t {
   kLowerLWaits,              // a lower L counts after every lease under the old one is out
   kWaitForPredecessor,       // a replaced agent's ranks are dead, or its lease is out, before START
   kWaitForOldCoordinator,    // likewise for every rank of an earlier coordinator
+  kWaitForWitness,           // and not before somebody can tell when that one's gang broke
   kWaitForStopped,           // every machine has confirmed its ranks dead, or is lost, before START
-  kHigherMachine0KillsRanks,  // a member that hears of a higher coordinator kills its old ranks
-  kCommitNeedsFreshAnswers,   // a commit needs a PING sent after the request, answered by all
-  kCommitNeedsLease,          // and a lease that is live when the yes is said
-  kStartOnlyForward,          // a member starts no generation at or below one it has seen
+  kCommitNeedsFreshAnswers,  // a commit needs a PING sent after the request, answered by all
+  kCommitNeedsLease,         // and a lease that is live when the yes is said
 };
-inline constexpr int kRuleCount = 17;
+inline constexpr int kRuleCount = 16;
 
 // "RefuseLowerCoordinator", ...
 const char* ToString(Rule rule);
