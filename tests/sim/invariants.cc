@@ -97,6 +97,11 @@ void Invariants::OnStart(const Machine& zero, Node member, const core::Start& st
     Violate("NumbersAreUnique",
             zero.Name() + " announces " + start.generation.ToString() + " again");
   }
+  if (world_.now() > LastPong(member, zero.spec().attempt) + LeaseBound()) {
+    Violate("AnnouncedUnderLease", zero.Name() + " announces " + start.generation.ToString() +
+                                       ", yet " + world_.machine(member).Name() +
+                                       " has not answered it for the length of a lease");
+  }
   run.members.push_back(member);
 }
 
@@ -128,8 +133,14 @@ void Invariants::OnCommitGranted(const Machine& zero) {
                                  world_.volume().Highest().ToString() + " was prepared");
   }
   const Run* run = Find(generation);
+  for (Node node : run->members) {
+    if (world_.now() <= LastPong(node, zero.spec().attempt) + LeaseBound()) continue;
+    Violate("CommitsUnderLease", "a commit of " + generation.ToString() + " is granted, yet " +
+                                     world_.machine(node).Name() +
+                                     " has not answered for the length of a lease");
+  }
   // While a requested stop runs, ranks may save and leave one after another.
-  if (run == nullptr || zero.coordinator()->phase() == core::CoordinatorPhase::kStopping) return;
+  if (zero.coordinator()->phase() == core::CoordinatorPhase::kStopping) return;
   Time requested = world_.training().CommitRequested(generation);
   for (Node node : run->members) {
     const Machine& machine = world_.machine(node);
@@ -225,6 +236,11 @@ void Invariants::CheckRootCause(const core::GenerationRecord& record) {
 
 // ---- leases ----
 
+// By the slowest clock.
+Duration Invariants::LeaseBound() const {
+  return core::LeaseShare(world_.op().longest_l()) * 100 / 95;
+}
+
 // Of that machine: an attempt that takes another's place answers for it.
 Time Invariants::LastPong(Node node, uint32_t machine0_attempt) const {
   Time last = Time::min();
@@ -236,7 +252,7 @@ Time Invariants::LastPong(Node node, uint32_t machine0_attempt) const {
 }
 
 void Invariants::Sample() {
-  Duration bound = core::LeaseShare(world_.op().longest_l()) * 100 / 95 + kKillMargin;
+  Duration bound = LeaseBound() + kKillMargin;
   for (const auto& machine : world_.machines()) {
     for (const Process& process : machine->processes()) {
       if (process.killed != kNever) continue;

@@ -67,6 +67,7 @@ class Invariants {
 
   Run* Find(core::Generation generation);
   void CheckLine(Run& run);
+  Duration LeaseBound() const;
   Time LastPong(Node node, uint32_t machine0_attempt) const;
   void CheckRootCause(const core::GenerationRecord& record);
 

@@ -35,10 +35,11 @@ Machine::Machine(World& world, Node node, MachineSpec spec, Clock clock)
   config.attempt = spec.attempt;
   config.machines = world.shape().machines;
   config.processes = world.shape().processes;
-  config.policy = world.op().policy();
+  config.policy = world.op().policy_at_birth();
   config.grace = world.shape().grace;
   config.hang_timeout = world.shape().hang_timeout;
   config.predecessor_dead = spec.predecessor_dead;
+  config.attempts = spec.attempts;
   coordinator_.emplace(std::move(config), Local());
 }
 
@@ -82,7 +83,8 @@ void Machine::Settle() {
 void Machine::Arm() {
   Time next = member_.NextWake();
   if (coordinator_) next = std::min(next, coordinator_->NextWake());
-  Time at = std::max(clock_.True(next), world_.now());
+  // No timer is finer; one that is never satisfied does not stop the world.
+  Time at = std::max(clock_.True(next), world_.now() + microseconds(50));
   if (at >= wake_) return;
   wake_ = at;
   world_.queue().At(at, [this, at = at.count()] {
@@ -399,7 +401,8 @@ void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
   Process* process = Find(pid);
   // Once SIGKILL is sent, that is what it dies of, in its time.
   if (process == nullptr || (process->killed != kNever && signal != SIGKILL)) return;
-  bool well = exit_code == 0 && !process->terminated;
+  bool by_itself = process->killed == kNever && !process->terminated;
+  bool well = exit_code == 0 && by_itself;
   uint32_t rank = process->rank;
   core::Generation generation = process->generation;
   processes_.erase(processes_.begin() + (process - processes_.data()));
@@ -413,6 +416,7 @@ void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
   death.exit_code = exit_code;
   death.signal = signal;
   death.at = Local();
+  death.by_itself = by_itself;
   InAgent([this, generation, rank, death] {
     if (death.exit_code == 0) {
       Do(member_.OnProcessFinished(Local(), generation, rank));

@@ -38,6 +38,7 @@ struct MachineSpec {
   uint32_t attempt = 1;
   uint32_t machine0_attempt = 1;
   bool predecessor_dead = true;
+  std::vector<uint32_t> attempts;  // of all machines, as recorded
 };
 
 class Machine {

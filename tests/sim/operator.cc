@@ -81,6 +81,13 @@ bool Operator::Asks(const Machine& machine) const {
   return machine.alive() && !machine.stopped() && Sees(machine);
 }
 
+bool Operator::EarlierEnded(uint32_t index) const {
+  return std::all_of(world_.machines().begin(), world_.machines().end(), [&](const auto& machine) {
+    const MachineSpec& spec = machine->spec();
+    return spec.index != index || spec.attempt >= attempts_[index] || SeesEnd(*machine);
+  });
+}
+
 Machine* Operator::Current(uint32_t index) const {
   for (const auto& machine : world_.machines()) {
     if (machine->spec().index == index && machine->spec().attempt == attempts_[index]) {
@@ -124,7 +131,12 @@ void Operator::Observe() {
         machine->member().coordinator_silence(machine->Local()) >= limit) {
       lost_[0] = true;
     }
-    if (machine->coordinator() == nullptr) continue;
+  }
+  // Who is replaced should be no witness against others: of a gang that is split one side stays.
+  bool trusted = !lost_[0] || world_.shape().trusting_operator;
+  for (const auto& machine : world_.machines()) {
+    if (!Asks(*machine) || Current(machine->spec().index) != machine.get()) continue;
+    if (machine->coordinator() == nullptr || !trusted) continue;
     counters_.Merge(machine->coordinator()->counters());
     for (uint32_t index = 0; index < attempts_.size(); ++index) {
       core::MachineView view = machine->coordinator()->machine(machine->Local(), index);
@@ -158,11 +170,6 @@ void Operator::Judge() {
     over_ = true;
     world_.invariants().OnCounted(verdict);
   }
-}
-
-bool Operator::PodsGone() const {
-  return std::all_of(world_.machines().begin(), world_.machines().end(),
-                     [this](const auto& machine) { return SeesEnd(*machine); });
 }
 
 void Operator::Replace() {
@@ -200,37 +207,27 @@ void Operator::Create(const std::vector<uint32_t>& indices, uint32_t epoch) {
     attempts_[index] = epoch;
     lost_[index] = false;
   }
-  uint32_t machine0 = attempts_[0];
   Duration late = std::exchange(pause_, Duration::zero());
   bool paused = late > Duration::zero();
   if (paused) world_.Log("operator is paused; another leader takes over");
   for (uint32_t index : indices) {
     world_.Log("operator: machine ", index, " becomes attempt ", epoch);
     creating_[index] = !paused;  // the next leader finds no pod
-    bool predecessors_dead = true;
-    for (const auto& machine : world_.machines()) {
-      if (machine->spec().index == index && !SeesEnd(*machine)) predecessors_dead = false;
-    }
-    if (world_.Mutated("PredecessorAssumedDead")) predecessors_dead = true;
+    bool predecessors_dead = EarlierEnded(index) || world_.Mutated("PredecessorAssumedDead");
     Duration takes =
         late + (epoch == 1 ? world_.random().Between(milliseconds(1), milliseconds(20))
                            : world_.random().Between(milliseconds(20), milliseconds(400)));
-    world_.queue().After(takes, [this, index, epoch, predecessors_dead, machine0] {
-      Add(index, epoch, predecessors_dead, machine0);
-    });
+    MachineSpec spec{index, epoch, attempts_[0], predecessors_dead, attempts_};
+    world_.queue().After(takes, [this, spec] { Add(spec); });
   }
 }
 
-void Operator::Add(uint32_t index, uint32_t epoch, bool predecessor_dead,
-                   uint32_t machine0_attempt) {
-  if (attempts_[index] == epoch) creating_[index] = false;
-  MachineSpec spec;
-  spec.index = index;
-  spec.attempt = epoch;
-  spec.machine0_attempt = machine0_attempt;
-  spec.predecessor_dead = predecessor_dead;
+void Operator::Add(const MachineSpec& spec) {
+  if (attempts_[spec.index] == spec.attempt) creating_[spec.index] = false;
   Machine& machine = world_.AddMachine(spec);
-  if (index == 0 && epoch == attempts_[0]) endpoints_.emplace_back(world_.now(), machine.node());
+  if (spec.index == 0 && spec.attempt == attempts_[0]) {
+    endpoints_.emplace_back(world_.now(), machine.node());
+  }
   machine.Boot();
 }
 
@@ -276,6 +273,9 @@ void Operator::Tell() {
       wish.machine_failures.out_of_memory = ++counters_.out_of_memory;
     }
   }
+  for (uint32_t index = 0; index < attempts_.size(); ++index) {
+    if (EarlierEnded(index)) wish.fenced.push_back({index, attempts_[index]});
+  }
   world_.queue().After(world_.network().Latency(zero->node(), kOperatorNode),
                        [zero, wish] { zero->OnWish(wish); });
 }
@@ -285,6 +285,14 @@ void Operator::OnWishTaken(Node node, const core::GangWish& wish) {
     if (told.node == node) return told.counters.Merge(wish.machine_failures);
   }
   told_.push_back({node, wish.machine_failures});
+}
+
+// A new coordinator is born with the longest L of the job's life, so that it waits for what an
+// older one may have granted; PUT /gang lowers it.
+core::FailurePolicy Operator::policy_at_birth() const {
+  core::FailurePolicy policy = policy_;
+  policy.machine_lost_after = longest_l_;
+  return policy;
 }
 
 const core::Counters& Operator::told(Node node) const {

@@ -16,6 +16,7 @@ namespace lockstep::sim {
 
 class World;
 class Machine;
+struct MachineSpec;
 
 class Operator {
  public:
@@ -32,10 +33,11 @@ class Operator {
   void StaleService(Duration duration);
 
   // ---- what stands in the API server ----
-  const core::FailurePolicy& policy() const { return policy_; }
+  core::FailurePolicy policy_at_birth() const;
   // Where the coordinator's Service leads now.
   std::optional<Node> Endpoint() const;
   uint32_t attempt(uint32_t index) const { return attempts_.at(index); }
+  const std::vector<uint32_t>& attempts() const { return attempts_; }
   const std::optional<core::Verdict>& verdict() const { return verdict_; }
   bool over() const { return over_; }
   const core::Counters& told(Node node) const;
@@ -57,13 +59,14 @@ class Operator {
   void Delete();
   void Tell();
   void Create(const std::vector<uint32_t>& indices, uint32_t epoch);
-  void Add(uint32_t index, uint32_t epoch, bool predecessor_dead, uint32_t machine0_attempt);
+  void Add(const MachineSpec& spec);
   void DeletePod(Machine& machine);
   bool Sees(const Machine& machine) const;
   bool SeesEnd(const Machine& machine) const;
   bool Asks(const Machine& machine) const;
   Machine* Current(uint32_t index) const;
-  bool PodsGone() const;
+  // The containers of every attempt but the current one.
+  bool EarlierEnded(uint32_t index) const;
 
   World& world_;
   // The API server.

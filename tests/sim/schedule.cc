@@ -56,27 +56,103 @@ Mix AnyMix(Random& random) {
   return mix;
 }
 
+// Faults that follow each other in a way that a rule was made for. Times are percent of L.
+struct Step {
+  FaultKind kind;
+  uint32_t at_low;  // after the step before began, or after the phase was entered
+  uint32_t at_high;
+  uint32_t for_low;
+  uint32_t for_high;
+  bool machine0;
+  uint32_t arg_low;
+  uint32_t arg_high;
+  std::optional<CoordinatorPhase> phase = std::nullopt;
+  uint32_t entry = 1;
+};
+
 // Only the odds differ; every schedule that a mutant meets, a plain run meets some day as well.
-Mix LeaningMix(const std::string& mutant) {
+std::vector<Step> RecipeFor(const Schedule& schedule) {
   using enum FaultKind;
-  auto is = [&](Rule rule) { return mutant == ToString(rule); };
-  if (is(Rule::kRefuseLowerCoordinator) || is(Rule::kCoordinatorFencesItself) ||
-      is(Rule::kHigherMachine0KillsRanks) || is(Rule::kWaitForOldCoordinator)) {
-    return {{kPartition, kStopAgent, kStaleService, kCut, kKillAgent, kDelay}, 5, 20, 60};
+  using enum CoordinatorPhase;
+  if (schedule.Off("WaitForPredecessor")) {
+    return {{kStopAgent, 10, 60, 95, 115, false, 0, 0},
+            {kPartition, 100, 112, 90, 150, false, 7, 7}};
   }
-  if (is(Rule::kHigherAttemptWins) || is(Rule::kHigherAttemptStopsGang) ||
-      is(Rule::kWaitForPredecessor)) {
-    return {{kPartition, kStopAgent, kOperatorPause, kKillAgent, kCut, kExit}, 5, 20, 20};
+  if (schedule.Off("WaitForWitness")) {
+    return {{kPartition, 20, 60, 103, 150, true, 1, 1},
+            {kOperatorDown, 102, 112, 50, 200, true, 0, 0}};
   }
-  if (is(Rule::kLowerLWaits)) return {{kSetL, kPartition, kStopAgent}, 4, 0, 20};
-  if (is(Rule::kCommitNeedsFreshAnswers) || is(Rule::kCommitNeedsLease)) {
-    return {{kPartition, kStopAgent, kKillAgent, kDelay, kSlowVolume}, 4, 10, 40};
+  if (schedule.Off("LapsedLeaseStaysLapsed")) {
+    return {{kStopAgent, 10, 60, 70, 95, true, 0, 0}, {kStopAgent, 80, 100, 90, 115, true, 0, 0}};
   }
-  if (is(Rule::kLeaseGuardsAnnouncement)) {
-    return {{kSlowVolume, kStopAgent, kExit, kPartition}, 5, 50, 60};
+  if (schedule.Off("LeaseGuardsAnnouncement")) {
+    return {{kExit, 20, 60, 0, 0, false, 3, 3},
+            {kStopAgent, 0, 0, 85, 100, true, 0, 0, kPreparing, 2}};
   }
-  if (is(Rule::kWaitForStopped)) return {{kExit, kSlowDeath, kSignal, kDrain}, 4, 20, 30};
-  return {{kPartition, kStopAgent, kDelay, kCut, kExit}, 5, 20, 30};
+  if (schedule.Off("LeaseFromSending")) {
+    return {{kDelay, 10, 60, 300, 600, true, 500, 1500},
+            {kPartition, 100, 200, 100, 300, false, 1, 1}};
+  }
+  if (schedule.Off("CommitNeedsLease")) {
+    return {{kDelay, 10, 60, 100, 300, false, 200, 600},
+            {kDrain, 5, 20, 0, 0, false, 3000, 5000},
+            {kStopAgent, 0, 20, 150, 400, true, 0, 0, kStopping, 1}};
+  }
+  if (schedule.Off("CoordinatorFencesItself")) {
+    return {{kPartition, 10, 60, 103, 130, true, 1, 1},
+            {kPartition, 0, 5, 300, 500, true, 2, 2},
+            {kStaleService, 100, 160, 100, 300, true, 0, 0},
+            {kCut, 10, 60, 0, 0, true, 0, 0}};
+  }
+  if (schedule.Off("HigherAttemptStopsGang")) {
+    return {{kStopAgent, 10, 60, 95, 115, false, 0, 0}, {kCut, 0, 20, 0, 0, false, 0, 0}};
+  }
+  if (schedule.Off("LowerLWaits")) {
+    return {{kSetL, 1, 5, 0, 0, true, 5000, 9000},
+            {kPartition, 100, 150, 100, 200, false, 1, 1},
+            {kSetL, 1, 30, 0, 0, true, 2000, 2000}};
+  }
+  return {};
+}
+
+std::vector<Fault> Cook(Random& random, const std::vector<Step>& recipe, const Shape& shape) {
+  auto between = [&](uint32_t low, uint32_t high) {
+    return random.Between(shape.lost_after * low / 100, shape.lost_after * high / 100);
+  };
+  uint32_t victim = 1 + random.Below(shape.machines - 1);
+  std::vector<Fault> faults;
+  Time at{};
+  for (const Step& step : recipe) {
+    Fault fault;
+    fault.kind = step.kind;
+    fault.phase = step.phase;
+    fault.entry = step.entry;
+    Duration after = between(step.at_low, step.at_high);
+    if (step.phase) {
+      fault.at = after + random.Between(Duration::zero(), milliseconds(4));
+    } else {
+      fault.at = at = at + after;
+    }
+    fault.duration = between(step.for_low, step.for_high);
+    fault.machine = step.machine0 ? 0 : victim;
+    fault.arg = step.arg_low + random.Below(step.arg_high - step.arg_low + 1);
+    faults.push_back(fault);
+  }
+  return faults;
+}
+
+// Together, within a lease, about a lease apart, or anywhere.
+Duration GapAfter(Random& random, Duration lost_after) {
+  switch (random.Below(4)) {
+    case 0:
+      return random.Between(Duration::zero(), milliseconds(20));
+    case 1:
+      return random.Between(Duration::zero(), lost_after / 2);
+    case 2:
+      return random.Between(lost_after * 7 / 10, lost_after * 13 / 10);
+    default:
+      return random.Between(Duration::zero(), lost_after * 2);
+  }
 }
 
 void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
@@ -223,16 +299,32 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));
   shape.skew = random.Chance(30) ? 0 : 50'000;
+  shape.trusting_operator = random.Chance(30);
   if (Has(faults, FaultKind::kHang)) shape.hang_timeout = seconds(3);
   return shape;
+}
+
+bool Schedule::Off(const std::string& name) const {
+  std::istringstream names(mutant);
+  std::string one;
+  while (std::getline(names, one, '+')) {
+    if (one == name) return true;
+  }
+  return false;
 }
 
 Schedule DrawSchedule(uint64_t seed, const std::string& mutant) {
   Random random(seed ^ kFaultStream);
   Schedule schedule{seed, mutant, {}};
   Shape shape = DrawShape(seed, {});
-  bool lean = !mutant.empty() && random.Chance(80);
-  Mix mix = lean ? LeaningMix(mutant) : AnyMix(random);
+  if (!mutant.empty() && random.Chance(60)) {
+    std::vector<Step> recipe = RecipeFor(schedule);
+    if (!recipe.empty()) {
+      schedule.faults = Cook(random, recipe, shape);
+      return schedule;
+    }
+  }
+  Mix mix = AnyMix(random);
   Duration lost_after = shape.lost_after;
   Time at = random.Between(milliseconds(50), seconds(3));
   uint32_t count = std::max(2U, 2 + random.Below(mix.most - 1));
@@ -253,19 +345,7 @@ Schedule DrawSchedule(uint64_t seed, const std::string& mutant) {
     DrawDetails(random, fault, lost_after);
     if (fault.kind == FaultKind::kSetL) lost_after = Millis(fault.arg);
     schedule.faults.push_back(fault);
-    switch (random.Below(4)) {
-      case 0:
-        at += random.Between(Duration::zero(), milliseconds(20));
-        break;
-      case 1:
-        at += random.Between(Duration::zero(), lost_after / 2);
-        break;
-      case 2:
-        at += random.Between(lost_after * 7 / 10, lost_after * 13 / 10);
-        break;
-      default:
-        at += random.Between(Duration::zero(), lost_after * 2);
-    }
+    at += GapAfter(random, lost_after);
   }
   return schedule;
 }

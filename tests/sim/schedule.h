@@ -74,17 +74,20 @@ struct Shape {
   int64_t steps = 10;
   int64_t commit_every = 3;
   int max_restarts = 3;
-  bool peers_fail = false;  // collectives of a dead rank's peers end in errors
-  Duration network{};       // of a message, at most
-  int64_t skew = 0;         // clocks' rates differ from the truth by at most this, in millionths
+  bool peers_fail = false;         // collectives of a dead rank's peers end in errors
+  Duration network{};              // of a message, at most
+  bool trusting_operator = false;  // it replaces both sides of a gang that is split
+  int64_t skew = 0;  // clocks' rates differ from the truth by at most this, in millionths
 };
 Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults);
 
-// What is switched off: "" nothing, a core::Rule by its name, or one of the simulator's own.
 struct Schedule {
   uint64_t seed = 0;
+  // What is switched off: core::Rules and weaknesses of the simulator's own, joined by '+'.
   std::string mutant;
   std::vector<Fault> faults;
+
+  bool Off(const std::string& name) const;
 };
 
 // At least two faults of different kinds; the kinds and how they follow each other are drawn from

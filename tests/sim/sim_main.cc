@@ -52,6 +52,7 @@ struct Sweep {
   std::atomic<uint64_t> run = 0;
   std::atomic<uint64_t> events = 0;
   std::atomic<uint64_t> successes = 0;
+  std::atomic<uint64_t> faults = 0;
   std::atomic<unsigned> failures = 0;
   std::mutex printing;
 };
@@ -64,6 +65,7 @@ void Work(const Options& options, SteadyClock::time_point begin, Sweep& sweep) {
     Outcome outcome = RunSchedule(schedule);
     ++sweep.run;
     sweep.events += outcome.events;
+    sweep.faults += outcome.faults;
     if (outcome.success) ++sweep.successes;
     if (!outcome.violation) continue;
     ++sweep.failures;
@@ -86,8 +88,8 @@ int RunSeeds(const Options& options) {
   auto run = static_cast<double>(sweep.run);
   std::cout << sweep.run << " schedules, " << static_cast<uint64_t>(run / seconds * 60)
             << " a minute, " << static_cast<uint64_t>(static_cast<double>(sweep.events) / run)
-            << " events each, " << sweep.successes << " jobs succeeded, " << sweep.failures
-            << " violations\n";
+            << " events and " << static_cast<double>(sweep.faults) / run << " faults each, "
+            << sweep.successes << " jobs succeeded, " << sweep.failures << " violations\n";
   return sweep.failures > 0 ? 1 : 0;
 }
 

@@ -65,7 +65,7 @@ class World {
   // The attempt of the machine 0 that a connection leads to.
   uint32_t AttemptBehind(core::ConnectionId id, const Machine& from);
   void OnPhase(core::CoordinatorPhase phase);
-  bool Mutated(const char* name) const { return schedule_.mutant == name; }
+  bool Mutated(const char* name) const { return schedule_.Off(name); }
 
   template <typename... Parts>
   void Log(const Parts&... parts) {

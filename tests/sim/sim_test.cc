@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/gang/rules.h"
+#include "tests/sim/schedule.h"
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr unsigned kThreads = 2;
+
+// The lowest seed in [first, last] at which something breaks, or so; nullopt if nothing does.
+std::optional<uint64_t> Hunt(uint64_t first, uint64_t last, const std::string& mutant) {
+  std::atomic<uint64_t> next = first;
+  std::atomic<uint64_t> found = 0;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (uint64_t seed = next++; seed <= last && found == 0; seed = next++) {
+        if (RunSchedule(DrawSchedule(seed, mutant)).violation) found = seed;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return found == 0 ? std::nullopt : std::optional<uint64_t>(found);
+}
+
+std::string Explain(const Schedule& schedule) {
+  std::ostringstream trace;
+  Schedule small = Shrink(schedule);
+  RunSchedule(small, &trace);
+  return Format(small) + trace.str();
+}
+
+TEST(Simulator, FindsNoInvariantBrokenInThousandsOfSchedules) {
+  std::optional<uint64_t> seed = Hunt(1, 10'000, "");
+  ASSERT_FALSE(seed.has_value()) << Explain(DrawSchedule(*seed));
+}
+
+TEST(Simulator, RunsTheSameScheduleToTheSameTrace) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::ostringstream first;
+    std::ostringstream second;
+    RunSchedule(DrawSchedule(seed), &first);
+    RunSchedule(DrawSchedule(seed), &second);
+    ASSERT_EQ(first.str(), second.str()) << "seed " << seed;
+    ASSERT_FALSE(first.str().empty());
+  }
+}
+
+TEST(Simulator, DrawsAtLeastTwoKindsOfFaults) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    std::set<FaultKind> kinds;
+    for (const Fault& fault : DrawSchedule(seed).faults) kinds.insert(fault.kind);
+    ASSERT_GE(kinds.size(), 2U) << "seed " << seed;
+  }
+}
+
+TEST(Simulator, ReadsBackTheScheduleThatItWrites) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Schedule schedule = DrawSchedule(seed);
+    Result<Schedule> read = ParseSchedule(Format(schedule));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(Format(*read), Format(schedule));
+  }
+}
+
+TEST(Simulator, SaysWhatItCannotReadInACase) {
+  EXPECT_FALSE(ParseSchedule("fault exit at=1ms").ok()) << "there is no seed";
+  EXPECT_FALSE(ParseSchedule("seed 1\nfault earthquake at=1ms").ok());
+  EXPECT_FALSE(ParseSchedule("seed 1\nfault exit at=soon").ok());
+  EXPECT_FALSE(ParseSchedule("seed 1\nfault exit on=Nowhere/1").ok());
+  EXPECT_FALSE(ParseSchedule("seed 1\nsurprise").ok());
+}
+
+TEST(Simulator, ShrinksAFailingScheduleToFewerFaults) {
+  std::optional<uint64_t> seed = Hunt(1, 10'000, "NoGuard");
+  ASSERT_TRUE(seed.has_value());
+  Schedule schedule = DrawSchedule(*seed, "NoGuard");
+  Schedule small = Shrink(schedule);
+  EXPECT_LE(small.faults.size(), schedule.faults.size());
+  EXPECT_TRUE(RunSchedule(small).violation.has_value());
+}
+
+class Mutant : public testing::TestWithParam<std::string> {};
+
+TEST_P(Mutant, IsCaught) { EXPECT_TRUE(Hunt(1, 1'000'000, GetParam()).has_value()); }
+
+INSTANTIATE_TEST_SUITE_P(Every, Mutant, testing::ValuesIn(Mutants()), [](const auto& mutant) {
+  std::string name = mutant.param;
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
+});
+
+std::vector<std::string> Cases() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SIM_CASES)) {
+    if (entry.path().extension() == ".txt") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Case : public testing::TestWithParam<std::string> {};
+
+TEST_P(Case, NeverBreaksAgain) {
+  std::ifstream file(GetParam());
+  std::ostringstream text;
+  text << file.rdbuf();
+  Result<Schedule> schedule = ParseSchedule(text.str());
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  std::ostringstream trace;
+  Outcome outcome = RunSchedule(*schedule, &trace);
+  EXPECT_FALSE(outcome.violation.has_value()) << trace.str();
+}
+
+INSTANTIATE_TEST_SUITE_P(Named, Case, testing::ValuesIn(Cases()), [](const auto& file) {
+  std::string name = std::filesystem::path(file.param).stem().string();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace lockstep::sim
