@@ -31,6 +31,13 @@ def name(pid):
         return ""
 
 
+def command(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
 def state(pid):
     """"R", "S", "T" (stopped), "Z" (dead, not reaped), ...; "" when there is none."""
     try:
