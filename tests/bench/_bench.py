@@ -1,13 +1,15 @@
 """What the benchmarks in Python share: running jobs, reading their ranks' stamps, printing figures.
 
-Ranks append lines "EVENT RANK RESTARTS NS" to the file that BENCH_TIMES names, NS being
-CLOCK_BOOTTIME: figures come from what the processes themselves saw, not from what Lockstep says.
+Ranks append lines "EVENT RANK RESTARTED NS" to the file that BENCH_TIMES names, NS being
+CLOCK_BOOTTIME and RESTARTED 1 after a death: figures come from what the processes themselves saw,
+not from what Lockstep says.
 """
 
 import json
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,7 @@ AGENT = BIN / "lockstep-agent"
 BENCH = BIN / "lockstep-bench"
 RANK = BIN / "lockstep-bench-rank"
 
-Stamp = namedtuple("Stamp", "event rank restarts ns")
+Stamp = namedtuple("Stamp", "event rank restarted ns")
 
 
 class Shape(namedtuple("Shape", "machines processes")):
@@ -97,25 +99,29 @@ class Run:
             log = Path(folder) / "log"
             with log.open("w") as output:
                 self.began = now()
-                self.code = subprocess.run(
+                job = subprocess.Popen(
                     [str(word) for word in make_command(report)],
                     env={**os.environ, "BENCH_TIMES": str(times), **(env or {})},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    timeout=timeout,
-                    check=False,
-                ).returncode
+                    start_new_session=True,
+                )
+                try:
+                    self.code = job.wait(timeout)
+                except subprocess.TimeoutExpired:
+                    os.killpg(job.pid, signal.SIGKILL)
+                    self.code = job.wait()
             self.log = log.read_text()
             self.report = json.loads(report.read_text()) if report.exists() else {}
             lines = times.read_text().splitlines() if times.exists() else []
             self.stamps = [
-                Stamp(event, int(rank), int(restarts), int(ns))
-                for event, rank, restarts, ns in map(str.split, lines)
+                Stamp(event, int(rank), int(restarted), int(ns))
+                for event, rank, restarted, ns in map(str.split, lines)
             ]
 
-    def times(self, event, restarts):
-        return [s.ns for s in self.stamps if s.event == event and s.restarts == restarts]
+    def times(self, event, restarted):
+        return [s.ns for s in self.stamps if (s.event, s.restarted) == (event, restarted)]
 
     def complain(self, what):
         print(f"{what} (exit code {self.code}):\n{self.log[-2000:]}", file=sys.stderr)

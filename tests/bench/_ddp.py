@@ -11,12 +11,12 @@ import time
 
 TIMES = os.open(os.environ["BENCH_TIMES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-RESTARTS = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+RESTARTED = int(int(os.environ["TORCHELASTIC_RESTART_COUNT"]) > 0)
 
 
 def stamp(event):
     ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    os.write(TIMES, f"{event} {RANK} {RESTARTS} {ns}\n".encode())
+    os.write(TIMES, f"{event} {RANK} {RESTARTED} {ns}\n".encode())
 
 
 stamp("start")
@@ -39,7 +39,7 @@ for step in range(10):
     optimizer.step()
     if step == 0:
         stamp("step")
-    if step == 5 and RESTARTS == 0 and RANK == WORLD - 1:
+    if step == 5 and not RESTARTED and RANK == WORLD - 1:
         stamp("death")
         os.kill(os.getpid(), signal.SIGKILL)
 dist.destroy_process_group()

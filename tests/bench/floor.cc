@@ -70,12 +70,10 @@ class Machine {
   void Start() {
     stopping_ = false;
     for (int i = 0; i < processes_; ++i) Spawn(index_ * processes_ + i);
-    ++restarts_;
   }
 
   void Spawn(int rank) {
     setenv("RANK", std::to_string(rank).c_str(), 1);
-    setenv("TORCHELASTIC_RESTART_COUNT", std::to_string(restarts_).c_str(), 1);
     std::vector<char*> argv;
     for (std::string& word : command_) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -106,7 +104,6 @@ class Machine {
   int index_;
   int processes_;
   std::vector<std::string> command_;
-  int restarts_ = 0;
   bool stopping_ = false;
   std::map<pid_t, agent::UniqueFd> alive_;
 };
@@ -185,10 +182,10 @@ Times Read(const std::string& path) {
   std::ifstream file(path);
   std::string event;
   int rank = 0;
-  int restarts = 0;
-  for (int64_t ns = 0; file >> event >> rank >> restarts >> ns;) {
+  int restarted = 0;
+  for (int64_t ns = 0; file >> event >> rank >> restarted >> ns;) {
     int64_t& slot = event == "death" ? times.death
-                    : restarts > 0   ? times.last_restart
+                    : restarted > 0  ? times.last_restart
                                      : times.last_start;
     slot = std::max(slot, ns);
   }

@@ -1,10 +1,12 @@
 /* lockstep-bench-rank DEATH VICTIM AFTER_MS LINGER_MS
 
-   A rank that says when it lives and when it dies. It appends "start RANK RESTARTS NS" to the file
-   that BENCH_TIMES names, as its first act; NS is CLOCK_BOOTTIME. Before the first restart,
-   rank VICTIM waits AFTER_MS, appends "death RANK RESTARTS NS" as its last act and dies: by exit
-   code 3 (DEATH exit) or SIGKILL (DEATH kill), while all others wait to be killed. After a restart,
-   or with DEATH none, it exits 0 after LINGER_MS. */
+   A rank that says when it lives and when it dies. As its first act it takes the time and appends
+   "start RANK RESTARTED NS" to the file that BENCH_TIMES names; NS is CLOCK_BOOTTIME, RESTARTED 1
+   when somebody has died before. Until then, rank VICTIM waits AFTER_MS, appends
+   "death RANK 0 NS" as its last act and dies: by exit code 3 (DEATH exit) or SIGKILL (DEATH kill),
+   while all others wait to be killed. After that, or with DEATH none, it exits 0 after LINGER_MS.
+
+   Launchers number restarts in different ways; that somebody died stands in the file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -19,14 +21,24 @@ static const char* EnvOr(const char* name, const char* otherwise) {
   return value != NULL ? value : otherwise;
 }
 
-static void Stamp(int file, const char* event) {
+static long long Now(void) {
   struct timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
+  return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void Stamp(int file, const char* event, int restarted, long long ns) {
   char line[128];
-  int size = snprintf(line, sizeof line, "%s %s %s %lld\n", event, EnvOr("RANK", "0"),
-                      EnvOr("TORCHELASTIC_RESTART_COUNT", "0"),
-                      (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+  int size =
+      snprintf(line, sizeof line, "%s %s %d %lld\n", event, EnvOr("RANK", "0"), restarted, ns);
   if (write(file, line, (size_t)size) != size) _exit(4);
+}
+
+static int SomebodyDied(int file) {
+  static char said[1 << 17];
+  ssize_t size = pread(file, said, sizeof said - 1, 0);
+  if (size < 0) _exit(4);
+  return strstr(said, "death ") != NULL;
 }
 
 static void Wait(const char* ms_text) {
@@ -37,23 +49,25 @@ static void Wait(const char* ms_text) {
 }
 
 int main(int argc, char** argv) {
-  int file = open(EnvOr("BENCH_TIMES", "/dev/null"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+  long long born = Now();
+  int file = open(EnvOr("BENCH_TIMES", "/dev/null"), O_RDWR | O_APPEND | O_CREAT, 0600);
   if (file < 0) return 4;
-  Stamp(file, "start");
+  int restarted = SomebodyDied(file);
+  Stamp(file, "start", restarted, born);
   if (argc != 5) {
     fprintf(stderr, "lockstep-bench-rank DEATH VICTIM AFTER_MS LINGER_MS\n");
     return 2;
   }
-  int restarted = strcmp(EnvOr("TORCHELASTIC_RESTART_COUNT", "0"), "0") != 0;
   if (restarted || strcmp(argv[1], "none") == 0) {
     Wait(argv[4]);
     return 0;
   }
   if (strcmp(EnvOr("RANK", "0"), argv[2]) != 0) {
+    alarm(600); /* whoever should end it may be gone */
     for (;;) pause();
   }
   Wait(argv[3]);
-  Stamp(file, "death");
+  Stamp(file, "death", 0, Now());
   if (strcmp(argv[1], "kill") == 0) kill(getpid(), SIGKILL);
   return 3;
 }

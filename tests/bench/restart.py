@@ -13,6 +13,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from _bench import RANK, Run, Shape, emit, floor, lockstep, quantile, spread
@@ -80,14 +81,21 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def elastic(python, *options):
+    """The words of torchrun. `-r 1 -t 1`: its default 0 fails under Python 3.11 with old torch."""
+    run = [python, "-m", "torch.distributed.run", "--no_python", "-r", "1", "-t", "1"]
+    return [*run, "--log_dir", tempfile.gettempdir() + "/lockstep-bench-torchrun", *options]
+
+
 def torchrun(python, shape, program):
     """A shell that starts one torchrun a machine, as a script on a cluster's nodes would."""
 
     def command(_):
-        words = [python, "-m", "torch.distributed.run", f"--nnodes={shape.machines}"]
-        words += [f"--nproc-per-node={shape.processes}", "--max-restarts=3"]
-        words += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}"]
-        words += ["--rdzv-id=bench", "--no-python", *program]
+        size = [f"--nnodes={shape.machines}", f"--nproc_per_node={shape.processes}"]
+        meet = ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{free_port()}"]
+        # What torchrun 2 has by default; 1.13 looks every 5 s only.
+        meet += ["--rdzv_id=bench", "--monitor_interval=0.1"]
+        words = elastic(python, *size, *meet, "--max_restarts=3", *program)
         one = " ".join(str(word) for word in words)
         return ["sh", "-c", f"{one} & " * shape.machines + "wait"]
 
@@ -95,8 +103,9 @@ def torchrun(python, shape, program):
 
 
 def torchrun_works(python):
-    probe = [python, "-m", "torch.distributed.run", "--nproc-per-node=1", "--no-python", "true"]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        elastic(python, "--nproc_per_node=1", "true"), capture_output=True, text=True, check=False
+    )
     if done.returncode == 0:
         return True
     reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
