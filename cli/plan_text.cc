@@ -42,7 +42,7 @@ std::string BindingText(const topology::RankBinding& rank) {
 std::string Assignments(const core::Variables& variables) {
   std::string text;
   for (const auto& [name, value] : variables) {
-    text += (text.empty() ? "" : " ") + name + "=" + value;
+    text.append(text.empty() ? "" : " ").append(name).append("=").append(value);
   }
   return text;
 }
@@ -209,7 +209,9 @@ std::string PlanTable(const PlanView& view) {
          (plan.command.empty() ? "the built-in trainer" : core::ShellQuote(plan.command)) + "\n\n";
   AddMachines(view, &out);
   out += "\nEvery process also gets:\n";
-  for (const auto& [name, value] : plan.environment) out += "  " + name + "=" + value + "\n";
+  for (const auto& [name, value] : plan.environment) {
+    out.append("  ").append(name).append("=").append(value).append("\n");
+  }
   AddBinding(view, &out);
   AddRules(view, &out);
   AddCommands(view, &out);

@@ -139,9 +139,11 @@ std::vector<std::string> Teller::Tell(const History& history, const std::string&
         if (!first) {
           Recovery recovery = history.RecoveryOf(begins_told_ - 1);
           how += " again";
-          if (recovery.respawn) how += " after " + Brief(*recovery.respawn) + Parts(recovery);
+          if (recovery.respawn) {
+            how.append(" after ").append(Brief(*recovery.respawn)).append(Parts(recovery));
+          }
         }
-        lines.push_back(name + ": " + how + ResumeOf(entry));
+        lines.push_back(name.append(": ").append(how).append(ResumeOf(entry)));
       } else if (!entry.ended) {
         break;
       }

@@ -41,8 +41,8 @@ bool ParseNumber(std::string_view text, T* out) {
 
 Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t* used,
                                                   bool* keep_alive) {
-  size_t head_end = bytes.find("\r\n\r\n");
-  if (head_end == std::string_view::npos || head_end > kMaxAnswerHead) {
+  size_t head_end = bytes.substr(0, kMaxAnswerHead).find("\r\n\r\n");
+  if (head_end == std::string_view::npos) {
     if (bytes.size() > kMaxAnswerHead) return Error::TooLarge("the answer's head is over 8 KiB");
     return std::optional<HttpAnswer>();
   }

@@ -145,7 +145,7 @@ class LocalOperator {
   Result<int> Run() {
     while (true) {
       Time now = BootTime();
-      for (AgentEnd& end : fleet_.Collect()) OnEnd(std::move(end));
+      for (const AgentEnd& end : fleet_.Collect()) OnEnd(end);
       Decision decision = Decide(snapshot_, now);
       if (decision.outcome) return Finish(*decision.outcome);
       if (Status status = Apply(decision); !status.ok()) return Abandon(status.error());
@@ -206,7 +206,7 @@ class LocalOperator {
     Tell();
   }
 
-  void OnEnd(AgentEnd end) {
+  void OnEnd(const AgentEnd& end) {
     Machine& machine = snapshot_.machines[end.machine];
     machine.running = false;
     machine.exit = AgentExit{end.code, end.signal, end.at, std::nullopt, end.last_words};

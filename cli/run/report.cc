@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 namespace lockstep::cli {
 namespace {
@@ -118,8 +119,8 @@ class Writer {
       return Failure(report_.outcome.failure);
     }
     const auto& generations = report_.history.generations();
-    for (auto entry = generations.rbegin(); entry != generations.rend(); ++entry) {
-      if (entry->failure.cause != core::Cause::kNone) return Failure(entry->failure);
+    for (const GenerationEntry& entry : std::ranges::reverse_view(generations)) {
+      if (entry.failure.cause != core::Cause::kNone) return Failure(entry.failure);
     }
     return nullptr;
   }
