@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -32,6 +34,7 @@ core::RankProgress Telemetry::OnReport(Time now, const ProgressReport& report) {
   auto [it, first] = paces_.try_emplace(report.rank);
   Pace& pace = it->second;
   core::RankProgress& progress = pace.progress;
+  if (first) progress.loss = std::numeric_limits<double>::quiet_NaN();
   if (!first && now > pace.at) {
     Duration passed = now - pace.at;
     if (report.step > progress.step) {
@@ -49,7 +52,7 @@ core::RankProgress Telemetry::OnReport(Time now, const ProgressReport& report) {
   // A bare sign of life says nothing new of these.
   if (report.step > 0) progress.step = report.step;
   if (report.total_steps > 0) progress.total_steps = report.total_steps;
-  progress.loss = report.loss;
+  if (!std::isnan(report.loss)) progress.loss = report.loss;
   for (const auto& [name, value] : report.metrics) pace.reported[name] = value;
   return progress;
 }

@@ -1,0 +1,153 @@
+"""worker/python/lockstep.py against an agent's side of the socket that the test plays."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+MODULE = os.path.join(os.path.dirname(__file__), "..", "..", "worker", "python")
+
+
+class Agent:
+    """Answers each line with what `answer` returns for it: bytes, or None for nothing."""
+
+    def __init__(self, path, answer=lambda message: None):
+        self.lines = []
+        self.came = threading.Condition()
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            connection, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                with self.came:
+                    self.lines.append(message)
+                    self.came.notify_all()
+                answer = self._answer(message)
+                if answer is not None:
+                    connection.sendall(answer)
+
+    def wait_for(self, count):
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.lines) >= count, 30)
+
+
+def run(program, path=None, **environment):
+    """The program's output, run as a training process is."""
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
+    variables.update(environment, PYTHONPATH=MODULE)
+    if path:
+        variables.update(LOCKSTEP_SOCKET=path, RANK="3")
+    done = subprocess.run(
+        [sys.executable, "-c", "import lockstep\n" + program],
+        env=variables, capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "s")
+
+
+def test_a_report_is_one_line_with_the_rank_and_finite_numbers_only(path):
+    agent = Agent(path)
+    run("lockstep.report(step=10, loss=2.5, tokens=4096, total_steps=100, norm=float('nan'), lr=1e-3)", path)
+    agent.wait_for(1)
+    assert agent.lines[0] == {
+        "rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 100, "lr": 1e-3,
+    }
+
+
+def test_without_an_agent_everything_is_quiet(tmp_path):
+    folder = tmp_path / "step-1"
+    folder.mkdir()
+    out = run(
+        "lockstep.report(step=1)\n"
+        f"print(lockstep.latest(), lockstep.commit({str(folder)!r}), lockstep.restarts())"
+    )
+    assert out == f"None {folder} 0"
+
+
+def test_an_agent_that_is_gone_ends_no_training_run(path):
+    run("[lockstep.report(step=s) for s in range(1000)]", path)
+
+
+def test_a_reader_that_stands_still_blocks_nothing(path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    listener.listen()
+    run("[lockstep.report(step=s, **{'metric%d' % i: i for i in range(50)}) for s in range(5000)]", path)
+    listener.close()
+
+
+def test_latest_is_what_the_agent_says(path):
+    Agent(path, lambda m: json.dumps({"id": m["id"], "latest": "/ckpt/1"}).encode() + b"\n")
+    assert run("print(lockstep.latest())", path) == "/ckpt/1"
+
+
+def test_no_answer_is_an_error_not_a_fresh_start(path):
+    Agent(path)
+    out = run(
+        "try:\n  lockstep.latest(timeout=0.2)\nexcept lockstep.AgentUnavailable as e:\n  print('refused:', e)",
+        path,
+    )
+    assert out.startswith("refused: no answer from the agent")
+
+
+def test_a_granted_commit_moves_the_directory_and_leaves_the_hint(path, tmp_path):
+    generation = tmp_path / "checkpoints" / "2-5"
+    (generation / "step-7" / "deep").mkdir(parents=True)
+    (generation / "step-7" / "deep" / "weights").write_text("w")
+    final = generation / "000001.step-7"
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], "ok": True, "final": str(final)}).encode() + b"\n")
+    out = run(f"print(lockstep.commit({str(generation / 'step-7')!r}))", path)
+    assert out == str(final)
+    assert agent.lines[0]["commit"] == "step-7"
+    assert (final / "deep" / "weights").read_text() == "w"
+    assert (tmp_path / "LATEST").read_text() == "checkpoints/2-5/000001.step-7\n"
+
+
+def test_a_refused_commit_leaves_the_directory_where_it_was(path, tmp_path):
+    folder = tmp_path / "step-7"
+    folder.mkdir()
+    Agent(path, lambda m: json.dumps({"id": m["id"], "ok": False, "reason": "the lease has run out"}).encode() + b"\n")
+    out = run(
+        f"try:\n  lockstep.commit({str(folder)!r})\nexcept lockstep.CommitRefused as e:\n  print(e)", path
+    )
+    assert out == "the lease has run out"
+    assert folder.is_dir()
+
+
+def test_the_trainer_callback_reports_and_commits(path, tmp_path):
+    pytest.importorskip("transformers")
+    generation = tmp_path / "checkpoints" / "1-1"
+    (generation / "checkpoint-5").mkdir(parents=True)
+    final = generation / "000001.checkpoint-5"
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], "ok": True, "final": str(final)}).encode() + b"\n" if "commit" in m else None)
+    run(
+        "from lockstep_hf import LockstepCallback\n"
+        "from types import SimpleNamespace as N\n"
+        "callback = LockstepCallback()\n"
+        "state = N(global_step=5, max_steps=10, is_world_process_zero=True)\n"
+        "callback.on_log(None, state, None, logs={'loss': 1.5, 'learning_rate': 0.1})\n"
+        f"callback.on_save(N(output_dir={str(generation)!r}), state, None)\n",
+        path, LOCKSTEP_CHECKPOINT_DIR=str(generation), HF_HUB_OFFLINE="1",
+    )
+    agent.wait_for(2)
+    assert {"rank": 3, "step": 5, "total_steps": 10, "loss": 1.5, "learning_rate": 0.1} in agent.lines
+    assert final.is_dir()

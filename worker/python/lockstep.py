@@ -1,0 +1,318 @@
+"""What a training program says to Lockstep, and asks of it.
+
+    import lockstep
+
+    resume_from = lockstep.latest()                  # a directory, or None: start at step 0
+    for step in range(first, last):
+        loss = train_one_step()
+        lockstep.report(step=step, total_steps=last, loss=loss, tokens=batch_tokens)
+        if step % 100 == 0 and rank == 0:
+            directory = os.path.join(lockstep.checkpoint_dir() or "checkpoints", f"step-{step}")
+            save(directory)
+            lockstep.commit(directory)               # from here on it may be resumed from
+
+A job that never imports this module is restarted all the same; docs/programs.md says what it lacks.
+Outside Lockstep (no LOCKSTEP_SOCKET in the environment) the same program runs unchanged: report()
+does nothing, latest() is None, and commit() makes the directory durable where it is.
+
+The module talks to the agent of its machine over the Unix socket LOCKSTEP_SOCKET, one JSON object
+a line. It needs Python 3.8 and nothing else.
+"""
+
+import itertools
+import json
+import math
+import os
+import socket
+import threading
+import time
+from typing import Any, Dict, Optional, Union
+
+__all__ = [
+    "AgentUnavailable",
+    "CommitRefused",
+    "LockstepError",
+    "checkpoint_dir",
+    "commit",
+    "generation",
+    "latest",
+    "report",
+    "restarts",
+]
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+_MAX_LINE = 64 * 1024  # bytes, newline included; the agent closes on more
+_RECONNECT_SECONDS = 1.0
+
+
+class LockstepError(Exception):
+    """What this module raises."""
+
+
+class AgentUnavailable(LockstepError):
+    """The agent gave no answer: it is gone, or the time was up."""
+
+
+class CommitRefused(LockstepError):
+    """The agent said no: this generation is over, so another one may be resuming already.
+
+    The directory is left where it was. There is nothing to retry: the process is about to be
+    stopped.
+    """
+
+
+def report(
+    step: Optional[int] = None,
+    loss: Optional[float] = None,
+    tokens: Optional[int] = None,
+    total_steps: Optional[int] = None,
+    **metrics: Any,
+) -> None:
+    """Says how far training is. Any call, even without arguments, is also a sign of life.
+
+    step: steps done. loss: of this step. tokens: processed by this process in this step.
+    total_steps: where training will end, for the percentage and the ETA. Further metrics by name:
+    numbers, or what has `.item()` (a one-element tensor; on a GPU that waits for it). Values that
+    are no finite numbers are left out.
+
+    Never raises and never waits: a report that can't be sent at once is dropped.
+    """
+    if _reports.path is None:
+        return
+    message: Dict[str, Any] = {"rank": _rank()}
+    values = dict(metrics, step=step, loss=loss, tokens=tokens, total_steps=total_steps)
+    for name, value in values.items():
+        number = _number(value)
+        if number is not None:
+            message[name] = number
+    _reports.send(_line(message))
+
+
+def latest(timeout: float = 60.0) -> Optional[str]:
+    """The checkpoint directory to resume from, or None where training starts at the beginning.
+
+    The same on every rank for the whole generation. Raises AgentUnavailable where there is an
+    agent that gives no answer: to start at step 0 then would throw the run away.
+    """
+    if not os.environ.get("LOCKSTEP_SOCKET"):
+        return None
+    directory = _ask({"latest": True}, timeout).get("latest")
+    return None if directory is None else str(directory)
+
+
+def commit(directory: PathLike, timeout: float = 60.0) -> str:
+    """Makes a complete checkpoint the one to resume from, and returns where it is now.
+
+    Call it on one rank, when every rank has written its part. The files are flushed to disk, the
+    agent is asked whether this generation still runs on every machine, and on its yes the
+    directory is moved to its final place. Raises CommitRefused, AgentUnavailable or OSError; the
+    last committed checkpoint stays the one to resume from then.
+    """
+    source = os.path.abspath(os.fspath(directory))
+    _sync_tree(source)
+    if not os.environ.get("LOCKSTEP_SOCKET"):
+        _sync(os.path.dirname(source))
+        return source
+    reply = _ask({"commit": os.path.basename(source)}, timeout)
+    if reply.get("ok") is not True:
+        raise CommitRefused(str(reply.get("reason") or "the agent gave no reason"))
+    final = str(reply["final"])
+    if final != source:
+        os.rename(source, final)
+        _sync(os.path.dirname(source))
+    _sync(os.path.dirname(final))
+    _write_hint(final)
+    return final
+
+
+def checkpoint_dir() -> Optional[str]:
+    """This generation's own directory, where checkpoints are written until they are committed."""
+    return os.environ.get("LOCKSTEP_CHECKPOINT_DIR") or None
+
+
+def generation() -> Optional[str]:
+    """The generation this process belongs to, such as "1-3"; None outside Lockstep."""
+    return os.environ.get("LOCKSTEP_GENERATION") or None
+
+
+def restarts() -> int:
+    """How often the job has been restarted before this generation; 0 outside Lockstep."""
+    try:
+        return int(os.environ.get("LOCKSTEP_RESTARTS", "0"))
+    except ValueError:
+        return 0
+
+
+def _rank() -> int:
+    try:
+        return int(os.environ.get("RANK", "0"))
+    except ValueError:
+        return 0
+
+
+def _number(value: Any) -> Union[int, float, None]:
+    try:
+        if hasattr(value, "item"):
+            value = value.item()
+        if isinstance(value, bool):
+            return int(value)
+        if isinstance(value, int):
+            return value
+        number = float(value)
+    except Exception:  # of somebody's tensor type; a report must not end a training run
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _line(message: Dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+class _Reports:
+    """The connection that reports go out on.
+
+    It is non-blocking. A line of which only a part fitted is finished before the next one starts,
+    so that the agent never sees half a line; lines in between are dropped.
+    """
+
+    def __init__(self) -> None:
+        self.path = os.environ.get("LOCKSTEP_SOCKET") or None
+        self._lock = threading.Lock()
+        self._socket: Optional[socket.socket] = None
+        self._unsent = b""
+        self._next_connect = 0.0
+
+    def send(self, line: bytes) -> None:
+        if len(line) > _MAX_LINE or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._connect():
+                self._write(line)
+        except OSError:
+            self._close()
+        finally:
+            self._lock.release()
+
+    def _connect(self) -> bool:
+        if self._socket is not None:
+            return True
+        now = time.monotonic()
+        if now < self._next_connect:
+            return False
+        self._next_connect = now + _RECONNECT_SECONDS
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.connect(self.path)
+        return True
+
+    def _write(self, line: bytes) -> None:
+        assert self._socket is not None
+        data = self._unsent or line
+        try:
+            sent = self._socket.send(data, socket.MSG_NOSIGNAL)
+            if self._unsent and sent == len(data):
+                self._unsent = b""
+                data = line
+                sent = self._socket.send(data, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return
+        self._unsent = data[sent:]
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._unsent = b""
+
+
+_reports = _Reports()
+_ids = itertools.count(1)
+
+
+def _after_fork() -> None:
+    # A data loader's worker must not write into its parent's connection.
+    global _reports
+    _reports = _Reports()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _ask(request: Dict[str, Any], timeout: float) -> Dict[str, Any]:
+    """One question on a connection of its own, so that reports go on while it waits."""
+    deadline = time.monotonic() + timeout
+    message = dict(request, rank=_rank(), id=next(_ids))
+    line = _line(message)
+    if len(line) > _MAX_LINE:
+        raise ValueError("a checkpoint directory's name must fit a line of 64 KiB")
+    path = os.environ["LOCKSTEP_SOCKET"]
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(_left(deadline))
+            connection.connect(path)
+            connection.sendall(line)
+            reply = json.loads(_read_line(connection, deadline))
+    except socket.timeout:
+        raise AgentUnavailable(f"no answer from the agent at {path} within {timeout:g} s") from None
+    except (OSError, ValueError) as error:
+        raise AgentUnavailable(f"cannot ask the agent at {path}: {error}") from error
+    if not isinstance(reply, dict) or reply.get("id") != message["id"]:
+        raise AgentUnavailable(f"the agent at {path} answered another question: {reply!r:.200}")
+    return reply
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise socket.timeout()
+    return left
+
+
+def _read_line(connection: socket.socket, deadline: float) -> bytes:
+    data = b""
+    while b"\n" not in data:
+        if len(data) > _MAX_LINE:
+            raise ValueError("its answer is longer than 64 KiB")
+        connection.settimeout(_left(deadline))
+        chunk = connection.recv(4096)
+        if not chunk:
+            raise ConnectionResetError("it closed the connection without an answer")
+        data += chunk
+    return data[: data.index(b"\n")]
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _sync_tree(directory: str) -> None:
+    """Flushes every file below a directory, then every directory, deepest first."""
+    for folder, _, files in os.walk(directory, topdown=False, onerror=_raise):
+        for name in files:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                _sync(path)
+        _sync(folder)
+
+
+def _write_hint(final: str) -> None:
+    """LATEST in the checkpoint folder, for people: what is resumed from is what latest() says."""
+    root = final
+    for _ in ("000003.step-1200", "2-5", "checkpoints"):
+        root = os.path.dirname(root)
+    temporary = os.path.join(root, f".LATEST.{os.getpid()}")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(os.path.relpath(final, root) + "\n")
+        os.replace(temporary, os.path.join(root, "LATEST"))
+    except OSError:
+        pass  # the checkpoint itself is in place
