@@ -1,20 +1,13 @@
 #include "worker/agent/gang_listener.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <utility>
 
 namespace lockstep::agent {
 namespace {
 
 constexpr int kBacklog = 4096;  // the kernel's somaxconn caps it
-// Then other descriptors get their turn: a flood of connections must not delay a heartbeat.
-constexpr int kAcceptsPerRound = 64;
 constexpr uint64_t kLogBurst = 10;
 constexpr Duration kLogWindow = seconds(10);
-constexpr Duration kPause = milliseconds(100);
 
 }  // namespace
 
@@ -29,11 +22,14 @@ Result<std::unique_ptr<GangListener>> GangListener::Listen(EventLoop* loop,
   if (!local.ok()) return local.error();
   std::unique_ptr<GangListener> listener(
       new GangListener(loop, tls, options, std::move(handlers), std::move(log)));
-  listener->fd_ = std::move(*fd);
   listener->endpoint_ = *local;
-  const Status watched = loop->Watch(listener->fd_.get(), EPOLLIN,
-                                     [raw = listener.get()](uint32_t) { raw->OnAcceptable(); });
-  if (!watched.ok()) return watched.error();
+  GangListener* raw = listener.get();
+  const Status started = raw->acceptor_.Start(
+      std::move(*fd),
+      {.on_accept = [raw](UniqueFd socket,
+                          const Endpoint& peer) { raw->OnAccept(std::move(socket), peer); },
+       .on_exhausted = [raw] { return raw->MakeRoom(); }});
+  if (!started.ok()) return started.error();
   return listener;
 }
 
@@ -44,31 +40,15 @@ GangListener::GangListener(EventLoop* loop, const TlsPskContext* tls, GangListen
       options_(options),
       handlers_(std::move(handlers)),
       log_(std::move(log), kLogBurst, kLogWindow),
-      gate_(loop, options.max_handshakes) {}
+      gate_(loop, options.max_handshakes),
+      acceptor_(loop) {}
 
-GangListener::~GangListener() {
-  loop_->CancelTimer(pause_);
-  loop_->Unwatch(fd_.get());
-}
-
-void GangListener::OnAcceptable() {
-  for (int i = 0; i < kAcceptsPerRound; ++i) {
-    Endpoint peer;
-    peer.size = sizeof peer.address;
-    UniqueFd fd(accept4(fd_.get(), reinterpret_cast<sockaddr*>(&peer.address), &peer.size,
-                        SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (!MakeRoom()) PauseAccepting();
-      }
-      return;
-    }
-    if (*count_ >= options_.max_connections && !MakeRoom()) {
-      Refuse(peer, "all " + std::to_string(options_.max_connections) + " connections are in use");
-      continue;
-    }
-    Add(std::move(fd), peer);
+void GangListener::OnAccept(UniqueFd fd, const Endpoint& peer) {
+  if (*count_ >= options_.max_connections && !MakeRoom()) {
+    return Refuse(peer,
+                  "all " + std::to_string(options_.max_connections) + " connections are in use");
   }
+  Add(std::move(fd), peer);
 }
 
 // Drops the oldest connection that has proven nothing.
@@ -77,12 +57,6 @@ bool GangListener::MakeRoom() {
   Refuse(pending_.front().peer, "made room for newer connections before it proved the key");
   pending_.pop_front();
   return true;
-}
-
-// A level-triggered listener without descriptors would spin.
-void GangListener::PauseAccepting() {
-  loop_->Modify(fd_.get(), 0);
-  pause_ = loop_->StartTimer(BootTime() + kPause, [this] { loop_->Modify(fd_.get(), EPOLLIN); });
 }
 
 void GangListener::Add(UniqueFd fd, const Endpoint& peer) {

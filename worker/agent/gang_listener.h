@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
+#include "worker/agent/acceptor.h"
 #include "worker/agent/connection.h"
 #include "worker/agent/endpoint.h"
 #include "worker/agent/event_loop.h"
@@ -45,7 +46,6 @@ class GangListener {
                                                       const TlsPskContext* tls,
                                                       GangListenerOptions options,
                                                       Handlers handlers, LogFn log);
-  ~GangListener();
   GangListener(const GangListener&) = delete;
   GangListener& operator=(const GangListener&) = delete;
 
@@ -65,13 +65,12 @@ class GangListener {
 
   GangListener(EventLoop* loop, const TlsPskContext* tls, GangListenerOptions options,
                Handlers handlers, LogFn log);
-  void OnAcceptable();
+  void OnAccept(UniqueFd fd, const Endpoint& peer);
   bool MakeRoom();
   void Add(UniqueFd fd, const Endpoint& peer);
   void OnBytes(PendingList::iterator pending, std::string_view bytes);
   void HandOn(PendingList::iterator pending, Greeting greeting);
   void Refuse(const Endpoint& peer, const std::string& reason);
-  void PauseAccepting();
 
   EventLoop* loop_;
   const TlsPskContext* tls_;
@@ -79,12 +78,11 @@ class GangListener {
   Handlers handlers_;
   BrakedLog log_;
   HandshakeGate gate_;
-  UniqueFd fd_;
+  Acceptor acceptor_;
   Endpoint endpoint_;
   PendingList pending_;  // oldest first
   std::shared_ptr<size_t> count_ = std::make_shared<size_t>(0);
   uint64_t refused_ = 0;
-  TimerId pause_ = 0;
 };
 
 }  // namespace lockstep::agent

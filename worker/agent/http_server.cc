@@ -1,15 +1,11 @@
 #include "worker/agent/http_server.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include <cerrno>
+#include <utility>
 
 namespace lockstep::agent {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr int kAcceptsPerRound = 16;
 
 const char* ReasonPhrase(int status) {
   switch (status) {
@@ -63,10 +59,9 @@ void HttpResponder::Send(HttpResponse response) {
 }
 
 HttpServer::HttpServer(EventLoop* loop, HttpServerOptions options, Handler handler)
-    : loop_(loop), options_(options), handler_(std::move(handler)) {}
+    : loop_(loop), options_(options), handler_(std::move(handler)), acceptor_(loop) {}
 
 HttpServer::~HttpServer() {
-  if (fd_.valid()) loop_->Unwatch(fd_.get());
   for (const auto& [id, client] : clients_) {
     if (client.exchange) client.exchange->send = nullptr;
   }
@@ -77,20 +72,13 @@ Status HttpServer::Listen(const Endpoint& endpoint) {
   if (!fd.ok()) return fd.error();
   const Result<Endpoint> local = LocalEndpoint(fd->get());
   if (!local.ok()) return local.error();
-  fd_ = std::move(*fd);
   endpoint_ = *local;
-  return loop_->Watch(fd_.get(), EPOLLIN, [this](uint32_t) { OnAcceptable(); });
-}
-
-void HttpServer::OnAcceptable() {
-  for (int i = 0; i < kAcceptsPerRound; ++i) {
-    UniqueFd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) return;
-    if (clients_.size() >= options_.max_connections) continue;
-    Client& client = Add(Connection::Accept(loop_, std::move(fd)));
-    client.connection->SetDeadline(loop_->now() + options_.request_deadline,
-                                   "no request came in time");
-  }
+  return acceptor_.Start(std::move(*fd), {.on_accept = [this](UniqueFd socket, const Endpoint&) {
+                           if (clients_.size() >= options_.max_connections) return;
+                           Client& client = Add(Connection::Accept(loop_, std::move(socket)));
+                           client.connection->SetDeadline(loop_->now() + options_.request_deadline,
+                                                          "no request came in time");
+                         }});
 }
 
 void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string received) {

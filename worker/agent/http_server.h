@@ -22,6 +22,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "worker/agent/acceptor.h"
 #include "worker/agent/connection.h"
 #include "worker/agent/endpoint.h"
 #include "worker/agent/event_loop.h"
@@ -91,7 +92,6 @@ class HttpServer {
     bool receiving = false;  // a request has begun
   };
 
-  void OnAcceptable();
   Client& Add(std::unique_ptr<Connection> connection);
   void OnBytes(Client& client, std::string_view bytes);
   void ServeNext(Client& client);
@@ -102,7 +102,7 @@ class HttpServer {
   EventLoop* loop_;
   HttpServerOptions options_;
   Handler handler_;
-  UniqueFd fd_;
+  Acceptor acceptor_;
   Endpoint endpoint_;
   std::map<uint64_t, Client> clients_;
   uint64_t last_client_ = 0;

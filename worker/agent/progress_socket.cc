@@ -30,20 +30,21 @@ Result<std::unique_ptr<ProgressSocket>> ProgressSocket::Listen(EventLoop* loop,
   std::memcpy(address.sun_path, path.data(), path.size());
   std::unique_ptr<ProgressSocket> server(
       new ProgressSocket(loop, path, std::move(handler), std::move(log)));
-  server->fd_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  int fd = server->fd_.get();
-  if (fd < 0) return ErrnoError("socket", errno);
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ErrnoError("socket", errno);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return ErrnoError("bind " + path, errno);
   }
   // Processes may run as another user than the agent only in images that share one; mode 0600
   // keeps everybody else of the machine out.
-  if (chmod(path.c_str(), 0600) != 0 || listen(fd, 128) != 0) {
+  if (chmod(path.c_str(), 0600) != 0 || listen(fd.get(), 128) != 0) {
     return ErrnoError("listen " + path, errno);
   }
   ProgressSocket* raw = server.get();
-  Status watched = loop->Watch(fd, EPOLLIN, [raw](uint32_t) { raw->OnAcceptable(); });
-  if (!watched.ok()) return watched.error();
+  Status started = raw->acceptor_.Start(
+      std::move(fd),
+      {.on_accept = [raw](UniqueFd client, const Endpoint&) { raw->OnAccept(std::move(client)); }});
+  if (!started.ok()) return started.error();
   return server;
 }
 
@@ -51,30 +52,23 @@ ProgressSocket::ProgressSocket(EventLoop* loop, std::string path, Handler handle
     : loop_(loop),
       path_(std::move(path)),
       handler_(std::move(handler)),
-      log_(std::move(log), 10, seconds(10)) {}
+      log_(std::move(log), 10, seconds(10)),
+      acceptor_(loop) {}
 
 ProgressSocket::~ProgressSocket() {
   for (const auto& [id, client] : clients_) loop_->Unwatch(client.fd.get());
-  if (fd_.valid()) {
-    loop_->Unwatch(fd_.get());
-    unlink(path_.c_str());
-  }
+  if (acceptor_.started()) unlink(path_.c_str());
 }
 
-void ProgressSocket::OnAcceptable() {
-  for (;;) {
-    UniqueFd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) return;
-    if (clients_.size() >= kMaxClients) {
-      log_.Write(loop_->now(), "a progress connection was refused: 256 are open");
-      continue;
-    }
-    ClientId id = ++last_client_;
-    int raw = fd.get();
-    Status watched =
-        loop_->Watch(raw, EPOLLIN, [this, id](uint32_t events) { OnReady(id, events); });
-    if (watched.ok()) clients_[id].fd = std::move(fd);
+void ProgressSocket::OnAccept(UniqueFd fd) {
+  if (clients_.size() >= kMaxClients) {
+    log_.Write(loop_->now(), "a progress connection was refused: 256 are open");
+    return;
   }
+  ClientId id = ++last_client_;
+  Status watched =
+      loop_->Watch(fd.get(), EPOLLIN, [this, id](uint32_t events) { OnReady(id, events); });
+  if (watched.ok()) clients_[id].fd = std::move(fd);
 }
 
 void ProgressSocket::OnReady(ClientId id, uint32_t events) {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "worker/agent/acceptor.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/fd.h"
 #include "worker/agent/log.h"
@@ -49,7 +50,7 @@ class ProgressSocket {
   };
 
   ProgressSocket(EventLoop* loop, std::string path, Handler handler, LogFn log);
-  void OnAcceptable();
+  void OnAccept(UniqueFd fd);
   void OnReady(ClientId id, uint32_t events);
   // False when the client was dropped.
   bool Read(ClientId id, Client& client);
@@ -60,7 +61,7 @@ class ProgressSocket {
   std::string path_;
   Handler handler_;
   BrakedLog log_;
-  UniqueFd fd_;
+  Acceptor acceptor_;
   std::map<ClientId, Client> clients_;
   ClientId last_client_ = 0;
 };
