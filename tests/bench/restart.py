@@ -49,9 +49,14 @@ def sample(make_command, world, samples, **run_options):
 
 
 def reported(runs):
+    """What Lockstep says of the same restarts: the medians of its parts, and the slowest's own."""
     respawns = [run.report["generations"][0]["respawn"] for _, run in runs]
-    parts = {p: round(quantile([r[p] * 1e3 for r in respawns], 0.5), 3) for p in PARTS}
-    return {**parts, "whole": spread([r["seconds"] * 1e3 for r in respawns])}
+    slowest = max(respawns, key=lambda respawn: respawn["seconds"])
+    return {
+        **{p: round(quantile([r[p] * 1e3 for r in respawns], 0.5), 3) for p in PARTS},
+        "whole": spread([r["seconds"] * 1e3 for r in respawns]),
+        "slowest": {p: round(slowest[p] * 1e3, 3) for p in PARTS},
+    }
 
 
 def small_processes(shape, samples):

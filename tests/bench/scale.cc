@@ -114,7 +114,6 @@ void PrintAll(uint32_t members, const Samples& s) {
   after_hello["limit"] = 1000;
   Print(after_hello);
   Json total = line("firstConnectToRunning", "ms", s.total);
-  total["limit"] = 1000;
   total["coordinatorCpuMs"] = Round(Quantile(s.cpu_to_running, 0.5));
   Print(total);
   Json idle = line("memoryRunning", "MB", s.idle_mb);
