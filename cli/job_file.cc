@@ -13,6 +13,7 @@
 #include <iostream>
 
 #include "base/duration.h"
+#include "core/job/environment.h"
 #include "core/job/parse.h"
 
 namespace lockstep::cli {
@@ -132,7 +133,7 @@ std::vector<core::Problem> ApplyFlags(const JobFlags& flags, core::TrainingJob* 
   if (flags.machines) spec.num_machines = *flags.machines;
   if (flags.processes) spec.processes_per_machine = *flags.processes;
   if (!flags.command.empty()) {
-    spec.command = flags.command;
+    spec.command = core::FromShell(flags.command);
     spec.args.clear();
     spec.trainer.reset();
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/job/draft.h"
+#include "core/job/environment.h"
+#include "core/job/environment.h"
 #include "core/job/launcher.h"
 #include "core/job/text.h"
 
@@ -76,7 +78,7 @@ ConvertResult Convert(std::string_view text) {
 
 ConvertResult Convert(const std::vector<std::string>& command, std::string_view accelerate_config) {
   Draft draft;
-  const std::vector<std::string> rest = TakeEnvironment(command, draft);
+  const std::vector<std::string> rest = TakeEnvironment(FromShell(command), draft);
   const std::string launcher = LauncherOf(rest);
   if (rest.empty() || (launcher != "torchrun" && launcher != "accelerate launch")) {
     return Refuse(std::string("the command is none that can be converted; write ") + kWhatIsTaken);

@@ -209,6 +209,19 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
   return assignments;
 }
 
+std::vector<std::string> FromShell(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments) {
+    std::string text;
+    for (size_t i = 0; i < argument.size(); ++i) {
+      text += argument[i];
+      const bool doubled = i + 1 < argument.size() && argument[i + 1] == '$';
+      if (argument[i] == '$' && doubled) text += '$';
+    }
+    argument = std::move(text);
+  }
+  return arguments;
+}
+
 std::string ExpandVariables(std::string_view text, const Variables& variables) {
   std::string expanded;
   const size_t last_close = text.rfind(')');

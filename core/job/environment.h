@@ -54,6 +54,10 @@ bool IsReserved(std::string_view name);
 // Kubernetes' $(NAME), with $$(NAME) for the text itself; unknown names are left as they are.
 std::string ExpandVariables(std::string_view text, const Variables& variables);
 
+// A command line as a shell handed it over, as spec.command says it: there `$$` means `$`, so it is
+// doubled. $(NAME) stays what it is.
+std::vector<std::string> FromShell(std::vector<std::string> arguments);
+
 // command and args with $(NAME) expanded from `environment` (as BuildEnvironment made it): so
 // `--machine_rank $(NODE_RANK)` works for launchers that read no environment.
 std::vector<std::string> BuildCommand(const TrainingJob& job,

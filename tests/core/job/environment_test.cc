@@ -243,6 +243,15 @@ TEST(ExpandVariables, TakesAnyTextAsItIs) {
   for (const auto& c : cases) EXPECT_EQ(ExpandVariables(c.text, variables), c.expanded) << c.text;
 }
 
+TEST(FromShell, IsUndoneByExpansionButForNames) {
+  const Variables variables = {{"RANK", "3"}};
+  for (const std::string text :
+       {"kill -9 $$", "$", "$$$", "$$$$", "a$b$$c", "$(date)", "echo $RANK"}) {
+    EXPECT_EQ(ExpandVariables(FromShell({text})[0], variables), text);
+  }
+  EXPECT_EQ(ExpandVariables(FromShell({"--rank=$(RANK)"})[0], variables), "--rank=3");
+}
+
 TEST(ExpandVariables, TakesALongHostileTextInOneGo) {
   std::string text;
   for (int i = 0; i < 200'000; ++i) text += "$(";
