@@ -185,7 +185,8 @@ class Gang:
         for machine in machines or range(self.machines):
             self.start_agent(machine, self.epoch, **options)
 
-    def start_agent(self, machine, attempt, predecessor_dead=True, stdout=None, prefix=(), **changes):
+    def start_agent(self, machine, attempt, predecessor_dead=True, stdout=None, prefix=(),
+                    program=None, **changes):
         folder = self.folder / f"m{machine}.{attempt}"
         folder.mkdir(parents=True)
         listen = self.address(machine)
@@ -205,7 +206,7 @@ class Gang:
         read, write = os.pipe()
         with open(folder / "stderr", "wb") as log, open(folder / "stdout", "wb") as output:
             process = subprocess.Popen(
-                [*prefix, binary("lockstep-agent"), "--config-fd", str(read)],
+                [*prefix, program or binary("lockstep-agent"), "--config-fd", str(read)],
                 stdin=subprocess.DEVNULL, stdout=stdout or output, stderr=log, pass_fds=[read],
                 env=self.environment)
         os.close(read)

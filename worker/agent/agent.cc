@@ -129,8 +129,9 @@ Status Agent::OpenLogs() {
 }
 
 Status Agent::OpenRanks(const std::string& executable) {
-  Result<topology::Machine> machine = topology::Discover();
-  if (!machine.ok()) return machine.error();
+  Result<topology::Machine> found = topology::Discover();
+  topology::Machine machine =
+      found.ok() ? std::move(*found) : topology::WithoutTopology(found.error().message);
   Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
   if (!spawner.ok()) return spawner.error();
   spawner_ = std::move(*spawner);
@@ -140,6 +141,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   table_ = std::move(*table);
   Status logs = OpenLogs();
   if (!logs.ok()) return logs;
+  if (!found.ok()) Log("binds to cores only: " + found.error().message);
 
   std::string socket_path = config_.run_dir + "/agent.sock";
   LocalRanks::Handlers handlers;
@@ -158,7 +160,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(BootTime(), g)); };
   ranks_ =
       std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_.get(), &config_,
-                                   std::move(*machine), socket_path, std::move(handlers), Logger());
+                                   std::move(machine), socket_path, std::move(handlers), Logger());
   Result<std::unique_ptr<Guard>> guard = Guard::Start(
       loop_.get(), spawner_.get(), table_.get(), executable,
       [this](pid_t pid) { ranks_->SetGuard(pid); },

@@ -161,7 +161,13 @@ SpawnFailure FailureOf(const std::string& what, const std::string& path, int err
 Result<std::unique_ptr<Spawner>> Spawner::Create() {
   std::unique_ptr<Spawner> spawner(new Spawner);
   spawner->null_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!spawner->null_.valid()) return ErrnoError("open /dev/null", errno);
+  if (!spawner->null_.valid()) {
+    // A bare tree has no /dev; a pipe that nobody can write to is as empty.
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe2", errno);
+    spawner->null_.reset(ends[0]);
+    close(ends[1]);
+  }
   void* stack = mmap(nullptr, kGuardPage + kStackSize, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return ErrnoError("mmap of a stack", errno);

@@ -1,6 +1,7 @@
 #include "worker/topology/topology.h"
 
 #include <hwloc.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -190,6 +191,20 @@ Result<Machine> Discover(const std::string& root) {
                    mems,
                    gpus,
                    {"CPU quota", quota.source}};
+  return machine;
+}
+
+Machine WithoutTopology(const std::string& why) {
+  Machine machine;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    machine.allowed_cpus.push_back(cpu);
+    machine.cores.push_back({.cpus = {cpu}});
+  }
+  machine.facts = {{"allowed CPUs", "sched_getaffinity: " + why}};
   return machine;
 }
 

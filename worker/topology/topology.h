@@ -60,6 +60,10 @@ struct Machine {
 // call it while the program has one thread.
 Result<Machine> Discover(const std::string& root = "/");
 
+// A machine of which nothing is known but the CPUs this process may use, each taken for a core:
+// for a container whose image or sandbox has no /sys. `why` becomes a fact.
+Machine WithoutTopology(const std::string& why);
+
 }  // namespace lockstep::topology
 
 #endif  // LOCKSTEP_WORKER_TOPOLOGY_TOPOLOGY_H_
