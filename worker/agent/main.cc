@@ -92,7 +92,9 @@ int Run(int argc, char** argv) {
   unsetenv("LOCKSTEP_CONFIG");
   auto agent = lockstep::agent::Agent::Create(std::move(*config), "/proc/self/exe");
   if (!agent.ok()) return Fail(agent.error());
-  return (*agent)->Run();
+  int code = (*agent)->Run();
+  // Everything has been written. A thread that hangs on a dead file server must not hold the exit.
+  _exit(code);
 }
 
 }  // namespace
