@@ -30,6 +30,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       born_(born),
       slots_(config_.machines),
       lease_length_(config_.policy.machine_lost_after),
+      last_step_(born),
       ping_due_(born) {
   generation_.attempt = config_.attempt;
   for (size_t i = 0; i < std::min(slots_.size(), config_.attempts.size()); ++i) {
@@ -386,6 +387,14 @@ void Coordinator::CheckLease(Time now) {
   if (Live() && !LeaseLive(now)) BeginStop(now, StopReason::kLeaseExpired, Duration::zero());
 }
 
+// Who was stopped itself heard nobody: it judges on fresh answers only.
+void Coordinator::CheckAbsence(Time now) {
+  if (now - last_step_ > lease_length_ / 2) {
+    for (Slot& slot : slots_) slot.answered_at = std::max(slot.answered_at, now);
+  }
+  last_step_ = now;
+}
+
 void Coordinator::CheckSilence(Time now) {
   Duration limit = LossLength(now);
   for (Slot& slot : slots_) {
@@ -415,6 +424,7 @@ void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
 CoordinatorActions Coordinator::Step(Time now) {
   if (phase_ == CoordinatorPhase::kDone) return std::exchange(actions_, {});
   CheckLease(now);
+  CheckAbsence(now);
   CheckSilence(now);
   CheckSpawned(now);
   CheckFinished(now);

@@ -234,6 +234,7 @@ class Coordinator {
 
   CoordinatorActions Step(Time now);
   void CheckLease(Time now);
+  void CheckAbsence(Time now);
   void CheckSilence(Time now);
   void CheckSpawned(Time now);
   void CheckFinished(Time now);
@@ -282,6 +283,7 @@ class Coordinator {
   Duration old_length_{};  // a longer L under which leases may still run
   Time old_length_out_ = Time::min();
   Time last_stamp_ = Time::min();
+  Time last_step_;
   Time ping_due_;
 
   StopReason stop_reason_ = StopReason::kFailure;

@@ -233,10 +233,15 @@ void Coordinator::Conclude(Time now) {
     fate.lost_how = slot.lost_how;
     fate.unkillable = reported && slot.report.unkillable;
     fate.lease_expired = reported && slot.report.lease_expired;
+    fate.lease_expired_at = slot.report.lease_expired_at;
     fate.clock_offset = slot.clock_offset;
     fate.clock_uncertainty = slot.has_echo ? slot.clock_uncertainty : Duration::zero();
     if (reported) fate.deaths = slot.report.deaths;
     fates.push_back(std::move(fate));
+  }
+  if (stop_reason_ == StopReason::kLeaseExpired && !fates[0].lease_expired) {
+    fates[0].lease_expired = true;
+    fates[0].lease_expired_at = record.stop_sent + fates[0].clock_offset;
   }
   Judge(now, FindRootCause(fates, record.stop_sent));
 }

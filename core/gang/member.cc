@@ -1,6 +1,7 @@
 #include "core/gang/member.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "core/gang/lease.h"
@@ -42,7 +43,9 @@ MemberActions Member::OnMessage(Time now, const Message& message) {
   std::visit(
       [this, now](const auto& body) {
         if constexpr (requires { Handle(now, body); }) {
-          if (phase() != MemberPhase::kExiting) Handle(now, body);
+          // Machine 0 waits for acknowledgements, and must not look silent meanwhile.
+          constexpr bool kHeartbeat = std::is_same_v<std::decay_t<decltype(body)>, Ping>;
+          if (kHeartbeat || phase() != MemberPhase::kExiting) Handle(now, body);
         } else {
           actions_.emplace_back(Disconnect{"the peer sent a message that only members send"});
         }
@@ -149,7 +152,7 @@ MemberActions Member::OnTerminate(Time now, Duration grace) {
 MemberActions Member::OnGuardKilled(Time now) {
   Begin(now);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) {
-    report_.lease_expired = true;
+    MarkLeaseExpired(std::min(now, lease_end_));
     StopRanks(now, now);
     SendReport();
   }
@@ -179,6 +182,7 @@ MemberActions Member::OnTimer(Time now) {
 Time Member::NextWake() const {
   Time wake = std::min(next_progress_, draining_ ? drain_deadline_ : kNever);
   if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
+  if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 4);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
   if (phase() == MemberPhase::kRunning && start_.hang_timeout > Duration::zero()) {
     for (const auto& [rank, at] : last_progress_) wake = std::min(wake, at + start_.hang_timeout);
@@ -245,7 +249,7 @@ void Member::Handle(Time now, const Start& message) {
   lease_length_ = message.lease.length;
   if (draining_ || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
     report_.phase = MemberPhase::kStopped;
-    report_.lease_expired = !draining_;
+    if (!draining_) MarkLeaseExpired(now);
     SendReport();
     return;
   }
@@ -281,14 +285,17 @@ void Member::Handle(Time now, const Verdict& message) {
 
 // ---- steps ----
 
-void Member::Begin(Time now) { CheckLease(now); }
+void Member::Begin(Time now) {
+  CheckLease(now);
+  CheckAbsence(now);
+}
 
 MemberActions Member::Take() { return std::exchange(actions_, {}); }
 
 void Member::CheckLease(Time now) {
   if (!Holds(Rule::kLeaseExpires) || LeaseLive(now)) return;
   if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return;
-  report_.lease_expired = true;
+  MarkLeaseExpired(lease_end_);
   actions_.emplace_back(
       MemberLog{"the lease of generation " + report_.generation.ToString() + " ran out"});
   StopRanks(now, now);
@@ -319,6 +326,15 @@ void Member::CheckDrain(Time) {
   if (!draining_ || phase() == MemberPhase::kExiting) return;
   if (MayHaveLiveRanks(phase()) || phase() == MemberPhase::kFinished) return;
   Leave(143, std::nullopt, "stopped on request");
+}
+
+// An agent that was stopped itself has not listened: it judges machine 0 by what it hears from now.
+void Member::CheckAbsence(Time now) {
+  if (last_event_ != kNever && now - last_event_ > silence_limit_ / 2) {
+    heard_ = now;
+    if (last_ping_ != Time::min()) last_ping_ = now;
+  }
+  last_event_ = now;
 }
 
 // A peer that vanished behind a partition never closes its end, and a member sends nothing that it
@@ -352,6 +368,11 @@ bool Member::Obey(Time now, uint32_t machine0_attempt) {
     StopRanks(now, now);
   }
   return true;
+}
+
+void Member::MarkLeaseExpired(Time at) {
+  report_.lease_expired = true;
+  report_.lease_expired_at = at;
 }
 
 void Member::StopRanks(Time now, Time kill_at) {

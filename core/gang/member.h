@@ -140,10 +140,12 @@ class Member {
   void CheckLease(Time now);
   void CheckHangs(Time now);
   void CheckDrain(Time now);
+  void CheckAbsence(Time now);
   void CheckSilence(Time now);
   void AcceptGrant(const LeaseGrant& grant);
   // False, and the connection is closed, if that coordinator is not to be obeyed.
   bool Obey(Time now, uint32_t machine0_attempt);
+  void MarkLeaseExpired(Time at);
   void StopRanks(Time now, Time kill_at);
   void SendHello(Time now);
   void SendReport();
@@ -167,8 +169,9 @@ class Member {
   Time kill_at_ = kNever;
   uint32_t finished_ = 0;  // ranks of this generation that exited 0
 
-  Time last_ping_ = Time::min();          // from any coordinator that is obeyed
-  Time heard_ = kNever;                   // from this connection's peer, or since it stands
+  Time last_ping_ = Time::min();  // from any coordinator that is obeyed
+  Time heard_ = kNever;           // from this connection's peer, or since it stands
+  Time last_event_ = kNever;
   Duration silence_limit_ = seconds(15);  // L, as last granted
   Time last_answer_ = Time::min();        // of any coordinator's PING
   std::map<uint64_t, uint64_t> commits_;  // id on the wire -> id given to OnCommit

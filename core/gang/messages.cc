@@ -169,7 +169,8 @@ void Field(V& v, Death& d) {
 }
 template <typename V>
 void Field(V& v, Report& r) {
-  Fields(v, r.generation, r.phase, r.lease_expired, r.first_step, r.unkillable, r.deaths);
+  Fields(v, r.generation, r.phase, r.lease_expired, r.lease_expired_at, r.first_step, r.unkillable,
+         r.deaths);
 }
 template <typename V>
 void Field(V& v, LeaseGrant& g) {

@@ -101,6 +101,7 @@ struct Report {
   Generation generation;
   MemberPhase phase = MemberPhase::kJoining;
   bool lease_expired = false;  // the generation ended here because its lease ran out
+  Time lease_expired_at{};     // on the machine's own clock
   bool first_step = false;     // some rank has reported a step
   bool unkillable = false;     // a process outlived SIGKILL by 30 s
   std::vector<Death> deaths;   // the earliest, at most kMaxDeathsInReport; exits 0 are none

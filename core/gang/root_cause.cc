@@ -81,6 +81,17 @@ RootCause FromDeaths(const std::vector<Candidate>& candidates) {
   return root;
 }
 
+Time LapsedAt(const MachineFate& fate) { return fate.lease_expired_at - fate.clock_offset; }
+
+const MachineFate* FirstLapsed(const std::vector<MachineFate>& fates) {
+  const MachineFate* first = nullptr;
+  for (const MachineFate& fate : fates) {
+    if (!fate.lease_expired) continue;
+    if (first == nullptr || LapsedAt(fate) < LapsedAt(*first)) first = &fate;
+  }
+  return first;
+}
+
 }  // namespace
 
 RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
@@ -104,11 +115,16 @@ RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
                        "a process on machine " + std::to_string(fate.machine) +
                            " did not die within 30 s of SIGKILL");
   }
+  const MachineFate* lapsed = FirstLapsed(fates);
+  if (lapsed != nullptr) {
+    std::erase_if(candidates, [&](const Candidate& c) {
+      return c.at + c.uncertainty >= LapsedAt(*lapsed) - lapsed->clock_uncertainty;
+    });
+  }
   if (!candidates.empty()) return FromDeaths(candidates);
-  for (const MachineFate& fate : fates) {
-    if (!fate.lease_expired) continue;
-    return FromMachine(fate, Cause::kLeaseExpired,
-                       "the lease ran out on machine " + std::to_string(fate.machine) +
+  if (lapsed != nullptr) {
+    return FromMachine(*lapsed, Cause::kLeaseExpired,
+                       "the lease ran out on machine " + std::to_string(lapsed->machine) +
                            ": some machine was silent for too long, yet all came back");
   }
   if (!late.empty()) return FromDeaths(late);

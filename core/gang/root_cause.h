@@ -19,6 +19,7 @@ struct MachineFate {
   std::string lost_how;                    // "fell silent for 15s", ...
   bool unkillable = false;
   bool lease_expired = false;
+  Time lease_expired_at{};  // on its clock, as the deaths' times are
   Duration clock_offset{};  // its clock less the coordinator's
   Duration clock_uncertainty{};
   std::vector<Death> deaths;
@@ -30,9 +31,10 @@ struct RootCause {
 };
 
 // A lost machine first, then an unkillable process, then the first process that died by itself
-// before STOP was sent, then an expired lease. An exit with 75 (peer lost) yields to any other
-// death. Deaths closer together than their clocks' uncertainty: one killed by a signal first, then
-// the lowest rank, and the message names both.
+// before STOP was sent, or an expired lease: its machine's peers fail by themselves soon after, so
+// that a death comes before it only if it surely happened before. An exit with 75 (peer lost)
+// yields to any other death. Deaths closer together than their clocks' uncertainty: one killed by a
+// signal first, then the lowest rank, and the message names both.
 RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent);
 
 }  // namespace lockstep::core

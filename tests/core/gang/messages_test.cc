@@ -7,6 +7,8 @@ namespace {
 
 Report SomeReport() {
   Report report(Generation{2, 5}, MemberPhase::kStopping);
+  report.lease_expired = true;
+  report.lease_expired_at = seconds(6);
   report.first_step = true;
   Death death;
   death.rank = 3;

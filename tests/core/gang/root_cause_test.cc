@@ -95,13 +95,16 @@ TEST(RootCauseTest, WhatThisMachineKilledIsNoCandidate) {
   EXPECT_EQ(root.failure.rank, 2);
 }
 
-TEST(RootCauseTest, AnExpiredLeaseCountsOnlyWithoutADeathBeforeStop) {
+TEST(RootCauseTest, AnExpiredLeaseYieldsOnlyToADeathThatSurelyCameBefore) {
   MachineFate lapsed = Fate(0, {});
   lapsed.lease_expired = true;
+  lapsed.lease_expired_at = kStop - milliseconds(100);
   EXPECT_EQ(FindRootCause({lapsed}, kStop).failure.cause, Cause::kLeaseExpired);
   EXPECT_EQ(
       FindRootCause({lapsed, Fate(1, {Exited(2, 1, kStop - seconds(1))})}, kStop).failure.cause,
       Cause::kProcessExit);
+  MachineFate peer = Fate(1, {Exited(2, 75, kStop - milliseconds(1))});
+  EXPECT_EQ(FindRootCause({lapsed, peer}, kStop).failure.cause, Cause::kLeaseExpired);
 }
 
 TEST(RootCauseTest, AnUnkillableProcessNamesItsMachine) {
