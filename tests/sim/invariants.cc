@@ -190,6 +190,15 @@ void Invariants::OnCoordinator(const Machine& zero) {
       Violate("CountersNeverFall", zero.Name() + " lowers a counter");
     }
     seen = coordinator.counters();
+    // A hang's end is charged as well, whatever it came from; and where clocks drift by 5 %, nobody
+    // can tell what came first.
+    bool certain = world_.shape().hang_timeout == Duration::zero() && world_.shape().skew == 0;
+    if (seen.process_failures > application_faults_ && certain) {
+      Violate("OnlyFailuresAreCharged",
+              std::to_string(seen.process_failures) + " process failures are charged, yet only " +
+                  std::to_string(application_faults_) +
+                  " processes failed: " + coordinator.last_failure().message);
+    }
   }
   size_t& judged = judged_[zero.node()];
   const auto& history = coordinator.history();
@@ -198,10 +207,17 @@ void Invariants::OnCoordinator(const Machine& zero) {
   }
 }
 
+// A pod is replaced only if something happened to its machine, or to its link to machine 0.
+void Invariants::OnReplacement(uint32_t index, const Machine* current) {
+  if (current == nullptr || current->terminated() || touched_.contains(index)) return;
+  Violate("SurvivorsKeepTheirPods", current->Name() + " is replaced, yet nothing happened to it");
+}
+
 // ---- root causes ----
 
 void Invariants::OnProcessFault(core::Generation generation, uint32_t rank, int exit_code,
                                 int signal) {
+  OnApplicationFault();
   bool alone = world_.now() > others_until_;
   for (ProcessFault& other : faults_) {
     if (other.generation == generation) alone = other.alone = false;

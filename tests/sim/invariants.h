@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ class Invariants {
   void OnCoordinator(const Machine& zero);
   void OnProcessFault(core::Generation generation, uint32_t rank, int exit_code, int signal);
   void OnOtherFault(Time until);
+  // A fault that is charged to the application happened to some process.
+  void OnApplicationFault() { ++application_faults_; }
+  // From now on the loss of this machine has a reason.
+  void OnMachineTouched(uint32_t index) { touched_.insert(index); }
+  void OnReplacement(uint32_t index, const Machine* current);
   // Looks at what no single event shows.
   void Sample();
 
@@ -75,6 +81,8 @@ class Invariants {
   std::optional<Violation> violation_;
   std::map<core::Generation, Run> runs_;
   std::vector<ProcessFault> faults_;
+  uint32_t application_faults_ = 0;
+  std::set<uint32_t> touched_;
   Time others_until_ = Time::min();
   std::map<Node, size_t> judged_;
   std::map<Node, core::Counters> counters_;

@@ -299,6 +299,7 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
   uint32_t rank = spec_.index * world_.shape().processes + local_rank;
   if (std::exchange(fail_next_spawn_, false)) {
     world_.Log(Name(), " cannot start rank ", rank);
+    world_.invariants().OnApplicationFault();
     core::Death death;
     death.rank = rank;
     death.cause = core::Cause::kCommandNotFound;
@@ -549,6 +550,8 @@ void Machine::Terminate(Duration grace) {
   asked_to_leave_ = true;
   InAgent([this, grace] {
     world_.Log(Name(), " gets SIGTERM");
+    // Its peers may fail before its request arrives.
+    world_.invariants().OnApplicationFault();
     Do(member_.OnTerminate(Local(), grace));
   });
 }

@@ -182,6 +182,7 @@ void Operator::Replace() {
   if (indices.empty()) return;
   for (uint32_t index : indices) {
     const Machine* current = Current(index);
+    world_.invariants().OnReplacement(index, current);
     if (current == nullptr || In(charged_, current->node())) continue;
     charged_.push_back(current->node());
     bool by_request =

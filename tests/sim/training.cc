@@ -46,10 +46,13 @@ void Training::OnEnd(core::Generation generation, uint32_t rank, bool well) {
 }
 
 // Their collectives break: later than any clock's uncertainty, so that the root cause is certain.
+// Where clocks drift by 5 %, that is long.
 void Training::FailPeers(const Run& run) {
+  const Shape& shape = world_.shape();
+  Duration soonest = shape.skew == 0 ? shape.network * 2 + milliseconds(2) : milliseconds(150);
   for (const Rank& rank : run.ranks) {
     if (!rank.alive) continue;
-    Duration after = world_.random().Between(milliseconds(150), milliseconds(300));
+    Duration after = world_.random().Between(soonest, soonest + milliseconds(100));
     uint32_t code = world_.random().Chance(50) ? 75 : 1;
     world_.queue().After(after, [this, node = rank.node, pid = rank.pid, code] {
       world_.machine(node).EndProcess(pid, static_cast<int>(code), 0);

@@ -107,6 +107,9 @@ void World::Inject(const Fault& fault) {
   if (!OfProcess(fault.kind)) {
     invariants_.OnOtherFault(now() + fault.duration + milliseconds(fault.arg));
   }
+  if (fault.kind == FaultKind::kStaleService || fault.kind == FaultKind::kOperatorPause) {
+    TouchAll();
+  }
   switch (fault.kind) {
     case FaultKind::kSuspend:
       operator_.Suspend(fault.arg == 1);
@@ -128,10 +131,19 @@ void World::Inject(const Fault& fault) {
     default:
       break;
   }
+  uint32_t index = fault.machine % shape_.machines;
+  if (!OfProcess(fault.kind) && fault.kind != FaultKind::kCut) invariants_.OnMachineTouched(index);
+  bool of_links = fault.kind == FaultKind::kPartition || fault.kind == FaultKind::kDelay;
+  if (of_links && index == 0) TouchAll();
+  if (of_links) invariants_.OnMachineTouched(0);
   // The latest container of that index.
   for (auto it = machines_.rbegin(); it != machines_.rend(); ++it) {
-    if ((*it)->spec().index == fault.machine % shape_.machines) return InjectInto(**it, fault);
+    if ((*it)->spec().index == index) return InjectInto(**it, fault);
   }
+}
+
+void World::TouchAll() {
+  for (uint32_t i = 0; i < shape_.machines; ++i) invariants_.OnMachineTouched(i);
 }
 
 void World::InjectInto(Machine& machine, const Fault& fault) {

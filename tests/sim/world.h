@@ -77,6 +77,7 @@ class World {
 
  private:
   void Inject(const Fault& fault);
+  void TouchAll();
   void InjectInto(Machine& machine, const Fault& fault);
   void WriteLine(const std::string& line);
   bool Over() const;
