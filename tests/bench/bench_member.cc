@@ -36,7 +36,7 @@ void BenchMember::OnMessage(std::string_view body) {
   Do(member_.OnMessage(now, *message));
 }
 
-void BenchMember::Do(core::MemberActions actions) {
+void BenchMember::Do(const core::MemberActions& actions) {
   for (const core::MemberAction& action : actions) Do(action);
   ArmTimer();
 }

@@ -28,7 +28,7 @@ class BenchMember {
 
  private:
   void OnMessage(std::string_view body);
-  void Do(core::MemberActions actions);
+  void Do(const core::MemberActions& actions);
   void Do(const core::MemberAction& action);
   void ArmTimer();
 
