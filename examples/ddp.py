@@ -42,9 +42,9 @@ def main() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1))
     model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    # DistributedDataParallel orders its buckets anew after its first step. Done for nothing here, that
-    # step lets every step that counts add in one order, wherever training begins: the weights of a
-    # training that was interrupted are those of one that wasn't, bit for bit.
+    # DistributedDataParallel orders its buckets anew after its first step. Done for nothing here,
+    # that step lets every step that counts add in one order, wherever training begins: a training
+    # that was interrupted ends with the weights of one that wasn't, bit for bit.
     model(batch(0, rank)[0]).sum().backward()
     first = 0
     resume = lockstep.latest()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Usage: check_pairs.py LOCKSTEP_GANG_STATES. Fails unless every state of core's state machines has,
-with every victim, a way to get there or a written reason why the pair cannot exist."""
+"""check_pairs.py LOCKSTEP_GANG_STATES: fails unless every state of core's state machines has, with
+every victim, a way to get there or a written reason why the pair cannot exist."""
 
 import subprocess
 import sys

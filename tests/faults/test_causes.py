@@ -25,8 +25,8 @@ def fails(gang):
     """The verdict of a job that fails; every agent that is left says the same."""
     told = gang.verdict()
     assert told["verdict"]
-    said = [(agent.termination["exitCode"], agent.termination["generation"], agent.process.returncode)
-            for agent in gang.agents.values()]
+    said = [(agent.termination["exitCode"], agent.termination["generation"],
+             agent.process.returncode) for agent in gang.agents.values()]
     assert set(said) == {(told["exitCode"], told["generation"], told["exitCode"])}
     return told
 

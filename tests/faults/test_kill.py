@@ -70,8 +70,8 @@ def test_a_second_kill_before_the_first_is_healed_ends_in_the_right_verdict(gang
 def test_everything_at_once(gang):
     """Two of three agents, all ranks of the third and its guard."""
     scene = WAYS["coordinator", "Running"](gang)
-    last = scene.gang.agents[2]
-    for pid in [last.guard, *last.ranks().values(), scene.gang.agents[1].pid, scene.gang.agents[0].pid]:
+    first, second, third = (scene.gang.agents[machine] for machine in range(3))
+    for pid in [third.guard, *third.ranks().values(), second.pid, first.pid]:
         os.kill(pid, signal.SIGKILL)
     scene.gang.heal_until_running()
     scene.gang.open_gates()

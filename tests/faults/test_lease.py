@@ -113,8 +113,9 @@ def test_a_line_that_is_cut_for_two_seconds_does_nothing_to_the_ranks(gang, how)
         made.proxies[1].reset()
     holds_for(2, lambda: [a.ranks() for a in made.agents.values()] == ranks, "the ranks live on")
     made.proxies[1].heal()
-    made.wait_status(lambda s: s["machines"][1]["connected"] and s["machines"][1]["silentForSeconds"] < 1,
-                     "machine 1 to be heard again")
+    made.wait_status(
+        lambda s: s["machines"][1]["connected"] and s["machines"][1]["silentForSeconds"] < 1,
+        "machine 1 to be heard again")
     status = made.status()
     assert (status["phase"], status["generation"]) == ("Running", "1-1")
     assert [agent.ranks() for agent in made.agents.values()] == ranks

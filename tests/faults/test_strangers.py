@@ -88,8 +88,9 @@ def test_another_version_of_the_protocol_is_refused(running):
     running.agents[0].wait_log("speaks version 2")
 
 
-@pytest.mark.parametrize("garbage", [b"\x00", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"SSH-2.0-x\r\n"],
-                         ids=["zero", "http", "ones", "ssh"])
+@pytest.mark.parametrize(
+    "garbage", [b"\x00", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 5000, b"SSH-2.0-x\r\n"],
+    ids=["zero", "http", "ones", "ssh"])
 def test_garbage_instead_of_tls_is_refused(running, garbage):
     with in_clear(running) as connection:
         connection.sendall(garbage)
@@ -199,8 +200,9 @@ def test_ten_thousand_connections_hold_up_nobody(running):
             ready = multiprocessing.Event()
             source = running.address(100 + i)
             arguments = (running.address(0), source, CROWD // 4, ready, leave)
-            crowds.append((multiprocessing.Process(target=_crowd, args=arguments, daemon=True), ready))
-            crowds[-1][0].start()
+            crowd = multiprocessing.Process(target=_crowd, args=arguments, daemon=True)
+            crowd.start()
+            crowds.append((crowd, ready))
         for _, ready in crowds:
             assert ready.wait(60)
         assert running.status()["phase"] == "Running"

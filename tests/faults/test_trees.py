@@ -1,5 +1,5 @@
-"""The agent is one file that runs in any x86-64 Linux image: in a tree with nothing but a shell, and
-in Debian 12 and 13."""
+"""The agent is one file that runs in any x86-64 Linux image: in a tree with nothing but a shell,
+and in Debian 12 and 13."""
 
 import os
 import pathlib
@@ -22,9 +22,8 @@ root=$0; shift
 exec chroot "$root" "$@"
 """
 
-pytestmark = pytest.mark.skipif(
-    subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0,
-    reason="no mounts may be made here")
+PROBE = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+pytestmark = pytest.mark.skipif(PROBE.returncode != 0, reason="no mounts may be made here")
 
 
 def debian(release):

@@ -121,8 +121,9 @@ def test_a_program_that_forks_away_leaves_nothing_behind(gang, tmp_path):
     made = gang(command=[sys.executable, "-c", FORKS_AWAY, str(tmp_path)])
     made.start()
     made.wait_phase("Running")
-    pids = [int(wait_until(lambda r=r: (tmp_path / str(r)).exists() and (tmp_path / str(r)).read_text(),
-                           "the daemon's pid")) for r in (0, 1)]
+    notes = [tmp_path / str(rank) for rank in (0, 1)]
+    pids = [int(wait_until(lambda note=note: note.exists() and note.read_text(), "a daemon's pid"))
+            for note in notes]
     made.tell(1, 3)
     assert made.verdict()["exitCode"] == 0
     assert not any(processes.alive(pid) for pid in pids)

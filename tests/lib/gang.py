@@ -94,8 +94,8 @@ class Agent:
         self.process.wait()
 
     def wait_log(self, words, patience=PATIENCE):
-        wait_until(lambda: words in self.log, lambda: f"'{words}' in the log of {self}:\n{self.log}",
-                   patience)
+        wait_until(lambda: words in self.log,
+                   lambda: f"'{words}' in the log of {self}:\n{self.log}", patience)
 
     def __str__(self):
         return f"m{self.machine}.{self.attempt}"
@@ -268,8 +268,8 @@ class Gang:
             last = self.status(machine) or last
             return last if last and condition(last) else None
 
-        return wait_until(satisfied, lambda: f"{what}; machine {machine} says {last}\n{self.logs()}",
-                          patience)
+        return wait_until(
+            satisfied, lambda: f"{what}; machine {machine} says {last}\n{self.logs()}", patience)
 
     def wait_phase(self, phase, machine=0, patience=PATIENCE):
         return self.wait_status(lambda s: s["phase"] == phase, f"phase {phase}", machine, patience)
@@ -291,7 +291,8 @@ class Gang:
         self.stop_wish = stop
         wanted = stop and {"reason": stop[0], "deadlineSeconds": stop[1]}
         body = {"jobUID": self.job_uid, "epoch": self.epoch, "observedGeneration": self.observed,
-                "stop": wanted, "machineFailures": self.counters, "fenced": [{"machine": m, "attempt": a} for m, a in fenced],
+                "stop": wanted, "machineFailures": self.counters,
+                "fenced": [{"machine": m, "attempt": a} for m, a in fenced],
                 "terminated": [{"machine": m, "attempt": a, "cause": c} for m, a, c in terminated]}
         code, answer = self.request(0, "PUT", "/gang", body)
         assert code == 200, answer
@@ -339,7 +340,7 @@ class Gang:
         return None
 
     def verdict(self, patience=PATIENCE, insist=True):
-        """The job's verdict, healing on the way; then every agent is gone, by itself if `insist`."""
+        """The job's verdict, healing on the way. Then every agent is gone, of itself if `insist`."""
         def reached():
             self.heal()
             return self._verdict()

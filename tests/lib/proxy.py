@@ -55,7 +55,8 @@ class Proxy:
                     self._obey(selector)
                 elif not self._cut:
                     for source in ready:
-                        self._handle(selector, source)
+                        if source is self._listener or source in self._peer:
+                            self._handle(selector, source)
             for end in list(self._peer):
                 end.close()
             self._listener.close()
@@ -88,7 +89,7 @@ class Proxy:
             selector.register(server, selectors.EVENT_READ)
             return
         try:
-            data = source.recv(65536) if source in self._peer else b""
+            data = source.recv(65536)
             if data:
                 self._peer[source].sendall(data)
                 return
