@@ -1,5 +1,5 @@
 // GangClient: an agent's line to the coordinator, kept up for as long as the client lives. A lost
-// connection is tried again after 50 ms, then twice as long each time up to 1 s, each time
+// connection is tried again after 5 ms, then twice as long each time up to 1 s, each time
 // shortened at random by up to half so that a thousand agents do not come back at one moment.
 //
 //   GangClient client(loop, &tls, endpoint, {.on_open = ..., .on_message = ..., .on_close = ...});
@@ -32,7 +32,7 @@ class GangClient {
     std::function<void(const std::string& reason)> on_close;
   };
 
-  static constexpr Duration kFirstRetry = milliseconds(50);
+  static constexpr Duration kFirstRetry = milliseconds(5);
   static constexpr Duration kLastRetry = seconds(1);
   static constexpr Duration kConnectDeadline = seconds(5);
 
