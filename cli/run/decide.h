@@ -55,7 +55,9 @@ struct Snapshot {
   Time started{};
   uint32_t epoch = 0;
   std::vector<Machine> machines;
-  core::Counters counters;  // replacements and their base are this operator's own
+  // Merged over all coordinators, so that a new one forgets no failure; replacements and their base
+  // are this operator's own.
+  core::Counters counters;
   Time last_replacement{};
   std::vector<core::GangWish::Terminated> ended;  // the last end of each machine, less machine 0's
 

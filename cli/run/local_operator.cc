@@ -199,7 +199,7 @@ class LocalOperator {
     if (status.attempt != machine0.attempt) return;
     snapshot_.member.reset();
     snapshot_.coordinator = status;
-    counters_.Merge(status.counters);
+    snapshot_.counters.Merge(status.counters);
     history_.Learn(status, machine0.started);
     std::optional<JobProgress> progress = Summarize(status.progress);
     if (progress) rate_.Learn(BootTime(), *progress);
@@ -446,7 +446,6 @@ class LocalOperator {
 
   void WriteReport(const Outcome& outcome) {
     if (options_.report.empty()) return;
-    counters_.Merge(snapshot_.counters);
     Report report;
     report.job = job_.metadata.name;
     report.job_uid = snapshot_.job_uid;
@@ -457,7 +456,7 @@ class LocalOperator {
     report.started = snapshot_.started;
     report.finished = BootTime();
     report.outcome = outcome;
-    report.counters = counters_;
+    report.counters = snapshot_.counters;
     report.history = history_;
     report.ends = ends_;
     Status status = WriteFileAtomically(options_.report, ToJson(report), /*durable=*/false);
@@ -484,7 +483,6 @@ class LocalOperator {
   Fleet fleet_;
   CoordinatorLink link_;
   Snapshot snapshot_;
-  core::Counters counters_;  // merged over all coordinators
   History history_;
   Teller teller_;
   RateMeter rate_;
