@@ -4,7 +4,6 @@
 
 #include "core/job/draft.h"
 #include "core/job/environment.h"
-#include "core/job/environment.h"
 #include "core/job/launcher.h"
 #include "core/job/text.h"
 

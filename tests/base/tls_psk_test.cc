@@ -18,7 +18,7 @@ Key KeyOf(uint8_t byte) {
   return key;
 }
 
-// Two sessions joined in memory: carries ciphertext to and fro until both are still.
+// Two sessions joined in memory: carries ciphertext both ways until both are still.
 struct Pair {
   TlsSession client;
   TlsSession server;
