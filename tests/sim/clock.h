@@ -22,8 +22,8 @@ class Clock {
   // The first true moment at which the clock shows `local` or more; kNever stays kNever.
   Time True(Time local) const {
     if (local == kNever) return kNever;
+    if (local <= offset_) return Time::zero();
     int64_t passed = (local - offset_).count();
-    if (passed <= 0) return Time::zero();
     int64_t guess = passed / rate_ * kUnit + passed % rate_ * kUnit / rate_;
     while (Local(Time(guess)) < local) ++guess;
     return Time(guess);

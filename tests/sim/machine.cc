@@ -1,17 +1,14 @@
+// The agent's loop, its connections and its end. Ranks and guard stand in machine_ranks.cc.
 #include "tests/sim/machine.h"
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
-#include "core/gang/rules.h"
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {
 
 namespace {
-
-constexpr Duration kUnkillableAfter = seconds(30);
 
 core::MemberConfig MemberConfigOf(const World& world, const MachineSpec& spec) {
   core::MemberConfig config;
@@ -27,7 +24,7 @@ core::MemberConfig MemberConfigOf(const World& world, const MachineSpec& spec) {
 
 }  // namespace
 
-Machine::Machine(World& world, Node node, MachineSpec spec, Clock clock)
+Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
     : world_(world), node_(node), spec_(spec), clock_(clock), member_(MemberConfigOf(world, spec)) {
   if (spec.index != 0) return;
   core::CoordinatorConfig config;
@@ -255,248 +252,6 @@ void Machine::OnWish(const core::GangWish& wish) {
     world_.op().OnWishTaken(node_, wish);
     Do(std::move(*actions));
   });
-}
-
-// ---- generations ----
-
-void Machine::Do(core::PrepareGeneration& action) {
-  world_.volume().Prepare(action.generation, [this, generation = action.generation](
-                                                 bool created, const std::string& resume) {
-    InAgent([this, generation, created, resume] {
-      core::Prepared prepared;
-      prepared.generation = generation;
-      prepared.master_address = "10.0.0." + std::to_string(node_);
-      prepared.port = 30'000 + generation.n;
-      prepared.resume = resume;
-      if (!created) prepared.error = "the generation's file exists";
-      Do(coordinator_->OnPrepared(Local(), prepared));
-    });
-  });
-}
-
-void Machine::Do(core::Spawn& action) {
-  lease_end_ = action.lease_end;
-  ArmGuard();
-  spawning_ = action.start.generation;
-  spawned_ = 0;
-  stopping_.reset();
-  bool slow = world_.now() < spawn_delay_until_;
-  Duration most = slow ? spawn_delay_ : microseconds(1500);
-  Duration after{};
-  for (uint32_t local = 0; local < world_.shape().processes; ++local) {
-    after += world_.random().Between(microseconds(200), most);
-    world_.queue().After(after, [this, start = action.start, local] {
-      InAgent([this, start, local] { Exec(start, local); });
-    });
-  }
-}
-
-void Machine::Exec(const core::Start& start, uint32_t local_rank) {
-  if (start.generation != spawning_) return;
-  if (stopping_ && stopping_->generation == start.generation) return;
-  // The agent may have been stopped since; it looks at the lease again before each exec.
-  if (Local() >= lease_end_ && core::Holds(core::Rule::kLeaseExpires)) return;
-  uint32_t rank = spec_.index * world_.shape().processes + local_rank;
-  if (std::exchange(fail_next_spawn_, false)) {
-    world_.Log(Name(), " cannot start rank ", rank);
-    world_.invariants().OnApplicationFault();
-    core::Death death;
-    death.rank = rank;
-    death.cause = core::Cause::kCommandNotFound;
-    death.exit_code = 127;
-    death.at = Local();
-    death.by_itself = true;
-    Do(member_.OnProcessDied(Local(), start.generation, death));
-    return;
-  }
-  Process process;
-  process.pid = world_.NextPid();
-  process.rank = rank;
-  process.generation = start.generation;
-  processes_.push_back(process);
-  world_.Log(Name(), " exec rank ", rank, " of ", start.generation);
-  world_.invariants().OnExec(*this, process, start.resume);
-  world_.training().OnExec(node_, process.pid, start.generation, rank, start.resume);
-  if (++spawned_ == world_.shape().processes) {
-    Do(member_.OnSpawned(Local(), start.generation));
-  }
-}
-
-void Machine::Do(core::StopProcesses& action) {
-  Time kill_at = clock_.True(action.kill_at);
-  bool now = action.kill_at <= Local();
-  world_.Log(Name(), " stops ", action.generation, now ? " by SIGKILL" : " by SIGTERM");
-  stopping_ = Stopping{action.generation, kill_at};
-  core::Generation generation = action.generation;
-  if (!now) {
-    for (Process& process : processes_) {
-      if (process.generation != generation || process.terminated) continue;
-      process.terminated = true;
-      if (world_.random().Chance(40)) continue;  // it ignores SIGTERM
-      int code = world_.random().Chance(60) ? 0 : 143;
-      world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(400)),
-                           [this, pid = process.pid, code] { EndProcess(pid, code, 0); });
-    }
-    world_.queue().At(kill_at, [this, generation] {
-      InAgent([this, generation] {
-        if (!stopping_ || stopping_->generation != generation) return;
-        KillGeneration(generation);
-      });
-    });
-  } else {
-    KillGeneration(generation);
-  }
-  world_.queue().At(std::max(kill_at, world_.now()) + kUnkillableAfter, [this, generation] {
-    InAgent([this, generation] {
-      if (Alive(generation)) Do(member_.OnUnkillable(Local(), generation));
-    });
-  });
-  // The sweep takes a moment even where nothing is left.
-  world_.queue().After(microseconds(100), [this] { InAgent([this] { CheckAllDead(); }); });
-}
-
-bool Machine::Alive(core::Generation generation) const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [&](const Process& process) { return process.generation == generation; });
-}
-
-void Machine::CheckAllDead() {
-  if (!stopping_ || Alive(stopping_->generation)) return;
-  core::Generation generation = stopping_->generation;
-  stopping_.reset();
-  if (spawning_ == generation) spawning_ = {};
-  Do(member_.OnAllDead(Local(), generation));
-}
-
-void Machine::KillProcess(Process& process) {
-  if (process.killed != kNever) return;
-  process.killed = world_.now();
-  process.lease_end = clock_.True(lease_end_);
-  bool slow = world_.now() < death_delay_until_;
-  Duration takes = slow ? world_.random().Between(death_delay_ / 2, death_delay_)
-                        : world_.random().Between(microseconds(100), milliseconds(3));
-  world_.queue().After(takes, [this, pid = process.pid] { EndProcess(pid, -1, SIGKILL); });
-}
-
-void Machine::KillGeneration(core::Generation generation) {
-  MarkLeft(generation);
-  for (Process& process : processes_) {
-    if (process.generation == generation) KillProcess(process);
-  }
-}
-
-void Machine::KillAll() {
-  for (Process& process : processes_) {
-    MarkLeft(process.generation);
-    KillProcess(process);
-  }
-}
-
-Process* Machine::Find(uint32_t pid) {
-  auto it = std::find_if(processes_.begin(), processes_.end(),
-                         [pid](const Process& process) { return process.pid == pid; });
-  return it == processes_.end() ? nullptr : &*it;
-}
-
-void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
-  Process* process = Find(pid);
-  // Once SIGKILL is sent, that is what it dies of, in its time.
-  if (process == nullptr || (process->killed != kNever && signal != SIGKILL)) return;
-  bool by_itself = process->killed == kNever && !process->terminated;
-  bool well = exit_code == 0 && by_itself;
-  uint32_t rank = process->rank;
-  core::Generation generation = process->generation;
-  processes_.erase(processes_.begin() + (process - processes_.data()));
-  world_.Log(Name(), " rank ", rank, " of ", generation, " ended: code ", exit_code, " signal ",
-             signal);
-  world_.training().OnEnd(generation, rank, well);
-  CheckTerminated();
-  core::Death death;
-  death.rank = rank;
-  death.cause = signal != 0 ? core::Cause::kProcessSignal : core::Cause::kProcessExit;
-  death.exit_code = exit_code;
-  death.signal = signal;
-  death.at = Local();
-  death.by_itself = by_itself;
-  InAgent([this, generation, rank, death] {
-    if (death.exit_code == 0) {
-      Do(member_.OnProcessFinished(Local(), generation, rank));
-    } else {
-      Do(member_.OnProcessDied(Local(), generation, death));
-    }
-    if (alive_) CheckAllDead();
-  });
-}
-
-void Machine::OnProgress(uint32_t rank, int64_t step) {
-  InAgent([this, rank, step] {
-    core::RankProgress progress;
-    progress.rank = rank;
-    progress.step = step;
-    progress.total_steps = world_.shape().steps;
-    Do(member_.OnProgress(Local(), progress));
-  });
-}
-
-void Machine::OnCommit(core::Generation generation) {
-  InAgent([this, generation] {
-    uint64_t id = next_commit_++;
-    commits_[id] = generation;
-    Do(member_.OnCommit(Local(), id));
-  });
-}
-
-void Machine::Do(core::AnswerCommit& action) {
-  core::Generation generation = commits_[action.id];
-  commits_.erase(action.id);
-  world_.Log(Name(), " commit of ", generation, action.granted ? ": yes, number " : ": no, ",
-             action.number, " ", action.reason);
-  world_.training().OnCommitAnswered(generation, action.granted, action.number);
-}
-
-// ---- the guard ----
-
-void Machine::Do(core::SetLease& action) {
-  lease_end_ = action.end;
-  ArmGuard();
-}
-
-void Machine::ArmGuard() {
-  Time at = std::max(clock_.True(lease_end_), world_.now());
-  if (!guard_alive_ || at >= guard_wake_) return;
-  guard_wake_ = at;
-  Duration late = world_.random().Between(Duration::zero(), milliseconds(5));
-  world_.queue().At(at + late, [this, at = at.count()] {
-    if (guard_wake_.count() != at) return;  // an earlier one was armed since
-    guard_wake_ = kNever;
-    GuardWakes();
-  });
-}
-
-void Machine::GuardWakes() {
-  if (terminated() || !guard_alive_ || processes_.empty()) return;
-  if (world_.Mutated("NoGuard") || !core::Holds(core::Rule::kLeaseExpires)) return;
-  if (Local() < lease_end_) return ArmGuard();
-  world_.Log(Name(), " guard kills the ranks");
-  KillAll();
-  InAgent([this] { Do(member_.OnGuardKilled(Local())); });
-}
-
-void Machine::KillGuard() {
-  if (!guard_alive_ || !alive_ || stopped_) return;
-  guard_alive_ = false;
-  bool replaced = world_.random().Chance(75);
-  world_.Log(Name(), " guard is dead");
-  world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(20)),
-                       [this, replaced] {
-                         InAgent([this, replaced] {
-                           guard_alive_ = true;
-                           ArmGuard();
-                           if (replaced) return;
-                           KillAll();
-                           Do(member_.OnGuardKilled(Local()));
-                         });
-                       });
 }
 
 // ---- the end of the agent, and stops ----

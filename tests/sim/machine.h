@@ -43,7 +43,7 @@ struct MachineSpec {
 
 class Machine {
  public:
-  Machine(World& world, Node node, MachineSpec spec, Clock clock);
+  Machine(World& world, Node node, const MachineSpec& spec, Clock clock);
 
   void Boot();
 

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <sstream>
 
-#include "core/gang/rules.h"
 #include "tests/sim/random.h"
 
 namespace lockstep::sim {
@@ -14,7 +13,6 @@ namespace lockstep::sim {
 namespace {
 
 using core::CoordinatorPhase;
-using core::Rule;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
     "exit",        "signal",      "spawn-failure", "hang",      "kill-agent",    "oom",
@@ -224,7 +222,7 @@ bool Number(const std::string& text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool Milliseconds(std::string text, Duration& value) {
+bool Milliseconds(const std::string& text, Duration& value) {
   if (text.size() < 3 || !text.ends_with("ms")) return false;
   double amount = 0;
   if (!Number(text.substr(0, text.size() - 2), amount)) return false;
@@ -240,6 +238,10 @@ bool Phase(const std::string& text, Fault& fault) {
     if (text.substr(0, slash) == ToString(phase)) fault.phase = phase;
   }
   return fault.phase.has_value();
+}
+
+Error Unreadable(const std::string& word, const std::string& line) {
+  return Error::Invalid("cannot read " + word + " in: " + line);
 }
 
 }  // namespace
@@ -274,7 +276,7 @@ Result<Fault> ParseFault(const std::string& line) {
                 (key == "machine" && Number(value, fault.machine)) ||
                 (key == "rank" && Number(value, fault.local_rank)) ||
                 (key == "arg" && Number(value, fault.arg));
-    if (!good) return Error::Invalid("cannot read " + word + " in: " + line);
+    if (!good) return Unreadable(word, line);
   }
   return fault;
 }
@@ -351,9 +353,11 @@ Schedule DrawSchedule(uint64_t seed, const std::string& mutant) {
 }
 
 std::string Format(const Schedule& schedule) {
-  std::string text = "seed " + std::to_string(schedule.seed) + "\n";
-  if (!schedule.mutant.empty()) text += "mutant " + schedule.mutant + "\n";
-  for (const Fault& fault : schedule.faults) text += "fault " + fault.ToString() + "\n";
+  std::string text = "seed " + std::to_string(schedule.seed);
+  text += "\n";
+  if (!schedule.mutant.empty()) text.append("mutant ").append(schedule.mutant).append("\n");
+  for (const Fault& fault : schedule.faults)
+    text.append("fault ").append(fault.ToString()).append("\n");
   return text;
 }
 

@@ -38,7 +38,7 @@ void World::WriteLine(const std::string& line) {
           << static_cast<double>(now().count()) / 1e6 << "  " << line << "\n";
 }
 
-Machine& World::AddMachine(MachineSpec spec) {
+Machine& World::AddMachine(const MachineSpec& spec) {
   auto node = static_cast<Node>(machines_.size());
   Duration offset = random_.Between(seconds(1), hours(1));
   int64_t rate = 1'000'000;
@@ -136,10 +136,11 @@ void World::Inject(const Fault& fault) {
   bool of_links = fault.kind == FaultKind::kPartition || fault.kind == FaultKind::kDelay;
   if (of_links && index == 0) TouchAll();
   if (of_links) invariants_.OnMachineTouched(0);
-  // The latest container of that index.
-  for (auto it = machines_.rbegin(); it != machines_.rend(); ++it) {
-    if ((*it)->spec().index == index) return InjectInto(**it, fault);
+  Machine* latest = nullptr;
+  for (const auto& machine : machines_) {
+    if (machine->spec().index == index) latest = machine.get();
   }
+  if (latest != nullptr) InjectInto(*latest, fault);
 }
 
 void World::TouchAll() {

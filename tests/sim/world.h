@@ -60,7 +60,7 @@ class World {
   Machine& machine(Node node) { return *machines_.at(node); }
   const std::vector<std::unique_ptr<Machine>>& machines() const { return machines_; }
 
-  Machine& AddMachine(MachineSpec spec);
+  Machine& AddMachine(const MachineSpec& spec);
   uint32_t NextPid() { return ++last_pid_; }
   // The attempt of the machine 0 that a connection leads to.
   uint32_t AttemptBehind(core::ConnectionId id, const Machine& from);
