@@ -99,7 +99,8 @@ function(lockstep_test name)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test
     PRIVATE lockstep_options ${arg_DEPENDS} GTest::gmock GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name}_test)
+  # Tests that read documents and examples find them from the root of the tree.
+  add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   lockstep_label(${name} ${name}_test ${arg_LABEL})
 endfunction()
 

@@ -14,9 +14,8 @@
 namespace lockstep::core {
 namespace {
 
-std::filesystem::path Root() {
-  return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path().parent_path();
-}
+// ctest runs the tests in the root of the tree.
+std::filesystem::path Root() { return std::filesystem::current_path(); }
 
 std::string Read(const std::filesystem::path& path) {
   std::ifstream file(path);
