@@ -46,7 +46,6 @@ def milliseconds(seconds) -> str:
 
 
 def tell(report: dict) -> None:
-    print()
     for number, generation in enumerate(report["generations"]):
         cause, respawn = generation["cause"], generation["respawn"]
         resume = generation["resume"]
@@ -78,8 +77,7 @@ def main() -> int:
         try:
             victim = find_rank(rank) if wait_for_commits(job, 3) else 0
             if victim:
-                print(f"\ndemo: kill -9 {victim}, which is rank {rank}", flush=True)
-                os.kill(victim, signal.SIGKILL)
+                os.kill(victim, signal.SIGKILL)  # said at the end: the job draws a live table now
             status = job.wait()
         except KeyboardInterrupt:
             return job.wait()
@@ -90,6 +88,7 @@ def main() -> int:
     if not victim:
         print("demo: the job ended before its third checkpoint, so no rank was killed", file=sys.stderr)
         return status or 1
+    print(f"\n  demo: kill -9 {victim}, which was rank {rank}; what became of it:")
     tell(report)
     killed_once = [g for g in report["generations"] if g["cause"]]
     return status if len(killed_once) == 1 else status or 1
