@@ -96,6 +96,10 @@ MemberActions Member::OnAllDead(Time now, Generation generation) {
     report_.phase = MemberPhase::kStopped;
     RefuseCommits("the generation has ended");
     SendReport();
+    if (refused_ > report_.generation) {
+      report_ = Report(refused_, MemberPhase::kStopped);
+      SendReport();
+    }
     CheckDrain(now);
   }
   return Take();
@@ -232,6 +236,7 @@ void Member::Handle(Time now, const Start& message) {
     actions_.emplace_back(MemberLog{"START " + message.generation.ToString() +
                                     " refused: ranks of " + report_.generation.ToString() +
                                     " are alive"});
+    refused_ = message.generation;
     StopRanks(now, now);
     return;
   }
@@ -405,6 +410,7 @@ void Member::SendHello(Time now) {
 }
 
 void Member::SendReport() {
+  if (phase() == MemberPhase::kExiting) return;  // its last word has been said
   report_unsaid_ = !welcomed_;
   if (welcomed_) Send(ReportMessage{report_});
 }

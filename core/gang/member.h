@@ -165,6 +165,7 @@ class Member {
   Time lease_end_ = Time::min();
   Duration lease_length_{};     // the largest granted in report_.generation
   bool report_unsaid_ = false;  // it changed between HELLO and WELCOME
+  Generation refused_;          // its START came while ranks of the one before were alive
   bool signalled_ = false;      // this machine has signalled its ranks
   Time kill_at_ = kNever;
   uint32_t finished_ = 0;  // ranks of this generation that exited 0

@@ -116,11 +116,11 @@ RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
                            " did not die within 30 s of SIGKILL");
   }
   const MachineFate* lapsed = FirstLapsed(fates);
-  if (lapsed != nullptr) {
-    std::erase_if(candidates, [&](const Candidate& c) {
-      return c.at + c.uncertainty >= LapsedAt(*lapsed) - lapsed->clock_uncertainty;
+  std::erase_if(candidates, [&](const Candidate& c) {
+    return std::any_of(fates.begin(), fates.end(), [&](const MachineFate& fate) {
+      return fate.lease_expired && c.at + c.uncertainty >= LapsedAt(fate) - fate.clock_uncertainty;
     });
-  }
+  });
   if (!candidates.empty()) return FromDeaths(candidates);
   if (lapsed != nullptr) {
     return FromMachine(*lapsed, Cause::kLeaseExpired,

@@ -232,9 +232,10 @@ void Machine::ArmGuard() {
 }
 
 void Machine::GuardWakes() {
-  if (terminated() || !guard_alive_ || processes_.empty()) return;
+  if (terminated() || !guard_alive_) return;
   if (world_.Mutated("NoGuard") || !core::Holds(core::Rule::kLeaseExpires)) return;
   if (Local() < lease_end_) return ArmGuard();
+  if (processes_.empty()) return;
   world_.Log(Name(), " guard kills the ranks");
   KillAll();
   InAgent([this] { Do(member_.OnGuardKilled(Local())); });

@@ -10,6 +10,8 @@ namespace {
 
 constexpr Duration kTick = milliseconds(200);
 constexpr Duration kDeleteGrace = seconds(1);
+// A leader's request to create a pod takes effect no later than this, or never.
+constexpr Duration kCreationDeadline = seconds(8);
 
 bool In(const std::vector<Node>& nodes, Node node) {
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
@@ -82,9 +84,13 @@ bool Operator::Asks(const Machine& machine) const {
 }
 
 bool Operator::EarlierEnded(uint32_t index) const {
-  return std::all_of(world_.machines().begin(), world_.machines().end(), [&](const auto& machine) {
-    const MachineSpec& spec = machine->spec();
-    return spec.index != index || spec.attempt >= attempts_[index] || SeesEnd(*machine);
+  return std::all_of(intents_.begin(), intents_.end(), [&](const Intent& intent) {
+    if (intent.index != index || intent.attempt >= attempts_[index]) return true;
+    for (const auto& machine : world_.machines()) {
+      const MachineSpec& spec = machine->spec();
+      if (spec.index == index && spec.attempt == intent.attempt) return SeesEnd(*machine);
+    }
+    return world_.now() > intent.at + kCreationDeadline;
   });
 }
 
@@ -206,9 +212,11 @@ void Operator::Replace() {
 void Operator::Create(const std::vector<uint32_t>& indices, uint32_t epoch) {
   for (uint32_t index : indices) {
     attempts_[index] = epoch;
+    intents_.push_back({index, epoch, world_.now()});
     lost_[index] = false;
   }
-  Duration late = std::exchange(pause_, Duration::zero());
+  Duration late =
+      std::min<Duration>(std::exchange(pause_, Duration::zero()), kCreationDeadline - seconds(1));
   bool paused = late > Duration::zero();
   if (paused) world_.Log("operator is paused; another leader takes over");
   for (uint32_t index : indices) {

@@ -65,7 +65,7 @@ class Operator {
   bool SeesEnd(const Machine& machine) const;
   bool Asks(const Machine& machine) const;
   Machine* Current(uint32_t index) const;
-  // The containers of every attempt but the current one.
+  // The containers of every attempt below the current one, those that may yet be made among them.
   bool EarlierEnded(uint32_t index) const;
 
   World& world_;
@@ -85,6 +85,12 @@ class Operator {
   Time down_until_{};
   Duration pause_{};
   Time stale_until_{};
+  struct Intent {
+    uint32_t index;
+    uint32_t attempt;
+    Time at;
+  };
+  std::vector<Intent> intents_;  // every attempt that was recorded
   std::vector<bool> creating_;
   std::vector<bool> lost_;  // by the evidence of the last look
   std::vector<Node> deleted_;

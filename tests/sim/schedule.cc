@@ -105,6 +105,9 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
   if (schedule.Off("HigherAttemptStopsGang")) {
     return {{kStopAgent, 10, 60, 95, 115, false, 0, 0}, {kCut, 0, 20, 0, 0, false, 0, 0}};
   }
+  if (schedule.Off("HigherAttemptWins")) {
+    return {{kOperatorPause, 10, 40, 20, 100, true, 0, 0}, {kKillAgent, 5, 30, 0, 0, false, 0, 0}};
+  }
   if (schedule.Off("LowerLWaits")) {
     return {{kSetL, 1, 5, 0, 0, true, 5000, 9000},
             {kPartition, 100, 150, 100, 200, false, 1, 1},
