@@ -284,7 +284,7 @@ void Agent::Do(core::MemberActions actions) {
       if (client_) client_->Reconnect(disconnect->reason);
     } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
       telemetry_->OnSpawn(member_->config().processes);
-      ranks_->Start(spawn->start);
+      ranks_->Start(spawn->start, spawn->lease_end);
     } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
       ranks_->Stop(stop->generation, stop->kill_at);
     } else if (auto* lease = std::get_if<core::SetLease>(&action)) {

@@ -93,7 +93,7 @@ uint32_t LocalRanks::RankOf(int local_rank) const {
 
 // ---- starting ----
 
-void LocalRanks::Start(const core::Start& start) {
+void LocalRanks::Start(const core::Start& start, Time lease_end) {
   generation_ = start.generation;
   size_t count = static_cast<size_t>(ProcessCount(config_->job));
   launches_.assign(count, {});
@@ -101,8 +101,9 @@ void LocalRanks::Start(const core::Start& start) {
   for (size_t l = 0; l < count; ++l) views_[l].rank = RankOf(static_cast<int>(l));
   logs_->StartGeneration(generation_.ToString());
   for (int l = 0; l < static_cast<int>(count); ++l) {
+    if (BootTime() >= lease_end) return;
     int exit_code = 0;
-    std::string failure = Launch1(start, l, &exit_code);
+    std::string failure = LaunchRank(start, l, &exit_code);
     if (!failure.empty()) return Fail(RankOf(l), exit_code, failure);
   }
   loop_->Post([this, alive = alive_, generation = generation_] {
@@ -139,7 +140,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   return id;
 }
 
-std::string LocalRanks::Launch1(const core::Start& start, int local_rank, int* exit_code) {
+std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
   auto index = static_cast<size_t>(local_rank);
   SpawnRequest request;
   request.env = core::BuildEnvironment(inherited_, config_->job, Identity(start, local_rank));

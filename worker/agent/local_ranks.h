@@ -56,7 +56,9 @@ class LocalRanks {
   // Processes of this machine: one under launch: PerMachine.
   static int ProcessCount(const core::TrainingJob& job);
 
-  void Start(const core::Start& start);
+  // The lease is read again before each exec: an agent that was stopped on the way starts no more,
+  // and the member, which finds the lease lapsed, stops those that run.
+  void Start(const core::Start& start, Time lease_end);
   void Stop(core::Generation generation, Time kill_at);
 
   // ProcessSet's: the guard is no rank.
@@ -73,7 +75,7 @@ class LocalRanks {
 
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   // Empty: it runs.
-  std::string Launch1(const core::Start& start, int local_rank, int* exit_code);
+  std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   void ReadBindings();
   void OnDeath(const ProcessSet::Death& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
