@@ -66,7 +66,8 @@ core::MemberConfig ForMember(const core::AgentConfig& config) {
 
 }  // namespace
 
-Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config, std::string executable) {
+Result<std::unique_ptr<Agent>> Agent::Create(core::AgentConfig config,
+                                             const std::string& executable) {
   std::unique_ptr<Agent> agent(new Agent(std::move(config)));
   Status opened = agent->Open(executable);
   if (!opened.ok()) return opened.error();

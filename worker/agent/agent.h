@@ -43,7 +43,8 @@ namespace lockstep::agent {
 class Agent {
  public:
   // `executable` is started again as the guard.
-  static Result<std::unique_ptr<Agent>> Create(core::AgentConfig config, std::string executable);
+  static Result<std::unique_ptr<Agent>> Create(core::AgentConfig config,
+                                               const std::string& executable);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
