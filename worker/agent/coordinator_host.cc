@@ -111,8 +111,8 @@ void CoordinatorHost::Prepare(core::Generation generation) {
     prepared.error = port.error().message;
   }
   if (!volume_ || !prepared.error.empty()) {
-    loop_->Post([this, alive = alive_, prepared = std::move(prepared)]() mutable {
-      if (*alive) FinishPreparing(std::move(prepared));
+    loop_->Post([this, alive = alive_, prepared = std::move(prepared)] {
+      if (*alive) FinishPreparing(prepared);
     });
     return;
   }
@@ -126,11 +126,11 @@ void CoordinatorHost::Prepare(core::Generation generation) {
         } else {
           prepared.error = resume.error().message;
         }
-        FinishPreparing(std::move(prepared));
+        FinishPreparing(prepared);
       });
 }
 
-void CoordinatorHost::FinishPreparing(core::Prepared prepared) {
+void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {
   Do(coordinator_.OnPrepared(BootTime(), prepared));
 }
 

@@ -60,7 +60,7 @@ class CoordinatorHost {
   void OnMessage(core::ConnectionId id, const core::Message& message);
   void Do(core::CoordinatorActions actions);
   void Prepare(core::Generation generation);
-  void FinishPreparing(core::Prepared prepared);
+  void FinishPreparing(const core::Prepared& prepared);
   void ArmTimer();
 
   EventLoop* loop_;

@@ -50,7 +50,7 @@ ProgressReport ReadReport(const Json& json, uint32_t rank, int64_t step, int64_t
   return report;
 }
 
-std::string Line(Json json) {
+std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
