@@ -153,8 +153,7 @@ def test_a_machine_that_vanishes_is_the_cause_and_not_its_peers_errors(gang):
     made.start()
     made.wait_running()
     made.agents[1].kill()
-    made.tell(0, 1)
-    made.tell(2, 1)
+    made.tell_all({0: 1, 2: 1})
     status = made.heal_until_running()
     assert status["lastFailure"]["cause"] == "MachineLost"
     assert status["lastFailure"]["machine"] == 1

@@ -168,6 +168,20 @@ class Gang:
         """This rank of this generation exits with `code`."""
         os.write(self._gates[rank], f"{code}\n".encode())
 
+    def tell_all(self, codes):
+        """{rank: code}: these exit with their codes, or are stopped before they read them: a code
+        that nobody read is taken back, lest the next generation's rank reads it."""
+        pids = [pid for agent in self.agents.values() if agent.running
+                for rank, pid in agent.ranks().items() if rank in codes]
+        for rank, code in codes.items():
+            self.tell(rank, code)
+        wait_until(lambda: not any(processes.alive(pid) for pid in pids), f"{codes} to be read")
+        for rank in codes:
+            with contextlib.suppress(BlockingIOError):
+                os.set_blocking(self._gates[rank], False)
+                os.read(self._gates[rank], 4096)
+            os.set_blocking(self._gates[rank], True)
+
     def open_gates(self, ranks=None, code=0):
         """These ranks (all) exit with `code`, in every generation from now on."""
         for rank in list(self._gates) if ranks is None else ranks:
