@@ -70,17 +70,17 @@ function(lockstep_library name)
   endif()
 endfunction()
 
-# lockstep_program(NAME DEPENDS target...): bin/NAME of this folder's main.cc, as one fully static
-# file where LOCKSTEP_STATIC says so.
+# lockstep_program(NAME [SHARED] DEPENDS target...): bin/NAME of this folder's main.cc, as one fully
+# static file where LOCKSTEP_STATIC says so; never with SHARED, for what exists as shared library only.
 function(lockstep_program name)
-  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "SHARED" "" "DEPENDS" ${ARGN})
   file(GLOB main CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
   if(NOT main)
     return()
   endif()
   add_executable(${name} ${main})
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
-  if(LOCKSTEP_STATIC)
+  if(LOCKSTEP_STATIC AND NOT arg_SHARED)
     target_link_options(${name} PRIVATE -static)
   endif()
 endfunction()

@@ -1,0 +1,117 @@
+// What the ranks of one generation do together: broadcast, allreduce, reduce-scatter, all-gather,
+// send, receive, barrier. One Communicator a process and generation:
+//
+//   Result<std::unique_ptr<Communicator>> made = Connect(options);      // collectives/connect.h
+//   Communicator& all = **made;
+//   Work bucket = all.AllReduceAsync(gradients, count, Reduction::kSum, "bucket 3");
+//   ...                                                                 // backward goes on
+//   if (Status done = bucket.Wait(); !done.ok()) return done;           // a peer died: exit 75
+//
+// All ranks call the same operations in the same order, from one thread; one issuing thread of the
+// Communicator's carries them out, in that order. Every operation has a number (from 1), stands in
+// the flight recorder, and has a deadline: after it all ranks write down what they know and this
+// operation and all later ones fail with kTimeout. A peer's death fails them with kUnavailable,
+// within milliseconds where the backend sees it and within a second in any case. After the first
+// failure nothing works any more: the process exits and the gang starts another generation.
+//
+// Buffers live in the backend's memory(): host for Gloo, the GPU's for NCCL. They are read or
+// written until the operation is done.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_COLLECTIVES_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_COLLECTIVES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace lockstep::collectives {
+
+enum class Memory : uint8_t { kHost, kDevice };
+enum class Reduction : uint8_t { kSum, kMin, kMax };
+enum class DataType : uint8_t { kFloat32, kInt64, kByte };  // kByte is moved, never reduced
+
+// Bytes of one element.
+size_t SizeOf(DataType type);
+
+// Elements in the backend's memory.
+struct ConstSpan {
+  const void* data = nullptr;
+  size_t count = 0;
+  DataType type = DataType::kFloat32;
+};
+struct Span {
+  void* data = nullptr;
+  size_t count = 0;
+  DataType type = DataType::kFloat32;
+
+  operator ConstSpan() const { return {data, count, type}; }  // NOLINT(google-explicit-constructor)
+};
+
+// One operation under way. Copyable; the last copy may go before the operation is done.
+class Work {
+ public:
+  struct State;
+
+  Work() = default;  // nothing: done, and ok
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  // Returns when the operation is done or has failed.
+  Status Wait();
+  bool done() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+struct Statistics {
+  uint64_t operations = 0;  // finished
+  uint64_t bytes = 0;       // handed to them, as their callers see it
+  Duration busy{};          // of the issuing thread within operations
+  Duration waited{};        // of callers within Wait() and the blocking calls
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int world() const = 0;
+  virtual Memory memory() const = 0;
+  // "Gloo over TCP on lo", "NCCL 2.28.9 on GPU 0": for people.
+  virtual std::string Describe() const = 0;
+
+  // `tag` is for the flight recorder and for people: "bucket 3", "parameters".
+  //
+  // In place; the same bits on every rank. Under Algorithm::kTree floats are summed as a balanced
+  // tree over the ranks: ((0+1)+(2+3))+..., whatever the slicing.
+  virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag) = 0;
+  virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;
+  // `in` holds world() equal parts; `out` gets the reduction of everybody's part rank().
+  virtual Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) = 0;
+  // `out` gets world() parts of in.count elements, in rank order. `in` may be its place in `out`.
+  virtual Status AllGather(ConstSpan in, Span out, std::string_view tag) = 0;
+  virtual Status Send(ConstSpan buffer, int peer, std::string_view tag) = 0;
+  virtual Status Receive(Span buffer, int peer, std::string_view tag) = 0;
+  virtual Status Barrier(std::string_view tag) = 0;
+  Status AllReduce(Span buffer, Reduction op, std::string_view tag) {
+    return AllReduceAsync(buffer, op, tag).Wait();
+  }
+
+  // From any thread: every operation under way or later fails with `reason`, here at once and at
+  // the peers as a peer's death does.
+  virtual void Abort(std::string_view reason) = 0;
+
+  // All operations done and all peers told that this rank leaves on purpose: its going is no death.
+  virtual Status Finish() = 0;
+
+  virtual Statistics statistics() const = 0;
+};
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_COLLECTIVES_H_

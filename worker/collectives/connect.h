@@ -1,0 +1,49 @@
+// Makes a Communicator: rendezvous with the other ranks at rank 0's address, then the backend.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_CONNECT_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_CONNECT_H_
+
+#include <functional>
+
+#include "worker/collectives/collectives.h"
+
+namespace lockstep::collectives {
+
+enum class Backend : uint8_t {
+  kAuto,
+  kGloo,
+  kNccl
+};  // kAuto: NCCL where GPU, driver and libnccl are
+enum class Algorithm : uint8_t { kTree, kRing };  // of allreduce on Gloo
+
+struct Options {
+  int rank = 0;
+  int world = 1;
+  int local_rank = 0;          // which GPU
+  std::string master_address;  // an IP; rank 0 listens there
+  uint16_t master_port = 0;
+  std::string identity;   // job UID and generation: a rank of another one is refused
+  std::string interface;  // GLOO_SOCKET_IFNAME; empty: the one on the way to the master
+  Backend backend = Backend::kAuto;
+  Algorithm algorithm = Algorithm::kTree;
+  Duration connect_timeout = seconds(120);
+  Duration operation_timeout = seconds(120);
+  // Where the flight recorder's last entries go when an operation is late or a peer is lost, as
+  // rank-NNNNN.json; empty: nowhere.
+  std::string evidence_dir;
+  // Told once, from a thread of the Communicator's, when it fails: at most a second after a peer's
+  // death, even while no operation is under way. The error names the rank that is to blame, if that
+  // is known. The trainer exits with 75 here.
+  std::function<void(const Error&)> on_failure;
+};
+
+// From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, LOCKSTEP_JOB_UID,
+// LOCKSTEP_GENERATION, GLOO_SOCKET_IFNAME. kInvalid names the variable. Without RANK: a world of
+// one, which needs no address.
+Result<Options> OptionsFromEnvironment();
+
+// Blocks until all ranks are here, at most connect_timeout; kTimeout names those that are missing.
+Result<std::unique_ptr<Communicator>> Connect(Options options);
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_CONNECT_H_

@@ -1,0 +1,39 @@
+// AdamW with decoupled decay, warm-up and cosine, and clipping by the global norm. All in fixed
+// blocks: the bits do not depend on the number of threads.
+#ifndef LOCKSTEP_WORKER_TRAINER_MODEL_ADAMW_H_
+#define LOCKSTEP_WORKER_TRAINER_MODEL_ADAMW_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/trainer/model/shape.h"
+#include "worker/trainer/parallel.h"
+
+namespace lockstep::trainer {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;  // of parameters with decays
+};
+
+// Linear from 0 over `warmup` steps, then a cosine down to a tenth of `peak` at step `decay`, then
+// that. `step` counts from 1.
+double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay);
+
+// sum of x * x * scale * scale, in fixed blocks, summed as a balanced tree in double.
+double SumOfSquares(std::span<const float> values, double scale, Threads& threads);
+
+// One update of parameters[first, first + gradients.size()); `decays` lists where decay applies,
+// by Parameters() of the shape. Step t counts from 1. Each gradient is used times `scale`, which
+// carries the division by the number of micro-batches and the clipping.
+void AdamWStep(std::span<const Parameter> layout, size_t first, std::span<float> parameters,
+               std::span<const float> gradients, std::span<float> moment1, std::span<float> moment2,
+               int64_t t, double learning_rate, double scale, const AdamWOptions& options,
+               Threads& threads);
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_MODEL_ADAMW_H_
