@@ -1,0 +1,33 @@
+// Which micro-batches of a step are whose. A step's micro-batches are numbered 0..count; rank r of
+// a world W has the r-th of W equal parts. Their number and content depend on the job alone, never
+// on the world: so the same job is the same run anywhere.
+#ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_
+#define LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace lockstep::trainer {
+
+struct BatchPlan {
+  int64_t global_batch = 0;  // sequences a step
+  int micro_batch = 0;       // sequences at a time
+  int count = 0;             // micro-batches a step: global_batch / micro_batch
+  int first = 0;             // this rank's first one
+  int mine = 0;              // and how many it has
+
+  // Where in the row of sequences micro-batch `first + i` of a step begins that begins at `cursor`.
+  int64_t SampleOf(int64_t cursor, int i) const {
+    return cursor + static_cast<int64_t>(first + i) * micro_batch;
+  }
+};
+
+// micro_batch 0: chosen, as the largest that leaves at least eight micro-batches a step and is
+// dealt out evenly; so worlds of 1, 2, 4 and 8 choose the same. kInvalid names the worlds that
+// would do.
+Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world);
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_

@@ -1,0 +1,55 @@
+// The sum of the gradients of this rank's micro-batches, as a balanced tree over their index:
+//
+//   n leaves = tree(first n/2) + tree(the rest)
+//
+// An equal part of a step's micro-batches, one of a power of two, is then a subtree of the step's
+// whole tree, and what the ranks add up between them (collectives/, Algorithm::kTree) is its top.
+// So the bits of the step's sum are the same for every such world.
+#ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_GRADIENT_TREE_H_
+#define LOCKSTEP_WORKER_TRAINER_ENGINE_GRADIENT_TREE_H_
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "worker/trainer/parallel.h"
+
+namespace lockstep::trainer {
+
+// Says that values[from..] are final; `from` falls, and ends at 0.
+using Complete = std::function<void(size_t from)>;
+
+class GradientTree {
+ public:
+  // `size` floats a gradient, 1 or more `leaves`.
+  GradientTree(size_t size, int leaves, Threads& threads);
+
+  // Writes the gradient of micro-batch `index` into `out`, from its end to its beginning.
+  using Leaf = std::function<Status(int index, std::span<float> out, const Complete& complete)>;
+
+  // Calls `leaf` for 0..leaves in order. `complete` is told of the sum while the last of them goes
+  // on. The result is total(); an error of a leaf's ends it.
+  Status Sum(const Leaf& leaf, const Complete& complete);
+
+  std::span<float> total() { return arenas_.front(); }
+
+  // Arrays of `size` floats that a tree of so many leaves holds.
+  static int Arenas(int leaves);
+
+ private:
+  Status SumOf(int first, int count, size_t depth, bool last, const Leaf& leaf,
+               const Complete& complete);
+  // arenas_[depth] += arenas_[depth + 1], within [from, to).
+  void Add(size_t depth, size_t from, size_t to);
+
+  size_t size_;
+  int leaves_;
+  Threads* threads_;
+  std::vector<std::vector<float>> arenas_;  // [depth][size]
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_ENGINE_GRADIENT_TREE_H_
