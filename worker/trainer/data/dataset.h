@@ -1,8 +1,9 @@
 // The tokens to train on, as one endless row of sequences in a shuffled order.
 //
 // Text files are bytes: token = byte. Files of llm.c's format (256 int32, magic 20240520, then
-// uint16 tokens) are recognised by their magic. All files are mapped, in the order of their names;
-// each is cut into sequences of T + 1 tokens of which neighbours share one, so no sequence spans
+// uint16 tokens) are recognised by their magic. Files are taken in the order of their names, and
+// read in place, so data may be larger than memory (input_file.h says why not by a memory map).
+// Each is cut into sequences of T + 1 tokens of which neighbours share one, so no sequence spans
 // two files. Sequence n of the row is sequence Shuffle(seed, n / size())(n mod size()) of the
 // files.
 #ifndef LOCKSTEP_WORKER_TRAINER_DATA_DATASET_H_
