@@ -205,8 +205,7 @@ std::string PlanTable(const PlanView& view) {
                     " = world size " + std::to_string(plan.world_size) + ", launch " +
                     core::ToString(plan.launch) + ", framework " +
                     core::ToString(view.job.spec.framework) + "\n";
-  out += "Command: " +
-         (plan.command.empty() ? "the built-in trainer" : core::ShellQuote(plan.command)) + "\n\n";
+  out += "Command: " + core::ShellQuote(plan.command) + "\n\n";
   AddMachines(view, &out);
   out += "\nEvery process also gets:\n";
   for (const auto& [name, value] : plan.environment) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/job/plan.h"
+#include "core/job/trainer_command.h"
 
 namespace lockstep::core {
 namespace {
@@ -258,6 +259,7 @@ std::vector<std::string> BuildCommand(const TrainingJob& job,
     const auto [name, value] = Split(assignment);
     variables.emplace_back(name, value);
   }
+  if (job.spec.command.empty() && job.spec.trainer) return TrainerCommand(*job.spec.trainer);
   std::vector<std::string> command;
   for (const auto* part : {&job.spec.command, &job.spec.args}) {
     for (const std::string& argument : *part) {

@@ -59,7 +59,8 @@ std::string ExpandVariables(std::string_view text, const Variables& variables);
 std::vector<std::string> FromShell(std::vector<std::string> arguments);
 
 // command and args with $(NAME) expanded from `environment` (as BuildEnvironment made it): so
-// `--machine_rank $(NODE_RANK)` works for launchers that read no environment.
+// `--machine_rank $(NODE_RANK)` works for launchers that read no environment. The trainer's command
+// where the job names none.
 std::vector<std::string> BuildCommand(const TrainingJob& job,
                                       const std::vector<std::string>& environment);
 

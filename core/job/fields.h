@@ -78,9 +78,9 @@ inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"decaySteps", &Trainer::decay_steps}, Field{"weightDecay", &Trainer::weight_decay},
     Field{"clip", &Trainer::clip}, Field{"seed", &Trainer::seed},
     Field{"precision", &Trainer::precision}, Field{"sync", &Trainer::sync},
-    Field{"reduce", &Trainer::reduce}, Field{"bucketMb", &Trainer::bucket_mb},
-    Field{"overlap", &Trainer::overlap}, Field{"checkpointEvery", &Trainer::checkpoint_every},
-    Field{"prompts", &Trainer::prompts});
+    Field{"servers", &Trainer::servers}, Field{"reduce", &Trainer::reduce},
+    Field{"bucketMb", &Trainer::bucket_mb}, Field{"overlap", &Trainer::overlap},
+    Field{"checkpointEvery", &Trainer::checkpoint_every}, Field{"prompts", &Trainer::prompts});
 
 template <>
 inline constexpr auto kFields<ResourcesPerProcess> =

@@ -1,4 +1,7 @@
 
+#include <algorithm>
+#include <cstddef>
+
 #include "core/job/judge.h"
 
 namespace lockstep::core {
@@ -55,6 +58,21 @@ void JudgeBatch(Judge& judge, const Trainer& trainer) {
   judge.Error(path, message, std::to_string(trainer.global_batch_size));
 }
 
+void JudgeServers(Judge& judge, const Trainer& trainer) {
+  const std::string path = kPath + ".servers";
+  if (trainer.servers.empty()) {
+    judge.Error(path, "must name at least one rank, as in [0]");
+  }
+  for (size_t i = 0; i < trainer.servers.size(); ++i) {
+    const std::string item = path + "[" + std::to_string(i) + "]";
+    judge.Range(item, trainer.servers[i], 0, WorldSize(judge.job.spec) - 1);
+    const auto end = trainer.servers.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(trainer.servers.begin(), end, trainer.servers[i]) != end) {
+      judge.Error(item, "names a rank twice", std::to_string(trainer.servers[i]));
+    }
+  }
+}
+
 }  // namespace
 
 void JudgeTrainer(Judge& judge) {
@@ -66,8 +84,11 @@ void JudgeTrainer(Judge& judge) {
     judge.Error(kPath + ".data", "is missing; name the files to train on, as in [/data/*.txt]");
   }
   if (trainer.mode == TrainerMode::kGenerate && trainer.prompts.empty()) {
-    judge.Error(kPath + ".prompts", "is missing; mode: Generate needs prompts to go on from");
+    judge.Error(kPath + ".prompts",
+                "is missing; mode: Generate needs files of prompts, a prompt a line, as in "
+                "[/data/prompts.txt]");
   }
+  JudgeServers(judge, trainer);
   judge.AtLeast(kPath + ".steps", trainer.steps, 1);
   judge.Range(kPath + ".sequenceLength", trainer.sequence_length, 1, 1 << 20);
   judge.AtLeast(kPath + ".warmupSteps", trainer.warmup_steps, 0);

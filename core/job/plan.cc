@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/job/names.h"
+#include "core/job/trainer_command.h"
 
 namespace lockstep::core {
 namespace {
@@ -163,7 +164,8 @@ Plan MakePlan(const TrainingJob& job) {
   plan.num_machines = spec.num_machines;
   plan.processes_per_machine = spec.processes_per_machine;
   plan.launch = spec.launch;
-  plan.command = WholeCommand(spec);
+  plan.command =
+      spec.command.empty() && spec.trainer ? TrainerCommand(*spec.trainer) : WholeCommand(spec);
   plan.environment = CommonEnvironment(job);
   for (int i = 0; i < spec.num_machines; ++i) plan.machines.push_back(PlanMachine(job, i));
   for (const FailureRule& rule : spec.failure_policy.rules) plan.rules.push_back({rule, false});

@@ -171,6 +171,7 @@ class Reader {
       Wrong(node, "must be a list; write [" + shown + "]");
       return;
     }
+    value.clear();  // what is written replaces a default
     for (size_t i = 0; i < node.items().size(); ++i) {
       const Scope scope(*this, i);
       source_.Set(path_, node.items()[i].position());

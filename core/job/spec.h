@@ -92,12 +92,13 @@ struct Trainer {
   int64_t seed = 1337;
   Precision precision = Precision::kFp32;
   Sync sync = Sync::kAllReduce;
+  std::vector<int32_t> servers = {0};  // of the parameter server: ranks
   Reduce reduce = Reduce::kTree;
   int32_t bucket_mb = 25;
   bool overlap = true;
   int64_t checkpoint_every = 100;  // steps; 0: only the last
   TrainerMode mode = TrainerMode::kTrain;
-  std::vector<std::string> prompts;
+  std::vector<std::string> prompts;  // globs of text files, a prompt a line
 
   friend bool operator==(const Trainer&, const Trainer&) = default;
 };

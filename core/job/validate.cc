@@ -85,11 +85,10 @@ void JudgeCommand(Judge& judge) {
       judge.Error("spec.launch",
                   "needs spec.command; the built-in trainer is one program a process");
     }
-    // Until `lockstep run` has the built-in trainer.
-    if (judge.local()) {
+    if (!spec.trainer) {
       judge.Error("spec.command",
-                  "is missing, and this version has no built-in trainer yet; write the command of "
-                  "each process, as in [python, train.py]");
+                  "is missing; write the command of each process, as in [python, train.py], or "
+                  "spec.trainer, for the built-in one");
     }
     return;
   }

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "core/job/trainer_command.h"
 #include "worker/agent/checkpoint_volume.h"
 
 namespace lockstep::agent {
@@ -44,6 +45,12 @@ std::string Variable(const std::vector<std::string>& environment, const std::str
     if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
   }
   return "";
+}
+
+// The trainer is of the same release as the agent where both lie in one folder.
+std::string OwnFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
 
 }  // namespace
@@ -146,8 +153,9 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
   request.env = core::BuildEnvironment(inherited_, config_->job, Identity(start, local_rank));
   request.argv = core::BuildCommand(config_->job, request.env);
   request.working_directory = config_->job.spec.working_dir;
-  auto found = FindExecutable(request.argv.front(), Variable(request.env, "PATH"),
-                              request.working_directory);
+  std::string path = Variable(request.env, "PATH");
+  if (request.argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
+  auto found = FindExecutable(request.argv.front(), path, request.working_directory);
   if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
     *exit_code = failure->exit_code;
     return failure->message;

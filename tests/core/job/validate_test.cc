@@ -77,7 +77,7 @@ TEST(Validate, HasAMessageForEveryRule) {
   } cases[] = {
       {Target::kLocal, "  numMachines: -1\n  command: [a]\n", "between 1 and 1024"},
       {Target::kLocal, "  numMachines: 1025\n  command: [a]\n", "between 1 and 1024"},
-      {Target::kLocal, "  {}\n", "no built-in trainer yet; write the command"},
+      {Target::kLocal, "  {}\n", "spec.command: is missing; write the command"},
       {Target::kLocal, "  command: [\"\"]\n", "spec.command[0]: must name a program"},
       {Target::kLocal, "  args: [a]\n", "spec.args: needs spec.command"},
       {Target::kCluster, "  launch: PerMachine\n", "spec.launch: needs spec.command"},
