@@ -22,9 +22,11 @@ Error NoMatch(const std::string& pattern) {
 
 // Adds what `pattern` matches to `found`.
 Status Match(const std::string& pattern, std::set<std::string>* found) {
-  // A name may hold characters that a glob gives a meaning.
+  // A name may hold characters that a glob gives a meaning. Opening says what to do about a folder
+  // that may not be entered.
   std::error_code code;
-  if (fs::exists(fs::symlink_status(pattern, code))) {
+  bool exists = fs::exists(fs::symlink_status(pattern, code));
+  if (exists || code == std::errc::permission_denied) {
     found->insert(pattern);
     return {};
   }
