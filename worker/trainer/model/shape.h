@@ -26,6 +26,9 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
+// "4 layers of 4 heads, width 192, 256 tokens, 128 positions".
+std::string ToString(const Shape& shape);
+
 // nano (4 layers, 4 heads, width 192, 256 bytes), micro (6, 6, 384, 256), gpt2 (12, 12, 768,
 // 50257).
 Result<Shape> PresetShape(std::string_view name, int context);
