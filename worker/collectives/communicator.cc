@@ -1,0 +1,237 @@
+#include "worker/collectives/communicator.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace lockstep::collectives {
+namespace {
+
+// Operations begun and not done: enough to keep a GPU's stream fed.
+constexpr size_t kMostBegun = 64;
+// How long the issuing thread looks at the oldest operation before it looks for new ones.
+constexpr Duration kGlance = microseconds(200);
+
+uint64_t BytesOf(const Operation& operation) {
+  const uint64_t in = operation.in.count * SizeOf(operation.in.type);
+  const uint64_t out = operation.out.count * SizeOf(operation.out.type);
+  return std::max(in, out);
+}
+
+Watchdog::Options WatchdogOptions(const Options& options, const Transport& transport) {
+  return {.header = {.rank = options.rank,
+                     .world = options.world,
+                     .identity = options.identity,
+                     .backend = transport.Describe(),
+                     .reason = {},
+                     .blamed = -1},
+          .evidence_dir = options.evidence_dir,
+          .operation_timeout = options.operation_timeout,
+          .on_failure = options.on_failure};
+}
+
+}  // namespace
+
+QueueCommunicator::QueueCommunicator(const Options& options, Parts parts)
+    : rank_(options.rank),
+      world_(options.world),
+      operation_timeout_(options.operation_timeout),
+      parts_(std::move(parts)),
+      watchdog_(WatchdogOptions(options, *parts_.transport), &recorder_, parts_.transport.get(),
+                parts_.store.get()),
+      thread_([this] { Run(); }) {}
+
+QueueCommunicator::~QueueCommunicator() {
+  bool idle = false;
+  {
+    const MutexLock lock(&mutex_);
+    idle = queue_.empty() && idle_;
+  }
+  if (!idle) Abort("the Communicator is destroyed");
+  {
+    const MutexLock lock(&mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+Work QueueCommunicator::AllReduceAsync(Span buffer, Reduction op, std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kAllReduce, .in = buffer, .out = buffer, .reduction = op},
+                 tag);
+}
+
+Status QueueCommunicator::Broadcast(Span buffer, int root, std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kBroadcast, .in = buffer, .out = buffer, .peer = root},
+                 tag)
+      .Wait();
+}
+
+Status QueueCommunicator::ReduceScatter(ConstSpan in, Span out, Reduction op,
+                                        std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kReduceScatter, .in = in, .out = out, .reduction = op},
+                 tag)
+      .Wait();
+}
+
+Status QueueCommunicator::AllGather(ConstSpan in, Span out, std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kAllGather, .in = in, .out = out}, tag).Wait();
+}
+
+Status QueueCommunicator::Send(ConstSpan buffer, int peer, std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kSend, .in = buffer, .out = {}, .peer = peer}, tag).Wait();
+}
+
+Status QueueCommunicator::Receive(Span buffer, int peer, std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kReceive, .in = {}, .out = buffer, .peer = peer}, tag)
+      .Wait();
+}
+
+Status QueueCommunicator::Barrier(std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kBarrier, .in = {}, .out = {}}, tag).Wait();
+}
+
+void QueueCommunicator::Abort(std::string_view reason) { watchdog_.Abort(std::string(reason)); }
+
+Status QueueCommunicator::Finish() {
+  {
+    const MutexLock lock(&mutex_);
+    while (!queue_.empty() || !idle_) changed_.wait(mutex_);
+  }
+  if (parts_.store) {
+    parts_.store->Bye();
+    if (parts_.server) parts_.server->Leave(BootTime() + operation_timeout_);
+  }
+  if (const std::optional<Error> failure = watchdog_.failure()) return *failure;
+  return {};
+}
+
+Statistics QueueCommunicator::statistics() const {
+  return {.operations = operations_.load(),
+          .bytes = bytes_.load(),
+          .busy = Duration(busy_.load()),
+          .waited = Duration(waited_->load())};
+}
+
+Work QueueCommunicator::Enqueue(Operation operation, std::string_view tag) {
+  if (Status checked = Check(operation); !checked.ok()) return Failed(checked.error());
+  if (const std::optional<Error> failure = watchdog_.failure()) return Failed(*failure);
+  auto state = std::make_shared<Work::State>(waited_);
+  const MutexLock lock(&mutex_);
+  operation.number = NextNumber(operation);
+  const uint64_t bytes = BytesOf(operation);
+  const uint64_t ticket = recorder_.Enqueued(operation, bytes, tag, BootTime());
+  queue_.push_back({operation, ticket, bytes, state});
+  changed_.notify_all();
+  return Work(std::move(state));
+}
+
+Status QueueCommunicator::Check(const Operation& operation) const {
+  const OperationKind kind = operation.kind;
+  const auto world = static_cast<size_t>(world_);
+  const bool reduces = kind == OperationKind::kAllReduce || kind == OperationKind::kReduceScatter;
+  if (reduces && operation.in.type == DataType::kByte) {
+    return Error::Invalid("bytes are moved, never reduced");
+  }
+  const bool has_peer = !IsCollective(kind) || kind == OperationKind::kBroadcast;
+  if (has_peer && (operation.peer < 0 || operation.peer >= world_)) {
+    return Error::Invalid("rank " + std::to_string(operation.peer) + " is not in a world of " +
+                          std::to_string(world_));
+  }
+  if (!IsCollective(kind) && operation.peer == rank_) {
+    return Error::Invalid("a rank sends nothing to itself");
+  }
+  if (kind == OperationKind::kReduceScatter && operation.in.count != operation.out.count * world) {
+    return Error::Invalid("reduce-scatter: `in` must have world() times the elements of `out`");
+  }
+  if (kind == OperationKind::kAllGather && operation.out.count != operation.in.count * world) {
+    return Error::Invalid("all-gather: `out` must have world() times the elements of `in`");
+  }
+  if (IsCollective(kind) && operation.in.type != operation.out.type) {
+    return Error::Invalid("`in` and `out` must have the same type");
+  }
+  return {};
+}
+
+uint64_t QueueCommunicator::NextNumber(const Operation& operation) {
+  if (IsCollective(operation.kind)) return ++collectives_;
+  return ++pairs_[{operation.kind, operation.peer}];
+}
+
+Work QueueCommunicator::Failed(Error error) const {
+  auto state = std::make_shared<Work::State>(waited_);
+  state->Complete(std::move(error));
+  return Work(std::move(state));
+}
+
+void QueueCommunicator::Run() {
+  std::optional<Item> item;
+  while (Next(&item)) {
+    const Time began = BootTime();
+    Status done;
+    if (item) {
+      done = Begin(*item);
+    } else if (watchdog_.failure()) {
+      done = *watchdog_.failure();
+    } else {
+      bool more = false;
+      {
+        const MutexLock lock(&mutex_);
+        more = !queue_.empty();
+      }
+      done = End(more ? Duration{} : kGlance);
+    }
+    busy_.fetch_add((BootTime() - began).count(), std::memory_order_relaxed);
+    if (!done.ok()) FailAll(watchdog_.TransportFailed(done.error()));
+  }
+}
+
+bool QueueCommunicator::Next(std::optional<Item>* item) {
+  const MutexLock lock(&mutex_);
+  item->reset();
+  if (begun_.empty() && queue_.empty()) {
+    idle_ = true;
+    changed_.notify_all();
+    while (queue_.empty() && !stop_) changed_.wait(mutex_);
+  }
+  if (stop_ && queue_.empty() && begun_.empty()) return false;
+  idle_ = false;
+  if (queue_.empty() || begun_.size() >= kMostBegun) return true;
+  *item = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+Status QueueCommunicator::Begin(Item& item) {
+  const Time now = BootTime();
+  recorder_.Started(item.ticket, now);
+  item.operation.deadline = now + operation_timeout_;
+  begun_.push_back(item);
+  if (const std::optional<Error> failure = watchdog_.failure()) return *failure;
+  if (Status started = parts_.transport->Start(item.operation); !started.ok()) return started;
+  return End(Duration{});
+}
+
+Status QueueCommunicator::End(Duration patience) {
+  Result<bool> finished = parts_.transport->Finish(patience);
+  if (!finished.ok()) return finished.error();
+  if (!*finished) return {};
+  const Item item = std::move(begun_.front());
+  begun_.pop_front();
+  recorder_.Finished(item.ticket, BootTime());
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(item.bytes, std::memory_order_relaxed);
+  item.state->Complete({});
+  return {};
+}
+
+void QueueCommunicator::FailAll(const Error& error) {
+  std::deque<Item> failed = std::exchange(begun_, {});
+  {
+    const MutexLock lock(&mutex_);
+    std::move(queue_.begin(), queue_.end(), std::back_inserter(failed));
+    queue_.clear();
+  }
+  for (const Item& item : failed) item.state->Complete(error);
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,61 @@
+// TCP between the ranks: addresses are IPs, sockets do not block, every wait has a deadline.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_SOCKET_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_SOCKET_H_
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace lockstep::collectives {
+
+// An open file descriptor with one owner, closed with it.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) reset(std::exchange(other.fd_, -1));
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void reset(int fd = -1) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+// True for "10.0.0.7" and "fd00::7".
+bool IsAddress(const std::string& text);
+
+// Listens on `address`, or on all of this machine's where that one is another's (a Service's
+// virtual address leads here without being here). Conflict when the port is in use.
+Result<UniqueFd> ListenTcp(const std::string& address, uint16_t port, int backlog);
+
+// Connects once, waiting at most until `deadline`. Unavailable when nobody listens.
+Result<UniqueFd> ConnectTcp(const std::string& address, uint16_t port, Time deadline);
+
+// No Nagle; a peer whose machine vanished is noticed in 15 s, even when nothing is sent.
+void SetTcpOptions(int socket);
+
+// The address that this machine has on the way to `address`, and its interface's name.
+Result<std::string> LocalAddressTowards(const std::string& address);
+std::string InterfaceOf(const std::string& local_address);
+
+// Milliseconds for poll() until `deadline`, rounded up, at least 0.
+int PollTimeout(Time now, Time deadline);
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_SOCKET_H_
