@@ -1,0 +1,332 @@
+// A libcuda.so.1 for machines without a GPU. Device memory is host memory; each stream is a thread
+// that does its work in order; kernels are those of host_kernels.h. It is as strict as the real one
+// where a mistake would only show on a GPU: no current context, an address that is not the device's
+// and a stream that is gone are errors.
+//
+//   LOCKSTEP_STAND_IN_GPUS     how many GPUs there are (default 8)
+//   LOCKSTEP_STAND_IN_DRIVER   the CUDA version that the driver serves (default 13000)
+#include "tests/nccl_stand_in/cuda_stand_in.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tests/nccl_stand_in/host_kernels.h"
+
+namespace lockstep::collectives::cuda {
+
+struct ContextObject {
+  Device device = 0;
+};
+
+struct StreamObject {
+  StreamObject() : thread([this] { Run(); }) {}
+  ~StreamObject() {
+    {
+      const std::lock_guard lock(mutex);
+      closing = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+  StreamObject(const StreamObject&) = delete;
+  StreamObject& operator=(const StreamObject&) = delete;
+
+  void Put(std::function<void()> job) {
+    {
+      const std::lock_guard lock(mutex);
+      work.push_back(std::move(job));
+    }
+    changed.notify_all();
+  }
+  void WaitUntilIdle() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return work.empty() && !running; });
+  }
+  void Run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return closing || !work.empty(); });
+      if (work.empty()) return;
+      const std::function<void()> job = std::move(work.front());
+      work.pop_front();
+      running = true;
+      lock.unlock();
+      job();
+      lock.lock();
+      running = false;
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool running = false;
+  bool closing = false;
+  std::thread thread;  // last: it uses all of the above
+};
+
+struct EventObject {
+  // Outlives the event while a stream still has it to mark.
+  std::shared_ptr<std::atomic<bool>> done = std::make_shared<std::atomic<bool>>(true);
+};
+
+struct ModuleObject {
+  int unused = 0;
+};
+
+struct FunctionObject {
+  const nccl_stand_in::HostKernel* kernel = nullptr;
+};
+
+}  // namespace lockstep::collectives::cuda
+
+namespace lockstep::nccl_stand_in {
+namespace {
+
+using collectives::cuda::Address;
+using collectives::cuda::Code;
+using collectives::cuda::Context;
+using collectives::cuda::Device;
+using collectives::cuda::Event;
+using collectives::cuda::Function;
+using collectives::cuda::Module;
+using collectives::cuda::Stream;
+
+constexpr Code kOk = 0;
+constexpr Code kInvalidValue = 1;
+constexpr Code kNotInitialized = 3;
+constexpr Code kInvalidDevice = 101;
+constexpr Code kInvalidContext = 201;
+constexpr Code kNotFound = 500;
+
+int Setting(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : std::atoi(value);
+}
+int Gpus() { return Setting("LOCKSTEP_STAND_IN_GPUS", 8); }
+
+// A library with CUDA's interface has state of the process.
+struct Process {
+  std::mutex mutex;
+  bool started = false;
+  std::map<uintptr_t, size_t> memory;  // address -> bytes
+  collectives::cuda::ContextObject contexts[64];
+  collectives::cuda::ModuleObject module;
+  std::map<std::string, collectives::cuda::FunctionObject, std::less<>> functions;
+};
+Process& TheProcess() {
+  static auto* process = new Process();  // NOLINT: streams may outlive static destruction
+  return *process;
+}
+thread_local Context current_context = nullptr;
+
+void* Pointer(Address address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): CUdeviceptr
+}
+
+// Runs at once without a stream, as the default stream would in the end.
+Code Run(Stream stream, std::function<void()> work) {
+  if (current_context == nullptr) return kInvalidContext;
+  if (stream == nullptr) {
+    work();
+  } else {
+    stream->Put(std::move(work));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void Enqueue(Stream stream, std::function<void()> work) { stream->Put(std::move(work)); }
+
+bool IsDeviceMemory(const void* data, size_t bytes) {
+  Process& process = TheProcess();
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const std::lock_guard lock(process.mutex);
+  auto next = process.memory.upper_bound(address);
+  if (next == process.memory.begin()) return false;
+  --next;
+  return address + bytes <= next->first + next->second;
+}
+
+bool HasContext() { return current_context != nullptr; }
+
+}  // namespace lockstep::nccl_stand_in
+
+// CUDA's own names, as an external program sees them.
+using namespace lockstep::nccl_stand_in;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+Code cuInit(unsigned) {
+  if (Gpus() == 0) return lockstep::collectives::cuda::kNoDevice;
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  process.started = true;
+  return kOk;
+}
+
+Code cuDriverGetVersion(int* version) {
+  *version = Setting("LOCKSTEP_STAND_IN_DRIVER", 13000);
+  return kOk;
+}
+
+Code cuGetErrorName(Code code, const char** name) {
+  switch (code) {
+    case kInvalidValue:
+      *name = "CUDA_ERROR_INVALID_VALUE";
+      return kOk;
+    case kInvalidContext:
+      *name = "CUDA_ERROR_INVALID_CONTEXT";
+      return kOk;
+    default:
+      *name = nullptr;
+      return kInvalidValue;
+  }
+}
+
+Code cuGetErrorString(Code, const char** text) {
+  *text = "the stand-in says so";
+  return kOk;
+}
+
+Code cuDeviceGetCount(int* count) {
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  if (!process.started) return kNotInitialized;
+  *count = Gpus();
+  return kOk;
+}
+
+Code cuDeviceGet(Device* device, int index) {
+  if (index < 0 || index >= Gpus()) return kInvalidDevice;
+  *device = index;
+  return kOk;
+}
+
+Code cuDeviceGetName(char* name, int length, Device) {
+  std::strncpy(name, "Stand-in GPU", static_cast<size_t>(length) - 1);
+  return kOk;
+}
+
+Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
+  *context = &TheProcess().contexts[device];
+  return kOk;
+}
+
+Code cuDevicePrimaryCtxRelease_v2(Device) { return kOk; }
+
+Code cuCtxSetCurrent(Context context) {
+  current_context = context;
+  return kOk;
+}
+
+Code cuStreamCreateWithPriority(Stream* stream, unsigned, int) {
+  if (!HasContext()) return kInvalidContext;
+  *stream = new lockstep::collectives::cuda::StreamObject();
+  return kOk;
+}
+
+Code cuStreamDestroy_v2(Stream stream) {
+  delete stream;
+  return kOk;
+}
+
+Code cuStreamSynchronize(Stream stream) {
+  if (!HasContext()) return kInvalidContext;
+  stream->WaitUntilIdle();
+  return kOk;
+}
+
+Code cuEventCreate(Event* event, unsigned) {
+  if (!HasContext()) return kInvalidContext;
+  *event = new lockstep::collectives::cuda::EventObject();
+  return kOk;
+}
+
+Code cuEventDestroy_v2(Event event) {
+  delete event;
+  return kOk;
+}
+
+Code cuEventRecord(Event event, Stream stream) {
+  event->done = std::make_shared<std::atomic<bool>>(false);
+  return Run(stream, [done = event->done] { done->store(true); });
+}
+
+Code cuEventQuery(Event event) {
+  if (!HasContext()) return kInvalidContext;
+  return event->done->load() ? kOk : lockstep::collectives::cuda::kNotReady;
+}
+
+Code cuMemAlloc_v2(Address* address, size_t bytes) {
+  if (!HasContext()) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (memory == nullptr) return 2;
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  process.memory[reinterpret_cast<uintptr_t>(memory)] = bytes;
+  *address = reinterpret_cast<uintptr_t>(memory);
+  return kOk;
+}
+
+Code cuMemFree_v2(Address address) {
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  if (process.memory.erase(address) == 0) return kInvalidValue;
+  std::free(Pointer(address));
+  return kOk;
+}
+
+Code cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream stream) {
+  if (!IsDeviceMemory(Pointer(to), bytes)) return kInvalidValue;
+  return Run(stream, [=] { std::memset(Pointer(to), value, bytes); });
+}
+
+Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream stream) {
+  if (!IsDeviceMemory(Pointer(to), bytes)) return kInvalidValue;
+  return Run(stream, [=] { std::memcpy(Pointer(to), from, bytes); });
+}
+
+Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
+  if (!IsDeviceMemory(Pointer(from), bytes)) return kInvalidValue;
+  return Run(stream, [=] { std::memcpy(to, Pointer(from), bytes); });
+}
+
+Code cuModuleLoadData(Module* module, const void*) {
+  if (!HasContext()) return kInvalidContext;
+  *module = &TheProcess().module;
+  return kOk;
+}
+
+Code cuModuleUnload(Module) { return kOk; }
+
+Code cuModuleGetFunction(Function* function, Module, const char* name) {
+  const HostKernel* kernel = FindHostKernel(name);
+  if (kernel == nullptr) return kNotFound;
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  *function = &process.functions[name];
+  (*function)->kernel = kernel;
+  return kOk;
+}
+
+Code cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned, unsigned block_x,
+                    unsigned, unsigned, unsigned, Stream stream, void** parameters, void**) {
+  // The parameters are read at the launch, not when the kernel runs.
+  std::function<void()> bound = function->kernel->bind(parameters, grid_x, block_x);
+  return Run(stream, std::move(bound));
+}
+
+}  // extern "C"

@@ -1,0 +1,22 @@
+// The kernels that the stand-in GPU can run: Lockstep's own sources, compiled for the host.
+#ifndef LOCKSTEP_TESTS_NCCL_STAND_IN_HOST_KERNELS_H_
+#define LOCKSTEP_TESTS_NCCL_STAND_IN_HOST_KERNELS_H_
+
+#include <functional>
+#include <string_view>
+
+namespace lockstep::nccl_stand_in {
+
+struct HostKernel {
+  std::string_view name;
+  // Takes the values that cuLaunchKernel's `parameters` point to; the result runs all threads of
+  // the grid, one after the other.
+  std::function<void()> (*bind)(void** parameters, unsigned grid, unsigned block);
+};
+
+// Null if there is no kernel of this name.
+const HostKernel* FindHostKernel(std::string_view name);
+
+}  // namespace lockstep::nccl_stand_in
+
+#endif  // LOCKSTEP_TESTS_NCCL_STAND_IN_HOST_KERNELS_H_

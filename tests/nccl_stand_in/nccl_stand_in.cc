@@ -1,0 +1,325 @@
+// A libnccl.so.2 for machines without a GPU: NCCL's ABI on host memory. Ranks are processes of one
+// machine; they meet in a memory file that the unique id names, and really exchange their data.
+// Operations run in order on the (stand-in) stream; ranks that disagree about an operation hang, as
+// with the real one. Stricter than the real one: it wants blocking = 0, refuses calls while one is
+// "in progress", and ends the process with 99 when ncclCommAbort is called while another thread is
+// within NCCL.
+//
+//   LOCKSTEP_STAND_IN_NCCL          the version to be (default 22809)
+//   LOCKSTEP_STAND_IN_NCCL_CUDA     the CUDA version it was built for (default 12000): with an
+//   older
+//                                   driver it fails as the real one does
+//   LOCKSTEP_STAND_IN_INIT=hang     initialisation never completes
+//   LOCKSTEP_STAND_IN_ABORT=hang    ncclCommAbort and ncclCommDestroy never return
+//   LOCKSTEP_STAND_IN_IN_PROGRESS=n calls are "in progress" for n polls
+//   LOCKSTEP_STAND_IN_HANG_AT=n     this rank's nth operation never completes (from 1)
+//   LOCKSTEP_STAND_IN_ERROR_AT=n    this rank's nth operation fails in the background
+//   LOCKSTEP_STAND_IN_SLOW_MS=n     each operation of this rank takes n ms longer
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "tests/nccl_stand_in/cuda_stand_in.h"
+#include "tests/nccl_stand_in/exchange.h"
+#include "tests/nccl_stand_in/operations.h"
+
+namespace lockstep::nccl_stand_in {
+namespace {
+
+using collectives::cuda::Stream;
+using collectives::nccl::Code;
+using collectives::nccl::Comm;
+using collectives::nccl::Config;
+using collectives::nccl::Op;
+using collectives::nccl::Type;
+using collectives::nccl::UniqueId;
+
+int Setting(const char* name, int otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : std::atoi(value);
+}
+
+bool Hangs(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && std::string_view(value) == "hang";
+}
+
+[[noreturn]] void HangForever() {
+  for (;;) pause();
+}
+
+// ncclGetLastError's; the interface has no better place for it than the thread.
+std::string& LastError() {
+  thread_local std::string text;
+  return text;
+}
+
+Code Refuse(Code code, const std::string& why) {
+  LastError() = why;
+  return code;
+}
+
+}  // namespace
+}  // namespace lockstep::nccl_stand_in
+
+namespace lockstep::collectives::nccl {
+
+namespace stand_in = lockstep::nccl_stand_in;
+
+struct CommObject {
+  CommObject(std::unique_ptr<stand_in::Exchange> shared, int my_rank, int ranks)
+      : exchange(std::move(shared)),
+        member(exchange.get(), my_rank, ranks),
+        rank(my_rank),
+        world(ranks) {}
+
+  std::unique_ptr<stand_in::Exchange> exchange;
+  stand_in::Member member;
+  const int rank;
+  const int world;
+  const int hang_at = stand_in::Setting("LOCKSTEP_STAND_IN_HANG_AT", 0);
+  const int error_at = stand_in::Setting("LOCKSTEP_STAND_IN_ERROR_AT", 0);
+  const int slow_ms = stand_in::Setting("LOCKSTEP_STAND_IN_SLOW_MS", 0);
+  const int polls = stand_in::Setting("LOCKSTEP_STAND_IN_IN_PROGRESS", 0);
+
+  std::atomic<Code> state = Code::kInProgress;
+  std::atomic<int> polls_left = 0;
+  std::atomic<int> inside = 0;      // threads within a call on this communicator
+  std::atomic<int> unfinished = 0;  // jobs on streams
+  int operations = 0;
+  uint64_t collectives = 0;
+  std::map<int, uint64_t> sent;      // peer -> operations
+  std::map<int, uint64_t> received;  // peer -> operations
+  std::thread greeter;               // of init
+};
+
+}  // namespace lockstep::collectives::nccl
+
+namespace lockstep::nccl_stand_in {
+namespace {
+
+// Counts the calling thread as within NCCL.
+class Inside {
+ public:
+  explicit Inside(Comm comm) : comm_(comm) { comm_->inside.fetch_add(1); }
+  ~Inside() { comm_->inside.fetch_sub(1); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  Comm comm_;
+};
+
+void RefuseOthersInside(Comm comm, const char* what) {
+  if (comm->inside.load() == 0) return;
+  std::fprintf(stderr, "NCCL stand-in: %s while another thread is within NCCL\n", what);
+  _exit(99);
+}
+
+void Greet(Comm comm) {
+  Exchange& exchange = *comm->exchange;
+  exchange.region().arrived.fetch_add(1);
+  exchange.Ring();
+  const bool hang = Hangs("LOCKSTEP_STAND_IN_INIT");
+  const bool all_here =
+      exchange.WaitUntil([&] { return !hang && exchange.region().arrived.load() >= comm->world; });
+  if (all_here) comm->state.store(Code::kSuccess);
+}
+
+void RunJob(Comm comm, const Job& job, int operation) {
+  Exchange& exchange = *comm->exchange;
+  if (comm->slow_ms > 0) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(comm->slow_ms);
+    exchange.WaitUntil([&] { return std::chrono::steady_clock::now() >= until; });
+  }
+  if (operation == comm->error_at) comm->state.store(Code::kRemoteError);
+  if (operation == comm->error_at || operation == comm->hang_at)
+    exchange.WaitUntil([] { return false; });
+  comm->member.Run(job);
+  comm->unfinished.fetch_sub(1);
+  exchange.Ring();
+}
+
+// Why NCCL would refuse this now, or success.
+Code Ready(Comm comm) {
+  if (!HasContext()) return Refuse(Code::kUnhandledCudaError, "no current CUDA context");
+  const Code state = comm->state.load();
+  if (state == Code::kInProgress || comm->polls_left.load() > 0)
+    return Refuse(Code::kInvalidUsage, "called while the last call is in progress");
+  return state;
+}
+
+Code Progress(Comm comm) {
+  if (comm->polls == 0) return Code::kSuccess;
+  comm->polls_left.store(comm->polls);
+  return Code::kInProgress;
+}
+
+Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream) {
+  const Inside inside(comm);
+  if (const Code ready = Ready(comm); ready != Code::kSuccess) return ready;
+  if ((in_bytes > 0 && !IsDeviceMemory(job.in, in_bytes)) ||
+      (out_bytes > 0 && !IsDeviceMemory(job.out, out_bytes)))
+    return Refuse(Code::kInvalidArgument, "a buffer is not in device memory");
+  if (job.peer >= comm->world) return Refuse(Code::kInvalidArgument, "no such rank");
+  switch (job.kind) {
+    case Kind::kSend:
+      job.number = ++comm->sent[job.peer];
+      break;
+    case Kind::kReceive:
+      job.number = ++comm->received[job.peer];
+      break;
+    default:
+      job.number = ++comm->collectives;
+  }
+  const int operation = ++comm->operations;
+  comm->unfinished.fetch_add(1);
+  Enqueue(stream, [=] { RunJob(comm, job, operation); });
+  return Progress(comm);
+}
+
+// Stops what is under way and frees the communicator.
+void End(Comm comm) {
+  comm->exchange->Stop();
+  comm->greeter.join();
+  while (comm->unfinished.load() > 0) std::this_thread::yield();
+  delete comm;
+}
+
+}  // namespace
+}  // namespace lockstep::nccl_stand_in
+
+// NCCL's own names, as an external program sees them.
+using namespace lockstep::nccl_stand_in;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+Code ncclGetVersion(int* version) {
+  *version = Setting("LOCKSTEP_STAND_IN_NCCL", 22809);
+  return Code::kSuccess;
+}
+
+Code ncclGetUniqueId(UniqueId* id) {
+  if (Setting("LOCKSTEP_STAND_IN_DRIVER", 13000) < Setting("LOCKSTEP_STAND_IN_NCCL_CUDA", 12000)) {
+    return Refuse(Code::kUnhandledCudaError,
+                  "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
+  }
+  *id = {};
+  RegionId region;
+  if (!Exchange::Make(&region)) return Refuse(Code::kSystemError, "no memory file");
+  std::memcpy(id->bytes, &region, sizeof(region));
+  return Code::kSuccess;
+}
+
+const char* ncclGetErrorString(Code code) {
+  switch (code) {
+    case Code::kUnhandledCudaError:
+      return "unhandled cuda error";
+    case Code::kRemoteError:
+      return "remote process exited or there was a network error";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kInvalidUsage:
+      return "invalid usage";
+    default:
+      return "the stand-in's error";
+  }
+}
+
+const char* ncclGetLastError(Comm) { return LastError().c_str(); }
+
+Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
+  *comm = nullptr;
+  if (!HasContext()) return Refuse(Code::kUnhandledCudaError, "no current CUDA context");
+  if (config->magic != 0xcafebeef || config->size < sizeof(Config) || config->blocking != 0)
+    return Refuse(Code::kInvalidArgument, "the stand-in wants a configuration with blocking = 0");
+  if (ranks > kMaxRanks || rank < 0 || rank >= ranks)
+    return Refuse(Code::kInvalidArgument, "rank or number of ranks");
+  RegionId region;
+  std::memcpy(&region, id.bytes, sizeof(region));
+  std::unique_ptr<Exchange> exchange = Exchange::Open(region);
+  if (exchange == nullptr) return Refuse(Code::kRemoteError, "the unique id's maker is gone");
+  *comm = new lockstep::collectives::nccl::CommObject(std::move(exchange), rank, ranks);
+  (*comm)->greeter = std::thread([made = *comm] { Greet(made); });
+  return Code::kInProgress;
+}
+
+Code ncclCommGetAsyncError(Comm comm, Code* error) {
+  const Inside inside(comm);
+  *error = comm->state.load();
+  if (*error == Code::kSuccess && comm->polls_left.load() > 0) {
+    comm->polls_left.fetch_sub(1);
+    *error = Code::kInProgress;
+  }
+  return Code::kSuccess;
+}
+
+Code ncclCommFinalize(Comm comm) {
+  const Inside inside(comm);
+  if (const Code ready = Ready(comm); ready != Code::kSuccess) return ready;
+  comm->exchange->WaitUntil([&] { return comm->unfinished.load() == 0; });
+  return Progress(comm);
+}
+
+Code ncclCommDestroy(Comm comm) {
+  RefuseOthersInside(comm, "ncclCommDestroy");
+  if (Hangs("LOCKSTEP_STAND_IN_ABORT")) HangForever();
+  End(comm);
+  return Code::kSuccess;
+}
+
+Code ncclCommAbort(Comm comm) {
+  RefuseOthersInside(comm, "ncclCommAbort");
+  if (Hangs("LOCKSTEP_STAND_IN_ABORT")) HangForever();
+  End(comm);
+  return Code::kSuccess;
+}
+
+Code ncclAllReduce(const void* in, void* out, size_t count, Type type, Op op, Comm comm,
+                   Stream stream) {
+  const size_t bytes = count * SizeOf(type);
+  return Launch(comm, {Kind::kAllReduce, 0, in, out, count, type, op, -1}, bytes, bytes, stream);
+}
+
+Code ncclBroadcast(const void* in, void* out, size_t count, Type type, int root, Comm comm,
+                   Stream stream) {
+  const size_t bytes = count * SizeOf(type);
+  return Launch(comm, {Kind::kBroadcast, 0, in, out, count, type, Op::kSum, root},
+                comm->rank == root ? bytes : 0, bytes, stream);
+}
+
+Code ncclReduceScatter(const void* in, void* out, size_t out_count, Type type, Op op, Comm comm,
+                       Stream stream) {
+  const size_t bytes = out_count * SizeOf(type);
+  return Launch(comm, {Kind::kReduceScatter, 0, in, out, out_count, type, op, -1},
+                bytes * static_cast<size_t>(comm->world), bytes, stream);
+}
+
+Code ncclAllGather(const void* in, void* out, size_t in_count, Type type, Comm comm,
+                   Stream stream) {
+  const size_t bytes = in_count * SizeOf(type);
+  return Launch(comm, {Kind::kAllGather, 0, in, out, in_count, type, Op::kSum, -1}, bytes,
+                bytes * static_cast<size_t>(comm->world), stream);
+}
+
+Code ncclSend(const void* buffer, size_t count, Type type, int peer, Comm comm, Stream stream) {
+  return Launch(comm, {Kind::kSend, 0, buffer, nullptr, count, type, Op::kSum, peer},
+                count * SizeOf(type), 0, stream);
+}
+
+Code ncclRecv(void* buffer, size_t count, Type type, int peer, Comm comm, Stream stream) {
+  return Launch(comm, {Kind::kReceive, 0, nullptr, buffer, count, type, Op::kSum, peer}, 0,
+                count * SizeOf(type), stream);
+}
+
+}  // extern "C"

@@ -1,0 +1,166 @@
+// What goes wrong between ranks that are all there: each ends by a deadline or an error that names
+// it, and the end of the communicator is bounded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "worker/collectives/nccl_transport.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Operation AllReduce(const DeviceMemory& memory, size_t count, Duration patience) {
+  Operation operation;
+  operation.kind = OperationKind::kAllReduce;
+  operation.number = 7;
+  operation.out = {memory.data(), count, DataType::kFloat32};
+  operation.in = operation.out;
+  operation.deadline = In(patience);
+  return operation;
+}
+
+void ExpectFailure(const Status& status, ErrorKind kind, const std::string& words) {
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, kind) << status.error().message;
+  EXPECT_THAT(status.error().message, HasSubstr(words));
+}
+
+TEST(NcclFailure, InitialisationThatNeverCompletesEndsAtTheDeadline) {
+  RunRanks(2, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_STAND_IN_INIT", "hang");
+    const auto made = rank.TryConnect(milliseconds(300));
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().kind, ErrorKind::kTimeout);
+    EXPECT_THAT(made.error().message, HasSubstr("ncclCommInitRankConfig"));
+  });
+}
+
+TEST(NcclFailure, ARankThatDoesNotComeToTheRollCallIsNamed) {
+  RunRanks(2, [](Rank& rank) {
+    if (rank.rank() == 1) return;
+    const auto made = rank.TryConnect(milliseconds(300));
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().kind, ErrorKind::kTimeout);
+    EXPECT_THAT(made.error().message, HasSubstr("rank 1 did not come"));
+  });
+}
+
+TEST(NcclFailure, ACountThatDiffersHangsUntilTheDeadline) {
+  RunRanks(2, [](Rank& rank) {
+    const auto nccl = rank.Connect();
+    const DeviceMemory memory = rank.ToDevice<float>({1, 2, 3});
+    const size_t count = rank.rank() == 0 ? 3 : 2;
+    const Status done = RunToEnd(*nccl, AllReduce(memory, count, milliseconds(300)));
+    ExpectFailure(done, ErrorKind::kTimeout, "ncclAllReduce (operation 7)");
+  });
+}
+
+TEST(NcclFailure, AnotherOrderHangsUntilTheDeadline) {
+  RunRanks(2, [](Rank& rank) {
+    const auto nccl = rank.Connect();
+    const DeviceMemory memory = rank.ToDevice<float>({1, 2, 3});
+    Operation barrier;
+    barrier.deadline = In(milliseconds(300));
+    const Operation reduce = AllReduce(memory, 3, milliseconds(300));
+    Rank::Must(nccl->Start(rank.rank() == 0 ? barrier : reduce));
+    Rank::Must(nccl->Start(rank.rank() == 0 ? reduce : barrier));
+    ExpectFailure(FinishOne(*nccl), ErrorKind::kTimeout, "another operation");
+  });
+}
+
+TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
+  RunRanks(2, [](Rank& rank) {
+    // The first operation is the warm-up.
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_HANG_AT", "3");
+    const auto nccl = rank.Connect();
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    Rank::Must(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))));
+    ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, milliseconds(300))), ErrorKind::kTimeout,
+                  "ncclAllReduce");
+    EXPECT_THAT(rank.ToHost<float>(memory), ElementsAre(2));
+  });
+}
+
+TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
+  RunRanks(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_STAND_IN_ERROR_AT", "2");
+    const auto nccl = rank.Connect();
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kUnavailable,
+                  "remote process exited");
+    // Final: nothing works any more.
+    ExpectFailure(nccl->Start(AllReduce(memory, 1, seconds(60))), ErrorKind::kUnavailable,
+                  "remote process exited");
+  });
+}
+
+TEST(NcclFailure, AbortFromAnotherThreadEndsAWait) {
+  RunRanks(2, [](Rank& rank) {
+    const auto nccl = rank.Connect();
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    if (rank.rank() == 1) {
+      // A peer that never comes, but is alive until the other is through.
+      EXPECT_TRUE(rank.rendezvous().Get("aborted", In(seconds(60))).ok());
+      return;
+    }
+    Rank::Must(nccl->Start(AllReduce(memory, 1, seconds(600))));
+    std::thread watchdog([&] { nccl->Abort(); });
+    ExpectFailure(FinishOne(*nccl), ErrorKind::kUnavailable, "aborted");
+    watchdog.join();
+    nccl->Abort();
+    ExpectFailure(nccl->Start(AllReduce(memory, 1, seconds(600))), ErrorKind::kUnavailable,
+                  "aborted");
+    Rank::Must(rank.rendezvous().Set("aborted", ""));
+  });
+}
+
+TEST(NcclFailure, AnAbortWithNothingUnderWayIsSeenByTheNextOperation) {
+  RunRanks(1, [](Rank& rank) {
+    const auto nccl = rank.Connect();
+    nccl->Abort();
+    Operation barrier;
+    barrier.deadline = In(seconds(60));
+    ExpectFailure(nccl->Start(barrier), ErrorKind::kUnavailable, "aborted");
+  });
+}
+
+TEST(NcclFailure, AnAbortThatHangsEndsTheProcessWith75) {
+  const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_STAND_IN_ABORT", "hang");
+    auto nccl = rank.Connect({.end = milliseconds(200)});
+    nccl->Abort();
+    nccl.reset();
+  });
+  EXPECT_THAT(codes, ElementsAre(75));
+}
+
+TEST(NcclFailure, AnEndInPeaceThatHangsEndsTheProcessWith75) {
+  const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_STAND_IN_ABORT", "hang");
+    rank.Connect({.end = milliseconds(200)}).reset();
+  });
+  EXPECT_THAT(codes, ElementsAre(75));
+}
+
+TEST(NcclFailure, APeersDeathIsSurvivedByAbort) {
+  const std::vector<int> codes = ExitCodes(2, [](Rank& rank) {
+    const auto nccl = rank.Connect();
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    if (rank.rank() == 1) _exit(9);
+    // Nothing tells NCCL on one machine; the communicator around it does.
+    Rank::Must(nccl->Start(AllReduce(memory, 1, seconds(600))));
+    nccl->Abort();
+    ExpectFailure(FinishOne(*nccl), ErrorKind::kUnavailable, "aborted");
+  });
+  EXPECT_THAT(codes, ElementsAre(0, 9));
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
