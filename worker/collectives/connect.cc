@@ -1,0 +1,143 @@
+#include "worker/collectives/connect.h"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "worker/collectives/alone.h"
+#include "worker/collectives/communicator.h"
+#include "worker/collectives/socket.h"
+#include "worker/collectives/store_client.h"
+#include "worker/collectives/store_server.h"
+#include "worker/collectives/transport.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr size_t kMaxIdentity = 512;
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The number in variable `name`, within [low, high]; `fallback` where it is not set.
+Result<int> Number(const char* name, int low, int high, std::optional<int> fallback) {
+  const std::string text = Environment(name);
+  if (text.empty() && fallback) return *fallback;
+  int value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failed != std::errc() || end != text.data() + text.size() || value < low ||
+      value > high) {
+    return Error::Invalid(std::string(name) + " is \"" + text + "\"; it must be a number from " +
+                          std::to_string(low) + " to " + std::to_string(high));
+  }
+  return value;
+}
+
+Status ReadMaster(Options* options) {
+  options->master_address = Environment("MASTER_ADDR");
+  if (options->master_address == "localhost") options->master_address = "127.0.0.1";
+  if (!IsAddress(options->master_address)) {
+    return Error::Invalid("MASTER_ADDR is \"" + options->master_address +
+                          "\"; it must be rank 0's IP address");
+  }
+  Result<int> port = Number("MASTER_PORT", 1, 65535, std::nullopt);
+  if (!port.ok()) return port.error();
+  options->master_port = static_cast<uint16_t>(*port);
+  return {};
+}
+
+Status Check(const Options& options) {
+  if (options.world < 1 || options.rank < 0 || options.rank >= options.world) {
+    return Error::Invalid("rank " + std::to_string(options.rank) + " is not in a world of " +
+                          std::to_string(options.world));
+  }
+  if (options.identity.size() > kMaxIdentity) {
+    return Error::Invalid("the identity may have " + std::to_string(kMaxIdentity) + " bytes");
+  }
+  if (options.world > 1 && (!IsAddress(options.master_address) || options.master_port == 0)) {
+    return Error::Invalid("a world above one needs rank 0's IP address and port; there is \"" +
+                          options.master_address + "\" and " + std::to_string(options.master_port));
+  }
+  return {};
+}
+
+// NCCL where it is, or Gloo. All ranks decide alike: ConnectNccl ends in the same way on all.
+Result<std::unique_ptr<Transport>> ConnectTransport(const Options& options, Rendezvous& rendezvous,
+                                                    Time deadline) {
+  if (options.backend != Backend::kGloo) {
+    Result<std::unique_ptr<Transport>> nccl = ConnectNccl(options, rendezvous, deadline);
+    const bool missing = !nccl.ok() && nccl.error().kind == ErrorKind::kNotFound;
+    if (nccl.ok() || !missing || options.backend == Backend::kNccl) return nccl;
+    if (options.rank == 0) {
+      std::fprintf(stderr, "lockstep: Gloo, as NCCL is not to be had: %s\n",
+                   nccl.error().message.c_str());
+    }
+  }
+  if (options.world == 1) return std::unique_ptr<Transport>(std::make_unique<AloneTransport>());
+  return ConnectGloo(options, rendezvous, deadline);
+}
+
+Result<std::unique_ptr<Communicator>> ConnectAlone(const Options& options, Time deadline) {
+  AloneRendezvous rendezvous;
+  Result<std::unique_ptr<Transport>> transport = ConnectTransport(options, rendezvous, deadline);
+  if (!transport.ok()) return transport.error();
+  return std::unique_ptr<Communicator>(std::make_unique<QueueCommunicator>(
+      options, QueueCommunicator::Parts{{}, {}, std::move(*transport)}));
+}
+
+}  // namespace
+
+Result<Options> OptionsFromEnvironment() {
+  Options options;
+  Result<int> local = Number("LOCAL_RANK", 0, 1 << 20, 0);
+  if (!local.ok()) return local.error();
+  options.local_rank = *local;
+  options.interface = Environment("GLOO_SOCKET_IFNAME");
+  options.identity = Environment("LOCKSTEP_JOB_UID") + "/" + Environment("LOCKSTEP_GENERATION");
+  if (Environment("RANK").empty()) return options;
+  Result<int> world = Number("WORLD_SIZE", 1, 1 << 20, std::nullopt);
+  if (!world.ok()) return world.error();
+  Result<int> rank = Number("RANK", 0, *world - 1, std::nullopt);
+  if (!rank.ok()) return rank.error();
+  options.rank = *rank;
+  options.world = *world;
+  if (*world == 1) return options;
+  if (Status master = ReadMaster(&options); !master.ok()) return master.error();
+  return options;
+}
+
+Result<std::unique_ptr<Communicator>> Connect(Options options) {
+  if (Status checked = Check(options); !checked.ok()) return checked.error();
+  const Time deadline = BootTime() + options.connect_timeout;
+  if (options.world == 1) return ConnectAlone(options, deadline);
+  QueueCommunicator::Parts parts;
+  if (options.rank == 0) {
+    Result<std::unique_ptr<StoreServer>> server =
+        StoreServer::Start({.address = options.master_address,
+                            .port = options.master_port,
+                            .world = options.world,
+                            .identity = options.identity,
+                            .deadline = deadline});
+    if (!server.ok()) return server.error();
+    parts.server = std::move(*server);
+  }
+  Result<std::unique_ptr<StoreClient>> store =
+      StoreClient::Connect({.address = options.master_address,
+                            .port = options.master_port,
+                            .rank = options.rank,
+                            .world = options.world,
+                            .identity = options.identity,
+                            .deadline = deadline});
+  if (!store.ok()) return store.error();
+  parts.store = std::move(*store);
+  Result<std::unique_ptr<Transport>> transport = ConnectTransport(options, *parts.store, deadline);
+  if (!transport.ok()) return transport.error();
+  parts.transport = std::move(*transport);
+  return std::unique_ptr<Communicator>(
+      std::make_unique<QueueCommunicator>(options, std::move(parts)));
+}
+
+}  // namespace lockstep::collectives
