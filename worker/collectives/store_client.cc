@@ -39,12 +39,18 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const Options& options
     Result<UniqueFd> socket = ConnectTcp(options.address, options.port, patience);
     if (socket.ok()) {
       std::unique_ptr<StoreClient> client(new StoreClient(options, std::move(*socket)));
-      if (Status ready = client->AwaitReady(); !ready.ok()) return ready.error();
-      return client;
+      if (const std::optional<Status> ready = client->AwaitReady()) {
+        if (!ready->ok()) return ready->error();
+        return client;
+      }
+    } else if (socket.error().kind != ErrorKind::kUnavailable) {
+      return socket.error();
     }
-    if (socket.error().kind != ErrorKind::kUnavailable) return socket.error();
     if (BootTime() + kRetry >= options.deadline) {
-      return Error::Timeout("rank 0 is missing: " + socket.error().message);
+      return Error::Timeout("rank 0 is missing: " +
+                            (socket.ok()
+                                 ? Name(options.address, options.port) + " ended the connection"
+                                 : socket.error().message));
     }
     poll(nullptr, 0, PollTimeout(BootTime(), BootTime() + kRetry));
   }
@@ -72,17 +78,18 @@ StoreClient::~StoreClient() {
   thread_.join();
 }
 
-Status StoreClient::AwaitReady() {
+std::optional<Status> StoreClient::AwaitReady() {
   {
     const MutexLock lock(&mutex_);
     const auto until = Steady(options_.deadline);
     while (!ready_ && !failure_ && std::chrono::steady_clock::now() < until) {
       changed_.wait_until(mutex_, until);
     }
-    if (failure_) return failure_->error;
-    if (ready_) return {};
+    if (failure_ && !answered_) return std::nullopt;
+    if (failure_) return Status(failure_->error);
+    if (ready_) return Status();
   }
-  return Error::Timeout(AskWho());
+  return Status(Error::Timeout(AskWho()));
 }
 
 std::string StoreClient::AskWho() {
@@ -235,6 +242,10 @@ void StoreClient::Beat() {
 }
 
 void StoreClient::Handle(Message message) {
+  {
+    const MutexLock lock(&mutex_);
+    answered_ = true;
+  }
   switch (message.type) {
     case MessageType::kRefused:
       Fail({Error::Denied("rank 0 at " + Name(options_.address, options_.port) + " refused rank " +

@@ -72,7 +72,8 @@ class StoreClient final : public Rendezvous {
  private:
   StoreClient(Options options, UniqueFd socket);
 
-  Status AwaitReady();
+  // Nothing yet: the connection ended before the store said a word.
+  std::optional<Status> AwaitReady();
   std::string AskWho();
   void Run();
   bool Read();
@@ -93,6 +94,7 @@ class StoreClient final : public Rendezvous {
   mutable Mutex mutex_;
   std::condition_variable_any changed_;
   std::string out_ GUARDED_BY(mutex_);
+  bool answered_ GUARDED_BY(mutex_) = false;  // the store has spoken
   bool ready_ GUARDED_BY(mutex_) = false;
   bool drained_ GUARDED_BY(mutex_) = true;
   bool stop_ GUARDED_BY(mutex_) = false;

@@ -11,9 +11,10 @@
 namespace lockstep::collectives {
 namespace {
 
-constexpr Duration kGreetingTime = seconds(5);
 constexpr Duration kTick = milliseconds(500);
-constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostStrangers = 64;  // beside the ranks that are still to come
+// What a closed connection may take to read its last words.
+constexpr Duration kLastWords = seconds(5);
 constexpr size_t kMostQueued = 16 << 20;  // bytes a slow rank may leave unread
 constexpr size_t kMostStored = 256 << 20;
 
@@ -32,7 +33,7 @@ ErrorKind KindOf(uint64_t number) {
 }  // namespace
 
 Result<std::unique_ptr<StoreServer>> StoreServer::Start(Options options) {
-  Result<UniqueFd> listener = ListenTcp(options.address, options.port, options.world + 64);
+  Result<UniqueFd> listener = ListenTcp(options.address, options.port, options.world + 128);
   if (!listener.ok()) return listener.error();
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(options), std::move(*listener)));
 }
@@ -111,7 +112,7 @@ void StoreServer::Accept() {
     SetTcpOptions(fd.get());
     const auto stranger = [](const Connection& c) { return c.rank < 0 && !c.closing; };
     if (static_cast<size_t>(std::count_if(connections_.begin(), connections_.end(), stranger)) >=
-        kMostStrangers) {
+        kMostStrangers + ranks_.size() - came_) {
       std::find_if(connections_.begin(), connections_.end(), stranger)->closing = true;
     }
     connections_.emplace_back(std::move(fd), BootTime());
@@ -274,7 +275,9 @@ void StoreServer::Ended(Connection& connection) {
 void StoreServer::Tick() {
   const Time now = BootTime();
   for (Connection& connection : connections_) {
-    if (connection.rank < 0 && now - connection.since > kGreetingTime) connection.closing = true;
+    if (connection.rank < 0 && now - connection.since > options_.greeting_time) {
+      connection.closing = true;
+    }
   }
   if (!AllCame() && now >= options_.deadline) {
     Fail({Error::Timeout(NameRanks(Missing()) + " of " + std::to_string(ranks_.size()) +
@@ -301,7 +304,8 @@ void StoreServer::Tick() {
 void StoreServer::Sweep() {
   for (auto at = connections_.begin(); at != connections_.end();) {
     const bool done = at->closing && at->out.empty();
-    const bool overdue = at->closing && BootTime() - at->since > 2 * kGreetingTime;
+    const bool overdue =
+        at->closing && BootTime() - at->since > options_.greeting_time + kLastWords;
     const bool flooded = at->out.size() > kMostQueued;
     if (!done && !overdue && !flooded) {
       ++at;

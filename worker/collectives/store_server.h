@@ -3,7 +3,7 @@
 //
 // What it does when
 //  - a stranger connects (wrong greeting, identity, world or rank): says why and closes; nothing
-//    else is touched. A connection that does not greet within 5 s is closed, and the oldest such
+//    else is touched. A connection that does not greet in time is closed, and the oldest such
 //    one when there are too many;
 //  - a rank's connection ends without kBye: that rank is lost; all others are told who it is, this
 //    process's own rank last, so that its leaving cannot overtake the news;
@@ -40,7 +40,8 @@ class StoreServer {
     uint16_t port = 0;
     int world = 1;
     std::string identity;
-    Time deadline = kNever;  // until all ranks are here
+    Time deadline = kNever;               // until all ranks are here
+    Duration greeting_time = seconds(5);  // that a new connection has to say who it is
   };
 
   static Result<std::unique_ptr<StoreServer>> Start(Options options);

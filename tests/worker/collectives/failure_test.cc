@@ -1,0 +1,256 @@
+// Ranks that die, stop, or give up: what the others learn, and how soon.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rank_processes.h"
+#include "ranks.h"
+#include "worker/collectives/analyze.h"
+#include "worker/collectives/collectives.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using testing::UnitTest;
+
+// An empty folder of this test's own.
+std::string Folder() {
+  const auto* test = UnitTest::GetInstance()->current_test_info();
+  std::string name = std::string(test->test_suite_name()) + "." + test->name();
+  std::replace(name.begin(), name.end(), '/', '_');
+  const std::string path = testing::TempDir() + name + "." + std::to_string(getpid());
+  std::filesystem::remove_all(path);
+  return path;
+}
+
+nlohmann::json Evidence(const std::string& folder, int rank) {
+  std::ifstream file(folder + "/rank-0000" + std::to_string(rank) + ".json");
+  EXPECT_TRUE(file.is_open()) << "no evidence of rank " << rank;
+  return nlohmann::json::parse(file, nullptr, false);
+}
+
+std::string Kind(ErrorKind kind) { return "failed " + std::to_string(static_cast<int>(kind)); }
+
+void Sleep() {
+  for (;;) pause();
+}
+
+// Until on_failure ends the process.
+int AllReduceForever(Communicator& all) {
+  std::vector<float> values(100'000, 1);
+  while (all.AllReduce({values.data(), values.size()}, Reduction::kMax, "forever").ok()) {
+  }
+  Sleep();
+  return 0;
+}
+
+class DeathTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Victims, DeathTest, testing::Values(0, 1, 2));
+
+TEST_P(DeathTest, AKilledRankIsNamedByAllOthersWhileTheyAreAtWork) {
+  const int victim = GetParam();
+  RankProcesses ranks(TestOptions(3),
+                      [](Communicator& all, const Told&) { return AllReduceForever(all); });
+  ranks.AwaitReady();
+  ranks.Signal(victim, SIGKILL);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    const std::string line = ranks.Line(rank);
+    EXPECT_EQ(line.rfind(Kind(ErrorKind::kUnavailable), 0), 0u) << line;
+    EXPECT_NE(line.find("rank " + std::to_string(victim) + " is lost"), line.npos) << line;
+    EXPECT_EQ(ranks.ExitCode(rank), 75);
+  }
+}
+
+TEST_P(DeathTest, AKilledRankIsNamedByAllOthersWhileTheyComputeAlone) {
+  const int victim = GetParam();
+  RankProcesses ranks(TestOptions(3), [](Communicator&, const Told&) {
+    Sleep();
+    return 0;
+  });
+  ranks.AwaitReady();
+  ranks.Signal(victim, SIGKILL);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    const std::string line = ranks.Line(rank);
+    EXPECT_EQ(line, Kind(ErrorKind::kUnavailable) + " rank " + std::to_string(victim) +
+                        " is lost: its connection ended");
+    EXPECT_EQ(ranks.ExitCode(rank), 75);
+  }
+}
+
+class StopTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Victims, StopTest, testing::Values(0, 2));
+
+TEST_P(StopTest, AStoppedRankIsNamedAndTheOthersLeaveEvidenceThatNamesItToo) {
+  const int victim = GetParam();
+  Options options = TestOptions(3);
+  options.operation_timeout = milliseconds(2500);
+  options.evidence_dir = Folder();
+  RankProcesses ranks(options,
+                      [](Communicator& all, const Told&) { return AllReduceForever(all); });
+  ranks.AwaitReady();
+  ranks.Signal(victim, SIGSTOP);
+  const std::string name = "rank " + std::to_string(victim);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == victim) continue;
+    const std::string line = ranks.Line(rank);
+    EXPECT_EQ(line.rfind(Kind(ErrorKind::kTimeout), 0), 0u) << line;
+    EXPECT_NE(line.find(name + " stopped answering"), line.npos) << line;
+    EXPECT_EQ(ranks.ExitCode(rank), 75);
+    const nlohmann::json evidence = Evidence(options.evidence_dir, rank);
+    EXPECT_EQ(evidence["blamed"], victim);
+    EXPECT_EQ(evidence["world"], 3);
+    ASSERT_FALSE(evidence["operations"].empty());
+    EXPECT_EQ(evidence["operations"].back()["tag"], "forever");
+    EXPECT_NE(evidence["operations"].back()["state"], "finished");
+  }
+  const Result<std::string> verdict = Analyze(options.evidence_dir);
+  ASSERT_TRUE(verdict.ok()) << verdict.error().message;
+  EXPECT_EQ(verdict->rfind(name + " fell behind", 0), 0u) << *verdict;
+  std::filesystem::remove_all(options.evidence_dir);
+}
+
+TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
+  Options options = TestOptions(3);
+  options.operation_timeout = milliseconds(500);
+  options.evidence_dir = Folder();
+  std::mutex mutex;
+  std::vector<std::string> told;
+  options.on_failure = [&](const Error& error) {
+    const std::lock_guard lock(mutex);
+    told.push_back(error.message);
+  };
+  std::atomic<int> failed{0};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options mine = options;
+      mine.rank = rank;
+      auto made = Connect(mine);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      Communicator& all = **made;
+      ASSERT_TRUE(all.Barrier("together").ok());
+      if (rank != 1) {
+        const Status late = all.Barrier("gradients ready");
+        ASSERT_FALSE(late.ok());
+        EXPECT_EQ(late.error().kind, ErrorKind::kTimeout);
+        EXPECT_NE(late.error().message.find("rank 1 issued only 1"), std::string::npos)
+            << late.error().message;
+      }
+      ++failed;
+      failed.notify_all();
+      for (int seen = failed; seen < 3; seen = failed) failed.wait(seen);
+      if (rank != 1) return;
+      // Its next operation fails, with the same words.
+      const Status next = all.Barrier("too late");
+      ASSERT_FALSE(next.ok());
+      EXPECT_NE(next.error().message.find("rank 1 issued only 1"), std::string::npos);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(told.size(), 3u);
+  const Result<std::string> verdict = Analyze(options.evidence_dir);
+  ASSERT_TRUE(verdict.ok()) << verdict.error().message;
+  EXPECT_EQ(
+      *verdict,
+      "rank 1 fell behind: it never issued barrier 2 \"gradients ready\", which ranks 0 and 2 "
+      "began");
+  std::filesystem::remove_all(options.evidence_dir);
+}
+
+TEST(AbortTest, AnotherThreadsAbortWakesTheWaiterHereAndAtThePeers) {
+  Options options = TestOptions(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options mine = options;
+      mine.rank = rank;
+      auto made = Connect(mine);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      // Both receive, nobody sends: only an abort ends it.
+      std::vector<float> values(10);
+      std::thread aborter;
+      if (rank == 1) aborter = std::thread([&] { (*made)->Abort("the user said so"); });
+      const Status ended = (*made)->Receive({values.data(), 10}, 1 - rank, "never sent");
+      ASSERT_FALSE(ended.ok());
+      EXPECT_EQ(ended.error().kind, ErrorKind::kUnavailable);
+      EXPECT_EQ(ended.error().message, "rank 1 aborted: the user said so");
+      if (aborter.joinable()) aborter.join();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+class RingAbortTest : public testing::TestWithParam<Algorithm> {};
+INSTANTIATE_TEST_SUITE_P(Both, RingAbortTest, testing::Values(Algorithm::kTree, Algorithm::kRing));
+
+TEST_P(RingAbortTest, AnAllreduceThatAPeerNeverJoinsIsEndedByItsAbort) {
+  Options options = TestOptions(2);
+  options.algorithm = GetParam();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options mine = options;
+      mine.rank = rank;
+      auto made = Connect(mine);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      if (rank == 1) {
+        (*made)->Abort("out of memory");
+        return;
+      }
+      std::vector<float> values(2'000'000);
+      const Status ended =
+          (*made)->AllReduce({values.data(), values.size()}, Reduction::kSum, "alone");
+      ASSERT_FALSE(ended.ok());
+      EXPECT_EQ(ended.error().message, "rank 1 aborted: out of memory");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(MismatchTest, DifferentSizesEndAtTheDeadlineAndNotInACorruptedBuffer) {
+  Options options = TestOptions(2);
+  options.operation_timeout = milliseconds(300);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options mine = options;
+      mine.rank = rank;
+      auto made = Connect(mine);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      std::vector<float> values(100 + static_cast<size_t>(rank));
+      const Status ended =
+          (*made)->AllReduce({values.data(), values.size()}, Reduction::kSum, "uneven");
+      ASSERT_FALSE(ended.ok());
+      EXPECT_EQ(ended.error().kind, ErrorKind::kTimeout) << ended.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(FinishTest, ARankThatLeavesOnPurposeIsNotLost) {
+  Options options = TestOptions(3);
+  std::atomic<int> failures{0};
+  options.on_failure = [&](const Error&) { ++failures; };
+  RunRanksWith(options, [](Communicator& all) {
+    std::vector<float> values(10);
+    // Rank 2 leaves first; the others go on without it.
+    if (all.rank() == 0) {
+      EXPECT_TRUE(all.Send({values.data(), 10}, 1, "still here").ok());
+    }
+    if (all.rank() == 1) {
+      EXPECT_TRUE(all.Receive({values.data(), 10}, 0, "still here").ok());
+    }
+  });
+  EXPECT_EQ(failures, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
