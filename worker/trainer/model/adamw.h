@@ -26,9 +26,10 @@ double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay);
 // sum of x * x * scale * scale, in fixed blocks, summed as a balanced tree in double.
 double SumOfSquares(std::span<const float> values, double scale, Threads& threads);
 
-// One update of parameters[first, first + gradients.size()); `decays` lists where decay applies,
-// by Parameters() of the shape. Step t counts from 1. Each gradient is used times `scale`, which
-// carries the division by the number of micro-batches and the clipping.
+// One update of the parameters that lie at `first` and behind in the model's array; the four spans,
+// of one size, hold just these. `layout`, Parameters() of the shape, says where decay applies. Step
+// t counts from 1. Each gradient is used times `scale`, which carries the division by the number of
+// micro-batches and the clipping. The bits of a parameter do not depend on how the array is cut.
 void AdamWStep(std::span<const Parameter> layout, size_t first, std::span<float> parameters,
                std::span<const float> gradients, std::span<float> moment1, std::span<float> moment2,
                int64_t t, double learning_rate, double scale, const AdamWOptions& options,

@@ -31,9 +31,8 @@ class Layout {
 
 std::string ToString(const Shape& shape) {
   return std::to_string(shape.layers) + " layers of " + std::to_string(shape.heads) +
-         " heads, width " + std::to_string(shape.width) + ", " +
-         std::to_string(shape.vocabulary) + " tokens, " + std::to_string(shape.context) +
-         " positions";
+         " heads, width " + std::to_string(shape.width) + ", " + std::to_string(shape.vocabulary) +
+         " tokens, " + std::to_string(shape.context) + " positions";
 }
 
 Result<Shape> PresetShape(std::string_view name, int context) {

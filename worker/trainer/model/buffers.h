@@ -1,0 +1,162 @@
+// Every buffer of a GPT, cut from one piece of memory whose size is known before it is taken.
+//
+// N = B * T tokens of a micro-batch, C the width, H heads, V the vocabulary. T stands also for the
+// type of sums and A for that of products' operands, as in kernels.h.
+#ifndef LOCKSTEP_WORKER_TRAINER_MODEL_BUFFERS_H_
+#define LOCKSTEP_WORKER_TRAINER_MODEL_BUFFERS_H_
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <vector>
+
+#include "worker/trainer/model/shape.h"
+
+namespace lockstep::trainer {
+
+constexpr size_t kRowBlock = 64;         // rows that one thread takes through a layer together
+constexpr size_t kAttentionGroups = 32;  // at most; each has scratch of its own
+constexpr size_t kQueryBlock = 64;       // queries whose scores are held at a time
+
+inline size_t BlocksOf(size_t n, size_t block) { return (n + block - 1) / block; }
+
+// The sizes that buffers and loops are made of.
+struct Dimensions {
+  Dimensions(const Shape& shape, int batch)
+      : batch(static_cast<size_t>(batch)),
+        tokens(static_cast<size_t>(shape.context)),
+        rows(this->batch * tokens),
+        width(static_cast<size_t>(shape.width)),
+        heads(static_cast<size_t>(shape.heads)),
+        head_width(width / heads),
+        vocabulary(static_cast<size_t>(shape.vocabulary)),
+        layers(static_cast<size_t>(shape.layers)),
+        row_blocks(BlocksOf(rows, kRowBlock)),
+        attention_groups(batch_heads() < kAttentionGroups ? batch_heads() : kAttentionGroups) {}
+
+  size_t batch_heads() const { return batch * heads; }
+
+  size_t batch;             // B
+  size_t tokens;            // T
+  size_t rows;              // N
+  size_t width;             // C
+  size_t heads;             // H
+  size_t head_width;        // C / H
+  size_t vocabulary;        // V
+  size_t layers;            // L
+  size_t row_blocks;        // of kRowBlock rows
+  size_t attention_groups;  // each takes batch_heads() / this many heads, one after the other
+};
+
+// Hands out aligned pieces one behind the other; without memory, only counts.
+class Arena {
+ public:
+  Arena() = default;
+  explicit Arena(size_t bytes)
+      : memory_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)))) {}
+
+  template <typename T>
+  T* Take(size_t count) {
+    std::byte* at = memory_ == nullptr ? nullptr : memory_.get() + used_;
+    used_ += BlocksOf(count * sizeof(T), kAlignment) * kAlignment;
+    return reinterpret_cast<T*>(at);
+  }
+  size_t used() const { return used_; }
+
+ private:
+  static constexpr size_t kAlignment = 64;
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t(kAlignment)); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  size_t used_ = 0;
+};
+
+template <typename T, typename A>
+struct LayerBuffers {
+  LayerBuffers(const Dimensions& d, Arena& arena)
+      : mean1(arena.Take<T>(d.rows)),
+        rstd1(arena.Take<T>(d.rows)),
+        normal1(arena.Take<A>(d.rows * d.width)),
+        qkv(arena.Take<T>(d.rows * 3 * d.width)),
+        log_sum(arena.Take<T>(d.rows * d.heads)),
+        mixed(arena.Take<A>(d.rows * d.width)),
+        middle(arena.Take<T>(d.rows * d.width)),
+        mean2(arena.Take<T>(d.rows)),
+        rstd2(arena.Take<T>(d.rows)),
+        normal2(arena.Take<A>(d.rows * d.width)),
+        gelu(arena.Take<A>(d.rows * 4 * d.width)),
+        slope(arena.Take<T>(d.rows * 4 * d.width)),
+        out(arena.Take<T>(d.rows * d.width)) {}
+
+  T* mean1;    // [N], of LayerNorm 1
+  T* rstd1;    // [N]
+  A* normal1;  // [N, C], its output
+  T* qkv;      // [N, 3 C]
+  T* log_sum;  // [B, H, T], log of the sum of exp(scores): enough to make them again
+  A* mixed;    // [N, C], the heads' outputs
+  T* middle;   // [N, C], the residual stream after attention
+  T* mean2;    // [N]
+  T* rstd2;    // [N]
+  A* normal2;  // [N, C]
+  A* gelu;     // [N, 4 C]
+  T* slope;    // [N, 4 C], gelu' of c_fc's output
+  T* out;      // [N, C], the residual stream after the block
+};
+
+template <typename T, typename A>
+struct Buffers {
+  static constexpr bool kConverts = !std::is_same_v<T, A>;
+
+  Buffers(const Dimensions& d, size_t parameters, Arena& arena) {
+    const auto copy = [&](size_t count) { return arena.Take<A>(kConverts ? count : 0); };
+    weights = copy(parameters);
+    embedded = arena.Take<T>(d.rows * d.width);
+    for (size_t l = 0; l < d.layers; ++l) layers.emplace_back(d, arena);
+    mean = arena.Take<T>(d.rows);
+    rstd = arena.Take<T>(d.rows);
+    normal = arena.Take<A>(d.rows * d.width);
+    logits = arena.Take<T>(d.rows * d.vocabulary);
+    logits_copy = copy(d.rows * d.vocabulary);
+    losses = arena.Take<T>(d.rows);
+    dx = arena.Take<T>(d.rows * d.width);
+    dx_copy = copy(d.rows * d.width);
+    dmiddle = arena.Take<T>(d.rows * d.width);
+    dmiddle_copy = copy(d.rows * d.width);
+    dwide = arena.Take<T>(d.rows * 4 * d.width);
+    dwide_copy = copy(d.rows * 4 * d.width);
+    dnormal = arena.Take<T>(d.rows * d.width);
+    transposed = arena.Take<A>(12 * d.width * d.width);
+    partial = arena.Take<T>(d.row_blocks * 8 * d.width);
+    scores = arena.Take<T>(d.attention_groups * AttentionScratch(d));
+  }
+
+  static size_t AttentionScratch(const Dimensions& d) {
+    return kQueryBlock * (2 * d.tokens + d.head_width);
+  }
+
+  A* weights;   // the parameters, converted (where A is not T)
+  T* embedded;  // [N, C]
+  std::vector<LayerBuffers<T, A>> layers;
+  T* mean;          // [N], of the last LayerNorm
+  T* rstd;          // [N]
+  A* normal;        // [N, C]
+  T* logits;        // [N, V], and at once their gradient
+  A* logits_copy;   // [N, V], converted
+  T* losses;        // [N]
+  T* dx;            // [N, C], gradient of a block's output, then of its input
+  A* dx_copy;       // [N, C], converted
+  T* dmiddle;       // [N, C], of `middle`
+  A* dmiddle_copy;  // [N, C], converted
+  T* dwide;         // [N, 4 C], of c_fc's output; [N, 3 C], of qkv
+  A* dwide_copy;    // the same, converted
+  T* dnormal;       // [N, C], of a LayerNorm's output, of `mixed`
+  A* transposed;    // one block's four weight matrices, transposed
+  T* partial;       // [row blocks, 8 C], sums over a row block, for biases and LayerNorms
+  T* scores;        // [attention groups, kQueryBlock (2 T + C / H)]
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_MODEL_BUFFERS_H_
