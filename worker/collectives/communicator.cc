@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "worker/collectives/no_sigpipe.h"
+
 namespace lockstep::collectives {
 namespace {
 
@@ -164,6 +166,7 @@ Work QueueCommunicator::Failed(Error error) const {
 }
 
 void QueueCommunicator::Run() {
+  const NoSigpipe none;
   std::optional<Item> item;
   while (Next(&item)) {
     const Time began = BootTime();

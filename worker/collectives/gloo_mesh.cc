@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "worker/collectives/no_sigpipe.h"
 #include "worker/collectives/socket.h"
 
 namespace lockstep::collectives {
@@ -168,6 +169,7 @@ Result<std::shared_ptr<GlooMesh>> GlooMesh::Connect(const Options& options, Rend
   } else {
     attributes.iface = interface;
   }
+  const NoSigpipe none;
   const Duration left = std::clamp<Duration>(deadline - BootTime(), seconds(1), kLongestConnect);
   try {
     std::shared_ptr<GlooMesh> mesh(new GlooMesh(options.rank, options.world, interface));
