@@ -2,7 +2,8 @@
 // and an event behind it; Finish looks at the event and at NCCL's asynchronous error.
 //
 // The kernels that write a buffer must be done when its operation starts: the stream here knows of
-// no other. A buffer may be used again when Finish said so.
+// no other. A buffer may be used again when Finish said so, and after a failure only when the
+// transport is gone: until then a kernel may still wait with it, and cuMemFree for that kernel.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_TRANSPORT_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_TRANSPORT_H_
 

@@ -1,5 +1,6 @@
 // What goes wrong between ranks that are all there: each ends by a deadline or an error that names
-// it, and the end of the communicator is bounded.
+// it, and the end of the communicator is bounded. Buffers of operations that never finish are freed
+// after the transport: until it is gone, NCCL may still use them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -54,8 +55,8 @@ TEST(NcclFailure, ARankThatDoesNotComeToTheRollCallIsNamed) {
 
 TEST(NcclFailure, ACountThatDiffersHangsUntilTheDeadline) {
   RunRanks(2, [](Rank& rank) {
-    const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({1, 2, 3});
+    const auto nccl = rank.Connect();
     const size_t count = rank.rank() == 0 ? 3 : 2;
     const Status done = RunToEnd(*nccl, AllReduce(memory, count, milliseconds(300)));
     ExpectFailure(done, ErrorKind::kTimeout, "ncclAllReduce (operation 7)");
@@ -64,8 +65,8 @@ TEST(NcclFailure, ACountThatDiffersHangsUntilTheDeadline) {
 
 TEST(NcclFailure, AnotherOrderHangsUntilTheDeadline) {
   RunRanks(2, [](Rank& rank) {
-    const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({1, 2, 3});
+    const auto nccl = rank.Connect();
     Operation barrier;
     barrier.deadline = In(milliseconds(300));
     const Operation reduce = AllReduce(memory, 3, milliseconds(300));
@@ -79,8 +80,8 @@ TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
   RunRanks(2, [](Rank& rank) {
     // The first operation is the warm-up.
     if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_HANG_AT", "3");
-    const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect();
     Rank::Must(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))));
     ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, milliseconds(300))), ErrorKind::kTimeout,
                   "ncclAllReduce");
@@ -91,8 +92,8 @@ TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
 TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
   RunRanks(1, [](Rank& rank) {
     Rank::Set("LOCKSTEP_STAND_IN_ERROR_AT", "2");
-    const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect();
     ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kUnavailable,
                   "remote process exited");
     // Final: nothing works any more.
@@ -103,8 +104,8 @@ TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
 
 TEST(NcclFailure, AbortFromAnotherThreadEndsAWait) {
   RunRanks(2, [](Rank& rank) {
-    const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect();
     if (rank.rank() == 1) {
       // A peer that never comes, but is alive until the other is through.
       EXPECT_TRUE(rank.rendezvous().Get("aborted", In(seconds(60))).ok());
@@ -151,8 +152,8 @@ TEST(NcclFailure, AnEndInPeaceThatHangsEndsTheProcessWith75) {
 
 TEST(NcclFailure, APeersDeathIsSurvivedByAbort) {
   const std::vector<int> codes = ExitCodes(2, [](Rank& rank) {
-    const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect();
     if (rank.rank() == 1) _exit(9);
     // Nothing tells NCCL on one machine; the communicator around it does.
     Rank::Must(nccl->Start(AllReduce(memory, 1, seconds(600))));
