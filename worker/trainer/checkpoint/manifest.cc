@@ -1,0 +1,162 @@
+#include "worker/trainer/checkpoint/manifest.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "worker/trainer/checkpoint/small_file.h"
+#include "worker/trainer/data/sha256.h"
+
+namespace lockstep::trainer {
+
+namespace {
+
+// Its members are sorted by name, so equal contents are equal texts.
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "lockstep-checkpoint";
+constexpr int kVersion = 1;
+constexpr const char* kOwnSum = "sha256";
+
+// JSON has no number for a loss that is none.
+Json LossJson(double loss) { return std::isfinite(loss) ? Json(loss) : Json(); }
+
+double LossOf(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Json RunJson(const Manifest& run) {
+  return {{"step", run.step},
+          {"cursor", run.cursor},
+          {"optimizerSteps", run.optimizer_steps},
+          {"skipped", run.skipped},
+          {"seed", run.seed},
+          {"loss", LossJson(run.loss)},
+          {"jobUID", run.job_uid},
+          {"generation", run.generation},
+          {"instructionSet", run.instruction_set},
+          {"precision", run.precision},
+          {"data", run.data},
+          {"world", run.world},
+          {"globalBatch", run.global_batch},
+          {"microBatch", run.micro_batch}};
+}
+
+Manifest RunOf(const Json& json) {
+  return {.step = json.at("step").get<int64_t>(),
+          .cursor = json.at("cursor").get<int64_t>(),
+          .optimizer_steps = json.at("optimizerSteps").get<int64_t>(),
+          .skipped = json.at("skipped").get<int64_t>(),
+          .seed = json.at("seed").get<uint64_t>(),
+          .loss = LossOf(json.at("loss")),
+          .job_uid = json.at("jobUID").get<std::string>(),
+          .generation = json.at("generation").get<std::string>(),
+          .instruction_set = json.at("instructionSet").get<std::string>(),
+          .precision = json.at("precision").get<std::string>(),
+          .data = json.at("data").get<std::string>(),
+          .world = json.at("world").get<int>(),
+          .global_batch = json.at("globalBatch").get<int64_t>(),
+          .micro_batch = json.at("microBatch").get<int64_t>()};
+}
+
+Json ModelJson(const Shape& shape) {
+  return {{"layers", shape.layers},
+          {"heads", shape.heads},
+          {"width", shape.width},
+          {"vocabulary", shape.vocabulary},
+          {"context", shape.context}};
+}
+
+Shape ModelOf(const Json& json) {
+  return {.layers = json.at("layers").get<int>(),
+          .heads = json.at("heads").get<int>(),
+          .width = json.at("width").get<int>(),
+          .vocabulary = json.at("vocabulary").get<int>(),
+          .context = json.at("context").get<int>()};
+}
+
+// A text of the user's, such as a file's name, need not be UTF-8.
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+std::string SumOf(const Json& json) {
+  std::string text = Dump(json, -1);
+  Sha256 sum;
+  sum.Add(std::as_bytes(std::span(text)));
+  return sum.Hex();
+}
+
+}  // namespace
+
+std::string FormatManifest(const ManifestFile& file) {
+  Json files = Json::object();
+  for (const auto& [name, sum] : file.files) {
+    files[name] = {{"bytes", sum.bytes}, {"sha256", sum.sha256}};
+  }
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"model", ModelJson(file.shape)},
+               {"run", RunJson(file.manifest)},
+               {"files", files}};
+  json[kOwnSum] = SumOf(json);
+  return Dump(json, 2) + "\n";
+}
+
+Result<ManifestFile> ParseManifest(std::string_view text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", Json()) != kFormat) {
+    return Error::Invalid("it is torn, or no manifest of Lockstep's");
+  }
+  if (json.value("version", Json()) != kVersion) {
+    return Error::Invalid("it is of version " + Dump(json["version"], -1) +
+                          "; use the Lockstep that wrote it, or a newer one");
+  }
+  Json own_sum = json.value(kOwnSum, Json());
+  json.erase(kOwnSum);
+  if (own_sum != SumOf(json)) return Error::Invalid("it is corrupt, or was changed by hand");
+  try {
+    ManifestFile file = {RunOf(json.at("run")), ModelOf(json.at("model")), {}};
+    for (const auto& [name, sum] : json.at("files").items()) {
+      file.files[name] = {sum.at("bytes").get<uint64_t>(), sum.at("sha256").get<std::string>()};
+    }
+    return file;
+  } catch (const Json::exception& exception) {
+    return Error::Invalid(std::string("it lacks something: ") + exception.what());
+  }
+}
+
+Result<ManifestFile> ReadManifest(const std::string& folder) {
+  std::string path = folder + "/" + kManifestFile;
+  Result<std::string> text = ReadSmallFile(path);
+  if (!text.ok()) return text.error();
+  Result<ManifestFile> file = ParseManifest(*text);
+  if (!file.ok()) return Error::Invalid(path + ": " + file.error().message);
+  return file;
+}
+
+Status VerifyFile(const std::string& folder, const ManifestFile& manifest,
+                  const std::string& name) {
+  std::string path = folder + "/" + name;
+  auto expected = manifest.files.find(name);
+  if (expected == manifest.files.end()) {
+    return Error::Invalid(folder + "/" + kManifestFile + " does not list " + name);
+  }
+  Result<FileSum> sum = SumFile(path);
+  if (!sum.ok() && sum.error().kind == ErrorKind::kNotFound) {
+    return Error::Invalid(path + " is missing from the checkpoint");
+  }
+  if (!sum.ok()) return sum.error();
+  if (sum->bytes != expected->second.bytes) {
+    return Error::Invalid(path + " is torn: it has " + std::to_string(sum->bytes) + " of " +
+                          std::to_string(expected->second.bytes) + " bytes");
+  }
+  if (*sum != expected->second) {
+    return Error::Invalid(path + " is corrupt: its SHA-256 is " + sum->sha256 + ", not " +
+                          expected->second.sha256);
+  }
+  return {};
+}
+
+}  // namespace lockstep::trainer
