@@ -1,0 +1,137 @@
+// The whole way: Connect() with NCCL, its issuing thread, recorder and watchdog, on the stand-ins.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <numeric>
+#include <vector>
+
+#include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/collectives/ranks.h"
+#include "worker/collectives/connect.h"
+#include "worker/collectives/cuda_bench.h"
+
+namespace lockstep::collectives {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Options OptionsOf(const Rank& rank, uint16_t port, Backend backend) {
+  Options options;
+  options.rank = rank.rank();
+  options.world = rank.world();
+  options.local_rank = rank.rank();
+  options.master_address = "127.0.0.1";
+  options.master_port = port;
+  options.identity = "job/1";
+  options.backend = backend;
+  return options;
+}
+
+std::unique_ptr<Communicator> Made(const Options& options) {
+  Result<std::unique_ptr<Communicator>> made = Connect(options);
+  if (!made.ok()) Rank::Must(made.error());
+  return std::move(*made);
+}
+
+class NcclConnectWorlds : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Of, NcclConnectWorlds, ::testing::Values(1, 2, 4));
+
+TEST_P(NcclConnectWorlds, ManyBucketsUnderWayAtOnceComeOutRight) {
+  const uint16_t port = FreePort();
+  RunRanks(GetParam(), [port](Rank& rank) {
+    const DeviceMemory memory = rank.ToDevice(std::vector<float>(10'000, 1));
+    const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
+    EXPECT_EQ(all->memory(), Memory::kDevice);
+    // More than may be in flight.
+    std::vector<Work> buckets;
+    for (size_t i = 0; i < 100; ++i) {
+      float* bucket = static_cast<float*>(memory.data()) + i * 100;
+      buckets.push_back(
+          all->AllReduceAsync({bucket, 100, DataType::kFloat32}, Reduction::kSum, "bucket"));
+    }
+    for (Work& bucket : buckets) Rank::Must(bucket.Wait());
+    Rank::Must(all->Barrier("end"));
+    EXPECT_THAT(rank.ToHost<float>(memory), Each(static_cast<float>(rank.world())));
+    EXPECT_EQ(all->statistics().operations, 101);
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST_P(NcclConnectWorlds, TheBenchFindsNoWrongValue) {
+  const uint16_t port = FreePort();
+  RunRanks(GetParam(), [port](Rank& rank) {
+    Result<std::unique_ptr<BenchMemory>> memory = MakeDeviceMemory(rank.rank());
+    ASSERT_TRUE(memory.ok()) << memory.error().message;
+    const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
+    const Result<BenchReport> report = BenchAllReduce(*all, {.begin = 8,
+                                                             .end = 4096,
+                                                             .factor = 8,
+                                                             .warmup = 1,
+                                                             .iterations = 2,
+                                                             .memory = memory->get()});
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_TRUE(report->passed);
+    EXPECT_THAT(report->backend, StartsWith("NCCL"));
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST(NcclConnect, AutoTakesNcclWhereItIs) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    const auto all = Made(OptionsOf(rank, port, Backend::kAuto));
+    EXPECT_EQ(all->memory(), Memory::kDevice);
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasNoGpu) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_GPUS", "0");
+    const auto all = Made(OptionsOf(rank, port, Backend::kAuto));
+    EXPECT_EQ(all->memory(), Memory::kHost);
+    Rank::Must(all->Barrier("gloo"));
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST(NcclConnect, AKilledPeerEndsAWaitWithKUnavailable) {
+  const uint16_t port = FreePort();
+  const std::vector<int> codes = ExitCodes(2, [port](Rank& rank) {
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
+    Rank::Must(all->Barrier("both are here"));
+    if (rank.rank() == 1) kill(getpid(), SIGKILL);
+    const Status done = all->AllReduce({memory.data(), 1, DataType::kFloat32}, Reduction::kSum, "");
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().kind, ErrorKind::kUnavailable);
+    EXPECT_THAT(done.error().message, HasSubstr("rank 1"));
+  });
+  EXPECT_THAT(codes, ElementsAre(0, 128 + SIGKILL));
+}
+
+TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    // Warm-up, barrier, then this.
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_HANG_AT", "3");
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    Options options = OptionsOf(rank, port, Backend::kNccl);
+    options.operation_timeout = milliseconds(500);
+    const auto all = Made(options);
+    Rank::Must(all->Barrier("both are here"));
+    const Status done = all->AllReduce({memory.data(), 1, DataType::kFloat32}, Reduction::kSum, "");
+    ASSERT_FALSE(done.ok());
+    EXPECT_THAT(done.error().kind, AnyOf(ErrorKind::kTimeout, ErrorKind::kUnavailable));
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
