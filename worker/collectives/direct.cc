@@ -13,8 +13,10 @@ namespace {
 constexpr Duration kGrace = seconds(5);
 // Slices begin at multiples of this.
 constexpr size_t kAlignment = 64;
-// Chunks that a rank has room for while it adds one.
-constexpr size_t kDepth = 2;
+// Rows of chunks that a rank has room for: one is added while the next comes in.
+constexpr size_t kRows = 2;
+// Chunks that a rank asks for at a time.
+constexpr size_t kWindow = 2;
 
 std::byte* Bytes(void* data) { return static_cast<std::byte*>(data); }
 const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(data); }
@@ -56,7 +58,7 @@ struct Direct::Exchange {
   Buffer input;                // of `in`
   std::byte* own;              // where this rank's reduced slice goes
   std::vector<Slice> slices;   // of `in`, by rank
-  std::vector<Buffer> parts;   // by rank: [kDepth chunks] that came from there
+  std::vector<Buffer> parts;   // by rank: [kRows chunks] that came from there
   std::vector<std::byte*> at;  // by rank: parts' memory
 };
 
@@ -70,6 +72,19 @@ void Direct::ForPeers(Visit visit) const {
   for (int step = 1; step < context_->size; ++step) {
     visit((context_->rank + step) % context_->size);
   }
+}
+
+template <typename Visit>
+void Direct::ForSenders(Visit visit) const {
+  for (int step = 1; step < context_->size; ++step) {
+    visit((context_->rank + context_->size - step) % context_->size);
+  }
+}
+
+size_t Direct::MostChunks(const std::vector<Slice>& slices) const {
+  size_t most = 0;
+  for (const Slice& slice : slices) most = std::max(most, Chunks(slice));
+  return most;
 }
 
 std::vector<Direct::Slice> Direct::Slices(size_t bytes) const {
@@ -109,25 +124,17 @@ void Direct::AllReduce(const Operation& operation) {
   // Slice p comes back over what was sent of it: it can only after rank p had received all that
   // it is made of.
   const Buffer result = Bind(data, bytes);
-  size_t coming = 0;
-  ForPeers([&](int peer) {
-    const Slice& slice = slices[static_cast<size_t>(peer)];
-    for (size_t i = 0; i < Chunks(slice); ++i, ++coming) {
-      const Slice chunk = Chunk(slice, i);
-      result->recv(peer, Slot(operation, 1), chunk.begin, chunk.size);
-    }
-  });
-  PostReceives(&exchange, 0);
+  const std::vector<Incoming> parts = ReduceRows(&exchange);
+  const std::vector<Incoming> results = GatherRows(exchange, result.get());
   SendChunks(&exchange);
-  const size_t chunks = Chunks(slices[me]);
-  for (size_t i = 0; i < chunks; ++i) {
-    ReduceChunk(&exchange, i);
-    const Slice chunk = Chunk(slices[me], i);
+  ReceiveRows(operation, 0, parts, [&](size_t row) {
+    ReduceRow(exchange, row);
+    const Slice chunk = Chunk(slices[me], row);
     ForPeers([&](int peer) { result->send(peer, Slot(operation, 1), chunk.begin, chunk.size); });
-  }
-  AwaitReceived(*result, coming, operation);
-  AwaitSent(*result, chunks * (slices.size() - 1), operation);
-  AwaitSent(*exchange.input, coming, operation);
+  });
+  ReceiveRows(operation, 1, results, [](size_t) {});
+  AwaitSent(*result, parts.size(), operation);
+  AwaitSent(*exchange.input, results.size(), operation);
 }
 
 void Direct::AllReduceWhole(const Operation& operation) {
@@ -151,8 +158,7 @@ void Direct::AllReduceWhole(const Operation& operation) {
 
 void Direct::SendChunks(Exchange* exchange) {
   const uint64_t slot = Slot(exchange->operation, 0);
-  size_t most = 0;
-  for (const Slice& slice : exchange->slices) most = std::max(most, Chunks(slice));
+  const size_t most = MostChunks(exchange->slices);
   for (size_t i = 0; i < most; ++i) {
     ForPeers([&](int peer) {
       const Slice& slice = exchange->slices[static_cast<size_t>(peer)];
@@ -163,49 +169,75 @@ void Direct::SendChunks(Exchange* exchange) {
   }
 }
 
-void Direct::PostReceives(Exchange* exchange, size_t first) {
+std::vector<Direct::Incoming> Direct::ReduceRows(Exchange* exchange) {
   const auto world = static_cast<size_t>(context_->size);
   const Slice& own = exchange->slices[static_cast<size_t>(context_->rank)];
-  if (exchange->parts.empty()) {
-    const size_t room = kDepth * std::min(sizes_.chunk, own.size);
-    scratch_.resize(std::max(scratch_.size(), room * world));
-    exchange->parts.resize(world);
-    exchange->at.resize(world);
-    ForPeers([&](int peer) {
-      const auto p = static_cast<size_t>(peer);
-      exchange->at[p] = scratch_.data() + room * p;
-      exchange->parts[p] = Bind(exchange->at[p], room);
+  const size_t room = kRows * std::min(sizes_.chunk, own.size);
+  scratch_.resize(std::max(scratch_.size(), room * world));
+  exchange->parts.resize(world);
+  exchange->at.resize(world);
+  ForPeers([&](int peer) {
+    const auto p = static_cast<size_t>(peer);
+    exchange->at[p] = scratch_.data() + room * p;
+    exchange->parts[p] = Bind(exchange->at[p], room);
+  });
+  std::vector<Incoming> incoming;
+  for (size_t row = 0; row < Chunks(own); ++row) {
+    ForSenders([&](int peer) {
+      incoming.push_back({exchange->parts[static_cast<size_t>(peer)].get(),
+                          peer,
+                          {row % kRows * sizes_.chunk, Chunk(own, row).size},
+                          row});
     });
   }
-  const size_t last = first == 0 ? kDepth : first + 1;
-  for (size_t i = first; i < std::min(last, Chunks(own)); ++i) {
-    const size_t offset = i % kDepth * sizes_.chunk;
-    ForPeers([&](int peer) {
-      exchange->parts[static_cast<size_t>(peer)]->recv(peer, Slot(exchange->operation, 0), offset,
-                                                       Chunk(own, i).size);
+  return incoming;
+}
+
+std::vector<Direct::Incoming> Direct::GatherRows(const Exchange& exchange,
+                                                 gloo::transport::UnboundBuffer* result) const {
+  std::vector<Incoming> incoming;
+  const size_t rows = MostChunks(exchange.slices);
+  for (size_t row = 0; row < rows; ++row) {
+    ForSenders([&](int peer) {
+      const Slice& slice = exchange.slices[static_cast<size_t>(peer)];
+      if (row < Chunks(slice)) incoming.push_back({result, peer, Chunk(slice, row), row});
     });
+  }
+  return incoming;
+}
+
+template <typename Whole>
+void Direct::ReceiveRows(const Operation& operation, uint64_t step,
+                         const std::vector<Incoming>& incoming, Whole whole) {
+  const uint64_t slot = Slot(operation, step);
+  size_t asked = 0;
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    const size_t row = incoming[i].row;
+    while (asked < incoming.size() && asked < i + kWindow && incoming[asked].row < row + kRows) {
+      const Incoming& next = incoming[asked++];
+      next.buffer->recv(next.peer, slot, next.chunk.begin, next.chunk.size);
+    }
+    AwaitReceived(*incoming[i].buffer, 1, operation);
+    if (i + 1 == incoming.size() || incoming[i + 1].row != row) whole(row);
   }
 }
 
-void Direct::ReduceChunk(Exchange* exchange, size_t index) {
+void Direct::ReduceRow(const Exchange& exchange, size_t row) {
   const auto me = static_cast<size_t>(context_->rank);
-  const Operation& operation = exchange->operation;
-  const Slice chunk = Chunk(exchange->slices[me], index);
-  std::vector<const void*> sources(exchange->slices.size(), exchange->in + chunk.begin);
+  const Operation& operation = exchange.operation;
+  const Slice chunk = Chunk(exchange.slices[me], row);
+  std::vector<const void*> sources(exchange.slices.size(), exchange.in + chunk.begin);
   ForPeers([&](int peer) {
     const auto p = static_cast<size_t>(peer);
-    AwaitReceived(*exchange->parts[p], 1, operation);
-    sources[p] = exchange->at[p] + index % kDepth * sizes_.chunk;
+    sources[p] = exchange.at[p] + row % kRows * sizes_.chunk;
   });
   ReduceTree(operation.reduction, operation.out.type, sources,
-             chunk.size / SizeOf(operation.out.type), exchange->own + index * sizes_.chunk);
-  PostReceives(exchange, index + kDepth);
+             chunk.size / SizeOf(operation.out.type), exchange.own + row * sizes_.chunk);
 }
 
 void Direct::ReduceScatter(const Operation& operation) {
   const size_t part = operation.out.count * SizeOf(operation.out.type);
   const auto world = static_cast<size_t>(context_->size);
-  const auto me = static_cast<size_t>(context_->rank);
   if (part == 0) return;
   Exchange exchange{.operation = operation,
                     .in = Bytes(operation.in.data),
@@ -215,11 +247,10 @@ void Direct::ReduceScatter(const Operation& operation) {
                     .parts = {},
                     .at = {}};
   for (size_t rank = 0; rank < world; ++rank) exchange.slices[rank] = {rank * part, part};
-  PostReceives(&exchange, 0);
+  const std::vector<Incoming> parts = ReduceRows(&exchange);
   SendChunks(&exchange);
-  const size_t chunks = Chunks(exchange.slices[me]);
-  for (size_t i = 0; i < chunks; ++i) ReduceChunk(&exchange, i);
-  AwaitSent(*exchange.input, chunks * (world - 1), operation);
+  ReceiveRows(operation, 0, parts, [&](size_t row) { ReduceRow(exchange, row); });
+  AwaitSent(*exchange.input, parts.size(), operation);
 }
 
 void Direct::AllGather(const Operation& operation) {
