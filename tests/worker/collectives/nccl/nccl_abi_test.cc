@@ -1,0 +1,138 @@
+// Our declarations of CUDA and NCCL against the real headers. Compiled only where tools/deps --cuda
+// has brought them; most of it is decided by the compiler.
+#include <gtest/gtest.h>
+
+#ifdef LOCKSTEP_REAL_NCCL_HEADERS
+// cuda.h renames functions to their newest versions, and we bind versions by name.
+#include <cuda.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "worker/collectives/cuda_api.h"
+#include "worker/collectives/nccl_api.h"
+
+namespace lockstep::collectives {
+namespace {
+
+// The same to the ABI: both pointers, both integers or enumerations of one size, or both structs of
+// one size (by value).
+template <typename Ours, typename Theirs>
+constexpr bool SameType() {
+  constexpr bool kNumbers = (std::is_integral_v<Ours> || std::is_enum_v<Ours>) &&
+                            (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>);
+  constexpr bool kStructs = std::is_class_v<Ours> && std::is_class_v<Theirs>;
+  constexpr bool kPointers = std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>;
+  return (kNumbers || kStructs || kPointers) && sizeof(Ours) == sizeof(Theirs);
+}
+
+template <typename Ours, typename Theirs>
+struct SameAbi : std::false_type {};
+template <typename R1, typename... A1, typename R2, typename... A2>
+  requires(sizeof...(A1) == sizeof...(A2))
+struct SameAbi<R1 (*)(A1...), R2(A2...)>
+    : std::bool_constant<SameType<R1, R2>() && (SameType<A1, A2>() && ...)> {};
+
+#define EXPECT_SAME_ABI(api, member, function) \
+  static_assert(SameAbi<decltype(api::member), decltype(::function)>::value)
+
+EXPECT_SAME_ABI(nccl::Api, get_version, ncclGetVersion);
+EXPECT_SAME_ABI(nccl::Api, get_unique_id, ncclGetUniqueId);
+EXPECT_SAME_ABI(nccl::Api, get_error_string, ncclGetErrorString);
+EXPECT_SAME_ABI(nccl::Api, get_last_error, ncclGetLastError);
+EXPECT_SAME_ABI(nccl::Api, init_rank, ncclCommInitRankConfig);
+EXPECT_SAME_ABI(nccl::Api, get_async_error, ncclCommGetAsyncError);
+EXPECT_SAME_ABI(nccl::Api, finalize, ncclCommFinalize);
+EXPECT_SAME_ABI(nccl::Api, destroy, ncclCommDestroy);
+EXPECT_SAME_ABI(nccl::Api, abort, ncclCommAbort);
+EXPECT_SAME_ABI(nccl::Api, all_reduce, ncclAllReduce);
+EXPECT_SAME_ABI(nccl::Api, broadcast, ncclBroadcast);
+EXPECT_SAME_ABI(nccl::Api, reduce_scatter, ncclReduceScatter);
+EXPECT_SAME_ABI(nccl::Api, all_gather, ncclAllGather);
+EXPECT_SAME_ABI(nccl::Api, send, ncclSend);
+EXPECT_SAME_ABI(nccl::Api, receive, ncclRecv);
+
+// With cuda.h's renaming, cuMemAlloc here is cuMemAlloc_v2, the symbol that we bind.
+EXPECT_SAME_ABI(cuda::Api, init, cuInit);
+EXPECT_SAME_ABI(cuda::Api, driver_get_version, cuDriverGetVersion);
+EXPECT_SAME_ABI(cuda::Api, get_error_name, cuGetErrorName);
+EXPECT_SAME_ABI(cuda::Api, get_error_string, cuGetErrorString);
+EXPECT_SAME_ABI(cuda::Api, device_get_count, cuDeviceGetCount);
+EXPECT_SAME_ABI(cuda::Api, device_get, cuDeviceGet);
+EXPECT_SAME_ABI(cuda::Api, device_get_name, cuDeviceGetName);
+EXPECT_SAME_ABI(cuda::Api, primary_context_retain, cuDevicePrimaryCtxRetain);
+EXPECT_SAME_ABI(cuda::Api, primary_context_release, cuDevicePrimaryCtxRelease_v2);
+EXPECT_SAME_ABI(cuda::Api, context_set_current, cuCtxSetCurrent);
+EXPECT_SAME_ABI(cuda::Api, stream_create, cuStreamCreateWithPriority);
+EXPECT_SAME_ABI(cuda::Api, stream_destroy, cuStreamDestroy_v2);
+EXPECT_SAME_ABI(cuda::Api, stream_synchronize, cuStreamSynchronize);
+EXPECT_SAME_ABI(cuda::Api, event_create, cuEventCreate);
+EXPECT_SAME_ABI(cuda::Api, event_destroy, cuEventDestroy_v2);
+EXPECT_SAME_ABI(cuda::Api, event_record, cuEventRecord);
+EXPECT_SAME_ABI(cuda::Api, event_query, cuEventQuery);
+EXPECT_SAME_ABI(cuda::Api, memory_allocate, cuMemAlloc_v2);
+EXPECT_SAME_ABI(cuda::Api, memory_free, cuMemFree_v2);
+EXPECT_SAME_ABI(cuda::Api, memory_set, cuMemsetD8Async);
+EXPECT_SAME_ABI(cuda::Api, copy_to_device, cuMemcpyHtoDAsync_v2);
+EXPECT_SAME_ABI(cuda::Api, copy_to_host, cuMemcpyDtoHAsync_v2);
+EXPECT_SAME_ABI(cuda::Api, module_load, cuModuleLoadData);
+EXPECT_SAME_ABI(cuda::Api, module_unload, cuModuleUnload);
+EXPECT_SAME_ABI(cuda::Api, module_get_function, cuModuleGetFunction);
+EXPECT_SAME_ABI(cuda::Api, launch_kernel, cuLaunchKernel);
+
+#define EXPECT_SAME_VALUE(ours, theirs) \
+  static_assert(static_cast<long long>(ours) == static_cast<long long>(theirs))
+
+EXPECT_SAME_VALUE(nccl::Code::kSuccess, ncclSuccess);
+EXPECT_SAME_VALUE(nccl::Code::kUnhandledCudaError, ncclUnhandledCudaError);
+EXPECT_SAME_VALUE(nccl::Code::kSystemError, ncclSystemError);
+EXPECT_SAME_VALUE(nccl::Code::kInternalError, ncclInternalError);
+EXPECT_SAME_VALUE(nccl::Code::kInvalidArgument, ncclInvalidArgument);
+EXPECT_SAME_VALUE(nccl::Code::kInvalidUsage, ncclInvalidUsage);
+EXPECT_SAME_VALUE(nccl::Code::kRemoteError, ncclRemoteError);
+EXPECT_SAME_VALUE(nccl::Code::kInProgress, ncclInProgress);
+EXPECT_SAME_VALUE(nccl::Type::kUint8, ncclUint8);
+EXPECT_SAME_VALUE(nccl::Type::kInt64, ncclInt64);
+EXPECT_SAME_VALUE(nccl::Type::kFloat32, ncclFloat32);
+EXPECT_SAME_VALUE(nccl::Op::kSum, ncclSum);
+EXPECT_SAME_VALUE(nccl::Op::kMax, ncclMax);
+EXPECT_SAME_VALUE(nccl::Op::kMin, ncclMin);
+EXPECT_SAME_VALUE(sizeof(nccl::UniqueId), sizeof(ncclUniqueId));
+EXPECT_SAME_VALUE(nccl::Config::kUndefined, NCCL_CONFIG_UNDEF_INT);
+EXPECT_SAME_VALUE(nccl::Version(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_VERSION_CODE);
+EXPECT_SAME_VALUE(cuda::kSuccess, CUDA_SUCCESS);
+EXPECT_SAME_VALUE(cuda::kNoDevice, CUDA_ERROR_NO_DEVICE);
+EXPECT_SAME_VALUE(cuda::kNotReady, CUDA_ERROR_NOT_READY);
+EXPECT_SAME_VALUE(cuda::kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
+EXPECT_SAME_VALUE(cuda::kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+
+// Our configuration is the first part of theirs.
+#define EXPECT_SAME_PLACE(ours, theirs) \
+  static_assert(offsetof(nccl::Config, ours) == offsetof(ncclConfig_t, theirs))
+
+EXPECT_SAME_PLACE(size, size);
+EXPECT_SAME_PLACE(magic, magic);
+EXPECT_SAME_PLACE(version, version);
+EXPECT_SAME_PLACE(blocking, blocking);
+EXPECT_SAME_PLACE(cga_cluster_size, cgaClusterSize);
+EXPECT_SAME_PLACE(min_ctas, minCTAs);
+EXPECT_SAME_PLACE(max_ctas, maxCTAs);
+EXPECT_SAME_PLACE(net_name, netName);
+EXPECT_SAME_PLACE(split_share, splitShare);
+static_assert(sizeof(nccl::Config) <= sizeof(ncclConfig_t));
+
+TEST(NcclAbi, TheConfigurationCarriesNcclsMagic) {
+  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  EXPECT_EQ(nccl::Config{}.magic, theirs.magic);
+  EXPECT_LT(nccl::Config{}.version, theirs.version);
+}
+
+}  // namespace
+}  // namespace lockstep::collectives
+
+#else
+
+TEST(NcclAbi, IsComparedWithTheRealHeaders) { GTEST_SKIP() << "tools/deps --cuda brings them"; }
+
+#endif
