@@ -1,6 +1,6 @@
 """A small model trained data-parallel by PyTorch, which goes on from its checkpoint after a failure.
 
-    lockstep run examples/ddp.yaml
+    lockstep run examples/torch-ddp.yaml
 
 Nothing in it is about Lockstep but three calls: latest() says where to go on, commit() makes a
 checkpoint the one to go on from, report() says how far it is. It also runs under torchrun, or alone.

@@ -1,10 +1,13 @@
-"""The story that tools/demo tells: a job runs, one of its ranks is killed, the job goes on.
+"""The story that tools/demo tells: a job trains, one of its ranks is killed, the job goes on; and the
+same job, left alone, ends with the same weights to the bit.
 
     demo.py LOCKSTEP JOB.yaml RANK
 """
 
 import json
 import os
+import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +16,7 @@ import tempfile
 import time
 
 CHECKPOINTS = "/tmp/lockstep-demo"
+LOGS = "/tmp/lockstep-demo-logs"
 DEADLINE = 120  # seconds until the job has committed its third checkpoint
 
 
@@ -59,39 +63,68 @@ def tell(report: dict) -> None:
                 f" (detect {milliseconds(respawn['detect'])}, stop {milliseconds(respawn['stop'])},"
                 f" spawn {milliseconds(respawn['spawn'])})"
             )
-            print(
-                "    first new step after another"
-                f" {milliseconds(respawn['firstStep'])}: Python and PyTorch starting up"
-            )
+            print(f"    first new step after another {milliseconds(respawn['firstStep'])}")
         elif number == len(report["generations"]) - 1:
             print(f"    ended: {report['reason']}")
     print(f"  the job: {report['state']}, in {report['seconds']:.1f} s")
 
 
+class Ran:
+    """One run of the job, from nothing."""
+
+    def __init__(self, lockstep: str, job_file: str, kill_rank=None):
+        for folder in (CHECKPOINTS, LOGS):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.victim, self.report = 0, None
+        with tempfile.TemporaryDirectory() as folder:
+            report_file = pathlib.Path(folder, "report.json")
+            job = subprocess.Popen([lockstep, "run", job_file, "--report", str(report_file)])
+            try:
+                if kill_rank is not None and wait_for_commits(job, 3):
+                    self.victim = find_rank(kill_rank)
+                if self.victim:
+                    os.kill(self.victim, signal.SIGKILL)  # said at the end: a live table is drawn now
+                self.status = job.wait()
+            except KeyboardInterrupt:
+                self.status = job.wait()
+            if report_file.exists():
+                self.report = json.loads(report_file.read_text())
+
+    def training(self) -> dict:
+        """What rank 0 said, by what it is: the first loss, the last one, the weights' SHA-256."""
+        said = "".join(file.read_text() for file in sorted(pathlib.Path(LOGS).rglob("*"))
+                       if file.is_file())
+        losses = dict(re.findall(r"step (\d+)/\d+ +loss ([\d.]+)", said))
+        weights = re.findall(r"weights after step \d+: sha256 ([0-9a-f]{64})", said)
+        steps = sorted(losses, key=int)
+        return {"first": losses[steps[0]], "last": losses[steps[-1]], "weights": weights[-1]}
+
+
 def main() -> int:
     lockstep, job_file, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    shutil.rmtree(CHECKPOINTS, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        report_file = os.path.join(folder, "report.json")
-        job = subprocess.Popen([lockstep, "run", job_file, "--report", report_file])
-        try:
-            victim = find_rank(rank) if wait_for_commits(job, 3) else 0
-            if victim:
-                os.kill(victim, signal.SIGKILL)  # said at the end: the job draws a live table now
-            status = job.wait()
-        except KeyboardInterrupt:
-            return job.wait()
-        if not os.path.exists(report_file):
-            return status or 1
-        with open(report_file, encoding="utf-8") as file:
-            report = json.load(file)
-    if not victim:
-        print("demo: the job ended before its third checkpoint, so no rank was killed", file=sys.stderr)
-        return status or 1
-    print(f"\n  demo: kill -9 {victim}, which was rank {rank}; what became of it:")
-    tell(report)
-    killed_once = [g for g in report["generations"] if g["cause"]]
-    return status if len(killed_once) == 1 else status or 1
+    killed = Ran(lockstep, job_file, rank)
+    if not killed.report or killed.status:
+        return killed.status or 1
+    if not killed.victim:
+        print("demo: the job ended before its third checkpoint: no rank was killed", file=sys.stderr)
+        return 1
+    print(f"\n  demo: kill -9 {killed.victim}, which was rank {rank}; what became of it:")
+    tell(killed.report)
+    disturbed = killed.training()
+    print(f"  the loss fell from {disturbed['first']} to {disturbed['last']}")
+
+    print("\n  demo: the same job, left alone:\n", flush=True)
+    alone = Ran(lockstep, job_file)
+    if not alone.report or alone.status:
+        return alone.status or 1
+    undisturbed = alone.training()
+    same = disturbed["weights"] == undisturbed["weights"]
+    print("\n  SHA-256 of the final weights")
+    print(f"    one rank killed   {disturbed['weights']}")
+    print(f"    left alone        {undisturbed['weights']}")
+    print(f"  {'the same, to the bit' if same else 'DIFFERENT: this is a bug'}")
+    fell = float(disturbed["last"]) < float(disturbed["first"])
+    return 0 if same and fell else 1
 
 
 if __name__ == "__main__":

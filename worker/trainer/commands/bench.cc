@@ -1,0 +1,151 @@
+#include "worker/collectives/bench.h"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "worker/collectives/connect.h"
+#include "worker/collectives/cuda.h"
+#include "worker/trainer/commands/commands.h"
+#include "worker/trainer/cuda/cuda_check.h"
+#include "worker/trainer/run/train.h"
+
+namespace lockstep::trainer {
+
+namespace {
+
+using collectives::Communicator;
+
+const std::map<std::string, collectives::Backend> kBackends = {
+    {"auto", collectives::Backend::kAuto},
+    {"gloo", collectives::Backend::kGloo},
+    {"nccl", collectives::Backend::kNccl}};
+const std::map<std::string, collectives::Algorithm> kAlgorithms = {
+    {"tree", collectives::Algorithm::kTree}, {"ring", collectives::Algorithm::kRing}};
+
+// Buffers of a benchmark on a GPU.
+class GpuMemory : public collectives::BenchMemory {
+ public:
+  explicit GpuMemory(std::shared_ptr<const collectives::CudaDevice> device)
+      : device_(std::move(device)) {}
+
+  void* Allocate(size_t bytes) override {
+    Result<collectives::DeviceMemory> made = collectives::DeviceMemory::Allocate(device_, bytes);
+    if (!made.ok()) return nullptr;
+    void* data = made->data();
+    blocks_.emplace(data, std::move(*made));
+    return data;
+  }
+  Status Upload(void* to, const void* from_host, size_t bytes) override {
+    return blocks_.at(to).CopyFrom(from_host, bytes);
+  }
+  Status Download(void* to_host, const void* from, size_t bytes) override {
+    return blocks_.at(const_cast<void*>(from)).CopyTo(to_host, bytes);
+  }
+
+ private:
+  std::shared_ptr<const collectives::CudaDevice> device_;
+  std::map<void*, collectives::DeviceMemory> blocks_;  // by their beginning
+};
+
+int Fail(const Error& error) {
+  std::fprintf(stderr, "lockstep-trainer: %s\n", error.message.c_str());
+  const bool peer = error.kind == ErrorKind::kUnavailable || error.kind == ErrorKind::kTimeout;
+  if (peer) return kExitPeerLost;
+  return error.kind == ErrorKind::kInternal ? kExitFailed : kExitConfiguration;
+}
+
+Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend,
+                                           collectives::Algorithm algorithm, int* local_rank) {
+  Result<collectives::Options> options = collectives::OptionsFromEnvironment();
+  if (!options.ok()) return options.error();
+  options->backend = backend;
+  options->algorithm = algorithm;
+  *local_rank = options->local_rank;
+  return collectives::Connect(*options);
+}
+
+struct AllReduceBench {
+  collectives::Backend backend = collectives::Backend::kAuto;
+  collectives::Algorithm algorithm = collectives::Algorithm::kTree;
+  collectives::BenchOptions options;
+  bool json = false;
+
+  int Run() {
+    int local_rank = 0;
+    Result<std::unique_ptr<Communicator>> all = Meet(backend, algorithm, &local_rank);
+    if (!all.ok()) return Fail(all.error());
+    std::unique_ptr<GpuMemory> gpu;
+    if ((*all)->memory() == collectives::Memory::kDevice) {
+      auto device = collectives::CudaDevice::Open(local_rank);
+      if (!device.ok()) return Fail(device.error());
+      gpu = std::make_unique<GpuMemory>(*device);
+      options.memory = gpu.get();
+    }
+    const Result<collectives::BenchReport> report = BenchAllReduce(**all, options);
+    if (!report.ok()) return Fail(report.error());
+    if ((*all)->rank() == 0) {
+      std::fputs((json ? ToJsonLines(*report) : ToTable(*report)).c_str(), stdout);
+      std::fflush(stdout);
+    }
+    Status finished = (*all)->Finish();
+    if (!finished.ok()) return Fail(finished.error());
+    return report->passed ? kExitDone : kExitFailed;
+  }
+};
+
+int CheckCuda() {
+  int local_rank = 0;
+  Result<std::unique_ptr<Communicator>> all =
+      Meet(collectives::Backend::kNccl, collectives::Algorithm::kTree, &local_rank);
+  if (!all.ok()) return Fail(all.error());
+  const Result<CudaCheckReport> report = RunCudaCheck(**all, {.local_rank = local_rank});
+  if (!report.ok()) return Fail(report.error());
+  if ((*all)->rank() == 0) std::printf("%s\n", ToJson(*report).c_str());
+  std::fflush(stdout);
+  Status finished = (*all)->Finish();
+  return finished.ok() ? kExitDone : Fail(finished.error());
+}
+
+void AddAllReduce(CLI::App* bench, int* exit_code) {
+  auto run = std::make_shared<AllReduceBench>();
+  collectives::BenchOptions& options = run->options;
+  CLI::App* command =
+      bench->add_subcommand("allreduce", "Speed and values of the ranks' allreduce");
+  command->option_defaults()->always_capture_default();
+  const CLI::AsSizeValue size(false);
+  command->add_option("-b,--begin", options.begin, "smallest message: bytes, or 8K, 1M, 1G")
+      ->transform(size);
+  command->add_option("-e,--end", options.end, "largest message")->transform(size);
+  command->add_option("-f,--factor", options.factor, "from one size to the next")
+      ->check(CLI::Range(2, 1024));
+  command->add_option("-w,--warmup", options.warmup, "iterations that don't count, at each size")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("-n,--iterations", options.iterations, "iterations that do")
+      ->check(CLI::PositiveNumber);
+  command->add_option("-c,--check", options.check, "check the values: 1 or 0");
+  command
+      ->add_option("--min-busbw", options.min_busbw,
+                   "GB/s of bus bandwidth that the largest size must reach, else exit code 1")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--backend", run->backend, "auto, gloo or nccl")
+      ->transform(CLI::CheckedTransformer(kBackends, CLI::ignore_case).description(""));
+  command->add_option("--reduce", run->algorithm, "of Gloo: tree or ring")
+      ->transform(CLI::CheckedTransformer(kAlgorithms, CLI::ignore_case).description(""));
+  command->add_flag("--json", run->json, "a line of JSON a size, and one for all");
+  command->callback([run, exit_code] { *exit_code = run->Run(); });
+}
+
+}  // namespace
+
+void AddBench(CLI::App& app, int* exit_code) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure what a training run would have");
+  bench->require_subcommand(1);
+  AddAllReduce(bench, exit_code);
+  app.add_subcommand("cuda-check", "A small model trained on the GPUs over NCCL, and checked")
+      ->callback([exit_code] { *exit_code = CheckCuda(); });
+}
+
+}  // namespace lockstep::trainer

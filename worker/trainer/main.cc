@@ -1,0 +1,29 @@
+// lockstep-trainer: what a job runs that names no command of its own.
+#include <cstdio>
+#include <exception>
+
+#include "base/version.h"
+#include "worker/trainer/commands/commands.h"
+#include "worker/trainer/run/train.h"
+
+int main(int argc, char** argv) {
+  try {
+    int exit_code = 0;
+    CLI::App app("Data-parallel training of a GPT in C++: the built-in workload of Lockstep");
+    app.set_version_flag("--version", std::string("lockstep-trainer ") + lockstep::kVersion);
+    app.require_subcommand(1);
+    lockstep::trainer::AddTrain(app, &exit_code);
+    lockstep::trainer::AddBench(app, &exit_code);
+    lockstep::trainer::AddAnalyze(app, &exit_code);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      const int code = app.exit(error);
+      return code == 0 ? 0 : lockstep::trainer::kExitConfiguration;
+    }
+    return exit_code;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep-trainer: %s\n", error.what());
+    return lockstep::trainer::kExitFailed;
+  }
+}

@@ -1,0 +1,159 @@
+#include "worker/trainer/run/agent_link.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::trainer {
+
+namespace {
+
+constexpr size_t kMaxLine = size_t{64} * 1024;  // as the agent has it
+constexpr Duration kReconnect = seconds(1);
+
+// -1 with errno.
+int ConnectTo(const std::string& path, int flags) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  const int saved = errno;
+  close(fd);
+  errno = saved;
+  return -1;
+}
+
+// One connection for one question.
+class Question {
+ public:
+  Question(const std::string& path, Time deadline) : path_(path), deadline_(deadline) {
+    fd_ = ConnectTo(path, 0);
+  }
+  ~Question() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+  Result<std::string> Ask(const std::string& line) {
+    if (fd_ < 0) return Unavailable();
+    for (size_t sent = 0; sent < line.size();) {
+      Status ready = Wait(POLLOUT);
+      if (!ready.ok()) return ready.error();
+      const ssize_t n =
+          send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && errno != EAGAIN && errno != EINTR) return Unavailable();
+      if (n > 0) sent += static_cast<size_t>(n);
+    }
+    std::string answer;
+    while (answer.find('\n') == std::string::npos) {
+      Status ready = Wait(POLLIN);
+      if (!ready.ok()) return ready.error();
+      char part[4096];
+      const ssize_t n = recv(fd_, part, sizeof part, MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+      if (n <= 0) return Unavailable();
+      answer.append(part, static_cast<size_t>(n));
+      if (answer.size() > kMaxLine) return Error::Invalid("the agent's answer is no line of JSON");
+    }
+    return answer.substr(0, answer.find('\n'));
+  }
+
+ private:
+  Error Unavailable() const {
+    return Error::Unavailable("cannot ask the agent at " + path_ + ": " +
+                              (errno != 0 ? std::strerror(errno) : "it closed the connection"));
+  }
+
+  Status Wait(short events) {
+    const Duration left = deadline_ - BootTime();
+    const auto patience = duration_cast<milliseconds>(left).count();
+    pollfd entry{fd_, events, 0};
+    if (patience > 0 && poll(&entry, 1, static_cast<int>(patience)) != 0) return {};
+    return Error::Timeout("the agent at " + path_ + " gave no answer in time");
+  }
+
+  const std::string& path_;
+  const Time deadline_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+AgentLink::AgentLink(std::string socket_path, int rank)
+    : path_(std::move(socket_path)), rank_(rank) {}
+
+AgentLink::~AgentLink() {
+  if (socket_ >= 0) close(socket_);
+}
+
+bool AgentLink::Connected() {
+  if (socket_ >= 0) return true;
+  const Time now = BootTime();
+  if (path_.empty() || now < next_connect_) return false;
+  next_connect_ = now + kReconnect;
+  socket_ = ConnectTo(path_, SOCK_NONBLOCK);
+  unsent_.clear();
+  return socket_ >= 0;
+}
+
+void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& values) {
+  if (!Connected()) return;
+  nlohmann::json message{{"rank", rank_}};
+  for (const auto& [name, value] : values) {
+    if (!std::isfinite(value)) continue;
+    const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+    if (whole) {
+      message[std::string(name)] = static_cast<int64_t>(value);
+    } else {
+      message[std::string(name)] = value;
+    }
+  }
+  Flush();
+  if (!unsent_.empty() || socket_ < 0) return;  // the rest of an older line comes first
+  unsent_ = message.dump() + "\n";
+  const size_t whole = unsent_.size();
+  Flush();
+  if (unsent_.size() == whole) unsent_.clear();
+}
+
+// Sends what it can of unsent_ at once.
+void AgentLink::Flush() {
+  if (unsent_.empty()) return;
+  const ssize_t sent = send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent > 0) unsent_.erase(0, static_cast<size_t>(sent));
+  if (sent >= 0 || errno == EAGAIN || errno == EINTR) return;
+  close(socket_);
+  socket_ = -1;
+  unsent_.clear();
+}
+
+Result<std::string> AgentLink::Commit(const std::string& name, Duration timeout) {
+  errno = 0;
+  const nlohmann::json request{{"rank", rank_}, {"id", 1}, {"commit", name}};
+  Question question(path_, BootTime() + timeout);
+  Result<std::string> answer = question.Ask(request.dump() + "\n");
+  if (!answer.ok()) return answer;
+  const nlohmann::json reply = nlohmann::json::parse(*answer, nullptr, false);
+  if (!reply.is_object() || reply.value("id", 0) != 1) {
+    return Error::Invalid("the agent answered another question: " + answer->substr(0, 200));
+  }
+  if (reply.value("ok", false) && reply.contains("final") && reply["final"].is_string()) {
+    return reply["final"].get<std::string>();
+  }
+  return Error::Conflict(reply.value("reason", std::string("the agent gave no reason")));
+}
+
+}  // namespace lockstep::trainer

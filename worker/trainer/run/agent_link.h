@@ -1,0 +1,50 @@
+// What the trainer says to the agent of its machine, and asks of it: docs/protocol.md, "progress".
+// JSON lines over the Unix socket LOCKSTEP_SOCKET, as worker/python/lockstep.py does for everybody
+// else's programs.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace lockstep::trainer {
+
+class AgentLink {
+ public:
+  // An empty path: there is no agent. Report() then does nothing.
+  AgentLink(std::string socket_path, int rank);
+  ~AgentLink();
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
+
+  bool exists() const { return !path_.empty(); }
+
+  // Numbers by name; those that are not finite are left out. Never waits and never fails: a line
+  // that can't be sent at once is dropped. From one thread.
+  void Report(const std::vector<std::pair<std::string_view, double>>& values);
+
+  // May a checkpoint of this name, complete and synced in LOCKSTEP_CHECKPOINT_DIR, count? The path
+  // it has to be moved to; kConflict: no, for this generation is over; kUnavailable or kTimeout: no
+  // answer. From any thread.
+  Result<std::string> Commit(const std::string& name, Duration timeout);
+
+ private:
+  bool Connected();
+  void Flush();
+
+  const std::string path_;
+  const int rank_;
+  int socket_ = -1;
+  std::string unsent_;  // of a line that was sent in part
+  Time next_connect_{};
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_

@@ -1,0 +1,210 @@
+#include "worker/trainer/run/checkpoint_line.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "worker/trainer/checkpoint/prune.h"
+
+namespace lockstep::trainer {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kCommitTimeout = seconds(60);
+constexpr const char* kStep = "step-";
+
+// "2-5" as (2, 5).
+std::optional<std::pair<uint64_t, uint64_t>> ParseGeneration(const std::string& name) {
+  unsigned long long attempt = 0;
+  unsigned long long n = 0;
+  int read = 0;
+  if (std::sscanf(name.c_str(), "%llu-%llu%n", &attempt, &n, &read) != 2) return {};
+  if (static_cast<size_t>(read) != name.size()) return {};
+  return std::pair<uint64_t, uint64_t>{attempt, n};
+}
+
+// "000003.step-1200" as 3: complete. Anything else is still being written.
+std::optional<uint64_t> ParseCommit(const std::string& name) {
+  constexpr size_t kDigits = 6;
+  if (name.size() <= kDigits || name[kDigits] != '.') return {};
+  uint64_t number = 0;
+  for (size_t i = 0; i < kDigits; ++i) {
+    if (std::isdigit(static_cast<unsigned char>(name[i])) == 0) return {};
+    number = number * 10 + static_cast<uint64_t>(name[i] - '0');
+  }
+  return number;
+}
+
+std::vector<fs::path> FoldersIn(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    if (at->is_directory(error)) found.push_back(at->path());
+  }
+  return found;
+}
+
+// The commits of one generation, the oldest first.
+std::vector<std::string> CommitsIn(const fs::path& generation) {
+  std::vector<std::pair<uint64_t, std::string>> commits;
+  for (const fs::path& folder : FoldersIn(generation)) {
+    if (const auto number = ParseCommit(folder.filename())) commits.emplace_back(*number, folder);
+  }
+  std::sort(commits.begin(), commits.end());
+  std::vector<std::string> folders;
+  for (auto& [number, folder] : commits) folders.push_back(std::move(folder));
+  return folders;
+}
+
+// What a generation resumed from, by its file; "" for nothing.
+std::string ResumedFrom(const fs::path& generation_file) {
+  std::ifstream file(generation_file);
+  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("resumes") || !json["resumes"].is_string()) return "";
+  return json["resumes"];
+}
+
+// `newest` and what its line has before it.
+std::vector<std::string> LineBefore(const fs::path& newest) {
+  constexpr size_t kMost = 1000;
+  std::vector<std::string> line;
+  fs::path at = newest;
+  while (!at.empty() && line.size() < kMost) {
+    const std::optional<uint64_t> number = ParseCommit(at.filename());
+    const fs::path generation = at.parent_path();
+    if (!number || !ParseGeneration(generation.filename())) {
+      line.push_back(at);  // a path of the user's, where the line began
+      break;
+    }
+    std::vector<std::string> commits = CommitsIn(generation);
+    for (auto commit = commits.rbegin(); commit != commits.rend(); ++commit) {
+      if (*ParseCommit(fs::path(*commit).filename()) <= *number) line.push_back(*commit);
+    }
+    const fs::path root = generation.parent_path().parent_path();
+    at = ResumedFrom(root / "generations" / generation.filename());
+  }
+  return line;
+}
+
+// step-00001200, the oldest first.
+std::vector<std::string> StepsIn(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const fs::path& each : FoldersIn(folder)) {
+    if (each.filename().string().starts_with(kStep)) found.push_back(each);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Status SyncFolder(const fs::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ErrnoError("cannot open " + folder.string(), errno);
+  const int failed = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  if (failed != 0) return ErrnoError("cannot sync " + folder.string(), failed);
+  return {};
+}
+
+// For people: nothing reads it.
+void WriteHint(const fs::path& root, const fs::path& final) {
+  const fs::path temporary = root / (".LATEST." + std::to_string(getpid()));
+  std::ofstream(temporary) << fs::relative(final, root).string() << '\n';
+  std::error_code ignored;
+  fs::rename(temporary, root / "LATEST", ignored);
+}
+
+}  // namespace
+
+CheckpointLine::CheckpointLine(Options options, AgentLink& agent)
+    : options_(std::move(options)), agent_(&agent) {}
+
+Result<CheckpointLine::Candidates> CheckpointLine::ToResumeFrom() const {
+  const std::string& resume = options_.resume;
+  Candidates candidates;
+  if (resume.empty() || resume == "never") return candidates;
+  if (resume == "auto") {
+    candidates.folders = StepsIn(options_.folder);
+    std::reverse(candidates.folders.begin(), candidates.folders.end());
+    return candidates;
+  }
+  const fs::path named = fs::path(resume).lexically_normal();
+  std::error_code error;
+  if (!fs::is_directory(named, error)) {
+    return Error::NotFound("there is no checkpoint " + resume +
+                           "; name the folder that holds model.safetensors");
+  }
+  candidates.folders = LineBefore(named);
+  candidates.named = candidates.folders.size() == 1 && !ParseCommit(named.filename());
+  return candidates;
+}
+
+std::string CheckpointLine::FolderFor(int64_t step) const {
+  char name[32];
+  std::snprintf(name, sizeof name, "%s%08lld", kStep, static_cast<long long>(step));
+  return fs::path(options_.folder) / ((options_.committed ? "" : ".writing-") + std::string(name));
+}
+
+Result<std::string> CheckpointLine::Commit(const std::string& folder) {
+  std::string name = fs::path(folder).filename();
+  std::string final;
+  if (options_.committed) {
+    Result<std::string> granted = agent_->Commit(name, kCommitTimeout);
+    if (!granted.ok()) return granted;
+    final = *granted;
+  } else {
+    name = name.substr(name.find(kStep));
+    final = fs::path(options_.folder) / name;
+    std::error_code error;
+    fs::remove_all(final, error);  // of an earlier run that was told to start over
+  }
+  Result<std::string> moved = MoveTo(folder, final);
+  if (!moved.ok()) return moved;
+  WriteHint(Root(), final);
+  if (options_.keep > 0) Prune(Complete(), options_.keep);
+  return moved;
+}
+
+Result<std::string> CheckpointLine::MoveTo(const std::string& folder,
+                                           const std::string& final) const {
+  if (std::rename(folder.c_str(), final.c_str()) != 0) {
+    return ErrnoError("cannot move " + folder + " to " + final, errno);
+  }
+  Status synced = SyncFolder(fs::path(final).parent_path());
+  if (!synced.ok()) return synced.error();
+  return final;
+}
+
+std::vector<std::string> CheckpointLine::Complete() const {
+  if (!options_.committed) return StepsIn(options_.folder);
+  std::vector<std::pair<std::pair<uint64_t, uint64_t>, fs::path>> generations;
+  for (const fs::path& folder : FoldersIn(fs::path(options_.folder).parent_path())) {
+    if (const auto number = ParseGeneration(folder.filename())) {
+      generations.emplace_back(*number, folder);
+    }
+  }
+  std::sort(generations.begin(), generations.end());
+  std::vector<std::string> complete;
+  for (const auto& [number, folder] : generations) {
+    for (std::string& commit : CommitsIn(folder)) complete.push_back(std::move(commit));
+  }
+  return complete;
+}
+
+std::string CheckpointLine::Root() const {
+  const fs::path folder(options_.folder);
+  return options_.committed ? folder.parent_path().parent_path() : folder;
+}
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,22 @@
+// What the agent tells each process through its environment (docs/environment.md), as far as the
+// trainer cares. All of it may be missing: then the trainer runs by itself.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_
+
+#include <string>
+
+namespace lockstep::trainer {
+
+struct Environment {
+  std::string job_uid;
+  std::string generation;
+  std::string socket;          // LOCKSTEP_SOCKET
+  std::string checkpoint_dir;  // of this generation
+  std::string resume_dir;      // the checkpoint to go on from
+};
+
+Environment ReadEnvironment();
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_

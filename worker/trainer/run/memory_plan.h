@@ -1,0 +1,34 @@
+// What a training process will hold in memory, before it does.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_MEMORY_PLAN_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_MEMORY_PLAN_H_
+
+#include <cstddef>
+#include <string>
+
+#include "worker/trainer/engine/batch_plan.h"
+#include "worker/trainer/model/gpt.h"
+
+namespace lockstep::trainer {
+
+struct MemoryPlan {  // bytes
+  size_t parameters = 0;
+  size_t gradients = 0;  // one array, and one a level of the tree of this rank's micro-batches
+  size_t optimizer = 0;  // two moments
+  size_t activations = 0;
+  size_t checkpoint = 0;  // the copy that is written while training goes on; of rank 0
+
+  size_t sum() const { return parameters + gradients + optimizer + activations + checkpoint; }
+};
+
+MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision precision,
+                      bool writes_checkpoints);
+
+// "41 MB of parameters, 123 MB of gradients (3 arrays), ...: 412 MB".
+std::string ToString(const MemoryPlan& plan);
+
+// The most this process has held, or 0 where the kernel doesn't say.
+size_t PeakResidentBytes();
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_MEMORY_PLAN_H_

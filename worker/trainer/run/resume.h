@@ -1,0 +1,31 @@
+// The state a run begins with: rank 0 reads or makes it, and every rank gets a copy.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_RESUME_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_RESUME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "worker/collectives/collectives.h"
+#include "worker/trainer/engine/replica.h"
+#include "worker/trainer/run/checkpoint_line.h"
+
+namespace lockstep::trainer {
+
+// How far training was.
+struct Position {
+  int64_t step = 0;
+  int64_t cursor = 0;           // sequences consumed
+  int64_t optimizer_steps = 0;  // t of AdamW
+  int64_t skipped = 0;
+};
+
+// Fills `replica` on every rank, from the newest checkpoint of `line` that can be read, or anew
+// from `expected.seed`. `expected` is what this run would write: where a checkpoint says otherwise
+// in a way that ends bitwise equality (data, batch, instruction set, ...), rank 0 warns. Torn
+// checkpoints are skipped with a warning; kInvalid when there are some and none can be used.
+Result<Position> Resume(const CheckpointLine& line, const Manifest& expected, Replica& replica,
+                        collectives::Communicator& all, Threads& threads);
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_RESUME_H_

@@ -1,0 +1,37 @@
+#include "worker/trainer/run/saver.h"
+
+#include <cstdio>
+
+namespace lockstep::trainer {
+
+namespace {
+
+void Say(const Result<std::string>& ended) {
+  if (ended.ok()) return;
+  std::fprintf(stderr, "lockstep-trainer: warning: checkpoint not kept: %s\n",
+               ended.error().message.c_str());
+}
+
+}  // namespace
+
+Saver::Saver(CheckpointLine& line, const Shape& shape)
+    : line_(&line),
+      writer_(shape, [&line](const std::string& folder) { return line.Commit(folder); }) {}
+
+void Saver::Save(ConstTrainingState state, const Manifest& manifest, bool wait) {
+  if (wait) Wait();
+  Status begun = writer_.Begin(line_->FolderFor(manifest.step), state, manifest);
+  if (begun.ok()) return;
+  std::fprintf(stderr, "lockstep-trainer: warning: no checkpoint of step %lld: %s\n",
+               static_cast<long long>(manifest.step), begun.error().message.c_str());
+}
+
+void Saver::Wait() {
+  while (auto ended = writer_.Wait()) Say(*ended);
+}
+
+void Saver::Tell() {
+  while (auto ended = writer_.Poll()) Say(*ended);
+}
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,32 @@
+// Rank 0's checkpoints: written beside training, committed, and told about. No failure of theirs
+// ends training: the last good checkpoint stays.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
+
+#include "worker/trainer/checkpoint/async_writer.h"
+#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/run/checkpoint_line.h"
+
+namespace lockstep::trainer {
+
+class Saver {
+ public:
+  // `line` outlives this.
+  Saver(CheckpointLine& line, const Shape& shape);
+
+  // Returns when the copy is made. While the last checkpoint is still being written this one is
+  // left out, and said to be; `wait` waits for it instead.
+  void Save(ConstTrainingState state, const Manifest& manifest, bool wait);
+  // Until nothing is being written.
+  void Wait();
+  // Says how checkpoints ended since last time.
+  void Tell();
+
+ private:
+  CheckpointLine* line_;
+  AsyncWriter writer_;
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_

@@ -1,0 +1,69 @@
+#include "worker/trainer/run/step_record.h"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::trainer {
+
+namespace {
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+double Rate(int64_t tokens, Duration duration) {
+  return duration > Duration::zero() ? static_cast<double>(tokens) / Seconds(duration) : 0.0;
+}
+
+}  // namespace
+
+std::string Line(const StepRecord& record) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(),
+                "step %lld/%lld  loss %.4f  lr %.1e  norm %.2f  %.0f tokens/s  %.0f ms (%.0f ms "
+                "waiting)",
+                static_cast<long long>(record.step), static_cast<long long>(record.total_steps),
+                record.loss, record.learning_rate, record.gradient_norm,
+                Rate(record.all_tokens, record.whole), Seconds(record.whole) * 1e3,
+                Seconds(record.exposed) * 1e3);
+  return text.data();
+}
+
+Numbers ForAgent(const StepRecord& record) {
+  return {{"step", static_cast<double>(record.step)},
+          {"total_steps", static_cast<double>(record.total_steps)},
+          {"loss", record.loss},
+          {"tokens", static_cast<double>(record.my_tokens)},
+          {"learning_rate", record.learning_rate},
+          {"gradient_norm", record.gradient_norm},
+          {"skipped_steps", static_cast<double>(record.skipped)},
+          {"step_seconds", Seconds(record.whole)},
+          {"data_seconds", Seconds(record.data)},
+          {"forward_seconds", Seconds(record.forward)},
+          {"backward_seconds", Seconds(record.backward)},
+          {"collective_wait_seconds", Seconds(record.exposed)},
+          {"optimizer_seconds", Seconds(record.optimizer)},
+          {"checkpoint_seconds", Seconds(record.checkpoint)}};
+}
+
+std::string Json(const StepRecord& record) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, value] : ForAgent(record)) json[std::string(name)] = value;
+  return json.dump();
+}
+
+Numbers ForTensorBoard(const StepRecord& record) {
+  return {{"train/loss", record.loss},
+          {"train/learning_rate", record.learning_rate},
+          {"train/gradient_norm", record.gradient_norm},
+          {"train/skipped_steps", static_cast<double>(record.skipped)},
+          {"speed/tokens_per_second", Rate(record.all_tokens, record.whole)},
+          {"time/step_seconds", Seconds(record.whole)},
+          {"time/data_seconds", Seconds(record.data)},
+          {"time/forward_seconds", Seconds(record.forward)},
+          {"time/backward_seconds", Seconds(record.backward)},
+          {"time/collective_wait_seconds", Seconds(record.exposed)},
+          {"time/optimizer_seconds", Seconds(record.optimizer)},
+          {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
+}
+
+}  // namespace lockstep::trainer

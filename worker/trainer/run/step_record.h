@@ -1,0 +1,49 @@
+// What a step was like, and how it is told: a line for people, numbers for the agent and
+// TensorBoard.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+
+namespace lockstep::trainer {
+
+struct StepRecord {
+  int64_t step = 0;  // done, this one among them
+  int64_t total_steps = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  int64_t skipped = 0;     // so far
+  int64_t my_tokens = 0;   // of this rank, in this step
+  int64_t all_tokens = 0;  // of all ranks
+
+  // Where this rank's time went. `exposed`: waiting for communication that backward didn't hide.
+  Duration data{};
+  Duration forward{};
+  Duration backward{};
+  Duration exposed{};
+  Duration optimizer{};
+  Duration checkpoint{};
+  Duration whole{};
+};
+
+using Numbers = std::vector<std::pair<std::string_view, double>>;
+
+// "step 120/1000  loss 2.9812  lr 3.0e-04  norm 0.81  41 210 tokens/s  99 ms (3 ms waiting)"
+std::string Line(const StepRecord& record);
+// As programs report to the agent: step, total_steps, loss, tokens, ... and the rest by name.
+Numbers ForAgent(const StepRecord& record);
+// ForAgent() as one line of JSON.
+std::string Json(const StepRecord& record);
+// "train/loss", "time/forward_seconds", ...
+Numbers ForTensorBoard(const StepRecord& record);
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_

@@ -1,0 +1,25 @@
+// SIGTERM as something to ask for: it asks all ranks to save the same step and leave.
+#ifndef LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_
+#define LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_
+
+namespace lockstep::trainer {
+
+class StopSignal {
+ public:
+  // Blocks SIGTERM in this thread and those it starts: make it before any.
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // Whether SIGTERM has come.
+  bool Asked();
+
+ private:
+  int fd_ = -1;
+  bool asked_ = false;
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_

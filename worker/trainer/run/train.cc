@@ -1,0 +1,418 @@
+#include "worker/trainer/run/train.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/trainer/data/dataset.h"
+#include "worker/trainer/data/sha256.h"
+#include "worker/trainer/engine/batch_plan.h"
+#include "worker/trainer/engine/gradient_tree.h"
+#include "worker/trainer/engine/replica.h"
+#include "worker/trainer/engine/sync.h"
+#include "worker/trainer/run/agent_link.h"
+#include "worker/trainer/run/checkpoint_line.h"
+#include "worker/trainer/run/environment.h"
+#include "worker/trainer/run/memory_plan.h"
+#include "worker/trainer/run/resume.h"
+#include "worker/trainer/run/saver.h"
+#include "worker/trainer/run/scalars.h"
+#include "worker/trainer/run/step_record.h"
+#include "worker/trainer/run/stop_signal.h"
+
+namespace lockstep::trainer {
+
+namespace {
+
+using collectives::Communicator;
+
+int ExitCodeOf(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kUnavailable:
+    case ErrorKind::kTimeout:
+      return kExitPeerLost;
+    case ErrorKind::kInvalid:
+    case ErrorKind::kNotFound:
+    case ErrorKind::kDenied:
+    case ErrorKind::kConflict:
+    case ErrorKind::kTooLarge:
+      return kExitConfiguration;
+    case ErrorKind::kInternal:
+      break;
+  }
+  return kExitFailed;
+}
+
+void Complain(const Error& error) {
+  std::fprintf(stderr, "lockstep-trainer: %s\n", error.message.c_str());
+}
+
+Result<Shape> ShapeOf(const TrainOptions& options) {
+  if (!options.model.empty()) return PresetShape(options.model, options.sequence_length);
+  Shape shape = options.sizes;
+  shape.context = options.sequence_length;
+  if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.vocabulary < 1) {
+    return Error::Invalid("a model needs layers, heads, width and vocabulary of at least 1");
+  }
+  if (shape.width % shape.heads != 0) {
+    return Error::Invalid("width " + std::to_string(shape.width) + " is no multiple of heads, " +
+                          std::to_string(shape.heads));
+  }
+  return shape;
+}
+
+std::string Sha256Of(std::span<const float> values) {
+  Sha256 hash;
+  hash.Add(std::as_bytes(values));
+  return hash.Hex();
+}
+
+// One rank's part of a run. The members stand in the order in which they come to be.
+class Run {
+ public:
+  Run(const TrainOptions& options, Environment environment)
+      : options_(options),
+        environment_(std::move(environment)),
+        threads_(ThreadCount(options.threads)) {}
+
+  // The exit code.
+  Result<int> Go() {
+    Result<int> code = Work();
+    // What the peers make of our going is no news to us; a failure that was told just now is.
+    if (leaving_.exchange(true)) pause();
+    return code;
+  }
+
+ private:
+  Result<int> Work() {
+    for (auto phase : {&Run::Open, &Run::Meet, &Run::Begin}) {
+      Status done = (this->*phase)();
+      if (!done.ok()) return done.error();
+    }
+    Result<int> code = Steps();
+    if (!code.ok()) return code;
+    Status finished = End(*code);
+    if (!finished.ok()) return finished.error();
+    return code;
+  }
+
+  bool first() const { return all_->rank() == 0; }
+
+  // What needs nobody else: a mistake is said before anybody waits.
+  Status Open() {
+    Result<collectives::Options> connection = collectives::OptionsFromEnvironment();
+    if (!connection.ok()) return connection.error();
+    connection_ = std::move(*connection);
+    Status precision = CheckPrecision(options_.precision);
+    if (!precision.ok()) return precision;
+    Result<Shape> shape = ShapeOf(options_);
+    if (!shape.ok()) return shape.error();
+    shape_ = *shape;
+    Result<BatchPlan> batch = PlanBatches(options_.global_batch, options_.micro_batch,
+                                          connection_.rank, connection_.world);
+    if (!batch.ok()) return batch.error();
+    batch_ = *batch;
+    Result<Dataset> data = Dataset::Open({.globs = options_.data,
+                                          .sequence_length = shape_.context,
+                                          .vocabulary = shape_.vocabulary,
+                                          .at_least = batch_.global_batch,
+                                          .seed = static_cast<uint64_t>(options_.seed)});
+    if (!data.ok()) return data.error();
+    data_.emplace(std::move(*data));
+    return {};
+  }
+
+  Status Meet() {
+    agent_.emplace(environment_.socket, connection_.rank);
+    line_.emplace(LineOptions(), *agent_);
+    connection_.backend = collectives::Backend::kGloo;  // this model computes on CPUs
+    connection_.algorithm = options_.reduce;
+    connection_.operation_timeout =
+        duration_cast<Duration>(std::chrono::duration<double>(options_.collective_timeout));
+    if (line_->writes()) {
+      connection_.evidence_dir =
+          line_->Root() + "/evidence/" +
+          (environment_.generation.empty() ? "run" : environment_.generation);
+    }
+    connection_.on_failure = [this](const Error& error) {
+      if (leaving_.exchange(true)) return;
+      Complain(error);
+      std::fflush(nullptr);
+      _exit(ExitCodeOf(error));
+    };
+    Result<std::unique_ptr<Communicator>> all = collectives::Connect(connection_);
+    if (!all.ok()) return all.error();
+    all_ = std::move(*all);
+    return {};
+  }
+
+  CheckpointLine::Options LineOptions() const {
+    CheckpointLine::Options line;
+    line.keep = options_.keep;
+    line.committed = !environment_.checkpoint_dir.empty();
+    line.folder = line.committed ? environment_.checkpoint_dir : options_.checkpoint_dir;
+    line.resume = line.committed ? environment_.resume_dir : options_.resume;
+    return line;
+  }
+
+  Status Begin() {
+    const bool writes = first() && line_->writes();
+    const MemoryPlan memory = PlanMemory(shape_, batch_, options_.precision, writes);
+    if (first()) SayPlan(memory);
+    replica_.emplace(shape_);
+    Result<Position> position = Resume(*line_, ManifestNow(), *replica_, *all_, threads_);
+    if (!position.ok()) return position.error();
+    at_ = *position;
+    Status sync = MakeSync();
+    if (!sync.ok()) return sync;
+    model_.emplace(shape_, batch_.micro_batch, options_.precision, threads_);
+    tree_.emplace(replica_->parameters.size() + kTailSize, batch_.mine, threads_);
+    const size_t tokens =
+        static_cast<size_t>(batch_.micro_batch) * static_cast<size_t>(shape_.context);
+    inputs_.resize(tokens);
+    targets_.resize(tokens);
+    if (writes) saver_.emplace(*line_, shape_);
+    if (first()) scalars_.emplace(TensorBoardDir(), at_.step);
+    if (first() && !options_.metrics.empty()) {
+      metrics_.open(options_.metrics, std::ios::app);
+      if (!metrics_) return Error::Invalid("cannot write " + options_.metrics);
+    }
+    if (first() && at_.step > 0) {
+      std::printf("resuming at step %lld\n", static_cast<long long>(at_.step));
+    }
+    return {};
+  }
+
+  std::string TensorBoardDir() const {
+    if (options_.tensorboard == "none") return "";
+    if (!options_.tensorboard.empty()) return options_.tensorboard;
+    return line_->writes() ? line_->Root() + "/tensorboard" : "";
+  }
+
+  Status MakeSync() {
+    const SyncOptions options{.bucket_bytes = static_cast<size_t>(options_.bucket_mb) << 20,
+                              .overlap = options_.overlap,
+                              .servers = options_.servers};
+    if (options_.sync == SyncKind::kAllReduce) {
+      sync_ = MakeAllReduceSync(*replica_, *all_, threads_, options);
+      return {};
+    }
+    Result<std::unique_ptr<Sync>> made =
+        MakeParameterServerSync(*replica_, *all_, threads_, options);
+    if (!made.ok()) return made.error();
+    sync_ = std::move(*made);
+    return {};
+  }
+
+  void SayPlan(const MemoryPlan& memory) const {
+    std::printf("%s: %zu parameters on %lld tokens (%lld sequences an epoch), %s\n",
+                ToString(shape_).c_str(), ParameterCount(shape_),
+                static_cast<long long>(data_->tokens()), static_cast<long long>(data_->size()),
+                InstructionSet().c_str());
+    std::printf("world size %d, threads a rank: %d, %s; micro-batches a step: %d of %d sequences\n",
+                all_->world(), threads_.count(), all_->Describe().c_str(), batch_.count,
+                batch_.micro_batch);
+    std::printf("%s\n", ToString(memory).c_str());
+    std::fflush(stdout);
+  }
+
+  Result<int> Steps() {
+    int skipped_in_a_row = 0;
+    while (at_.step < options_.steps) {
+      Result<StepResult> done = Step();
+      if (!done.ok()) return done.error();
+      skipped_in_a_row = done->skipped ? skipped_in_a_row + 1 : 0;
+      if (skipped_in_a_row > options_.max_skipped) return Diverged();
+      if (options_.compare_every > 0 && at_.step % options_.compare_every == 0) {
+        Status same = CompareReplicas(*replica_, sync_->HasAllMoments(), *all_, threads_);
+        if (!same.ok()) return same.error();
+      }
+      const bool last = done->stop || at_.step == options_.steps;
+      const bool due = options_.checkpoint_every > 0 && at_.step % options_.checkpoint_every == 0;
+      if (last || due) {
+        Status saved = Save(last);
+        if (!saved.ok()) return saved.error();
+      }
+      Tell(done->stop);
+      if (done->stop) return kExitStopped;
+    }
+    return kExitDone;
+  }
+
+  Error Diverged() const {
+    return Error::Internal("the loss was no finite number in " +
+                           std::to_string(options_.max_skipped + 1) + " steps in a row, at step " +
+                           std::to_string(at_.step) +
+                           "; lower learningRate or clip, or look at the data");
+  }
+
+  Result<StepResult> Step() {
+    record_ = {};
+    const Time began = BootTime();
+    sync_->Begin(tree_->total());
+    Status summed =
+        tree_->Sum([this](int i, std::span<float> out,
+                          const Complete& complete) { return MicroBatch(i, out, complete); },
+                   [this](size_t from) { sync_->Ready(from); });
+    if (!summed.ok()) return summed.error();
+    StepOptions step;
+    step.micro_batches = batch_.count;
+    step.t = at_.optimizer_steps + 1;
+    step.learning_rate =
+        LearningRate(at_.step + 1, options_.learning_rate, options_.warmup_steps,
+                     options_.decay_steps > 0 ? options_.decay_steps : options_.steps);
+    step.clip = options_.clip;
+    step.adamw.weight_decay = options_.weight_decay;
+    Result<StepResult> done = sync_->Finish(step);
+    if (!done.ok()) return done;
+    ++at_.step;
+    at_.cursor += batch_.global_batch;
+    ++(done->skipped ? at_.skipped : at_.optimizer_steps);
+    if (done->skipped && first()) {
+      std::fprintf(stderr, "lockstep-trainer: step %lld skipped: loss %g, gradient norm %g\n",
+                   static_cast<long long>(at_.step), done->loss, done->gradient_norm);
+    }
+    Note(*done, step.learning_rate, BootTime() - began);
+    return done;
+  }
+
+  Status MicroBatch(int i, std::span<float> out, const Complete& complete) {
+    Time at = BootTime();
+    const auto lap = [&at] { return -(std::exchange(at, BootTime()) - at); };
+    const auto tokens = static_cast<size_t>(shape_.context);
+    for (int b = 0; b < batch_.micro_batch; ++b) {
+      const size_t from = static_cast<size_t>(b) * tokens;
+      Status read =
+          data_->Read(batch_.SampleOf(at_.cursor, i) + b, std::span(inputs_).subspan(from, tokens),
+                      std::span(targets_).subspan(from, tokens));
+      if (!read.ok()) return read;
+    }
+    record_.data += lap();
+    const float loss = model_->Forward(replica_->parameters, inputs_, targets_);
+    record_.forward += lap();
+    const size_t size = replica_->parameters.size();
+    out[size + kTailLoss] = loss;
+    out[size + kTailStop] = i == 0 && stop_.Asked() ? 1.0F : 0.0F;
+    model_->Backward(replica_->parameters, out.first(size), complete);
+    record_.backward += lap();
+    return {};
+  }
+
+  void Note(const StepResult& done, double learning_rate, Duration whole) {
+    record_.step = at_.step;
+    record_.total_steps = options_.steps;
+    record_.loss = done.loss;
+    record_.gradient_norm = done.gradient_norm;
+    record_.learning_rate = learning_rate;
+    record_.skipped = at_.skipped;
+    record_.all_tokens = batch_.global_batch * shape_.context;
+    record_.my_tokens = record_.all_tokens / all_->world();
+    record_.exposed = done.waited;
+    record_.optimizer = done.updating;
+    record_.whole = whole;
+  }
+
+  Status Save(bool last) {
+    const Time began = BootTime();
+    if (line_->writes()) {
+      Status gathered = sync_->GatherMoments();
+      if (!gathered.ok()) return gathered;
+    }
+    if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow(), last);
+    if (saver_ && last) saver_->Wait();
+    record_.checkpoint = BootTime() - began;
+    record_.whole += record_.checkpoint;
+    return {};
+  }
+
+  Manifest ManifestNow() const {
+    Manifest manifest;
+    manifest.step = at_.step;
+    manifest.cursor = at_.cursor;
+    manifest.optimizer_steps = at_.optimizer_steps;
+    manifest.skipped = at_.skipped;
+    manifest.seed = static_cast<uint64_t>(options_.seed);
+    manifest.loss = record_.loss;
+    manifest.job_uid = environment_.job_uid;
+    manifest.generation = environment_.generation;
+    manifest.instruction_set = InstructionSet();
+    manifest.precision = options_.precision == Precision::kBf16 ? "bf16" : "fp32";
+    manifest.data = data_->Fingerprint();
+    manifest.world = all_->world();
+    manifest.global_batch = batch_.global_batch;
+    manifest.micro_batch = batch_.micro_batch;
+    return manifest;
+  }
+
+  void Tell(bool stopping) {
+    agent_->Report(ForAgent(record_));
+    if (!first()) return;
+    if (saver_) saver_->Tell();
+    if (scalars_) scalars_->Add(record_);
+    if (metrics_.is_open()) metrics_ << Json(record_) << std::endl;
+    const bool due = options_.log_every > 0 && at_.step % options_.log_every == 0;
+    if (due || stopping || at_.step == 1 || at_.step == options_.steps) {
+      std::printf("%s\n", Line(record_).c_str());
+      std::fflush(stdout);
+    }
+  }
+
+  Status End(int code) {
+    if (scalars_) scalars_->Flush();
+    Status finished = all_->Finish();
+    if (!finished.ok()) return finished;
+    if (!first()) return {};
+    if (code == kExitStopped) {
+      std::printf("stopped on request after step %lld\n", static_cast<long long>(at_.step));
+    }
+    std::printf("weights after step %lld: sha256 %s\n", static_cast<long long>(at_.step),
+                Sha256Of(replica_->parameters).c_str());
+    std::printf("peak memory %.0f MB\n", static_cast<double>(PeakResidentBytes()) / 1e6);
+    std::fflush(stdout);
+    return {};
+  }
+
+  const TrainOptions& options_;
+  const Environment environment_;
+  StopSignal stop_;
+  Threads threads_;
+  collectives::Options connection_;
+  Shape shape_;
+  BatchPlan batch_;
+  std::optional<Dataset> data_;
+  std::optional<AgentLink> agent_;
+  std::optional<CheckpointLine> line_;
+  std::unique_ptr<Communicator> all_;
+  std::optional<Replica> replica_;
+  Position at_;
+  std::unique_ptr<Sync> sync_;
+  std::optional<Gpt<float>> model_;
+  std::optional<GradientTree> tree_;
+  std::vector<int32_t> inputs_;   // [B, T]
+  std::vector<int32_t> targets_;  // [B, T]
+  std::optional<Saver> saver_;
+  std::optional<Scalars> scalars_;
+  std::ofstream metrics_;
+  StepRecord record_;
+  std::atomic<bool> leaving_ = false;  // who sets it says why, and decides the exit code
+};
+
+}  // namespace
+
+int Train(const TrainOptions& options) {
+  Run run(options, ReadEnvironment());
+  Result<int> code = run.Go();
+  if (code.ok()) return *code;
+  Complain(code.error());
+  return ExitCodeOf(code.error());
+}
+
+}  // namespace lockstep::trainer
