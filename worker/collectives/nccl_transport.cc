@@ -8,6 +8,8 @@
 namespace lockstep::collectives {
 namespace {
 
+// How long a new operation is watched without a pause: small ones are done by then.
+constexpr Duration kSpin = microseconds(50);
 constexpr Duration kFirstPause = microseconds(20);
 constexpr Duration kLongestPause = milliseconds(1);
 
@@ -169,7 +171,7 @@ Status NcclTransport::Begin(const Operation& operation) {
   const size_t event = free_events_.back();
   if (Status recorded = parts_.events[event].Record(parts_.stream); !recorded.ok()) return recorded;
   free_events_.pop_back();
-  pending_.push_back({event, operation});
+  pending_.push_back({event, operation, BootTime()});
   return {};
 }
 
@@ -231,6 +233,7 @@ Result<bool> NcclTransport::Poll(Duration patience) {
                             "another operation");
     }
     if (now >= until) return false;
+    if (now - oldest.begun < kSpin) continue;
     comm_.WaitForAbort(std::min(pause, until - now));
     pause = std::min(pause * 2, kLongestPause);
   }

@@ -59,6 +59,7 @@ class NcclTransport final : public Transport {
   struct Pending {
     size_t event;  // in parts_.events
     Operation operation;
+    Time begun;
   };
 
   Status Validate(const Operation& operation) const;

@@ -1,0 +1,119 @@
+// One rank of tests/gpu/run: gpu_check values|model|bench|wait, with RANK, WORLD_SIZE and so on in
+// the environment. Writes JSON lines; exits with 0, with 1 where something is wrong, and with 75
+// when it lost a peer.
+#include <unistd.h>
+
+#include <cstdio>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "tests/gpu/values.h"
+#include "worker/collectives/connect.h"
+#include "worker/collectives/cuda.h"
+#include "worker/collectives/cuda_bench.h"
+#include "worker/trainer/cuda/cuda_check.h"
+
+namespace lockstep::gpu {
+namespace {
+
+using collectives::Communicator;
+
+constexpr int kExitPeerLost = 75;
+
+int Failed(const Error& error) {
+  std::cout << R"({"error": )" << std::quoted(error.message) << "}" << std::endl;
+  return 1;
+}
+
+int RunValues(Communicator& all, int local_rank, bool stand_in) {
+  // Odd sizes, from one element to more than any of NCCL's buffers.
+  for (const size_t count : {size_t{1}, size_t{1023}, size_t{100'003}, size_t{6'000'001}}) {
+    if (stand_in && count > 1'000'000) break;
+    Result<ValuesReport> report = CheckValues(all, local_rank, count);
+    if (!report.ok()) return Failed(report.error());
+    std::cout << R"({"check": "values", "backend": )" << std::quoted(all.Describe())
+              << R"(, "rank": )" << all.rank() << R"(, "world": )" << all.world()
+              << R"(, "count": )" << count << R"(, "operations": )" << report->operations
+              << R"(, "wrong": )" << report->wrong << "}" << std::endl;
+    if (report->wrong > 0) return 1;
+  }
+  return 0;
+}
+
+int RunModel(Communicator& all, int local_rank, bool stand_in) {
+  trainer::CudaCheckOptions options{.local_rank = local_rank};
+  // The stand-in GPU finds its kernels by name and reads no image.
+  if (stand_in) options.image = "stand-in";
+  Result<trainer::CudaCheckReport> report = trainer::RunCudaCheck(all, options);
+  if (!report.ok()) return Failed(report.error());
+  if (all.rank() == 0) std::cout << trainer::ToJson(*report) << std::endl;
+  return 0;
+}
+
+int RunBench(Communicator& all, int local_rank, bool stand_in) {
+  Result<std::unique_ptr<collectives::BenchMemory>> memory =
+      collectives::MakeDeviceMemory(local_rank);
+  if (!memory.ok()) return Failed(memory.error());
+  collectives::BenchOptions options;
+  options.memory = memory->get();
+  options.factor = 8;
+  if (stand_in) options.end = size_t{1} << 16;
+  Result<collectives::BenchReport> report = BenchAllReduce(all, options);
+  if (!report.ok()) return Failed(report.error());
+  if (all.rank() == 0) std::cout << ToJsonLines(*report) << std::flush;
+  return report->passed ? 0 : 1;
+}
+
+// Reduces until a peer is gone: the end is on_failure's.
+int RunWait(Communicator& all, int local_rank) {
+  Result<std::shared_ptr<const collectives::CudaDevice>> device =
+      collectives::CudaDevice::Open(local_rank);
+  if (!device.ok()) return Failed(device.error());
+  Result<collectives::DeviceMemory> memory =
+      collectives::DeviceMemory::Allocate(*device, sizeof(float) << 20U);
+  if (!memory.ok()) return Failed(memory.error());
+  if (Status cleared = memory->Clear(); !cleared.ok()) return Failed(cleared.error());
+  std::cout << R"({"waiting": )" << all.rank() << "}" << std::endl;
+  for (;;) {
+    Status done = all.AllReduce({memory->data(), 1U << 20U, collectives::DataType::kFloat32},
+                                collectives::Reduction::kSum, "wait");
+    // on_failure ends the process while this waits.
+    if (!done.ok()) pause();
+  }
+}
+
+int Main(const std::string& what, bool stand_in) {
+  Result<collectives::Options> options = collectives::OptionsFromEnvironment();
+  if (!options.ok()) return Failed(options.error());
+  options->backend = collectives::Backend::kNccl;
+  if (what == "wait") options->operation_timeout = seconds(3);
+  options->on_failure = [](const Error& error) {
+    Failed(error);
+    _exit(kExitPeerLost);
+  };
+  Result<std::unique_ptr<Communicator>> all = Connect(*options);
+  if (!all.ok()) return Failed(all.error());
+  const int local_rank = options->local_rank;
+  int code = 2;
+  if (what == "values") code = RunValues(**all, local_rank, stand_in);
+  if (what == "model") code = RunModel(**all, local_rank, stand_in);
+  if (what == "bench") code = RunBench(**all, local_rank, stand_in);
+  if (what == "wait") code = RunWait(**all, local_rank);
+  Status finished = (*all)->Finish();
+  return code == 0 && !finished.ok() ? Failed(finished.error()) : code;
+}
+
+}  // namespace
+}  // namespace lockstep::gpu
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fputs("usage: gpu_check values|model|bench|wait [stand-in]\n", stderr);
+    return 2;
+  }
+  return lockstep::gpu::Main(argv[1], argc > 2 && std::string_view(argv[2]) == "stand-in");
+}
