@@ -52,8 +52,8 @@ std::string Pretty(const Json& json) { return json.dump(2) + "\n"; }
 // A positive number of config.json, or the default of transformers' GPT2Config.
 Result<int> Size(const Json& config, const char* name, int standard, int most) {
   Json value = config.value(name, Json(standard));
-  bool natural = value.is_number_unsigned() && value.get<uint64_t>() >= 1 &&
-                 value.get<uint64_t>() <= static_cast<uint64_t>(most);
+  bool natural =
+      value.is_number_integer() && value.get<int64_t>() >= 1 && value.get<int64_t>() <= most;
   if (!natural)
     return Error::Invalid(std::string(name) + " is " + value.dump() + ", not 1 to " +
                           std::to_string(most));
