@@ -36,6 +36,8 @@ struct Seen {
 };
 
 struct Dump {
+  std::string identity;
+  int64_t utc = 0;
   int world = 0;
   int blamed = -1;
   uint64_t issued = 0;
@@ -59,7 +61,9 @@ struct Dump {
 using Dumps = std::map<int, Dump>;  // by rank
 
 Dump FromJson(const json& in) {
-  Dump dump{.world = in.at("world"),
+  Dump dump{.identity = in.at("identity"),
+            .utc = in.at("clock").at("utc"),
+            .world = in.at("world"),
             .blamed = in.at("blamed"),
             .issued = in.at("issued"),
             .reason = in.at("reason"),
@@ -86,6 +90,15 @@ Status Read(const std::string& path, Dumps* dumps) {
   }
 }
 
+// Ranks that wrote nothing in the last generation may have left files in an earlier one.
+void KeepNewest(Dumps* dumps) {
+  const auto newest =
+      std::max_element(dumps->begin(), dumps->end(),
+                       [](const auto& a, const auto& b) { return a.second.utc < b.second.utc; });
+  const std::string identity = newest->second.identity;
+  std::erase_if(*dumps, [&](const auto& one) { return one.second.identity != identity; });
+}
+
 Result<Dumps> ReadAll(const std::string& dir) {
   Dumps dumps;
   std::error_code failed;
@@ -99,6 +112,7 @@ Result<Dumps> ReadAll(const std::string& dir) {
     return Error::NotFound("no rank-NNNNN.json in " + dir +
                            ": it is written when an operation is late or a peer is lost");
   }
+  KeepNewest(&dumps);
   return dumps;
 }
 

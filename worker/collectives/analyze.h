@@ -14,7 +14,8 @@ namespace lockstep::collectives {
 //   rank 2 fell behind: it left no evidence (stopped, or dead); ranks 0, 1 and 3 wait in ...
 //   rank 1 differs: its operation 9 is broadcast "parameters", where ranks 0 and 2 have barrier ""
 //
-// NotFound when the folder holds none; Invalid names a file that is not evidence.
+// Files of other generations than the newest file's are left aside. NotFound when the folder holds
+// none; Invalid names a file that is not evidence.
 Result<std::string> Analyze(const std::string& dir);
 
 }  // namespace lockstep::collectives

@@ -32,6 +32,7 @@ class QueueCommunicator final : public Communicator {
     std::unique_ptr<StoreServer> server;  // at rank 0 of a world above one
     std::unique_ptr<StoreClient> store;   // in a world above one
     std::unique_ptr<Transport> transport;
+    std::string note;  // why it is this transport, for Describe()
   };
 
   QueueCommunicator(const Options& options, Parts parts);
@@ -43,7 +44,7 @@ class QueueCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int world() const override { return world_; }
   Memory memory() const override { return parts_.transport->memory(); }
-  std::string Describe() const override { return parts_.transport->Describe(); }
+  std::string Describe() const override { return parts_.transport->Describe() + parts_.note; }
 
   Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag) override;
   Status Broadcast(Span buffer, int root, std::string_view tag) override;

@@ -1,7 +1,6 @@
 #include "worker/collectives/connect.h"
 
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -64,28 +63,38 @@ Status Check(const Options& options) {
   return {};
 }
 
-// NCCL where it is, or Gloo. All ranks decide alike: ConnectNccl ends in the same way on all.
-Result<std::unique_ptr<Transport>> ConnectTransport(const Options& options, Rendezvous& rendezvous,
-                                                    Time deadline) {
+// Sets `parts`' transport: NCCL where it is, or Gloo. All ranks decide alike: ConnectNccl ends in
+// the same way on all.
+Status ConnectTransport(const Options& options, Rendezvous& rendezvous, Time deadline,
+                        QueueCommunicator::Parts* parts) {
   if (options.backend != Backend::kGloo) {
     Result<std::unique_ptr<Transport>> nccl = ConnectNccl(options, rendezvous, deadline);
-    const bool missing = !nccl.ok() && nccl.error().kind == ErrorKind::kNotFound;
-    if (nccl.ok() || !missing || options.backend == Backend::kNccl) return nccl;
-    if (options.rank == 0) {
-      std::fprintf(stderr, "lockstep: Gloo, as NCCL is not to be had: %s\n",
-                   nccl.error().message.c_str());
+    if (nccl.ok()) {
+      parts->transport = std::move(*nccl);
+      return {};
     }
+    if (nccl.error().kind != ErrorKind::kNotFound || options.backend == Backend::kNccl) {
+      return nccl.error();
+    }
+    parts->note = ", not NCCL: " + nccl.error().message;
   }
-  if (options.world == 1) return std::unique_ptr<Transport>(std::make_unique<AloneTransport>());
-  return ConnectGloo(options, rendezvous, deadline);
+  if (options.world == 1) {
+    parts->transport = std::make_unique<AloneTransport>();
+    return {};
+  }
+  Result<std::unique_ptr<Transport>> gloo = ConnectGloo(options, rendezvous, deadline);
+  if (!gloo.ok()) return gloo.error();
+  parts->transport = std::move(*gloo);
+  return {};
 }
 
 Result<std::unique_ptr<Communicator>> ConnectAlone(const Options& options, Time deadline) {
   AloneRendezvous rendezvous;
-  Result<std::unique_ptr<Transport>> transport = ConnectTransport(options, rendezvous, deadline);
-  if (!transport.ok()) return transport.error();
-  return std::unique_ptr<Communicator>(std::make_unique<QueueCommunicator>(
-      options, QueueCommunicator::Parts{{}, {}, std::move(*transport)}));
+  QueueCommunicator::Parts parts;
+  Status connected = ConnectTransport(options, rendezvous, deadline, &parts);
+  if (!connected.ok()) return connected.error();
+  return std::unique_ptr<Communicator>(
+      std::make_unique<QueueCommunicator>(options, std::move(parts)));
 }
 
 }  // namespace
@@ -133,9 +142,8 @@ Result<std::unique_ptr<Communicator>> Connect(Options options) {
                             .deadline = deadline});
   if (!store.ok()) return store.error();
   parts.store = std::move(*store);
-  Result<std::unique_ptr<Transport>> transport = ConnectTransport(options, *parts.store, deadline);
-  if (!transport.ok()) return transport.error();
-  parts.transport = std::move(*transport);
+  Status connected = ConnectTransport(options, *parts.store, deadline, &parts);
+  if (!connected.ok()) return connected.error();
   return std::unique_ptr<Communicator>(
       std::make_unique<QueueCommunicator>(options, std::move(parts)));
 }

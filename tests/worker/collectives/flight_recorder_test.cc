@@ -94,7 +94,7 @@ class AnalyzeTest : public testing::Test {
   }
   void Write(const FlightRecorder& recorder, int rank, int world) {
     const EvidenceHeader header{
-        .rank = rank, .world = world, .identity = {}, .backend = {}, .reason = "late"};
+        .rank = rank, .world = world, .identity = identity_, .backend = {}, .reason = "late"};
     ASSERT_TRUE(recorder.Write(folder_, header).ok());
   }
   std::string Verdict() const {
@@ -102,6 +102,7 @@ class AnalyzeTest : public testing::Test {
     return verdict.ok() ? *verdict : verdict.error().message;
   }
 
+  std::string identity_;
   const std::string folder_ =
       testing::TempDir() + "analyze." + std::to_string(getpid()) + "/evidence";
 };
@@ -147,6 +148,15 @@ TEST_F(AnalyzeTest, WhereAllWaitInTheSameOperationNobodyFellBehind) {
   Rank(0, 2, 5, 4);
   Rank(1, 2, 5, 4);
   EXPECT_EQ(Verdict(), "no rank fell behind: late; ranks 0 and 1 wait in allreduce 5 \"bucket\"");
+}
+
+TEST_F(AnalyzeTest, FilesOfAnEarlierGenerationAreLeftAside) {
+  identity_ = "job/1";
+  Rank(2, 3, 30, 30);
+  identity_ = "job/2";
+  Rank(0, 3, 17, 16);
+  Rank(1, 3, 17, 16);
+  EXPECT_EQ(Verdict().rfind("rank 2 fell behind: it left no evidence", 0), 0u) << Verdict();
 }
 
 TEST_F(AnalyzeTest, SaysWhatIsWrongWithAFolderOrAFile) {

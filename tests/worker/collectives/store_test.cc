@@ -173,14 +173,15 @@ TEST_F(StoreTest, WithoutRankZeroItIsRankZeroThatIsMissing) {
 TEST_F(StoreTest, RankZeroMayStartLast) {
   world_ = 2;
   std::vector<std::unique_ptr<StoreClient>> clients(2);
-  const auto connect = [&](size_t rank) {
-    auto made = StoreClient::Connect(Client(static_cast<int>(rank)));
+  const auto connect = [&](const StoreClient::Options& options) {
+    auto made = StoreClient::Connect(options);
     ASSERT_TRUE(made.ok()) << made.error().message;
-    clients[rank] = std::move(*made);
+    clients[static_cast<size_t>(options.rank)] = std::move(*made);
   };
-  std::thread first([&] { connect(1); });
+  const StoreClient::Options last = Client(0);
+  std::thread first(connect, Client(1));
   Serve(2);
-  connect(0);
+  connect(last);
   first.join();
   EXPECT_TRUE(clients[0]->Set("a", "b").ok());
 }
