@@ -330,3 +330,38 @@ Code cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned, unsi
 }
 
 }  // extern "C"
+
+namespace lockstep::nccl_stand_in {
+namespace {
+
+// The types are those that nccl_abi_test.cc compares with the real header's.
+[[maybe_unused]] constexpr collectives::cuda::Api kExported{
+    .init = cuInit,
+    .driver_get_version = cuDriverGetVersion,
+    .get_error_name = cuGetErrorName,
+    .get_error_string = cuGetErrorString,
+    .device_get_count = cuDeviceGetCount,
+    .device_get = cuDeviceGet,
+    .device_get_name = cuDeviceGetName,
+    .primary_context_retain = cuDevicePrimaryCtxRetain,
+    .primary_context_release = cuDevicePrimaryCtxRelease_v2,
+    .context_set_current = cuCtxSetCurrent,
+    .stream_create = cuStreamCreateWithPriority,
+    .stream_destroy = cuStreamDestroy_v2,
+    .stream_synchronize = cuStreamSynchronize,
+    .event_create = cuEventCreate,
+    .event_destroy = cuEventDestroy_v2,
+    .event_record = cuEventRecord,
+    .event_query = cuEventQuery,
+    .memory_allocate = cuMemAlloc_v2,
+    .memory_free = cuMemFree_v2,
+    .memory_set = cuMemsetD8Async,
+    .copy_to_device = cuMemcpyHtoDAsync_v2,
+    .copy_to_host = cuMemcpyDtoHAsync_v2,
+    .module_load = cuModuleLoadData,
+    .module_unload = cuModuleUnload,
+    .module_get_function = cuModuleGetFunction,
+    .launch_kernel = cuLaunchKernel};
+
+}  // namespace
+}  // namespace lockstep::nccl_stand_in

@@ -323,3 +323,27 @@ Code ncclRecv(void* buffer, size_t count, Type type, int peer, Comm comm, Stream
 }
 
 }  // extern "C"
+
+namespace lockstep::nccl_stand_in {
+namespace {
+
+// The types are those that nccl_abi_test.cc compares with the real header's.
+[[maybe_unused]] constexpr collectives::nccl::Api kExported{
+    .get_version = ncclGetVersion,
+    .get_unique_id = ncclGetUniqueId,
+    .get_error_string = ncclGetErrorString,
+    .get_last_error = ncclGetLastError,
+    .init_rank = ncclCommInitRankConfig,
+    .get_async_error = ncclCommGetAsyncError,
+    .finalize = ncclCommFinalize,
+    .destroy = ncclCommDestroy,
+    .abort = ncclCommAbort,
+    .all_reduce = ncclAllReduce,
+    .broadcast = ncclBroadcast,
+    .reduce_scatter = ncclReduceScatter,
+    .all_gather = ncclAllGather,
+    .send = ncclSend,
+    .receive = ncclRecv};
+
+}  // namespace
+}  // namespace lockstep::nccl_stand_in

@@ -5,11 +5,13 @@
 #ifdef LOCKSTEP_REAL_NCCL_HEADERS
 // cuda.h renames functions to their newest versions, and we bind versions by name.
 #include <cuda.h>
+#include <gmock/gmock.h>
 #include <nccl.h>
 
 #include <cstddef>
 #include <type_traits>
 
+#include "tests/worker/collectives/nccl/rank_processes.h"
 #include "worker/collectives/cuda_api.h"
 #include "worker/collectives/nccl_api.h"
 
@@ -126,6 +128,28 @@ TEST(NcclAbi, TheConfigurationCarriesNcclsMagic) {
   const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
   EXPECT_EQ(nccl::Config{}.magic, theirs.magic);
   EXPECT_LT(nccl::Config{}.version, theirs.version);
+}
+
+TEST(NcclAbi, TheRealLibraryHasEveryFunction) {
+  RunRanks(1, [](Rank&) {
+    Rank::Set("LOCKSTEP_NCCL_LIBRARY", LOCKSTEP_REAL_NCCL);
+    const Result<std::shared_ptr<const NcclLibrary>> library = NcclLibrary::Load();
+    ASSERT_TRUE(library.ok()) << library.error().message;
+    EXPECT_EQ((*library)->version(), NCCL_VERSION_CODE);
+  });
+}
+
+// The real one sees the stand-in's driver, and its words for one that is too old are understood.
+TEST(NcclAbi, TheRealLibraryOnAnOldDriverIsToldApart) {
+  RunRanks(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_NCCL_LIBRARY", LOCKSTEP_REAL_NCCL);
+    Rank::Set("LOCKSTEP_STAND_IN_DRIVER", "12040");
+    const auto made = rank.TryConnect();
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().kind, ErrorKind::kNotFound) << made.error().message;
+    EXPECT_THAT(made.error().message,
+                ::testing::HasSubstr("the NVIDIA driver serves CUDA 12.4, and "));
+  });
 }
 
 }  // namespace
