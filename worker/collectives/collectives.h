@@ -103,7 +103,7 @@ class Communicator {
   }
 
   // From any thread: every operation under way or later fails with `reason`, here at once and at
-  // the peers as a peer's death does.
+  // the peers as a peer's death does. on_failure is called there, not here.
   virtual void Abort(std::string_view reason) = 0;
 
   // All operations done and all peers told that this rank leaves on purpose: its going is no death.

@@ -38,7 +38,7 @@ Watchdog::~Watchdog() {
 
 void Watchdog::Abort(const std::string& reason) {
   const std::string who = "rank " + std::to_string(options_.header.rank);
-  Post({{Error::Unavailable(who + " aborted: " + reason), options_.header.rank}, Source::kHere});
+  Post({{Error::Unavailable(who + " aborted: " + reason), options_.header.rank}, Source::kAbort});
 }
 
 Error Watchdog::TransportFailed(const Error& error) {
@@ -143,7 +143,7 @@ void Watchdog::Settle(const Event& event) {
   {
     const MutexLock lock(&mutex_);
     settled_ = error;
-    tell = !stop_;
+    tell = !stop_ && event.source != Source::kAbort;
     changed_.notify_all();
   }
   if (tell && options_.on_failure) options_.on_failure(error);

@@ -36,7 +36,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // From any thread, without blocking.
+  // From any thread, without blocking. on_failure is not called: who aborts knows.
   void Abort(const std::string& reason);
   // The transport failed. Waits for the error to report instead: the store often knows, within
   // milliseconds, which rank it was that took the others with it.
@@ -45,7 +45,7 @@ class Watchdog {
   std::optional<Error> failure() const;
 
  private:
-  enum class Source : uint8_t { kStore, kHere, kTransport };
+  enum class Source : uint8_t { kStore, kHere, kAbort, kTransport };
   struct Event {
     Failure failure;
     Source source = Source::kHere;

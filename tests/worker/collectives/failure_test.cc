@@ -165,13 +165,18 @@ TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
   std::filesystem::remove_all(options.evidence_dir);
 }
 
-TEST(AbortTest, AnotherThreadsAbortWakesTheWaiterHereAndAtThePeers) {
+TEST(AbortTest, AnotherThreadsAbortWakesTheWaiterHereAndAtThePeersWhichAreTold) {
   Options options = TestOptions(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       Options mine = options;
       mine.rank = rank;
+      std::atomic<int> told{0};
+      mine.on_failure = [&](const Error&) {
+        ++told;
+        told.notify_all();
+      };
       auto made = Connect(mine);
       ASSERT_TRUE(made.ok()) << made.error().message;
       // Both receive, nobody sends: only an abort ends it.
@@ -183,6 +188,9 @@ TEST(AbortTest, AnotherThreadsAbortWakesTheWaiterHereAndAtThePeers) {
       EXPECT_EQ(ended.error().kind, ErrorKind::kUnavailable);
       EXPECT_EQ(ended.error().message, "rank 1 aborted: the user said so");
       if (aborter.joinable()) aborter.join();
+      if (rank == 0) told.wait(0);
+      made = Error::Internal("destroyed");
+      EXPECT_EQ(told, rank == 0 ? 1 : 0);
     });
   }
   for (std::thread& thread : threads) thread.join();
