@@ -39,6 +39,24 @@ TEST(MessageTest, ComesOutAsItWentInHoweverTheBytesAreCut) {
   }
 }
 
+// docs/collectives.md
+TEST(MessageTest, TheBytesAreThoseOfTheDocument) {
+  const Message hello{.type = MessageType::kHello,
+                      .rank = 3,
+                      .first = 8,
+                      .second = 0x0102,
+                      .key = "ke",
+                      .value = "val"};
+  const std::string want(
+      "\0\0\0\x1c\x01\0\0\0\x03\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\x01\x02\0\x02ke"
+      "val",
+      32);
+  EXPECT_EQ(Encode(hello), want);
+  EXPECT_EQ(kMagic, std::string("LKSTEP-COLL\x01"));
+  EXPECT_EQ(kMessageLimit, 66'624u);
+  EXPECT_EQ(static_cast<int>(MessageType::kFailed), 16);
+}
+
 TEST(MessageTest, TooLongOrTooShortAFrameLosesTheStreamForGood) {
   for (const std::string& wire :
        {std::string("\0\0\4\1", 4), std::string("\0\0\0\0", 4), std::string("GET /")}) {
