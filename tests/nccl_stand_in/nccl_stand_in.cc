@@ -10,6 +10,7 @@
 //   older
 //                                   driver it fails as the real one does
 //   LOCKSTEP_STAND_IN_INIT=hang     initialisation never completes
+//   LOCKSTEP_STAND_IN_INIT=die      the process ends with 9 in the middle of it
 //   LOCKSTEP_STAND_IN_ABORT=hang    ncclCommAbort and ncclCommDestroy never return
 //   LOCKSTEP_STAND_IN_IN_PROGRESS=n calls are "in progress" for n polls
 //   LOCKSTEP_STAND_IN_HANG_AT=n     this rank's nth operation never completes (from 1)
@@ -49,10 +50,11 @@ int Setting(const char* name, int otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : std::atoi(value);
 }
 
-bool Hangs(const char* name) {
+bool Is(const char* name, std::string_view wanted) {
   const char* value = std::getenv(name);
-  return value != nullptr && std::string_view(value) == "hang";
+  return value != nullptr && value == wanted;
 }
+bool Hangs(const char* name) { return Is(name, "hang"); }
 
 [[noreturn]] void HangForever() {
   for (;;) pause();
@@ -128,6 +130,7 @@ void RefuseOthersInside(Comm comm, const char* what) {
 
 void Greet(Comm comm) {
   Exchange& exchange = *comm->exchange;
+  if (Is("LOCKSTEP_STAND_IN_INIT", "die")) _exit(9);
   exchange.region().arrived.fetch_add(1);
   exchange.Ring();
   const bool hang = Hangs("LOCKSTEP_STAND_IN_INIT");

@@ -1,7 +1,10 @@
 // ConnectNccl: what is here, what the others have, then the communicator.
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "worker/collectives/nccl_peer_watch.h"
 #include "worker/collectives/nccl_roll_call.h"
 #include "worker/collectives/nccl_transport.h"
 
@@ -32,6 +35,19 @@ Result<nccl::UniqueId> MakeId(const Found& found) {
                                 found.parts.device->driver().version());
 }
 
+// All ranks have this id; some may be gone before they are through.
+Status Init(NcclTransport& transport, const nccl::UniqueId& id, const Options& options,
+            Rendezvous& rendezvous, Time deadline) {
+  const std::string key =
+      "nccl/" + options.identity + "/" + std::to_string(options.rank) + "/connected";
+  NcclPeerWatch watch(rendezvous, key, deadline, [&] { transport.Abort(); });
+  Status made = transport.Init(id, options.rank, deadline);
+  // What hangs in init is not ended in peace.
+  if (!made.ok()) transport.Abort();
+  if (std::optional<Error> lost = watch.Stop()) return *lost;
+  return made;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvous& rendezvous,
@@ -44,11 +60,8 @@ Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvou
   if (!id.ok()) return id.error();
   auto transport = std::make_unique<NcclTransport>(
       std::move(found->parts), std::move(found->library), options.world, limits);
-  if (Status made = transport->Init(*id, options.rank, deadline); !made.ok()) {
-    // What hangs in init is not ended in peace.
-    transport->Abort();
+  if (Status made = Init(*transport, *id, options, rendezvous, deadline); !made.ok())
     return made.error();
-  }
   return std::unique_ptr<Transport>(std::move(transport));
 }
 

@@ -32,9 +32,10 @@ NcclComm::~NcclComm() {
     if (!ended_) {
       std::fprintf(stderr,
                    "lockstep: NCCL did not end its communicator within %lld ms; its threads cannot "
-                   "be stopped, so this process leaves with exit code %d\n",
+                   "be stopped, so this process leaves with exit code %d%s%s\n",
                    static_cast<long long>(duration_cast<milliseconds>(end_bound_).count()),
-                   kExitPeerLost);
+                   kExitPeerLost,
+                   last_error_.empty() ? "" : ". Before that: ", last_error_.c_str());
       _exit(kExitPeerLost);
     }
   }
@@ -61,6 +62,11 @@ Result<nccl::Code> NcclComm::Enter(const std::function<nccl::Code()>& call) {
 
 Error NcclComm::Failure(const std::string& what, nccl::Code code) const {
   return library_->Failure(what, code, comm_, device_->driver().version());
+}
+
+Status NcclComm::Note(Status status) {
+  if (!status.ok()) last_error_ = status.error().message;
+  return status;
 }
 
 Status NcclComm::Settle(const std::string& what, nccl::Code code, Time deadline) {
@@ -90,14 +96,14 @@ Status NcclComm::Init(int world, const nccl::UniqueId& id, int rank, Time deadli
   Result<nccl::Code> code =
       Enter([&] { return library_->api().init_rank(&comm_, world, id, rank, &config); });
   if (!code.ok()) return code.error();
-  return Settle(what, *code, deadline);
+  return Note(Settle(what, *code, deadline));
 }
 
 Status NcclComm::Call(const std::string& what, Time deadline,
                       const std::function<nccl::Code(const nccl::Api&, nccl::Comm)>& function) {
   Result<nccl::Code> code = Enter([&] { return function(library_->api(), comm_); });
   if (!code.ok()) return code.error();
-  return Settle(what, *code, deadline);
+  return Note(Settle(what, *code, deadline));
 }
 
 Status NcclComm::Check() {
@@ -106,7 +112,7 @@ Status NcclComm::Check() {
   if (!asked.ok()) return asked.error();
   if (*asked != nccl::Code::kSuccess) return Failure("ncclCommGetAsyncError", *asked);
   if (now == nccl::Code::kSuccess || now == nccl::Code::kInProgress) return {};
-  return Failure("NCCL in the background", now);
+  return Note(Failure("NCCL in the background", now));
 }
 
 bool NcclComm::WaitForAbort(Duration patience) {

@@ -52,6 +52,8 @@ class NcclComm {
   Error Aborted() const { return Error::Unavailable("NCCL was aborted"); }
   // One call into NCCL, unless aborted.
   Result<nccl::Code> Enter(const std::function<nccl::Code()>& call);
+  // Remembers an error, for the last words of a process that must leave.
+  Status Note(Status status);
   // Polls a call that answered `code` to its end.
   Status Settle(const std::string& what, nccl::Code code, Time deadline);
   Error Failure(const std::string& what, nccl::Code code) const;
@@ -71,6 +73,7 @@ class NcclComm {
   bool ending_ GUARDED_BY(mutex_) = false;
   bool ended_ GUARDED_BY(mutex_) = false;
   Time end_by_ GUARDED_BY(mutex_) = kNever;
+  std::string last_error_;  // of the one thread
   std::thread helper_;
 };
 

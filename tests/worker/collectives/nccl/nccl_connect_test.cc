@@ -117,6 +117,20 @@ TEST(NcclConnect, AKilledPeerEndsAWaitWithKUnavailable) {
   EXPECT_THAT(codes, ElementsAre(0, 128 + SIGKILL));
 }
 
+TEST(NcclConnect, APeerThatDiesWhileNcclStartsEndsConnect) {
+  const uint16_t port = FreePort();
+  const std::vector<int> codes = ExitCodes(3, [port](Rank& rank) {
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_INIT", "die");
+    Options options = OptionsOf(rank, port, Backend::kNccl);
+    // Longer than the test may take.
+    options.connect_timeout = seconds(600);
+    const Result<std::unique_ptr<Communicator>> made = Connect(options);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().kind, ErrorKind::kUnavailable) << made.error().message;
+  });
+  EXPECT_THAT(codes, ElementsAre(0, 9, 0));
+}
+
 TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
