@@ -1,58 +1,11 @@
 """`lockstep run` with real programs: started, killed, healed and reported by the command itself."""
 
-import json
 import os
-import pathlib
 import signal
-import subprocess
 import sys
 
-import processes
-from tls import binary
+from run import ROOT, Run, ranks
 from waiting import wait_until
-
-ROOT = pathlib.Path(__file__).parents[2]
-MARK = "RUN_UNDER_TEST"
-
-
-def ranks(mark):
-    """Rank -> (pid, generation)."""
-    found = {}
-    for pid in processes.with_variable(MARK, mark):
-        variables = processes.environment(pid)
-        if "RANK" in variables:
-            found[int(variables["RANK"])] = (pid, variables.get("LOCKSTEP_GENERATION"))
-    return found
-
-
-class Run:
-    """One `lockstep run`, its report, and a mark in the environment of all that it starts."""
-
-    def __init__(self, folder, *arguments):
-        self.mark, self.folder = str(folder), folder
-        self.report_file = folder / "report.json"
-        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT / "worker/python"),
-                       "PYTHONDONTWRITEBYTECODE": "1"}
-        self.process = subprocess.Popen(
-            [binary("lockstep"), "run", "--report", str(self.report_file), *arguments],
-            env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
-
-    def wait_ranks(self, count, but_not_in=None):
-        def up():
-            found = ranks(self.mark)
-            fits = len(found) == count and all(g != but_not_in for _, g in found.values())
-            return found if fits else None
-
-        return wait_until(up, f"{count} ranks", patience=60)
-
-    def finish(self, patience=120):
-        """(exit code, report); nothing is left."""
-        output, _ = self.process.communicate(timeout=patience)
-        assert self.report_file.exists(), output
-        wait_until(lambda: not processes.with_variable(MARK, self.mark), "all it started to end")
-        return self.process.returncode, json.loads(self.report_file.read_text()), output
-
 
 def gate(folder):
     """A FIFO, held open: who reads it waits until it is closed."""

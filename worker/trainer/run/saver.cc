@@ -15,11 +15,15 @@ void Say(const Result<std::string>& ended) {
 }  // namespace
 
 Saver::Saver(CheckpointLine& line, const Shape& shape)
-    : line_(&line),
-      writer_(shape, [&line](const std::string& folder) { return line.Commit(folder); }) {}
+    : line_(&line), writer_(shape, [this](const std::string& folder) {
+        Result<std::string> final = line_->Commit(folder);
+        if (final.ok()) last_write_ = BootTime() - begun_.load();
+        return final;
+      }) {}
 
 void Saver::Save(ConstTrainingState state, const Manifest& manifest, bool wait) {
   if (wait) Wait();
+  if (!writer_.busy()) begun_ = BootTime();
   Status begun = writer_.Begin(line_->FolderFor(manifest.step), state, manifest);
   if (begun.ok()) return;
   std::fprintf(stderr, "lockstep-trainer: warning: no checkpoint of step %lld: %s\n",

@@ -3,6 +3,9 @@
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
 
+#include <atomic>
+
+#include "base/time.h"
 #include "worker/trainer/checkpoint/async_writer.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/run/checkpoint_line.h"
@@ -21,10 +24,14 @@ class Saver {
   void Wait();
   // Says how checkpoints ended since last time.
   void Tell();
+  // From Save() to the commit, of the last one that was committed; 0: none yet.
+  Duration last_write() const { return last_write_; }
 
  private:
   CheckpointLine* line_;
-  AsyncWriter writer_;
+  std::atomic<Time> begun_ = Time::zero();
+  std::atomic<Duration> last_write_ = Duration::zero();
+  AsyncWriter writer_;  // the last to come and the first to go: its thread uses the rest
 };
 
 }  // namespace lockstep::trainer

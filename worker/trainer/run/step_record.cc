@@ -42,7 +42,8 @@ Numbers ForAgent(const StepRecord& record) {
           {"backward_seconds", Seconds(record.backward)},
           {"collective_wait_seconds", Seconds(record.exposed)},
           {"optimizer_seconds", Seconds(record.optimizer)},
-          {"checkpoint_seconds", Seconds(record.checkpoint)}};
+          {"checkpoint_seconds", Seconds(record.checkpoint)},
+          {"checkpoint_write_seconds", Seconds(record.checkpoint_write)}};
 }
 
 std::string Json(const StepRecord& record) {

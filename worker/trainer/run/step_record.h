@@ -29,8 +29,9 @@ struct StepRecord {
   Duration backward{};
   Duration exposed{};
   Duration optimizer{};
-  Duration checkpoint{};
+  Duration checkpoint{};  // the stall, not the writing beside training
   Duration whole{};
+  Duration checkpoint_write{};  // of the last checkpoint, until it was committed; of rank 0
 };
 
 using Numbers = std::vector<std::pair<std::string_view, double>>;

@@ -353,6 +353,7 @@ class Run {
   }
 
   void Tell(bool stopping) {
+    if (saver_) record_.checkpoint_write = saver_->last_write();
     agent_->Report(ForAgent(record_));
     if (!first()) return;
     if (saver_) saver_->Tell();

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""What training costs: the built-in trainer beside the same model in PyTorch, and its own parts.
+
+    tools/bench train
+    tools/bench train -- --torch PYTHON        a Python with the torch to compare with
+    tools/bench train -- --figures speed scaling --svg scaling.svg
+
+Runs of both alternate, so that neighbours disturb both alike. Every rank has one thread.
+"""
+
+import argparse
+import json
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from _bench import BIN, emit
+
+TRAINER = BIN / "lockstep-trainer"
+TORCH = Path(__file__).with_name("train_torch.py")
+DATA = "/usr/share/common-licenses/*"
+
+# name: (layers, heads, width, sequence length, sequences a rank and step)
+MODELS = {"nano": (4, 4, 192, 128, 8), "micro": (6, 6, 384, 256, 4)}
+LIMIT_EXPOSED, LIMIT_STALL = 0.20, 0.05
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run_ranks(command, world, threads=1):
+    """Rank 0's output of `command` in a world of so many ranks here."""
+    port, processes = free_port(), []
+    for rank in range(world):
+        environment = {
+            **os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads),
+            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        processes.append(subprocess.Popen(
+            [str(word) for word in command], env=environment, text=True,
+            stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
+    output, _ = processes[0].communicate()
+    if any(process.wait() for process in processes):
+        sys.exit(f"{' '.join(map(str, command))} failed in a world of {world}")
+    return output
+
+
+class Trained:
+    """A run of lockstep-trainer: its records, less those of the warm-up, and what it printed."""
+
+    def __init__(self, model, world, *options, steps=12, warmup=3):
+        _, _, _, length, batch = MODELS[model]
+        with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
+            metrics = Path(folder, "metrics")
+            self.output = run_ranks(
+                [TRAINER, "train", f"--model={model}", f"--data={DATA}", f"--metrics={metrics}",
+                 f"--steps={steps + warmup}", f"--global-batch-size={batch * world}",
+                 f"--micro-batch-size={batch}", f"--sequence-length={length}",
+                 f"--checkpoint-dir={folder}", "--checkpoint-every=0", "--tensorboard=none",
+                 "--compare-every=0", *options], world)
+            self.records = [json.loads(line) for line in metrics.read_text().splitlines()][warmup:]
+        self.world, self.tokens = world, batch * length * world
+
+    def median(self, name):
+        return statistics.median(record[name] for record in self.records)
+
+    @property
+    def seconds(self):
+        """Of a step, without its checkpoint."""
+        return statistics.median(
+            record["step_seconds"] - record["checkpoint_seconds"] for record in self.records)
+
+    @property
+    def tokens_per_second(self):
+        return self.tokens / self.seconds
+
+
+def torch_rate(python, model, world):
+    layers, heads, width, length, batch = MODELS[model]
+    said = run_ranks(
+        [python, TORCH, "--layers", layers, "--heads", heads, "--width", width, "--context", length,
+         "--batch", batch, "--steps", 12], world)
+    figures = json.loads(said.splitlines()[-1])
+    return batch * length * world / figures["step_seconds"], figures["torch"]
+
+
+def find_torch():
+    """The Python of this machine with the newest torch: the venv made for this, else Debian's."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    made = cache / "lockstep/torch-venv/bin/python"
+    return made if made.exists() else Path("/usr/bin/python3")
+
+
+def speed(arguments):
+    for model in MODELS:
+        for world in (1, 2):
+            ours, bf16, theirs, version = [], [], [], ""
+            for _ in range(arguments.rounds):
+                ours.append(Trained(model, world).tokens_per_second)
+                rate, version = torch_rate(arguments.torch, model, world)
+                theirs.append(rate)
+                if arguments.bf16:
+                    bf16.append(Trained(model, world, "--precision=bf16").tokens_per_second)
+            ratios = sorted(mine / other for mine, other in zip(ours, theirs))
+            emit("train", "speed", model=model, ranks=world, unit="tokens/s",
+                 lockstep=round(statistics.median(ours)), torch=round(statistics.median(theirs)),
+                 torchVersion=version, ratio=round(statistics.median(ratios), 3),
+                 ratios=[round(ratio, 3) for ratio in ratios], limit=1.0,
+                 bf16=round(statistics.median(bf16)) if bf16 else None)
+
+
+def allreduce_line():
+    """(alpha in s, bytes/s) of two ranks here, now."""
+    said = run_ranks([TRAINER, "bench", "allreduce", "--backend=gloo", "-b", "64K", "-e", "32M",
+                      "-f", "4", "-n", "10", "--json"], 2)
+    summary = json.loads(said.splitlines()[-1])
+    return summary["alpha_us"] / 1e6, summary["bandwidth"] * 1e9
+
+
+def exposed(arguments):
+    for model in MODELS:
+        alone, hidden = [], []
+        lines = [allreduce_line()]
+        for _ in range(arguments.rounds):
+            alone.append(Trained(model, 2, "--overlap=off"))
+            hidden.append(Trained(model, 2))
+            lines.append(allreduce_line())
+        alpha, bandwidth = (statistics.median(values) for values in zip(*lines))
+        size = parameters(alone[0].output) * 4
+        buckets = 1 + -(-max(size - (1 << 20), 0) // (25 << 20))
+        predicted = buckets * alpha + size / bandwidth
+        measured = statistics.median(run.median("collective_wait_seconds") for run in alone)
+        emit("train", "exposed", model=model, ranks=2, unit="s", bytes=size, buckets=buckets,
+             predicted=round(predicted, 5), overlapOff=round(measured, 5),
+             off=round(measured / predicted - 1, 3), limit=LIMIT_EXPOSED,
+             overlapOn=round(statistics.median(
+                 run.median("collective_wait_seconds") for run in hidden), 5))
+
+
+def parameters(output):
+    return int(re.search(r": (\d+) parameters", output)[1])
+
+
+def scaling(arguments):
+    rows = []
+    for model in MODELS:
+        for overlap in ("on", "off"):
+            rates = {1: [], 2: [], 4: []}
+            for _ in range(arguments.rounds):
+                for world, found in rates.items():
+                    found.append(Trained(model, world, f"--overlap={overlap}").tokens_per_second)
+            one = statistics.median(rates[1])
+            for world, found in rates.items():
+                rate = statistics.median(found)
+                # More ranks than cores take turns: the best there is is what the cores can do.
+                fair = min(world, os.cpu_count())
+                rows.append((model, overlap, world, rate / one / world, rate / one / fair))
+                emit("train", "scaling", model=model, overlap=overlap, ranks=world,
+                     unit="tokens/s", rate=round(rate), efficiency=round(rate / one / world, 3),
+                     efficiencyPerCore=round(rate / one / fair, 3))
+    if arguments.svg:
+        Path(arguments.svg).write_text(picture(rows))
+
+
+def picture(rows):
+    """Scaling efficiency per core as bars: an SVG."""
+    height, bar, gap = 180, 26, 10
+    parts, x = [], 50
+    for model in MODELS:
+        left = x
+        for name, overlap, world, _, efficiency in rows:
+            if name != model:
+                continue
+            size = min(efficiency, 1.15) * height
+            colour = "#2f6db5" if overlap == "on" else "#b9c7d8"
+            parts.append(
+                f'<rect x="{x}" y="{230 - size:.0f}" width="{bar}" height="{size:.0f}" '
+                f'fill="{colour}"/><text x="{x + bar / 2}" y="{224 - size:.0f}">'
+                f'{efficiency * 100:.0f}%</text><text x="{x + bar / 2}" y="246">{world}</text>')
+            x += bar + gap
+        parts.append(f'<text x="{(left + x) / 2}" y="266">{model}, ranks</text>')
+        x += 40
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{x}" height="290" '
+            'font-family="sans-serif" font-size="11" text-anchor="middle">'
+            f'<rect width="{x}" height="290" fill="white"/>'
+            f'<line x1="40" y1="{230 - height}" x2="{x - 30}" y2="{230 - height}" '
+            'stroke="#999" stroke-dasharray="4"/>'
+            f'<text x="{x / 2}" y="16" font-size="13">Tokens a second per core in use, '
+            'against one rank</text>'
+            + "".join(parts) +
+            f'<rect x="{x / 2 - 110}" y="274" width="10" height="10" fill="#2f6db5"/>'
+            f'<text x="{x / 2 - 60}" y="283">overlap on</text>'
+            f'<rect x="{x / 2 + 10}" y="274" width="10" height="10" fill="#b9c7d8"/>'
+            f'<text x="{x / 2 + 60}" y="283">overlap off</text></svg>\n')
+
+
+def checkpoint(arguments):
+    for model in MODELS:
+        runs = [Trained(model, 1, "--checkpoint-every=4", steps=16)
+                for _ in range(arguments.rounds)]
+        kept = [record for run in runs for record in run.records
+                if record["checkpoint_seconds"] > 0 and record["step"] < 19]
+        stall = statistics.median(record["checkpoint_seconds"] for record in kept)
+        whole = statistics.median(
+            record["checkpoint_write_seconds"] for run in runs for record in run.records[-1:])
+        emit("train", "checkpoint", model=model, unit="s", stall=round(stall, 5),
+             duration=round(whole, 4), share=round(stall / whole, 4), limit=LIMIT_STALL)
+
+
+def memory(arguments):
+    for model, world in (("nano", 1), ("micro", 1), ("micro", 2)):
+        output = Trained(model, world, steps=4).output
+        predicted = int(re.search(r"^(\d+) MB of memory", output, re.M)[1])
+        peak = int(re.search(r"^peak memory (\d+) MB", output, re.M)[1])
+        emit("train", "memory", model=model, ranks=world, unit="MB", predicted=predicted,
+             peak=peak, limit=round(predicted * 1.2 + 64 * 1.048576))
+
+
+FIGURES = {"speed": speed, "exposed": exposed, "scaling": scaling, "checkpoint": checkpoint,
+           "memory": memory}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--figures", nargs="+", choices=FIGURES, default=list(FIGURES))
+    parser.add_argument("--torch", type=Path, default=find_torch(), help="a Python that has torch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--svg", help="where to draw the scaling")
+    parser.add_argument("--no-bf16", dest="bf16", action="store_false",
+                        default="avx512_bf16" in Path("/proc/cpuinfo").read_text())
+    arguments = parser.parse_args()
+    for figure in arguments.figures:
+        FIGURES[figure](arguments)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The built-in trainer as a job: killed, stopped and scraped under `lockstep run`."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+from run import Run, ranks
+from tls import binary
+from waiting import wait_until
+
+
+def job(folder, machines=2, processes=2, steps=40, **trainer):
+    """A job file with a model that makes a step in milliseconds."""
+    file = folder / "job.yaml"
+    text = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
+            "data": ["/usr/share/common-licenses/GPL-3"], "steps": steps, "globalBatchSize": 8,
+            "sequenceLength": 32, "learningRate": 1e-3, "checkpointEvery": 5, **trainer}
+    file.write_text(json.dumps({
+        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+        "metadata": {"name": "gpt"},
+        "spec": {"numMachines": machines, "processesPerMachine": processes, "trainer": text,
+                 "checkpoint": {"path": str(folder / "checkpoints")}}}))
+    return str(file)
+
+
+def weights(output):
+    return re.search(r"weights after step \d+: sha256 ([0-9a-f]{64})", output)[1]
+
+
+def run_alone(folder, **options):
+    folder.mkdir()
+    code, _, output = Run(folder, job(folder, **options)).finish()
+    assert code == 0, output
+    return weights(output)
+
+
+def wait_commits(folder, count=1):
+    wait_until(lambda: len(list(folder.glob("checkpoints/checkpoints/*/0*.*"))) >= count,
+               f"{count} checkpoints", 90)
+
+
+def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
+    steps = 150
+    run = Run(tmp_path, job(tmp_path, steps=steps))
+    wait_commits(tmp_path, 1)
+    first = ranks(run.mark)
+    os.kill(first[3][0], signal.SIGKILL)
+    healed = run.wait_ranks(4, but_not_in=first[0][1])
+    wait_until(lambda: list(tmp_path.glob(f"checkpoints/checkpoints/{healed[0][1]}/0*.*")),
+               "a checkpoint of the next generation", 90)
+    os.kill(healed[0][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert [g["cause"] and g["cause"]["rank"] for g in report["generations"]] == [3, 0, None]
+    assert weights(output) == run_alone(tmp_path / "alone", steps=steps)
+    assert weights(output) == run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
+
+
+def test_a_stop_on_request_saves_a_step_and_the_next_run_goes_on_from_it(tmp_path):
+    steps = 150
+    run = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
+    # Rank 0 makes it when it begins to train.
+    wait_until(lambda: list(tmp_path.glob("checkpoints/tensorboard/*")), "the first step", 60)
+    run.process.send_signal(signal.SIGINT)
+    code, _, output = run.finish()
+    assert code != 0
+    assert "stopped on request after step" in output
+    again = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
+    code, _, output = again.finish()
+    assert code == 0, output
+    assert "resuming at step" in output
+    assert weights(output) == run_alone(tmp_path / "alone", steps=steps, checkpointEvery=0)
+
+
+def test_data_that_is_missing_ends_the_job_at_once_and_says_so(tmp_path):
+    code, report, output = Run(tmp_path, job(tmp_path, data=["/nonexistent/*.txt"])).finish()
+    assert code == 2
+    assert len(report["generations"]) == 1
+    assert "/nonexistent/*.txt" in output
+
+
+def test_the_plan_shows_the_command_that_each_rank_runs(tmp_path):
+    plan = subprocess.run([binary("lockstep"), "plan", job(tmp_path)], capture_output=True,
+                          text=True, check=True).stdout
+    assert "lockstep-trainer train --layers=2" in plan
