@@ -24,7 +24,7 @@ thread_local Index threadIdx;
 using lockstep::nccl_stand_in::blockDim;
 using lockstep::nccl_stand_in::blockIdx;
 using lockstep::nccl_stand_in::threadIdx;
-#define __global__
+#define __global__  // NOLINT(bugprone-reserved-identifier): CUDA's own
 #include "worker/trainer/cuda/mlp_kernels.cu"
 #undef __global__
 
@@ -36,8 +36,11 @@ std::function<void()> Bind(void (*kernel)(Parameters...), void** parameters, uns
                            unsigned block) {
   std::tuple<Parameters...> values;
   size_t next = 0;
-  std::apply([&](auto&... value) { (std::memcpy(&value, parameters[next++], sizeof(value)), ...); },
-             values);
+  std::apply(
+      [&](auto&... value) {
+        (std::memcpy(static_cast<void*>(&value), parameters[next++], sizeof(value)), ...);
+      },
+      values);
   return [=] {
     blockDim.x = block;
     for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {

@@ -9,6 +9,8 @@
 namespace lockstep::collectives {
 namespace {
 
+// Most calls are through after this; only then is waiting worth a sleep.
+constexpr Duration kSpin = microseconds(50);
 constexpr Duration kFirstPause = microseconds(20);
 constexpr Duration kLongestPause = milliseconds(1);
 constexpr int kExitPeerLost = 75;
@@ -70,16 +72,20 @@ Status NcclComm::Note(Status status) {
 }
 
 Status NcclComm::Settle(const std::string& what, nccl::Code code, Time deadline) {
+  const Time began = BootTime();
   Duration pause = kFirstPause;
   while (code == nccl::Code::kInProgress) {
-    if (BootTime() > deadline)
+    const Time now = BootTime();
+    if (now > deadline)
       return Error::Timeout(what + " is not done at its deadline: a peer is late or gone");
-    if (WaitForAbort(pause)) return Aborted();
-    pause = std::min(pause * 2, kLongestPause);
+    if (now - began > kSpin) {
+      if (WaitForAbort(pause)) return Aborted();
+      pause = std::min(pause * 2, kLongestPause);
+    }
     Result<nccl::Code> polled = Enter([&] {
-      nccl::Code now = nccl::Code::kSuccess;
-      const nccl::Code asked = library_->api().get_async_error(comm_, &now);
-      return asked == nccl::Code::kSuccess ? now : asked;
+      nccl::Code state = nccl::Code::kSuccess;
+      const nccl::Code asked = library_->api().get_async_error(comm_, &state);
+      return asked == nccl::Code::kSuccess ? state : asked;
     });
     if (!polled.ok()) return polled.error();
     code = *polled;

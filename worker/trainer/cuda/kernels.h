@@ -21,8 +21,7 @@ namespace lockstep::trainer {
 
 class Kernels {
  public:
-  // `image`: what nvcc made; all of `names` are looked up now, since loading code while a
-  // collective runs may wait for the device.
+  // `image`: what nvcc made, with kernels `names`. kNotFound where it is empty.
   static Result<Kernels> Load(std::shared_ptr<const collectives::CudaDevice> device,
                               std::string_view image, const std::vector<const char*>& names);
   Kernels(Kernels&& other) noexcept;

@@ -83,8 +83,18 @@ Result<std::unique_ptr<CudaMlp>> CudaMlp::Create(
   Buffers buffers{std::move(*parameters), std::move(*gradients), std::move(*x), std::move(*target),
                   std::move(*h),          std::move(*dh),        std::move(*y), std::move(*dy),
                   std::move(*squares),    std::move(*loss)};
-  return std::unique_ptr<CudaMlp>(
-      new CudaMlp(std::move(*kernels), std::move(buffers), shape, rows));
+  std::unique_ptr<CudaMlp> model(new CudaMlp(std::move(*kernels), std::move(buffers), shape, rows));
+  if (Status warm = model->WarmUp(); !warm.ok()) return warm.error();
+  return model;
+}
+
+// The driver may load a kernel at its first launch, and wait for the device with it: not while a
+// collective runs.
+Status CudaMlp::WarmUp() {
+  if (Status done = Forward(0); !done.ok()) return done;
+  if (Status done = BackwardOutput(); !done.ok()) return done;
+  if (Status done = BackwardHidden(); !done.ok()) return done;
+  return Descend(0);
 }
 
 float* CudaMlp::Parameter(unsigned offset) const { return Floats(buffers_.parameters) + offset; }

@@ -52,6 +52,7 @@ class CudaMlp {
       : kernels_(std::move(kernels)), buffers_(std::move(buffers)), shape_(shape), rows_(rows) {}
   float* Parameter(unsigned offset) const;
   float* Gradient(unsigned offset) const;
+  Status WarmUp();
   Status Forward(float scale);
   Status BackwardOutput();
   Status BackwardHidden();
