@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "worker/trainer/model/gpt.h"
+#include "worker/trainer/model/split_mix.h"
 
 namespace lockstep::trainer {
 namespace {
@@ -21,10 +22,10 @@ double Logarithm(double x) {
   return 2 * z * sum + exponent * 0.69314718055994531;
 }
 
-// Standard normal numbers: Marsaglia's polar method over SplitMix64.
+// Standard normal numbers: Marsaglia's polar method over SplitMix.
 class Normal {
  public:
-  explicit Normal(uint64_t seed) : state_(seed) {}
+  explicit Normal(uint64_t seed) : bits_(seed) {}
 
   double Next() {
     if (has_spare_) {
@@ -47,17 +48,9 @@ class Normal {
 
  private:
   // Of [-1, 1).
-  double Uniform() { return static_cast<double>(static_cast<int64_t>(Bits())) * 0x1p-63; }
+  double Uniform() { return static_cast<double>(static_cast<int64_t>(bits_.Bits())) * 0x1p-63; }
 
-  uint64_t Bits() {
-    state_ += 0x9e3779b97f4a7c15U;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-  }
-
-  uint64_t state_;
+  SplitMix bits_;
   double spare_ = 0;
   bool has_spare_ = false;
 };
