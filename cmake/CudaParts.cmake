@@ -1,4 +1,4 @@
-# LOCKSTEP_CUDA: ON wants nvcc, AUTO takes it where it is, OFF leaves it. What is built without it
+# LOCKSTEP_CUDA: ON wants nvcc 13, AUTO takes it where it is, OFF leaves it. What is built without it
 # still runs collectives on GPUs (libnccl and the driver are opened at run time); only the kernels
 # of lockstep-trainer's CUDA check are missing.
 #
@@ -20,9 +20,15 @@ set(NCCL_PARTS_INCLUDE "")
 if(LOCKSTEP_CUDA)
   # Looked for at every configure: tools/deps --cuda may have been run, or its parts removed.
   unset(found_nvcc)
-  find_program(found_nvcc nvcc NO_CACHE
+  find_program(found_nvcc nvcc NO_CACHE NO_DEFAULT_PATH
     PATHS ${cuda_parts}/cu13/bin $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+  find_program(found_nvcc nvcc NO_CACHE)
+  set(nvcc_version 0)
   if(found_nvcc)
+    execute_process(COMMAND ${found_nvcc} --version OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+    string(REGEX REPLACE ".*release ([0-9.]+).*" "\\1" nvcc_version "${nvcc_version}")
+  endif()
+  if(nvcc_version VERSION_GREATER_EQUAL 13.0)
     set(LOCKSTEP_NVCC ${found_nvcc})
     get_filename_component(cuda_root ${found_nvcc} REALPATH)
     get_filename_component(cuda_root ${cuda_root} DIRECTORY)
@@ -34,10 +40,11 @@ if(LOCKSTEP_CUDA)
     endif()
     message(STATUS "CUDA kernels are compiled by ${LOCKSTEP_NVCC}")
   elseif(LOCKSTEP_CUDA STREQUAL "AUTO")
-    message(STATUS "No nvcc: lockstep-trainer gets no CUDA check (tools/deps --cuda brings it)")
+    message(STATUS
+      "No nvcc 13: lockstep-trainer gets no CUDA check (tools/deps --cuda brings what it takes)")
   else()
-    message(FATAL_ERROR "LOCKSTEP_CUDA is ON and there is no nvcc: run tools/deps --cuda, put nvcc "
-      "on PATH, or set LOCKSTEP_CUDA=OFF")
+    message(FATAL_ERROR "LOCKSTEP_CUDA is ON and there is no nvcc 13 (found: ${found_nvcc}): run "
+      "tools/deps --cuda, put nvcc on PATH, or set LOCKSTEP_CUDA=OFF")
   endif()
 endif()
 

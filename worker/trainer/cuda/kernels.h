@@ -32,7 +32,7 @@ class Kernels {
   // must have the kernel's own types; the compiler cannot see them.
   template <typename... Arguments>
   Status Launch(std::string_view name, unsigned threads, Arguments... arguments) {
-    std::array<void*, sizeof...(Arguments)> pointers{&arguments...};
+    std::array<void*, sizeof...(Arguments)> pointers{static_cast<void*>(&arguments)...};
     return LaunchAny(name, threads, pointers.data());
   }
   // Waits for all of it.
