@@ -18,15 +18,15 @@
 namespace lockstep::collectives {
 namespace {
 
-// The same to the ABI: both pointers, both integers or enumerations of one size, or both structs of
-// one size (by value).
+// The same to the ABI, as far as these interfaces go: both pointers; both structs of one size, by
+// value; or both integers or enumerations of one size.
 template <typename Ours, typename Theirs>
 constexpr bool SameType() {
-  constexpr bool kNumbers = (std::is_integral_v<Ours> || std::is_enum_v<Ours>) &&
-                            (std::is_integral_v<Theirs> || std::is_enum_v<Theirs>);
-  constexpr bool kStructs = std::is_class_v<Ours> && std::is_class_v<Theirs>;
-  constexpr bool kPointers = std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>;
-  return (kNumbers || kStructs || kPointers) && sizeof(Ours) == sizeof(Theirs);
+  if constexpr (std::is_pointer_v<Ours> || std::is_pointer_v<Theirs>) {
+    return std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>;
+  } else {
+    return std::is_class_v<Ours> == std::is_class_v<Theirs> && sizeof(Ours) == sizeof(Theirs);
+  }
 }
 
 template <typename Ours, typename Theirs>
