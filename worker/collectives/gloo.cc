@@ -8,6 +8,7 @@
 
 #include "worker/collectives/direct.h"
 #include "worker/collectives/gloo_mesh.h"
+#include "worker/collectives/no_sigpipe.h"
 #include "worker/collectives/reduce.h"
 #include "worker/collectives/transport.h"
 
@@ -86,10 +87,15 @@ class GlooTransport final : public Transport {
 
 Result<std::unique_ptr<Transport>> ConnectGloo(const Options& options, Rendezvous& rendezvous,
                                                Time deadline) {
+  const NoSigpipe none;
   Result<std::shared_ptr<GlooMesh>> mesh = GlooMesh::Connect(options, rendezvous, deadline);
   if (!mesh.ok()) return mesh.error();
-  return std::unique_ptr<Transport>(
-      std::make_unique<GlooTransport>(std::move(*mesh), options.algorithm));
+  auto transport = std::make_unique<GlooTransport>(std::move(*mesh), options.algorithm);
+  // A rank that is connected may work, and leave, while others still connect to it.
+  const Operation all_here{
+      .kind = OperationKind::kBarrier, .number = 0, .in = {}, .out = {}, .deadline = deadline};
+  if (Status here = transport->Start(all_here); !here.ok()) return here.error();
+  return std::unique_ptr<Transport>(std::move(transport));
 }
 
 }  // namespace lockstep::collectives

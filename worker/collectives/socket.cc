@@ -58,6 +58,17 @@ std::string Name(const std::string& address, uint16_t port) {
   return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
+// While nobody listens at a port of the ephemeral range, TCP may connect a socket on the same
+// machine to itself.
+bool IsSelf(int socket) {
+  Address own;
+  Address peer;
+  own.size = peer.size = sizeof(sockaddr_storage);
+  return getsockname(socket, own.get(), &own.size) == 0 &&
+         getpeername(socket, peer.get(), &peer.size) == 0 && own.size == peer.size &&
+         std::memcmp(&own.storage, &peer.storage, own.size) == 0;
+}
+
 int BindAnyway(int socket, Address address) {
   if (bind(socket, address.get(), address.size) == 0) return 0;
   if (errno != EADDRNOTAVAIL) return -1;
@@ -107,6 +118,7 @@ Result<UniqueFd> ConnectTcp(const std::string& address, uint16_t port, Time dead
     getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failed, &size);
   }
   if (failed != 0) return Error::Unavailable(Name(address, port) + ": " + std::strerror(failed));
+  if (IsSelf(fd.get())) return Error::Unavailable(Name(address, port) + " is not open yet");
   return fd;
 }
 

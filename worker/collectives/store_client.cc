@@ -14,6 +14,7 @@ constexpr Duration kRetry = milliseconds(20);
 // The kernel repeats an unanswered SYN ever more rarely; a new attempt begins again.
 constexpr Duration kAttempt = seconds(3);
 constexpr Duration kAnswerTime = seconds(2);
+constexpr Duration kDrainTime = milliseconds(500);
 
 std::chrono::steady_clock::time_point Steady(Time deadline) {
   const Time now = BootTime();
@@ -159,6 +160,8 @@ void StoreClient::Announce(const Failure& failure) {
          .rank = failure.rank,
          .first = static_cast<uint64_t>(failure.error.kind),
          .value = failure.error.message.substr(0, kMaxValue)});
+  // The process may be about to exit.
+  Drain();
 }
 
 void StoreClient::ReportLate(uint64_t number, int peer, const std::string& what) {
@@ -168,12 +171,17 @@ void StoreClient::ReportLate(uint64_t number, int peer, const std::string& what)
 
 void StoreClient::Bye() {
   Queue({.type = MessageType::kBye});
+  Drain();
   const MutexLock lock(&mutex_);
-  const auto until = std::chrono::steady_clock::now() + seconds(1);
+  store_left_ = true;  // from here on the store's end is no failure
+}
+
+void StoreClient::Drain() {
+  const MutexLock lock(&mutex_);
+  const auto until = std::chrono::steady_clock::now() + kDrainTime;
   while (!drained_ && !failure_ && std::chrono::steady_clock::now() < until) {
     changed_.wait_until(mutex_, until);
   }
-  store_left_ = true;  // from here on the store's end is no failure
 }
 
 void StoreClient::Run() {

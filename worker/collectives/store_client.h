@@ -60,11 +60,12 @@ class StoreClient final : public Rendezvous {
   void Watch(std::function<Progress()> progress, std::function<void(const Failure&)> failed);
   // Returns when neither is being called, nor ever will be again.
   void Unwatch();
-  // To all other ranks, through the store: this rank fails because of this.
+  // To all other ranks, through the store: this rank fails because of this. Waits until the word is
+  // on its way, at most half a second.
   void Announce(const Failure& failure);
   // To the store, which finds out who is behind and tells all: `what` (with `peer`) is late.
   void ReportLate(uint64_t number, int peer, const std::string& what);
-  // This rank leaves on purpose. Waits until the word is on its way, at most a second.
+  // This rank leaves on purpose. Waits as Announce() does.
   void Bye();
   // Since the store's last sign of life.
   Duration Silence() const { return BootTime() - last_heard_.load(); }
@@ -81,6 +82,7 @@ class StoreClient final : public Rendezvous {
   void Beat();
   void Handle(Message message);
   void Queue(const Message& message);
+  void Drain();
   void Fail(Failure failure);
 
   const Options options_;

@@ -11,6 +11,7 @@
 
 #include "ranks.h"
 #include "worker/collectives/gloo_mesh.h"
+#include "worker/collectives/no_sigpipe.h"
 #include "worker/collectives/store_client.h"
 #include "worker/collectives/store_server.h"
 
@@ -31,6 +32,7 @@ void OnMesh(int world, const std::function<void(GlooMesh&)>& body) {
   threads.reserve(static_cast<size_t>(world));
   for (int rank = 0; rank < world; ++rank) {
     threads.emplace_back([&, rank] {
+      const NoSigpipe none;
       auto store = StoreClient::Connect({.address = options.master_address,
                                          .port = options.master_port,
                                          .rank = rank,
@@ -42,6 +44,8 @@ void OnMesh(int world, const std::function<void(GlooMesh&)>& body) {
       mine.rank = rank;
       auto mesh = GlooMesh::Connect(mine, **store, deadline);
       ASSERT_TRUE(mesh.ok()) << mesh.error().message;
+      Direct(mesh->get(), {})
+          .Barrier({.kind = OperationKind::kBarrier, .in = {}, .out = {}, .deadline = deadline});
       body(**mesh);
       (*store)->Bye();
     });

@@ -22,6 +22,10 @@ namespace lockstep::collectives {
 // A port that nobody listens on now.
 inline uint16_t FreePort() {
   const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    ADD_FAILURE() << "no socket";
+    return 0;
+  }
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
