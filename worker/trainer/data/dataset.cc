@@ -120,9 +120,11 @@ std::string Dataset::Fingerprint() const { return state_->fingerprint; }
 Status Dataset::Read(int64_t n, std::span<int32_t> inputs, std::span<int32_t> targets) const {
   auto length = static_cast<size_t>(state_->options.sequence_length);
   assert(n >= 0 && inputs.size() == length && targets.size() == length);
-  Shuffle order(state_->options.seed, static_cast<uint64_t>(n / size()),
-                static_cast<uint64_t>(size()));
-  auto sequence = static_cast<int64_t>(order(static_cast<uint64_t>(n % size())));
+  int64_t epoch_size = size();
+  assert(epoch_size > 0);
+  Shuffle order(state_->options.seed, static_cast<uint64_t>(n / epoch_size),
+                static_cast<uint64_t>(epoch_size));
+  auto sequence = static_cast<int64_t>(order(static_cast<uint64_t>(n % epoch_size)));
   auto end = std::ranges::upper_bound(state_->ends, sequence);
   auto index = static_cast<size_t>(end - state_->ends.begin());
   int64_t begin = index == 0 ? 0 : state_->ends[index - 1];
