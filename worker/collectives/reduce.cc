@@ -36,6 +36,20 @@ struct Max {
   }
 };
 
+// out[i] = op(left[i], right[i]), where `out` may be `left` or `right` themselves. A block is read
+// whole before it is written, so that the compiler need not ask which of them it is.
+template <typename T, typename Op>
+void Combine(const T* left, const T* right, size_t n, T* out) {
+  constexpr size_t kBlock = 16;
+  size_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    std::array<T, kBlock> block;
+    for (size_t j = 0; j < kBlock; ++j) block[j] = Op::template Apply<T>(left[i + j], right[i + j]);
+    std::copy_n(block.data(), kBlock, out + i);
+  }
+  for (; i < n; ++i) out[i] = Op::template Apply<T>(left[i], right[i]);
+}
+
 // The tree over sources[..][at .. at+n), n at most a tile: `tiles` has room for one more tile than
 // the tree has levels, `out` for one. Returns where the result is.
 template <typename T, typename Op>
@@ -45,9 +59,7 @@ const T* Tree(std::span<const void* const> sources, size_t at, size_t n, T* tile
   T* const others = tiles + kTile<T>;
   const T* left = Tree<T, Op>(sources.first(half), at, n, tiles, tiles);
   const T* right = Tree<T, Op>(sources.subspan(half), at, n, others, others);
-// `out` is `left` or `right` themselves, or neither: no iteration reads what another one writes.
-#pragma clang loop vectorize(assume_safety)
-  for (size_t i = 0; i < n; ++i) out[i] = Op::template Apply<T>(left[i], right[i]);
+  Combine<T, Op>(left, right, n, out);
   return out;
 }
 
