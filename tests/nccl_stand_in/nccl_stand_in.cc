@@ -194,7 +194,7 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
 // Stops what is under way and frees the communicator.
 void End(Comm comm) {
   comm->exchange->Stop();
-  comm->greeter.join();
+  if (comm->greeter.joinable()) comm->greeter.join();
   while (comm->unfinished.load() > 0) std::this_thread::yield();
   delete comm;
 }
@@ -260,6 +260,7 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
 Code ncclCommGetAsyncError(Comm comm, Code* error) {
   const Inside inside(comm);
   *error = comm->state.load();
+  if (*error != Code::kInProgress && comm->greeter.joinable()) comm->greeter.join();
   if (*error == Code::kSuccess && comm->polls_left.load() > 0) {
     comm->polls_left.fetch_sub(1);
     *error = Code::kInProgress;

@@ -138,7 +138,8 @@ TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {
     if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_HANG_AT", "3");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     Options options = OptionsOf(rank, port, Backend::kNccl);
-    options.operation_timeout = milliseconds(500);
+    // Enough for the barrier on a busy machine.
+    options.operation_timeout = seconds(3);
     const auto all = Made(options);
     Rank::Must(all->Barrier("both are here"));
     const Status done = all->AllReduce({memory.data(), 1, DataType::kFloat32}, Reduction::kSum, "");
