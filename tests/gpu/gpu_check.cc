@@ -90,7 +90,7 @@ int Main(const std::string& what, bool stand_in) {
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();
   if (!options.ok()) return Failed(options.error());
   options->backend = collectives::Backend::kNccl;
-  if (what == "wait") options->operation_timeout = seconds(3);
+  if (what == "wait") options->operation_timeout = seconds(5);
   options->on_failure = [](const Error& error) {
     Failed(error);
     _exit(kExitPeerLost);
