@@ -4,7 +4,7 @@
 
 #include "base/version.h"
 #include "worker/trainer/commands/commands.h"
-#include "worker/trainer/run/train.h"
+#include "worker/trainer/run/exit_code.h"
 
 int main(int argc, char** argv) {
   try {
@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
     app.set_version_flag("--version", std::string("lockstep-trainer ") + lockstep::kVersion);
     app.require_subcommand(1);
     lockstep::trainer::AddTrain(app, &exit_code);
+    lockstep::trainer::AddGenerate(app, &exit_code);
     lockstep::trainer::AddBench(app, &exit_code);
     lockstep::trainer::AddAnalyze(app, &exit_code);
     try {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "worker/trainer/commands/commands.h"
-#include "worker/trainer/run/train.h"
+#include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
@@ -20,8 +20,8 @@ void AddAnalyze(CLI::App& app, int* exit_code) {
       std::printf("%s\n", found->c_str());
       return;
     }
-    std::fprintf(stderr, "lockstep-trainer: %s\n", found.error().message.c_str());
-    *exit_code = kExitConfiguration;
+    Complain(found.error());
+    *exit_code = ExitCodeOf(found.error());
   });
 }
 

@@ -10,7 +10,7 @@
 #include "worker/collectives/cuda.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/cuda_check.h"
-#include "worker/trainer/run/train.h"
+#include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
@@ -51,10 +51,8 @@ class GpuMemory : public collectives::BenchMemory {
 };
 
 int Fail(const Error& error) {
-  std::fprintf(stderr, "lockstep-trainer: %s\n", error.message.c_str());
-  const bool peer = error.kind == ErrorKind::kUnavailable || error.kind == ErrorKind::kTimeout;
-  if (peer) return kExitPeerLost;
-  return error.kind == ErrorKind::kInternal ? kExitFailed : kExitConfiguration;
+  Complain(error);
+  return ExitCodeOf(error);
 }
 
 Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend,

@@ -7,6 +7,7 @@
 namespace lockstep::trainer {
 
 void AddTrain(CLI::App& app, int* exit_code);
+void AddGenerate(CLI::App& app, int* exit_code);
 void AddBench(CLI::App& app, int* exit_code);
 void AddAnalyze(CLI::App& app, int* exit_code);
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -88,9 +89,9 @@ std::vector<std::string> LineBefore(const fs::path& newest) {
       line.push_back(at);  // a path of the user's, where the line began
       break;
     }
-    std::vector<std::string> commits = CommitsIn(generation);
-    for (auto commit = commits.rbegin(); commit != commits.rend(); ++commit) {
-      if (*ParseCommit(fs::path(*commit).filename()) <= *number) line.push_back(*commit);
+    const std::vector<std::string> commits = CommitsIn(generation);
+    for (const std::string& commit : commits | std::views::reverse) {
+      if (*ParseCommit(fs::path(commit).filename()) <= *number) line.push_back(commit);
     }
     const fs::path root = generation.parent_path().parent_path();
     at = ResumedFrom(root / "generations" / generation.filename());

@@ -1,17 +1,13 @@
 #include "worker/trainer/run/resume.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "worker/trainer/model/gpt.h"
+#include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
 namespace {
-
-void Warn(const std::string& message) {
-  std::fprintf(stderr, "lockstep-trainer: warning: %s\n", message.c_str());
-}
 
 void WarnOfDifferences(const std::string& folder, const Manifest& found, const Manifest& expected) {
   const auto check = [&](bool same, const std::string& what) {

@@ -1,6 +1,8 @@
 #include "worker/trainer/run/saver.h"
 
-#include <cstdio>
+#include <string>
+
+#include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
@@ -8,8 +10,7 @@ namespace {
 
 void Say(const Result<std::string>& ended) {
   if (ended.ok()) return;
-  std::fprintf(stderr, "lockstep-trainer: warning: checkpoint not kept: %s\n",
-               ended.error().message.c_str());
+  Warn("checkpoint not kept: " + ended.error().message);
 }
 
 }  // namespace
@@ -26,8 +27,7 @@ void Saver::Save(ConstTrainingState state, const Manifest& manifest, bool wait) 
   if (!writer_.busy()) begun_ = BootTime();
   Status begun = writer_.Begin(line_->FolderFor(manifest.step), state, manifest);
   if (begun.ok()) return;
-  std::fprintf(stderr, "lockstep-trainer: warning: no checkpoint of step %lld: %s\n",
-               static_cast<long long>(manifest.step), begun.error().message.c_str());
+  Warn("no checkpoint of step " + std::to_string(manifest.step) + ": " + begun.error().message);
 }
 
 void Saver::Wait() {

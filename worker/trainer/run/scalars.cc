@@ -1,9 +1,10 @@
 #include "worker/trainer/run/scalars.h"
 
 #include <chrono>
-#include <cstdio>
 #include <utility>
 #include <vector>
+
+#include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
@@ -43,8 +44,7 @@ void Scalars::Flush() {
 
 void Scalars::Give(const Status& status) {
   if (status.ok()) return;
-  std::fprintf(stderr, "lockstep-trainer: warning: no more TensorBoard events: %s\n",
-               status.error().message.c_str());
+  Warn("no more TensorBoard events: " + status.error().message);
   file_ = nullptr;
 }
 

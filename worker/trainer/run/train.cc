@@ -21,6 +21,7 @@
 #include "worker/trainer/run/agent_link.h"
 #include "worker/trainer/run/checkpoint_line.h"
 #include "worker/trainer/run/environment.h"
+#include "worker/trainer/run/exit_code.h"
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/resume.h"
 #include "worker/trainer/run/saver.h"
@@ -33,27 +34,6 @@ namespace lockstep::trainer {
 namespace {
 
 using collectives::Communicator;
-
-int ExitCodeOf(const Error& error) {
-  switch (error.kind) {
-    case ErrorKind::kUnavailable:
-    case ErrorKind::kTimeout:
-      return kExitPeerLost;
-    case ErrorKind::kInvalid:
-    case ErrorKind::kNotFound:
-    case ErrorKind::kDenied:
-    case ErrorKind::kConflict:
-    case ErrorKind::kTooLarge:
-      return kExitConfiguration;
-    case ErrorKind::kInternal:
-      break;
-  }
-  return kExitFailed;
-}
-
-void Complain(const Error& error) {
-  std::fprintf(stderr, "lockstep-trainer: %s\n", error.message.c_str());
-}
 
 Result<Shape> ShapeOf(const TrainOptions& options) {
   if (!options.model.empty()) return PresetShape(options.model, options.sequence_length);

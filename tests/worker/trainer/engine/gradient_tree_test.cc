@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 
 namespace lockstep::trainer {
 namespace {
@@ -35,7 +35,7 @@ GradientTree::Leaf LeafFrom(int first) {
   };
 }
 
-bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+bool SameBits(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
 
 TEST(GradientTree, SumsAsABalancedTreeOverTheLeaves) {
   Threads threads(2);
@@ -92,7 +92,7 @@ TEST(GradientTree, GivesTheSameBitsForAnyNumberOfThreads) {
   GradientTree second(kSize, 6, three);
   ASSERT_TRUE(first.Sum(LeafFrom(0), [](size_t) {}).ok());
   ASSERT_TRUE(second.Sum(LeafFrom(0), [](size_t) {}).ok());
-  EXPECT_EQ(std::memcmp(first.total().data(), second.total().data(), kSize * sizeof(float)), 0);
+  EXPECT_TRUE(std::ranges::equal(first.total(), second.total(), SameBits));
 }
 
 TEST(GradientTree, EndsWithTheFirstErrorOfALeaf) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -29,6 +30,7 @@ class FakeAgent {
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path().data(), path().size());
     fd_ = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd_ < 0) std::abort();
     EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     EXPECT_EQ(listen(fd_, 8), 0);
   }

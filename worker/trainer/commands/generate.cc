@@ -1,0 +1,33 @@
+#include "worker/trainer/run/generate.h"
+
+#include <memory>
+
+#include "worker/trainer/commands/commands.h"
+
+namespace lockstep::trainer {
+
+void AddGenerate(CLI::App& app, int* exit_code) {
+  auto options = std::make_shared<GenerateOptions>();
+  CLI::App* command = app.add_subcommand("generate", "Go on from prompts with a trained model");
+  command->option_defaults()->always_capture_default();
+  command->add_option("--prompt", options->prompts, "a text to go on from; repeatable");
+  command->add_option("--prompts", options->files,
+                      "files with a prompt a line; globs. The ranks of a job share them");
+  command->add_option("--checkpoint", options->checkpoint,
+                      "folder of a model (the job's checkpoint.resume)");
+  command->add_option("--checkpoint-dir", options->checkpoint_dir, "or the newest one in here");
+  command->add_option("--tokens", options->tokens, "bytes to add to each prompt")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--temperature", options->sample.temperature, "0: always the likeliest")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-k", options->sample.top_k, "of the likeliest k only (0: of all)")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", options->seed);
+  command->add_option("--output", options->output, "file for the results (standard output)");
+  command->add_flag("--json", options->json, "a line of JSON a prompt; always with --prompts");
+  command->add_option("--threads", options->threads, "0: OMP_NUM_THREADS, else all cores")
+      ->check(CLI::NonNegativeNumber);
+  command->callback([options, exit_code] { *exit_code = Generate(*options); });
+}
+
+}  // namespace lockstep::trainer

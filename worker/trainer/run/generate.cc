@@ -1,0 +1,144 @@
+#include "worker/trainer/run/generate.h"
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "worker/collectives/connect.h"
+#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/model/decode.h"
+#include "worker/trainer/run/agent_link.h"
+#include "worker/trainer/run/checkpoint_line.h"
+#include "worker/trainer/run/environment.h"
+#include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/run/options.h"
+#include "worker/trainer/run/prompts.h"
+
+namespace lockstep::trainer {
+
+namespace {
+
+constexpr int kBytes = 256;  // the vocabulary of byte-level models
+
+// The newest checkpoint that can be read.
+Result<LoadedModel> Load(const GenerateOptions& options, const Environment& environment,
+                         AgentLink& agent) {
+  CheckpointLine::Options where{.folder = options.checkpoint_dir, .resume = "auto"};
+  if (options.checkpoint_dir.empty()) {
+    where.resume = options.checkpoint.empty() ? environment.resume_dir : options.checkpoint;
+  }
+  Result<CheckpointLine::Candidates> candidates =
+      CheckpointLine(std::move(where), agent).ToResumeFrom();
+  if (!candidates.ok()) return candidates.error();
+  Error why = Error::Invalid(
+      "there is no checkpoint to generate with; name one with --checkpoint or --checkpoint-dir, or "
+      "in a job with checkpoint.resume");
+  for (const std::string& folder : candidates->folders) {
+    Result<LoadedModel> model = ReadModel(folder);
+    if (model.ok()) return model;
+    Warn("checkpoint skipped: " + model.error().message);
+    why = model.error();
+  }
+  return why;
+}
+
+class Generator {
+ public:
+  Generator(const GenerateOptions& options, const LoadedModel& model)
+      : options_(options),
+        threads_(ThreadCount(options.threads)),
+        decoder_(model.shape, model.parameters, threads_) {}
+
+  // What follows `prompt`, which is the `index`-th of all.
+  std::string GoOn(const std::string& prompt, size_t index) {
+    decoder_.Reset();
+    Sampler sampler(options_.sample, static_cast<uint64_t>(options_.seed) + index);
+    std::span<const float> logits;
+    for (const char byte : prompt.empty() ? std::string("\n") : prompt) {
+      logits = decoder_.Step(static_cast<unsigned char>(byte));
+    }
+    std::string text;
+    while (text.size() < static_cast<size_t>(options_.tokens)) {
+      const int32_t token = sampler.Next(logits);
+      text += static_cast<char>(token);
+      if (text.size() < static_cast<size_t>(options_.tokens)) logits = decoder_.Step(token);
+    }
+    return text;
+  }
+
+ private:
+  const GenerateOptions& options_;
+  Threads threads_;
+  Decoder decoder_;
+};
+
+Status Print(const GenerateOptions& options, const std::string& texts) {
+  if (options.output.empty()) {
+    std::fwrite(texts.data(), 1, texts.size(), stdout);
+    std::fflush(stdout);
+    return {};
+  }
+  std::ofstream file(options.output, std::ios::trunc);
+  file << texts;
+  file.close();
+  if (!file) return Error::Unavailable("cannot write " + options.output);
+  return {};
+}
+
+// Everything but the way out: the exit code is 0 when this is ok.
+Status Work(const GenerateOptions& options) {
+  std::vector<std::string> prompts = options.prompts;
+  Result<std::vector<std::string>> read = std::vector<std::string>();
+  if (!options.files.empty()) read = ReadPrompts(options.files);
+  if (!read.ok()) return read.error();
+  prompts.insert(prompts.end(), read->begin(), read->end());
+  if (prompts.empty()) return Error::Invalid("there is no prompt; use --prompt or --prompts");
+
+  Result<collectives::Options> connection = collectives::OptionsFromEnvironment();
+  if (!connection.ok()) return connection.error();
+  const Environment environment = ReadEnvironment();
+  AgentLink agent(environment.socket, connection->rank);
+  Result<LoadedModel> model = Load(options, environment, agent);
+  if (!model.ok()) return model.error();
+  if (model->shape.vocabulary != kBytes) {
+    return Error::Invalid("the model has " + std::to_string(model->shape.vocabulary) +
+                          " tokens, and only bytes are understood here; open its folder with "
+                          "Hugging Face's transformers");
+  }
+  connection->backend = collectives::Backend::kGloo;
+  Result<std::unique_ptr<collectives::Communicator>> all = collectives::Connect(*connection);
+  if (!all.ok()) return all.error();
+
+  const auto rank = static_cast<size_t>((*all)->rank());
+  const auto world = static_cast<size_t>((*all)->world());
+  const size_t first = prompts.size() * rank / world;
+  const size_t end = prompts.size() * (rank + 1) / world;
+  const bool json = options.json || !options.files.empty();
+  Generator generator(options, *model);
+  std::string mine;
+  for (size_t i = first; i < end; ++i) {
+    const std::string text = generator.GoOn(prompts[i], i);
+    mine += json ? ResultLine(prompts[i], text) : prompts[i] + text + "\n";
+    agent.Report({{"step", static_cast<double>(i + 1 - first)},
+                  {"total_steps", static_cast<double>(end - first)},
+                  {"tokens", options.tokens}});
+  }
+  Result<std::string> texts = GatherTexts(mine, **all);
+  if (!texts.ok()) return texts.error();
+  Status printed = rank == 0 ? Print(options, *texts) : Status();
+  if (!printed.ok()) return printed;
+  return (*all)->Finish();
+}
+
+}  // namespace
+
+int Generate(const GenerateOptions& options) {
+  Status done = Work(options);
+  if (done.ok()) return kExitDone;
+  Complain(done.error());
+  return ExitCodeOf(done.error());
+}
+
+}  // namespace lockstep::trainer
