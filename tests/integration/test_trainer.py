@@ -197,6 +197,20 @@ def test_a_run_that_cannot_work_says_why(tmp_path, arguments, says):
     assert says in said
 
 
+def test_ranks_that_see_different_data_are_named(tmp_path):
+    (tmp_path / "0").write_text("a" * 9999)
+    (tmp_path / "1").write_text("b" * 9999)
+    # A name of its own for each rank, as a file on each machine would be.
+    script = tmp_path / "rank"
+    command = Trainer(tmp_path, data=["DATA"]).command
+    script.write_text("#!/bin/sh\nexec " + " ".join(command).replace("DATA", f"{tmp_path}/$RANK"))
+    script.chmod(0o755)
+    with Trainer(tmp_path, world=2) as run:
+        run.command = [str(script)]
+        assert run.start().wait() == [2, 2]
+        assert "rank 1 sees other data than rank 0" in run.errors
+
+
 def test_a_world_that_does_not_divide_is_refused_with_those_that_would(tmp_path):
     code, said = fails(tmp_path, world=3)
     assert code == 2

@@ -131,6 +131,26 @@ class Run {
     Result<std::unique_ptr<Communicator>> all = collectives::Connect(connection_);
     if (!all.ok()) return all.error();
     all_ = std::move(*all);
+    return CompareData();
+  }
+
+  // A file that grew between two ranks' opening it would give them different sequences.
+  Status CompareData() {
+    const std::string print = data_->Fingerprint();
+    Sha256 hash;
+    hash.Add(std::as_bytes(std::span(print)));
+    const std::string mine = hash.Hex();
+    std::string theirs(mine.size() * static_cast<size_t>(all_->world()), ' ');
+    Status gathered =
+        all_->AllGather({mine.data(), mine.size(), collectives::DataType::kByte},
+                        {theirs.data(), theirs.size(), collectives::DataType::kByte}, "data");
+    if (!gathered.ok()) return gathered;
+    for (size_t rank = 0; rank < static_cast<size_t>(all_->world()); ++rank) {
+      if (theirs.compare(rank * mine.size(), mine.size(), theirs, 0, mine.size()) == 0) continue;
+      return Error::Invalid("rank " + std::to_string(rank) +
+                            " sees other data than rank 0: the files must be the same on every "
+                            "machine, and stay as they are while the job runs");
+    }
     return {};
   }
 
