@@ -98,7 +98,7 @@ Result<bool> CudaEvent::Done() const {
   return true;
 }
 
-Result<DeviceMemory> DeviceMemory::Allocate(std::shared_ptr<const CudaDevice> device,
+Result<DeviceMemory> DeviceMemory::Allocate(const std::shared_ptr<const CudaDevice>& device,
                                             size_t bytes) {
   Result<CudaStream> stream = CudaStream::Create(device);
   if (!stream.ok()) return stream.error();

@@ -93,7 +93,8 @@ class CudaEvent {
 // and kernels that use the memory must be done before.
 class DeviceMemory {
  public:
-  static Result<DeviceMemory> Allocate(std::shared_ptr<const CudaDevice> device, size_t bytes);
+  static Result<DeviceMemory> Allocate(const std::shared_ptr<const CudaDevice>& device,
+                                       size_t bytes);
   DeviceMemory(DeviceMemory&& other) noexcept;
   DeviceMemory& operator=(DeviceMemory&& other) = delete;
   ~DeviceMemory();

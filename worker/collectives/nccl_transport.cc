@@ -180,7 +180,7 @@ nccl::Code NcclTransport::Launch(const Operation& operation, const nccl::Api& ap
   const ConstSpan& in = operation.in;
   const Span& out = operation.out;
   const nccl::Op op = OpOf(operation.reduction);
-  const cuda::Stream stream = parts_.stream.get();
+  cuda::Stream stream = parts_.stream.get();
   switch (operation.kind) {
     case OperationKind::kAllReduce:
       return api.all_reduce(in.data, out.data, out.count, TypeOf(out.type), op, comm, stream);

@@ -9,7 +9,7 @@ constexpr unsigned kBlock = 128;  // threads
 
 }  // namespace
 
-Result<Kernels> Kernels::Load(std::shared_ptr<const collectives::CudaDevice> device,
+Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevice>& device,
                               std::string_view image, const std::vector<const char*>& names) {
   if (image.empty()) {
     return Error::NotFound(

@@ -22,7 +22,7 @@ namespace lockstep::trainer {
 class Kernels {
  public:
   // `image`: what nvcc made, with kernels `names`. kNotFound where it is empty.
-  static Result<Kernels> Load(std::shared_ptr<const collectives::CudaDevice> device,
+  static Result<Kernels> Load(const std::shared_ptr<const collectives::CudaDevice>& device,
                               std::string_view image, const std::vector<const char*>& names);
   Kernels(Kernels&& other) noexcept;
   Kernels& operator=(Kernels&& other) = delete;

@@ -61,7 +61,7 @@ Result<std::vector<float>> ToHost(const DeviceMemory& memory) {
 }  // namespace
 
 Result<std::unique_ptr<CudaMlp>> CudaMlp::Create(
-    std::shared_ptr<const collectives::CudaDevice> device, std::string_view image,
+    const std::shared_ptr<const collectives::CudaDevice>& device, std::string_view image,
     const MlpShape& shape, unsigned rows) {
   Result<Kernels> kernels =
       Kernels::Load(device, image,

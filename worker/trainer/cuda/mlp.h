@@ -19,7 +19,7 @@ class CudaMlp {
  public:
   // For batches of `rows` rows on this rank.
   static Result<std::unique_ptr<CudaMlp>> Create(
-      std::shared_ptr<const collectives::CudaDevice> device, std::string_view image,
+      const std::shared_ptr<const collectives::CudaDevice>& device, std::string_view image,
       const MlpShape& shape, unsigned rows);
 
   // Host to GPU, and back.

@@ -1,5 +1,6 @@
 #include "worker/trainer/cuda/mlp_shape.h"
 
+#include <cassert>
 #include <cmath>
 #include <cstddef>
 
@@ -22,6 +23,7 @@ float Uniform(uint64_t index) {
 }  // namespace
 
 MlpBatch MakeMlpBatch(const MlpShape& shape, uint64_t first, unsigned rows) {
+  assert(shape.in > 0);
   MlpBatch batch;
   batch.rows = rows;
   for (uint64_t row = first; row < first + rows; ++row) {

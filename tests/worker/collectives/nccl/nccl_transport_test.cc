@@ -83,11 +83,12 @@ TEST_P(NcclTransportWorlds, ReduceScatterThenAllGatherIsAnAllReduce) {
     const auto world = static_cast<size_t>(rank.world());
     const auto self = static_cast<size_t>(rank.rank());
     const size_t part = 70'001;
+    const size_t ranks = world * (world + 1) / 2;  // 1 + 2 + ...
     std::vector<float> values(part * world);
     std::vector<float> sums(part * world);
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(i % 512) * static_cast<float>(self + 1);
-      sums[i] = static_cast<float>(i % 512 * (world * (world + 1) / 2));
+      sums[i] = static_cast<float>(i % 512 * ranks);
     }
     const DeviceMemory in = rank.ToDevice(values);
     const DeviceMemory all = rank.Allocate(values.size() * sizeof(float));
