@@ -22,9 +22,9 @@ Saver::Saver(CheckpointLine& line, const Shape& shape)
         return final;
       }) {}
 
-void Saver::Save(ConstTrainingState state, const Manifest& manifest, bool wait) {
-  if (wait) Wait();
-  if (!writer_.busy()) begun_ = BootTime();
+void Saver::Save(ConstTrainingState state, const Manifest& manifest) {
+  Wait();
+  begun_ = BootTime();
   Status begun = writer_.Begin(line_->FolderFor(manifest.step), state, manifest);
   if (begun.ok()) return;
   Warn("no checkpoint of step " + std::to_string(manifest.step) + ": " + begun.error().message);

@@ -17,9 +17,8 @@ class Saver {
   // `line` outlives this.
   Saver(CheckpointLine& line, const Shape& shape);
 
-  // Returns when the copy is made. While the last checkpoint is still being written this one is
-  // left out, and said to be; `wait` waits for it instead.
-  void Save(ConstTrainingState state, const Manifest& manifest, bool wait);
+  // Returns when the copy is made; waits first for a checkpoint that is still being written.
+  void Save(ConstTrainingState state, const Manifest& manifest);
   // Until nothing is being written.
   void Wait();
   // Says how checkpoints ended since last time.

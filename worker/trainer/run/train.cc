@@ -326,7 +326,7 @@ class Run {
       Status gathered = sync_->GatherMoments();
       if (!gathered.ok()) return gathered;
     }
-    if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow(), last);
+    if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow());
     if (saver_ && last) saver_->Wait();
     record_.checkpoint = BootTime() - began;
     record_.whole += record_.checkpoint;
