@@ -1,4 +1,5 @@
-"""The trainer's peer in tools/bench train: one eager fp32 training step of the same GPT-2 in PyTorch.
+"""The trainer's peer in tools/bench train: one eager fp32 training step of the same GPT-2 in PyTorch;
+with torchrun's environment, of one rank under DistributedDataParallel over Gloo.
 
 Prints one line of JSON: {"tokens_per_second": ..., "step_seconds": ..., "fastest_seconds": ...,
 "torch": ...}; the time is the median of the steps behind --warmup. Run by the Python that has the torch to compare with.
@@ -6,6 +7,7 @@ Prints one line of JSON: {"tokens_per_second": ..., "step_seconds": ..., "fastes
 
 import argparse
 import json
+import os
 import statistics
 import time
 
@@ -68,10 +70,16 @@ def make_optimizer(model):
         return torch.optim.AdamW(groups, **options)
 
 
+def world():
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def step_seconds(arguments):
     """The duration of each step, warm-up included."""
     shape = [arguments.layers, arguments.heads, arguments.width]
     model = Gpt(*shape, arguments.vocabulary, arguments.context)
+    if world() > 1:
+        model = nn.parallel.DistributedDataParallel(model)
     optimizer = make_optimizer(model)
     tokens = torch.randint(arguments.vocabulary, (arguments.batch, arguments.context + 1))
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
@@ -105,6 +113,8 @@ def main():
     arguments = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(arguments.threads)
+    if world() > 1:
+        torch.distributed.init_process_group("gloo")
     seconds = step_seconds(arguments)[arguments.warmup :]
     median = statistics.median(seconds)
     figures = {

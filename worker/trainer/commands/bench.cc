@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "worker/collectives/connect.h"
-#include "worker/collectives/cuda.h"
+#include "worker/collectives/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/cuda_check.h"
 #include "worker/trainer/run/exit_code.h"
@@ -24,31 +24,6 @@ const std::map<std::string, collectives::Backend> kBackends = {
     {"nccl", collectives::Backend::kNccl}};
 const std::map<std::string, collectives::Algorithm> kAlgorithms = {
     {"tree", collectives::Algorithm::kTree}, {"ring", collectives::Algorithm::kRing}};
-
-// Buffers of a benchmark on a GPU.
-class GpuMemory : public collectives::BenchMemory {
- public:
-  explicit GpuMemory(std::shared_ptr<const collectives::CudaDevice> device)
-      : device_(std::move(device)) {}
-
-  void* Allocate(size_t bytes) override {
-    Result<collectives::DeviceMemory> made = collectives::DeviceMemory::Allocate(device_, bytes);
-    if (!made.ok()) return nullptr;
-    void* data = made->data();
-    blocks_.emplace(data, std::move(*made));
-    return data;
-  }
-  Status Upload(void* to, const void* from_host, size_t bytes) override {
-    return blocks_.at(to).CopyFrom(from_host, bytes);
-  }
-  Status Download(void* to_host, const void* from, size_t bytes) override {
-    return blocks_.at(const_cast<void*>(from)).CopyTo(to_host, bytes);
-  }
-
- private:
-  std::shared_ptr<const collectives::CudaDevice> device_;
-  std::map<void*, collectives::DeviceMemory> blocks_;  // by their beginning
-};
 
 int Fail(const Error& error) {
   Complain(error);
@@ -75,11 +50,11 @@ struct AllReduceBench {
     int local_rank = 0;
     Result<std::unique_ptr<Communicator>> all = Meet(backend, algorithm, &local_rank);
     if (!all.ok()) return Fail(all.error());
-    std::unique_ptr<GpuMemory> gpu;
+    std::unique_ptr<collectives::BenchMemory> gpu;
     if ((*all)->memory() == collectives::Memory::kDevice) {
-      auto device = collectives::CudaDevice::Open(local_rank);
-      if (!device.ok()) return Fail(device.error());
-      gpu = std::make_unique<GpuMemory>(*device);
+      auto made = collectives::MakeDeviceMemory(local_rank);
+      if (!made.ok()) return Fail(made.error());
+      gpu = std::move(*made);
       options.memory = gpu.get();
     }
     const Result<collectives::BenchReport> report = BenchAllReduce(**all, options);
