@@ -118,7 +118,8 @@ class Bench {
   BenchRow Summary(size_t count, std::vector<int64_t> times) const {
     std::sort(times.begin(), times.end());
     const auto at = [&](double share) {
-      const auto index = static_cast<size_t>(share * static_cast<double>(times.size() - 1) + 0.5);
+      const auto index =
+          static_cast<size_t>(std::lround(share * static_cast<double>(times.size() - 1)));
       return Microseconds(Duration(times[index]));
     };
     double sum = 0;

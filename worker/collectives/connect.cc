@@ -118,7 +118,7 @@ Result<Options> OptionsFromEnvironment() {
   return options;
 }
 
-Result<std::unique_ptr<Communicator>> Connect(Options options) {
+Result<std::unique_ptr<Communicator>> Connect(const Options& options) {
   if (Status checked = Check(options); !checked.ok()) return checked.error();
   const Time deadline = BootTime() + options.connect_timeout;
   if (options.world == 1) return ConnectAlone(options, deadline);

@@ -42,7 +42,7 @@ struct Options {
 Result<Options> OptionsFromEnvironment();
 
 // Blocks until all ranks are here, at most connect_timeout; kTimeout names those that are missing.
-Result<std::unique_ptr<Communicator>> Connect(Options options);
+Result<std::unique_ptr<Communicator>> Connect(const Options& options);
 
 }  // namespace lockstep::collectives
 

@@ -158,17 +158,15 @@ GlooMesh::GlooMesh(int rank, int world, std::string interface)
 Result<std::shared_ptr<GlooMesh>> GlooMesh::Connect(const Options& options, Rendezvous& rendezvous,
                                                     Time deadline) {
   gloo::transport::tcp::attr attributes;
-  std::string interface = options.interface;
-  if (interface.empty()) {
-    // Never by host name: it may resolve to an address that the peers cannot reach.
-    Result<std::string> local = LocalAddressTowards(options.master_address);
-    if (!local.ok()) return local.error();
-    attributes.hostname = *local;
-    interface = InterfaceOf(*local);
-    if (interface.empty()) interface = *local;
-  } else {
-    attributes.iface = interface;
-  }
+  // Never by host name, which may resolve to an address that the peers cannot reach; nor by
+  // Gloo's own search for an interface, which leaks.
+  const Result<std::string> local = options.interface.empty()
+                                        ? LocalAddressTowards(options.master_address)
+                                        : AddressOf(options.interface, options.master_address);
+  if (!local.ok()) return local.error();
+  attributes.hostname = *local;
+  std::string interface = InterfaceOf(*local);
+  if (interface.empty()) interface = *local;
   const NoSigpipe none;
   const Duration left = std::clamp<Duration>(deadline - BootTime(), seconds(1), kLongestConnect);
   try {

@@ -160,6 +160,26 @@ std::string InterfaceOf(const std::string& local_address) {
   return name;
 }
 
+Result<std::string> AddressOf(const std::string& interface, const std::string& like) {
+  Address wanted;
+  if (!Parse(like, 0, &wanted)) return Error::Invalid("not an IP address: " + like);
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return ErrnoError("getifaddrs", errno);
+  std::string address;
+  for (const ifaddrs* one = all; one != nullptr && address.empty(); one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || interface != one->ifa_name) continue;
+    // An IPv6 address that holds on one link only means nothing elsewhere.
+    const bool here_only = Host(one->ifa_addr).rfind("fe80:", 0) == 0;
+    if (one->ifa_addr->sa_family == wanted.storage.ss_family && !here_only) {
+      address = Host(one->ifa_addr);
+    }
+  }
+  freeifaddrs(all);
+  if (!address.empty()) return address;
+  return Error::Invalid("GLOO_SOCKET_IFNAME is \"" + interface +
+                        "\", which is no interface here with an address like " + like);
+}
+
 int PollTimeout(Time now, Time deadline) {
   if (deadline <= now) return 0;
   if (deadline == kNever) return -1;

@@ -52,6 +52,9 @@ void SetTcpOptions(int socket);
 // The address that this machine has on the way to `address`, and its interface's name.
 Result<std::string> LocalAddressTowards(const std::string& address);
 std::string InterfaceOf(const std::string& local_address);
+// An address of `interface`, of the family of `like`. Invalid, naming GLOO_SOCKET_IFNAME, when the
+// interface has none.
+Result<std::string> AddressOf(const std::string& interface, const std::string& like);
 
 // Milliseconds for poll() until `deadline`, rounded up, at least 0.
 int PollTimeout(Time now, Time deadline);

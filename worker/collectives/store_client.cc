@@ -286,7 +286,7 @@ void StoreClient::Queue(const Message& message) {
   wake_.Signal();
 }
 
-void StoreClient::Fail(Failure failure) {
+void StoreClient::Fail(const Failure& failure) {
   const MutexLock calling(&calling_);
   {
     const MutexLock lock(&mutex_);

@@ -83,7 +83,7 @@ class StoreClient final : public Rendezvous {
   void Handle(Message message);
   void Queue(const Message& message);
   void Drain();
-  void Fail(Failure failure);
+  void Fail(const Failure& failure);
 
   const Options options_;
   UniqueFd socket_;

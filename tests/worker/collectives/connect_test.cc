@@ -112,7 +112,7 @@ TEST(ConnectTest, AnInterfaceThatDoesNotExistIsSaidSo) {
       const auto made = Connect(mine);
       ASSERT_FALSE(made.ok());
       EXPECT_NE(made.error().message.find(
-                    made.error().kind == ErrorKind::kInternal ? "GLOO_SOCKET_IFNAME" : "is lost"),
+                    made.error().kind == ErrorKind::kInvalid ? "GLOO_SOCKET_IFNAME" : "is lost"),
                 std::string::npos)
           << made.error().message;
     });
