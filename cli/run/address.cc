@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "cli/run/fd.h"
+#include "base/unique_fd.h"
 #include "core/job/names.h"
 
 namespace lockstep::cli {
@@ -15,8 +15,8 @@ constexpr uint32_t kMaxSteps = 5;  // 1,024 machines
 constexpr int kTries = 64;
 
 bool CanListen(const std::string& address, int port) {
-  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return false;
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return false;
   int yes = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in name{};

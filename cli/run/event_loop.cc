@@ -11,8 +11,8 @@ namespace lockstep::cli {
 
 Result<EventLoop> EventLoop::Create() {
   EventLoop loop;
-  loop.epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
-  if (!loop.epoll_) return ErrnoError("epoll_create1", errno);
+  loop.epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!loop.epoll_.valid()) return ErrnoError("epoll_create1", errno);
   return loop;
 }
 

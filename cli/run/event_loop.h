@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "cli/run/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::cli {
 
@@ -32,7 +32,7 @@ class EventLoop {
     uint32_t events = 0;
     Callback callback;
   };
-  Fd epoll_;
+  UniqueFd epoll_;
   std::map<int, Watched> watched_;
 };
 

@@ -31,7 +31,7 @@ bool ReadSome(int fd, Take take) {
   return true;
 }
 
-void WriteConfig(Fd config, const std::string& json) {
+void WriteConfig(UniqueFd config, const std::string& json) {
   std::string_view left = json;
   while (!left.empty()) {
     ssize_t n = write(config.get(), left.data(), left.size());
@@ -95,14 +95,14 @@ void Fleet::Watch(const std::shared_ptr<Agent>& agent) {
     loop_->Watch(output, EPOLLIN, [this, agent, output](uint32_t) {
       if (ReadOutput(*agent)) return;
       loop_->Unwatch(output);
-      agent->process.output.Reset();
+      agent->process.output.reset();
     });
   }
   if (log >= 0) {
     loop_->Watch(log, EPOLLIN, [this, agent, log](uint32_t) {
       if (ReadLog(*agent)) return;
       loop_->Unwatch(log);
-      agent->process.log.Reset();
+      agent->process.log.reset();
     });
   }
 }
@@ -146,7 +146,7 @@ void Fleet::OnEnd(uint32_t machine) {
   if (waitpid(agent->process.pid, &status, WNOHANG) != agent->process.pid) return;
   agents_.erase(found);
   loop_->Unwatch(agent->process.pidfd.get());
-  agent->process.pidfd.Reset();
+  agent->process.pidfd.reset();
   AgentEnd end;
   end.machine = machine;
   end.at = BootTime();
@@ -155,7 +155,7 @@ void Fleet::OnEnd(uint32_t machine) {
   } else {
     end.code = WEXITSTATUS(status);
   }
-  if (agent->process.log) ReadLog(*agent);
+  if (agent->process.log.valid()) ReadLog(*agent);
   if (!agent->last_words.empty()) end.last_words = agent->last_words.back();
   ending_.push_back(std::move(end));
   silent_.push_back(std::move(agent));
@@ -173,7 +173,7 @@ std::vector<AgentEnd> Fleet::Collect() {
 
 void Fleet::Throttle() {
   std::erase_if(silent_, [](const std::shared_ptr<Agent>& agent) {
-    return !agent->process.output && !agent->process.log;
+    return !agent->process.output.valid() && !agent->process.log.valid();
   });
   if (paused_ == screen_->congested()) return;
   paused_ = !paused_;
@@ -192,7 +192,7 @@ void Fleet::Throttle() {
 
 void Fleet::FlushOutput() {
   for (const std::shared_ptr<Agent>& agent : silent_) {
-    while (agent->process.output && !screen_->congested() && ReadOutput(*agent)) {
+    while (agent->process.output.valid() && !screen_->congested() && ReadOutput(*agent)) {
       // Nobody writes any more: what isn't readable now will never be.
       int before = 0;
       if (ioctl(agent->process.output.get(), FIONREAD, &before) != 0 || before == 0) break;

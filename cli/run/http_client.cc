@@ -101,7 +101,7 @@ void HttpClient::Begin(const std::string& address, std::string request, Time dea
   deadline_ = deadline;
   busy_ = true;
   sent_ = false;
-  reused_ = static_cast<bool>(fd_);
+  reused_ = fd_.valid();
 }
 
 void HttpClient::Drop() {
@@ -109,7 +109,7 @@ void HttpClient::Drop() {
   sent_ = false;
   ended_ = false;
   session_.reset();
-  fd_.Reset();
+  fd_.reset();
   received_.clear();
 }
 
@@ -122,8 +122,8 @@ Status HttpClient::Connect() {
   Result<TlsSession> session = context_->NewSession();
   if (!session.ok()) return session.error();
   session_ = std::move(*session);
-  fd_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd_) return ErrnoError("socket", errno);
+  fd_.reset(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd_.valid()) return ErrnoError("socket", errno);
   int yes = 1;
   setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   sockaddr_in name{};
@@ -166,7 +166,7 @@ Status HttpClient::ReceiveSome() {
 }
 
 Status HttpClient::Step(std::optional<HttpAnswer>* answer) {
-  if (!fd_) {
+  if (!fd_.valid()) {
     if (Status status = Connect(); !status.ok()) return status;
   }
   if (Status status = ReceiveSome(); !status.ok()) return status;

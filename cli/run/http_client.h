@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
-#include "cli/run/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::cli {
 
@@ -70,7 +70,7 @@ class HttpClient {
   bool sent_ = false;    // the request was given to TLS
   bool reused_ = false;  // the connection served another request before
   bool ended_ = false;   // by the peer
-  Fd fd_;
+  UniqueFd fd_;
   std::optional<TlsSession> session_;
   std::string received_;
 };

@@ -66,17 +66,17 @@ struct Ground {
   TlsPskContext tls;
   EventLoop loop;
   rlimit open_files{};
-  Fd signals;
+  UniqueFd signals;
 };
 
-Result<Fd> TakeSignals() {
+Result<UniqueFd> TakeSignals() {
   sigset_t mask;
   sigemptyset(&mask);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) sigaddset(&mask, signal);
   if (sigprocmask(SIG_BLOCK, &mask, nullptr) != 0) return ErrnoError("sigprocmask", errno);
   std::signal(SIGPIPE, SIG_IGN);
-  Fd fd(signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!fd) return ErrnoError("signalfd", errno);
+  UniqueFd fd(signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!fd.valid()) return ErrnoError("signalfd", errno);
   return fd;
 }
 
@@ -97,7 +97,7 @@ Result<Ground> Prepare(uint32_t machines, const std::string& job_uid) {
   Result<EventLoop> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
-  Result<Fd> signals = TakeSignals();
+  Result<UniqueFd> signals = TakeSignals();
   if (!signals.ok()) return signals.error();
   return Ground{
       *key,       *addresses,         std::move(*folder), std::move(*tls), std::move(*loop),

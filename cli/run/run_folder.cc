@@ -25,10 +25,10 @@ std::string Base() {
 
 // The lock of a folder appears only when it is held: under its final name it is never free while
 // the run lives.
-Result<Fd> HoldLock(const std::string& folder) {
+Result<UniqueFd> HoldLock(const std::string& folder) {
   std::string draft = folder + "/lock.new";
-  Fd fd(open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd) return ErrnoError("cannot make " + draft, errno);
+  UniqueFd fd(open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid()) return ErrnoError("cannot make " + draft, errno);
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0 ||
       rename(draft.c_str(), (folder + "/lock").c_str()) != 0) {
     return ErrnoError("cannot lock " + draft, errno);
@@ -41,9 +41,9 @@ void RemoveLeftovers(const std::string& base) {
   for (fs::directory_iterator entry(base, error), end; !error && entry != end;
        entry.increment(error)) {
     if (!entry->path().filename().string().starts_with(kPrefix)) continue;
-    Fd lock(open((entry->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    UniqueFd lock(open((entry->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat owner{};
-    if (!lock || fstat(lock.get(), &owner) != 0 || owner.st_uid != geteuid()) continue;
+    if (!lock.valid() || fstat(lock.get(), &owner) != 0 || owner.st_uid != geteuid()) continue;
     if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
     std::error_code ignored;
     fs::remove_all(entry->path(), ignored);
@@ -59,7 +59,7 @@ Result<RunFolder> RunFolder::Make() {
   if (mkdtemp(path.data()) == nullptr) return ErrnoError("cannot make a folder in " + base, errno);
   RunFolder folder;
   folder.path_ = path;
-  Result<Fd> lock = HoldLock(path);
+  Result<UniqueFd> lock = HoldLock(path);
   if (!lock.ok()) return lock.error();
   folder.lock_ = std::move(*lock);
   return folder;

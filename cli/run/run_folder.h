@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/run/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::cli {
 
@@ -27,7 +27,7 @@ class RunFolder {
   RunFolder() = default;
 
   std::string path_;
-  Fd lock_;
+  UniqueFd lock_;
 };
 
 }  // namespace lockstep::cli

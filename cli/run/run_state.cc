@@ -44,9 +44,9 @@ std::string HolderOf(const std::string& lock_path) {
   return " (process " + holder->substr(0, holder->find('\n')) + ")";
 }
 
-Result<Fd> Lock(const std::string& folder, const std::string& lock_path) {
-  Fd fd(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!fd) return WithErrno("cannot open " + lock_path);
+Result<UniqueFd> Lock(const std::string& folder, const std::string& lock_path) {
+  UniqueFd fd(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd.valid()) return WithErrno("cannot open " + lock_path);
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return WithErrno("cannot lock " + lock_path);
     return Error::Conflict("another run uses the checkpoints in " + folder + HolderOf(lock_path) +
@@ -127,8 +127,8 @@ Result<RunRecord> ParseRunRecord(std::string_view text) {
 
 Status WriteFileAtomically(const std::string& path, std::string_view text, bool durable) {
   std::string temporary = path + ".new." + std::to_string(getpid());
-  Fd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return WithErrno("cannot write " + temporary);
+  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.valid()) return WithErrno("cannot write " + temporary);
   Status status = WriteAll(fd.get(), text, temporary);
   if (status.ok() && durable && fsync(fd.get()) != 0)
     status = WithErrno("cannot sync " + temporary);
@@ -140,8 +140,8 @@ Status WriteFileAtomically(const std::string& path, std::string_view text, bool 
     return status;
   }
   if (durable) {
-    Fd folder(open(fs::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder) fsync(folder.get());
+    UniqueFd folder(open(fs::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.valid()) fsync(folder.get());
   }
   return status;
 }
@@ -160,7 +160,7 @@ Result<RunState> RunState::Open(const std::string& job, const std::string& path,
   state.path_ = fs::canonical(path, error).string();
   if (error) return Error::Invalid("cannot resolve " + path + ": " + error.message());
   std::string folder = state.path_ + "/.lockstep";
-  Result<Fd> lock = Lock(state.path_, folder + "/lock");
+  Result<UniqueFd> lock = Lock(state.path_, folder + "/lock");
   if (!lock.ok()) return lock.error();
   state.lock_ = std::move(*lock);
   state.record_.job_uid = core::LocalJobUid(job, state.path_);

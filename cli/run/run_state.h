@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "cli/run/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::cli {
 
@@ -43,7 +43,7 @@ class RunState {
  private:
   RunRecord record_;
   std::string path_;
-  Fd lock_;  // held until the run ends, however it ends
+  UniqueFd lock_;  // held until the run ends, however it ends
 };
 
 // Writes beside `path` and renames, so that a reader sees the old text or the new one. `durable`:

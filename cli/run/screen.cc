@@ -29,10 +29,10 @@ bool Writable(int fd) {
 Sink::Sink(int fd, EventLoop* loop) : fd_(fd), loop_(loop) {
   struct stat kind{};
   if (fstat(fd, &kind) != 0 || S_ISREG(kind.st_mode)) return;
-  own_.Reset(open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+  own_.reset(open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                   O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-  careful_ = !own_;
-  if (own_) fd_ = own_.get();
+  careful_ = !own_.valid();
+  if (own_.valid()) fd_ = own_.get();
 }
 
 void Sink::Write(std::string_view bytes) {

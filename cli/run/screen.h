@@ -30,7 +30,7 @@ class Sink {
   void Drain();
 
   int fd_;
-  Fd own_;                // the second opening
+  UniqueFd own_;          // the second opening
   bool careful_ = false;  // fd_ would block
   EventLoop* loop_;
   std::string bytes_;

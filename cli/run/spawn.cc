@@ -104,19 +104,19 @@ int CloneFlags(Isolation isolation) {
 }
 
 struct Pipe {
-  Fd read;
-  Fd write;
+  UniqueFd read;
+  UniqueFd write;
 };
 
 // Both ends above what the child overwrites.
 Result<Pipe> MakePipe() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe", errno);
-  Pipe pipe{Fd(ends[0]), Fd(ends[1])};
-  for (Fd* end : {&pipe.read, &pipe.write}) {
+  Pipe pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  for (UniqueFd* end : {&pipe.read, &pipe.write}) {
     if (end->get() >= kFirstSpare) continue;
-    end->Reset(fcntl(end->get(), F_DUPFD_CLOEXEC, kFirstSpare));
-    if (!*end) return ErrnoError("fcntl", errno);
+    end->reset(fcntl(end->get(), F_DUPFD_CLOEXEC, kFirstSpare));
+    if (!end->valid()) return ErrnoError("fcntl", errno);
   }
   return pipe;
 }
@@ -161,8 +161,8 @@ Result<SpawnedAgent> SpawnAgent(const SpawnSpec& spec) {
   fcntl(output->write.get(), F_SETPIPE_SZ, kOutputPipe);
   Result<Pipe> log = MakePipe();
   if (!log.ok()) return log.error();
-  Fd null_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!null_fd) return ErrnoError("cannot open /dev/null", errno);
+  UniqueFd null_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null_fd.valid()) return ErrnoError("cannot open /dev/null", errno);
 
   std::vector<std::string> text = {spec.program};
   text.insert(text.end(), spec.arguments.begin(), spec.arguments.end());
@@ -198,7 +198,7 @@ Result<SpawnedAgent> SpawnAgent(const SpawnSpec& spec) {
     bool isolated = spec.isolation != Isolation::kNone;
     return SpawnError(spec, refused && isolated ? Step::kIsolate : Step::kPrepare, error);
   }
-  Fd owned_pidfd(pidfd);
+  UniqueFd owned_pidfd(pidfd);
   if (plan.failed != Step::kNone) {
     waitpid(pid, nullptr, 0);
     return SpawnError(spec, plan.failed, plan.error);

@@ -2,7 +2,7 @@
 // and no way to outlive this process.
 //
 //   Result<SpawnedAgent> agent = SpawnAgent(spec);
-//   write(agent->config.get(), json...); agent->config.Reset();
+//   write(agent->config.get(), json...); agent->config.reset();
 //
 // The child is made by clone(CLONE_VM | CLONE_VFORK): no page table is copied, and this process
 // goes on when the agent has been exec'ed. Call it from the main thread: SIGKILL comes to the agent
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/run/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::cli {
 
@@ -40,10 +40,10 @@ struct SpawnSpec {
 
 struct SpawnedAgent {
   pid_t pid = 0;
-  Fd pidfd;
-  Fd config;  // what is written here until it is closed is the agent's configuration
-  Fd output;  // its stdout
-  Fd log;     // its stderr
+  UniqueFd pidfd;
+  UniqueFd config;  // what is written here until it is closed is the agent's configuration
+  UniqueFd output;  // its stdout
+  UniqueFd log;     // its stderr
 };
 
 // Denied: this isolation is not allowed here, try the next. NotFound: no such program. Unavailable:

@@ -43,7 +43,7 @@ void Say(int fd, Word word) {
 
 class Machine {
  public:
-  Machine(agent::EventLoop* loop, agent::UniqueFd line, int index, int processes,
+  Machine(agent::EventLoop* loop, UniqueFd line, int index, int processes,
           std::vector<std::string> command)
       : loop_(loop),
         line_(std::move(line)),
@@ -83,7 +83,7 @@ class Machine {
     pid_t pid = 0;
     if (posix_spawn(&pid, argv[0], nullptr, &attributes, argv.data(), environ) != 0) Fail(argv[0]);
     posix_spawnattr_destroy(&attributes);
-    agent::UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     Watch(pidfd.get(), [this, pid] { OnDeath(pid); });
     alive_[pid] = std::move(pidfd);
   }
@@ -100,12 +100,12 @@ class Machine {
   void OnEmpty() { Say(line_.get(), stopping_ ? Word::kStopped : Word::kFinished); }
 
   agent::EventLoop* loop_;
-  agent::UniqueFd line_;
+  UniqueFd line_;
   int index_;
   int processes_;
   std::vector<std::string> command_;
   bool stopping_ = false;
-  std::map<pid_t, agent::UniqueFd> alive_;
+  std::map<pid_t, UniqueFd> alive_;
 };
 
 // One job from its start to its end, restarted in full at a first death.
@@ -125,15 +125,14 @@ class Gang {
         auto own_loop = agent::EventLoop::Create();
         if (!own_loop.ok()) Fail("epoll");
         close(ends[0]);
-        const Machine machine(own_loop->get(), agent::UniqueFd(ends[1]), m, shape.processes,
-                              command);
+        const Machine machine(own_loop->get(), UniqueFd(ends[1]), m, shape.processes, command);
         (*own_loop)->Run();
       }
       close(ends[1]);
       pids_.push_back(pid);
       lines_.emplace_back(ends[0]);
     }
-    for (const agent::UniqueFd& line : lines_) {
+    for (const UniqueFd& line : lines_) {
       const int fd = line.get();
       if (!loop_->Watch(fd, EPOLLIN, [this, fd](uint32_t) { OnWord(fd); }).ok()) Fail("epoll");
     }
@@ -141,7 +140,7 @@ class Gang {
   }
 
   ~Gang() {
-    for (const agent::UniqueFd& line : lines_) loop_->Unwatch(line.get());
+    for (const UniqueFd& line : lines_) loop_->Unwatch(line.get());
     lines_.clear();
     for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
   }
@@ -151,7 +150,7 @@ class Gang {
  private:
   void Tell(Word word) {
     done_ = 0;
-    for (const agent::UniqueFd& line : lines_) Say(line.get(), word);
+    for (const UniqueFd& line : lines_) Say(line.get(), word);
   }
 
   void OnWord(int fd) {
@@ -165,7 +164,7 @@ class Gang {
   }
 
   agent::EventLoop* loop_;
-  std::vector<agent::UniqueFd> lines_;
+  std::vector<UniqueFd> lines_;
   std::vector<pid_t> pids_;
   size_t done_ = 0;
   bool stopping_ = false;

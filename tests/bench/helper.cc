@@ -47,8 +47,8 @@ void Line::Watch(agent::EventLoop* loop, std::function<void(const Json&)> heard)
 Helper Helper::Start(const std::function<void(const Line&)>& role) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) Fail("socketpair");
-  agent::UniqueFd ours(ends[0]);
-  agent::UniqueFd theirs(ends[1]);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
   const pid_t pid = fork();
   if (pid < 0) Fail("fork");
   if (pid == 0) {

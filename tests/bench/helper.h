@@ -12,23 +12,23 @@
 
 #include <functional>
 
+#include "base/unique_fd.h"
 #include "tests/bench/figures.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 
 namespace lockstep::bench {
 
 // One end. A peer that is gone ends the process: a benchmark without one of its parts is none.
 class Line {
  public:
-  explicit Line(agent::UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit Line(UniqueFd fd) : fd_(std::move(fd)) {}
   void Say(const Json& value) const;
   Json Hear() const;
   // Hears on the loop from now on.
   void Watch(agent::EventLoop* loop, std::function<void(const Json&)> heard) const;
 
  private:
-  agent::UniqueFd fd_;
+  UniqueFd fd_;
 };
 
 class Helper {

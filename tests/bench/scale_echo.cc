@@ -22,7 +22,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
   auto loop = agent::EventLoop::Create();
   auto listener = agent::ListenTcp(*agent::MakeEndpoint("127.0.0.1", 0), kBacklog);
   if (!loop.ok() || !listener.ok()) Fail("lockstep-bench: echo");
-  std::vector<agent::UniqueFd> peers;
+  std::vector<UniqueFd> peers;
   std::optional<Time> broadcast;
   uint32_t answers = 0;
 
@@ -38,7 +38,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
   };
   const Status accepting = (*loop)->Watch(listener->get(), EPOLLIN, [&](uint32_t) {
     for (;;) {
-      agent::UniqueFd fd(accept4(listener->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      UniqueFd fd(accept4(listener->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd.valid()) return;
       agent::SetTcpOptions(fd.get());
       const int raw = fd.get();
@@ -51,7 +51,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
     const std::string bytes(question.at("broadcast").get<size_t>(), 'b');
     broadcast = BootTime();
     answers = 0;
-    for (const agent::UniqueFd& peer : peers) {
+    for (const UniqueFd& peer : peers) {
       send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     }
   });
@@ -64,11 +64,11 @@ void EchoClientRole(const Line& line, uint16_t port, uint32_t count) {
   if (!loop.ok()) Fail("lockstep-bench: echo");
   const agent::Endpoint to = *agent::MakeEndpoint("127.0.0.1", port);
   const std::string greeting(kEcho, 'e');
-  std::vector<agent::UniqueFd> sockets;
+  std::vector<UniqueFd> sockets;
   std::unordered_map<int, bool> echoed;
   const Time began = BootTime();
   for (uint32_t i = 0; i < count; ++i) {
-    Result<agent::UniqueFd> fd = agent::ConnectTcp(to);
+    Result<UniqueFd> fd = agent::ConnectTcp(to);
     if (!fd.ok()) Fail("lockstep-bench: connect");
     const int raw = fd->get();
     const Status watched = (*loop)->Watch(raw, EPOLLOUT, [&, raw](uint32_t events) {

@@ -20,7 +20,7 @@ class Garbage {
  public:
   Garbage(agent::EventLoop* loop, const agent::Endpoint& to, std::function<void()> on_refused)
       : loop_(loop), on_refused_(std::move(on_refused)) {
-    Result<agent::UniqueFd> fd = agent::ConnectTcp(to);
+    Result<UniqueFd> fd = agent::ConnectTcp(to);
     if (!fd.ok()) Fail("lockstep-bench: connect");
     fd_ = std::move(*fd);
     const Status watched =
@@ -46,7 +46,7 @@ class Garbage {
 
   agent::EventLoop* loop_;
   std::function<void()> on_refused_;
-  agent::UniqueFd fd_;
+  UniqueFd fd_;
 };
 
 class Strangers {

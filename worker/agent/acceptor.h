@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "base/unique_fd.h"
 #include "worker/agent/endpoint.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 
 namespace lockstep::agent {
 

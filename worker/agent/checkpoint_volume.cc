@@ -15,8 +15,8 @@
 #include <system_error>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "core/gang/resume.h"
-#include "worker/agent/fd.h"
 
 namespace lockstep::agent {
 

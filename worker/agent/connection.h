@@ -25,9 +25,9 @@
 
 #include "base/time.h"
 #include "base/tls_psk.h"
+#include "base/unique_fd.h"
 #include "worker/agent/endpoint.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 #include "worker/agent/handshake_gate.h"
 
 namespace lockstep::agent {

@@ -20,8 +20,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/unique_fd.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 
 namespace lockstep::agent {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "worker/agent/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::agent {
 namespace {

@@ -27,7 +27,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "worker/agent/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::agent {
 

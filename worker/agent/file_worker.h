@@ -19,8 +19,8 @@
 
 #include "base/result.h"
 #include "base/thread_annotations.h"
+#include "base/unique_fd.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 
 namespace lockstep::agent {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "worker/agent/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::agent {
 

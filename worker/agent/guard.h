@@ -21,8 +21,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "base/unique_fd.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 #include "worker/agent/live_table.h"
 #include "worker/agent/spawn.h"
 

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "worker/agent/fd.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::agent {
 

@@ -12,10 +12,10 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "base/version.h"
 #include "core/job/agent_config.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/fd.h"
 #include "worker/agent/guard.h"
 
 namespace {
@@ -38,7 +38,7 @@ constexpr char kUsage[] =
 
 // All of it until its end, so that nothing of the key stays in a pipe.
 Result<std::string> ReadAll(int number) {
-  lockstep::agent::UniqueFd fd(number);
+  lockstep::UniqueFd fd(number);
   std::string text;
   char buffer[4096];
   for (;;) {

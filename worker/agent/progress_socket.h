@@ -14,9 +14,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 #include "worker/agent/acceptor.h"
 #include "worker/agent/event_loop.h"
-#include "worker/agent/fd.h"
 #include "worker/agent/log.h"
 #include "worker/agent/progress_message.h"
 

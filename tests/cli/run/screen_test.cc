@@ -38,13 +38,13 @@ class SinkTest : public ::testing::Test {
   SinkTest() : loop_(std::move(*EventLoop::Create())) {
     std::array<int, 2> ends{};
     EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
-    reader_.Reset(ends[0]);
-    writer_.Reset(ends[1]);
+    reader_.reset(ends[0]);
+    writer_.reset(ends[1]);
   }
 
   EventLoop loop_;
-  Fd reader_;
-  Fd writer_;
+  UniqueFd reader_;
+  UniqueFd writer_;
 };
 
 TEST_F(SinkTest, AReaderThatStandsStillBlocksNothingAndLosesNothing) {
@@ -72,7 +72,7 @@ TEST_F(SinkTest, TheDescriptorItselfStaysInBlockingMode) {
 TEST_F(SinkTest, AReaderThatIsGoneIsWrittenToNoMore) {
   std::signal(SIGPIPE, SIG_IGN);
   Sink sink(writer_.get(), &loop_);
-  reader_.Reset();
+  reader_.reset();
   sink.Write("text");
   sink.Write("text");
   EXPECT_EQ(sink.pending(), 0u);

@@ -1,12 +1,12 @@
-// UniqueFd: an open file descriptor with one owner, closed with it.
-#ifndef LOCKSTEP_WORKER_AGENT_FD_H_
-#define LOCKSTEP_WORKER_AGENT_FD_H_
+// An open file descriptor with one owner, closed with it.
+#ifndef LOCKSTEP_BASE_UNIQUE_FD_H_
+#define LOCKSTEP_BASE_UNIQUE_FD_H_
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace lockstep::agent {
+namespace lockstep {
 
 class UniqueFd {
  public:
@@ -31,6 +31,6 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_FD_H_
+#endif  // LOCKSTEP_BASE_UNIQUE_FD_H_
