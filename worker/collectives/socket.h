@@ -2,39 +2,14 @@
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_SOCKET_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_SOCKET_H_
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::collectives {
-
-// An open file descriptor with one owner, closed with it.
-class UniqueFd {
- public:
-  UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.fd_, -1));
-    return *this;
-  }
-  ~UniqueFd() { reset(); }
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  void reset(int fd = -1) {
-    if (fd_ >= 0) close(fd_);
-    fd_ = fd;
-  }
-
- private:
-  int fd_ = -1;
-};
 
 // True for "10.0.0.7" and "fd00::7".
 bool IsAddress(const std::string& text);
