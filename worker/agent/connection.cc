@@ -109,6 +109,8 @@ void Connection::Abort(std::string reason) {
   });
 }
 
+// A copy: what is passed may be close_reason_, which goes with this object in the callback.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void Connection::Fail(std::string reason) {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;

@@ -57,7 +57,7 @@ Status EventLoop::Watch(int fd, uint32_t events, FdCallback callback) {
   watched->events = events;
   watched->serial = ++last_serial_;
   watched->callback = std::move(callback);
-  const Status added = Control(EPOLL_CTL_ADD, fd, *watched);
+  Status added = Control(EPOLL_CTL_ADD, fd, *watched);
   if (!added.ok()) return added;
   watched_[fd] = std::move(watched);
   return {};

@@ -39,7 +39,7 @@ ProcessSet::~ProcessSet() {
 }
 
 Status ProcessSet::Add(int local_rank, pid_t pid, UniqueFd pidfd) {
-  const Status added = table_->Add(pid);
+  Status added = table_->Add(pid);
   if (!added.ok()) return added;
   const int fd = pidfd.get();
   leaders_[pid] = {.local_rank = local_rank, .pidfd = std::move(pidfd), .signalled = false};

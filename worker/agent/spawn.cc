@@ -266,9 +266,10 @@ std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
     path.remove_prefix(std::min(path.size(), part.size() + 1));
     std::string directory = part.empty() ? "." : std::string(part);
     if (directory.front() != '/' && !working_directory.empty()) {
-      directory = working_directory + "/" + directory;
+      directory.insert(0, working_directory + "/");
     }
-    const std::string candidate = directory + "/" + name;
+    std::string candidate = std::move(directory);
+    candidate.append("/").append(name);
     struct stat info{};
     if (stat(candidate.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;

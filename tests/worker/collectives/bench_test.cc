@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/collectives.h"
 
 namespace lockstep::collectives {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/collectives.h"
 
 namespace lockstep::collectives {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/gloo_mesh.h"
 #include "worker/collectives/no_sigpipe.h"
 #include "worker/collectives/store_client.h"

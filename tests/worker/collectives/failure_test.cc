@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "rank_processes.h"
-#include "ranks.h"
+#include "tests/worker/collectives/rank_processes.h"
+#include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/analyze.h"
 #include "worker/collectives/collectives.h"
 

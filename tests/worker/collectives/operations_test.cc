@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/collectives.h"
 
 namespace lockstep::collectives {

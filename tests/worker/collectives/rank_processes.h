@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 
 namespace lockstep::collectives {
 

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 
 namespace lockstep::collectives {
 namespace {

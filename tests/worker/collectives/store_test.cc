@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "ranks.h"
+#include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/message.h"
 #include "worker/collectives/socket.h"
 #include "worker/collectives/store_client.h"

@@ -65,14 +65,15 @@ void AttendBackward(const KernelTable<T, A>& kernels, const AttentionHead<T>& he
     const size_t first = block * kQueryBlock;
     const size_t queries = std::min(kQueryBlock, head.tokens - first);
     const size_t keys = first + queries;
-    const Operand<T> dout{dmixed + first * head.width, head.width};
+    const Operand<T> doutput{dmixed + first * head.width, head.width};
     Multiply({queries, keys, depth}, head.Q(first), Transposed(head.K()), {p, keys});
-    Multiply({queries, keys, depth}, dout, Transposed(head.V()), {dp, keys});
+    Multiply({queries, keys, depth}, doutput, Transposed(head.V()), {dp, keys});
     kernels.softmax_backward(p, dp, queries, keys, keys, first, head.scale(), head.log_sum + first);
     Multiply({queries, depth, keys}, {dp, keys}, head.K(), {dqkv + first * stride, stride});
     Multiply({keys, depth, queries}, {dp, keys, true}, head.Q(first),
              {dqkv + head.width, stride, add});
-    Multiply({keys, depth, queries}, {p, keys, true}, dout, {dqkv + 2 * head.width, stride, add});
+    Multiply({keys, depth, queries}, {p, keys, true}, doutput,
+             {dqkv + 2 * head.width, stride, add});
   }
 }
 

@@ -28,7 +28,7 @@ void WarnOfDifferences(const std::string& folder, const Manifest& found, const M
             expected.instruction_set + ": the same run, but not the same bits");
 }
 
-Position PositionOf(const Manifest& manifest) {
+Position PositionIn(const Manifest& manifest) {
   return {manifest.step, manifest.cursor, manifest.optimizer_steps, manifest.skipped};
 }
 
@@ -56,7 +56,7 @@ Result<Position> ReadNamed(const std::string& folder, const Manifest& expected, 
   Result<Manifest> manifest = ReadCheckpoint(folder, replica.shape, replica.state());
   if (manifest.ok()) {
     WarnOfDifferences(folder, *manifest, expected);
-    return PositionOf(*manifest);
+    return PositionIn(*manifest);
   }
   if (manifest.error().kind != ErrorKind::kNotFound) return manifest.error();
   Status read = ReadForeign(folder, replica);
@@ -72,7 +72,7 @@ Result<Position> ReadNewest(const CheckpointLine::Candidates& candidates, const 
     Result<Manifest> manifest = ReadCheckpoint(folder, replica.shape, replica.state());
     if (manifest.ok()) {
       WarnOfDifferences(folder, *manifest, expected);
-      return PositionOf(*manifest);
+      return PositionIn(*manifest);
     }
     Warn("checkpoint skipped: " + manifest.error().message);
     if (first.empty()) first = manifest.error().message;
