@@ -38,7 +38,7 @@ class ReadModelTest : public CheckpointTestBase {
     return tensors;
   }
   static std::string Same(std::string name) { return name; }
-  static std::string WithoutPrefix(std::string name) { return name.substr(12); }
+  static std::string WithoutPrefix(const std::string& name) { return name.substr(12); }
 
   // A foreign folder of these tensors.
   std::string Save(const Tensors& tensors, const std::string& config = ConfigJson(kTiny)) const {
