@@ -252,7 +252,7 @@ TEST_F(DatasetTest, AFileThatShrinksIsAnErrorThatNamesIt) {
 TEST_F(DatasetTest, FilesBeyondThoseThatStayOpenAreReadToo) {
   for (int i = 0; i < 400; ++i) {
     std::string name = std::to_string(1000 + i);
-    Text(name, name + "-" + name);
+    Text(name, std::string(name).append("-").append(name));
   }
   Dataset data = MustOpen({Path("1*")});
   std::multiset<std::string> all = Epoch(data, 0);
