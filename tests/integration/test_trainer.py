@@ -76,14 +76,14 @@ def test_bf16_learns_what_fp32_does(tmp_path):
 
 
 def test_a_run_killed_and_resumed_at_other_worlds_ends_with_the_bits_of_one_left_alone(tmp_path):
-    alone = train(tmp_path / "alone", steps=40)
+    alone = train(tmp_path / "alone", steps=400)
     checkpoints = ["--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     for number, (world, until) in enumerate([(4, 12), (2, 22)]):
-        with Trainer(tmp_path / f"killed{number}", world, checkpoints, steps=40) as run:
+        with Trainer(tmp_path / f"killed{number}", world, checkpoints, steps=400) as run:
             run.start().wait_step(until)
             run.kill(world - 1)
             assert run.wait()[-1] == -signal.SIGKILL
-    last = train(tmp_path / "last", *checkpoints, world=4, steps=40)
+    last = train(tmp_path / "last", *checkpoints, world=4, steps=400)
     assert "resuming at step " in last.output
     assert last.weights == alone.weights
 
@@ -116,13 +116,13 @@ def test_a_rank_that_hangs_is_named(tmp_path):
 
 def test_sigterm_at_one_rank_makes_all_save_one_step_and_leave_with_143(tmp_path):
     arguments = ["--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
-    with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=60) as run:
+    with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=500) as run:
         run.start().wait_step(5)
         run.kill(1, signal.SIGTERM)
         assert run.wait() == [143, 143], run.errors
-    resumed = train(tmp_path / "second", *arguments, world=2, steps=60)
+    resumed = train(tmp_path / "second", *arguments, world=2, steps=500)
     assert "resuming at step" in resumed.output
-    assert resumed.weights == train(tmp_path / "alone", steps=60).weights
+    assert resumed.weights == train(tmp_path / "alone", steps=500).weights
 
 
 def test_a_torn_checkpoint_is_skipped_with_a_warning_that_says_why(tmp_path):

@@ -42,7 +42,7 @@ def wait_commits(folder, count=1):
 
 
 def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
-    steps = 150
+    steps = 800  # far more than are done before the last signal
     run = Run(tmp_path, job(tmp_path, steps=steps))
     wait_commits(tmp_path, 1)
     first = ranks(run.mark)
@@ -59,7 +59,7 @@ def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
 
 
 def test_a_stop_on_request_saves_a_step_and_the_next_run_goes_on_from_it(tmp_path):
-    steps = 150
+    steps = 800  # far more than are done before the last signal
     run = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
     # Rank 0 makes it when it begins to train.
     wait_until(lambda: list(tmp_path.glob("checkpoints/tensorboard/*")), "the first step", 60)

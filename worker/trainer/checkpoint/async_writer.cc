@@ -33,24 +33,34 @@ AsyncWriter::~AsyncWriter() {
   thread_.join();
 }
 
-Status AsyncWriter::Begin(const std::string& folder, ConstTrainingState state,
-                          const Manifest& manifest) {
-  if (busy()) {
-    return Error::Conflict("the checkpoint of step " + std::to_string(manifest.step) +
-                           " is left out, for the last one is still being written; save less "
-                           "often, or to a faster volume");
-  }
+Status AsyncWriter::BeginCopy(const std::string& folder, ConstTrainingState state,
+                              const Manifest& manifest) {
   assert(state.parameters.size() == parameters_.size());
   assert(state.moment1.size() == moment1_.size() && state.moment2.size() == moment2_.size());
-  std::ranges::copy(state.parameters, parameters_.begin());
-  std::ranges::copy(state.moment1, moment1_.begin());
-  std::ranges::copy(state.moment2, moment2_.begin());
   {
     MutexLock lock(&mutex_);
-    job_ = Job{folder, manifest};
+    if (job_) {
+      return Error::Conflict("the checkpoint of step " + std::to_string(manifest.step) +
+                             " is left out, for the last one is still being written; save less "
+                             "often, or to a faster volume");
+    }
+    job_ = Job{folder, state, manifest};
+    copied_ = false;
   }
   changed_.notify_all();
   return {};
+}
+
+void AsyncWriter::WaitForCopy() {
+  MutexLock lock(&mutex_);
+  while (!copied_) changed_.wait(mutex_);
+}
+
+Status AsyncWriter::Begin(const std::string& folder, ConstTrainingState state,
+                          const Manifest& manifest) {
+  Status begun = BeginCopy(folder, state, manifest);
+  if (begun.ok()) WaitForCopy();
+  return begun;
 }
 
 bool AsyncWriter::busy() const {
@@ -83,6 +93,12 @@ void AsyncWriter::Run() {
       if (!job_) return;
       job = *job_;
     }
+    Copy(job.state);
+    {
+      MutexLock lock(&mutex_);
+      copied_ = true;
+    }
+    changed_.notify_all();
     Result<std::string> result = Write(job);
     {
       MutexLock lock(&mutex_);
@@ -91,6 +107,12 @@ void AsyncWriter::Run() {
     }
     changed_.notify_all();
   }
+}
+
+void AsyncWriter::Copy(const ConstTrainingState& state) {
+  std::ranges::copy(state.parameters, parameters_.begin());
+  std::ranges::copy(state.moment1, moment1_.begin());
+  std::ranges::copy(state.moment2, moment2_.begin());
 }
 
 Result<std::string> AsyncWriter::Write(const Job& job) const {

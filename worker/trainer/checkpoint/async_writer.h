@@ -1,12 +1,13 @@
 // Writes checkpoints from a copy, in a thread of its own, while training goes on.
 //
 //   AsyncWriter writer(shape, [&](const std::string& folder) { return line.Commit(folder); });
-//   Status begun = writer.Begin(folder, state, manifest);  // returns once the copy is made
-//   ...
+//   Status begun = writer.BeginCopy(folder, state, manifest);
+//   ...                     // the next step's forward and backward: they only read the state
+//   writer.WaitForCopy();   // and its optimizer writes it
 //   if (auto done = writer.Poll(); done && !done->ok()) Warn(done->error());
 //
-// The copy's memory, 12 bytes a parameter, is taken and touched at construction, so that training
-// stalls for no more than the copying. From one thread, except for what `commit` does.
+// The copy's memory, 12 bytes a parameter, is taken and touched at construction. From one thread,
+// except for what `commit` does.
 #ifndef LOCKSTEP_WORKER_TRAINER_CHECKPOINT_ASYNC_WRITER_H_
 #define LOCKSTEP_WORKER_TRAINER_CHECKPOINT_ASYNC_WRITER_H_
 
@@ -36,8 +37,11 @@ class AsyncWriter {
   AsyncWriter(const AsyncWriter&) = delete;
   AsyncWriter& operator=(const AsyncWriter&) = delete;
 
-  // Copies `state`, and begins to write it. kConflict: the last one is still being written; leave
-  // this one out, or Wait() first.
+  // Begins to copy `state`, which must stay as it is until WaitForCopy() has returned, and then to
+  // write it. kConflict: the last one is still being written; leave this one out, or Wait() first.
+  Status BeginCopy(const std::string& folder, ConstTrainingState state, const Manifest& manifest);
+  void WaitForCopy();
+  // Both.
   Status Begin(const std::string& folder, ConstTrainingState state, const Manifest& manifest);
 
   bool busy() const;
@@ -51,15 +55,17 @@ class AsyncWriter {
  private:
   struct Job {
     std::string folder;
+    ConstTrainingState state;  // the trainer's, until it is copied
     Manifest manifest;
   };
 
   void Run();
+  void Copy(const ConstTrainingState& state);
   Result<std::string> Write(const Job& job) const;
 
   const Shape shape_;
   const Commit commit_;
-  // Written by Begin() while there is no job, read by the thread while there is one.
+  // The thread's.
   std::vector<float> parameters_;
   std::vector<float> moment1_;
   std::vector<float> moment2_;
@@ -68,6 +74,7 @@ class AsyncWriter {
   std::condition_variable_any changed_;
   std::optional<Job> job_ GUARDED_BY(mutex_);
   std::deque<Result<std::string>> results_ GUARDED_BY(mutex_);
+  bool copied_ GUARDED_BY(mutex_) = true;
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -89,7 +89,9 @@ void AddFiles(CLI::App* command, TrainOptions& options) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--keep", options.keep, "checkpoints to keep (0: all)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--metrics", options.metrics, "file for a line of JSON a step, of rank 0");
+  command->add_option(
+      "--metrics", options.metrics,
+      "file for a line of JSON a step, of rank 0; of each, with {rank} in the name");
   command->add_option("--tensorboard", options.tensorboard,
                       "folder of the event files, or none (below the checkpoints)");
 }

@@ -25,7 +25,7 @@ Saver::Saver(CheckpointLine& line, const Shape& shape)
 void Saver::Save(ConstTrainingState state, const Manifest& manifest) {
   Wait();
   begun_ = BootTime();
-  Status begun = writer_.Begin(line_->FolderFor(manifest.step), state, manifest);
+  Status begun = writer_.BeginCopy(line_->FolderFor(manifest.step), state, manifest);
   if (begun.ok()) return;
   Warn("no checkpoint of step " + std::to_string(manifest.step) + ": " + begun.error().message);
 }

@@ -17,8 +17,10 @@ class Saver {
   // `line` outlives this.
   Saver(CheckpointLine& line, const Shape& shape);
 
-  // Returns when the copy is made; waits first for a checkpoint that is still being written.
+  // Begins to copy `state`, which must stay as it is until WaitForCopy() has returned; waits first
+  // for a checkpoint that is still being written.
   void Save(ConstTrainingState state, const Manifest& manifest);
+  void WaitForCopy() { writer_.WaitForCopy(); }
   // Until nothing is being written.
   void Wait();
   // Says how checkpoints ended since last time.

@@ -181,13 +181,25 @@ class Run {
     targets_.resize(tokens);
     if (writes) saver_.emplace(*line_, shape_);
     if (first()) scalars_.emplace(TensorBoardDir(), at_.step);
-    if (first() && !options_.metrics.empty()) {
-      metrics_.open(options_.metrics, std::ios::app);
-      if (!metrics_) return Error::Invalid("cannot write " + options_.metrics);
-    }
     if (first() && at_.step > 0) {
       std::printf("resuming at step %lld\n", static_cast<long long>(at_.step));
     }
+    return OpenMetrics();
+  }
+
+  // Of rank 0 alone, or of every rank, where the name has a place for it.
+  Status OpenMetrics() {
+    constexpr std::string_view kRank = "{rank}";
+    std::string name = options_.metrics;
+    const size_t place = name.find(kRank);
+    if (place != std::string::npos) {
+      name.replace(place, kRank.size(), std::to_string(all_->rank()));
+    } else if (!first()) {
+      return {};
+    }
+    if (name.empty()) return {};
+    metrics_.open(name, std::ios::app);
+    if (!metrics_) return Error::Invalid("cannot write " + name);
     return {};
   }
 
@@ -263,6 +275,7 @@ class Run {
                           const Complete& complete) { return MicroBatch(i, out, complete); },
                    [this](size_t from) { sync_->Ready(from); });
     if (!summed.ok()) return summed.error();
+    WaitForCopy();
     StepOptions step;
     step.micro_batches = batch_.count;
     step.t = at_.optimizer_steps + 1;
@@ -282,6 +295,14 @@ class Run {
     }
     Note(*done, step.learning_rate, BootTime() - began);
     return done;
+  }
+
+  // The last checkpoint is copied from what the optimizer is about to write.
+  void WaitForCopy() {
+    if (!saver_) return;
+    const Time began = BootTime();
+    saver_->WaitForCopy();
+    record_.checkpoint += BootTime() - began;
   }
 
   Status MicroBatch(int i, std::span<float> out, const Complete& complete) {
@@ -328,8 +349,9 @@ class Run {
     }
     if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow());
     if (saver_ && last) saver_->Wait();
-    record_.checkpoint = BootTime() - began;
-    record_.whole += record_.checkpoint;
+    const Duration stall = BootTime() - began;
+    record_.checkpoint += stall;
+    record_.whole += stall;
     return {};
   }
 
@@ -355,10 +377,10 @@ class Run {
   void Tell(bool stopping) {
     if (saver_) record_.checkpoint_write = saver_->last_write();
     agent_->Report(ForAgent(record_));
+    if (metrics_.is_open()) metrics_ << Json(record_) << std::endl;
     if (!first()) return;
     if (saver_) saver_->Tell();
     if (scalars_) scalars_->Add(record_);
-    if (metrics_.is_open()) metrics_ << Json(record_) << std::endl;
     const bool due = options_.log_every > 0 && at_.step % options_.log_every == 0;
     if (due || stopping || at_.step == 1 || at_.step == options_.steps) {
       std::printf("%s\n", Line(record_).c_str());
