@@ -33,8 +33,8 @@ def wait_for_commits(job: subprocess.Popen, count: int) -> bool:
 
 
 def find_rank(rank: int) -> int:
-    """The process of this computer that is this rank of the job `demo`; 0 if there is none."""
-    wanted = {f"RANK={rank}".encode(), b"LOCKSTEP_JOB=demo"}
+    """The process of this computer that is this rank of the job `gpt`; 0 if there is none."""
+    wanted = {f"RANK={rank}".encode(), b"LOCKSTEP_JOB=gpt"}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/environ", "rb") as file:
@@ -78,7 +78,9 @@ class Ran:
         self.victim, self.report = 0, None
         with tempfile.TemporaryDirectory() as folder:
             report_file = pathlib.Path(folder, "report.json")
-            job = subprocess.Popen([lockstep, "run", job_file, "--report", str(report_file)])
+            job = subprocess.Popen(
+                [lockstep, "run", job_file, "--report", str(report_file), "--checkpoint",
+                 CHECKPOINTS, "--resume", "Never", "--logs", LOGS])
             try:
                 if kill_rank is not None and wait_for_commits(job, 3):
                     self.victim = find_rank(kill_rank)
