@@ -33,8 +33,9 @@ def wait_for_commits(job: subprocess.Popen, count: int) -> bool:
 
 
 def find_rank(rank: int) -> int:
-    """The process of this computer that is this rank of the job `gpt`; 0 if there is none."""
-    wanted = {f"RANK={rank}".encode(), b"LOCKSTEP_JOB=gpt"}
+    """The process of this computer that is this rank of the demo's job; 0 if there is none."""
+    wanted = {f"RANK={rank}".encode(),
+              f"LOCKSTEP_CHECKPOINT_DIR={CHECKPOINTS}/checkpoints/1-1".encode()}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/environ", "rb") as file:
