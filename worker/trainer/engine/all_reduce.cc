@@ -1,6 +1,4 @@
 // Every rank gets the whole sum, bucket by bucket while backward goes on, and makes the whole step.
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -8,17 +6,6 @@
 #include "worker/trainer/engine/sync.h"
 
 namespace lockstep::trainer {
-
-Scale ScaleOf(double sum_of_squares, double loss, const StepOptions& options) {
-  constexpr double kTiny = 1e-6;  // torch.nn.utils.clip_grad_norm_'s
-  const double mean = 1.0 / options.micro_batches;
-  Scale scale;
-  scale.norm = std::sqrt(sum_of_squares) * mean;
-  scale.finite = std::isfinite(scale.norm) && std::isfinite(loss);
-  const double clip = options.clip > 0 ? options.clip / (scale.norm + kTiny) : 1.0;
-  scale.value = mean * std::min(1.0, clip);
-  return scale;
-}
 
 namespace {
 

@@ -1,6 +1,5 @@
 #include "worker/trainer/run/checkpoint_line.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "worker/trainer/checkpoint/output_file.h"
 #include "worker/trainer/checkpoint/prune.h"
 
 namespace lockstep::trainer {
@@ -107,15 +107,6 @@ std::vector<std::string> StepsIn(const std::string& folder) {
   }
   std::sort(found.begin(), found.end());
   return found;
-}
-
-Status SyncFolder(const fs::path& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return ErrnoError("cannot open " + folder.string(), errno);
-  const int failed = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  if (failed != 0) return ErrnoError("cannot sync " + folder.string(), failed);
-  return {};
 }
 
 // For people: nothing reads it.
