@@ -17,6 +17,8 @@ import time
 from collections import namedtuple
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
 BIN = Path(os.environ.get("LOCKSTEP_BIN", Path(__file__).parents[2] / "build/release/bin"))
 LOCKSTEP = BIN / "lockstep"
 AGENT = BIN / "lockstep-agent"

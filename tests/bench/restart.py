@@ -10,13 +10,13 @@ step: that part is the user's, and the reason why the rest is kept small.
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from _bench import RANK, Run, Shape, emit, floor, lockstep, quantile, spread
+from ports import free_port
 
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
 DDP = Path(__file__).with_name("_ddp.py")
@@ -78,12 +78,6 @@ def small_processes(shape, samples):
             ratioToFloor=round(ours["p50"] / floors[death]["p50"], 2),
             leftOut=bad,
         )
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def elastic(python, *options):

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 from _bench import BIN, emit
+from ports import free_port
 
 TRAINER = BIN / "lockstep-trainer"
 TORCH = Path(__file__).with_name("train_torch.py")
@@ -28,12 +28,6 @@ DATA = "/usr/share/common-licenses/*"
 # name: (layers, heads, width, sequence length, sequences a rank and step)
 MODELS = {"nano": (4, 4, 192, 128, 8), "micro": (6, 6, 384, 256, 4)}
 LIMIT_EXPOSED, LIMIT_STALL = 0.20, 0.05
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def run_ranks(command, world, threads=1):

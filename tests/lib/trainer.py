@@ -14,9 +14,9 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 
+from ports import free_port
 from tls import binary
 from waiting import PATIENCE, wait_until
 
@@ -26,12 +26,6 @@ def options(**changes):
     chosen = {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256, "sequence_length": 32,
               "global_batch_size": 8, "learning_rate": "1e-3", "tensorboard": "none", **changes}
     return [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Trainer:

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "worker/agent/free_port.h"
+#include "base/free_port.h"
 
 namespace lockstep::agent {
 

@@ -4,36 +4,25 @@
 #ifndef LOCKSTEP_TESTS_WORKER_COLLECTIVES_RANKS_H_
 #define LOCKSTEP_TESTS_WORKER_COLLECTIVES_RANKS_H_
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <functional>
 #include <memory>
+#include <random>
 #include <thread>
 #include <vector>
 
+#include "base/free_port.h"
 #include "worker/collectives/connect.h"
 #include "worker/collectives/socket.h"
 
 namespace lockstep::collectives {
 
-// A port that nobody listens on now.
+// A port that nobody listens on now, and no other test's.
 inline uint16_t FreePort() {
-  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) {
-    ADD_FAILURE() << "no socket";
-    return 0;
-  }
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(fd.get(), any, size), 0);
-  EXPECT_EQ(getsockname(fd.get(), any, &size), 0);
-  return ntohs(address.sin_port);
+  const Result<uint32_t> port = FindFreePort(std::random_device()());
+  EXPECT_TRUE(port.ok());
+  return port.ok() ? static_cast<uint16_t>(*port) : uint16_t{0};
 }
 
 inline Options TestOptions(int world) {

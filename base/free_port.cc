@@ -1,4 +1,4 @@
-#include "worker/agent/free_port.h"
+#include "base/free_port.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 namespace {
 
@@ -70,4 +70,4 @@ Result<uint32_t> FindFreePort(uint64_t start) {
                             std::to_string(range->last));
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

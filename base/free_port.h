@@ -1,14 +1,14 @@
-// A port for rank 0's store, new each generation: a rank of the last generation that is late to
-// die must not meet the next one's.
-#ifndef LOCKSTEP_WORKER_AGENT_FREE_PORT_H_
-#define LOCKSTEP_WORKER_AGENT_FREE_PORT_H_
+// TCP ports to listen on. They lie outside the ephemeral range, where any outgoing connection may
+// take a port between its being found free and its being listened on.
+#ifndef LOCKSTEP_BASE_FREE_PORT_H_
+#define LOCKSTEP_BASE_FREE_PORT_H_
 
 #include <cstdint>
 #include <string>
 
 #include "base/result.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 struct PortRange {
   uint32_t first = 0;
@@ -24,6 +24,6 @@ Result<PortRange> StaticPorts(const std::string& ephemeral);
 // number; it is folded into the range). Unavailable if none is free.
 Result<uint32_t> FindFreePort(uint64_t start);
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_FREE_PORT_H_
+#endif  // LOCKSTEP_BASE_FREE_PORT_H_

@@ -1,10 +1,12 @@
-#include "worker/agent/free_port.h"
+#include "base/free_port.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
-#include "worker/agent/endpoint.h"
+#include "base/unique_fd.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 TEST(FreePortTest, StaysOutsideTheEphemeralRange) {
@@ -26,13 +28,17 @@ TEST(FreePortTest, StaysOutsideTheEphemeralRange) {
 TEST(FreePortTest, PassesOverAPortThatIsListenedOn) {
   Result<uint32_t> first = FindFreePort(4711);
   ASSERT_TRUE(first.ok());
-  Result<Endpoint> endpoint = MakeEndpoint("127.9.9.9", static_cast<uint16_t>(*first));
-  Result<UniqueFd> taken = ListenTcp(*endpoint, 1);
-  ASSERT_TRUE(taken.ok());
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(*first));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const UniqueFd taken(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(taken.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(taken.get(), 1), 0);
   Result<uint32_t> second = FindFreePort(4711);
   ASSERT_TRUE(second.ok());
   EXPECT_NE(*first, *second);
 }
 
 }  // namespace
-}  // namespace lockstep::agent
+}  // namespace lockstep

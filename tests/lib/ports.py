@@ -1,0 +1,22 @@
+"""TCP ports to listen on."""
+
+import pathlib
+import random
+import socket
+
+LOWEST, HIGHEST = 20000, 65535
+
+
+def free_port():
+    """A port that nobody listens on, outside the ephemeral range: no outgoing connection takes it
+    before its listener does."""
+    low, high = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [port for port in range(LOWEST, HIGHEST) if not low <= port <= high]
+    for port in random.sample(ports, len(ports)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port outside {low}..{high}")
