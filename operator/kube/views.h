@@ -1,0 +1,113 @@
+// What the operator reads of the objects it watches, and nothing else: a pod of 8 KB of JSON is a
+// few hundred bytes here. decode.h fills them. Absent strings are empty, absent numbers 0 unless
+// said otherwise. Plain values: one thread at a time.
+#ifndef LOCKSTEP_OPERATOR_KUBE_VIEWS_H_
+#define LOCKSTEP_OPERATOR_KUBE_VIEWS_H_
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/wall_time.h"
+
+namespace lockstep::kube {
+
+// The types a cache is kept of.
+enum class Watched : uint8_t { kTrainingJobs, kPods, kServices, kNodes };
+
+struct ObjectName {
+  std::string name_space;  // empty for a cluster's own objects
+  std::string name;
+
+  friend auto operator<=>(const ObjectName&, const ObjectName&) = default;
+};
+
+struct ObjectMeta {
+  std::string name;
+  std::string name_space;
+  std::string uid;
+  std::string resource_version;
+  std::string owner_uid;  // of the owner reference with controller=true
+  int64_t generation = 0;
+  WallTime created;
+  std::optional<WallTime> deleted;  // deletionTimestamp: asked to go, by then at the latest
+
+  friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
+};
+
+struct ContainerState {
+  enum class Kind : uint8_t { kNone, kWaiting, kRunning, kTerminated };
+
+  Kind kind = Kind::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string reason;   // waiting: ImagePullBackOff; terminated: Error, OOMKilled
+  std::string message;  // terminated: the termination message, as kubelet kept it
+  std::optional<WallTime> started;
+  std::optional<WallTime> finished;
+
+  friend bool operator==(const ContainerState&, const ContainerState&) = default;
+};
+
+enum class PodPhase : uint8_t { kUnknown, kPending, kRunning, kSucceeded, kFailed };
+
+struct PodView {
+  ObjectMeta meta;
+  std::string job;       // label lockstep.dev/job
+  int32_t machine = -1;  // label lockstep.dev/machine; -1 absent or no number
+  uint32_t attempt = 0;  // label lockstep.dev/attempt; 0 absent or no number
+  PodPhase phase = PodPhase::kUnknown;
+  bool scheduled = false;  // condition PodScheduled
+  bool ready = false;      // condition Ready
+  std::string node;
+  std::string pod_ip;
+  std::string host_ip;
+  std::string schedule_reason;      // of condition PodScheduled=False: Unschedulable,
+  std::string schedule_message;     // SchedulingGated
+  std::string reason;               // status.reason: Evicted, TopologyAffinityError, ...
+  std::string message;              // status.message
+  std::string disruption;           // reason of condition DisruptionTarget=True
+  ContainerState worker;            // the container named `worker`
+  std::string init_waiting_reason;  // of the first init container that waits or failed
+  std::string init_waiting_message;
+
+  friend bool operator==(const PodView&, const PodView&) = default;
+};
+
+struct JobView {
+  ObjectMeta meta;
+  std::string json;  // the whole object in one line, less managedFields
+
+  friend bool operator==(const JobView&, const JobView&) = default;
+};
+
+struct ServiceView {
+  ObjectMeta meta;
+  std::string job;                           // label lockstep.dev/job
+  std::string cluster_ip;                    // "None" when headless
+  std::optional<uint32_t> selector_attempt;  // selector lockstep.dev/attempt
+
+  friend bool operator==(const ServiceView&, const ServiceView&) = default;
+};
+
+struct NodeView {
+  ObjectMeta meta;
+  bool ready = false;           // condition Ready=True
+  bool unreachable = false;     // taint node.kubernetes.io/unreachable
+  bool out_of_service = false;  // taint node.kubernetes.io/out-of-service
+  bool unschedulable = false;   // cordoned
+
+  friend bool operator==(const NodeView&, const NodeView&) = default;
+};
+
+// The job that an object was made for, by its label; a job's own name; "" for nodes.
+inline std::string_view JobOf(const PodView& pod) { return pod.job; }
+inline std::string_view JobOf(const ServiceView& service) { return service.job; }
+inline std::string_view JobOf(const JobView& job) { return job.meta.name; }
+inline std::string_view JobOf(const NodeView&) { return {}; }
+
+}  // namespace lockstep::kube
+
+#endif  // LOCKSTEP_OPERATOR_KUBE_VIEWS_H_
