@@ -2,3 +2,4 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools/lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))

@@ -1,0 +1,32 @@
+"""Nodes that only pretend: kwok keeps them Ready and their pods Running."""
+
+CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "1000", "nvidia.com/gpu": "8"}
+ZONES = 4
+
+
+def manifests(count):
+    for index in range(count):
+        name = f"fake-{index}"
+        yield {
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": name,
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "labels": {
+                    "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+                    "kubernetes.io/arch": "amd64",
+                    "topology.kubernetes.io/zone": f"zone-{index % ZONES}",
+                },
+            },
+            "status": {"capacity": CAPACITY, "allocatable": CAPACITY},
+        }
+
+
+def usable(nodes):
+    """How many of a NodeList pods can be scheduled to."""
+    def is_usable(node):
+        conditions = node["status"].get("conditions", [])
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+        return ready and not node["spec"].get("taints")
+
+    return sum(map(is_usable, nodes["items"]))

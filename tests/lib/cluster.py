@@ -1,0 +1,93 @@
+"""A Kubernetes for tests: tests/cluster/up as fixtures, or the one that LOCKSTEP_CLUSTER names.
+
+    from cluster import cluster, namespace  # in a conftest.py
+
+    def test_something(cluster, namespace):
+        cluster.kubectl("apply", "-f", "-", input=manifest)
+        pods = CoreV1Api(cluster.client()).list_namespaced_pod(namespace)
+"""
+
+import contextlib
+import os
+import pathlib
+import secrets
+import subprocess
+
+import kubernetes
+import pytest
+from kubernetes.client import CoreV1Api
+from waiting import wait_until
+
+SCRIPTS = pathlib.Path(__file__).parents[1] / "cluster"
+
+
+class Cluster:
+    """One that is up, with its folder as tests/cluster/up leaves it."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.kubeconfig = self.folder / "kubeconfig"
+
+    def kubectl(self, *arguments, input=None, check=True):
+        """Its output; with check=False the finished process, for what ought to fail."""
+        done = self._run("kubectl", arguments, input)
+        if not check:
+            return done
+        assert done.returncode == 0, f"kubectl {' '.join(map(str, arguments))}: {done.stderr}"
+        return done.stdout
+
+    def helm(self, *arguments):
+        done = self._run("helm", arguments, None)
+        assert done.returncode == 0, f"helm {' '.join(map(str, arguments))}: {done.stderr}"
+        return done.stdout
+
+    def client(self):
+        """A new client of Python's `kubernetes`, as cluster-admin."""
+        return kubernetes.config.new_client_from_config(str(self.kubeconfig))
+
+    @contextlib.contextmanager
+    def namespace(self, name="test"):
+        """The name of a new namespace in which pods can be made; deleted afterwards."""
+        name = f"{name}-{secrets.token_hex(4)}"
+        api = CoreV1Api(self.client())
+        api.create_namespace({"metadata": {"name": name}})
+        try:
+            wait_until(lambda: self._has_account(api, name), f"{name}'s service account", 120, 0.05)
+            yield name
+        finally:
+            api.delete_namespace(name)
+
+    def _has_account(self, api, namespace):
+        accounts = api.list_namespaced_service_account(namespace).items
+        return "default" in [account.metadata.name for account in accounts]
+
+    def _run(self, program, arguments, input):
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        return subprocess.run([self.folder / "bin" / program, *map(str, arguments)], input=input,
+                              env=environment, capture_output=True, text=True, timeout=300)
+
+
+@contextlib.contextmanager
+def cluster_in(folder, *options):
+    """tests/cluster/up with its --dir, and down afterwards."""
+    subprocess.run([SCRIPTS / "up", "--dir", folder, *options], check=True)
+    try:
+        yield Cluster(folder)
+    finally:
+        subprocess.run([SCRIPTS / "down", "--dir", folder], check=True)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    given = os.environ.get("LOCKSTEP_CLUSTER")
+    if given:
+        yield Cluster(given)
+        return
+    with cluster_in(tmp_path_factory.mktemp("cluster"), "--fake-nodes", "20") as made:
+        yield made
+
+
+@pytest.fixture
+def namespace(cluster):
+    with cluster.namespace() as name:
+        yield name

@@ -1,0 +1,89 @@
+"""tests/cluster/up and down: a real control plane that comes and goes without a trace."""
+
+import concurrent.futures
+import os
+import signal
+import subprocess
+
+import processes
+import pytest
+from cluster import SCRIPTS, Cluster, cluster_in
+from kubernetes.client import CoreV1Api
+from waiting import wait_until
+
+PATIENCE = 180
+
+
+def up(folder, *options):
+    return subprocess.run([SCRIPTS / "up", "--dir", folder, *options], capture_output=True,
+                          text=True)
+
+
+def down(folder):
+    return subprocess.run([SCRIPTS / "down", "--dir", folder], capture_output=True, text=True)
+
+
+def of_cluster(folder):
+    return processes.with_variable("LOCKSTEP_TEST_CLUSTER", str(folder))
+
+
+def test_two_at_once_know_nothing_of_each_other_and_leave_nothing_behind(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for done in pool.map(up, folders):
+            assert done.returncode == 0, done.stderr
+    apis = [CoreV1Api(Cluster(folder).client()) for folder in folders]
+    apis[0].create_namespace({"metadata": {"name": "only-in-one"}})
+    names = [{each.metadata.name for each in api.list_namespace().items} for api in apis]
+    assert "only-in-one" in names[0] - names[1]
+
+    assert down(folders[0]).returncode == 0
+    assert of_cluster(folders[1]) and apis[1].list_namespace().items
+
+    assert down(folders[1]).returncode == 0
+    for folder in folders:
+        assert not of_cluster(folder) and not folder.exists()
+
+
+@pytest.fixture(scope="module")
+def with_nodes(tmp_path_factory):
+    with cluster_in(tmp_path_factory.mktemp("cluster"), "--fake-nodes", "3") as made:
+        yield made
+
+
+def test_a_pod_runs_on_a_fake_node_and_goes_with_its_namespace(with_nodes):
+    api = CoreV1Api(with_nodes.client())
+    with with_nodes.namespace() as namespace:
+        api.create_namespaced_pod(namespace, {
+            "metadata": {"name": "pod"}, "spec": {"containers": [{"name": "c", "image": "none"}]}})
+        wait_until(lambda: api.read_namespaced_pod("pod", namespace).status.phase == "Running",
+                   "the pod to run", PATIENCE)
+    wait_until(lambda: namespace not in [each.metadata.name for each in api.list_namespace().items],
+               "the namespace to go", PATIENCE)
+
+
+def test_kubectl_and_helm_talk_to_it(with_nodes):
+    assert "Server Version: v1.36." in with_nodes.kubectl("version")
+    assert with_nodes.helm("list", "--short") == ""
+
+
+def test_a_second_up_in_the_same_folder_is_refused(with_nodes):
+    done = up(with_nodes.folder)
+    assert done.returncode != 0 and "take it down first" in done.stderr
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    assert "holds what is no cluster's" in up(tmp_path).stderr
+    assert down(tmp_path).returncode == 0
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
+def test_what_a_killed_up_had_started_is_taken_down(tmp_path):
+    folder = tmp_path / "cluster"
+    starting = subprocess.Popen([SCRIPTS / "up", "--dir", folder], stderr=subprocess.DEVNULL)
+    wait_until(lambda: of_cluster(folder), "its first program", PATIENCE)
+    os.kill(starting.pid, signal.SIGKILL)
+    starting.wait()
+    assert down(folder).returncode == 0
+    assert not of_cluster(folder) and not folder.exists()
