@@ -6,26 +6,8 @@
 #include <array>
 #include <csignal>
 
-#include "core/job/enum_names.h"
-
 namespace lockstep::core {
 
-template <>
-inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
-    {Cause::kNone, "None"},
-    {Cause::kProcessExit, "ProcessExit"},
-    {Cause::kProcessSignal, "ProcessSignal"},
-    {Cause::kCommandNotFound, "CommandNotFound"},
-    {Cause::kOutOfMemory, "OutOfMemory"},
-    {Cause::kEarlyCrash, "EarlyCrash"},
-    {Cause::kHang, "Hang"},
-    {Cause::kMachineLost, "MachineLost"},
-    {Cause::kLeaseExpired, "LeaseExpired"},
-    {Cause::kUnkillable, "Unkillable"},
-    {Cause::kConfiguration, "Configuration"},
-    {Cause::kRestartsExhausted, "RestartsExhausted"},
-    {Cause::kStopRequested, "StopRequested"},
-});
 static_assert(kEnumNames<Cause>.size() == kCauseCount);
 
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/job/enum_names.h"
 
 namespace lockstep::core {
 
@@ -28,6 +29,23 @@ enum class Cause : uint8_t {
   kStopRequested,      // suspend, drain, deadline, scale, delete: costs no budget
 };
 inline constexpr int kCauseCount = 13;
+
+template <>
+inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
+    {Cause::kNone, "None"},
+    {Cause::kProcessExit, "ProcessExit"},
+    {Cause::kProcessSignal, "ProcessSignal"},
+    {Cause::kCommandNotFound, "CommandNotFound"},
+    {Cause::kOutOfMemory, "OutOfMemory"},
+    {Cause::kEarlyCrash, "EarlyCrash"},
+    {Cause::kHang, "Hang"},
+    {Cause::kMachineLost, "MachineLost"},
+    {Cause::kLeaseExpired, "LeaseExpired"},
+    {Cause::kUnkillable, "Unkillable"},
+    {Cause::kConfiguration, "Configuration"},
+    {Cause::kRestartsExhausted, "RestartsExhausted"},
+    {Cause::kStopRequested, "StopRequested"},
+});
 
 // "ProcessExit", "MachineLost", ...: as in status and in metrics' label `cause`.
 const char* ToString(Cause cause);

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/job/machine_attempts.h"
 #include "core/job/spec.h"
 
 namespace lockstep::core {
@@ -15,6 +16,8 @@ namespace lockstep::core {
 // How a member's type stands in a file, where the type alone doesn't say.
 struct Plain {};        // as its type says
 struct SignalNames {};  // a vector<int> written as SIGBUS, SIGSEGV, ...
+struct Always {};       // as its type says, and written though it is at its default
+struct Inline {};       // a struct whose fields stand beside the others; it has no name
 
 template <typename Struct, typename Type, typename Form = Plain>
 struct Field {
@@ -125,6 +128,11 @@ inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health
 template <>
 inline constexpr auto kFields<Logs> = std::tuple(
     Field{"console", &Logs::console}, Field{"format", &Logs::format}, Field{"path", &Logs::path});
+
+template <>
+inline constexpr auto kFields<AttemptRange> =
+    std::tuple(Field{"attempt", &AttemptRange::attempt, Always{}},
+               Field{"machines", &AttemptRange::machines, Always{}});
 
 template <>
 inline constexpr auto kFields<Spec> = std::tuple(

@@ -58,10 +58,10 @@ enum class MachineState : uint8_t {
 struct Condition {
   enum class Value : uint8_t { kFalse, kTrue, kUnknown };
 
-  std::string type;
+  std::string type{};
   Value status = Value::kUnknown;
-  std::string reason;
-  std::string message;
+  std::string reason{};
+  std::string message{};
   int64_t observed_generation = 0;
   WallTime last_transition_time{};
 
@@ -70,7 +70,7 @@ struct Condition {
 
 // Fixed at the job's first creation.
 struct AgentVersion {
-  std::string image;
+  std::string image{};
   int32_t plan_version = 0;
   int32_t key_version = 0;
 
@@ -78,7 +78,7 @@ struct AgentVersion {
 };
 
 struct JobVerdict {
-  Generation generation;  // none when no generation decided it: a deadline, an invalid spec
+  Generation generation{};  // none when no generation decided it: a deadline, an invalid spec
   int32_t exit_code = 0;
   Cause cause = Cause::kNone;
 
@@ -88,18 +88,18 @@ struct JobVerdict {
 struct MachineCounts {
   int32_t desired = 0;
   int32_t ready = 0;
-  std::map<MachineState, int32_t> by_state;
+  std::map<MachineState, int32_t> by_state{};
 
   friend bool operator==(const MachineCounts&, const MachineCounts&) = default;
 };
 
 struct MachineStatus {
   int32_t index = 0;
-  std::string pod;
-  std::string node;
+  std::string pod{};
+  std::string node{};
   MachineState state = MachineState::kAbsent;
   int32_t replacements = 0;
-  std::string binding;  // of its processes: None or Node; empty while unknown
+  std::string binding{};  // of its processes: None or Node; empty while unknown
 
   friend bool operator==(const MachineStatus&, const MachineStatus&) = default;
 };
@@ -115,10 +115,10 @@ struct RestartCounts {
 };
 
 struct LastFailure {
-  std::optional<WallTime> time;
+  std::optional<WallTime> time{};
   uint32_t epoch = 0;
-  Generation generation;
-  std::string node;
+  Generation generation{};
+  std::string node{};
   Failure failure;  // its fields stand beside the others
 
   friend bool operator==(const LastFailure&, const LastFailure&) = default;
@@ -126,20 +126,20 @@ struct LastFailure {
 
 // One generation that ended before the job did, and how the next one came.
 struct RestartRecord {
-  Generation generation;  // the one that ended
+  Generation generation{};  // the one that ended
   Cause cause = Cause::kNone;
   int32_t machine = -1;  // of the root cause; -1: none
-  std::optional<WallTime> detected;
-  std::optional<WallTime> respawned;   // every rank of the next one was exec'ed
-  std::optional<WallTime> first_step;  // of the next one
-  std::optional<int64_t> lost_steps;   // done again; unknown where processes report no steps
+  std::optional<WallTime> detected{};
+  std::optional<WallTime> respawned{};   // every rank of the next one was exec'ed
+  std::optional<WallTime> first_step{};  // of the next one
+  std::optional<int64_t> lost_steps{};   // done again; unknown where processes report no steps
 
   friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
 };
 
 struct ProgressMetric {
-  std::string name;
-  std::string value;  // a number as text: the Kubernetes API has no floats
+  std::string name{};
+  std::string value{};  // a number as text: the Kubernetes API has no floats
 
   friend bool operator==(const ProgressMetric&, const ProgressMetric&) = default;
 };
@@ -148,19 +148,19 @@ struct JobProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
   int32_t percent = 0;
-  std::optional<int64_t> eta_seconds;
-  std::vector<ProgressMetric> metrics;
-  std::optional<WallTime> last_updated;
+  std::optional<int64_t> eta_seconds{};
+  std::vector<ProgressMetric> metrics{};
+  std::optional<WallTime> last_updated{};
 
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
 struct Timings {
-  std::optional<WallTime> created;
-  std::optional<WallTime> scheduled;
-  std::optional<WallTime> started;
-  std::optional<WallTime> first_step;
-  std::optional<WallTime> finished;
+  std::optional<WallTime> created{};
+  std::optional<WallTime> scheduled{};
+  std::optional<WallTime> started{};
+  std::optional<WallTime> first_step{};
+  std::optional<WallTime> finished{};
 
   friend bool operator==(const Timings&, const Timings&) = default;
 };

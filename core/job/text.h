@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_CORE_JOB_TEXT_H_
 #define LOCKSTEP_CORE_JOB_TEXT_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ Document ReadJson(std::string_view text);
 std::string WriteYaml(const Node& node);
 // One line.
 std::string WriteJson(const Node& node);
+
+// Length of the UTF-8 character at the start of `text`; 0 when it is none.
+size_t CharacterLength(std::string_view text);
 
 // What both readers ask first: size and UTF-8 without control characters.
 std::optional<Problem> CheckText(std::string_view text);
