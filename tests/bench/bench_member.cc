@@ -5,7 +5,7 @@
 
 namespace lockstep::bench {
 
-BenchMember::BenchMember(agent::EventLoop* loop, const TlsPskContext* tls,
+BenchMember::BenchMember(EventLoop* loop, const TlsPskContext* tls,
                          const agent::Endpoint& coordinator, core::MemberConfig config,
                          Handlers handlers)
     : loop_(loop),

@@ -18,7 +18,7 @@ class BenchMember {
     std::function<void(const core::ExitAgent&)> on_left;   // must not destroy this in the call
   };
 
-  BenchMember(agent::EventLoop* loop, const TlsPskContext* tls, const agent::Endpoint& coordinator,
+  BenchMember(EventLoop* loop, const TlsPskContext* tls, const agent::Endpoint& coordinator,
               core::MemberConfig config, Handlers handlers);
   ~BenchMember();
   BenchMember(const BenchMember&) = delete;
@@ -32,10 +32,10 @@ class BenchMember {
   void Do(const core::MemberAction& action);
   void ArmTimer();
 
-  agent::EventLoop* loop_;
+  EventLoop* loop_;
   Handlers handlers_;
   core::Member member_;
-  agent::TimerId timer_ = 0;
+  TimerId timer_ = 0;
   Time armed_for_ = kNever;
   agent::GangClient client_;
 };

@@ -43,7 +43,7 @@ void Say(int fd, Word word) {
 
 class Machine {
  public:
-  Machine(agent::EventLoop* loop, UniqueFd line, int index, int processes,
+  Machine(EventLoop* loop, UniqueFd line, int index, int processes,
           std::vector<std::string> command)
       : loop_(loop),
         line_(std::move(line)),
@@ -99,7 +99,7 @@ class Machine {
 
   void OnEmpty() { Say(line_.get(), stopping_ ? Word::kStopped : Word::kFinished); }
 
-  agent::EventLoop* loop_;
+  EventLoop* loop_;
   UniqueFd line_;
   int index_;
   int processes_;
@@ -111,8 +111,7 @@ class Machine {
 // One job from its start to its end, restarted in full at a first death.
 class Gang {
  public:
-  Gang(agent::EventLoop* loop, const Shape& shape, const std::vector<std::string>& command)
-      : loop_(loop) {
+  Gang(EventLoop* loop, const Shape& shape, const std::vector<std::string>& command) : loop_(loop) {
     for (int m = 0; m < shape.machines; ++m) {
       std::array<int, 2> ends{};
       if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -122,7 +121,7 @@ class Gang {
       if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         lines_.clear();
-        auto own_loop = agent::EventLoop::Create();
+        auto own_loop = EventLoop::Create();
         if (!own_loop.ok()) Fail("epoll");
         close(ends[0]);
         const Machine machine(own_loop->get(), UniqueFd(ends[1]), m, shape.processes, command);
@@ -163,7 +162,7 @@ class Gang {
     Tell(Word::kStart);
   }
 
-  agent::EventLoop* loop_;
+  EventLoop* loop_;
   std::vector<UniqueFd> lines_;
   std::vector<pid_t> pids_;
   size_t done_ = 0;
@@ -201,7 +200,7 @@ void Measure(const std::string& figure, const Shape& shape, const std::string& d
   std::vector<double> found;
   for (int i = 0; i < samples; ++i) {
     std::filesystem::remove(path);
-    auto loop = agent::EventLoop::Create();
+    auto loop = EventLoop::Create();
     if (!loop.ok()) Fail("epoll");
     const Time began = BootTime();
     const Gang gang(loop->get(), shape, {rank, death, "1", "100", "50"});

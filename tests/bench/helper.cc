@@ -38,7 +38,7 @@ Json Line::Hear() const {
   return Json::parse(text.substr(0, static_cast<size_t>(got)));
 }
 
-void Line::Watch(agent::EventLoop* loop, std::function<void(const Json&)> heard) const {
+void Line::Watch(EventLoop* loop, std::function<void(const Json&)> heard) const {
   const Status watched = loop->Watch(fd_.get(), EPOLLIN,
                                      [this, heard = std::move(heard)](uint32_t) { heard(Hear()); });
   if (!watched.ok()) Fail("lockstep-bench: epoll");

@@ -12,9 +12,9 @@
 
 #include <functional>
 
+#include "base/event_loop.h"
 #include "base/unique_fd.h"
 #include "tests/bench/figures.h"
-#include "worker/agent/event_loop.h"
 
 namespace lockstep::bench {
 
@@ -25,7 +25,7 @@ class Line {
   void Say(const Json& value) const;
   Json Hear() const;
   // Hears on the loop from now on.
-  void Watch(agent::EventLoop* loop, std::function<void(const Json&)> heard) const;
+  void Watch(EventLoop* loop, std::function<void(const Json&)> heard) const;
 
  private:
   UniqueFd fd_;

@@ -17,7 +17,7 @@ Key BenchKey() {
 }
 
 void CoordinatorRole(const Line& line, uint32_t members) {
-  auto loop = agent::EventLoop::Create();
+  auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Server(BenchKey(), kJobUid);
   if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: coordinator");
 

@@ -19,7 +19,7 @@ constexpr int kBacklog = 4096;
 }  // namespace
 
 void EchoServerRole(const Line& line, uint32_t count) {
-  auto loop = agent::EventLoop::Create();
+  auto loop = EventLoop::Create();
   auto listener = agent::ListenTcp(*agent::MakeEndpoint("127.0.0.1", 0), kBacklog);
   if (!loop.ok() || !listener.ok()) Fail("lockstep-bench: echo");
   std::vector<UniqueFd> peers;
@@ -60,7 +60,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
 }
 
 void EchoClientRole(const Line& line, uint16_t port, uint32_t count) {
-  auto loop = agent::EventLoop::Create();
+  auto loop = EventLoop::Create();
   if (!loop.ok()) Fail("lockstep-bench: echo");
   const agent::Endpoint to = *agent::MakeEndpoint("127.0.0.1", port);
   const std::string greeting(kEcho, 'e');

@@ -12,7 +12,7 @@ namespace {
 
 class Members {
  public:
-  Members(const Line* line, agent::EventLoop* loop, const TlsPskContext* tls,
+  Members(const Line* line, EventLoop* loop, const TlsPskContext* tls,
           const agent::Endpoint& coordinator, uint32_t count)
       : line_(line), heartbeats_(count) {
     began_ = BootTime();
@@ -87,7 +87,7 @@ class Members {
 }  // namespace
 
 void MembersRole(const Line& line, uint16_t port, uint32_t members) {
-  auto loop = agent::EventLoop::Create();
+  auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Client(BenchKey(), kJobUid);
   if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: members");
   const Members all(&line, loop->get(), &*tls, *agent::MakeEndpoint("127.0.0.1", port), members);

@@ -18,7 +18,7 @@ constexpr std::string_view kGarbage = "GET /status HTTP/1.1\r\nHost: a\r\n\r\n";
 // One connection that is no TLS at all, until the listener has closed it.
 class Garbage {
  public:
-  Garbage(agent::EventLoop* loop, const agent::Endpoint& to, std::function<void()> on_refused)
+  Garbage(EventLoop* loop, const agent::Endpoint& to, std::function<void()> on_refused)
       : loop_(loop), on_refused_(std::move(on_refused)) {
     Result<UniqueFd> fd = agent::ConnectTcp(to);
     if (!fd.ok()) Fail("lockstep-bench: connect");
@@ -44,15 +44,15 @@ class Garbage {
     on_refused_();
   }
 
-  agent::EventLoop* loop_;
+  EventLoop* loop_;
   std::function<void()> on_refused_;
   UniqueFd fd_;
 };
 
 class Strangers {
  public:
-  Strangers(agent::EventLoop* loop, const TlsPskContext* tls, const agent::Endpoint& to,
-            uint32_t members, uint32_t count, Duration length)
+  Strangers(EventLoop* loop, const TlsPskContext* tls, const agent::Endpoint& to, uint32_t members,
+            uint32_t count, Duration length)
       : loop_(loop),
         tls_(tls),
         to_(to),
@@ -101,7 +101,7 @@ class Strangers {
     });
   }
 
-  agent::EventLoop* loop_;
+  EventLoop* loop_;
   const TlsPskContext* tls_;
   agent::Endpoint to_;
   uint32_t members_;
@@ -118,7 +118,7 @@ class Strangers {
 
 void StrangersRole(const Line& line, uint16_t port, uint32_t members, uint32_t count,
                    Duration length) {
-  auto loop = agent::EventLoop::Create();
+  auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Client(BenchKey(), kJobUid);
   if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: strangers");
   const Strangers all(loop->get(), &*tls, *agent::MakeEndpoint("127.0.0.1", port), members, count,

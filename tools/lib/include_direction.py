@@ -13,12 +13,13 @@ ALLOWED = {
     "base": set(),
     "core": {"base"},
     "operator/kube": {"base", "core"},
-    "operator/control": {"base", "core", "operator/kube"},
+    "operator/gang": {"base", "core"},
+    "operator/control": {"base", "core", "operator/kube", "operator/gang"},
     "worker/topology": {"base", "core"},
     "worker/agent": {"base", "core", "worker/topology"},
     "worker/collectives": {"base", "core"},
     "worker/trainer": {"base", "core", "worker/collectives"},
-    "cli": {"base", "core", "worker/topology"},
+    "cli": {"base", "core", "worker/topology", "operator/kube", "operator/gang"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -6,11 +6,11 @@
 
 #include <functional>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "worker/agent/endpoint.h"
-#include "worker/agent/event_loop.h"
 
 namespace lockstep::agent {
 

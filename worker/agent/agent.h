@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
@@ -23,7 +24,6 @@
 #include "worker/agent/checkpoint_volume.h"
 #include "worker/agent/console.h"
 #include "worker/agent/coordinator_host.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/file_worker.h"
 #include "worker/agent/gang_client.h"
 #include "worker/agent/gang_listener.h"

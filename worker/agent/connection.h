@@ -9,8 +9,8 @@
 // What is written in one round of the loop leaves in one send at its end.
 //
 // A TLS server makes no TLS state before the peer's whole ClientHello is there (at most 4 KiB) and
-// the HandshakeGate has room. A ClientHello that does not prove the key fails at once, so nobody
-// without the key can hold a place in the gate.
+// the gate has room: an unfinished handshake costs 45 KB. A ClientHello that does not prove the key
+// fails at once, so nobody without the key can hold a place in the gate.
 //
 // The owner may destroy the connection at any time, in its callbacks too; destroying it cuts it off
 // without on_close. on_close comes exactly once otherwise, and nothing comes after it.
@@ -23,16 +23,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/event_loop.h"
+#include "base/gate.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "base/unique_fd.h"
 #include "worker/agent/endpoint.h"
-#include "worker/agent/event_loop.h"
-#include "worker/agent/handshake_gate.h"
 
 namespace lockstep::agent {
 
-class Connection : private HandshakeGate::Waiter {
+class Connection : private Gate::Waiter {
  public:
   struct Handlers {
     std::function<void()> on_open;  // connected, and the key is proven where there is one
@@ -47,7 +47,7 @@ class Connection : private HandshakeGate::Waiter {
 
   static std::unique_ptr<Connection> Accept(EventLoop* loop, UniqueFd fd);
   static std::unique_ptr<Connection> AcceptTls(EventLoop* loop, UniqueFd fd,
-                                               const TlsPskContext* tls, HandshakeGate* gate);
+                                               const TlsPskContext* tls, Gate* gate);
   // `fd`: its connect() is under way (ConnectTcp).
   static std::unique_ptr<Connection> ConnectTls(EventLoop* loop, UniqueFd fd,
                                                 const TlsPskContext* tls);
@@ -79,8 +79,7 @@ class Connection : private HandshakeGate::Waiter {
  private:
   enum class State { kIdle, kConnecting, kHandshaking, kOpen, kClosing, kLingering, kClosed };
 
-  Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, HandshakeGate* gate,
-             bool is_client);
+  Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Gate* gate, bool is_client);
   void OnAdmitted() override;
 
   void OnEvents(uint32_t events);
@@ -104,7 +103,7 @@ class Connection : private HandshakeGate::Waiter {
   EventLoop* loop_;
   UniqueFd fd_;
   const TlsPskContext* tls_;  // null: in clear
-  HandshakeGate* gate_;
+  Gate* gate_;
   const bool is_client_;
   State state_ = State::kIdle;
   std::shared_ptr<Handlers> handlers_;

@@ -20,8 +20,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/event_loop.h"
 #include "base/unique_fd.h"
-#include "worker/agent/event_loop.h"
 
 namespace lockstep::agent {
 

@@ -11,12 +11,12 @@
 #include <optional>
 #include <string>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/gang/coordinator.h"
 #include "worker/agent/checkpoint_volume.h"
 #include "worker/agent/endpoint.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/file_worker.h"
 #include "worker/agent/frame_connection.h"
 #include "worker/agent/log.h"

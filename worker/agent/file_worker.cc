@@ -1,22 +1,13 @@
 #include "worker/agent/file_worker.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <csignal>
-#include <cstdint>
+#include <memory>
 
 namespace lockstep::agent {
 
 Result<std::unique_ptr<FileWorker>> FileWorker::Create(EventLoop* loop) {
   std::unique_ptr<FileWorker> worker(new FileWorker(loop));
-  worker->wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!worker->wake_.valid()) return ErrnoError("eventfd", errno);
   FileWorker* raw = worker.get();
-  Status watched = loop->Watch(raw->wake_.get(), EPOLLIN, [raw](uint32_t) { raw->Deliver(); });
-  if (!watched.ok()) return watched.error();
   // Signals are the loop's: the thread inherits a full mask.
   sigset_t all;
   sigset_t before;
@@ -35,7 +26,6 @@ FileWorker::~FileWorker() {
   }
   changed_.notify_one();
   if (thread_.joinable()) thread_.join();
-  if (wake_.valid()) loop_->Unwatch(wake_.get());
 }
 
 void FileWorker::Queue(Job job) {
@@ -56,26 +46,10 @@ void FileWorker::Work() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    Answer answer = job();
-    {
-      MutexLock lock(&mutex_);
-      answers_.push_back(std::move(answer));
-    }
-    uint64_t one = 1;
-    // An eventfd takes 2^64 - 2 of these before it would be full.
-    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof(one));
+    loop_->PostFromAnyThread([alive = std::weak_ptr<bool>(alive_), answer = job()] {
+      if (!alive.expired()) answer();
+    });
   }
-}
-
-void FileWorker::Deliver() {
-  uint64_t count = 0;
-  [[maybe_unused]] ssize_t got = read(wake_.get(), &count, sizeof(count));
-  std::vector<Answer> answers;
-  {
-    MutexLock lock(&mutex_);
-    answers.swap(answers_);
-  }
-  for (Answer& answer : answers) answer();
 }
 
 }  // namespace lockstep::agent

@@ -15,12 +15,10 @@
 #include <mutex>
 #include <thread>
 #include <utility>
-#include <vector>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/thread_annotations.h"
-#include "base/unique_fd.h"
-#include "worker/agent/event_loop.h"
 
 namespace lockstep::agent {
 
@@ -46,15 +44,13 @@ class FileWorker {
   explicit FileWorker(EventLoop* loop) : loop_(loop) {}
   void Queue(Job job);
   void Work();
-  void Deliver();
 
   EventLoop* loop_;
-  UniqueFd wake_;  // an eventfd: answers are there
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Job> jobs_ GUARDED_BY(mutex_);
-  std::vector<Answer> answers_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what answers look at
   std::thread thread_;
 };
 

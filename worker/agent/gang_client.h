@@ -14,11 +14,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/event_loop.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "worker/agent/connection.h"
 #include "worker/agent/endpoint.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/frame_connection.h"
 
 namespace lockstep::agent {

@@ -13,15 +13,15 @@
 #include <memory>
 #include <string>
 
+#include "base/event_loop.h"
+#include "base/gate.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "worker/agent/acceptor.h"
 #include "worker/agent/connection.h"
 #include "worker/agent/endpoint.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/frame_connection.h"
-#include "worker/agent/handshake_gate.h"
 #include "worker/agent/log.h"
 
 namespace lockstep::agent {
@@ -77,7 +77,7 @@ class GangListener {
   GangListenerOptions options_;
   Handlers handlers_;
   BrakedLog log_;
-  HandshakeGate gate_;
+  Gate gate_;
   Acceptor acceptor_;
   Endpoint endpoint_;
   PendingList pending_;  // oldest first

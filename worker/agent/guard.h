@@ -19,10 +19,10 @@
 #include <memory>
 #include <string>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/live_table.h"
 #include "worker/agent/spawn.h"
 

@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "worker/agent/acceptor.h"
 #include "worker/agent/connection.h"
 #include "worker/agent/endpoint.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/http_parser.h"
 
 namespace lockstep::agent {

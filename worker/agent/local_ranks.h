@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "base/event_loop.h"
 #include "base/time.h"
 #include "core/gang/messages.h"
 #include "core/job/agent_config.h"
 #include "core/job/environment.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/live_table.h"
 #include "worker/agent/log.h"
 #include "worker/agent/log_pump.h"

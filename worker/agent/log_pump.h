@@ -17,10 +17,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/event_loop.h"
 #include "base/unique_fd.h"
 #include "core/job/spec.h"
 #include "worker/agent/console.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/line_splitter.h"
 #include "worker/agent/log_files.h"
 #include "worker/agent/text_tail.h"

@@ -24,10 +24,10 @@
 #include <map>
 #include <string>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/live_table.h"
 
 namespace lockstep::agent {

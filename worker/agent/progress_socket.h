@@ -13,10 +13,10 @@
 #include <memory>
 #include <string>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "worker/agent/acceptor.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/log.h"
 #include "worker/agent/progress_message.h"
 

@@ -9,10 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/gang/bodies.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/http_server.h"
 
 namespace lockstep::agent {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/worker/agent/loop_test_base.h"
+#include "tests/base/loop_test_base.h"
 #include "tests/worker/agent/shell.h"
 
 namespace lockstep::agent {

@@ -3,7 +3,7 @@
 #include <future>
 #include <vector>
 
-#include "tests/worker/agent/loop_test_base.h"
+#include "tests/base/loop_test_base.h"
 
 namespace lockstep::agent {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/agent/loop_test_base.h"
+#include "tests/base/loop_test_base.h"
 #include "worker/agent/gang_client.h"
 #include "worker/agent/gang_listener.h"
 

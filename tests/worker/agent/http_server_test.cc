@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/worker/agent/loop_test_base.h"
+#include "tests/base/loop_test_base.h"
 #include "tests/worker/agent/shell.h"
 
 namespace lockstep::agent {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string>
 
-#include "worker/agent/event_loop.h"
+#include "base/event_loop.h"
 #include "worker/agent/spawn.h"
 
 namespace lockstep::agent {

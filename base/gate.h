@@ -1,20 +1,24 @@
-// HandshakeGate: how many TLS handshakes may be unfinished at once. An unfinished one costs 45 KB,
-// so a crowd waits here, in order of arrival, at the price of its few hundred bytes.
+// Gate: how many may be at something that costs at once. The rest wait here, in order of arrival,
+// at the price of an entry in a list.
+//
+//   if (gate.Enter(this)) Begin();      // else OnAdmitted() calls Begin()
+//   ...
+//   gate.Leave(this);
 //
 // One thread. A waiter that goes away calls Leave, admitted or not; calling it twice does no harm.
-#ifndef LOCKSTEP_WORKER_AGENT_HANDSHAKE_GATE_H_
-#define LOCKSTEP_WORKER_AGENT_HANDSHAKE_GATE_H_
+#ifndef LOCKSTEP_BASE_GATE_H_
+#define LOCKSTEP_BASE_GATE_H_
 
 #include <cstddef>
 #include <list>
 #include <unordered_map>
 #include <unordered_set>
 
-namespace lockstep::agent {
+namespace lockstep {
 
 class EventLoop;
 
-class HandshakeGate {
+class Gate {
  public:
   class Waiter {
    public:
@@ -23,7 +27,7 @@ class HandshakeGate {
     virtual void OnAdmitted() = 0;
   };
 
-  HandshakeGate(EventLoop* loop, size_t limit) : loop_(loop), limit_(limit) {}
+  Gate(EventLoop* loop, size_t limit) : loop_(loop), limit_(limit) {}
 
   // True: go on at once. False: wait for OnAdmitted.
   bool Enter(Waiter* waiter);
@@ -42,6 +46,6 @@ class HandshakeGate {
   std::unordered_map<Waiter*, std::list<Waiter*>::iterator> places_;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_HANDSHAKE_GATE_H_
+#endif  // LOCKSTEP_BASE_GATE_H_

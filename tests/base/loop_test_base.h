@@ -1,7 +1,7 @@
 // LoopTest: an event loop that runs until what a test waits for is so. Nothing is timed: the far
 // deadline only turns a hang into a failure.
-#ifndef LOCKSTEP_TESTS_WORKER_AGENT_LOOP_TEST_BASE_H_
-#define LOCKSTEP_TESTS_WORKER_AGENT_LOOP_TEST_BASE_H_
+#ifndef LOCKSTEP_TESTS_BASE_LOOP_TEST_BASE_H_
+#define LOCKSTEP_TESTS_BASE_LOOP_TEST_BASE_H_
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <memory>
 #include <utility>
 
+#include "base/event_loop.h"
 #include "base/time.h"
-#include "worker/agent/event_loop.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 class LoopTest : public ::testing::Test {
  protected:
@@ -40,6 +40,6 @@ class LoopTest : public ::testing::Test {
   std::unique_ptr<EventLoop> loop_;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_TESTS_WORKER_AGENT_LOOP_TEST_BASE_H_
+#endif  // LOCKSTEP_TESTS_BASE_LOOP_TEST_BASE_H_

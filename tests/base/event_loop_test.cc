@@ -1,15 +1,18 @@
-#include "worker/agent/event_loop.h"
+#include "base/event_loop.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
+#include <thread>
+#include <vector>
 
-#include "tests/worker/agent/loop_test_base.h"
+#include "tests/base/loop_test_base.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 struct Pipe {
@@ -145,5 +148,26 @@ TEST_F(EventLoopTest, CallsBackForASignal) {
   EXPECT_EQ(seen, 10);
 }
 
+TEST_F(EventLoopTest, RunsWhatOtherThreadsPostInTheOrderOfEach) {
+  constexpr int kThreads = 4;
+  constexpr int kPosts = 1000;
+  std::array<std::vector<int>, kThreads> got;
+  std::vector<std::thread> threads;
+  for (std::vector<int>& mine : got) {
+    threads.emplace_back([this, &mine] {
+      for (int i = 0; i < kPosts; ++i) {
+        loop()->PostFromAnyThread([&mine, i] { mine.push_back(i); });
+      }
+    });
+  }
+  const bool all = RunUntil([&] {
+    return std::all_of(got.begin(), got.end(),
+                       [](const std::vector<int>& one) { return one.size() == kPosts; });
+  });
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(all);
+  for (const std::vector<int>& one : got) EXPECT_TRUE(std::is_sorted(one.begin(), one.end()));
+}
+
 }  // namespace
-}  // namespace lockstep::agent
+}  // namespace lockstep

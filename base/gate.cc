@@ -1,10 +1,10 @@
-#include "worker/agent/handshake_gate.h"
+#include "base/gate.h"
 
-#include "worker/agent/event_loop.h"
+#include "base/event_loop.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
-bool HandshakeGate::Enter(Waiter* waiter) {
+bool Gate::Enter(Waiter* waiter) {
   if (inside_.size() < limit_) {
     inside_.insert(waiter);
     return true;
@@ -13,7 +13,7 @@ bool HandshakeGate::Enter(Waiter* waiter) {
   return false;
 }
 
-void HandshakeGate::Leave(Waiter* waiter) {
+void Gate::Leave(Waiter* waiter) {
   const auto place = places_.find(waiter);
   if (place != places_.end()) {
     queue_.erase(place->second);
@@ -23,16 +23,16 @@ void HandshakeGate::Leave(Waiter* waiter) {
   if (inside_.erase(waiter) > 0) AdmitNext();
 }
 
-void HandshakeGate::AdmitNext() {
+void Gate::AdmitNext() {
   if (queue_.empty()) return;
   Waiter* next = queue_.front();
   queue_.pop_front();
   places_.erase(next);
   inside_.insert(next);
-  // Posted, so that a row of handshakes that fail at once does not nest.
+  // Posted, so that a row of those that fail at once does not nest.
   loop_->Post([this, next] {
     if (inside_.contains(next)) next->OnAdmitted();
   });
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

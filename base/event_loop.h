@@ -1,5 +1,5 @@
-// The agent's one event loop: file descriptors, timers and signals in one thread, asleep in the
-// kernel unless something happened. There is no tick.
+// The event loop of agents and operators: file descriptors, timers and signals in one thread,
+// asleep in the kernel unless something happened. There is no tick.
 //
 //   auto loop = EventLoop::Create();
 //   loop->Watch(fd, EPOLLIN, [&](uint32_t events) { ... });
@@ -7,14 +7,15 @@
 //   loop->OnSignal(SIGTERM, [&] { loop->Stop(); });
 //   loop->Run();
 //
-// All of it belongs to the thread that runs it; nothing here may be called from another. A callback
-// may do anything, also remove the very watch or timer it was called for, and destroy its owner.
+// All of it belongs to the thread that runs it; only PostFromAnyThread may be called from others. A
+// callback may do anything, also remove the very watch or timer it was called for, and destroy its
+// owner.
 //
 // Order within a round: descriptors that are ready, then timers that are due, then what was posted
 // (until none is left). So whatever is written during a round can be sent once, at its end, by
 // Post.
-#ifndef LOCKSTEP_WORKER_AGENT_EVENT_LOOP_H_
-#define LOCKSTEP_WORKER_AGENT_EVENT_LOOP_H_
+#ifndef LOCKSTEP_BASE_EVENT_LOOP_H_
+#define LOCKSTEP_BASE_EVENT_LOOP_H_
 
 #include <csignal>
 #include <cstdint>
@@ -26,10 +27,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_annotations.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 // Names a timer; 0 names none.
 using TimerId = uint64_t;
@@ -57,6 +59,8 @@ class EventLoop {
 
   // Calls back at the end of this round; outside of one, at the end of the next.
   void Post(Callback callback);
+  // The same from any thread, while the loop exists; wakes the loop. In the order of the calls.
+  void PostFromAnyThread(Callback callback);
 
   // Blocks the signal in this thread and calls back for each batch of it (signals merge).
   void OnSignal(int signal, Callback callback);
@@ -85,14 +89,18 @@ class EventLoop {
   void ArmTimer();
   void RunDueTimers();
   void RunPosted();
+  void TakeFromOthers();
 
   UniqueFd epoll_;
   UniqueFd timer_fd_;
   UniqueFd signal_fd_;
+  UniqueFd wake_fd_;
   std::unordered_map<int, std::shared_ptr<Watched>> watched_;
   std::map<std::pair<Time, TimerId>, Callback> timers_;  // by time: the first is the nearest
   std::unordered_map<TimerId, Time> timer_times_;
   std::vector<Callback> posted_;
+  Mutex others_mutex_;
+  std::vector<Callback> from_others_ GUARDED_BY(others_mutex_);
   std::unordered_map<int, Callback> signals_;
   sigset_t signal_mask_{};
   Time armed_ = kNever;
@@ -102,6 +110,6 @@ class EventLoop {
   bool stopped_ = false;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_EVENT_LOOP_H_
+#endif  // LOCKSTEP_BASE_EVENT_LOOP_H_

@@ -1,6 +1,7 @@
-#include "worker/agent/event_loop.h"
+#include "base/event_loop.h"
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
@@ -8,7 +9,7 @@
 #include <cerrno>
 #include <string>
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 constexpr int kEventsPerRound = 256;
@@ -35,6 +36,10 @@ Status EventLoop::Open() {
   if (!timer_fd_.valid()) return ErrnoError("timerfd_create", errno);
   sigemptyset(&signal_mask_);
   now_ = BootTime();
+  wake_fd_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake_fd_.valid()) return ErrnoError("eventfd", errno);
+  Status woken = Watch(wake_fd_.get(), EPOLLIN, [this](uint32_t) { TakeFromOthers(); });
+  if (!woken.ok()) return woken;
   return Watch(timer_fd_.get(), EPOLLIN, [this](uint32_t) {
     uint64_t expirations = 0;
     if (read(timer_fd_.get(), &expirations, sizeof expirations) > 0) armed_ = kNever;
@@ -91,6 +96,27 @@ void EventLoop::CancelTimer(TimerId id) {
 }
 
 void EventLoop::Post(Callback callback) { posted_.push_back(std::move(callback)); }
+
+void EventLoop::PostFromAnyThread(Callback callback) {
+  {
+    const MutexLock lock(&others_mutex_);
+    from_others_.push_back(std::move(callback));
+    if (from_others_.size() > 1) return;  // the loop has been woken and has not come yet
+  }
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_.get(), &one, sizeof one);
+}
+
+void EventLoop::TakeFromOthers() {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(wake_fd_.get(), &count, sizeof count);
+  std::vector<Callback> batch;
+  {
+    const MutexLock lock(&others_mutex_);
+    batch.swap(from_others_);
+  }
+  for (Callback& callback : batch) Post(std::move(callback));
+}
 
 void EventLoop::OnSignal(int signal, Callback callback) {
   // An ignored SIGCHLD, inherited, would reap children by itself.
@@ -183,4 +209,4 @@ void EventLoop::Run() {
   while (!stopped_) RunOnce();
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

@@ -1,0 +1,101 @@
+// GangLink: the operator's side of GET /status and PUT /gang (docs/protocol.md) for many jobs on
+// one event loop, without threads.
+//
+//   GangLink link(loop, {}, {.on_status = ..., .on_accepted = ...});
+//   link.Set("default/gpt", peers);        // whenever a machine's address or attempt changed
+//   link.SetWish("default/gpt", wish);     // said to machine 0 until its current attempt took it
+//   if (link.Accepted("default/gpt", wish)) ...
+//   link.Forget("default/gpt");
+//
+// Each job has one long poll at machine 0: it is answered at the first change, else after a third
+// of machineLostAfter, at most 30 s. When machine 0 does not answer, the other members are asked in
+// turn; what they say of its silence is evidence, that this link cannot reach anybody is none.
+//
+// Bounded: `max_polls` connections for polls (further jobs take turns, and polls are then short)
+// and `max_puts` for wishes, 256 KiB an answer, a deadline for each request. A job that waits its
+// turn costs its peers and the wish. All of it belongs to the loop's thread; a callback may call
+// anything here.
+#ifndef LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
+#define LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/hkdf.h"
+#include "base/time.h"
+#include "core/gang/bodies.h"
+#include "core/job/agent_config.h"
+
+namespace lockstep::gang {
+
+// Who can be asked about one job. Only machines that run and have an address stand here.
+struct GangPeers {
+  struct Member {
+    uint32_t machine = 0;
+    uint32_t attempt = 0;
+    core::HostPort address;  // of `lockstep-gang`
+
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+  std::string job_uid;
+  Key key{};  // the job's
+  Duration machine_lost_after = seconds(15);
+  std::vector<Member> members;  // each machine once, machine 0 too where it runs
+
+  friend bool operator==(const GangPeers&, const GangPeers&) = default;
+};
+
+struct GangLinkOptions {
+  size_t max_polls = 256;
+  size_t max_puts = 64;
+  Duration first_retry = milliseconds(5);  // after a failure; doubles
+  Duration last_retry = seconds(1);
+  // Between the polls of a gang that runs: its steps change the status all the time.
+  Duration calm = seconds(1);
+  // A poll's own time while jobs wait for their turn.
+  Duration crowded_poll = milliseconds(200);
+};
+
+class GangLink {
+ public:
+  struct Handlers {
+    // What a coordinator (status.coordinator) or another member said, and when it came. Only of the
+    // attempt that stands in the job's peers.
+    std::function<void(const std::string& job, const core::GangStatus& status, Time at)> on_status;
+    // Machine 0 took the wish that stands.
+    std::function<void(const std::string& job)> on_accepted;
+  };
+
+  GangLink(EventLoop* loop, GangLinkOptions options, Handlers handlers);
+  ~GangLink();
+  GangLink(const GangLink&) = delete;
+  GangLink& operator=(const GangLink&) = delete;
+
+  // Begins to ask, or goes on with other peers; nothing happens when they are the same.
+  void Set(const std::string& job, GangPeers peers);
+  // Nothing under way goes on, no callback comes any more.
+  void Forget(const std::string& job);
+
+  // Of a job that was Set. nullopt: there is nothing to say (machine 0 keeps what it took last).
+  void SetWish(const std::string& job, const std::optional<core::GangWish>& wish);
+  // Whether machine 0's current attempt took exactly this wish.
+  bool Accepted(const std::string& job, const core::GangWish& wish) const;
+
+  // Why the last question of this job got no answer; empty when it got one.
+  std::string LastError(const std::string& job) const;
+
+ private:
+  class Job;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gang
+
+#endif  // LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
