@@ -25,12 +25,12 @@
 #include "cli/run/event_loop.h"
 #include "cli/run/fleet.h"
 #include "cli/run/history.h"
-#include "cli/run/progress.h"
 #include "cli/run/report.h"
 #include "cli/run/run_folder.h"
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
 #include "core/gang/bodies.h"
+#include "core/gang/progress.h"
 #include "core/job/agent_config.h"
 #include "core/job/names.h"
 
@@ -201,7 +201,7 @@ class LocalOperator {
     snapshot_.coordinator = status;
     snapshot_.counters.Merge(status.counters);
     history_.Learn(status, machine0.started);
-    std::optional<JobProgress> progress = Summarize(status.progress);
+    std::optional<core::GangProgress> progress = core::Summarize(status.progress);
     if (progress) rate_.Learn(BootTime(), *progress);
     Tell();
   }
@@ -364,7 +364,7 @@ class LocalOperator {
       if (!snapshot_.stop) view.state = status.phase;
       if (status.phase != ToString(core::CoordinatorPhase::kRunning)) view.reason = status.reason;
       if (status.generation.exists()) view.generation = status.generation.ToString();
-      view.progress = Summarize(status.progress);
+      view.progress = core::Summarize(status.progress);
       if (view.progress) {
         view.steps_per_second = rate_.steps_per_second();
         view.remaining = rate_.Remaining();
@@ -394,7 +394,7 @@ class LocalOperator {
     for (const core::RankProgress& rank : snapshot_.coordinator->progress) {
       if (rank.rank / started == index) ranks.push_back(rank);
     }
-    row.progress = Summarize(ranks);
+    row.progress = core::Summarize(ranks);
     return row;
   }
 
@@ -485,7 +485,7 @@ class LocalOperator {
   Snapshot snapshot_;
   History history_;
   Teller teller_;
-  RateMeter rate_;
+  core::RateMeter rate_;
   std::vector<MachineEnd> ends_;
   std::chrono::system_clock::time_point started_wall_;
   Time next_table_{};

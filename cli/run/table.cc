@@ -38,7 +38,7 @@ std::string Rate(double value) {
   return Number(value, value < 10 ? "%.2f" : "%.0f");
 }
 
-std::string StepOf(const JobProgress& progress) {
+std::string StepOf(const core::GangProgress& progress) {
   std::string text = std::to_string(progress.step);
   if (progress.total_steps > 0) text += "/" + std::to_string(progress.total_steps);
   return text;

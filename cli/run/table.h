@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "cli/run/progress.h"
+#include "core/gang/progress.h"
 
 namespace lockstep::cli {
 
@@ -18,7 +18,7 @@ struct TableRow {
   int64_t last_rank = 0;
   std::string state;
   std::string note;  // why it is not well; "" when it is
-  std::optional<JobProgress> progress;
+  std::optional<core::GangProgress> progress;
 };
 
 struct TableView {
@@ -28,7 +28,7 @@ struct TableView {
   std::string generation;  // "" before the first
   int restarts = 0;
   Duration elapsed{};
-  std::optional<JobProgress> progress;
+  std::optional<core::GangProgress> progress;
   std::optional<double> steps_per_second;
   std::optional<Duration> remaining;
   std::vector<TableRow> rows;

@@ -87,7 +87,7 @@ void Trim(JobStatus& status) {
   }
   TrimMachines(status.machine_statuses);
   if (status.last_failure) TrimFailure(*status.last_failure);
-  KeepLast(status.history, kMaxHistory);
+  KeepLast(status.history, kMaxStatusHistory);
   for (RestartRecord& record : status.history) {
     for (auto* time : {&record.detected, &record.respawned, &record.first_step}) Floor(*time);
   }

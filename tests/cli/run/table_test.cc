@@ -21,7 +21,7 @@ TableView MakeView(uint32_t machines) {
   view.generation = "1-2";
   view.restarts = 1;
   view.elapsed = seconds(48);
-  JobProgress progress;
+  core::GangProgress progress;
   progress.step = 120;
   progress.total_steps = 1000;
   progress.loss = 2.3125;

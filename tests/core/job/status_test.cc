@@ -237,7 +237,7 @@ TEST(TrimStatus, MakesAnythingFit) {
   EXPECT_LE(ToJson(status).size(), kMaxStatusBytes);
   EXPECT_EQ(status.reason.size(), kMaxStatusString);
   EXPECT_EQ(status.last_failure->failure.stderr_tail.size(), kMaxStatusStderr);
-  EXPECT_LE(status.history.size(), kMaxHistory);
+  EXPECT_LE(status.history.size(), kMaxStatusHistory);
   EXPECT_GT(status.machine_statuses.size(), 0u);
   EXPECT_EQ(status.attempts.size(), MachineAttempts::kMost);
 }
@@ -284,7 +284,7 @@ TEST(TrimStatus, KeepsTheNewestHistoryAndTheEndOfStderr) {
   status.last_failure.emplace();
   status.last_failure->failure.stderr_tail = std::string(2000, 'x') + "the reason";
   Trim(status);
-  EXPECT_EQ(status.history.size(), kMaxHistory);
+  EXPECT_EQ(status.history.size(), kMaxStatusHistory);
   EXPECT_EQ(status.history.back().generation.n, 12u);
   EXPECT_TRUE(status.last_failure->failure.stderr_tail.ends_with("the reason"));
 }

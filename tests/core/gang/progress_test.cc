@@ -1,14 +1,14 @@
-#include "cli/run/progress.h"
+#include "core/gang/progress.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace lockstep::cli {
+namespace lockstep::core {
 namespace {
 
-core::RankProgress Rank(uint32_t rank, int64_t step, double loss) {
-  core::RankProgress progress;
+RankProgress Rank(uint32_t rank, int64_t step, double loss) {
+  RankProgress progress;
   progress.rank = rank;
   progress.step = step;
   progress.total_steps = 100;
@@ -17,8 +17,8 @@ core::RankProgress Rank(uint32_t rank, int64_t step, double loss) {
   return progress;
 }
 
-JobProgress At(int64_t step) {
-  JobProgress progress;
+GangProgress At(int64_t step) {
+  GangProgress progress;
   progress.step = step;
   progress.total_steps = 100;
   return progress;
@@ -66,7 +66,7 @@ TEST(RateMeterTest, ARestartBeginsAnew) {
 
 TEST(RateMeterTest, WithoutATotalThereIsNoEnd) {
   RateMeter meter;
-  JobProgress progress;
+  GangProgress progress;
   meter.Learn(seconds(0), progress);
   progress.step = 5;
   meter.Learn(seconds(1), progress);
@@ -75,4 +75,4 @@ TEST(RateMeterTest, WithoutATotalThereIsNoEnd) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::core

@@ -1,6 +1,6 @@
 // How fast the job goes and when it will be done, from the steps that its ranks report.
-#ifndef LOCKSTEP_CLI_RUN_PROGRESS_H_
-#define LOCKSTEP_CLI_RUN_PROGRESS_H_
+#ifndef LOCKSTEP_CORE_GANG_PROGRESS_H_
+#define LOCKSTEP_CORE_GANG_PROGRESS_H_
 
 #include <cstdint>
 #include <deque>
@@ -10,21 +10,21 @@
 #include "base/time.h"
 #include "core/gang/messages.h"
 
-namespace lockstep::cli {
+namespace lockstep::core {
 
 // The job's step is that of its slowest rank that reports; loss is the mean of those that say one.
-struct JobProgress {
+struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
   std::optional<double> loss;
   double tokens_per_second = 0;  // of all ranks together; 0: not said
 };
-std::optional<JobProgress> Summarize(const std::vector<core::RankProgress>& ranks);
+std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
 
 // Steps a second over the last kWindow. A restart, which goes back in steps, begins anew.
 class RateMeter {
  public:
-  void Learn(Time now, const JobProgress& progress);
+  void Learn(Time now, const GangProgress& progress);
   std::optional<double> steps_per_second() const;
   // Until total_steps at this rate; nullopt while either is unknown.
   std::optional<Duration> Remaining() const;
@@ -39,6 +39,6 @@ class RateMeter {
   int64_t total_steps_ = 0;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CLI_RUN_PROGRESS_H_
+#endif  // LOCKSTEP_CORE_GANG_PROGRESS_H_

@@ -1,17 +1,17 @@
-#include "cli/run/progress.h"
+#include "core/gang/progress.h"
 
 #include <algorithm>
 #include <cmath>
 
-namespace lockstep::cli {
+namespace lockstep::core {
 
-std::optional<JobProgress> Summarize(const std::vector<core::RankProgress>& ranks) {
+std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks) {
   if (ranks.empty()) return std::nullopt;
-  JobProgress job;
+  GangProgress job;
   job.step = ranks.front().step;
   double loss = 0;
   int losses = 0;
-  for (const core::RankProgress& rank : ranks) {
+  for (const RankProgress& rank : ranks) {
     job.step = std::min(job.step, rank.step);
     job.total_steps = std::max(job.total_steps, rank.total_steps);
     job.tokens_per_second += rank.tokens_per_second;
@@ -24,7 +24,7 @@ std::optional<JobProgress> Summarize(const std::vector<core::RankProgress>& rank
   return job;
 }
 
-void RateMeter::Learn(Time now, const JobProgress& progress) {
+void RateMeter::Learn(Time now, const GangProgress& progress) {
   total_steps_ = progress.total_steps;
   if (!samples_.empty() && progress.step < samples_.back().step) samples_.clear();
   if (!samples_.empty() && progress.step == samples_.back().step) return;
@@ -47,4 +47,4 @@ std::optional<Duration> RateMeter::Remaining() const {
   return duration_cast<Duration>(std::chrono::duration<double>(left));
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::core
