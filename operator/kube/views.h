@@ -102,10 +102,10 @@ struct NodeView {
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };
 
-// The job that an object was made for, by its label; a job's own name; "" for nodes.
+// The job that an object was made for, by its label; "" for jobs and nodes.
 inline std::string_view JobOf(const PodView& pod) { return pod.job; }
 inline std::string_view JobOf(const ServiceView& service) { return service.job; }
-inline std::string_view JobOf(const JobView& job) { return job.meta.name; }
+inline std::string_view JobOf(const JobView&) { return {}; }
 inline std::string_view JobOf(const NodeView&) { return {}; }
 
 }  // namespace lockstep::kube

@@ -1,7 +1,7 @@
 // WorkQueue: which job to decide next. A job stands in it at most once, is worked on by one at a
 // time, and what happens to it meanwhile makes it run once more.
 //
-//   queue.Add(key, Priority::kNormal);                    // an event
+//   queue.Add(key, Priority::kNormal, now);               // an event
 //   while (auto work = queue.Take(now)) {
 //     ... decide; when all its writes are answered:
 //     queue.Park(work->key, Watched::kPods, written_version, now);   // for each write
@@ -16,10 +16,16 @@
 #ifndef LOCKSTEP_OPERATOR_KUBE_WORK_QUEUE_H_
 #define LOCKSTEP_OPERATOR_KUBE_WORK_QUEUE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "base/time.h"
 #include "operator/kube/views.h"
@@ -35,7 +41,7 @@ enum class Priority : uint8_t {
 
 enum class Outcome : uint8_t {
   kOk,     // forgets earlier failures
-  kRetry,  // again after 5 ms, doubled with each failure in a row, at most a minute
+  kRetry,  // again after backoff_min, doubled with each failure in a row, at most backoff_max
 };
 
 struct QueueOptions {
@@ -47,13 +53,12 @@ struct QueueOptions {
 struct Work {
   ObjectName key;
   Duration waited{0};  // since it could first have been taken
-  bool stale = false;
+  bool stale = false;  // its own writes did not come back; stays so until Done(kOk)
 };
 
 class WorkQueue {
  public:
-  explicit WorkQueue(QueueOptions options = {});
-  ~WorkQueue();
+  explicit WorkQueue(QueueOptions options = {}) : options_(options) {}
 
   void Add(const ObjectName& key, Priority priority, Time now);
   // At `when`, or earlier if an earlier time is set already. An Add does not cancel it.
@@ -63,19 +68,68 @@ class WorkQueue {
   std::optional<Work> Take(Time now);
   void Done(const ObjectName& key, Time now, Outcome outcome);
 
-  // Only while it is being worked on. Of two versions of one resource the later counts; one that
-  // cannot be compared waits out the 5 s.
+  // Only while the key is being worked on; it runs once more when the cache has come that far. Of
+  // two versions of one resource the later counts; one that cannot be compared waits out the limit.
   void Park(const ObjectName& key, Watched resource, std::string_view version, Time now);
-  // The cache of `resource` has reached `version`.
+  // The cache of `resource` stands at `version`.
   void Progress(Watched resource, std::string_view version, Time now);
-
-  // Forgets the key, its times and failures (the job is gone). Not while it is being worked on.
-  void Forget(const ObjectName& key);
 
   // When Take can next return something that it does not return now; kNever if nothing is set.
   Time NextWake() const;
-  // Keys that could run now.
-  size_t depth() const;
+  // Keys that could run now, and those that wait for the cache.
+  size_t depth() const { return ready_.size(); }
+  size_t parked() const { return expiries_.size(); }
+
+ private:
+  // A key is `ready_`, or in work, or parked, or none of these; in the last three, `again` says
+  // that it is to run once more. Timers are beside that.
+  struct Entry {
+    ObjectName key;
+    Priority priority = Priority::kBackground;  // of the next run
+    bool in_work = false;
+    bool again = false;
+    bool stale = false;
+    int failures = 0;
+    Time ready_since = kNever;  // kNever: not in ready_
+    uint64_t turn = 0;          // among those of its priority
+    Time timer = kNever;
+    Priority timer_priority = Priority::kBackground;
+    Time park_until = kNever;              // kNever: not parked
+    std::array<std::string, 4> parked_on;  // by Watched; "" not; "?" cannot be compared
+  };
+  // As resource versions are ordered: longer ones are later.
+  struct ByVersion {
+    bool operator()(const std::pair<std::string, Entry*>& a,
+                    const std::pair<std::string, Entry*>& b) const {
+      return std::tuple(a.first.size(), std::string_view(a.first), a.second) <
+             std::tuple(b.first.size(), std::string_view(b.first), b.second);
+    }
+  };
+  struct ByTurn {
+    bool operator()(const Entry* a, const Entry* b) const {
+      if (a->priority != b->priority) return a->priority > b->priority;
+      return a->turn < b->turn;
+    }
+  };
+
+  Entry& Of(const ObjectName& key);
+  void Want(Entry& entry, Priority priority, Time now);
+  void MakeReady(Entry& entry, Time now);
+  void SetTimer(Entry& entry, Time when, Priority priority);
+  void Unpark(Entry& entry, size_t resource);
+  void EndPark(Entry& entry, Time now);
+  void RunTimers(Time now);
+  void ExpireParked(Time now);
+  void DropIfIdle(Entry& entry);
+
+  QueueOptions options_;
+  uint64_t turns_ = 0;
+  std::map<ObjectName, Entry> entries_;
+  std::set<Entry*, ByTurn> ready_;
+  std::set<std::pair<Time, Entry*>> timers_;
+  std::set<std::pair<Time, Entry*>> expiries_;  // of parked ones
+  std::array<std::set<std::pair<std::string, Entry*>, ByVersion>, 4> waiting_for_;
+  std::array<std::string, 4> seen_;
 };
 
 }  // namespace lockstep::kube

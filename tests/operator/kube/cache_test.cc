@@ -1,0 +1,152 @@
+#include "operator/kube/cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::kube {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+PodView Pod(const std::string& name, const std::string& version, const std::string& job = "gpt") {
+  PodView pod;
+  pod.meta.name_space = "default";
+  pod.meta.name = name;
+  pod.meta.uid = "uid-" + name;
+  pod.meta.resource_version = version;
+  pod.job = job;
+  return pod;
+}
+
+Batch<PodView> Whole(std::vector<PodView> pods, std::string version) {
+  Batch<PodView> batch{.replace = true, .events = {}, .resource_version = std::move(version)};
+  for (PodView& pod : pods) batch.events.push_back({EventKind::kAdded, std::move(pod)});
+  return batch;
+}
+
+Batch<PodView> One(EventKind kind, PodView pod) {
+  Batch<PodView> batch;
+  batch.resource_version = pod.meta.resource_version;
+  batch.events.push_back({kind, std::move(pod)});
+  return batch;
+}
+
+class CacheTest : public testing::Test {
+ protected:
+  static std::string Text(const PodView* pod) {
+    return pod == nullptr ? "-" : pod->meta.name + "@" + pod->meta.resource_version;
+  }
+  // What changed: "before>after".
+  std::vector<std::string> Apply(Batch<PodView> batch) {
+    std::vector<std::string> changes;
+    cache_.Apply(std::move(batch), Into(changes));
+    return changes;
+  }
+  static Cache<PodView>::OnChange Into(std::vector<std::string>& changes) {
+    return [&changes](const PodView* before, const PodView* after) {
+      changes.push_back(Text(before) + ">" + Text(after));
+    };
+  }
+  std::vector<std::string> OfJob(const std::string& job) const {
+    std::vector<std::string> pods;
+    for (const PodView* pod : cache_.ByJob({"default", job})) pods.push_back(Text(pod));
+    return pods;
+  }
+
+  Cache<PodView> cache_;
+};
+
+TEST_F(CacheTest, IsSyncedOnceAWholeStateHasBeenApplied) {
+  EXPECT_FALSE(cache_.synced());
+  Apply(Whole({}, "5"));
+  EXPECT_TRUE(cache_.synced());
+  EXPECT_EQ(cache_.resource_version(), "5");
+}
+
+TEST_F(CacheTest, TellsEachChangeOnce) {
+  EXPECT_THAT(Apply(Whole({Pod("a", "1")}, "5")), ElementsAre("->a@1"));
+  EXPECT_THAT(Apply(One(EventKind::kAdded, Pod("b", "6"))), ElementsAre("->b@6"));
+  EXPECT_THAT(Apply(One(EventKind::kModified, Pod("a", "7"))), ElementsAre("a@1>a@7"));
+  EXPECT_THAT(Apply(One(EventKind::kDeleted, Pod("b", "8"))), ElementsAre("b@8>-"));
+  EXPECT_EQ(cache_.size(), 1U);
+  EXPECT_EQ(cache_.resource_version(), "8");
+}
+
+TEST_F(CacheTest, AReplaceTellsWhatIsGoneAndIsSilentOnWhatIsTheSame) {
+  Apply(Whole({Pod("a", "1"), Pod("b", "2"), Pod("c", "3")}, "5"));
+  EXPECT_THAT(Apply(Whole({Pod("a", "1"), Pod("b", "7"), Pod("d", "8")}, "9")),
+              UnorderedElementsAre("b@2>b@7", "->d@8", "c@3>-"));
+  EXPECT_EQ(cache_.Find({"default", "c"}), nullptr);
+}
+
+TEST_F(CacheTest, AnEventDeliveredTwiceChangesNothing) {
+  Apply(Whole({Pod("a", "1")}, "1"));
+  Apply(One(EventKind::kModified, Pod("a", "4")));
+  EXPECT_THAT(Apply(One(EventKind::kModified, Pod("a", "4"))), IsEmpty());
+}
+
+TEST_F(CacheTest, AWatchThatLagsBehindAReadDoesNotTakeItBack) {
+  Apply(Whole({Pod("a", "1")}, "1"));
+  std::vector<std::string> changes;
+  cache_.Put(Pod("a", "9"), Into(changes));
+  EXPECT_THAT(changes, ElementsAre("a@1>a@9"));
+  EXPECT_THAT(Apply(One(EventKind::kModified, Pod("a", "4"))), IsEmpty());
+  EXPECT_EQ(cache_.Find({"default", "a"})->meta.resource_version, "9");
+}
+
+TEST_F(CacheTest, AWholeStateIsBelievedEvenIfTheServerWentBackInTime) {
+  Apply(Whole({Pod("a", "90")}, "90"));
+  EXPECT_THAT(Apply(Whole({Pod("a", "12")}, "14")), ElementsAre("a@90>a@12"));
+  EXPECT_EQ(cache_.resource_version(), "14");
+}
+
+TEST_F(CacheTest, AnotherObjectUnderTheSameNameIsAChange) {
+  Apply(Whole({Pod("a", "1")}, "1"));
+  PodView next = Pod("a", "8");
+  next.meta.uid = "other";
+  EXPECT_THAT(Apply(Whole({next}, "9")), ElementsAre("a@1>a@8"));
+  EXPECT_EQ(cache_.Find({"default", "a"})->meta.uid, "other");
+}
+
+TEST_F(CacheTest, ADeletionCarriesTheLastStateEvenOfWhatWasNeverSeen) {
+  EXPECT_THAT(Apply(One(EventKind::kDeleted, Pod("a", "8"))), ElementsAre("a@8>-"));
+  EXPECT_EQ(cache_.size(), 0U);
+}
+
+TEST_F(CacheTest, AReadThatFoundNothingRemoves) {
+  Apply(Whole({Pod("a", "1")}, "1"));
+  std::vector<std::string> changes;
+  cache_.Remove({"default", "a"}, Into(changes));
+  cache_.Remove({"default", "a"}, Into(changes));
+  EXPECT_THAT(changes, ElementsAre("a@1>-"));
+}
+
+TEST_F(CacheTest, FindsTheObjectsOfAJobByTheirLabel) {
+  Apply(Whole({Pod("a", "1"), Pod("b", "2"), Pod("c", "3", "bert"), Pod("d", "4", "")}, "5"));
+  EXPECT_THAT(OfJob("gpt"), UnorderedElementsAre("a@1", "b@2"));
+  EXPECT_THAT(OfJob("bert"), UnorderedElementsAre("c@3"));
+  EXPECT_THAT(OfJob(""), IsEmpty());
+  EXPECT_THAT(cache_.ByJob({"other", "gpt"}), IsEmpty());
+
+  Apply(One(EventKind::kModified, Pod("a", "6", "bert")));
+  Apply(One(EventKind::kDeleted, Pod("b", "7")));
+  EXPECT_THAT(OfJob("gpt"), IsEmpty());
+  EXPECT_THAT(OfJob("bert"), UnorderedElementsAre("c@3", "a@6"));
+}
+
+TEST_F(CacheTest, OneNameInTwoNamespacesIsTwoObjects) {
+  PodView other = Pod("a", "2");
+  other.meta.name_space = "team";
+  Apply(Whole({Pod("a", "1"), other}, "5"));
+  EXPECT_EQ(cache_.size(), 2U);
+  EXPECT_EQ(cache_.Find({"team", "a"})->meta.resource_version, "2");
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,345 @@
+#include "operator/kube/decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/operator/kube/random_objects.h"
+
+namespace lockstep::kube {
+namespace {
+
+using Json = RandomObjects::Json;
+using testing::HasSubstr;
+
+// The views once more, by another JSON library, as plainly as can be.
+namespace plain {
+
+const Json kNull;
+
+const Json& At(const Json& object, const char* key) {
+  if (!object.is_object()) return kNull;
+  auto found = object.find(key);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string Text(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+bool Flag(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_boolean() && value.get<bool>();
+}
+
+template <typename Number>
+Number Integer(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number_integer() ? value.get<Number>() : 0;
+}
+
+std::optional<WallTime> Time(const Json& object, const char* key) {
+  auto time = ParseWallTime(Text(object, key));
+  if (!time.ok()) return std::nullopt;
+  return *time;
+}
+
+template <typename Number>
+Number NumberOr(const std::string& text, Number otherwise) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? number : otherwise;
+}
+
+std::vector<Json> Elements(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_array() ? std::vector<Json>(value.begin(), value.end()) : std::vector<Json>{};
+}
+
+ObjectMeta Meta(const Json& object) {
+  const Json& meta = At(object, "metadata");
+  ObjectMeta view;
+  view.name = Text(meta, "name");
+  view.name_space = Text(meta, "namespace");
+  view.uid = Text(meta, "uid");
+  view.resource_version = Text(meta, "resourceVersion");
+  view.generation = Integer<int64_t>(meta, "generation");
+  if (auto created = Time(meta, "creationTimestamp")) view.created = *created;
+  view.deleted = Time(meta, "deletionTimestamp");
+  for (const Json& owner : Elements(meta, "ownerReferences")) {
+    if (Flag(owner, "controller")) view.owner_uid = Text(owner, "uid");
+  }
+  return view;
+}
+
+std::string Label(const Json& object, const char* key) {
+  return Text(At(At(object, "metadata"), "labels"), key);
+}
+
+ContainerState State(const Json& container) {
+  ContainerState state;
+  const Json& json = At(container, "state");
+  using Kind = ContainerState::Kind;
+  for (auto [key, kind] : {std::pair("waiting", Kind::kWaiting),
+                           {"running", Kind::kRunning},
+                           {"terminated", Kind::kTerminated}}) {
+    const Json& fields = At(json, key);
+    if (!fields.is_object()) continue;
+    state.kind = kind;
+    state.reason = Text(fields, "reason");
+    state.message = Text(fields, "message");
+    state.exit_code = Integer<int32_t>(fields, "exitCode");
+    state.signal = Integer<int32_t>(fields, "signal");
+    state.started = Time(fields, "startedAt");
+    state.finished = Time(fields, "finishedAt");
+  }
+  return state;
+}
+
+void Read(const Json& json, PodView& pod) {
+  pod.meta = Meta(json);
+  pod.job = Label(json, "lockstep.dev/job");
+  pod.machine = NumberOr<int32_t>(Label(json, "lockstep.dev/machine"), -1);
+  pod.attempt = NumberOr<uint32_t>(Label(json, "lockstep.dev/attempt"), 0);
+  pod.node = Text(At(json, "spec"), "nodeName");
+  const Json& status = At(json, "status");
+  const std::string phase = Text(status, "phase");
+  for (auto [name, value] : {std::pair("Pending", PodPhase::kPending),
+                             {"Running", PodPhase::kRunning},
+                             {"Succeeded", PodPhase::kSucceeded},
+                             {"Failed", PodPhase::kFailed}}) {
+    if (phase == name) pod.phase = value;
+  }
+  pod.pod_ip = Text(status, "podIP");
+  pod.host_ip = Text(status, "hostIP");
+  pod.reason = Text(status, "reason");
+  pod.message = Text(status, "message");
+  for (const Json& condition : Elements(status, "conditions")) {
+    const std::string type = Text(condition, "type");
+    const std::string value = Text(condition, "status");
+    if (type == "Ready") pod.ready = value == "True";
+    if (type == "PodScheduled") pod.scheduled = value == "True";
+    if (type == "PodScheduled" && value == "False") {
+      pod.schedule_reason = Text(condition, "reason");
+      pod.schedule_message = Text(condition, "message");
+    }
+    if (type == "DisruptionTarget" && value == "True") pod.disruption = Text(condition, "reason");
+  }
+  for (const Json& container : Elements(status, "containerStatuses")) {
+    if (Text(container, "name") == "worker") pod.worker = State(container);
+  }
+  for (const Json& container : Elements(status, "initContainerStatuses")) {
+    const ContainerState state = State(container);
+    const bool stuck = state.kind == ContainerState::Kind::kWaiting ||
+                       (state.kind == ContainerState::Kind::kTerminated && state.exit_code != 0);
+    if (!stuck || !pod.init_waiting_reason.empty()) continue;
+    pod.init_waiting_reason = state.reason;
+    pod.init_waiting_message = state.message;
+  }
+}
+
+void Read(const Json& json, JobView& job) {
+  job.meta = Meta(json);
+  Json rest = json;
+  if (At(At(json, "metadata"), "managedFields").is_array()) rest["metadata"].erase("managedFields");
+  job.json = rest.dump();
+}
+
+void Read(const Json& json, ServiceView& service) {
+  service.meta = Meta(json);
+  service.job = Label(json, "lockstep.dev/job");
+  service.cluster_ip = Text(At(json, "spec"), "clusterIP");
+  const Json& selector = At(At(json, "spec"), "selector");
+  if (At(selector, "lockstep.dev/attempt").is_string()) {
+    service.selector_attempt = NumberOr<uint32_t>(Text(selector, "lockstep.dev/attempt"), 0);
+  }
+}
+
+void Read(const Json& json, NodeView& node) {
+  node.meta = Meta(json);
+  node.unschedulable = Flag(At(json, "spec"), "unschedulable");
+  for (const Json& taint : Elements(At(json, "spec"), "taints")) {
+    const std::string key = Text(taint, "key");
+    if (key == "node.kubernetes.io/unreachable") node.unreachable = true;
+    if (key == "node.kubernetes.io/out-of-service") node.out_of_service = true;
+  }
+  for (const Json& condition : Elements(At(json, "status"), "conditions")) {
+    if (Text(condition, "type") == "Ready") node.ready = Text(condition, "status") == "True";
+  }
+}
+
+}  // namespace plain
+
+// Text with room behind it, as the Reflector's buffer has.
+class Padded {
+ public:
+  explicit Padded(const std::string& text) : text_(text + std::string(kDecodePadding, 'x')) {}
+  std::string_view text() const {
+    return std::string_view(text_).substr(0, text_.size() - kDecodePadding);
+  }
+
+ private:
+  std::string text_;
+};
+
+template <typename T>
+Result<WatchLine> ReadLine(const std::string& text, T* view) {
+  Decoder decoder;
+  return decoder.Line(Padded(text).text(), view);
+}
+
+template <typename T>
+void BothReadersAgree(const Json& object, Decoder& decoder) {
+  T expected;
+  plain::Read(object, expected);
+  SCOPED_TRACE(object.dump());
+
+  const Json event = {{"type", "MODIFIED"}, {"object", object}};
+  T view;
+  auto line = decoder.Line(Padded(event.dump() + "\n").text(), &view);
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->type, WatchLine::Type::kModified);
+  EXPECT_EQ(line->resource_version, expected.meta.resource_version);
+  EXPECT_EQ(view, expected);
+
+  auto alone = decoder.Object<T>(object.dump());
+  ASSERT_TRUE(alone.ok()) << alone.error().message;
+  EXPECT_EQ(*alone, expected);
+
+  const Json list = {{"metadata", {{"resourceVersion", "7"}, {"continue", "more"}}},
+                     {"items", {object, object}}};
+  std::vector<T> items;
+  auto page = decoder.Page(list.dump(), &items);
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  EXPECT_EQ(page->resource_version, "7");
+  EXPECT_EQ(page->next, "more");
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0], expected);
+  EXPECT_EQ(items[1], expected);
+}
+
+class DecodeRandom : public testing::TestWithParam<int> {};
+
+TEST_P(DecodeRandom, ReadsWhatAnotherJsonLibraryReads) {
+  Decoder decoder;
+  for (uint64_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
+    RandomObjects random(seed, GetParam());
+    BothReadersAgree<PodView>(random.Pod(), decoder);
+    BothReadersAgree<ServiceView>(random.Service(), decoder);
+    BothReadersAgree<NodeView>(random.Node(), decoder);
+    BothReadersAgree<JobView>(random.TrainingJob(), decoder);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OddValuesOfAHundred, DecodeRandom, testing::Values(0, 10, 40));
+
+TEST(Decode, ABookmarkCarriesItsVersionAndTheEndOfTheInitialState) {
+  PodView pod;
+  auto line = ReadLine(
+      R"({"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"12746","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}})",
+      &pod);
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->type, WatchLine::Type::kBookmark);
+  EXPECT_EQ(line->resource_version, "12746");
+  EXPECT_TRUE(line->initial_events_end);
+}
+
+TEST(Decode, AnOrdinaryBookmarkEndsNoInitialState) {
+  PodView pod;
+  auto line =
+      ReadLine(R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"3"}}})", &pod);
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_FALSE(line->initial_events_end);
+}
+
+TEST(Decode, AnErrorInTheStreamIsAStatusWithItsCode) {
+  PodView pod;
+  const Json status = {{"kind", "Status"},
+                       {"status", "Failure"},
+                       {"message", "too old resource version: 1 (9)"},
+                       {"reason", "Expired"},
+                       {"code", 410}};
+  auto line = ReadLine(Json({{"type", "ERROR"}, {"object", status}}).dump(), &pod);
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->type, WatchLine::Type::kError);
+  EXPECT_EQ(line->error.kind, ApiErrorKind::kGone);
+  EXPECT_THAT(line->error.message, HasSubstr("too old resource version"));
+}
+
+TEST(Decode, TheObjectMayComeBeforeTheType) {
+  PodView pod;
+  auto line = ReadLine(R"({"object":{"metadata":{"name":"a"}},"type":"DELETED"})", &pod);
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->type, WatchLine::Type::kDeleted);
+  EXPECT_EQ(pod.meta.name, "a");
+}
+
+TEST(Decode, AnEventCutOffWithinItsObjectIsAnErrorAndReadsNothingBeyondIt) {
+  RandomObjects random(5);
+  const std::string whole = Json({{"type", "ADDED"}, {"object", random.Pod()}}).dump();
+  Decoder decoder;
+  for (size_t size = 0; size + 1 < whole.size(); ++size) {
+    PodView pod;
+    EXPECT_FALSE(decoder.Line(Padded(whole.substr(0, size)).text(), &pod).ok()) << size;
+  }
+}
+
+TEST(Decode, AnAnswerThatIsNotJsonIsInvalidAndSaysSo) {
+  Decoder decoder;
+  auto pod = decoder.Object<PodView>("<html>bad gateway</html>");
+  ASSERT_FALSE(pod.ok());
+  EXPECT_EQ(pod.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(pod.error().message, HasSubstr("the API server sent an object"));
+}
+
+TEST(Decode, AnObjectWithoutANameIsInvalid) {
+  Decoder decoder;
+  EXPECT_FALSE(decoder.Object<NodeView>(R"({"metadata":{"uid":"1"}})").ok());
+}
+
+TEST(Decode, AListWithoutAVersionIsInvalid) {
+  Decoder decoder;
+  std::vector<PodView> items;
+  EXPECT_FALSE(decoder.Page(R"({"items":[]})", &items).ok());
+}
+
+TEST(Decode, AnEmptyListOfGoIsNull) {
+  Decoder decoder;
+  std::vector<PodView> items;
+  auto page = decoder.Page(R"({"metadata":{"resourceVersion":"8"},"items":null})", &items);
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  EXPECT_TRUE(items.empty());
+  EXPECT_EQ(page->next, "");
+}
+
+TEST(Decode, AJobKeepsItsJsonLessManagedFieldsWhereverTheyStand) {
+  Decoder decoder;
+  for (const char* meta : {R"("managedFields": [{"a":"]"}] , "name":"j")",
+                           R"("name":"j" , "managedFields" : [ {"a":"]"} ])",
+                           R"("name":"j","managedFields":[],"uid":"u")"}) {
+    const std::string text = std::string(R"({"metadata":{)") + meta + R"(},"spec":{"x":[1]}})";
+    auto job = decoder.Object<JobView>(text);
+    ASSERT_TRUE(job.ok()) << job.error().message;
+    Json expected = Json::parse(text);
+    expected["metadata"].erase("managedFields");
+    EXPECT_EQ(Json::parse(job->json), expected) << text << job->json;
+  }
+}
+
+TEST(Decode, AnAttemptBeyondThirtyTwoBitsIsNone) {
+  Decoder decoder;
+  auto pod = decoder.Object<PodView>(
+      R"({"metadata":{"name":"a","labels":{"lockstep.dev/attempt":"99999999999","lockstep.dev/machine":"1x"}}})");
+  ASSERT_TRUE(pod.ok());
+  EXPECT_EQ(pod->attempt, 0U);
+  EXPECT_EQ(pod->machine, -1);
+}
+
+}  // namespace
+}  // namespace lockstep::kube
