@@ -13,7 +13,7 @@
 // PUT and PATCH are not retried then: the error says `ambiguous`, and the caller reads first.
 //
 // There is no limit on requests a second (the server's priority and fairness is the judge), only
-// the window: AIMD between kMinWindow and options.max_in_flight.
+// the window: AIMD up to options.max_in_flight (client_window.h).
 #ifndef LOCKSTEP_OPERATOR_KUBE_CLIENT_H_
 #define LOCKSTEP_OPERATOR_KUBE_CLIENT_H_
 
@@ -38,7 +38,7 @@ struct CallRecord {
 };
 
 struct ClientOptions {
-  size_t max_in_flight = 64;
+  size_t max_in_flight = 32;               // as many as the transport keeps connections
   Duration timeout = seconds(30);          // of a call with its retries
   Duration attempt_timeout = seconds(15);  // of one attempt
   int attempts = 6;

@@ -1,0 +1,283 @@
+#include "operator/kube/client.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <map>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/thread_annotations.h"
+#include "operator/kube/client_window.h"
+
+namespace lockstep::kube {
+namespace {
+
+constexpr Duration kFirstBackoff = milliseconds(100);
+constexpr Duration kLongestBackoff = seconds(5);
+// New credentials are there within seconds or not at all.
+constexpr int kUnauthorizedAttempts = 3;
+
+bool IsWrite(Method method) { return method != Method::kGet; }
+
+// The API answers with objects; HTML of a proxy and half an object are neither.
+bool LooksLikeObject(std::string_view body) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  size_t first = body.find_first_not_of(kSpace);
+  size_t last = body.find_last_not_of(kSpace);
+  return first != body.npos && first < last && body[first] == '{' && body[last] == '}';
+}
+
+ApiResult<std::string> Read(Result<Response> response, bool write) {
+  if (!response.ok()) return ErrorOfTransport(response.error(), write);
+  if (response->status < 200 || response->status > 299) {
+    return ErrorOfStatus(response->status, response->body, response->retry_after, write);
+  }
+  if (LooksLikeObject(response->body)) return std::move(response->body);
+  ApiError error;
+  error.kind = ApiErrorKind::kDecode;
+  error.http = response->status;
+  error.message = "the answer is no JSON object";
+  error.ambiguous = write;
+  return error;
+}
+
+// Whether the same request may be sent again (client.h says when, and why).
+bool MayRetry(Method method, const ApiError& error, int attempts_made) {
+  if (error.http == 429) return true;
+  if (error.http == 401) return attempts_made < kUnauthorizedAttempts;
+  bool failed = error.http == 0 ? error.kind != ApiErrorKind::kDecode : error.http >= 500;
+  return failed && method != Method::kPut && method != Method::kPatch;
+}
+
+}  // namespace
+
+class Client::Core {
+ public:
+  Core(std::unique_ptr<Transport> transport, ClientOptions options)
+      : options_(std::move(options)),
+        transport_(std::move(transport)),
+        window_(options_.max_in_flight),
+        random_(std::random_device{}()),
+        thread_([this] { RunDue(); }) {}
+
+  ~Core() {
+    {
+      MutexLock lock(&mutex_);
+      stopping_ = true;
+      wake_.notify_one();
+    }
+    thread_.join();
+    transport_.reset();
+    // Nobody is left to add any.
+    std::deque<Shared> queued;
+    {
+      MutexLock lock(&mutex_);
+      queued.swap(queued_);
+      for (auto& [when, call] : delayed_) queued.push_back(std::move(call));
+      delayed_.clear();
+    }
+    for (const Shared& call : queued) call->done(Closing());
+  }
+
+  void Add(Request request, OnDone done, Duration timeout) {
+    Time now = BootTime();
+    auto call = std::make_shared<PendingCall>();
+    call->request = std::move(request);
+    call->done = std::move(done);
+    call->deadline = now + (timeout > Duration(0) ? timeout : options_.timeout);
+    {
+      MutexLock lock(&mutex_);
+      queued_.push_back(std::move(call));
+    }
+    Pump();
+  }
+
+  Transport& transport() { return *transport_; }
+
+  Load load() const {
+    MutexLock lock(&mutex_);
+    return {window_.size(), in_flight_, queued_.size()};
+  }
+
+ private:
+  struct PendingCall {
+    Request request;
+    OnDone done;
+    Time deadline{};
+    int attempts = 0;
+    Time sent{};
+    std::optional<ApiError> verdict{};  // to be delivered by the thread
+  };
+  using Shared = std::shared_ptr<PendingCall>;
+
+  static ApiError Closing() {
+    ApiError error;
+    error.kind = ApiErrorKind::kTransport;
+    error.message = "the client is being closed";
+    return error;
+  }
+
+  static ApiError NotLeading() {
+    ApiError error;
+    error.kind = ApiErrorKind::kForbidden;
+    error.reason = "NotLeading";
+    error.message = "not written: the lease is not held";
+    return error;
+  }
+
+  static ApiError WaitedTooLong() {
+    ApiError error;
+    error.kind = ApiErrorKind::kTimeout;
+    error.message = "the deadline passed before the request could be sent";
+    return error;
+  }
+
+  // Sends what the window has room for.
+  void Pump() {
+    for (;;) {
+      Shared call;
+      {
+        MutexLock lock(&mutex_);
+        if (stopping_ || queued_.empty() || in_flight_ >= window_.size()) return;
+        call = std::move(queued_.front());
+        queued_.pop_front();
+        ++in_flight_;
+      }
+      Attempt(call);
+    }
+  }
+
+  void Attempt(const Shared& call) {
+    Time now = BootTime();
+    if (now >= call->deadline) {
+      Refuse(call, WaitedTooLong());
+    } else if (IsWrite(call->request.method) && options_.permit && !options_.permit()) {
+      Refuse(call, NotLeading());
+    } else {
+      ++call->attempts;
+      call->sent = now;
+      transport_->Send(call->request, std::min(options_.attempt_timeout, call->deadline - now),
+                       [this, call](Result<Response> response) {
+                         Answered(call, Read(std::move(response), IsWrite(call->request.method)));
+                       });
+    }
+  }
+
+  // Nothing was sent. Told from the thread: this may run within Call.
+  void Refuse(const Shared& call, ApiError why) {
+    MutexLock lock(&mutex_);
+    --in_flight_;
+    call->verdict = std::move(why);
+    Delay(call, Time(0));
+  }
+
+  void Delay(const Shared& call, Time until) REQUIRES(mutex_) {
+    delayed_.emplace(until, call);
+    wake_.notify_one();
+  }
+
+  void Answered(const Shared& call, ApiResult<std::string> result) {
+    Time now = BootTime();
+    bool over = result.ok();
+    if (options_.on_attempt) {
+      options_.on_attempt({call->request.method, over ? 200 : result.error().http,
+                           over ? ApiErrorKind::kServer : result.error().kind, over,
+                           now - call->sent});
+    }
+    {
+      MutexLock lock(&mutex_);
+      --in_flight_;
+      window_.OnAnswer(call->sent, now, !over && result.error().http == 429);
+      if (!over) over = !Retry(call, result.error(), now);
+    }
+    if (over) call->done(std::move(result));
+    Pump();
+  }
+
+  // Whether it is tried again.
+  bool Retry(const Shared& call, const ApiError& error, Time now) REQUIRES(mutex_) {
+    if (stopping_ || call->attempts >= options_.attempts ||
+        !MayRetry(call->request.method, error, call->attempts)) {
+      return false;
+    }
+    Duration backoff = std::min(kLongestBackoff, kFirstBackoff * (1 << (call->attempts - 1)));
+    std::uniform_real_distribution<double> jitter(0.5, 1.5);
+    Duration delay =
+        error.retry_after.value_or(Duration(0)) +
+        Duration(static_cast<int64_t>(static_cast<double>(backoff.count()) * jitter(random_)));
+    if (now + delay >= call->deadline) return false;
+    Delay(call, now + delay);
+    return true;
+  }
+
+  void RunDue() {
+    for (;;) {
+      std::vector<Shared> told;
+      {
+        MutexLock lock(&mutex_);
+        for (;;) {
+          if (stopping_) return;
+          Time now = BootTime();
+          if (!delayed_.empty() && delayed_.begin()->first <= now) break;
+          if (delayed_.empty()) {
+            wake_.wait(mutex_);
+          } else {
+            wake_.wait_for(mutex_, delayed_.begin()->first - now);
+          }
+        }
+        Time now = BootTime();
+        while (!delayed_.empty() && delayed_.begin()->first <= now) {
+          Shared call = std::move(delayed_.begin()->second);
+          delayed_.erase(delayed_.begin());
+          if (call->verdict) {
+            told.push_back(std::move(call));
+          } else {
+            queued_.push_back(std::move(call));
+          }
+        }
+      }
+      for (const Shared& call : told) call->done(*std::move(call->verdict));
+      Pump();
+    }
+  }
+
+  const ClientOptions options_;
+  std::unique_ptr<Transport> transport_;
+  mutable Mutex mutex_;
+  std::condition_variable_any wake_;
+  ClientWindow window_ GUARDED_BY(mutex_);
+  size_t in_flight_ GUARDED_BY(mutex_) = 0;
+  std::deque<Shared> queued_ GUARDED_BY(mutex_);
+  std::multimap<Time, Shared> delayed_ GUARDED_BY(mutex_);
+  std::mt19937 random_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+Client::Client(std::unique_ptr<Transport> transport, ClientOptions options)
+    : core_(std::make_unique<Core>(std::move(transport), std::move(options))) {}
+
+Client::~Client() = default;
+
+void Client::Call(Request request, OnDone done, Duration timeout) {
+  core_->Add(std::move(request), std::move(done), timeout);
+}
+
+ApiResult<std::string> Client::CallAndWait(Request request, Duration timeout) {
+  std::promise<ApiResult<std::string>> answer;
+  Call(
+      std::move(request),
+      [&answer](ApiResult<std::string> result) { answer.set_value(std::move(result)); }, timeout);
+  return answer.get_future().get();
+}
+
+Transport& Client::transport() { return core_->transport(); }
+
+Client::Load Client::load() const { return core_->load(); }
+
+}  // namespace lockstep::kube
