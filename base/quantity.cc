@@ -1,7 +1,5 @@
 #include "base/quantity.h"
 
-#include <limits>
-
 namespace lockstep {
 namespace {
 
@@ -9,7 +7,7 @@ namespace {
 using Wide = __int128;
 
 constexpr int kMaxDigits = 19;
-constexpr int kMaxExponent = 30;
+constexpr Wide kMaxMilli = (Wide{8} << 50) * 1000;
 
 struct Suffix {
   std::string_view text;
@@ -35,30 +33,22 @@ Error TooLarge(std::string_view text) {
   return Error::TooLarge("\"" + std::string(text) + "\" is too large; the limit is 8Pi");
 }
 
-Error TooFine(std::string_view text) {
-  return Error::Invalid("\"" + std::string(text) + "\" is finer than 1m, a thousandth");
-}
-
-// What the digits say, without the suffix: mantissa / 10^fraction_digits.
+// What the digits say, without the suffix: mantissa / 10^fraction_digits, and a little more where
+// digits were dropped.
 struct Decimal {
   Wide mantissa = 0;
   int fraction_digits = 0;
   std::string_view rest;
   bool valid = false;
-  bool too_long = false;
+  bool too_large = false;
+  bool dropped = false;
 };
 
 Decimal ReadDecimal(std::string_view text) {
   Decimal decimal;
   int digits = 0;
-  int pending_zeros = 0;  // of the fraction: they count only when another digit follows
   bool in_fraction = false;
   size_t i = 0;
-  const auto push = [&](char c) {
-    if (decimal.mantissa != 0 || c != '0') ++digits;
-    if (digits > kMaxDigits) decimal.too_long = true;
-    if (!decimal.too_long) decimal.mantissa = decimal.mantissa * 10 + (c - '0');
-  };
   for (; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '.' && !in_fraction) {
@@ -67,16 +57,15 @@ Decimal ReadDecimal(std::string_view text) {
     }
     if (!IsDigit(c)) break;
     decimal.valid = true;
-    if (in_fraction && c == '0') {
-      ++pending_zeros;
-      continue;
+    if (decimal.mantissa != 0 || c != '0') ++digits;
+    if (digits <= kMaxDigits) {
+      decimal.mantissa = decimal.mantissa * 10 + (c - '0');
+      if (in_fraction) ++decimal.fraction_digits;
+    } else if (in_fraction) {
+      decimal.dropped = decimal.dropped || c != '0';
+    } else {
+      decimal.too_large = true;
     }
-    for (; pending_zeros > 0 && !decimal.too_long; --pending_zeros) {
-      push('0');
-      ++decimal.fraction_digits;
-    }
-    push(c);
-    if (in_fraction) ++decimal.fraction_digits;
   }
   decimal.rest = text.substr(i);
   return decimal;
@@ -84,15 +73,15 @@ Decimal ReadDecimal(std::string_view text) {
 
 // e3, E-2: an exponent of ten. False when `text` is none; E alone is the suffix for 10^18.
 bool ReadExponent(std::string_view text, int& exponent) {
+  constexpr size_t kMostDigits = 2;
   if (text.size() < 2 || (text[0] != 'e' && text[0] != 'E')) return false;
-  size_t i = 1;
-  const bool negative = text[i] == '-';
-  if (text[i] == '-' || text[i] == '+') ++i;
-  if (i == text.size()) return false;
+  const bool negative = text[1] == '-';
+  const std::string_view digits = text.substr(text[1] == '-' || text[1] == '+' ? 2 : 1);
+  if (digits.empty() || digits.size() > kMostDigits) return false;
   int value = 0;
-  for (; i < text.size(); ++i) {
-    if (!IsDigit(text[i])) return false;
-    if (value <= kMaxExponent) value = value * 10 + (text[i] - '0');
+  for (const char c : digits) {
+    if (!IsDigit(c)) return false;
+    value = value * 10 + (c - '0');
   }
   exponent = negative ? -value : value;
   return true;
@@ -124,20 +113,20 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
     if (!known) return NotAQuantity(text);
   }
   const Format format = suffix.power_of_two > 0 ? Format::kBinary : Format::kDecimal;
-  if (decimal.mantissa == 0 && !decimal.too_long) return Quantity(0, format);
-  if (decimal.too_long) return decimal.fraction_digits > 0 ? TooFine(text) : TooLarge(text);
-
+  if (decimal.too_large) return TooLarge(text);
   Wide milli = decimal.mantissa;
   if (!Multiply(milli, Wide{1} << suffix.power_of_two)) return TooLarge(text);
   int power = 3 + suffix.power_of_ten - decimal.fraction_digits;
-  for (; power > 0; --power) {
+  for (; power > 0 && milli != 0; --power) {
     if (!Multiply(milli, 10)) return TooLarge(text);
   }
+  bool rounds = decimal.dropped;
   for (; power < 0; ++power) {
-    if (milli % 10 != 0) return TooFine(text);
+    rounds = rounds || milli % 10 != 0;
     milli /= 10;
   }
-  if (milli > std::numeric_limits<int64_t>::max()) return TooLarge(text);
+  if (rounds) ++milli;
+  if (milli > kMaxMilli) return TooLarge(text);
   const auto value = static_cast<int64_t>(milli);
   return Quantity(negative ? -value : value, format);
 }

@@ -1,7 +1,7 @@
 // Quantity: an amount of a resource as Kubernetes writes it: 500m, 1e3, 1.5, 110Gi.
 //
-// Held exactly, in thousandths: from 1m up to about 9.2 Pi. What is finer than a thousandth or
-// larger is refused rather than rounded.
+// Held in thousandths, up to 8Pi: what is larger is refused, what is finer is rounded away from
+// zero, as Kubernetes does with the resources of a pod.
 #ifndef LOCKSTEP_BASE_QUANTITY_H_
 #define LOCKSTEP_BASE_QUANTITY_H_
 
@@ -22,7 +22,7 @@ class Quantity {
   constexpr Quantity() = default;
 
   // [+-]digits[.digits] and one of: nothing, n u m k M G T P E, Ki Mi Gi Ti Pi Ei, e<int> or
-  // E<int>. Errors: Invalid (not of that form, finer than 1m), TooLarge.
+  // E<int> with an <int> of at most two digits. Errors: Invalid (not of that form), TooLarge.
   static Result<Quantity> Parse(std::string_view text);
   static constexpr Quantity FromMilli(int64_t milli, Format format = Format::kDecimal) {
     return Quantity(milli, format);

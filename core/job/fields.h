@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_CORE_JOB_FIELDS_H_
 #define LOCKSTEP_CORE_JOB_FIELDS_H_
 
+#include <cstddef>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -14,10 +15,19 @@
 namespace lockstep::core {
 
 // How a member's type stands in a file, where the type alone doesn't say.
-struct Plain {};        // as its type says
-struct SignalNames {};  // a vector<int> written as SIGBUS, SIGSEGV, ...
-struct Always {};       // as its type says, and written though it is at its default
-struct Inline {};       // a struct whose fields stand beside the others; it has no name
+struct Plain {};  // as its type says
+// With a limit, which the CRD has as well: letters of a text; items of a list or map, and letters
+// of each item that is a text.
+struct AtMost {
+  size_t most = 0;
+  size_t letters = 0;
+};
+// A vector<int> written as SIGBUS, SIGSEGV, ...
+struct SignalNames {
+  size_t most = 0;
+};
+struct Always {};  // as its type says, and written though it is at its default
+struct Inline {};  // a struct whose fields stand beside the others; it has no name
 
 template <typename Struct, typename Type, typename Form = Plain>
 struct Field {
@@ -57,13 +67,13 @@ inline constexpr auto kFields<Metadata> =
                Field{"uid", &Metadata::uid});
 
 template <>
-inline constexpr auto kFields<EnvVar> =
-    std::tuple(Field{"name", &EnvVar::name}, Field{"value", &EnvVar::value},
-               Field{"valueFrom", &EnvVar::value_from});
+inline constexpr auto kFields<EnvVar> = std::tuple(Field{"name", &EnvVar::name, AtMost{253}},
+                                                   Field{"value", &EnvVar::value, AtMost{131072}},
+                                                   Field{"valueFrom", &EnvVar::value_from});
 
 template <>
 inline constexpr auto kFields<LocalObjectReference> =
-    std::tuple(Field{"name", &LocalObjectReference::name});
+    std::tuple(Field{"name", &LocalObjectReference::name, AtMost{253}});
 
 // Only where the model isn't a preset's name.
 template <>
@@ -73,23 +83,25 @@ inline constexpr auto kFields<TrainerModel> = std::tuple(
 
 template <>
 inline constexpr auto kFields<Trainer> = std::tuple(
-    Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model}, Field{"data", &Trainer::data},
-    Field{"steps", &Trainer::steps}, Field{"globalBatchSize", &Trainer::global_batch_size},
+    Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
+    Field{"data", &Trainer::data, AtMost{256, 4096}}, Field{"steps", &Trainer::steps},
+    Field{"globalBatchSize", &Trainer::global_batch_size},
     Field{"microBatchSize", &Trainer::micro_batch_size},
     Field{"sequenceLength", &Trainer::sequence_length},
     Field{"learningRate", &Trainer::learning_rate}, Field{"warmupSteps", &Trainer::warmup_steps},
     Field{"decaySteps", &Trainer::decay_steps}, Field{"weightDecay", &Trainer::weight_decay},
     Field{"clip", &Trainer::clip}, Field{"seed", &Trainer::seed},
     Field{"precision", &Trainer::precision}, Field{"sync", &Trainer::sync},
-    Field{"servers", &Trainer::servers}, Field{"reduce", &Trainer::reduce},
+    Field{"servers", &Trainer::servers, AtMost{1024}}, Field{"reduce", &Trainer::reduce},
     Field{"bucketMb", &Trainer::bucket_mb}, Field{"overlap", &Trainer::overlap},
-    Field{"checkpointEvery", &Trainer::checkpoint_every}, Field{"prompts", &Trainer::prompts});
+    Field{"checkpointEvery", &Trainer::checkpoint_every},
+    Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
 
 template <>
 inline constexpr auto kFields<ResourcesPerProcess> =
     std::tuple(Field{"gpu", &ResourcesPerProcess::gpu}, Field{"cpu", &ResourcesPerProcess::cpu},
                Field{"memory", &ResourcesPerProcess::memory},
-               Field{"gpuResource", &ResourcesPerProcess::gpu_resource});
+               Field{"gpuResource", &ResourcesPerProcess::gpu_resource, AtMost{317}});
 
 template <>
 inline constexpr auto kFields<Topology> = std::tuple(
@@ -97,15 +109,17 @@ inline constexpr auto kFields<Topology> = std::tuple(
     Field{"policy", &Topology::policy}, Field{"gpuVisibility", &Topology::gpu_visibility});
 
 template <>
-inline constexpr auto kFields<Placement> = std::tuple(
-    Field{"onePerNode", &Placement::one_per_node}, Field{"topologyKey", &Placement::topology_key},
-    Field{"topologyMode", &Placement::topology_mode});
+inline constexpr auto kFields<Placement> =
+    std::tuple(Field{"onePerNode", &Placement::one_per_node},
+               Field{"topologyKey", &Placement::topology_key, AtMost{317}},
+               Field{"topologyMode", &Placement::topology_mode});
 
 template <>
 inline constexpr auto kFields<FailureRule> =
-    std::tuple(Field{"exitCodes", &FailureRule::exit_codes},
-               Field{"signals", &FailureRule::signals, SignalNames{}},
-               Field{"stderr", &FailureRule::stderr_regex}, Field{"action", &FailureRule::action});
+    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}},
+               Field{"signals", &FailureRule::signals, SignalNames{.most = 32}},
+               Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
+               Field{"action", &FailureRule::action});
 
 template <>
 inline constexpr auto kFields<FailurePolicy> =
@@ -114,20 +128,21 @@ inline constexpr auto kFields<FailurePolicy> =
                Field{"resetAfter", &FailurePolicy::reset_after},
                Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
                Field{"machineLostAfter", &FailurePolicy::machine_lost_after},
-               Field{"rules", &FailurePolicy::rules});
+               Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
 template <>
-inline constexpr auto kFields<Checkpoint> =
-    std::tuple(Field{"claim", &Checkpoint::claim}, Field{"path", &Checkpoint::path},
-               Field{"resume", &Checkpoint::resume});
+inline constexpr auto kFields<Checkpoint> = std::tuple(
+    Field{"claim", &Checkpoint::claim, AtMost{253}}, Field{"path", &Checkpoint::path, AtMost{4096}},
+    Field{"resume", &Checkpoint::resume, AtMost{4096}});
 
 template <>
 inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health::start_timeout},
                                                    Field{"hangTimeout", &Health::hang_timeout});
 
 template <>
-inline constexpr auto kFields<Logs> = std::tuple(
-    Field{"console", &Logs::console}, Field{"format", &Logs::format}, Field{"path", &Logs::path});
+inline constexpr auto kFields<Logs> =
+    std::tuple(Field{"console", &Logs::console}, Field{"format", &Logs::format},
+               Field{"path", &Logs::path, AtMost{4096}});
 
 template <>
 inline constexpr auto kFields<AttemptRange> =
@@ -137,14 +152,17 @@ inline constexpr auto kFields<AttemptRange> =
 template <>
 inline constexpr auto kFields<Spec> = std::tuple(
     Field{"numMachines", &Spec::num_machines},
-    Field{"processesPerMachine", &Spec::processes_per_machine}, Field{"image", &Spec::image},
-    Field{"command", &Spec::command}, Field{"args", &Spec::args},
-    Field{"workingDir", &Spec::working_dir}, Field{"env", &Spec::env},
-    Field{"envFrom", &Spec::env_from}, Field{"imagePullSecrets", &Spec::image_pull_secrets},
+    Field{"processesPerMachine", &Spec::processes_per_machine},
+    Field{"image", &Spec::image, AtMost{1024}},
+    Field{"command", &Spec::command, AtMost{256, 16384}},
+    Field{"args", &Spec::args, AtMost{1024, 16384}},
+    Field{"workingDir", &Spec::working_dir, AtMost{4096}}, Field{"env", &Spec::env, AtMost{1024}},
+    Field{"envFrom", &Spec::env_from, AtMost{64}},
+    Field{"imagePullSecrets", &Spec::image_pull_secrets, AtMost{16}},
     Field{"launch", &Spec::launch}, Field{"framework", &Spec::framework},
     Field{"trainer", &Spec::trainer}, Field{"template", &Spec::template_},
     Field{"resourcesPerProcess", &Spec::resources_per_process},
-    Field{"resourcesPerMachine", &Spec::resources_per_machine},
+    Field{"resourcesPerMachine", &Spec::resources_per_machine, AtMost{32}},
     Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
     Field{"placement", &Spec::placement}, Field{"failurePolicy", &Spec::failure_policy},
     Field{"checkpoint", &Spec::checkpoint}, Field{"gracePeriod", &Spec::grace_period},
@@ -152,8 +170,9 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},
-    Field{"priorityClassName", &Spec::priority_class_name},
-    Field{"schedulerName", &Spec::scheduler_name}, Field{"managedBy", &Spec::managed_by});
+    Field{"priorityClassName", &Spec::priority_class_name, AtMost{253}},
+    Field{"schedulerName", &Spec::scheduler_name, AtMost{253}},
+    Field{"managedBy", &Spec::managed_by, AtMost{317}});
 
 }  // namespace lockstep::core
 

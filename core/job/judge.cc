@@ -21,14 +21,10 @@ void Judge::Range(const std::string& path, int64_t value, int64_t low, int64_t h
         std::to_string(value));
 }
 
-void Judge::AtLeast(const std::string& path, int64_t value, int64_t low) {
-  if (value >= low) return;
-  Error(path, "must be at least " + std::to_string(low), std::to_string(value));
-}
-
-void Judge::AtLeast(const std::string& path, Duration value, Duration low) {
-  if (value >= low) return;
-  Error(path, "must be at least " + FormatDuration(low), FormatDuration(value));
+void Judge::Range(const std::string& path, Duration value, Duration low, Duration high) {
+  if (value >= low && value <= high) return;
+  Error(path, "must lie between " + FormatDuration(low) + " and " + FormatDuration(high),
+        FormatDuration(value));
 }
 
 std::vector<Problem> Judge::TakeProblems() {

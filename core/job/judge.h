@@ -28,8 +28,7 @@ class Judge {
 
   // Errors unless low <= value <= high.
   void Range(const std::string& path, int64_t value, int64_t low, int64_t high);
-  void AtLeast(const std::string& path, int64_t value, int64_t low);
-  void AtLeast(const std::string& path, Duration value, Duration low);
+  void Range(const std::string& path, Duration value, Duration low, Duration high);
 
   // In the order of the file.
   std::vector<Problem> TakeProblems();
@@ -43,6 +42,7 @@ class Judge {
 // The rules, by subject.
 void JudgeTrainer(Judge& judge);
 void JudgeResources(Judge& judge);
+void JudgeTemplate(Judge& judge);
 void JudgeFailurePolicy(Judge& judge);
 
 }  // namespace lockstep::core

@@ -1,5 +1,5 @@
 #include "core/job/judge.h"
-#include "core/job/shortcuts.h"
+#include "core/job/name_forms.h"
 
 namespace lockstep::core {
 namespace {
@@ -7,35 +7,50 @@ namespace {
 const std::string kPerProcess = "spec.resourcesPerProcess";
 const std::string kPerMachine = "spec.resourcesPerMachine";
 
-void JudgeAmount(Judge& judge, const std::string& path, const std::optional<Quantity>& amount) {
-  if (!amount) return;
-  if (*amount <= Quantity()) {
-    judge.Error(path, "must be greater than 0", amount->ToString());
-    return;
+constexpr Quantity Bytes(int64_t bytes) {
+  return Quantity::FromUnits(bytes, Quantity::Format::kBinary);
+}
+
+// So much at most that a machine's 64 processes ask for no more than a Quantity can hold.
+constexpr Quantity kMostCores = Quantity::FromUnits(4096);
+constexpr Quantity kMostMemory = Bytes(int64_t{64} << 40);
+constexpr Quantity kMostAmount = Bytes(int64_t{8} << 50);
+
+void JudgeAmount(Judge& judge, const std::string& path, const Quantity& amount,
+                 const Quantity& most) {
+  if (amount <= Quantity()) {
+    judge.Error(path, "must be greater than 0", amount.ToString());
+  } else if (amount > most) {
+    judge.Error(path, "must be at most " + most.ToString(), amount.ToString());
   }
-  const int factor = judge.job.spec.processes_per_machine;
-  if (const Result<Quantity> total = amount->Times(factor); !total.ok()) {
-    judge.Error(path, total.error().message);
-  }
+}
+
+void JudgeBytes(Judge& judge, const std::string& path, const Quantity& bytes,
+                const Quantity& most) {
+  JudgeAmount(judge, path, bytes, most);
+  if (bytes.IsWhole()) return;
+  judge.Error(
+      path, "must be a whole number of bytes; did you mean a suffix such as Mi or M instead of m?",
+      bytes.ToString());
 }
 
 void JudgePerProcess(Judge& judge, const ResourcesPerProcess& resources) {
   if (resources.gpu) judge.Range(kPerProcess + ".gpu", *resources.gpu, 0, 64);
-  if (resources.gpu_resource.empty()) {
-    judge.Error(kPerProcess + ".gpuResource", "must name a resource, as in nvidia.com/gpu");
+  if (!IsQualifiedName(resources.gpu_resource)) {
+    judge.Error(kPerProcess + ".gpuResource", "must name a resource, as in nvidia.com/gpu",
+                "the text \"" + resources.gpu_resource + "\"");
   }
-  JudgeAmount(judge, kPerProcess + ".cpu", resources.cpu);
-  JudgeAmount(judge, kPerProcess + ".memory", resources.memory);
-  if (resources.memory && !resources.memory->IsWhole()) {
-    judge.Error(kPerProcess + ".memory",
-                "must be a whole number of bytes; did you mean a suffix "
-                "such as Mi or M instead of m?",
-                resources.memory->ToString());
+  if (resources.cpu) JudgeAmount(judge, kPerProcess + ".cpu", *resources.cpu, kMostCores);
+  if (resources.memory) {
+    JudgeBytes(judge, kPerProcess + ".memory", *resources.memory, kMostMemory);
   }
 }
 
 void JudgeMachineAmount(Judge& judge, const std::string& name, const Quantity& amount) {
   const std::string path = kPerMachine + "." + name;
+  if (!IsQualifiedName(name)) {
+    judge.Error(path, "must name resources, as in rdma/hca");
+  }
   const bool is_size = name == "cpu" || name == "memory";
   if (is_size || name == judge.job.spec.resources_per_process.gpu_resource) {
     judge.Error(path, "write it as " + kPerProcess + "." + (is_size ? name : "gpu") +
@@ -54,11 +69,7 @@ void JudgePerMachine(Judge& judge, const Spec& spec) {
 void JudgeSharedMemory(Judge& judge, const Spec& spec) {
   const std::string path = "spec.sharedMemory";
   if (!spec.shared_memory) return;
-  if (*spec.shared_memory <= Quantity() || !spec.shared_memory->IsWhole()) {
-    judge.Error(path, "must be a number of bytes greater than 0, as in 16Gi",
-                spec.shared_memory->ToString());
-    return;
-  }
+  JudgeBytes(judge, path, *spec.shared_memory, kMostAmount);
   if (!spec.resources_per_process.memory) return;
   const Result<Quantity> memory =
       spec.resources_per_process.memory->Times(spec.processes_per_machine);
@@ -70,29 +81,6 @@ void JudgeSharedMemory(Judge& judge, const Spec& spec) {
   }
 }
 
-void JudgeTemplate(Judge& judge, const Spec& spec) {
-  const std::string path = "spec.template";
-  const Node& pod_template = spec.template_;
-  if (pod_template.IsNull()) return;
-  if (!pod_template.IsMap()) {
-    judge.Error(path, "must be a pod template: {metadata, spec}", pod_template.Describe());
-    return;
-  }
-  for (const NodeMember& member : pod_template.members()) {
-    if (member.key == "metadata" || member.key == "spec") continue;
-    judge.Error(path, "holds the unknown field \"" + member.key +
-                          "\"; a pod template has metadata and spec");
-  }
-  for (const std::string& field : DoubledShortcuts(spec)) {
-    judge.Error("spec." + field, "stands in the template's worker container too; keep one of them");
-  }
-  const Node* worker = WorkerContainer(spec);
-  if (worker != nullptr && worker->Find("resources") != nullptr) {
-    judge.Error(path, "has resources in its worker container; write them as " + kPerProcess +
-                          " and " + kPerMachine);
-  }
-}
-
 }  // namespace
 
 void JudgeResources(Judge& judge) {
@@ -100,7 +88,6 @@ void JudgeResources(Judge& judge) {
   JudgePerProcess(judge, spec.resources_per_process);
   JudgePerMachine(judge, spec);
   JudgeSharedMemory(judge, spec);
-  JudgeTemplate(judge, spec);
 }
 
 }  // namespace lockstep::core

@@ -1,6 +1,7 @@
-
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 #include "core/job/judge.h"
 
@@ -8,6 +9,8 @@ namespace lockstep::core {
 namespace {
 
 const std::string kPath = "spec.trainer";
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostSteps = 1'000'000'000'000;
 
 void JudgeModel(Judge& judge, const TrainerModel& model) {
   const std::string path = kPath + ".model";
@@ -41,9 +44,9 @@ std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit) {
 
 void JudgeBatch(Judge& judge, const Trainer& trainer) {
   const std::string path = kPath + ".globalBatchSize";
-  judge.AtLeast(path, trainer.global_batch_size, 1);
+  judge.Range(path, trainer.global_batch_size, 1, kMost);
   if (trainer.micro_batch_size) {
-    judge.AtLeast(kPath + ".microBatchSize", *trainer.micro_batch_size, 1);
+    judge.Range(kPath + ".microBatchSize", *trainer.micro_batch_size, 1, kMost);
   }
   const int64_t world = WorldSize(judge.job.spec);
   const int64_t micro = trainer.micro_batch_size.value_or(1);
@@ -89,11 +92,11 @@ void JudgeTrainer(Judge& judge) {
                 "[/data/prompts.txt]");
   }
   JudgeServers(judge, trainer);
-  judge.AtLeast(kPath + ".steps", trainer.steps, 1);
+  judge.Range(kPath + ".steps", trainer.steps, 1, kMostSteps);
   judge.Range(kPath + ".sequenceLength", trainer.sequence_length, 1, 1 << 20);
-  judge.AtLeast(kPath + ".warmupSteps", trainer.warmup_steps, 0);
-  judge.AtLeast(kPath + ".decaySteps", trainer.decay_steps, 0);
-  judge.AtLeast(kPath + ".checkpointEvery", trainer.checkpoint_every, 0);
+  judge.Range(kPath + ".warmupSteps", trainer.warmup_steps, 0, kMostSteps);
+  judge.Range(kPath + ".decaySteps", trainer.decay_steps, 0, kMostSteps);
+  judge.Range(kPath + ".checkpointEvery", trainer.checkpoint_every, 0, kMostSteps);
   judge.Range(kPath + ".bucketMb", trainer.bucket_mb, 1, 1024);
   if (trainer.learning_rate <= 0) judge.Error(kPath + ".learningRate", "must be greater than 0");
   if (trainer.weight_decay < 0) judge.Error(kPath + ".weightDecay", "must be 0 or more");

@@ -12,6 +12,9 @@ namespace lockstep::core {
 
 inline constexpr int kGangPort = 7070;
 inline constexpr int kMetricsPort = 7071;
+// Labels, containers and volumes whose names begin so are ours.
+inline constexpr std::string_view kLabelPrefix = "lockstep.dev/";
+inline constexpr std::string_view kOwnNamePrefix = "lockstep-";
 
 // "gpt-3" in the job's first epoch, "gpt-3-r7" for attempt 7 of a later one.
 std::string PodName(std::string_view job, int machine, int64_t attempt, int64_t first_epoch);
@@ -28,6 +31,9 @@ std::string KeySecretName(std::string_view job, std::string_view job_uid);
 std::map<std::string, std::string> JobLabels(std::string_view job);
 // On a pod: JobLabels, its machine and its attempt.
 std::map<std::string, std::string> PodLabels(std::string_view job, int machine, int64_t attempt);
+
+// What names the job's key in the TLS handshakes of its agents (docs/protocol.md).
+std::string GangIdentity(std::string_view job_uid);
 
 // The UID of a job that no API server named: the same for the same name and checkpoint folder, so
 // that tomorrow's run resumes today's checkpoints. `absolute_checkpoint_path` isn't empty.

@@ -117,6 +117,17 @@ bool operator==(const Node& a, const Node& b) {
                     });
 }
 
+Node WithoutNulls(const Node& node) {
+  if (node.IsScalar()) return node;
+  Node made = node.IsMap() ? Node::Map(node.position()) : Node::List(node.position());
+  for (const Node& item : node.items()) made.Append(WithoutNulls(item));
+  for (const NodeMember& member : node.members()) {
+    if (member.value.IsNull()) continue;
+    made.members().push_back({member.key, member.position, WithoutNulls(member.value)});
+  }
+  return made;
+}
+
 Position SourceMap::Find(std::string_view path) const {
   while (true) {
     const auto entry = positions_.find(path);

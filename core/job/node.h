@@ -93,6 +93,9 @@ class Node {
   std::vector<NodeMember> members_;
 };
 
+// Less the members that are null, at any depth: to an API server they are absent.
+Node WithoutNulls(const Node& node);
+
 struct NodeMember {
   std::string key;
   Position position;  // of the key

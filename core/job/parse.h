@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/job/node.h"
 #include "core/job/problem.h"
 #include "core/job/spec.h"
 
@@ -26,6 +27,9 @@ struct ParseResult {
 
 ParseResult ParseYaml(std::string_view text);
 ParseResult ParseJson(std::string_view text);
+// A job as an API server of whatever version hands it out (ReadJson of its text): metadata may hold
+// fields that we don't know.
+ParseResult ReadStoredJob(Node document);
 
 }  // namespace lockstep::core
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/duration.h"
 #include "core/job/fields.h"
@@ -14,6 +15,7 @@ namespace lockstep::core {
 namespace {
 
 constexpr size_t kMaxProblems = 100;
+constexpr size_t kMostLettersOfAmount = 64;  // of a duration or quantity
 
 template <typename T>
 inline constexpr bool kIsOptional = false;
@@ -51,6 +53,8 @@ std::vector<std::string_view> NamesOf() {
 // Goes over the document with the field tables. `path_` is where it stands.
 class Reader {
  public:
+  explicit Reader(Origin origin) : origin_(origin) {}
+
   ParseResult Read(const Node& document) {
     ParseResult result;
     result.job.emplace();
@@ -112,13 +116,18 @@ class Reader {
     }
     std::vector<std::string_view> known = FieldNames<Struct>();
     for (const std::string_view name : ServerFields<Struct>()) known.push_back(name);
-    CheckNames(node, known);
+    const bool open = std::is_same_v<Struct, Metadata> && origin_ == Origin::kApiServer;
+    if (!open) CheckNames(node, known);
     ForEachField<Struct>([&](const auto& field) {
       const Node* child = node.Find(field.name);
       if (child == nullptr) return;
       const Scope scope(*this, field.name);
       source_.Set(path_, child->position());
-      ReadForm(*child, value.*field.member, field.form);
+      if (child->IsNull()) {
+        NoValue(*child, kIsOptional<std::remove_cvref_t<decltype(value.*field.member)>>);
+      } else {
+        ReadForm(*child, value.*field.member, field.form);
+      }
     });
   }
 
@@ -132,7 +141,23 @@ class Reader {
     ReadValue(node, value);
   }
 
-  void ReadForm(const Node& node, std::vector<int>& value, SignalNames /*form*/) {
+  template <typename T>
+  void ReadForm(const Node& node, T& value, AtMost limit) {
+    ReadForm(node, value, Plain{});
+    if constexpr (std::is_same_v<T, std::string>) {
+      CheckLetters(node, limit.most);
+    } else {
+      CheckItems(node, limit.most);
+      if (limit.letters == 0) return;
+      for (size_t i = 0; i < node.items().size(); ++i) {
+        const Scope scope(*this, i);
+        CheckLetters(node.items()[i], limit.letters);
+      }
+    }
+  }
+
+  void ReadForm(const Node& node, std::vector<int>& value, SignalNames form) {
+    CheckItems(node, form.most);
     ReadItems(node, value, [&](const Node& item, int& signal) {
       const std::optional<int> parsed =
           item.IsString() ? ParseSignal(item.text()) : std::optional<int>();
@@ -147,7 +172,7 @@ class Reader {
 
   void ReadValue(const Node& node, Node& value) {
     CheckOpaque(node);
-    value = node;
+    value = WithoutNulls(node);
   }
 
   template <typename T>
@@ -188,7 +213,11 @@ class Reader {
     for (const NodeMember& member : node.members()) {
       const Scope scope(*this, member.key);
       source_.Set(path_, member.value.position());
-      ReadForm(member.value, value[member.key], Plain{});
+      if (member.value.IsNull()) {
+        NoValue(member.value, false);
+      } else {
+        ReadForm(member.value, value[member.key], Plain{});
+      }
     }
   }
 
@@ -204,6 +233,11 @@ class Reader {
 
   template <std::integral Int>
   void ReadValue(const Node& node, Int& value) {
+    if (const std::optional<int64_t> whole = WholeFloat(node);
+        whole && std::in_range<Int>(*whole)) {
+      value = static_cast<Int>(*whole);
+      return;
+    }
     if (node.kind() != Node::Kind::kInteger) {
       const bool quoted = node.IsString() && PlainDecimal(node.text());
       Wrong(node,
@@ -261,6 +295,7 @@ class Reader {
       Wrong(node, "must be a duration, as in 30s, 1h30m or 500ms");
       return;
     }
+    CheckLetters(node, kMostLettersOfAmount);
     const Result<Duration> parsed = ParseDuration(node.text());
     if (parsed.ok()) {
       value = *parsed;
@@ -270,13 +305,17 @@ class Reader {
   }
 
   void ReadValue(const Node& node, Quantity& value) {
-    const bool scalar =
-        node.IsString() || node.kind() == Node::Kind::kInteger || node.kind() == Node::Kind::kFloat;
-    if (!scalar) {
+    const std::optional<int64_t> whole = WholeFloat(node);
+    if (node.kind() == Node::Kind::kFloat && !whole) {
+      Wrong(node, "must be text or a whole number; put it in quotes: \"" + node.text() + "\"");
+      return;
+    }
+    if (!node.IsString() && node.kind() != Node::Kind::kInteger && !whole) {
       Wrong(node, "must be a quantity, as in 500m, 4 or 16Gi");
       return;
     }
-    const Result<Quantity> parsed = Quantity::Parse(node.text());
+    CheckLetters(node, kMostLettersOfAmount);
+    const Result<Quantity> parsed = Quantity::Parse(whole ? std::to_string(*whole) : node.text());
     if (parsed.ok()) {
       value = *parsed;
     } else {
@@ -289,11 +328,6 @@ class Reader {
     const std::vector<std::string_view> names = NamesOf<E>();
     const std::optional<E> parsed =
         node.IsString() ? ParseEnum<E>(node.text()) : std::optional<E>();
-    if (!parsed && node.kind() == Node::Kind::kBool && ParseEnum<E>(node.text())) {
-      Wrong(node, "must stand in quotes, \"" + node.text() +
-                      "\": without them kubectl takes it for a bool");
-      return;
-    }
     if (!parsed) {
       Wrong(node, "must be " + Join(names) + DidYouMean(node.text(), names));
       return;
@@ -331,6 +365,37 @@ class Reader {
     }
   }
 
+  // An API server takes null for a field that is absent.
+  void NoValue(const Node& node, bool is_meant) {
+    if (is_meant) return;
+    Add(node.position(), "", "has no value and counts as absent; remove the line, or write one",
+        Severity::kWarning);
+  }
+
+  void CheckLetters(const Node& node, size_t most) {
+    if (!node.IsString() || CountLetters(node.text()) <= most) return;
+    Wrong(node, "must be at most " + std::to_string(most) + " characters long", false);
+  }
+
+  void CheckItems(const Node& node, size_t most) {
+    const size_t count = node.IsMap() ? node.members().size() : node.items().size();
+    if (count <= most) return;
+    Wrong(node, "must hold at most " + std::to_string(most) + ", not " + std::to_string(count),
+          false);
+  }
+
+  // 4.0 and 1e1 are whole numbers in JSON, up to where a double can tell them apart.
+  static std::optional<int64_t> WholeFloat(const Node& node) {
+    constexpr double kMostWhole = 9007199254740991;
+    double parsed = 0;
+    if (node.kind() != Node::Kind::kFloat || !IsJsonNumber(node.text())) return std::nullopt;
+    const char* end = node.text().data() + node.text().size();
+    const auto [at, error] = std::from_chars(node.text().data(), end, parsed);
+    if (error != std::errc() || at != end || parsed != std::trunc(parsed)) return std::nullopt;
+    if (std::abs(parsed) > kMostWhole) return std::nullopt;
+    return static_cast<int64_t>(parsed);
+  }
+
   // What is handed through unread must mean the same to whoever reads it, in YAML or JSON.
   void CheckOpaque(const Node& node) {
     CheckText(node);
@@ -356,7 +421,8 @@ class Reader {
     Add(node.position(), show_found ? node.Describe() : "", std::move(message));
   }
 
-  void Add(Position position, std::string found, std::string message) {
+  void Add(Position position, std::string found, std::string message,
+           Severity severity = Severity::kError) {
     if (problems_.size() > kMaxProblems) return;
     if (problems_.size() == kMaxProblems) {
       problems_.push_back({.line = position.line,
@@ -368,7 +434,8 @@ class Reader {
                          .line = position.line,
                          .column = position.column,
                          .found = std::move(found),
-                         .message = std::move(message)});
+                         .message = std::move(message),
+                         .severity = severity});
   }
 
   // One step down the document for as long as it lives.
@@ -390,6 +457,7 @@ class Reader {
     size_t size_;
   };
 
+  const Origin origin_;
   std::string path_;
   SourceMap source_;
   std::vector<Problem> problems_;
@@ -397,6 +465,6 @@ class Reader {
 
 }  // namespace
 
-ParseResult ReadJob(const Node& document) { return Reader().Read(document); }
+ParseResult ReadJob(const Node& document, Origin origin) { return Reader(origin).Read(document); }
 
 }  // namespace lockstep::core

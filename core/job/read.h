@@ -3,12 +3,19 @@
 #ifndef LOCKSTEP_CORE_JOB_READ_H_
 #define LOCKSTEP_CORE_JOB_READ_H_
 
+#include <cstdint>
+
 #include "core/job/node.h"
 #include "core/job/parse.h"
 
 namespace lockstep::core {
 
-ParseResult ReadJob(const Node& document);
+enum class Origin : uint8_t {
+  kUser,       // wrote it: an unknown field is a mistake
+  kApiServer,  // has let it in, and may know metadata of a newer Kubernetes
+};
+
+ParseResult ReadJob(const Node& document, Origin origin = Origin::kUser);
 
 }  // namespace lockstep::core
 

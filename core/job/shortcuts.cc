@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kOfContainer = {"image",      "command", "args",
                                                           "workingDir", "env",     "envFrom"};
-constexpr std::string_view kImagePullSecrets = "imagePullSecrets";  // of the pod
+constexpr std::array<std::string_view, 3> kOfPod = {"imagePullSecrets", "priorityClassName",
+                                                    "schedulerName"};
 
 Node* WorkerIn(Node* pod) {
   Node* containers = pod == nullptr ? nullptr : pod->Find("containers");
@@ -26,9 +27,11 @@ Node* PodIn(Node* pod_template) {
 
 void Lift(Node& from, std::string_view key, Node& spec) {
   const Node* value = from.Find(key);
-  if (value == nullptr || spec.Find(key) != nullptr) return;
+  if (value == nullptr || value->IsNull()) return;
+  if (const Node* said = spec.Find(key); said != nullptr && !said->IsNull()) return;
   Node copy = *value;
   from.Erase(key);
+  spec.Erase(key);
   spec.Add(std::string(key), std::move(copy));
 }
 
@@ -44,18 +47,24 @@ void LiftShortcuts(Node& document) {
     if (worker == nullptr) break;
     Lift(*worker, key, *spec);
   }
-  if (Node* of_pod = pod()) Lift(*of_pod, kImagePullSecrets, *spec);
+  for (const std::string_view key : kOfPod) {
+    if (Node* of_pod = pod()) Lift(*of_pod, key, *spec);
+  }
 }
 
-std::vector<std::string> DoubledShortcuts(const Spec& spec) {
-  std::vector<std::string> doubled;
+std::vector<DoubledShortcut> DoubledShortcuts(const Spec& spec) {
+  std::vector<DoubledShortcut> doubled;
   const Node* pod = spec.template_.Find("spec");
   const Node* worker = WorkerContainer(spec);
   for (const std::string_view key : kOfContainer) {
-    if (worker != nullptr && worker->Find(key) != nullptr) doubled.emplace_back(key);
+    if (worker != nullptr && worker->Find(key) != nullptr) {
+      doubled.push_back({std::string(key), "worker container"});
+    }
   }
-  if (pod != nullptr && pod->Find(kImagePullSecrets) != nullptr) {
-    doubled.emplace_back(kImagePullSecrets);
+  for (const std::string_view key : kOfPod) {
+    if (pod != nullptr && pod->Find(key) != nullptr) {
+      doubled.push_back({std::string(key), "pod"});
+    }
   }
   return doubled;
 }

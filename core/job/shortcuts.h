@@ -1,5 +1,6 @@
-// image, command, args, workingDir, env, envFrom and imagePullSecrets are shortcuts into the pod
-// template's `worker` container: whichever of the two places is used, the job means the same.
+// image, command, args, workingDir, env and envFrom are shortcuts into the pod template's `worker`
+// container; imagePullSecrets, priorityClassName and schedulerName into its pod. Whichever of the
+// two places is used, the job means the same.
 #ifndef LOCKSTEP_CORE_JOB_SHORTCUTS_H_
 #define LOCKSTEP_CORE_JOB_SHORTCUTS_H_
 
@@ -16,8 +17,12 @@ inline constexpr const char* kWorkerContainer = "worker";
 // say stays in both: Validate refuses it.
 void LiftShortcuts(Node& document);
 
-// The shortcut fields that the template still says, by the spec's names.
-std::vector<std::string> DoubledShortcuts(const Spec& spec);
+// A shortcut that the template still says, and where.
+struct DoubledShortcut {
+  std::string field;  // by the spec's name
+  std::string place;  // "worker container" or "pod"
+};
+std::vector<DoubledShortcut> DoubledShortcuts(const Spec& spec);
 
 // The template's `worker` container; null when there is none.
 const Node* WorkerContainer(const Spec& spec);

@@ -32,7 +32,7 @@ enum class Bind : uint8_t { kNone, kNode };
 enum class MemoryPolicy : uint8_t { kNone, kPreferred, kStrict };
 enum class TopologyPolicy : uint8_t { kNone, kPreferred, kRequired };
 enum class GpuVisibility : uint8_t { kShared, kIsolated };
-enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kOff };
+enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
 enum class TopologyMode : uint8_t { kPreferred, kRequired };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
@@ -223,7 +223,7 @@ template <> inline constexpr auto kEnumNames<GpuVisibility> =
     {{GpuVisibility::kShared, "Shared"}, {GpuVisibility::kIsolated, "Isolated"}});
 template <> inline constexpr auto kEnumNames<OnePerNode> = std::to_array<EnumName<OnePerNode>>(
     {{OnePerNode::kAuto, "Auto"}, {OnePerNode::kRequired, "Required"},
-     {OnePerNode::kPreferred, "Preferred"}, {OnePerNode::kOff, "Off"}});
+     {OnePerNode::kPreferred, "Preferred"}, {OnePerNode::kNone, "None"}});
 template <> inline constexpr auto kEnumNames<TopologyMode> = std::to_array<EnumName<TopologyMode>>(
     {{TopologyMode::kPreferred, "Preferred"}, {TopologyMode::kRequired, "Required"}});
 template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<Console>>(

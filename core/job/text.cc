@@ -108,6 +108,11 @@ Node::Kind PlainScalarKind(std::string_view text) {
   return Node::Kind::kString;
 }
 
+size_t CountLetters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(),
+                                           [](unsigned char c) { return (c & 0xC0U) != 0x80U; }));
+}
+
 bool IsJsonNumber(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return false;

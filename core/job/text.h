@@ -40,6 +40,8 @@ std::optional<Problem> CheckText(std::string_view text);
 
 // Whether YAML 1.1 or 1.2 would take a plain scalar for something other than text.
 Node::Kind PlainScalarKind(std::string_view text);
+// Characters of a UTF-8 text.
+size_t CountLetters(std::string_view text);
 // Digits as JSON wants them: no +, no leading zero, a digit on both sides of the point.
 bool IsJsonNumber(std::string_view text);
 // yes, no, on, off: a bool to kubectl, text to others.

@@ -1,41 +1,22 @@
 #include "core/job/validate.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string_view>
 
+#include "base/duration.h"
 #include "core/job/environment.h"
 #include "core/job/judge.h"
 #include "core/job/launcher.h"
+#include "core/job/name_forms.h"
 
 namespace lockstep::core {
 namespace {
 
 constexpr size_t kLongestJobName = 40;  // leaves room for "-1023-r1234567" in a pod's 63
-constexpr size_t kLongestLabel = 63;
-constexpr size_t kLongestSubdomain = 253;
 constexpr int kMostMachines = 1024;
 constexpr int kMostProcessesPerMachine = 64;
-
-bool IsLowerOrDigit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
-
-// RFC 1123: lower-case letters, digits and dashes, with a letter or digit at both ends.
-bool IsDnsLabel(std::string_view name, size_t longest) {
-  if (name.empty() || name.size() > longest) return false;
-  if (!IsLowerOrDigit(name.front()) || !IsLowerOrDigit(name.back())) return false;
-  return std::all_of(name.begin(), name.end(),
-                     [](char c) { return IsLowerOrDigit(c) || c == '-'; });
-}
-
-bool IsDnsSubdomain(std::string_view name) {
-  if (name.size() > kLongestSubdomain) return false;
-  while (true) {
-    const size_t dot = name.find('.');
-    if (!IsDnsLabel(name.substr(0, dot), kLongestLabel)) return false;
-    if (dot == std::string_view::npos) return true;
-    name.remove_prefix(dot + 1);
-  }
-}
 
 std::string Quote(const std::string& text) { return "the text \"" + text + "\""; }
 
@@ -50,7 +31,7 @@ void JudgeMetadata(Judge& judge) {
                 "end with a letter or digit (a DNS-1035 label)",
                 Quote(name));
   }
-  if (!metadata.name_space.empty() && !IsDnsLabel(metadata.name_space, kLongestLabel)) {
+  if (!metadata.name_space.empty() && !IsDnsLabel(metadata.name_space)) {
     judge.Error("metadata.namespace",
                 "must be at most 63 lower-case letters, digits and dashes (a DNS-1123 label)",
                 Quote(metadata.name_space));
@@ -111,8 +92,10 @@ void JudgeEnvVar(Judge& judge, const std::string& path, const EnvVar& entry) {
     judge.Error(path + ".name", "is missing");
     return;
   }
-  if (entry.name.find('=') != std::string::npos) {
-    judge.Error(path + ".name", "must not hold '='", Quote(entry.name));
+  if (!IsVariableName(entry.name)) {
+    judge.Error(path + ".name",
+                "must be letters, digits, '_', '-' and '.', and not begin with a digit",
+                Quote(entry.name));
   } else if (IsReserved(entry.name)) {
     judge.Error(path + ".name", "remove it: Lockstep sets it for every process", Quote(entry.name));
   }
@@ -134,7 +117,7 @@ void JudgeEnv(Judge& judge) {
     const std::string path = "spec.env[" + std::to_string(i) + "]";
     JudgeEnvVar(judge, path, spec.env[i]);
     if (!seen.insert(spec.env[i].name).second) {
-      judge.Warn(path, spec.env[i].name + " stands here twice; the last one counts");
+      judge.Error(path, spec.env[i].name + " stands here twice; keep one of them");
     }
   }
   if (judge.local() && !spec.env_from.empty()) {
@@ -164,6 +147,11 @@ void JudgeTopology(Judge& judge) {
     judge.Error("spec.placement.topologyMode",
                 "Required needs topologyKey, the node label whose value the machines share");
   }
+  if (!placement.topology_key.empty() && !IsQualifiedName(placement.topology_key)) {
+    judge.Error("spec.placement.topologyKey",
+                "must be a node label, as in topology.kubernetes.io/zone",
+                Quote(placement.topology_key));
+  }
 }
 
 void JudgeCheckpoint(Judge& judge) {
@@ -191,13 +179,17 @@ void JudgeCheckpoint(Judge& judge) {
 
 void JudgeTimes(Judge& judge) {
   const Spec& spec = judge.job.spec;
-  judge.AtLeast("spec.gracePeriod", spec.grace_period, seconds(0));
-  judge.AtLeast("spec.health.startTimeout", spec.health.start_timeout, seconds(1));
-  if (spec.health.hang_timeout != Duration::zero() && spec.health.hang_timeout < seconds(1)) {
-    judge.Error("spec.health.hangTimeout", "must be 0s (off) or at least 1s");
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const Duration hang = spec.health.hang_timeout;
+  judge.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
+  judge.Range("spec.health.startTimeout", spec.health.start_timeout, seconds(1), hours(168));
+  if (hang != Duration::zero() && (hang < seconds(1) || hang > hours(168))) {
+    judge.Error("spec.health.hangTimeout", "must be 0s (off) or lie between 1s and 168h",
+                FormatDuration(hang));
   }
-  judge.AtLeast("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 0);
-  judge.AtLeast("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.value_or(0), 0);
+  judge.Range("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 0, kMost);
+  judge.Range("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.value_or(0), 0,
+              kMost);
 }
 
 void JudgeCluster(Judge& judge) {
@@ -246,6 +238,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   JudgeEnv(judge);
   JudgeTrainer(judge);
   JudgeResources(judge);
+  JudgeTemplate(judge);
   JudgeTopology(judge);
   JudgeFailurePolicy(judge);
   JudgeCheckpoint(judge);
