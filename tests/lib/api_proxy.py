@@ -1,0 +1,375 @@
+"""A proxy between one client and a Kubernetes API server that knows what passes through it, and
+breaks what a fault names.
+
+    proxy = ApiProxy(server, certificate, [Fault("POST", "pods", "gpt-1", do="drop-after")], crash)
+    await proxy.open()
+    certificate.write_kubeconfig(path, proxy.port, token)
+
+It keeps every call and watch event in `calls` and `events`, in the order in which they came.
+"""
+
+import asyncio
+import base64
+import collections
+import contextlib
+import dataclasses
+import json
+import re
+import socket
+import ssl
+import subprocess
+import urllib.parse
+
+import http1
+
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+BROKEN = (OSError, EOFError, asyncio.IncompleteReadError, ssl.SSLError)
+REASONS = {401: "Unauthorized", 403: "Forbidden", 409: "Conflict", 410: "Expired",
+           429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable",
+           504: "Timeout"}
+
+
+class Certificate:
+    """Of 127.0.0.1, for proxies; made once a run in `folder`."""
+
+    def __init__(self, folder):
+        self._certificate, key = folder / "proxy.crt", folder / "proxy.key"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=proxy",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-out", self._certificate,
+                        "-keyout", key], check=True, capture_output=True)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self._certificate, key)
+
+    def write_kubeconfig(self, path, port, token, namespace):
+        authority = base64.b64encode(self._certificate.read_bytes()).decode()
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": authority}
+        context = {"cluster": "proxy", "user": "client", "namespace": namespace}
+        path.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+            "clusters": [{"name": "proxy", "cluster": cluster}],
+            "users": [{"name": "client", "user": {"token": token}}],
+            "contexts": [{"name": "proxy", "context": context}]}))
+
+
+@dataclasses.dataclass
+class Fault:
+    """What is broken: occurrences `nth` .. `nth + times - 1` of a call or of a watch event.
+
+    verb: of a call POST, PUT, PATCH, DELETE, GET or WATCH; of an event ADDED, MODIFIED, DELETED or
+    BOOKMARK. name: "*" is any; a name that differs from run to run is told by its beginning and *.
+
+    do, of a call:
+      crash-before, crash-after   the client is killed before the server has it, or after
+      answer, answer-after        `status` instead of asking the server, or after it has obeyed
+      html, truncate              the same with such a body; truncate is after it has obeyed
+      drop-before, drop-after     the connection ends without an answer
+      stall                       nothing is answered for `seconds`, then the connection ends
+      touch                       somebody else changes the object first
+    do, of an event:
+      crash-before, crash-after   the client is killed before it has the event, or after
+      delay                       the stream stands still for `seconds`
+      cut, tear                   the stream ends before the event, or in the middle of it
+      silence                     nothing comes any more, and the connection stays open
+      gone                        410 in the stream
+      twice                       it comes a second time
+    """
+
+    verb: str
+    resource: str
+    name: str = "*"
+    nth: int = 1
+    times: int = 1
+    do: str = ""
+    status: int = 0
+    retry_after: int | None = None
+    seconds: float = 2.0
+    fired: int = 0
+    _seen: int = 0
+
+    def strikes(self, key):
+        if (self.verb, self.resource) != (key.verb, key.resource):
+            return False
+        if self.name not in ("*", key.name):
+            return False
+        self._seen += 1
+        strikes = self.nth <= self._seen < self.nth + self.times
+        self.fired += strikes
+        return strikes
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """What a call or an event is about, the same in every run."""
+
+    verb: str
+    resource: str  # "pods", "trainingjobs/status"
+    name: str
+
+    def __str__(self):
+        return f"{self.verb} {self.resource} {self.name}"
+
+
+@dataclasses.dataclass
+class Call:
+    key: Key
+    path: str
+    body: dict
+    status: int = 0     # the server's answer; 0: it never got it
+    answer: dict = dataclasses.field(default_factory=dict)
+    at: float = 0.0     # of the loop's clock
+
+    @property
+    def is_write(self):
+        return self.key.verb in WRITES
+
+    @property
+    def committed(self):
+        return self.is_write and 200 <= self.status < 300
+
+
+class ApiProxy:
+    def __init__(self, server, certificate, faults=(), crash=None, touch=None):
+        """crash(): kills the client; touch(path): changes that object as somebody else would."""
+        self._server, self._certificate, self.faults = server, certificate, list(faults)
+        self._crash, self._touch = crash, touch
+        self.calls, self.events = [], []
+        self._tasks, self._writers = set(), set()
+        self._listener = None
+        # Bound as long as the proxy is there, so that it can refuse and come back on its port.
+        self._reserved = socket.create_server(("127.0.0.1", 0))
+        self.port = self._reserved.getsockname()[1]
+
+    async def open(self):
+        self._listener = await asyncio.start_server(
+            self._serve, sock=self._reserved.dup(), ssl=self._certificate.context,
+            limit=http1.LIMIT)
+
+    async def close(self):
+        await self._disconnect()
+        self._reserved.close()
+
+    async def refuse(self, seconds):
+        """As a server that restarts: every connection ends, and for so long nobody answers."""
+        await self._disconnect()
+        await asyncio.sleep(seconds)
+        await self.open()
+
+    def writes(self, but_not=()):
+        return [call for call in self.calls if call.is_write and call.key.resource not in but_not]
+
+    async def _disconnect(self):
+        self._listener.close()
+        for writer in list(self._writers):
+            writer.transport.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader, writer):
+        task = asyncio.current_task()
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        client = _Peer(reader, writer)
+        self._writers.add(writer)
+        upstream = None
+        try:
+            while (request := await http1.read_head(reader)) is not None:
+                body = await http1.read_body(reader, request)
+                upstream = upstream or _Peer(*await self._server.connect())
+                await self._relay(client, upstream, request, body)
+        except BROKEN:
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()  # what was written still goes out
+            if upstream:
+                upstream.writer.transport.abort()
+
+    async def _relay(self, client, upstream, request, body):
+        call = _parse(request, body)
+        call.at = asyncio.get_running_loop().time()
+        self.calls.append(call)
+        fault = self._fault_for(call.key)
+        if await self._before(client, call, fault):
+            return
+        upstream.send_request(request, body)
+        answer = await http1.read_head(upstream.reader)
+        if answer is None:
+            raise EOFError
+        call.status = answer.status
+        if call.key.verb == "WATCH" and answer.status == 200:
+            client.writer.write(http1.head(answer.line, answer.headers))
+            await self._relay_events(client, upstream, call)
+            return
+        content = await http1.read_body(upstream.reader, answer)
+        with contextlib.suppress(ValueError):
+            call.answer = json.loads(content)
+        if not await self._after(client, call, fault, answer, content):
+            client.answer(answer, content)
+
+    def _fault_for(self, key):
+        striking = [fault for fault in self.faults if fault.strikes(key)]
+        return striking[0] if striking else None
+
+    async def _before(self, client, call, fault):
+        """Whether the server is not to be asked at all."""
+        match fault and fault.do:
+            case "crash-before":
+                await self._crash()
+                raise EOFError
+            case "drop-before":
+                raise EOFError
+            case "stall":
+                await asyncio.sleep(fault.seconds)
+                raise EOFError
+            case "answer":
+                client.answer_status(fault)
+                return True
+            case "html":
+                client.send("HTTP/1.1 502 Bad Gateway", [["Content-Type", "text/html"]],
+                            b"<html><body><h1>502 Bad Gateway</h1></body></html>")
+                return True
+            case "touch":
+                await self._touch(call.path)
+        return False
+
+    async def _after(self, client, call, fault, answer, content):
+        """Whether the client gets something else than the server's answer."""
+        match fault and fault.do:
+            case "crash-after":
+                await self._crash()
+                raise EOFError
+            case "drop-after":
+                raise EOFError
+            case "answer-after":
+                client.answer_status(fault)
+                return True
+            case "truncate":
+                whole = http1.message(answer.line, [["Content-Type", "application/json"]], content)
+                client.writer.write(whole[:-max(1, len(content) // 2)])
+                await client.writer.drain()
+                raise EOFError
+        return False
+
+    async def _relay_events(self, client, upstream, call):
+        ended_by_client = asyncio.ensure_future(client.reader.read(1))
+        relayed = asyncio.ensure_future(self._relay_lines(client, upstream, call))
+        try:
+            await asyncio.wait([ended_by_client, relayed], return_when=asyncio.FIRST_COMPLETED)
+            if not relayed.done():
+                raise EOFError
+            await relayed
+            client.writer.write(http1.LAST_CHUNK)
+            raise EOFError  # the rest of the server's stream stands in the way of another request
+        finally:
+            for task in (ended_by_client, relayed):
+                task.cancel()
+            await asyncio.gather(ended_by_client, relayed, return_exceptions=True)
+
+    async def _relay_lines(self, client, upstream, call):
+        async for line in http1.lines(upstream.reader):
+            key = _event_key(call.key.resource, line)
+            self.events.append(key)
+            fault = self._fault_for(key)
+            if await self._before_event(client, line, fault):
+                return
+            client.writer.write(http1.chunk(line + b"\n"))
+            await client.writer.drain()
+            if fault and fault.do == "crash-after":
+                await self._crash()
+                raise EOFError
+            if fault and fault.do == "twice":
+                client.writer.write(http1.chunk(line + b"\n"))
+
+    async def _before_event(self, client, line, fault):
+        """Whether the stream ends here, as streams do."""
+        match fault and fault.do:
+            case "crash-before":
+                await self._crash()
+                raise EOFError
+            case "cut":
+                return True
+            case "tear":
+                client.writer.write(http1.chunk((line + b"\n")[:len(line) // 2]))
+                await client.writer.drain()
+                raise EOFError
+            case "silence":
+                await asyncio.get_running_loop().create_future()
+            case "delay":
+                await asyncio.sleep(fault.seconds)
+            case "gone":
+                expired = {"type": "ERROR", "object": _status(410, "too old resource version")}
+                client.writer.write(http1.chunk(json.dumps(expired).encode() + b"\n"))
+                return True
+        return False
+
+
+class _Peer:
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+
+    def send_request(self, request, body):
+        headers = request.without("transfer-encoding", "content-length")
+        self.writer.write(http1.message(request.line, headers, body))
+
+    def answer(self, answer, content):
+        self.send(answer.line, answer.without("transfer-encoding", "content-length"), content)
+
+    def answer_status(self, fault):
+        headers = [["Content-Type", "application/json"]]
+        if fault.retry_after is not None:
+            headers.append(["Retry-After", fault.retry_after])
+        body = json.dumps(_status(fault.status, "a fault of the test")).encode()
+        self.send(f"HTTP/1.1 {fault.status} {REASONS[fault.status]}", headers, body)
+
+    def send(self, line, headers, body):
+        self.writer.write(http1.message(line, headers, body))
+
+
+def _status(code, text):
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": text, "reason": REASONS[code], "code": code}
+
+
+def _parse(request, body):
+    target = urllib.parse.urlsplit(request.target)
+    parts = target.path.strip("/").split("/")
+    parts = parts[3:] if parts[0] == "apis" else parts[2:]
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    resource, name, *sub = parts + [""] * (2 - len(parts))
+    try:
+        content = json.loads(body) if body else {}
+    except ValueError:
+        content = {}
+    verb = request.method
+    watch = urllib.parse.parse_qs(target.query).get("watch", [""])[0]
+    if verb == "GET" and watch.lower() in ("1", "true"):
+        verb = "WATCH"
+    if not isinstance(content, dict):
+        content = {"patch": content}  # a JSON patch is a list
+    name = name or content.get("metadata", {}).get("name", "")
+    return Call(Key(verb, "/".join([resource, *sub]), _stable(resource, name, content)),
+                target.path, content)
+
+
+def _event_key(resource, line):
+    event = json.loads(line)
+    name = event["object"].get("metadata", {}).get("name", "")
+    return Key(event["type"], resource, _stable(resource, name, {}))
+
+
+def _stable(resource, name, content):
+    """A name without what differs from run to run: UIDs, and how events are numbered."""
+    if resource == "events":
+        return content.get("reason", "*")
+    return re.sub(r"-[0-9a-f]{8}$", "-*", name)
+
+
+def counted(keys):
+    """(key, n) of the n-th of each."""
+    seen = collections.Counter()
+    for key in keys:
+        seen[key] += 1
+        yield key, seen[key]
