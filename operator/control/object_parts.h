@@ -1,0 +1,35 @@
+// What the objects of a job share. Private to the builders of operator/control.
+#ifndef LOCKSTEP_OPERATOR_CONTROL_OBJECT_PARTS_H_
+#define LOCKSTEP_OPERATOR_CONTROL_OBJECT_PARTS_H_
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/job/node.h"
+#include "core/job/spec.h"
+
+namespace lockstep::control {
+
+using Json = nlohmann::json;
+using Labels = std::map<std::string, std::string>;
+
+// Name, namespace, labels, and the job as the controlling owner.
+Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Labels& labels);
+
+Json FromNode(const core::Node& node);
+
+// One line; what is no UTF-8 is replaced.
+std::string Dump(const Json& json);
+
+// Absent or null: to the API server the same.
+bool IsUnset(const Json& object, const char* key);
+// The object or list at `key`, made where it is unset.
+Json& ObjectAt(Json& parent, const char* key);
+Json& ListAt(Json& parent, const char* key);
+void SetIfUnset(Json& object, const char* key, Json value);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROL_OBJECT_PARTS_H_
