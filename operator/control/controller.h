@@ -1,0 +1,112 @@
+// Controller: the loop of the operator. Watch batches come in, keys of jobs go through the work
+// queue, each is decided from one snapshot, and the executor carries the decision out.
+//
+// Everything here belongs to the event loop's thread; OnBatch may be called from any. Until Lead()
+// it only keeps its caches warm.
+#ifndef LOCKSTEP_OPERATOR_CONTROL_CONTROLLER_H_
+#define LOCKSTEP_OPERATOR_CONTROL_CONTROLLER_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/event_loop.h"
+#include "operator/control/decision.h"
+#include "operator/control/executor.h"
+#include "operator/control/job_record.h"
+#include "operator/control/master_key.h"
+#include "operator/control/metrics.h"
+#include "operator/control/pod_object.h"
+#include "operator/gang/gang_link.h"
+#include "operator/kube/cache.h"
+#include "operator/kube/client.h"
+#include "operator/kube/events.h"
+#include "operator/kube/views.h"
+#include "operator/kube/watch.h"
+#include "operator/kube/work_queue.h"
+
+namespace lockstep::control {
+
+struct ControllerOptions {
+  std::string agent_image;
+  AgentDelivery delivery;
+  std::string system_namespace;
+  bool watches_nodes = true;  // not with a Role only
+};
+
+class Controller {
+ public:
+  // All pointers must outlive it.
+  Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events, Metrics* metrics,
+             ControllerOptions options);
+  ~Controller();
+
+  void OnBatch(kube::Batch<kube::JobView> batch);
+  void OnBatch(kube::Batch<kube::PodView> batch);
+  void OnBatch(kube::Batch<kube::ServiceView> batch);
+  void OnBatch(kube::Batch<kube::NodeView> batch);
+
+  // This operator may write now. Loads the master key, then works.
+  void Lead();
+
+  // All caches hold a whole state.
+  bool synced() const;
+  // No decision is begun any more.
+  void Stop() { stopped_ = true; }
+
+ private:
+  using JobKey = kube::ObjectName;
+
+  void ApplyJobs(kube::Batch<kube::JobView> batch);
+  void ApplyPods(kube::Batch<kube::PodView> batch);
+  void ApplyServices(kube::Batch<kube::ServiceView> batch);
+  void ApplyNodes(kube::Batch<kube::NodeView> batch);
+  void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
+
+  void LoadKeys();
+  void Pump();
+  void Work(const kube::Work& work);
+  void Forget(const JobKey& key);
+  void Refresh(const JobKey& key);
+  Snapshot Take(const kube::JobView& view, const JobRecord& record) const;
+  void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
+  void OnCarried(const JobKey& key, const std::string& uid,
+                 const std::optional<core::JobStatus>& written, const Carried& carried);
+  void Count(const JobKey& key, const core::JobStatus& before, const core::JobStatus& after);
+  Result<std::string> BodyOf(const JobRecord& record, const Action& action) const;
+  void SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot);
+  bool GiveKey(JobRecord* record) const;
+  bool IsOldestWaiting(const kube::JobView& view) const;
+  int ReplacementsAllowed() const;
+
+  EventLoop* loop_;
+  kube::Client* client_;
+  Metrics* metrics_;
+  ControllerOptions options_;
+  Executor executor_;
+  gang::GangLink link_;
+
+  kube::Cache<kube::JobView> jobs_;
+  kube::Cache<kube::PodView> pods_;
+  kube::Cache<kube::ServiceView> services_;
+  kube::Cache<kube::NodeView> nodes_;
+  kube::WorkQueue queue_;
+  std::map<JobKey, JobRecord> records_;
+  std::set<std::pair<WallTime, JobKey>> waiting_for_nodes_;
+  std::deque<Time> replacements_;  // of the last minute
+  std::optional<MasterKeys> keys_;
+  bool leading_ = false;
+  bool stopped_ = false;
+  bool pump_posted_ = false;
+  TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROL_CONTROLLER_H_

@@ -1,0 +1,45 @@
+#include "operator/control/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr Duration kWindDown = seconds(30);  // for agents that know the verdict to leave
+
+bool WantsGone(const Draft& draft, const kube::PodView& pod) {
+  if (pod.meta.deleted) return false;
+  const core::CleanPodPolicy policy = draft.spec().clean_pod_policy;
+  if (policy == core::CleanPodPolicy::kAll) return true;
+  if (IsOver(pod)) return false;
+  // Agents that nobody told of the end would go on and on, whatever the policy.
+  const auto& verdict = draft.snapshot.status.verdict;
+  const bool told = verdict && verdict->generation.exists();
+  return policy == core::CleanPodPolicy::kRunning || !told;
+}
+
+}  // namespace
+
+void CleanUp(Draft& draft) {
+  const core::JobStatus& status = draft.snapshot.status;
+  std::optional<Time>& since = draft.memory().over_since;
+  if (!since) since = draft.now.boot;
+  const bool told = status.verdict && status.verdict->generation.exists();
+  const Time leave_by = told ? *since + kWindDown : *since;
+  for (const kube::PodView* pod : draft.snapshot.pods) {
+    if (!WantsGone(draft, *pod)) continue;
+    if (!IsOver(*pod) && draft.now.boot < leave_by) {
+      draft.WakeAt(leave_by);
+    } else {
+      draft.Do(DeletePod{pod->meta.name, pod->meta.uid, std::nullopt});
+    }
+  }
+  const std::optional<int32_t>& ttl = draft.spec().ttl_seconds_after_finished;
+  if (!ttl || !status.timings.finished) return;
+  const WallTime due = *status.timings.finished + seconds(*ttl);
+  if (draft.now.wall >= due) {
+    draft.Do(DeleteJob{});
+  } else {
+    draft.WakeAt(draft.now.Boot(due));
+  }
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,45 @@
+// JobRecord: one job as this operator knows it beyond the caches: its spec and status parsed, what
+// its agents last said, and the memory that Decide hands from call to call.
+#ifndef LOCKSTEP_OPERATOR_CONTROL_JOB_RECORD_H_
+#define LOCKSTEP_OPERATOR_CONTROL_JOB_RECORD_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hkdf.h"
+#include "base/result.h"
+#include "core/job/problem.h"
+#include "core/job/spec.h"
+#include "core/job/status.h"
+#include "operator/control/snapshot.h"
+#include "operator/kube/views.h"
+
+namespace lockstep::control {
+
+struct JobRecord {
+  std::string uid;
+  std::string resource_version;  // that spec and status were read from
+  core::TrainingJob job;
+  std::vector<core::Problem> problems;  // errors: of reading, or of judging
+  core::JobStatus status;
+  Key key{};
+  bool has_key = false;
+
+  std::optional<GangReport> coordinator;
+  std::optional<GangReport> member;
+  std::optional<core::GangWish> wish;  // that machine 0 is to take
+  Memory memory;
+};
+
+// Brings the record up to the object; another UID begins a new one. Invalid when its status can't
+// be read, as if a later version had written it: then nothing may be decided.
+Status Learn(const kube::JobView& view, JobRecord* record);
+
+// A report of one of the gang's agents. What another attempt of machine 0 than the current one says
+// as coordinator is of no use.
+void Learn(const core::GangStatus& status, Time at, JobRecord* record);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROL_JOB_RECORD_H_

@@ -1,0 +1,20 @@
+// The few fields of an answered object that decide what its write means.
+#ifndef LOCKSTEP_OPERATOR_CONTROL_METADATA_H_
+#define LOCKSTEP_OPERATOR_CONTROL_METADATA_H_
+
+#include <string>
+
+namespace lockstep::control {
+
+struct Metadata {
+  std::string resource_version;  // empty: the answer is no object (a Status)
+  std::string owner_uid;         // of the controlling owner
+  bool deleting = false;
+};
+
+// Of any object's JSON; what can't be read is left empty.
+Metadata ReadMetadata(const std::string& json);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROL_METADATA_H_

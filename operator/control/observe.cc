@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "core/gang/progress.h"
+#include "core/job/names.h"
+#include "operator/control/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Condition;
+using core::JobState;
+using core::JobStatus;
+using core::MachineState;
+
+constexpr Duration kProgressEvery = seconds(30);
+
+// What the coordinator says of a machine whose container runs.
+MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
+  for (const auto& seen : status.machines) {
+    if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
+    // The gang's names are a subset of status', but for those of agents that have yet to join.
+    if (auto state = core::ParseEnum<MachineState>(seen.state)) {
+      return *state == MachineState::kAbsent ? MachineState::kStarting : *state;
+    }
+  }
+  return MachineState::kStarting;
+}
+
+MachineState StateOf(const Draft& draft, const Machine& machine) {
+  switch (machine.life) {
+    case Life::kNone:
+    case Life::kToCreate:
+      return MachineState::kAbsent;
+    case Life::kPending:
+      return MachineState::kPending;
+    case Life::kWaiting:
+      return MachineState::kStarting;
+    case Life::kEnded:
+      return MachineState::kFailed;
+    case Life::kGone:
+      return MachineState::kLost;
+    case Life::kRunning:
+      break;
+  }
+  const core::GangStatus* status = Coordinator(draft);
+  return status == nullptr ? MachineState::kStarting : FromGang(*status, machine);
+}
+
+bool IsReady(const Machine& machine) {
+  return machine.life == Life::kRunning && machine.pod->ready;
+}
+
+void ObserveMachines(Draft& draft) {
+  JobStatus& next = draft.next;
+  next.machines = {.desired = draft.spec().num_machines, .ready = 0, .by_state = {}};
+  next.machine_statuses.clear();
+  bool all_made = !draft.machines.empty();
+  for (const Machine& machine : draft.machines) {
+    const MachineState state = StateOf(draft, machine);
+    ++next.machines.by_state[state];
+    if (IsReady(machine)) ++next.machines.ready;
+    all_made &= machine.life != Life::kToCreate;
+    core::MachineStatus seen;
+    seen.index = static_cast<int32_t>(machine.index);
+    seen.state = state;
+    if (machine.pod != nullptr) {
+      seen.pod = machine.pod->meta.name;
+      seen.node = machine.pod->node;
+    }
+    next.machine_statuses.push_back(std::move(seen));
+  }
+  if (all_made) next.created_epoch = next.epoch;
+  next.ready = std::to_string(next.machines.ready) + "/" + std::to_string(next.machines.desired);
+  next.selector = "lockstep.dev/job=" + draft.snapshot.job->metadata.name;
+}
+
+JobState StateOf(const Draft& draft, const std::optional<Stop>& stop) {
+  const JobStatus& status = draft.snapshot.status;
+  if (draft.machines.empty()) {
+    if (!stop) return JobState::kPending;
+    return draft.snapshot.pods.empty() ? JobState::kSuspended : JobState::kStopping;
+  }
+  if (stop) return JobState::kStopping;
+  const bool begun = status.timings.started.has_value();
+  const bool placed = std::all_of(draft.machines.begin(), draft.machines.end(),
+                                  [](const Machine& m) { return m.life >= Life::kWaiting; });
+  if (!placed) return begun ? JobState::kRestarting : JobState::kPending;
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning)) {
+    return JobState::kRunning;
+  }
+  // An operator that has just started hears of the gang in a moment.
+  const bool all_run = std::all_of(draft.machines.begin(), draft.machines.end(),
+                                   [](const Machine& m) { return m.life == Life::kRunning; });
+  if (gang == nullptr && all_run && status.state == JobState::kRunning) return JobState::kRunning;
+  return begun ? JobState::kRestarting : JobState::kStarting;
+}
+
+void Set(Draft& draft, const char* type, bool holds, const char* reason, std::string message) {
+  if (!holds && core::FindCondition(draft.next.conditions, type) == nullptr) return;
+  core::SetCondition(draft.next.conditions,
+                     {.type = type,
+                      .status = holds ? Condition::Value::kTrue : Condition::Value::kFalse,
+                      .reason = reason,
+                      .message = std::move(message),
+                      .observed_generation = draft.snapshot.generation,
+                      .last_transition_time = draft.now.wall},
+                     draft.now.wall);
+}
+
+void ObserveConditions(Draft& draft) {
+  const JobStatus& next = draft.next;
+  const bool ready = !draft.machines.empty() && next.machines.ready == next.machines.desired;
+  Set(draft, "PodsReady", ready, ready ? "AllReady" : "NotAllReady", "");
+  const bool running = next.state == JobState::kRunning;
+  Set(draft, "Running", running, running ? "AllRanksRunning" : core::ToString(next.state), "");
+  if (next.state == JobState::kSuspended) {
+    Set(draft, "Suspended", true, "SpecSuspend", "spec.suspend is true");
+  }
+  const std::optional<Refusal>& refusal = draft.snapshot.memory.refusal;
+  const bool conflict = refusal && refusal->kind == Refusal::Kind::kNameConflict;
+  Set(draft, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
+      conflict ? next.reason : "");
+}
+
+std::string Number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+// Text such as 1h10m for people.
+std::string Brief(int64_t total_seconds) {
+  char text[32];
+  if (total_seconds >= 3600) {
+    std::snprintf(text, sizeof text, "%" PRId64 "h%" PRId64 "m", total_seconds / 3600,
+                  total_seconds % 3600 / 60);
+  } else if (total_seconds >= 60) {
+    std::snprintf(text, sizeof text, "%" PRId64 "m", total_seconds / 60);
+  } else {
+    std::snprintf(text, sizeof text, "%" PRId64 "s", total_seconds);
+  }
+  return text;
+}
+
+// The rate is that since the progress last written: no memory is needed for it.
+std::optional<int64_t> EtaSeconds(const core::JobProgress& before, const core::JobProgress& after) {
+  if (!before.last_updated || after.step <= before.step || after.total_steps <= after.step) {
+    return std::nullopt;
+  }
+  const double elapsed =
+      std::chrono::duration<double>(*after.last_updated - *before.last_updated).count();
+  const double rate = static_cast<double>(after.step - before.step) / elapsed;
+  if (!(rate > 0)) return std::nullopt;
+  return static_cast<int64_t>(static_cast<double>(after.total_steps - after.step) / rate);
+}
+
+void ObserveProgress(Draft& draft, const core::GangStatus& gang) {
+  const std::optional<core::GangProgress> seen = core::Summarize(gang.progress);
+  if (!seen) return;
+  const core::JobProgress before = draft.snapshot.status.progress.value_or(core::JobProgress{});
+  if (before.last_updated && draft.now.wall < *before.last_updated + kProgressEvery) {
+    draft.WakeAt(draft.now.Boot(*before.last_updated + kProgressEvery));
+    return;
+  }
+  if (before.last_updated && before.step == seen->step) return;
+  core::JobProgress progress;
+  progress.step = seen->step;
+  progress.total_steps = seen->total_steps;
+  progress.last_updated = draft.now.wall;
+  if (seen->total_steps > 0) {
+    progress.percent = static_cast<int32_t>(100 * seen->step / seen->total_steps);
+  }
+  if (seen->loss) progress.metrics.push_back({"loss", Number(*seen->loss)});
+  if (seen->tokens_per_second > 0) {
+    progress.metrics.push_back({"tokensPerSecond", Number(seen->tokens_per_second)});
+  }
+  progress.eta_seconds = EtaSeconds(before, progress);
+  std::string text = std::to_string(progress.step);
+  if (progress.total_steps > 0) {
+    text +=
+        "/" + std::to_string(progress.total_steps) + " " + std::to_string(progress.percent) + "%";
+  }
+  if (progress.eta_seconds) text += " eta " + Brief(*progress.eta_seconds);
+  draft.next.progress_text = text;
+  draft.next.progress = std::move(progress);
+}
+
+// The coordinator's times are durations since its agent was born, which is when its container was
+// started, to the second that kubelet tells.
+std::optional<WallTime> WallOf(const Draft& draft, const std::optional<Duration>& since_birth) {
+  const std::optional<WallTime>& born = draft.machines.front().pod->worker.started;
+  if (!born || !since_birth) return std::nullopt;
+  return *born + *since_birth;
+}
+
+void ObserveHistory(Draft& draft, const core::GangStatus& gang) {
+  std::vector<core::RestartRecord>& history = draft.next.history;
+  for (size_t i = 0; i < gang.history.size(); ++i) {
+    const auto& generation = gang.history[i];
+    if (!generation.ended) continue;
+    auto place = std::find_if(history.begin(), history.end(), [&](const core::RestartRecord& r) {
+      return r.generation == generation.generation;
+    });
+    if (place == history.end()) place = history.insert(history.end(), core::RestartRecord{});
+    place->generation = generation.generation;
+    place->cause = generation.failure.cause == core::Cause::kNone ? core::Cause::kStopRequested
+                                                                  : generation.failure.cause;
+    place->machine = generation.failure.machine;
+    place->detected = WallOf(draft, generation.died ? generation.died : generation.stop_sent);
+    if (i + 1 < gang.history.size()) {
+      place->respawned = WallOf(draft, gang.history[i + 1].spawned);
+      place->first_step = WallOf(draft, gang.history[i + 1].first_step);
+    }
+  }
+}
+
+void ObserveFailure(Draft& draft, const core::GangStatus& gang) {
+  const core::Failure& failure = gang.last_failure;
+  if (failure.cause == core::Cause::kNone) return;
+  std::optional<core::LastFailure>& last = draft.next.last_failure;
+  if (last && last->failure == failure) return;
+  core::LastFailure seen;
+  seen.time = draft.now.wall;
+  seen.epoch = draft.next.epoch;
+  seen.generation = gang.generation;
+  seen.failure = failure;
+  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < draft.machines.size()) {
+    const kube::PodView* pod = draft.machines[static_cast<size_t>(failure.machine)].pod;
+    if (pod != nullptr) seen.node = pod->node;
+  }
+  draft.Tell(true, core::ToString(failure.cause), failure.message);
+  last = std::move(seen);
+}
+
+void ObserveGang(Draft& draft) {
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang == nullptr) return;
+  JobStatus& next = draft.next;
+  next.counters.Merge(gang->counters);
+  if (gang->generation.exists()) next.generation = gang->generation;
+  ObserveHistory(draft, *gang);
+  ObserveFailure(draft, *gang);
+  ObserveProgress(draft, *gang);
+}
+
+void ObserveTimings(Draft& draft) {
+  core::Timings& timings = draft.next.timings;
+  const bool placed = !draft.machines.empty() &&
+                      std::all_of(draft.machines.begin(), draft.machines.end(),
+                                  [](const Machine& m) { return m.life >= Life::kWaiting; });
+  if (placed && !timings.scheduled) timings.scheduled = draft.now.wall;
+  if (draft.next.state == JobState::kRunning && !timings.started) {
+    timings.started = draft.now.wall;
+    draft.Tell(false, "Running", "every rank of every machine runs");
+  }
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang == nullptr || timings.first_step) return;
+  for (const auto& generation : gang->history) {
+    if (!generation.first_step) continue;
+    timings.first_step = WallOf(draft, generation.first_step);
+    return;
+  }
+}
+
+void ObserveCounts(Draft& draft) {
+  const core::Counters& counters = draft.next.counters;
+  core::RestartCounts& restarts = draft.next.restarts;
+  restarts.application = static_cast<int32_t>(counters.process_failures + counters.out_of_memory);
+  restarts.infrastructure = static_cast<int32_t>(counters.replacements + counters.leases_expired);
+  restarts.stopped = static_cast<int32_t>(counters.stops);
+  restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
+}
+
+}  // namespace
+
+void Observe(Draft& draft, const std::optional<Stop>& stop) {
+  JobStatus& next = draft.next;
+  next.observed_generation = draft.snapshot.generation;
+  ObserveMachines(draft);
+  ObserveGang(draft);
+  next.state = StateOf(draft, stop);
+  ObserveTimings(draft);
+  ObserveCounts(draft);
+  next.reason = stop ? stop->message : next.state == JobState::kRunning ? "" : WhyNotRunning(draft);
+  ObserveConditions(draft);
+  core::Trim(next);
+  if (next != draft.snapshot.status) draft.decision.status = next;
+}
+
+}  // namespace lockstep::control

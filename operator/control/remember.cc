@@ -1,0 +1,18 @@
+#include "operator/control/policies.h"
+
+namespace lockstep::control {
+
+void Remember(Draft& draft) {
+  Memory& memory = draft.memory();
+  if (draft.snapshot.status.epoch == 0) memory.from_the_beginning = true;
+  for (const kube::PodView* pod : draft.snapshot.pods) {
+    if (pod->machine < 0) continue;
+    const Incarnation incarnation{static_cast<uint32_t>(pod->machine), pod->attempt};
+    memory.existed.insert(incarnation);
+    // A pod that vanished without being seen over was perhaps deleted by force, its processes
+    // alive.
+    if (IsOver(*pod)) memory.ended.insert(incarnation);
+  }
+}
+
+}  // namespace lockstep::control

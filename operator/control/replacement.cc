@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <array>
+
+#include "operator/control/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr Duration kQuick = seconds(60);  // a machine that lived less waits before its next attempt
+constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
+constexpr std::array<Duration, 4> kBackoff = {seconds(0), seconds(1), seconds(5), seconds(30)};
+
+struct Loss {
+  const Machine* machine = nullptr;
+  EndKind kind = EndKind::kLost;
+  std::string what;
+};
+
+// What agents say of a machine whose pod looks well. A word about another attempt is none.
+std::optional<std::string> Accusation(const Draft& draft, const GangReport& report,
+                                      const Machine& machine) {
+  if (draft.now.boot - report.at > kFresh) return std::nullopt;
+  const core::GangStatus& status = report.status;
+  for (const auto& seen : status.machines) {
+    if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
+    if (seen.replace) return "failurePolicy asks for another machine";
+    const bool silent = seen.silent_for >= draft.spec().failure_policy.machine_lost_after;
+    if (!silent && seen.state != "Lost") return std::nullopt;
+    return "machine " + std::to_string(status.machine) + " has not heard of it for " +
+           std::to_string(seen.silent_for / seconds(1)) + " s";
+  }
+  return std::nullopt;
+}
+
+std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
+  if (machine.life == Life::kEnded || machine.life == Life::kGone) {
+    const End end = EndOf(draft.snapshot, machine);
+    return Loss{&machine, end.kind, end.what};
+  }
+  if (machine.life != Life::kRunning) return std::nullopt;
+  const auto& report = machine.index == 0 ? draft.snapshot.member : draft.snapshot.coordinator;
+  if (!report) return std::nullopt;
+  std::optional<std::string> accusation = Accusation(draft, *report, machine);
+  if (!accusation) return std::nullopt;
+  return Loss{&machine, EndKind::kLost, *accusation};
+}
+
+// How long the machine's next attempt waits: at once for the first, later after quick ends, so that
+// a node that rejects or kills everything is not asked again and again.
+void SetBackoff(Draft& draft, const Loss& loss) {
+  Memory& memory = draft.memory();
+  const kube::PodView* pod = loss.machine->pod;
+  const uint32_t index = loss.machine->index;
+  const bool quick = pod != nullptr && draft.now.wall - pod->meta.created < kQuick;
+  if (loss.kind == EndKind::kAsked || !quick) {
+    memory.quick_ends.erase(index);
+    return;
+  }
+  const int count =
+      loss.kind == EndKind::kRejected ? ++memory.quick_ends[index] : memory.quick_ends[index]++;
+  const auto step = std::min(static_cast<size_t>(count), kBackoff.size() - 1);
+  memory.hold_until[index] = draft.now.boot + kBackoff[step];
+}
+
+void Charge(core::Counters& counters, EndKind kind) {
+  if (kind == EndKind::kOutOfMemory) {
+    ++counters.out_of_memory;
+  } else if (kind != EndKind::kAsked) {
+    ++counters.replacements;
+  }
+}
+
+core::LastFailure Record(const Draft& draft, const Loss& loss) {
+  core::LastFailure last;
+  last.time = draft.now.wall;
+  last.epoch = draft.snapshot.status.epoch;
+  last.generation = draft.snapshot.status.generation;
+  if (loss.machine->pod != nullptr) last.node = loss.machine->pod->node;
+  last.failure.cause =
+      loss.kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
+  last.failure.machine = static_cast<int>(loss.machine->index);
+  last.failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;
+  return last;
+}
+
+// After resetAfter of health the budget is whole again.
+bool ResetBudget(Draft& draft) {
+  const core::GangStatus* status = Coordinator(draft);
+  if (draft.next.counters.infrastructure_used() == 0 || status == nullptr ||
+      !IsPhase(*status, core::CoordinatorPhase::kRunning) || !draft.snapshot.status.last_failure ||
+      !draft.snapshot.status.last_failure->time) {
+    return false;
+  }
+  const WallTime due =
+      *draft.snapshot.status.last_failure->time + draft.spec().failure_policy.reset_after;
+  if (draft.now.wall < due) {
+    draft.WakeAt(draft.now.Boot(due));
+    return false;
+  }
+  draft.next.counters.replacements_base = draft.next.counters.replacements;
+  draft.Intend();
+  return true;
+}
+
+}  // namespace
+
+bool Replace(Draft& draft) {
+  const core::Counters& counters = draft.snapshot.status.counters;
+  if (counters.infrastructure_used() > draft.spec().failure_policy.max_machine_replacements) {
+    return false;  // the job ends
+  }
+  std::vector<Loss> losses;
+  for (const Machine& machine : draft.machines) {
+    if (std::optional<Loss> loss = FindLoss(draft, machine)) losses.push_back(*loss);
+  }
+  const auto allowed = static_cast<size_t>(std::max(draft.snapshot.replacements_allowed, 0));
+  if (losses.size() > allowed) {
+    draft.note = std::to_string(losses.size() - allowed) +
+                 " lost machines wait: the operator replaces only so many a minute, over all jobs";
+    draft.WakeAt(draft.now.boot + seconds(5));
+    losses.resize(allowed);
+  }
+  if (losses.empty()) return ResetBudget(draft);
+
+  core::JobStatus& next = draft.next;
+  ++next.epoch;
+  for (const Loss& loss : losses) {
+    next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
+    Charge(next.counters, loss.kind);
+    SetBackoff(draft, loss);
+    if (loss.kind != EndKind::kAsked) next.last_failure = Record(draft, loss);
+    draft.Tell(loss.kind != EndKind::kAsked, "MachineReplaced",
+               "machine " + std::to_string(loss.machine->index) + ": " + loss.what + "; attempt " +
+                   std::to_string(next.epoch) + " takes its place");
+  }
+  draft.decision.replacements = static_cast<int>(losses.size());
+  draft.Intend();
+  return true;
+}
+
+}  // namespace lockstep::control
