@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <list>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -28,6 +29,8 @@ class Gate {
   };
 
   Gate(EventLoop* loop, size_t limit) : loop_(loop), limit_(limit) {}
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
 
   // True: go on at once. False: wait for OnAdmitted.
   bool Enter(Waiter* waiter);
@@ -44,6 +47,7 @@ class Gate {
   std::unordered_set<Waiter*> inside_;
   std::list<Waiter*> queue_;
   std::unordered_map<Waiter*, std::list<Waiter*>::iterator> places_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what is posted looks at it
 };
 
 }  // namespace lockstep

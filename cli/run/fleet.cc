@@ -83,28 +83,29 @@ Status Fleet::Start(const core::AgentConfig& config) {
   }
   agents_[config.machine] = agent;
   uint32_t machine = config.machine;
-  loop_->Watch(agent->process.pidfd.get(), EPOLLIN, [this, machine](uint32_t) { OnEnd(machine); });
-  Watch(agent);
-  return {};
+  WatchOutput(agent);
+  WatchLog(agent);
+  return loop_->Watch(agent->process.pidfd.get(), EPOLLIN,
+                      [this, machine](uint32_t) { OnEnd(machine); });
 }
 
-void Fleet::Watch(const std::shared_ptr<Agent>& agent) {
+// A pipe can always be waited for.
+void Fleet::WatchOutput(const std::shared_ptr<Agent>& agent) {
   int output = agent->process.output.get();
+  [[maybe_unused]] Status watched = loop_->Watch(output, EPOLLIN, [this, agent, output](uint32_t) {
+    if (ReadOutput(*agent)) return;
+    loop_->Unwatch(output);
+    agent->process.output.reset();
+  });
+}
+
+void Fleet::WatchLog(const std::shared_ptr<Agent>& agent) {
   int log = agent->process.log.get();
-  if (output >= 0) {
-    loop_->Watch(output, EPOLLIN, [this, agent, output](uint32_t) {
-      if (ReadOutput(*agent)) return;
-      loop_->Unwatch(output);
-      agent->process.output.reset();
-    });
-  }
-  if (log >= 0) {
-    loop_->Watch(log, EPOLLIN, [this, agent, log](uint32_t) {
-      if (ReadLog(*agent)) return;
-      loop_->Unwatch(log);
-      agent->process.log.reset();
-    });
-  }
+  [[maybe_unused]] Status watched = loop_->Watch(log, EPOLLIN, [this, agent, log](uint32_t) {
+    if (ReadLog(*agent)) return;
+    loop_->Unwatch(log);
+    agent->process.log.reset();
+  });
 }
 
 bool Fleet::ReadOutput(Agent& agent) {
@@ -183,7 +184,7 @@ void Fleet::Throttle() {
     if (paused_) {
       loop_->Unwatch(fd);
     } else {
-      Watch(agent);
+      WatchOutput(agent);
     }
   };
   for (const auto& [machine, agent] : agents_) apply(agent);

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "base/event_loop.h"
 #include "base/result.h"
-#include "cli/run/event_loop.h"
 #include "cli/run/screen.h"
 #include "cli/run/spawn.h"
 #include "core/job/agent_config.h"
@@ -69,7 +69,8 @@ class Fleet {
 
   Result<SpawnedAgent> Spawn();
   void Signal(uint32_t machine, int signal);
-  void Watch(const std::shared_ptr<Agent>& agent);
+  void WatchOutput(const std::shared_ptr<Agent>& agent);
+  void WatchLog(const std::shared_ptr<Agent>& agent);
   void OnEnd(uint32_t machine);
   bool ReadOutput(Agent& agent);
   bool ReadLog(Agent& agent);

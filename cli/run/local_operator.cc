@@ -1,8 +1,6 @@
 #include "cli/run/local_operator.h"
 
-#include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,14 +13,12 @@
 #include <memory>
 #include <utility>
 
+#include "base/event_loop.h"
 #include "base/hkdf.h"
-#include "base/tls_psk.h"
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
 #include "cli/run/address.h"
-#include "cli/run/coordinator_link.h"
 #include "cli/run/decide.h"
-#include "cli/run/event_loop.h"
 #include "cli/run/fleet.h"
 #include "cli/run/history.h"
 #include "cli/run/report.h"
@@ -33,14 +29,20 @@
 #include "core/gang/progress.h"
 #include "core/job/agent_config.h"
 #include "core/job/names.h"
+#include "operator/gang/gang_link.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kIdentityPrefix = "lockstep-v1:";
 constexpr const char* kTerminationFile = "termination.json";
 constexpr Duration kRedraw = milliseconds(250);
 constexpr Duration kSweepAgain = milliseconds(10);
+// Agents are born within milliseconds here.
+constexpr Duration kFirstRetry = milliseconds(1);
+constexpr Duration kLastRetry = milliseconds(100);
+// Each machine's steps change the status twice a second; with many of them people read slower.
+constexpr Duration kCalm = milliseconds(50);
+constexpr int kManyMachines = 8;
 
 template <typename T>
 Result<T> Random() {
@@ -63,24 +65,11 @@ struct Ground {
   Key key{};
   AddressBlock addresses;
   RunFolder folder;
-  TlsPskContext tls;
-  EventLoop loop;
+  std::unique_ptr<EventLoop> loop;
   rlimit open_files{};
-  UniqueFd signals;
 };
 
-Result<UniqueFd> TakeSignals() {
-  sigset_t mask;
-  sigemptyset(&mask);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGWINCH}) sigaddset(&mask, signal);
-  if (sigprocmask(SIG_BLOCK, &mask, nullptr) != 0) return ErrnoError("sigprocmask", errno);
-  std::signal(SIGPIPE, SIG_IGN);
-  UniqueFd fd(signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!fd.valid()) return ErrnoError("signalfd", errno);
-  return fd;
-}
-
-Result<Ground> Prepare(uint32_t machines, const std::string& job_uid) {
+Result<Ground> Prepare(uint32_t machines) {
   Result<Key> key = Random<Key>();
   if (!key.ok()) return key.error();
   auto random = [] {
@@ -92,16 +81,19 @@ Result<Ground> Prepare(uint32_t machines, const std::string& job_uid) {
   if (!addresses.ok()) return addresses.error();
   Result<RunFolder> folder = RunFolder::Make();
   if (!folder.ok()) return folder.error();
-  Result<TlsPskContext> tls = TlsPskContext::Client(*key, kIdentityPrefix + job_uid);
-  if (!tls.ok()) return tls.error();
-  Result<EventLoop> loop = EventLoop::Create();
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
-  Result<UniqueFd> signals = TakeSignals();
-  if (!signals.ok()) return signals.error();
-  return Ground{
-      *key,       *addresses,         std::move(*folder), std::move(*tls), std::move(*loop),
-      open_files, std::move(*signals)};
+  std::signal(SIGPIPE, SIG_IGN);
+  return Ground{*key, *addresses, std::move(*folder), std::move(*loop), open_files};
+}
+
+gang::GangLinkOptions LinkOptions(int machines) {
+  gang::GangLinkOptions options;
+  options.first_retry = kFirstRetry;
+  options.last_retry = kLastRetry;
+  options.calm = machines > kManyMachines ? kCalm : Duration::zero();
+  return options;
 }
 
 bool WantsLiveTable(const RunOptions& options) {
@@ -123,13 +115,13 @@ class LocalOperator {
         state_(std::move(state)),
         options_(options),
         ground_(std::move(ground)),
-        screen_(&ground_.loop, WantsLiveTable(options), WantsColor()),
-        fleet_(&ground_.loop, &screen_,
+        screen_(ground_.loop.get(), WantsLiveTable(options), WantsColor()),
+        fleet_(ground_.loop.get(), &screen_,
                {options.agent, options.namespaces, options.verbose, ground_.open_files}),
-        link_(
-            &ground_.loop, &ground_.tls,
-            [this](uint32_t machine) { return ground_.addresses.Machine(machine); },
-            [this](const core::GangStatus& status) { OnStatus(status); }),
+        link_(ground_.loop.get(), LinkOptions(job.spec.num_machines),
+              {.on_status = [this](const std::string&, const core::GangStatus& status,
+                                   Time) { OnStatus(status); },
+               .on_accepted = nullptr}),
         teller_(options.started, ranks()) {
     const core::Spec& spec = job.spec;
     snapshot_.job_uid = state_.job_uid();
@@ -139,7 +131,10 @@ class LocalOperator {
     snapshot_.started = options.started;
     snapshot_.machines.resize(static_cast<size_t>(spec.num_machines));
     started_wall_ = std::chrono::system_clock::now();
-    ground_.loop.Watch(ground_.signals.get(), EPOLLIN, [this](uint32_t) { OnSignals(); });
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      ground_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
+    }
+    for (int signal : {SIGCHLD, SIGWINCH}) ground_.loop->OnSignal(signal, [] {});
   }
 
   Result<int> Run() {
@@ -149,20 +144,18 @@ class LocalOperator {
       Decision decision = Decide(snapshot_, now);
       if (decision.outcome) return Finish(*decision.outcome);
       if (Status status = Apply(decision); !status.ok()) return Abandon(status.error());
-      link_.Work(snapshot_, decision.wish, now);
-      bool accepted =
-          decision.wish && link_.Accepted(*decision.wish, snapshot_.machines.front().attempt);
+      link_.Set(job_.metadata.name, Peers());
+      link_.SetWish(job_.metadata.name, decision.wish);
+      bool accepted = decision.wish && link_.Accepted(job_.metadata.name, *decision.wish);
       // What was just accepted may be what the next decision waits for.
       Time wake = accepted == snapshot_.wish_accepted ? decision.wake : now;
       snapshot_.wish_accepted = accepted;
       Show(now);
       fleet_.Throttle();
-      wake = std::min({wake, link_.NextWake(), status_came_ ? now : kNever});
-      status_came_ = false;
       if (fleet_.sweeping()) wake = std::min(wake, now + kSweepAgain);
       if (screen_.live()) wake = std::min(wake, now + kRedraw);
       if (!decision.start.empty()) wake = now;
-      ground_.loop.Run(now, wake);
+      RunOnce(wake);
     }
   }
 
@@ -173,25 +166,19 @@ class LocalOperator {
 
   // ---- what happens ----
 
-  void OnSignals() {
-    signalfd_siginfo info{};
-    while (read(ground_.signals.get(), &info, sizeof info) == sizeof info) {
-      int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGCHLD || signal == SIGWINCH) continue;
-      if (snapshot_.stop) {
-        snapshot_.kill = true;
-        screen_.Event("killing every process");
-        continue;
-      }
-      snapshot_.stop = StopWish{core::StopReason::kSuspended, kExitSignal + signal, BootTime()};
-      screen_.Event("stopping: processes have " + Brief(snapshot_.grace) +
-                    " to save and leave; once more to kill them at once");
+  void OnSignal(int signal) {
+    if (snapshot_.stop) {
+      snapshot_.kill = true;
+      screen_.Event("killing every process");
+      return;
     }
+    snapshot_.stop = StopWish{core::StopReason::kSuspended, kExitSignal + signal, BootTime()};
+    screen_.Event("stopping: processes have " + Brief(snapshot_.grace) +
+                  " to save and leave; once more to kill them at once");
   }
 
   void OnStatus(const core::GangStatus& status) {
     const Machine& machine0 = snapshot_.machines.front();
-    status_came_ = true;
     if (status.machine != 0) {
       snapshot_.member = status;
       return;
@@ -316,6 +303,21 @@ class LocalOperator {
     config.termination_path = *folder + "/" + kTerminationFile;
     config.interface = "lo";
     return fleet_.Start(config);
+  }
+
+  // The agents that run.
+  gang::GangPeers Peers() const {
+    gang::GangPeers peers;
+    peers.job_uid = snapshot_.job_uid;
+    peers.key = ground_.key;
+    peers.machine_lost_after = snapshot_.policy.machine_lost_after;
+    for (uint32_t i = 0; i < snapshot_.machines.size(); ++i) {
+      const Machine& machine = snapshot_.machines[i];
+      if (!machine.running) continue;
+      peers.members.push_back(
+          {i, machine.attempt, {ground_.addresses.Machine(i), core::kGangPort}});
+    }
+    return peers;
   }
 
   static std::string At(const std::string& address, int port) {
@@ -466,13 +468,17 @@ class LocalOperator {
   // Until all is written, or somebody has had enough of waiting for a reader.
   void DrainScreen() {
     bool enough = false;
-    ground_.loop.Watch(ground_.signals.get(), EPOLLIN, [this, &enough](uint32_t) {
-      signalfd_siginfo info{};
-      while (read(ground_.signals.get(), &info, sizeof info) == sizeof info) {
-        enough = enough || (info.ssi_signo != SIGCHLD && info.ssi_signo != SIGWINCH);
-      }
-    });
-    while (!screen_.drained() && !enough) ground_.loop.Run(BootTime(), kNever);
+    for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      ground_.loop->OnSignal(signal, [&enough] { enough = true; });
+    }
+    while (!screen_.drained() && !enough) RunOnce(kNever);
+  }
+
+  // One round of the loop, which ends at `until` at the latest.
+  void RunOnce(Time until) {
+    TimerId timer = ground_.loop->StartTimer(until, [] {});
+    ground_.loop->RunOnce();
+    ground_.loop->CancelTimer(timer);
   }
 
   const core::TrainingJob& job_;
@@ -481,7 +487,7 @@ class LocalOperator {
   Ground ground_;
   Screen screen_;
   Fleet fleet_;
-  CoordinatorLink link_;
+  gang::GangLink link_;
   Snapshot snapshot_;
   History history_;
   Teller teller_;
@@ -489,13 +495,12 @@ class LocalOperator {
   std::vector<MachineEnd> ends_;
   std::chrono::system_clock::time_point started_wall_;
   Time next_table_{};
-  bool status_came_ = false;
 };
 
 }  // namespace
 
 Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOptions& options) {
-  Result<Ground> ground = Prepare(static_cast<uint32_t>(job.spec.num_machines), state.job_uid());
+  Result<Ground> ground = Prepare(static_cast<uint32_t>(job.spec.num_machines));
   if (!ground.ok()) return ground.error();
   LocalOperator local_operator(job, std::move(state), options, std::move(*ground));
   return local_operator.Run();

@@ -56,11 +56,10 @@ void Sink::Drain() {
     done += static_cast<size_t>(n);
   }
   bytes_.erase(0, done);
-  if (bytes_.empty()) {
-    loop_->Unwatch(fd_);
-  } else {
-    loop_->Watch(fd_, EPOLLOUT, [this](uint32_t) { Drain(); });
-  }
+  if (bytes_.empty() == !watching_) return;
+  watching_ = !bytes_.empty();
+  if (!watching_) return loop_->Unwatch(fd_);
+  watching_ = loop_->Watch(fd_, EPOLLOUT, [this](uint32_t) { Drain(); }).ok();
 }
 
 Screen::Screen(EventLoop* loop, bool live, bool color)

@@ -11,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/run/event_loop.h"
+#include "base/event_loop.h"
+#include "base/unique_fd.h"
 #include "cli/run/table.h"
 
 namespace lockstep::cli {
@@ -34,6 +35,7 @@ class Sink {
   bool careful_ = false;  // fd_ would block
   EventLoop* loop_;
   std::string bytes_;
+  bool watching_ = false;
   bool broken_ = false;  // the reader is gone: text is dropped
 };
 

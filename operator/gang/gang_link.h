@@ -13,7 +13,7 @@
 //
 // Bounded: `max_polls` connections for polls (further jobs take turns, and polls are then short)
 // and `max_puts` for wishes, 256 KiB an answer, a deadline for each request. A job that waits its
-// turn costs its peers and the wish. All of it belongs to the loop's thread; a callback may call
+// turn costs its peers and its wish. All of it belongs to the loop's thread; a callback may call
 // anything here.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,12 +35,12 @@
 
 namespace lockstep::gang {
 
-// Who can be asked about one job. Only machines that run and have an address stand here.
+// Who can be asked about one job: machines whose agent runs and has an address.
 struct GangPeers {
   struct Member {
     uint32_t machine = 0;
     uint32_t attempt = 0;
-    core::HostPort address;  // of `lockstep-gang`
+    core::HostPort address;  // of its port lockstep-gang
 
     friend bool operator==(const Member&, const Member&) = default;
   };
@@ -54,46 +55,46 @@ struct GangPeers {
 struct GangLinkOptions {
   size_t max_polls = 256;
   size_t max_puts = 64;
-  Duration first_retry = milliseconds(5);  // after a failure; doubles
-  Duration last_retry = seconds(1);
+  Duration first_retry = milliseconds(5);  // after a failure; doubles while nobody answers
+  Duration last_retry = seconds(5);
   // Between the polls of a gang that runs: its steps change the status all the time.
   Duration calm = seconds(1);
-  // A poll's own time while jobs wait for their turn.
-  Duration crowded_poll = milliseconds(200);
 };
+
+struct GangLinkHandlers {
+  // What the coordinator (status.coordinator) or another member said: of the attempt that stands in
+  // the job's peers.
+  std::function<void(const std::string& job, const core::GangStatus& status, Time at)> on_status;
+  // Machine 0's current attempt took the wish that stands.
+  std::function<void(const std::string& job)> on_accepted;
+};
+
+class GangJob;
+struct GangShared;
 
 class GangLink {
  public:
-  struct Handlers {
-    // What a coordinator (status.coordinator) or another member said, and when it came. Only of the
-    // attempt that stands in the job's peers.
-    std::function<void(const std::string& job, const core::GangStatus& status, Time at)> on_status;
-    // Machine 0 took the wish that stands.
-    std::function<void(const std::string& job)> on_accepted;
-  };
-
-  GangLink(EventLoop* loop, GangLinkOptions options, Handlers handlers);
+  GangLink(EventLoop* loop, const GangLinkOptions& options, GangLinkHandlers handlers);
   ~GangLink();
   GangLink(const GangLink&) = delete;
   GangLink& operator=(const GangLink&) = delete;
 
   // Begins to ask, or goes on with other peers; nothing happens when they are the same.
   void Set(const std::string& job, GangPeers peers);
-  // Nothing under way goes on, no callback comes any more.
+  // Nothing of it goes on, and no callback comes any more.
   void Forget(const std::string& job);
 
-  // Of a job that was Set. nullopt: there is nothing to say (machine 0 keeps what it took last).
+  // Of a job that was Set. nullopt: there is nothing to say; machine 0 keeps what it took last.
   void SetWish(const std::string& job, const std::optional<core::GangWish>& wish);
-  // Whether machine 0's current attempt took exactly this wish.
+  // Whether machine 0's current attempt took exactly this wish last.
   bool Accepted(const std::string& job, const core::GangWish& wish) const;
 
-  // Why the last question of this job got no answer; empty when it got one.
+  // Why the last question to this job's machines got no answer; empty when it got one.
   std::string LastError(const std::string& job) const;
 
  private:
-  class Job;
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<GangShared> shared_;
+  std::map<std::string, std::unique_ptr<GangJob>> jobs_;
 };
 
 }  // namespace lockstep::gang

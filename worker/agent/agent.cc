@@ -14,14 +14,12 @@
 #include <utility>
 #include <variant>
 
+#include "core/job/names.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::agent {
 
 namespace {
-
-// A gang's key identifies itself by its job; the version is the protocol's.
-std::string PskIdentity(const std::string& job_uid) { return "lockstep-v1:" + job_uid; }
 
 // How long an agent that is leaving waits for its ranks to be gone.
 constexpr Duration kLeavePatience = seconds(35);
@@ -186,8 +184,8 @@ Status Agent::OpenRanks(const std::string& executable) {
 Status Agent::OpenGang() {
   Result<Key> key = LoadKey(config_);
   if (!key.ok()) return key.error();
-  Result<TlsPskContext> server = TlsPskContext::Server(*key, PskIdentity(config_.job_uid));
-  Result<TlsPskContext> client = TlsPskContext::Client(*key, PskIdentity(config_.job_uid));
+  Result<TlsPskContext> server = TlsPskContext::Server(*key, core::GangIdentity(config_.job_uid));
+  Result<TlsPskContext> client = TlsPskContext::Client(*key, core::GangIdentity(config_.job_uid));
   if (!server.ok()) return server.error();
   if (!client.ok()) return client.error();
   server_tls_.emplace(std::move(*server));

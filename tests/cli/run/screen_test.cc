@@ -42,36 +42,36 @@ class SinkTest : public ::testing::Test {
     writer_.reset(ends[1]);
   }
 
-  EventLoop loop_;
+  std::unique_ptr<EventLoop> loop_;
   UniqueFd reader_;
   UniqueFd writer_;
 };
 
 TEST_F(SinkTest, AReaderThatStandsStillBlocksNothingAndLosesNothing) {
-  Sink sink(writer_.get(), &loop_);
+  Sink sink(writer_.get(), loop_.get());
   std::string text(1 << 20, 'x');
   sink.Write(text);
   EXPECT_GT(sink.pending(), 0u);
   size_t received = 0;
   std::array<char, 65536> block;
   while (received < text.size()) {
-    loop_.Run(Time::zero(), Time::zero());
     ssize_t n = read(reader_.get(), block.data(), block.size());
     ASSERT_GT(n, 0);
     received += static_cast<size_t>(n);
+    if (sink.pending() > 0) loop_->RunOnce();
   }
   EXPECT_EQ(sink.pending(), 0u);
 }
 
 TEST_F(SinkTest, TheDescriptorItselfStaysInBlockingMode) {
-  Sink sink(writer_.get(), &loop_);
+  Sink sink(writer_.get(), loop_.get());
   sink.Write("text");
   EXPECT_EQ(fcntl(writer_.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
 TEST_F(SinkTest, AReaderThatIsGoneIsWrittenToNoMore) {
   std::signal(SIGPIPE, SIG_IGN);
-  Sink sink(writer_.get(), &loop_);
+  Sink sink(writer_.get(), loop_.get());
   reader_.reset();
   sink.Write("text");
   sink.Write("text");

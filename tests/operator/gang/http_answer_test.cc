@@ -1,11 +1,11 @@
-#include "cli/run/http_client.h"
+#include "operator/gang/http_answer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/gang/bodies.h"
 
-namespace lockstep::cli {
+namespace lockstep::gang {
 namespace {
 
 struct Parsed {
@@ -74,4 +74,4 @@ TEST(HttpAnswerTest, AHeadWithoutEndIsRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::gang

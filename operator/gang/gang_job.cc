@@ -1,0 +1,179 @@
+#include "operator/gang/gang_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/gang/coordinator.h"
+#include "core/job/names.h"
+
+namespace lockstep::gang {
+namespace {
+
+constexpr Duration kShortestPoll = seconds(1);  // also while other jobs wait for their turn
+constexpr Duration kLongestPoll = seconds(30);
+constexpr Duration kPatience = seconds(2);  // beyond a long poll's own time
+constexpr Duration kPutPatience = seconds(5);
+constexpr int kOk = 200;
+constexpr size_t kMaxReason = 256;
+
+}  // namespace
+
+GangJob::GangJob(GangShared* shared, std::string name)
+    : shared_(shared),
+      name_(std::move(name)),
+      poll_(shared->loop, &shared->polls, [this] { Poll(); }),
+      retry_(shared->options.first_retry),
+      put_(shared->loop, &shared->puts, [this] { Put(); }),
+      put_retry_(shared->options.first_retry) {}
+
+const GangPeers::Member* GangJob::Machine0() const {
+  auto found = std::find_if(peers_.members.begin(), peers_.members.end(),
+                            [](const GangPeers::Member& member) { return member.machine == 0; });
+  return found == peers_.members.end() ? nullptr : &*found;
+}
+
+void GangJob::Set(GangPeers peers) {
+  if (peers == peers_) return;
+  const GangPeers::Member* old0 = Machine0();
+  GangPeers::Member before = old0 == nullptr ? GangPeers::Member() : *old0;
+  bool was_empty = peers_.members.empty();
+  if (peers.job_uid != peers_.job_uid || peers.key != peers_.key) {
+    poll_.Leave();
+    put_.Leave();
+  }
+  peers_ = std::move(peers);
+  const GangPeers::Member* now0 = Machine0();
+  bool other0 = now0 == nullptr ? before.attempt != 0 : *now0 != before;
+  bool asked_left =
+      poll_.busy() && std::ranges::find(peers_.members, asked_) == peers_.members.end();
+  if (!other0 && !was_empty && !asked_left) return;
+  poll_.Leave();
+  put_.Leave();
+  version_ = 0;
+  ask_others_ = false;
+  retry_ = put_retry_ = shared_->options.first_retry;
+  Time now = shared_->loop->now();
+  poll_.Schedule(now);
+  if (!wish_.empty()) put_.Schedule(now);
+}
+
+void GangJob::SetWish(std::string wish) {
+  if (wish == wish_) return;
+  wish_ = std::move(wish);
+  put_retry_ = shared_->options.first_retry;
+  if (!put_.busy()) put_.Schedule(shared_->loop->now());
+}
+
+bool GangJob::Accepted(const std::string& wish) const {
+  const GangPeers::Member* machine0 = Machine0();
+  return machine0 != nullptr && accepted_by_ == machine0->attempt && accepted_ == wish;
+}
+
+// ---- asking ----
+
+Duration GangJob::PollLength() const {
+  if (poll_.crowded()) return kShortestPoll;
+  return std::clamp<Duration>(peers_.machine_lost_after / 3, kShortestPoll, kLongestPoll);
+}
+
+// Machine 0; while it does not answer, another in turn with it.
+const GangPeers::Member* GangJob::NextToAsk() {
+  const GangPeers::Member* machine0 = Machine0();
+  if (machine0 != nullptr && !ask_others_) return machine0;
+  for (size_t i = 0; i < peers_.members.size(); ++i) {
+    next_other_ = (next_other_ + 1) % peers_.members.size();
+    if (peers_.members[next_other_].machine != 0) return &peers_.members[next_other_];
+  }
+  return machine0;
+}
+
+void GangJob::Poll() {
+  const GangPeers::Member* next = NextToAsk();
+  if (next == nullptr) return poll_.Leave();  // until Set says whom
+  asked_ = *next;
+  Result<HttpClient*> client = poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
+  if (!client.ok()) return OnAnswer(client.error());
+  bool machine0 = asked_.machine == 0;
+  Duration length = machine0 ? PollLength() : Duration::zero();
+  (*client)->Ask(asked_.address, machine0 ? GetStatusRequest(version_, length) : GetStatusRequest(),
+                 shared_->loop->now() + length + kPatience,
+                 [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
+}
+
+Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
+  if (!answer.ok()) return answer.error();
+  std::string who = core::ToString(asked_.address);
+  if (answer->status != kOk) {
+    return Error::Unavailable(who + " answered GET /status with " + std::to_string(answer->status));
+  }
+  Result<core::GangStatus> status = core::ParseGangStatus(answer->body);
+  if (!status.ok()) return status.error();
+  if (status->job_uid != peers_.job_uid || status->machine != asked_.machine ||
+      status->attempt != asked_.attempt) {
+    return Error::Invalid(who + " is machine " + std::to_string(status->machine) + " attempt " +
+                          std::to_string(status->attempt) + " of job " + status->job_uid +
+                          ", not who was asked");
+  }
+  return status;
+}
+
+void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
+  Time now = shared_->loop->now();
+  Result<core::GangStatus> status = Read(answer);
+  Duration wait{};
+  ask_others_ = !status.ok() && asked_.machine == 0;
+  if (!status.ok()) {
+    poll_error_ = status.error().message;
+    wait = retry_;
+    retry_ = std::min(retry_ * 2, shared_->options.last_retry);
+  } else {
+    poll_error_.clear();
+    retry_ = shared_->options.first_retry;
+    if (status->machine != 0) {
+      wait = std::clamp<Duration>(peers_.machine_lost_after / 10, milliseconds(100), seconds(1));
+    } else {
+      version_ = status->version;
+      if (status->phase == ToString(core::CoordinatorPhase::kRunning)) wait = shared_->options.calm;
+    }
+  }
+  if (!status.ok() || poll_.crowded()) poll_.Leave();
+  poll_.Schedule(now + wait);
+  if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
+}
+
+// ---- telling ----
+
+void GangJob::Put() {
+  const GangPeers::Member* machine0 = Machine0();
+  if (machine0 == nullptr || wish_.empty() || Accepted(wish_)) return put_.Leave();
+  Result<HttpClient*> client = put_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
+  if (!client.ok()) return OnPutAnswer(client.error());
+  said_ = wish_;
+  said_to_ = machine0->attempt;
+  (*client)->Ask(machine0->address, PutGangRequest(said_), shared_->loop->now() + kPutPatience,
+                 [this](const Result<HttpAnswer>& answer) { OnPutAnswer(answer); });
+}
+
+void GangJob::OnPutAnswer(const Result<HttpAnswer>& answer) {
+  put_.Leave();
+  bool accepted = answer.ok() && answer->status == kOk;
+  Time now = shared_->loop->now();
+  if (!accepted) {
+    put_.Schedule(now + put_retry_);
+    // Refused is refused: saying it again at once would not help.
+    put_retry_ = answer.ok() ? shared_->options.last_retry
+                             : std::min(put_retry_ * 2, shared_->options.last_retry);
+    put_error_ = answer.ok() ? "machine 0 refused PUT /gang: " + answer->body.substr(0, kMaxReason)
+                             : answer.error().message;
+    return;
+  }
+  put_error_.clear();
+  put_retry_ = shared_->options.first_retry;
+  accepted_ = std::exchange(said_, "");
+  accepted_by_ = said_to_;
+  if (wish_.empty()) return;
+  if (!Accepted(wish_)) return put_.Schedule(now);
+  if (shared_->handlers.on_accepted) shared_->handlers.on_accepted(std::string(name_));
+}
+
+}  // namespace lockstep::gang

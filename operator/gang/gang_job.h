@@ -1,0 +1,75 @@
+// GangJob: one job of a GangLink: who is asked next, what was said, and what is still to be said to
+// machine 0.
+#ifndef LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
+#define LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/gate.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "core/gang/bodies.h"
+#include "operator/gang/gang_link.h"
+#include "operator/gang/gated_line.h"
+
+namespace lockstep::gang {
+
+// What all jobs of a link share.
+struct GangShared {
+  EventLoop* loop;
+  GangLinkOptions options;
+  GangLinkHandlers handlers;
+  Gate polls;
+  Gate puts;
+};
+
+class GangJob {
+ public:
+  GangJob(GangShared* shared, std::string name);
+
+  void Set(GangPeers peers);
+  // The body of PUT /gang; "": nothing to say.
+  void SetWish(std::string wish);
+  bool Accepted(const std::string& wish) const;
+  const std::string& last_error() const { return poll_error_.empty() ? put_error_ : poll_error_; }
+
+ private:
+  const GangPeers::Member* Machine0() const;
+  const GangPeers::Member* NextToAsk();
+
+  void Poll();
+  void OnAnswer(const Result<HttpAnswer>& answer);
+  Result<core::GangStatus> Read(const Result<HttpAnswer>& answer) const;
+  Duration PollLength() const;
+
+  void Put();
+  void OnPutAnswer(const Result<HttpAnswer>& answer);
+
+  GangShared* shared_;
+  std::string name_;
+  GangPeers peers_;
+
+  GatedLine poll_;
+  GangPeers::Member asked_;  // whose answer is awaited
+  uint64_t version_ = 0;     // of machine 0's last answer
+  bool ask_others_ = false;  // machine 0 did not answer last time
+  size_t next_other_ = 0;    // among peers_.members
+  Duration retry_;
+  std::string poll_error_;
+
+  GatedLine put_;
+  std::string wish_;
+  std::string said_;  // under way
+  uint32_t said_to_ = 0;
+  std::string accepted_;
+  uint32_t accepted_by_ = 0;  // machine 0's attempt
+  Duration put_retry_;
+  std::string put_error_;
+};
+
+}  // namespace lockstep::gang
+
+#endif  // LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_

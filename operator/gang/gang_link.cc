@@ -1,0 +1,41 @@
+#include "operator/gang/gang_link.h"
+
+#include <utility>
+
+#include "operator/gang/gang_job.h"
+
+namespace lockstep::gang {
+
+GangLink::GangLink(EventLoop* loop, const GangLinkOptions& options, GangLinkHandlers handlers)
+    : shared_(new GangShared{loop,
+                             options,
+                             std::move(handlers),
+                             {loop, options.max_polls},
+                             {loop, options.max_puts}}) {}
+
+GangLink::~GangLink() = default;
+
+void GangLink::Set(const std::string& job, GangPeers peers) {
+  std::unique_ptr<GangJob>& known = jobs_[job];
+  if (!known) known = std::make_unique<GangJob>(shared_.get(), job);
+  known->Set(std::move(peers));
+}
+
+void GangLink::Forget(const std::string& job) { jobs_.erase(job); }
+
+void GangLink::SetWish(const std::string& job, const std::optional<core::GangWish>& wish) {
+  auto found = jobs_.find(job);
+  if (found != jobs_.end()) found->second->SetWish(wish ? core::ToJson(*wish) : "");
+}
+
+bool GangLink::Accepted(const std::string& job, const core::GangWish& wish) const {
+  auto found = jobs_.find(job);
+  return found != jobs_.end() && found->second->Accepted(core::ToJson(wish));
+}
+
+std::string GangLink::LastError(const std::string& job) const {
+  auto found = jobs_.find(job);
+  return found == jobs_.end() ? "" : found->second->last_error();
+}
+
+}  // namespace lockstep::gang

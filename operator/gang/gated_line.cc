@@ -1,0 +1,49 @@
+#include "operator/gang/gated_line.h"
+
+#include <utility>
+
+namespace lockstep::gang {
+
+void GatedLine::Schedule(Time when) {
+  loop_->CancelTimer(timer_);
+  timer_ = loop_->StartTimer(when, [this] {
+    timer_ = 0;
+    Enter();
+  });
+}
+
+void GatedLine::Leave() {
+  loop_->CancelTimer(std::exchange(timer_, 0));
+  client_.reset();
+  tls_.reset();
+  if (std::exchange(place_, Place::kNone) != Place::kNone) gate_->Leave(this);
+}
+
+void GatedLine::Enter() {
+  if (place_ == Place::kQueue) return;
+  if (place_ == Place::kInside && crowded()) Leave();
+  if (place_ == Place::kNone && !gate_->Enter(this)) {
+    place_ = Place::kQueue;
+    return;
+  }
+  place_ = Place::kInside;
+  begin_();
+}
+
+void GatedLine::OnAdmitted() {
+  if (place_ != Place::kQueue) return;
+  place_ = Place::kInside;
+  begin_();
+}
+
+Result<HttpClient*> GatedLine::Client(const Key& key, const std::string& identity) {
+  if (!client_) {
+    Result<TlsPskContext> tls = TlsPskContext::Client(key, identity);
+    if (!tls.ok()) return tls.error();
+    tls_.emplace(std::move(*tls));
+    client_.emplace(loop_, &*tls_);
+  }
+  return &*client_;
+}
+
+}  // namespace lockstep::gang

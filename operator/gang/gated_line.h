@@ -1,0 +1,66 @@
+// GatedLine: a connection to one of a job's agents that exists only while it has a place at a gate,
+// and the time of its next use.
+//
+//   GatedLine line(loop, &gate, [this] { Poll(); });
+//   line.Schedule(now);      // Poll() runs then, or when the gate has room
+//   line.Client(key, identity)->Ask(...);
+//   line.Leave();            // gives place and connection back
+//
+// A line that others wait for queues again behind them at each use. One thread.
+#ifndef LOCKSTEP_OPERATOR_GANG_GATED_LINE_H_
+#define LOCKSTEP_OPERATOR_GANG_GATED_LINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/gate.h"
+#include "base/hkdf.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/tls_psk.h"
+#include "operator/gang/http_client.h"
+
+namespace lockstep::gang {
+
+class GatedLine : private Gate::Waiter {
+ public:
+  // All must outlive it. `begin` is called with a place at the gate, never from within Schedule.
+  GatedLine(EventLoop* loop, Gate* gate, std::function<void()> begin)
+      : loop_(loop), gate_(gate), begin_(std::move(begin)) {}
+  ~GatedLine() override { Leave(); }
+  GatedLine(const GatedLine&) = delete;
+  GatedLine& operator=(const GatedLine&) = delete;
+
+  // In place of any time set before; what is under way goes on.
+  void Schedule(Time when);
+  // Drops what is under way and what was scheduled.
+  void Leave();
+
+  bool busy() const { return client_ && client_->busy(); }
+  // Somebody waits for a place.
+  bool crowded() const { return gate_->waiting() > 0; }
+
+  // Within `begin`. The connection is kept from one use to the next.
+  Result<HttpClient*> Client(const Key& key, const std::string& identity);
+
+ private:
+  enum class Place : uint8_t { kNone, kQueue, kInside };
+
+  void OnAdmitted() override;
+  void Enter();
+
+  EventLoop* loop_;
+  Gate* gate_;
+  std::function<void()> begin_;
+  Place place_ = Place::kNone;
+  TimerId timer_ = 0;
+  std::optional<TlsPskContext> tls_;
+  std::optional<HttpClient> client_;
+};
+
+}  // namespace lockstep::gang
+
+#endif  // LOCKSTEP_OPERATOR_GANG_GATED_LINE_H_

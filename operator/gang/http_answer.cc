@@ -1,0 +1,90 @@
+#include "operator/gang/http_answer.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "core/gang/bodies.h"
+
+namespace lockstep::gang {
+namespace {
+
+bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) ==
+           std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+template <typename T>
+bool ParseNumber(std::string_view text, T* out) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t* used,
+                                                  bool* keep_alive) {
+  size_t head_end = bytes.substr(0, kMaxAnswerHead).find("\r\n\r\n");
+  if (head_end == std::string_view::npos) {
+    if (bytes.size() > kMaxAnswerHead) return Error::TooLarge("the answer's head is over 8 KiB");
+    return std::optional<HttpAnswer>();
+  }
+  std::string_view head = bytes.substr(0, head_end);
+  size_t line_end = std::min(head.find("\r\n"), head.size());
+  std::string_view line = head.substr(0, line_end);
+  HttpAnswer answer;
+  if (!line.starts_with("HTTP/1.1 ") || line.size() < 12 ||
+      !ParseNumber(line.substr(9, 3), &answer.status)) {
+    return Error::Invalid("the answer is not HTTP/1.1");
+  }
+  std::optional<size_t> length;
+  *keep_alive = true;
+  while (line_end < head.size()) {
+    head.remove_prefix(line_end + 2);
+    line_end = std::min(head.find("\r\n"), head.size());
+    line = head.substr(0, line_end);
+    size_t colon = line.find(':');
+    if (colon == std::string_view::npos) return Error::Invalid("a header without a colon");
+    std::string_view name = line.substr(0, colon);
+    std::string_view value = Trim(line.substr(colon + 1));
+    if (EqualsIgnoringCase(name, "content-length")) {
+      size_t n = 0;
+      if (length || !ParseNumber(value, &n)) return Error::Invalid("a bad Content-Length");
+      length = n;
+    } else if (EqualsIgnoringCase(name, "connection")) {
+      *keep_alive = !EqualsIgnoringCase(value, "close");
+    } else if (EqualsIgnoringCase(name, "transfer-encoding")) {
+      return Error::Invalid("an answer without Content-Length");
+    }
+  }
+  if (!length) return Error::Invalid("an answer without Content-Length");
+  if (*length > core::kMaxStatusBody) return Error::TooLarge("an answer over 256 KiB");
+  size_t body = head_end + 4;
+  if (bytes.size() - body < *length) return std::optional<HttpAnswer>();
+  answer.body = bytes.substr(body, *length);
+  *used = body + *length;
+  return std::optional<HttpAnswer>(std::move(answer));
+}
+
+std::string GetStatusRequest() { return "GET /status HTTP/1.1\r\nHost: lockstep\r\n\r\n"; }
+
+std::string GetStatusRequest(uint64_t after, Duration timeout) {
+  return "GET /status?after=" + std::to_string(after) +
+         "&timeout=" + std::to_string(timeout / seconds(1)) + " HTTP/1.1\r\nHost: lockstep\r\n\r\n";
+}
+
+std::string PutGangRequest(std::string_view body) {
+  return "PUT /gang HTTP/1.1\r\nHost: lockstep\r\nContent-Type: application/json\r\n"
+         "Content-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
+}
+
+}  // namespace lockstep::gang

@@ -1,0 +1,208 @@
+#include "operator/gang/http_client.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/gang/bodies.h"
+
+namespace lockstep::gang {
+namespace {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+Result<SocketAddress> ToSocketAddress(const core::HostPort& address) {
+  SocketAddress made;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  if (inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    std::memcpy(&made.storage, &v4, sizeof v4);
+    made.size = sizeof v4;
+  } else if (inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    std::memcpy(&made.storage, &v6, sizeof v6);
+    made.size = sizeof v6;
+  } else {
+    return Error::Invalid("\"" + address.host + "\" is no IP address");
+  }
+  return made;
+}
+
+}  // namespace
+
+void HttpClient::Ask(const core::HostPort& address, std::string request, Time deadline,
+                     OnAnswer on_answer) {
+  if (busy() || address != address_) Drop();
+  address_ = address;
+  request_ = std::move(request);
+  deadline_ = deadline;
+  on_answer_ = std::move(on_answer);
+  reused_ = fd_.valid();
+  Begin();
+}
+
+void HttpClient::Drop() {
+  loop_->CancelTimer(std::exchange(timer_, 0));
+  on_answer_ = nullptr;
+  Close();
+}
+
+void HttpClient::Close() {
+  if (fd_.valid()) loop_->Unwatch(fd_.get());
+  fd_.reset();
+  session_.reset();
+  ended_ = false;
+  received_.clear();
+}
+
+void HttpClient::Finish(Result<HttpAnswer> answer) {
+  loop_->CancelTimer(std::exchange(timer_, 0));
+  if (answer.ok() && fd_.valid()) {
+    loop_->Unwatch(fd_.get());
+  } else {
+    Close();
+  }
+  std::exchange(on_answer_, nullptr)(std::move(answer));  // may have destroyed this
+}
+
+void HttpClient::Begin() {
+  sent_ = false;
+  Status status;
+  if (!fd_.valid()) status = Connect();
+  if (status.ok()) {
+    status = loop_->Watch(fd_.get(), EPOLLIN | EPOLLOUT, [this](uint32_t) { OnReady(); });
+  }
+  loop_->CancelTimer(timer_);
+  if (!status.ok()) {
+    timer_ = loop_->StartTimer(BootTime(), [this, error = status.error()] { Finish(error); });
+    return;
+  }
+  timer_ =
+      loop_->StartTimer(std::min(deadline_, BootTime() + kReachPatience), [this] { OnTimer(); });
+}
+
+void HttpClient::OnTimer() {
+  Finish(Error::Timeout(core::ToString(address_) +
+                        (sent_ ? " did not answer in time" : " could not be reached in time")));
+}
+
+void HttpClient::OnReady() {
+  std::optional<HttpAnswer> answer;
+  Status status = Step(&answer);
+  if (!status.ok() && reused_) {
+    // The other side may close an idle connection at any time: once more on a new one.
+    reused_ = false;
+    Close();
+    return Begin();
+  }
+  if (!status.ok()) return Finish(status.error());
+  if (answer) return Finish(std::move(*answer));
+  loop_->Modify(fd_.get(), session_->output().empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+Status HttpClient::Connect() {
+  Result<SocketAddress> name = ToSocketAddress(address_);
+  if (!name.ok()) return name.error();
+  fd_.reset(socket(name->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd_.valid()) return ErrnoError("socket", errno);
+  int yes = 1;
+  setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  if (connect(fd_.get(), reinterpret_cast<sockaddr*>(&name->storage), name->size) != 0 &&
+      errno != EINPROGRESS) {
+    int error = errno;
+    Close();
+    return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
+                              std::strerror(error));
+  }
+  return {};
+}
+
+// TLS begins only now: a machine that isn't there costs no handshake.
+Status HttpClient::FinishConnecting() {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) {
+    return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
+                              std::strerror(error));
+  }
+  Result<TlsSession> session = tls_->NewSession();
+  if (!session.ok()) return session.error();
+  session_ = std::move(*session);
+  return {};
+}
+
+Status HttpClient::SendSome() {
+  while (!session_->output().empty()) {
+    std::string_view output = session_->output();
+    ssize_t n = send(fd_.get(), output.data(), output.size(), MSG_NOSIGNAL);
+    if (n < 0 && errno == EAGAIN) return {};
+    if (n < 0) {
+      return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
+                                std::strerror(errno));
+    }
+    session_->ConsumeOutput(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status HttpClient::ReceiveSome() {
+  std::array<char, 16384> block;
+  while (received_.size() <= core::kMaxStatusBody + kMaxAnswerHead) {
+    ssize_t n = recv(fd_.get(), block.data(), block.size(), 0);
+    if (n < 0 && errno == EAGAIN) return {};
+    if (n < 0) {
+      return Error::Unavailable("lost " + core::ToString(address_) + ": " + std::strerror(errno));
+    }
+    if (n == 0) {
+      ended_ = true;
+      return {};
+    }
+    Status status =
+        session_->Receive(std::string_view(block.data(), static_cast<size_t>(n)), &received_);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status HttpClient::Step(std::optional<HttpAnswer>* answer) {
+  if (!session_) {
+    if (Status status = FinishConnecting(); !status.ok()) return status;
+  }
+  if (Status status = ReceiveSome(); !status.ok()) return status;
+  if (session_->established() && !sent_) {
+    if (Status status = session_->Send(request_); !status.ok()) return status;
+    sent_ = true;
+    loop_->CancelTimer(timer_);
+    timer_ = loop_->StartTimer(deadline_, [this] { OnTimer(); });
+  }
+  if (Status status = SendSome(); !status.ok()) return status;
+  size_t used = 0;
+  bool keep_alive = true;
+  Result<std::optional<HttpAnswer>> parsed = ParseHttpAnswer(received_, &used, &keep_alive);
+  if (!parsed.ok()) return parsed.error();
+  if (!*parsed) {
+    if (ended_) return Error::Unavailable(core::ToString(address_) + " closed the connection");
+    return {};
+  }
+  *answer = std::move(**parsed);
+  received_.erase(0, used);
+  if (!keep_alive || ended_) Close();
+  return {};
+}
+
+}  // namespace lockstep::gang

@@ -1,0 +1,77 @@
+// HttpClient: one connection to one agent's TLS port at a time and one request on it at a time,
+// kept open between requests, on the event loop.
+//
+//   HttpClient client(loop, &tls);
+//   client.Ask(address, GetStatusRequest(7, seconds(5)), now + seconds(7), [](auto answer) { ...
+//   });
+//
+// Bounded as http_answer.h says; one deadline for all of a request, and a shorter one until the
+// handshake is done. The callback comes exactly once, never from within Ask, and may destroy the
+// client; Drop and the destructor take it back. One thread.
+#ifndef LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
+#define LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/tls_psk.h"
+#include "base/unique_fd.h"
+#include "core/job/agent_config.h"
+#include "operator/gang/http_answer.h"
+
+namespace lockstep::gang {
+
+inline constexpr Duration kReachPatience = seconds(2);  // from connect to the end of the handshake
+
+class HttpClient {
+ public:
+  // Unavailable, Timeout, Denied (another key), Invalid or TooLarge (an answer that isn't read).
+  using OnAnswer = std::function<void(Result<HttpAnswer>)>;
+
+  // Both must outlive it.
+  HttpClient(EventLoop* loop, const TlsPskContext* tls) : loop_(loop), tls_(tls) {}
+  ~HttpClient() { Drop(); }
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  // What was under way is dropped.
+  void Ask(const core::HostPort& address, std::string request, Time deadline, OnAnswer on_answer);
+  bool busy() const { return on_answer_ != nullptr; }
+  // Closes the connection; no callback comes.
+  void Drop();
+
+ private:
+  void Begin();
+  void OnTimer();
+  void OnReady();
+  Status Connect();
+  Status FinishConnecting();
+  Status Step(std::optional<HttpAnswer>* answer);
+  Status SendSome();
+  Status ReceiveSome();
+  void Close();
+  void Finish(Result<HttpAnswer> answer);
+
+  EventLoop* loop_;
+  const TlsPskContext* tls_;
+  core::HostPort address_;
+  std::string request_;
+  Time deadline_ = kNever;
+  TimerId timer_ = 0;
+  OnAnswer on_answer_;
+  bool sent_ = false;    // the request was given to TLS
+  bool reused_ = false;  // the connection served another request before
+  bool ended_ = false;   // by the peer
+  UniqueFd fd_;
+  std::optional<TlsSession> session_;  // once connected
+  std::string received_;
+};
+
+}  // namespace lockstep::gang
+
+#endif  // LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
