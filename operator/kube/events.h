@@ -37,7 +37,7 @@ enum class EventType : uint8_t { kNormal, kWarning };
 
 struct EventOptions {
   std::string controller = "lockstep.dev/operator";
-  std::string instance;  // this process: the Lease's identity
+  std::string instance = {};  // this process: the Lease's identity
   std::function<Time()> now = BootTime;
   std::function<WallTime()> wall_now = WallNow;
 };

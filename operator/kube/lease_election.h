@@ -43,9 +43,9 @@ class Permit {
 };
 
 struct LeaseOptions {
-  std::string name_space;
+  std::string name_space = {};
   std::string name = "lockstep-operator";
-  std::string identity;  // of this process alone: never the same after a restart
+  std::string identity = {};  // of this process alone: never the same after a restart
   Duration duration = seconds(15);
   Duration renew_deadline = seconds(10);
   Duration retry = seconds(2);               // between renewals
@@ -53,9 +53,10 @@ struct LeaseOptions {
 };
 
 struct LeaseHandlers {
-  std::function<void()> on_started;              // the permit is held
-  std::function<void()> on_lost;                 // was held and is dropped; the process should exit
-  std::function<void(const Error&)> on_problem;  // the Lease cannot be read or written, and why
+  std::function<void()> on_started = {};  // the permit is held
+  std::function<void()> on_lost = {};     // was held and is dropped; the process should exit
+  std::function<void(const Error&)> on_problem =
+      {};  // the Lease cannot be read or written, and why
 };
 
 class LeaseThread;

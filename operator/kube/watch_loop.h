@@ -1,0 +1,108 @@
+// WatchLoop: what a Reflector asks for and what it makes of the answers, without threads, sockets
+// or clocks.
+//
+//   kInitial  WATCH with sendInitialEvents: the whole state, then its changes, in one stream
+//     |  refused, or no end of the state in time          end of the state
+//     v                                                          |
+//   kList     LIST in pages, consistent  --- last page --->  kFollow  WATCH from version_
+//                                                                |
+//   kInitial  <---- 410; a version too new or going backwards ---+
+//
+// Anything else that goes wrong is tried again from the same place, after a backoff unless the
+// stream had got somewhere. version_ moves only by what the server sent in order: events of
+// kFollow, bookmarks, whole lists; never by the unordered events of an initial state.
+#ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_LOOP_H_
+#define LOCKSTEP_OPERATOR_KUBE_WATCH_LOOP_H_
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "operator/kube/api.h"
+#include "operator/kube/decode.h"
+#include "operator/kube/line_buffer.h"
+#include "operator/kube/transport.h"
+#include "operator/kube/watch.h"
+
+namespace lockstep::kube {
+
+// What depends on the type of the objects: collecting and handing over.
+class WatchSink {
+ public:
+  virtual ~WatchSink() = default;
+  // Decodes and collects.
+  virtual Result<WatchLine> Line(std::string_view padded) = 0;
+  virtual Result<ListPage> Page(std::string body) = 0;
+  // Forgets what was collected.
+  virtual void Drop() = 0;
+  // Hands what was collected over as one batch.
+  virtual void Deliver(bool replace, const std::string& version) = 0;
+  virtual void Problem(const Error& error) = 0;
+  virtual void Restarted() = 0;
+};
+
+class WatchLoop {
+ public:
+  enum class Kind : uint8_t { kWait, kStream, kPage };
+  struct Step {
+    Kind kind = Kind::kWait;
+    Time until{};     // kWait
+    Request request;  // else
+  };
+
+  WatchLoop(WatchOptions options, WatchSink* sink);
+
+  // What to do; not while a stream or a page is under way.
+  Step Next(Time now);
+
+  // Of a stream. False: it is over for us; drop it and ask Next.
+  bool OnHead(const Response& head, Time now);
+  bool OnData(std::string_view data, Time now);
+  void OnEnd(const Status& status, Time now);
+  // If nothing has come by then, the stream is dead: OnEnd with what OnSilence says.
+  Time deadline() const;
+  static Status Silence();
+
+  void OnPage(Result<Response> answer, Time now);
+
+ private:
+  enum class State : uint8_t { kInitial, kList, kFollow };
+
+  Request StreamRequest();
+  Request PageRequest() const;
+  bool OnLine(std::string_view line, Time now);
+  bool OnBookmark(const WatchLine& line, Time now);
+  bool Advance(const std::string& version, Time now);
+  bool OnApiError(const ApiError& error, Time now);
+  void OnPageBody(std::string body, Time now);
+  void Synced(const std::string& version);
+  void StartOver(const std::string& why, Time now);
+  void Retry(const Error& error, std::optional<Duration> retry_after, Time now);
+  Error Explained(Error error) const;
+
+  const WatchOptions options_;
+  WatchSink* sink_;
+  std::minstd_rand random_;
+  State state_ = State::kInitial;
+  std::string version_;   // of what has been delivered; empty before the first state
+  std::string continue_;  // kList: the next page
+  uint32_t page_size_;
+  int failures_ = 0;
+  Time next_at_{};
+  bool opened_before_ = false;
+
+  LineBuffer lines_;
+  Time opened_at_{};
+  Time last_byte_at_{};
+  bool accepted_ = false;     // the stream's status was 200
+  bool got_on_ = false;       // it has brought version_ further
+  bool undelivered_ = false;  // of which the sink does not know yet
+};
+
+}  // namespace lockstep::kube
+
+#endif  // LOCKSTEP_OPERATOR_KUBE_WATCH_LOOP_H_
