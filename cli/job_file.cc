@@ -171,15 +171,7 @@ Result<LoadedJob> LoadJob(const std::string& file, const JobFlags& flags, core::
     loaded.job = std::move(*parsed.job);
   }
   std::vector<core::Problem> of_flags = ApplyFlags(flags, &loaded.job);
-  std::vector<core::Problem> of_rules = core::Validate(loaded.job, target, gpus);
-  // A field that could not be read holds its default, so a rule may blame it a second time.
-  for (core::Problem& problem : of_rules) {
-    bool told = std::any_of(loaded.problems.begin(), loaded.problems.end(),
-                            [&](const core::Problem& other) {
-                              return !other.path.empty() && other.path == problem.path;
-                            });
-    if (!told) loaded.problems.push_back(std::move(problem));
-  }
+  core::AddProblems(core::Validate(loaded.job, target, gpus), &loaded.problems);
   loaded.problems.insert(loaded.problems.end(), of_flags.begin(), of_flags.end());
   return loaded;
 }

@@ -168,6 +168,8 @@ const std::string* Find(const Variables& variables, std::string_view name) {
 
 bool IsUserOverridable(std::string_view name) { return Contains(kOverridable, name); }
 
+std::span<const std::string_view> ReservedNames() { return kReserved; }
+
 bool IsReserved(std::string_view name) {
   return name.starts_with("LOCKSTEP_") || Contains(kReserved, name);
 }

@@ -4,6 +4,7 @@
 #define LOCKSTEP_CORE_JOB_ENVIRONMENT_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -50,6 +51,8 @@ bool IsUserOverridable(std::string_view name);
 // Names that spec.env must not hold, for every process needs its own: RANK, MASTER_ADDR,
 // LOCKSTEP_*, ...
 bool IsReserved(std::string_view name);
+// Those of them that don't begin with LOCKSTEP_.
+std::span<const std::string_view> ReservedNames();
 
 // Kubernetes' $(NAME), with $$(NAME) for the text itself; unknown names are left as they are.
 std::string ExpandVariables(std::string_view text, const Variables& variables);

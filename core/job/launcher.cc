@@ -111,6 +111,12 @@ std::string LauncherOf(const std::vector<std::string>& command) {
   return OfWords(Words(command), kShellsDeep);
 }
 
+std::vector<std::string_view> LauncherNames() {
+  std::vector<std::string_view> names(kLaunchers.begin(), kLaunchers.end());
+  for (const Module& known : kModules) names.push_back(known.module);
+  return names;
+}
+
 bool IsPython(std::string_view program) {
   std::string_view name = BaseName(program);
   if (!name.starts_with("python")) return false;

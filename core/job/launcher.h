@@ -12,6 +12,9 @@ namespace lockstep::core {
 // "mpirun", ...), looking through `python -m`, `env` and a shell's -c; empty when it is none.
 std::string LauncherOf(const std::vector<std::string>& command);
 
+// Programs and Python modules that are launchers, by their own names.
+std::vector<std::string_view> LauncherNames();
+
 // python, python3, python3.11, with or without a path before it.
 bool IsPython(std::string_view program);
 

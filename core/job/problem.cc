@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <tuple>
 
 namespace lockstep::core {
@@ -36,6 +37,18 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+void AddProblems(std::vector<Problem> of_rules, std::vector<Problem>* problems) {
+  const size_t read = problems->size();
+  for (Problem& problem : of_rules) {
+    const auto end = problems->begin() + static_cast<std::ptrdiff_t>(read);
+    const bool told = std::any_of(problems->begin(), end, [&](const Problem& other) {
+      return other.severity == Severity::kError && !other.path.empty() &&
+             other.path == problem.path;
+    });
+    if (!told) problems->push_back(std::move(problem));
+  }
+}
 
 bool HasErrors(const std::vector<Problem>& problems) {
   return std::any_of(problems.begin(), problems.end(),

@@ -133,9 +133,8 @@ class Reader {
 
   template <typename T>
   void ReadForm(const Node& node, T& value, Plain /*form*/) {
-    using Type = std::remove_cvref_t<T>;
-    if (node.IsNull() && !std::is_same_v<Type, Node> && !kIsOptional<Type>) {
-      Wrong(node, "has no value; remove the line, or write one", false);
+    if (node.IsNull()) {  // an item: a field that is null is taken for absent
+      Wrong(node, "has no value; remove it, or write one", false);
       return;
     }
     ReadValue(node, value);

@@ -1,0 +1,98 @@
+"""Who says whether a TrainingJob is right: the API server by its CRD, and core."""
+
+import concurrent.futures
+import json
+import subprocess
+import threading
+
+import urllib3
+import yaml
+
+THREADS = 8
+
+
+class Verdict:
+    """`errors` are (path, message); none of them: the document is right."""
+
+    def __init__(self, errors):
+        self.errors = errors
+
+    @property
+    def accepted(self):
+        return not self.errors
+
+    def __str__(self):
+        return "accepted" if self.accepted else "; ".join(f"{p}: {m}" for p, m in self.errors)
+
+
+class Server:
+    """The API server, asked by creations that are dry runs, with unknown fields as errors."""
+
+    def __init__(self, cluster, namespace):
+        self._cluster = cluster
+        self.namespace = namespace
+        self._path = f"/apis/lockstep.dev/v1alpha1/namespaces/{namespace}/trainingjobs"
+        self._local = threading.local()
+
+    def judge(self, documents):
+        """Of documents as kubectl sends them."""
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(self._judge, map(as_kubectl_sends, documents)))
+
+    def request(self, method, path="", body=None, query="fieldValidation=Strict", kind="json"):
+        """Of this namespace's jobs: (HTTP status, answer)."""
+        if not hasattr(self._local, "pool"):
+            self._local.pool, self._local.token = self._connect()
+        answer = self._local.pool.request(
+            method, f"{self._path}{path}?{query}",
+            body=None if body is None else body if isinstance(body, str) else json.dumps(body),
+            headers={"Authorization": f"Bearer {self._local.token}",
+                     "Content-Type": f"application/{kind}"})
+        return answer.status, json.loads(answer.data)
+
+    def _judge(self, document):
+        status, answer = self.request("POST", body=document,
+                                      query="dryRun=All&fieldValidation=Strict")
+        return Verdict([] if status == 201 else errors_of(answer))
+
+    def _connect(self):
+        config = yaml.safe_load(self._cluster.kubeconfig.read_text())
+        server = config["clusters"][0]["cluster"]["server"]
+        # The test's own cluster on loopback, whose certificate is as new as the test.
+        pool = urllib3.connection_from_url(server, cert_reqs="CERT_NONE", timeout=120)
+        urllib3.disable_warnings()
+        return pool, config["users"][0]["user"]["token"]
+
+
+def as_kubectl_sends(value):
+    """4.0 as 4: kubectl writes every whole number so."""
+    if isinstance(value, dict):
+        return {key: as_kubectl_sends(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [as_kubectl_sends(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def errors_of(answer):
+    """The (path, message) pairs of a Status."""
+    causes = answer.get("details", {}).get("causes")
+    if not causes:
+        return [("", answer["message"])]
+    return [(cause.get("field", ""), cause["message"]) for cause in causes]
+
+
+class Core:
+    def __init__(self, program):
+        self._program = program
+
+    def judge(self, documents):
+        lines = "".join((each if isinstance(each, str) else json.dumps(each)) + "\n"
+                        for each in documents)
+        answer = subprocess.run([self._program], input=lines, capture_output=True, text=True,
+                                timeout=300, check=True)
+        return [Verdict([(each["path"], each["message"]) for each in json.loads(line)])
+                for line in answer.stdout.splitlines()]
+
+    def names(self):
+        return json.loads(subprocess.run([self._program, "--names"], capture_output=True,
+                                         text=True, timeout=60, check=True).stdout)

@@ -1,0 +1,170 @@
+"""For each CEL rule that the schema's own values don't reach: a job that passes it and one that fails
+it. What each of them reaches is seen in the answers, so nothing here names a rule.
+"""
+
+from documents import Case, a_command, a_trainer, job
+
+
+def _template(pod=None, **metadata):
+    made = {"metadata": metadata} if metadata else {}
+    return {"template": {**made, **({"spec": pod} if pod is not None else {})}}
+
+
+def _worker(*others, **container):
+    return _template({"containers": [{"name": "worker", **container}, *others]})
+
+
+PASS = [
+    job(_worker(image="i", command=["python"], args=["train.py"], workingDir="/a",
+                env=[{"name": "A", "value": "b"}], envFrom=[{"secretRef": {"name": "a"}}])),
+    job({"image": "i", **_worker(command=["python"])}),
+    job({"image": "i", "command": ["python"], **_worker(args=["a"])}),
+    job(a_command(**_worker({"name": "other", "resources": {"limits": {"cpu": 1}},
+                             "command": ["torchrun"], "env": [{"name": "RANK", "value": "1"}]},
+                            ports=[{"containerPort": 80}]))),
+    job(a_command(**_template({"restartPolicy": "Never", "priorityClassName": "a",
+                               "schedulerName": "b", "imagePullSecrets": [{"name": "a"}],
+                               "containers": [{"name": "a"}], "initContainers": [{"name": "a"}],
+                               "volumes": [{"name": "a", "emptyDir": {}}]},
+                              labels={"a": "b"}, annotations={"lockstep.dev/x": "b"}))),
+    job(a_command(template=None)), job(a_command(template={})),
+    job({**_template({}), "image": None, "command": None, "trainer": {"data": ["a"]}}),
+    job(a_command(launch="PerMachine", command=["torchrun"])),
+    job({"image": "i", "launch": "PerMachine", **_worker(command=["torchrun"])}),
+    job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
+                                         | {"numMachines": 2}),
+    job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
+                                                           "processesPerMachine": 2}),
+    job(a_command(sharedMemory="2Gi", processesPerMachine=2,
+                  resourcesPerProcess={"memory": "1Gi", "gpu": 1})),
+    job(a_command(sharedMemory=1, resourcesPerProcess={"memory": 1})),
+    job(a_command(resourcesPerMachine={"rdma/hca": 0, "hugepages-2Mi": "5Gi"})),
+    job(a_command(topology={"bind": "None", "memoryPolicy": "None", "policy": "None"})),
+    job(a_command(topology={"memoryPolicy": "Strict", "policy": "Required"})),
+    job(a_command(placement={"topologyMode": "Required", "topologyKey": "a.b/c"})),
+    job(a_command(placement={"topologyKey": ""})),
+    job(a_command(failurePolicy={"rules": [{"signals": ["SIGBUS"]}, {"stderr": r"(?i)\bECC\b"}]})),
+    job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
+    job(a_command(checkpoint={"claim": "", "path": "", "resume": "Never"})),
+    job(a_command(health={"hangTimeout": "0h0m"})),
+    job(a_command(managedBy="a.b/c/d")),
+    job(a_command(env=[{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "a"}}}])),
+]
+PASS += [job(a_command(command=command)) for command in (
+    ["python", "train.py", "torchrun"], ["python", "-m", "train"], ["accelerate", "config"],
+    ["bash", "-c", "echo torchrun"], ["bash", "-c", "echo 'a; torchrun'"], ["sh", "torchrun.sh"],
+    ["bash", "-c", "cd /a; ./torchrun.sh"], ["./train"], ["python", "-X", "-m",
+                                                          "torch.distributed.run"],
+    ["python", "train.py", "-m", "torch.distributed.run"], ["sh", "--c", "torchrun"])]
+PASS += [job(a_command(), name=name) for name in ("a", "a-1", "a" * 40)]
+
+FAIL = [
+    job({"image": "i"}), job({"image": "i", "command": []}), job({}), job({"args": ["a"]}),
+    job(a_trainer(servers=[1])), job(a_trainer(servers=[])), job(a_trainer(servers=[0, 0])),
+    job({"image": "i", "launch": "PerMachine", **a_trainer()}),
+    job({**a_command(), **a_trainer()}),
+    job(a_command(command=[""])), job(a_command(command=["", "a"])),
+    job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
+    job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),
+    job({"trainer": {"mode": "Generate", "data": ["a"]}}),
+    job(a_trainer(globalBatchSize=16) | {"numMachines": 3}),
+    job(a_trainer(globalBatchSize=16, microBatchSize=8) | {"numMachines": 4}),
+    job(a_command(env=[{"value": "a"}])), job(a_command(env=[{"name": ""}])),
+    job(a_command(env=[{"name": "A=B"}])), job(a_command(env=[{"name": "1A"}])),
+    job(a_command(env=[{"name": "A"}, {"name": "A"}])),
+    job(a_command(env=[{"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "a"}}}])),
+    job(a_command(env=[{"name": "LOCKSTEP_A"}])),
+    job(a_command(imagePullSecrets=[{"name": "A"}])), job(a_command(imagePullSecrets=[{}])),
+    job(a_command(imagePullSecrets=[{"name": ""}])),
+    job(a_command(priorityClassName="A")), job(a_command(schedulerName="a_b")),
+    job(a_command(managedBy="me")), job(a_command(managedBy="")), job(a_command(managedBy="a/")),
+    job(a_command(managedBy="A/b")),
+    job(a_command(resourcesPerProcess={"gpuResource": ""})),
+    job(a_command(resourcesPerProcess={"gpuResource": "a b"})),
+    job(a_command(resourcesPerMachine={"cpu": 1})), job(a_command(resourcesPerMachine={"memory": 1})),
+    job(a_command(resourcesPerMachine={"nvidia.com/gpu": 1})),
+    job(a_command(resourcesPerMachine={"a/b": -1})), job(a_command(resourcesPerMachine={"a/b/c": 1})),
+    job(a_command(resourcesPerMachine={"": 1})),
+    job(a_command(sharedMemory="3Gi", processesPerMachine=2, resourcesPerProcess={"memory": "1Gi"})),
+    job(a_command(topology={"bind": "None", "memoryPolicy": "Strict"})),
+    job(a_command(topology={"bind": "None", "policy": "Required"})),
+    job(a_command(placement={"topologyMode": "Required"})),
+    job(a_command(placement={"topologyMode": "Required", "topologyKey": ""})),
+    job(a_command(placement={"topologyKey": "a b"})),
+    job(a_command(failurePolicy={"rules": [{}]})),
+    job(a_command(failurePolicy={"rules": [{"exitCodes": [], "signals": [], "stderr": ""}]})),
+    job(a_command(failurePolicy={"rules": [{"exitCodes": [1], "signals": ["SIGBUS"]}]})),
+    job(a_command(failurePolicy={"rules": [{"stderr": "("}]})),
+    job(a_command(failurePolicy={"rules": [{"stderr": "a**"}]})),
+    job(a_command(failurePolicy={"rules": [{"stderr": "(?=a)"}]})),
+    job(a_command(failurePolicy={"rules": [{"signals": ["SIGNONE"]}]})),
+    job(a_command(checkpoint={"claim": "A", "path": "/a"})), job(a_command(checkpoint={"claim": "a"})),
+    job(a_command(checkpoint={"path": "a"})), job(a_command(checkpoint={"resume": "auto"})),
+    job(a_command(checkpoint={"resume": ""})),
+    job(a_command(health={"hangTimeout": "500ms"})), job(a_command(health={"hangTimeout": "169h"})),
+]
+FAIL += [job(a_command(**_worker(**container))) for container in (
+    {"image": "i"}, {"command": ["a"]}, {"args": ["a"], "command": ["b"]},
+    {"resources": {}}, {"resources": {"limits": {"cpu": 1}}})]
+FAIL += [job(a_command(**{name: value}, **_worker(**{name: value}))) for name, value in (
+    ("args", ["a"]), ("workingDir", "/a"), ("env", [{"name": "A"}]),
+    ("envFrom", [{"secretRef": {"name": "a"}}]))]
+FAIL += [job(a_command(**{name: value}, **_template({name: value}))) for name, value in (
+    ("imagePullSecrets", [{"name": "a"}]), ("priorityClassName", "a"), ("schedulerName", "a"))]
+FAIL += [job({"image": "i", **_worker(command=["a"], env=[variable])}) for variable in (
+    {"name": "RANK", "value": "1"}, {"name": "LOCKSTEP_A"}, {"name": "1A"},
+    {"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "a"}}})]
+FAIL += [job({"image": "i", **_worker(command=[""])}), job({"image": "i", **_worker(args=["a"])}),
+         job(_worker(command=["a"])), job({"image": "i", **_worker(command=["a" * 16385])}),
+         job({"image": "i", **_worker(command=["a"] * 257)}), job({"image": "i", **_worker()})]
+FAIL += [job(a_command(**_template({field: value}))) for field, value in (
+    ("restartPolicy", "Always"), ("hostname", "a"), ("subdomain", "a"),
+    ("terminationGracePeriodSeconds", 1), ("activeDeadlineSeconds", 1),
+    ("containers", [{"name": "lockstep-a"}]), ("initContainers", [{"name": "lockstep-a"}]),
+    ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
+    ("schedulerName", "A"), ("imagePullSecrets", [{"name": "A"}]))]
+FAIL += [job(a_command(**_template(None, **{field: value}))) for field, value in (
+    ("name", "a"), ("generateName", "a"), ("namespace", "a"), ("finalizers", ["a/b"]),
+    ("ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]),
+    ("labels", {"lockstep.dev/job": "a"}), ("labels", {"app.kubernetes.io/name": "a"}),
+    ("uid", "a"))]
+FAIL += [job(a_command(template={"unknown": 1}))]
+LAUNCHERS = [
+    ["torchrun", "train.py"], ["/usr/bin/torchrun", "train.py"], ["mpiexec.hydra", "a"],
+    ["accelerate", "launch", "train.py"], ["python", "-m", "torch.distributed.run", "a"],
+    ["python3.11", "-u", "-m", "accelerate.commands.launch"], ["sh", "-c", "torchrun train.py"],
+    ["bash", "-ec", "cd /a && exec torchrun train.py"], ["bash", "-c", "A=1 accelerate launch a"],
+    ["/bin/sh", "-c", "set -e\npython -m torch.distributed.run a"], ["bash", "-c", "(srun a)"],
+]
+FAIL += [job(a_command(command=command)) for command in LAUNCHERS]
+FAIL += [job(a_command(command=command[:1], args=command[1:])) for command in LAUNCHERS]
+FAIL += [job({"image": "i", **_worker(command=command)}) for command in LAUNCHERS]
+FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b")]
+
+# What core alone finds: the CRD lets it in, and the operator fails the job with core's message.
+CORE_ALONE = [
+    job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
+    job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
+    job(a_command(command=["bash", "-c", "cd '/a'; torchrun"])),
+    job(a_command(command=["python", "-u", "-O", "-m", "torch.distributed.run"])),
+    job(a_command(args=["a\0b"])),
+]
+
+
+def cases(names):
+    """`names` are core's own: each reserved variable, label, launcher and signal has its case."""
+    for each in PASS:
+        yield Case("spec", "job that passes a rule", each, True)
+    for each in FAIL:
+        yield Case("spec", "job that fails a rule", each, False)
+    for name in names["variables"]:
+        yield Case("spec.env", f"variable {name}", job(a_command(env=[{"name": name}])), False)
+    for name in names["labels"]:
+        yield Case("spec.template", f"label {name}",
+                   job(a_command(**_template(None, labels={name: "a"}))), False)
+    for name in names["launchers"]:
+        words = ["python", "-m", name] if "." in name and "hydra" not in name else [name]
+        yield Case("spec.command", f"launcher {name}", job(a_command(command=words)), False)
+    for name in names["signals"]:
+        yield Case("spec.failurePolicy", f"signal {name}",
+                   job(a_command(failurePolicy={"rules": [{"signals": [name]}]})), True)

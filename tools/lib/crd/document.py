@@ -1,0 +1,148 @@
+"""The whole CustomResourceDefinition, and its text."""
+
+import json
+
+import yaml
+
+from crd import spec, status
+from crd.names import JOB_NAME
+from crd.schema import rule
+
+# Everything else waits for the job to be suspended and its pods to be gone.
+ALWAYS_MUTABLE = ["suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
+                  "ttlSecondsAfterFinished"]
+NEVER_MUTABLE = ["processesPerMachine"]
+
+_COLUMNS = [
+    ("State", "string", ".status.state", 0),
+    ("Ready", "string", ".status.ready", 0),
+    ("Processes", "integer", ".status.processes", 0),
+    ("Restarts", "integer", ".status.restarts.total", 0),
+    ("Progress", "string", ".status.progressText", 0),
+    ("Age", "date", ".metadata.creationTimestamp", 0),
+    ("Generation", "string", ".status.generation", 1),
+    ("Reason", "string", ".status.reason", 1),
+]
+
+
+def _mutability(fields):
+    suspended = ("(oldSelf.spec.suspend && has(oldSelf.status) && has(oldSelf.status.state) && "
+                 "oldSelf.status.state == 'Suspended')")
+    rules = []
+    for name in fields:
+        if name in ALWAYS_MUTABLE:
+            continue
+        # The values of a list are compared whole; of an object by itself the API server can't bound
+        # the cost.
+        same = f"[self.spec.?{name}] == [oldSelf.spec.?{name}]"
+        if name in NEVER_MUTABLE:
+            rules.append(rule(same, "can't change: ranks are numbered by it for the life of the "
+                              "job; make a new job", f".spec.{name}"))
+            continue
+        rules.append(rule(f"{suspended} || {same}",
+                          "suspend first: this can change only while the job is suspended and has "
+                          "no pods (status.state: Suspended)", f".spec.{name}"))
+    claim = "[self.spec.checkpoint.?claim] == [oldSelf.spec.checkpoint.?claim]"
+    rules.append(rule(claim, "can't change: the job's checkpoints are on it; make a new job",
+                      ".spec.checkpoint.claim"))
+    return rules
+
+
+def document(pod):
+    fields = spec.spec(pod)
+    name = rule(f"self.metadata.name.matches(r'^{JOB_NAME}$')",
+                "metadata.name must be at most 40 lower-case letters, digits and dashes, begin with a letter and "
+                "end with a letter or digit (a DNS-1035 label)")
+    schema = {
+        "description": "TrainingJob runs one distributed training job as one unit.",
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": fields,
+            "status": status.status(),
+        },
+        "x-kubernetes-validations": [name, *_mutability(fields["properties"])],
+    }
+    columns = [{"name": column, "type": kind, "jsonPath": path, **({"priority": 1} if wide else {})}
+               for column, kind, path, wide in _COLUMNS]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "trainingjobs.lockstep.dev"},
+        "spec": {
+            "group": "lockstep.dev",
+            "names": {"kind": "TrainingJob", "listKind": "TrainingJobList",
+                      "plural": "trainingjobs", "singular": "trainingjob", "shortNames": ["tj"],
+                      "categories": ["all"]},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "additionalPrinterColumns": columns,
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.numMachines",
+                              "statusReplicasPath": ".status.replicas",
+                              "labelSelectorPath": ".status.selector"},
+                },
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    }
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists indented, nothing aliased, texts in one line."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
+class _Line(dict):
+    """A mapping that stands in one line."""
+
+
+def _one_line(dumper, data):
+    return dumper.represent_scalar("tag:lockstep.dev,2026:line", json.dumps(data, sort_keys=True))
+
+
+_Dumper.add_representer(_Line, _one_line)
+
+_HEADER = """\
+# Made by tools/crd of tools/lib/crd; change it there. The pod template is the API server's own, a
+# field a line.
+"""
+
+
+def text(crd):
+    """YAML; what is the API server's own stands a field a line, or it would be all indentation."""
+    crd = json.loads(json.dumps(crd))
+    fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"][
+        "properties"]
+    _fold(fields["env"]["items"]["properties"]["valueFrom"]["properties"])
+    _fold(fields["envFrom"]["items"]["properties"])
+    pod = fields["template"]["properties"]["spec"]["properties"]
+    container = pod["containers"]["items"]["properties"]
+    _fold(pod, but=["containers"])
+    _fold(container)
+    lines = yaml.dump(crd, Dumper=_Dumper, sort_keys=False, width=1 << 20, allow_unicode=True)
+    return _HEADER + _unquoted(lines)
+
+
+def _fold(fields, but=()):
+    for name in fields:
+        if name not in but:
+            fields[name] = _Line(fields[name])
+
+
+def _unquoted(lines):
+    """The one-line mappings as JSON, which is YAML, in place of texts that hold JSON."""
+    made = []
+    for line in lines.splitlines():
+        head, tag, quoted = line.partition("!<tag:lockstep.dev,2026:line> ")
+        made.append(head + yaml.safe_load(quoted) if tag else line)
+    return "\n".join(made) + "\n"

@@ -1,0 +1,56 @@
+"""Names that rules speak of, and the forms of names. core/job/ has the same; tests/api compares."""
+
+# core/job/environment.cc
+RESERVED_VARIABLES = [
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+    "NODE_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE", "PET_NNODES", "PET_NPROC_PER_NODE",
+    "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_MAX_RESTARTS",
+]
+
+# core/job/signals.cc
+SIGNALS = [
+    "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL",
+    "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGXCPU", "SIGXFSZ",
+    "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGSYS",
+]
+
+# core/job/names.cc: on everything made for a job.
+OWN_LABELS = [
+    "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component",
+    "app.kubernetes.io/managed-by",
+]
+OWN_LABEL_PREFIX = "lockstep.dev/"
+OWN_NAME_PREFIX = "lockstep-"  # of containers and volumes
+
+# core/job/launcher.cc
+LAUNCHERS = [
+    "torchrun", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun",
+    "colossalai", "srun",
+]
+LAUNCHER_MODULES = [
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "accelerate.commands.accelerate_cli", "deepspeed.launcher.runner", "horovod.runner",
+]
+
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+SUBDOMAIN = rf"{_LABEL}([.]{_LABEL})*"
+QUALIFIED_NAME = rf"({SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+JOB_NAME = "[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
+VARIABLE = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+
+
+def listed(names):
+    """A CEL list of texts."""
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"
+
+
+def one_of(names):
+    """A regular expression."""
+    return "(" + "|".join(name.replace(".", "[.]") for name in names) + ")"
+
+
+def matches(pattern, value="self"):
+    """That the whole of a CEL text matches."""
+    return f"{value}.matches(r'^{pattern}$')"

@@ -1,0 +1,114 @@
+"""The words that the CRD's schema is written in: one function a kind of field.
+
+Every list, mapping and text has a limit: without one the API server can't bound what a CEL rule
+costs, and refuses the rule. A rule's message says what to write, as core's own does (core/job/).
+"""
+
+
+def rule(expression, message, path=None, by=None):
+    """A CEL rule. `by` is an expression for the message that knows values; `message` its fallback."""
+    made = {"rule": expression, "message": message}
+    if by:
+        made["messageExpression"] = by
+    if path:
+        made["fieldPath"] = path
+    return made
+
+
+def _field(description, *rules, **schema):
+    made = {"description": description} if description else {}
+    made.update({key: value for key, value in schema.items() if value is not None})
+    if rules:
+        made["x-kubernetes-validations"] = list(rules)
+    return made
+
+
+def text(description, longest, *rules, default=None, shortest=None):
+    return _field(description, *rules, type="string", maxLength=longest, minLength=shortest,
+                  default=default)
+
+
+def choice(description, *names, default=None):
+    return _field(description, type="string", enum=list(names), default=default)
+
+
+def integer(description, low, high, *rules, default=None, wide=False):
+    return _field(description, *rules, type="integer", format="int64" if wide else "int32",
+                  minimum=low, maximum=high, default=default)
+
+
+def number(description, default, above=None, at_least=None):
+    return _field(description, type="number", format="double", default=default,
+                  minimum=at_least if above is None else above,
+                  exclusiveMinimum=None if above is None else True)
+
+
+def boolean(description, default=None):
+    return _field(description, type="boolean", default=default)
+
+
+def listing(description, items, most, *rules, kind="atomic", keys=None, default=None, fewest=None):
+    return _field(description, *rules, type="array", items=items, maxItems=most, minItems=fewest,
+                  default=default,
+                  **{"x-kubernetes-list-type": kind, "x-kubernetes-list-map-keys": keys})
+
+
+def mapping(description, values, most, *rules):
+    return _field(description, *rules, type="object", additionalProperties=values,
+                  maxProperties=most)
+
+
+def struct(description, properties, *rules, required=None, filled=False):
+    """`filled`: where it is absent, its members' defaults stand."""
+    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+    return _field(description, *rules, type="object", properties=properties, required=required,
+                  default=defaults if filled else None)
+
+
+def time(description):
+    return _field(description, type="string", format="date-time")
+
+
+DURATION = r"^[+-]?(0|(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
+
+
+def duration(description, default, low, high, or_off=False):
+    """`or_off`: 0s, which turns off what it measures, is right as well."""
+    is_one = f"self.matches(r'{DURATION}')"
+    value = "duration(self)"
+    off = f"{value} == duration('0s') || " if or_off else ""
+    return text(
+        description, 64,
+        rule(is_one, "is no duration; write numbers with units, as in 30s, 1h30m or 500ms"),
+        rule(f"!{is_one} || {off}({value} >= duration('{low}') && {value} <= duration('{high}'))",
+             f"must {'be 0s (off) or ' if or_off else ''}lie between {low} and {high}"),
+        default=default)
+
+
+QUANTITY = "^[-+.0-9]*[0-9][.0-9]*([a-zA-Z]{0,2}|[eE][-+]?[0-9]{1,2})$"
+
+
+def quantity(description, rules_of):
+    """`rules_of(q)` gives (expression, message) pairs of the CEL quantity `q`."""
+    value = "quantity(string(self))"
+    # To the API server "." and "-" are quantities as well, and exponents have any length.
+    is_one = f"(isQuantity(string(self)) && string(self).matches('{QUANTITY}'))"
+    rules = [rule(is_one, "is no quantity; write a number with an optional suffix, as in "
+                          "500m, 4, 1.5, 16Gi or 2e3")]
+    rules += [rule(f"!{is_one} || {expression}", message)
+              for expression, message in rules_of(value)]
+    return _field(description, *rules, maxLength=64, **{"x-kubernetes-int-or-string": True})
+
+
+def above_zero(value):
+    return f"{value}.isGreaterThan(quantity('0'))", "must be greater than 0"
+
+
+def at_most(value, most):
+    return f"{value}.compareTo(quantity('{most}')) <= 0", f"must be at most {most}"
+
+
+def whole(value):
+    return (f"!{value}.isGreaterThan(quantity('0')) || {value}.sub(int({value}.asApproximateFloat() + 0.5))"
+            ".compareTo(quantity('0')) == 0",
+            "must be a whole number of bytes; did you mean a suffix such as Mi or M instead of m?")

@@ -1,0 +1,106 @@
+"""What may stand in the spec or in the template's `worker` container (or its pod), in one of the two
+places, and the rules about it.
+"""
+
+from crd.launcher import no_launcher
+from crd.names import RESERVED_VARIABLES, SUBDOMAIN, VARIABLE, listed, matches
+from crd.schema import listing, rule, struct, text
+
+OF_CONTAINER = ["image", "command", "args", "workingDir", "env", "envFrom"]
+OF_POD = ["imagePullSecrets", "priorityClassName", "schedulerName"]
+
+LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be a "
+            "launcher that starts processesPerMachine more")
+NO_PROGRAM = "must name a program, as in [python, train.py]"
+
+
+def name_of(what):
+    return rule(f"self == '' || {matches(SUBDOMAIN)}", f"must be the name of {what}")
+
+
+def variable_rules(entry):
+    """Of one environment variable, the CEL expression `entry`: (expression, message, member)."""
+    return [
+        (matches(VARIABLE, f"{entry}.name"),
+         "must be letters, digits, '_', '-' and '.', and not begin with a digit", ".name"),
+        (f"!({entry}.name in {listed(RESERVED_VARIABLES)} || "
+         f"{entry}.name.startsWith('LOCKSTEP_'))",
+         "remove it: Lockstep sets it for every process", ".name"),
+        (f"!has({entry}.value) || {entry}.value == '' || !has({entry}.valueFrom)",
+         "has both value and valueFrom; keep one of them", None),
+    ]
+
+
+def fields(variable_source, variables_source):
+    """The two are the API server's own: what a variable's value, or variables, come from."""
+    variable = struct("", {
+        "name": text("Name of the variable.", 253),
+        "value": text("Its value, in which $(NAME) is a variable that stands above.", 131072),
+        "valueFrom": {"description": "Where its value comes from, as in a pod.",
+                      **variable_source},
+    }, *[rule(*each) for each in variable_rules("self")], required=["name"])
+    secret = text("Name of the Secret.", 253, rule(matches(SUBDOMAIN),
+                                                   "must be the name of a Secret"))
+    return {
+        "image": text("Image that holds the command. Needed with a command.", 1024),
+        "command": listing(
+            "Command of each process; of each machine with launch: PerMachine. $(NAME) is replaced "
+            "by the process's own variable, as in $(RANK). Absent: the built-in trainer.",
+            text("", 16384), 256, rule("self.size() == 0 || self[0] != ''", NO_PROGRAM)),
+        "args": listing("Arguments that follow the command.", text("", 16384), 1024),
+        "workingDir": text("Folder to run in; absent: the image's.", 4096),
+        "env": listing("Environment variables, beside those that Lockstep sets for every process.",
+                       variable, 1024, kind="map", keys=["name"]),
+        "envFrom": listing("Sources of many variables at once, as in a pod.",
+                           variables_source, 64),
+        "imagePullSecrets": listing("Secrets to pull images with.",
+                                    struct("", {"name": secret}, required=["name"]), 16),
+        "priorityClassName": text("PriorityClass of the pods.", 253, name_of("a PriorityClass")),
+        "schedulerName": text("Scheduler of the pods.", 253, name_of("a scheduler")),
+    }
+
+
+def _worker_has(member):
+    return ("(has(self.template) && has(self.template.spec) && "
+            "has(self.template.spec.containers) && self.template.spec.containers.exists(c, "
+            f"c.name == 'worker' && has(c.{member})))")
+
+
+def _says(member):
+    of_worker = _worker_has(member)[:-2] + f" && c.{member}.size() > 0))"
+    return f"((has(self.{member}) && self.{member}.size() > 0) || {of_worker})"
+
+
+def command_rules():
+    """Of the whole spec."""
+    return [
+        rule(f"!{_says('args')} || {_says('command')}",
+             "needs spec.command; the image's own entry point is not used", ".args"),
+        rule(f"self.launch != 'PerMachine' || {_says('command')}",
+             "needs spec.command; the built-in trainer is one program a process", ".launch"),
+        rule(f"has(self.trainer) || {_says('command')}",
+             "is missing; write the command of each process, as in [python, train.py], or "
+             "spec.trainer, for the built-in one", ".command"),
+        rule(f"!has(self.trainer) || !{_says('command')}",
+             "stands beside spec.command; keep one of them: the trainer is what runs when no "
+             "command is named", ".trainer"),
+        rule(f"!{_says('command')} || {_says('image')}",
+             "is missing; name the image that holds the command", ".image"),
+        rule("self.launch == 'PerMachine' || !has(self.command) || self.command.size() == 0 || "
+             f"{no_launcher('self')}", LAUNCHER, ".command"),
+        rule("self.launch == 'PerMachine' || !has(self.template) || !has(self.template.spec) || "
+             "!has(self.template.spec.containers) || self.template.spec.containers.all(c, "
+             "c.name != 'worker' || !has(c.command) || c.command.size() == 0 || "
+             f"{no_launcher('c')})", LAUNCHER, ".template"),
+    ]
+
+
+def place_rules():
+    """Of the whole spec: one place only."""
+    twice = "stands in the template's {} too; keep one of them"
+    rules = [rule(f"!has(self.{name}) || !{_worker_has(name)}", twice.format("worker container"),
+                  f".{name}") for name in OF_CONTAINER]
+    rules += [rule(f"!has(self.{name}) || !has(self.template) || !has(self.template.spec) || "
+                   f"!has(self.template.spec.{name})", twice.format("pod"), f".{name}")
+              for name in OF_POD]
+    return rules

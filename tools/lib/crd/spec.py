@@ -1,0 +1,197 @@
+"""spec: every field that core/job/fields.h knows, with its limits, defaults and rules."""
+
+from crd import shortcuts
+from crd.names import QUALIFIED_NAME, SIGNALS, SUBDOMAIN, matches
+from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
+                        quantity, rule, struct, text, whole)
+from crd.shortcuts import name_of
+from crd.trainer import MOST, rules as trainer_rules, trainer
+
+
+def _what_runs(pod):
+    return {
+        **shortcuts.fields(pod.variable_source(), pod.variables_source()),
+        "launch": choice(
+            "PerProcess starts the command once for each rank. PerMachine starts it once a machine, "
+            "for a launcher that starts the ranks itself.", "PerProcess", "PerMachine",
+            default="PerProcess"),
+        "framework": choice("Which variables a process finds: Torch's, Accelerate's or None.",
+                            "Torch", "Accelerate", "None", default="Torch"),
+        "trainer": trainer(),
+        "template": pod.template(),
+    }
+
+
+def _resources():
+    def amount(description, most, *more):
+        return quantity(description, lambda q: [above_zero(q), at_most(q, most)]
+                        + [each(q) for each in more])
+
+    return {
+        "resourcesPerProcess": struct(
+            "What each process needs; the worker container asks for processesPerMachine times "
+            "this.", {
+                "gpu": integer("GPUs.", 0, 64),
+                "gpuResource": text("Resource that gpu counts.", 317, rule(
+                    matches(QUALIFIED_NAME), "must name a resource, as in nvidia.com/gpu"),
+                    default="nvidia.com/gpu"),
+                "cpu": amount("Cores, as in 12 or 500m.", "4096"),
+                "memory": amount("Memory, as in 110Gi.", "64Ti", whole),
+            }, filled=True),
+        "resourcesPerMachine": mapping(
+            "What is counted by machine, as in rdma/hca: 1.",
+            quantity("", lambda q: [(f"!{q}.isLessThan(quantity('0'))", "must be 0 or more"),
+                                    at_most(q, "8Pi")]), 32,
+            rule(f"self.all(name, {matches(QUALIFIED_NAME, 'name')})",
+                 "must name resources, as in rdma/hca"),
+            rule("!('cpu' in self)", "write it as spec.resourcesPerProcess.cpu, which is multiplied "
+                 "by processesPerMachine"),
+            rule("!('memory' in self)", "write it as spec.resourcesPerProcess.memory, which is "
+                 "multiplied by processesPerMachine")),
+        "sharedMemory": amount("Size of /dev/shm, counted within memory, as in 16Gi.", "8Pi",
+                               whole),
+    }
+
+
+def _place():
+    return {
+        "topology": struct("How processes are bound within a machine.", {
+            "bind": choice("Node binds each process to the cores of its GPU's NUMA node, or to its "
+                           "share of the cores; None doesn't.", "None", "Node", default="Node"),
+            "memoryPolicy": choice("Memory from the NUMA node that the process is bound to.",
+                                   "None", "Preferred", "Strict", default="Preferred"),
+            "policy": choice("What follows where kubelet or machine can't align: nothing (None), a "
+                             "word in status (Preferred), a failure (Required).",
+                             "None", "Preferred", "Required", default="Preferred"),
+            "gpuVisibility": choice("Whether a process sees all GPUs of its machine (Shared) or "
+                                    "only its own, as device 0 (Isolated).",
+                                    "Shared", "Isolated", default="Shared"),
+        }, rule("self.bind == 'Node' || self.memoryPolicy != 'Strict'", "Strict needs bind: Node",
+                ".memoryPolicy"),
+            rule("self.bind == 'Node' || self.policy != 'Required'", "Required needs bind: Node",
+                 ".policy"), filled=True),
+        "placement": struct("Which nodes the machines go to.", {
+            "onePerNode": choice(
+                "At most one machine of the job on a node: Required, Preferred or None. Auto is "
+                "Required with GPUs, else Preferred.",
+                "Auto", "Required", "Preferred", "None", default="Auto"),
+            "topologyKey": text("Keep the machines under one value of this node label.", 317, rule(
+                f"self == '' || {matches(QUALIFIED_NAME)}",
+                "must be a node label, as in topology.kubernetes.io/zone")),
+            "topologyMode": choice("Whether that is Required or Preferred.",
+                                   "Preferred", "Required", default="Preferred"),
+        }, rule("self.topologyMode != 'Required' || "
+                "(has(self.topologyKey) && self.topologyKey != '')",
+                "Required needs topologyKey, the node label whose value the machines share",
+                ".topologyMode"), filled=True),
+    }
+
+
+def _failure_policy():
+    matcher = struct("", {
+        "exitCodes": listing("Exit codes, one of which must be the process's.",
+                             integer("", 1, 255), 255),
+        "signals": listing("Signals, of one of which the process must have died.",
+                           choice("", *SIGNALS), 32),
+        "stderr": text("RE2 expression that must match among its last lines of standard error.",
+                       1024, rule("'x'.matches(self) in [true, false]",
+                                  "is no regular expression "
+                                  "(https://github.com/google/re2/wiki/Syntax)")),
+        "action": choice("What follows.", "Restart", "Fail", "ReplaceMachine", default="Restart"),
+    }, rule("(has(self.exitCodes) && self.exitCodes.size() > 0) || "
+            "(has(self.signals) && self.signals.size() > 0) || "
+            "(has(self.stderr) && self.stderr != '')",
+            "matches nothing; write exitCodes, signals or stderr"),
+        rule("!(has(self.exitCodes) && self.exitCodes.size() > 0 && "
+             "has(self.signals) && self.signals.size() > 0)",
+             "matches nothing: no process ends with an exit code and of a signal; write two rules"))
+    return struct("What follows a failure.", {
+        "maxRestarts": integer("Restarts of the whole gang for failures of the application.", 0,
+                               MOST, default=3),
+        "maxMachineReplacements": integer("The same for lost machines.", 0, MOST, default=10),
+        "resetAfter": duration("After so long without a failure the budgets are whole again.",
+                               "1h", "1s", "8760h"),
+        "restartGracePeriod": duration("From SIGTERM to SIGKILL for the ranks that are left after "
+                                       "a failure.", "0s", "0s", "24h"),
+        "machineLostAfter": duration("How long a machine may be silent.", "15s", "2s", "10m"),
+        "rules": listing("The first that matches a failure says what follows; behind them stand "
+                         "the defaults of docs/trainingjob.md.", matcher, 64),
+    }, filled=True)
+
+
+def _time_and_logs():
+    return {
+        "checkpoint": struct("Where checkpoints are.", {
+            "claim": text("PersistentVolumeClaim that is mounted at path.", 253,
+                          name_of("a PersistentVolumeClaim")),
+            "path": text("Folder of the checkpoints.", 4096, rule(
+                "self == '' || self.startsWith('/')", "must begin with / on a cluster")),
+            "resume": text("Auto: from this job's newest complete checkpoint; Never; or the path "
+                           "of one.", 4096, rule(
+                               "self in ['Auto', 'Never'] || self.contains('/')",
+                               "must be Auto, Never or a path with a / in it, as in ./checkpoint"),
+                           default="Auto"),
+        }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
+                "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
+            filled=True),
+        "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "2m", "0s", "24h"),
+        "health": struct("How long a job may show no progress.", {
+            "startTimeout": duration("How long the machines may wait to be scheduled before the "
+                                     "gang lets go of all and tries again.", "10m", "1s", "168h"),
+            "hangTimeout": duration("How long a process may report no progress, once it has begun "
+                                    "to; 0s: any time.", "0s", "1s", "168h", or_off=True),
+        }, filled=True),
+        "logs": struct("Where the processes' output goes.", {
+            "console": choice("Whose output the machines' logs show.", "All", "RankZero",
+                              "FailedOnly", default="All"),
+            "format": choice("Prefix: the rank before each line; Raw; Json.", "Prefix", "Raw",
+                             "Json", default="Prefix"),
+            "path": text("Folder with a file for each rank and generation.", 4096),
+        }, filled=True),
+    }
+
+
+def _life():
+    return {
+        "suspend": boolean("true stops the job and keeps its checkpoints.", False),
+        "activeDeadlineSeconds": integer("How long the job may run; 0: any time.", 0, MOST,
+                                         default=0, wide=True),
+        "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never.", 0,
+                                           MOST),
+        "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All.",
+                                 "None", "Running", "All", default="Running"),
+        "managedBy": text("Who reconciles the job; another's name leaves it alone.", 317, rule(
+            matches(f"{SUBDOMAIN}/.+"), "must be a domain and a name, as in lockstep.dev/operator"),
+            default="lockstep.dev/operator"),
+    }
+
+
+def _resource_rules():
+    return [
+        rule("!has(self.resourcesPerMachine) || "
+             "!(self.resourcesPerProcess.gpuResource in self.resourcesPerMachine)",
+             "write it as spec.resourcesPerProcess.gpu, which is multiplied by processesPerMachine", ".resourcesPerMachine"),
+        rule("!has(self.sharedMemory) || !has(self.resourcesPerProcess.memory) || "
+             "!isQuantity(string(self.sharedMemory)) || "
+             "!isQuantity(string(self.resourcesPerProcess.memory)) || "
+             "quantity(string(self.sharedMemory)).asApproximateFloat() <= "
+             "quantity(string(self.resourcesPerProcess.memory)).asApproximateFloat() * "
+             "double(self.processesPerMachine)",
+             "is counted within the machine's memory, which is less; write less, or raise "
+             "spec.resourcesPerProcess.memory", ".sharedMemory"),
+    ]
+
+
+def spec(pod):
+    """`pod` gives the parts that are the API server's own: crd.pod_template.Pod."""
+    return struct(
+        "What the job runs, and how.", {
+            "numMachines": integer(
+                "Machines: a pod each. Scaling down removes those with the highest indices.", 1,
+                1024, default=1),
+            "processesPerMachine": integer(
+                "Processes on each machine. The world size is numMachines times this.", 1, 64,
+                default=1),
+            **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
+            **_time_and_logs(), **_life(),
+        }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(), *_resource_rules())

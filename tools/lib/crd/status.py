@@ -1,0 +1,163 @@
+"""status: what core/job/status.h writes. Only the operator writes it, so limits are its own and
+wide; no field is required but what lists are told apart by.
+"""
+
+from crd.schema import choice, integer, listing, mapping, struct, text, time
+
+_MOST = 2147483647
+_TEXT = 256 * 4  # bytes of 256 characters
+_STATES = ["Pending", "Starting", "Running", "Restarting", "Stopping", "Suspended", "Succeeded",
+           "Failed"]
+
+
+def _count(description):
+    return integer(description, 0, _MOST)
+
+
+def _words(description, longest=_TEXT):
+    return text(description, longest)
+
+
+def _conditions():
+    return listing("PodsReady, Running, TopologyAligned, Stalled, Suspended, Complete, Failed and "
+                   "NameConflict, as far as they apply.", struct("", {
+                       "type": _words("Name of the condition.", 316),
+                       "status": choice("Whether it holds.", "True", "False", "Unknown"),
+                       "reason": _words("Why, in one word.", 1024),
+                       "message": _words("Why, in a sentence.", 32768),
+                       "observedGeneration": integer("metadata.generation that it speaks of.", 0,
+                                                     None, wide=True),
+                       "lastTransitionTime": time("When its status changed last."),
+                   }, required=["type", "status"]), 16, kind="map", keys=["type"])
+
+
+def _failure():
+    return struct("The last failure's root cause.", {
+        "time": time("When it happened."),
+        "epoch": integer("Epoch of the gang.", 0, None, wide=True),
+        "generation": _words("Generation that it ended."),
+        "machine": integer("Machine to blame.", -1, _MOST),
+        "node": _words("Its node."),
+        "rank": integer("Rank to blame.", -1, _MOST),
+        "exitCode": integer("Exit code of the process.", -1, _MOST),
+        "signal": integer("Signal that the process died of.", 0, _MOST),
+        "cause": _words("What happened, in one word: ProcessExit, MachineLost, Hang, ..."),
+        "message": _words("What happened, in a sentence.", 4096),
+        "stderr": _words("The process's last lines of standard error.", 4096),
+    })
+
+
+def _history():
+    return listing("The last ten generations that ended before the job did, the newest last.",
+                   struct("", {
+                       "generation": _words("The generation that ended."),
+                       "cause": _words("Why it ended."),
+                       "machine": integer("Machine to blame; absent: none.", -1, _MOST),
+                       "detected": time("When its end was noticed."),
+                       "respawned": time("When every rank of the next one was started."),
+                       "firstStep": time("When the next one reported its first step."),
+                       "lostSteps": integer("Steps that were done again.", 0, None, wide=True),
+                   }), 10)
+
+
+def _progress():
+    metric = struct("", {"name": _words("Name of the figure."),
+                         "value": _words("The figure, as text.")})
+    return struct("What the processes report.", {
+        "step": integer("Steps done.", 0, None, wide=True),
+        "totalSteps": integer("Steps in all.", 0, None, wide=True),
+        "percent": integer("Hundredths done.", 0, 100),
+        "etaSeconds": integer("Seconds until the last step, at this pace.", 0, None, wide=True),
+        "metrics": listing("Figures, as in loss.", metric, 16),
+        "lastUpdated": time("When it was reported."),
+    })
+
+
+def _counters():
+    names = {
+        "generations": "Generations announced.",
+        "processFailures": "Failures of processes.",
+        "processFailuresBase": "Of those, forgiven after resetAfter.",
+        "outOfMemory": "Containers killed for memory.",
+        "outOfMemoryBase": "Of those, forgiven.",
+        "replacements": "Machines replaced.",
+        "replacementsBase": "Of those, forgiven.",
+        "leasesExpired": "Leases that ran out.",
+        "stops": "Stops on request.",
+    }
+    return struct("What budgets go by; no operator or coordinator may forget it.",
+                  {name: integer(words, 0, None, wide=True) for name, words in names.items()})
+
+
+def _machines():
+    one = struct("", {
+        "index": _count("Index of the machine."),
+        "pod": _words("Its current pod."),
+        "node": _words("The pod's node."),
+        "state": _words("Lost, Failed, Absent, Pending, Starting, Draining, Stopping, Stopped, "
+                        "Idle, Running, Finished or Succeeded."),
+        "replacements": _count("How often it was replaced."),
+        "binding": _words("How its processes are bound: None or Node."),
+    })
+    return {
+        "machines": struct("How many machines.", {
+            "desired": _count("Wanted."),
+            "ready": _count("In the gang with every process running."),
+            "byState": mapping("By state.", integer("", 0, _MOST), 32),
+        }),
+        "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, 100),
+        "attempts": listing(
+            "The current attempt of each machine.",
+            struct("", {"attempt": integer("Epoch that their pods were made in.", 0, None,
+                                           wide=True),
+                        "machines": _words("Indices, as in 0-3,7.", 8192)}), 1024),
+    }
+
+
+def status():
+    return struct("What became of it. Written by the operator.", {
+        "state": choice("Where the job stands.", *_STATES),
+        "reason": _words("Why it is in this state, in words to act on."),
+        "ready": _words("Machines ready of those wanted, as in 3/4."),
+        "processes": _count("World size: numMachines times processesPerMachine."),
+        "progressText": _words("Steps done, as in 1200/5000 24% eta 1h10m."),
+        "observedGeneration": integer("metadata.generation that this status speaks of.", 0, None,
+                                      wide=True),
+        "conditions": _conditions(),
+        "epoch": integer("Raised before pods are made; a pod's attempt is the epoch it was made "
+                         "in.", 0, None, wide=True),
+        "createdEpoch": integer("Every pod of epochs up to this one was created.", 0, None,
+                                wide=True),
+        "agent": struct("What the job's agents are, fixed when the job was first started.", {
+            "image": _words("Image with the agent."),
+            "planVersion": _count("Version of the plan that pods are made by."),
+            "keyVersion": _count("Version of the master key."),
+        }),
+        "verdict": struct("How the job ended.", {
+            "generation": _words("Generation that decided it."),
+            "exitCode": integer("0, or the agent's exit code.", 0, 255),
+            "cause": _words("Cause of a failure."),
+        }),
+        "counters": _counters(),
+        "machineLostAfter": _words("The highest machineLostAfter that was ever in force."),
+        "generation": _words("The generation that runs: attempt of machine 0, and number."),
+        "replicas": _count("Machines of the gang; what the scale subresource reports."),
+        "selector": _words("Label selector of the job's pods."),
+        **_machines(),
+        "restarts": struct("Restarts of the gang.", {
+            "total": _count("All."),
+            "application": _count("For failures of the application."),
+            "infrastructure": _count("For lost machines."),
+            "stopped": _count("After stops on request."),
+        }),
+        "lastFailure": _failure(),
+        "history": _history(),
+        "progress": _progress(),
+        "timings": struct("When it happened.", {
+            "created": time("Pods were created."),
+            "scheduled": time("All pods were scheduled."),
+            "started": time("Every rank ran."),
+            "firstStep": time("The first step was reported."),
+            "finished": time("The job ended."),
+        }),
+    })

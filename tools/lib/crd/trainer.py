@@ -1,0 +1,96 @@
+"""spec.trainer and the rules about it."""
+
+from crd.schema import boolean, choice, integer, listing, number, rule, struct, text
+
+MOST = 2147483647
+MOST_STEPS = 1_000_000_000_000
+_SIZES = {"layers": 1024, "heads": 1024, "width": 65536, "vocabulary": 16777216}
+
+
+def _files(description):
+    return listing(description, text("", 4096), 256)
+
+
+def _model():
+    """A preset's name or four sizes. A structural schema can't say "text or object", so the type
+    stays open and value rules close it: nothing but a name among the presets, or an object with
+    exactly these four members. CEL can't look into it; core judges that width fits heads.
+    """
+    no_other_type = {
+        "maxLength": 0, "minLength": 1, "maximum": 0, "minimum": 1, "maxItems": 0, "minItems": 1,
+        "not": {"enum": [False, True]},
+    }
+    sizes = {name: integer(f"{name} of the model.", 1, most) for name, most in _SIZES.items()}
+    return {
+        "description": "nano, micro, gpt2, or {layers, heads, width, vocabulary}, where width is a "
+                       "multiple of heads.",
+        "default": "nano",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": sizes,
+        "anyOf": [
+            {"enum": ["nano", "micro", "gpt2"]},
+            {"required": list(_SIZES), "maxProperties": len(_SIZES), **no_other_type},
+        ],
+    }
+
+
+def trainer():
+    return struct(
+        "The built-in trainer, which runs when no command is named.", {
+            "mode": choice("Train, or Generate: go on from prompts with the model of "
+                           "checkpoint.resume.", "Train", "Generate", default="Train"),
+            "model": _model(),
+            "data": _files("Globs of text or llm.c .bin files to train on."),
+            "prompts": _files("Globs of text files with a prompt a line, for mode Generate."),
+            "steps": integer("Optimizer steps.", 1, MOST_STEPS, default=1000, wide=True),
+            "globalBatchSize": integer("Sequences a step, of the whole job.", 1, MOST, default=16),
+            "microBatchSize": integer("Sequences of one process at a time; accumulation follows. "
+                                      "Chosen when absent.", 1, MOST),
+            "sequenceLength": integer("Tokens a sequence.", 1, 1048576, default=128),
+            "learningRate": number("The highest learning rate.", 3e-4, above=0),
+            "warmupSteps": integer("Steps until the highest learning rate.", 0, MOST_STEPS,
+                                   default=0, wide=True),
+            "decaySteps": integer("Steps until the lowest learning rate; 0: all of them.", 0,
+                                  MOST_STEPS, default=0, wide=True),
+            "weightDecay": number("AdamW's weight decay.", 0.1, at_least=0),
+            "clip": number("The most that the gradient's norm may be; 0: any.", 1, at_least=0),
+            "seed": integer("What weights and order of data are drawn from.", None, None,
+                            default=1337, wide=True),
+            "precision": choice("Fp32 or Bf16.", "Fp32", "Bf16", default="Fp32"),
+            "sync": choice("How ranks agree on gradients: AllReduce, or a ParameterServer.",
+                           "AllReduce", "ParameterServer", default="AllReduce"),
+            "servers": listing("The ranks that serve under ParameterServer.",
+                               integer("", 0, 65535), 1024, kind="set", default=[0], fewest=1),
+            "reduce": choice("How gradients are added up: a Tree (the same bits in every world), "
+                             "or a Ring.", "Tree", "Ring", default="Tree"),
+            "bucketMb": integer("Megabytes of gradients that go out at once.", 1, 1024, default=25),
+            "overlap": boolean("Whether gradients go out while others are computed.", True),
+            "checkpointEvery": integer("Steps between checkpoints; 0: only at the end.", 0,
+                                       MOST_STEPS, default=100, wide=True),
+        },
+        rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
+             "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
+        rule("self.mode != 'Generate' || (has(self.prompts) && self.prompts.size() > 0)",
+             "is missing; mode: Generate needs files of prompts, a prompt a line, as in "
+             "[/data/prompts.txt]", ".prompts"),
+    )
+
+
+def rules():
+    """Of the whole spec: what depends on how many processes there are."""
+    world = "self.numMachines * self.processesPerMachine"
+    micro = "(has(self.trainer.microBatchSize) ? self.trainer.microBatchSize : 1)"
+    batch = "self.trainer.globalBatchSize"
+    worlds = "[" + ", ".join(str(world) for world in range(1, 65)) + "]"
+    worlds += f".filter(w, {batch} % (w * {micro}) == 0)"
+    return [
+        rule(f"!has(self.trainer) || {batch} % ({world} * {micro}) == 0",
+             "can't be dealt out evenly to all processes; write a multiple of numMachines x "
+             "processesPerMachine x microBatchSize", ".trainer.globalBatchSize",
+             by="'can\\'t be dealt out evenly to %d processes in micro batches of %d; write a "
+                "multiple of %d, or run it with this many processes: %s'"
+                f".format([{world}, {micro}, {world} * {micro}, {worlds}])"),
+        rule(f"!has(self.trainer) || self.trainer.servers.all(s, s < {world})",
+             "must be ranks of the job, which begin with 0", ".trainer.servers",
+             by=f"'must lie between 0 and %d'.format([{world} - 1])"),
+    ]
