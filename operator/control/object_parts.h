@@ -15,6 +15,11 @@ namespace lockstep::control {
 using Json = nlohmann::json;
 using Labels = std::map<std::string, std::string>;
 
+// Of pods and Services; the API server takes at most 15 letters. The second is that of metrics,
+// health and readiness.
+inline constexpr const char* kGangPortName = "lockstep-gang";
+inline constexpr const char* kHttpPortName = "lockstep-http";
+
 // Name, namespace, labels, and the job as the controlling owner.
 Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Labels& labels);
 

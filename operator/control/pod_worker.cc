@@ -92,8 +92,8 @@ Json Worker(Json from_template, const core::TrainingJob& job, const AgentDeliver
     ListAt(worker, "envFrom").push_back(FromNode(source));
   }
   worker["resources"] = Resources(spec);
-  ListAt(worker, "ports").push_back(Port("lockstep-gang", core::kGangPort));
-  ListAt(worker, "ports").push_back(Port("lockstep-metrics", core::kMetricsPort));
+  ListAt(worker, "ports").push_back(Port(kGangPortName, core::kGangPort));
+  ListAt(worker, "ports").push_back(Port(kHttpPortName, core::kMetricsPort));
   Restrict(worker);
   return worker;
 }

@@ -27,8 +27,8 @@ std::string HeadlessServiceObject(const core::TrainingJob& job) {
   return Dump(Service(job, core::ServiceName(name),
                       {{"clusterIP", "None"},
                        {"selector", {{"lockstep.dev/job", name}}},
-                       {"ports", Json::array({Port("lockstep-gang", core::kGangPort),
-                                              Port("lockstep-metrics", core::kMetricsPort)})}}));
+                       {"ports", Json::array({Port(kGangPortName, core::kGangPort),
+                                              Port(kHttpPortName, core::kMetricsPort)})}}));
 }
 
 std::string CoordinatorServiceObject(const core::TrainingJob& job, uint32_t attempt) {
@@ -39,7 +39,7 @@ std::string CoordinatorServiceObject(const core::TrainingJob& job, uint32_t atte
                         {{"lockstep.dev/job", name},
                          {"lockstep.dev/machine", "0"},
                          {kAttemptLabel, std::to_string(attempt)}}},
-                       {"ports", Json::array({Port("lockstep-gang", core::kGangPort)})}}));
+                       {"ports", Json::array({Port(kGangPortName, core::kGangPort)})}}));
 }
 
 std::string CoordinatorServicePatch(std::string_view uid, uint32_t attempt) {

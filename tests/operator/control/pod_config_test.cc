@@ -115,15 +115,16 @@ TEST(PodConfig, IsOfTheGangThatRunsAndNotOfTheSpecThatChanged) {
 }
 
 TEST(PodConfig, IsRefusedWhereExecveWouldRefuseIt) {
+  const std::string argument(16 * 1024, '$');
   core::TrainingJob job = MakeJob("gpt");
-  job.spec.args = {std::string(kMaxConfigVariable, '$')};
+  job.spec.args.assign(8, argument);
   Result<std::string> pod = PodObject(job, StatusOf(job), Request(), {});
   ASSERT_FALSE(pod.ok());
   EXPECT_EQ(pod.error().kind, ErrorKind::kTooLarge);
   EXPECT_THAT(pod.error().message, HasSubstr("128 KiB"));
 
   // Doubled dollars don't count: kubelet halves them.
-  job.spec.args = {std::string(kMaxConfigVariable - 2048, '$')};
+  job.spec.args.assign(7, argument);
   EXPECT_EQ(Config(job).job.spec.args, job.spec.args);
 }
 

@@ -62,7 +62,7 @@ TEST(Pod, OfASmallJobIsThis) {
            "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}},
           {"name": "LOCKSTEP_CONFIG", "value": "..."}],
         "ports": [{"name": "lockstep-gang", "containerPort": 7070, "protocol": "TCP"},
-                  {"name": "lockstep-metrics", "containerPort": 7071, "protocol": "TCP"}],
+                  {"name": "lockstep-http", "containerPort": 7071, "protocol": "TCP"}],
         "resources": {},
         "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [

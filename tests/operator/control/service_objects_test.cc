@@ -35,7 +35,7 @@ TEST(HeadlessService, NamesEveryMachineBeforeItIsReady) {
     "selector": {"lockstep.dev/job": "gpt"},
     "ports": [{"name": "lockstep-gang", "port": 7070, "targetPort": "lockstep-gang",
                "protocol": "TCP"},
-              {"name": "lockstep-metrics", "port": 7071, "targetPort": "lockstep-metrics",
+              {"name": "lockstep-http", "port": 7071, "targetPort": "lockstep-http",
                "protocol": "TCP"}]})"));
 }
 
