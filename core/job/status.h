@@ -169,6 +169,7 @@ struct JobStatus {
   JobState state = JobState::kPending;
   std::string reason;         // why it is in this state, in words a user can act on
   std::string ready;          // "3/4"
+  int32_t processes = 0;      // numMachines x processesPerMachine
   std::string progress_text;  // "1200/5000 24% eta 1h10m"
   int64_t observed_generation = 0;
   std::vector<Condition> conditions;

@@ -97,7 +97,8 @@ inline constexpr auto kFields<Timings> =
 template <>
 inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"state", &JobStatus::state, Always{}}, Field{"reason", &JobStatus::reason},
-    Field{"ready", &JobStatus::ready}, Field{"progressText", &JobStatus::progress_text},
+    Field{"ready", &JobStatus::ready}, Field{"processes", &JobStatus::processes},
+    Field{"progressText", &JobStatus::progress_text},
     Field{"observedGeneration", &JobStatus::observed_generation},
     Field{"conditions", &JobStatus::conditions}, Field{"epoch", &JobStatus::epoch, Always{}},
     Field{"createdEpoch", &JobStatus::created_epoch}, Field{"attempts", &JobStatus::attempts},

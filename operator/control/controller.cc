@@ -22,6 +22,8 @@ using kube::Priority;
 using kube::Watched;
 
 constexpr Duration kKeyRetry = seconds(2);
+constexpr Duration kFirstRefusalPause = milliseconds(500);
+constexpr Duration kLongestRefusalPause = seconds(60);
 constexpr int kPlanVersion = 1;
 constexpr int kFewestReplacements = 10;  // a minute, however small the cluster
 
@@ -32,6 +34,13 @@ const kube::ServiceView* OwnService(const kube::Cache<kube::ServiceView>& servic
                                     const std::string& uid) {
   const kube::ServiceView* service = services.Find({job.name_space, name});
   return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
+}
+
+// A quota or a name may be free again soon, or in an hour.
+Duration RefusalPause(int refusals) {
+  Duration pause = kFirstRefusalPause;
+  for (int i = 0; i < refusals && pause < kLongestRefusalPause; ++i) pause *= 2;
+  return std::min(pause, kLongestRefusalPause);
 }
 
 // An event that should not wait behind others: something ended.
@@ -354,13 +363,14 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
   if (found != records_.end() && found->second.uid == uid) {
     Memory& memory = found->second.memory;
     memory.key_made |= carried.key_made;
-    const bool refusal_is_news = carried.refusal != memory.refusal;
     if (carried.refusal) {
       memory.refusal = carried.refusal;
-    } else if (carried.complete) {
+      memory.make_again = now + RefusalPause(memory.refusals++);
+    } else if (carried.complete && carried.made_something) {
       memory.refusal.reset();
+      memory.refusals = 0;
     }
-    if (refusal_is_news || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
+    if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
     if (carried.status_written && written) Count(key, found->second.status, *written);
   }
   queue_.Done(key, now, carried.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);

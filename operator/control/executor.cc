@@ -223,8 +223,10 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   }
 
   void Refuse(Refusal::Kind kind, const std::string& object, const std::string& message) {
-    carried_.complete = false;
-    if (!carried_.refusal) carried_.refusal = Refusal{kind, object, message};
+    // Answers come in any order; what is told does not change with it.
+    if (!carried_.refusal || object < carried_.refusal->object) {
+      carried_.refusal = Refusal{kind, object, message};
+    }
   }
 
   // A patch or a deletion. What is gone, or is another object by now, will be seen in the cache.

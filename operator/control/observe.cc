@@ -73,6 +73,7 @@ void ObserveMachines(Draft& draft) {
   }
   if (all_made) next.created_epoch = next.epoch;
   next.ready = std::to_string(next.machines.ready) + "/" + std::to_string(next.machines.desired);
+  next.processes = static_cast<int32_t>(core::WorldSize(draft.spec()));
   next.selector = "lockstep.dev/job=" + draft.snapshot.job->metadata.name;
 }
 

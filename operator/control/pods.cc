@@ -63,6 +63,10 @@ bool Assemble(Draft& draft) {
 
 void MakeMissing(Draft& draft) {
   const Snapshot& snapshot = draft.snapshot;
+  if (snapshot.memory.refusal && draft.now.boot < snapshot.memory.make_again) {
+    draft.WakeAt(snapshot.memory.make_again);
+    return;
+  }
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
   if (!draft.memory().key_made) draft.Do(CreateKeySecret{});
   if (snapshot.headless == nullptr) draft.Do(CreateHeadlessService{});

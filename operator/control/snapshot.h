@@ -61,7 +61,9 @@ struct Memory {
   std::set<Incarnation> existed;        // pods seen
   std::set<Incarnation> ended;          // whose processes were seen to be over
   bool key_made = false;                // the job's Secret, by this operator
-  std::optional<Refusal> refusal;       // set by whoever carries decisions out
+  std::optional<Refusal> refusal;       // these three are set by whoever carries decisions out
+  int refusals = 0;                     // in a row
+  Time make_again{};                    // nothing is made before, for the last try was refused
   std::map<uint32_t, int> quick_ends;   // pods of a machine that ended young, in a row
   std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
   int releases = 0;                     // times the gang let go, in a row
