@@ -291,6 +291,9 @@ class LocalOperator {
     config.attempt = machine.attempt;
     config.machine0_attempt = snapshot_.machines.front().attempt;
     config.epoch = snapshot_.epoch;
+    if (index == 0) {
+      for (const Machine& other : snapshot_.machines) config.attempts.push_back(other.attempt);
+    }
     config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
     config.key = ground_.key;
     config.coordinator = At(ground_.addresses.Machine(0), core::kGangPort);

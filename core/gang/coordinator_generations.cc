@@ -23,7 +23,14 @@ bool Requested(StopReason reason) {
 // ---- beginning ----
 
 CoordinatorPhase Coordinator::Obstacle(Time now) const {
-  if (wish_stop_) return CoordinatorPhase::kHeld;
+  if (wish_stop_) {
+    // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
+    // stop when their agent says HELLO.
+    bool dead = std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+      return slot.connection != 0 && MayHaveLiveRanks(slot.report.phase);
+    });
+    return dead ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
+  }
   for (const Slot& slot : slots_) {
     if (slot.connection == 0 || slot.lost || slot.draining || slot.replace || !slot.has_echo) {
       return CoordinatorPhase::kGathering;

@@ -87,6 +87,18 @@ class FieldReader {
     *out = value->get<uint32_t>();
   }
 
+  // Absent is empty.
+  void Read(const char* name, std::vector<uint32_t>* out) {
+    const json* value = Find(name, /*required=*/false);
+    if (value == nullptr) return;
+    bool numbers =
+        value->is_array() && std::all_of(value->begin(), value->end(), [](const json& i) {
+          return i.is_number_unsigned() && i <= std::numeric_limits<uint32_t>::max();
+        });
+    if (!numbers) return Fail(name, "must be a list of whole numbers from 0 to 4294967295");
+    *out = value->get<std::vector<uint32_t>>();
+  }
+
   void Read(const char* name, bool* out) {
     const json* value = Find(name, /*required=*/true);
     if (value == nullptr) return;
@@ -163,6 +175,24 @@ void JudgeTogether(const AgentConfig& config, FieldReader* reader) {
   auto machines = static_cast<uint32_t>(std::max(config.job.spec.num_machines, 1));
   if (config.machine >= machines) {
     reader->Fail("machine", "must be below numMachines, " + std::to_string(machines));
+    return;
+  }
+  const Spec& spec = config.job.spec;
+  if (spec.command.empty() && spec.args.empty() && !spec.trainer) {
+    reader->Fail("job", "names neither a command nor a trainer");
+  }
+  if (config.attempts.empty()) return;
+  if (config.attempts.size() != machines) {
+    reader->Fail("attempts",
+                 "must hold one number for each of " + std::to_string(machines) + " machines");
+    return;
+  }
+  if (config.attempts[config.machine] != config.attempt) {
+    reader->Fail("attempts", "says that machine " + std::to_string(config.machine) +
+                                 " is of another attempt than this one");
+  }
+  if (*std::max_element(config.attempts.begin(), config.attempts.end()) > config.epoch) {
+    reader->Fail("epoch", "must be at least every one of attempts");
   }
 }
 
@@ -187,6 +217,7 @@ std::string ToJson(const AgentConfig& config) {
       {"terminationPath", config.termination_path},
       {"interface", config.interface},
   };
+  if (!config.attempts.empty()) object["attempts"] = config.attempts;
   if (config.key) object["key"] = ToHex(*config.key);
   if (!config.key_file.empty()) object["keyFile"] = config.key_file;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -212,6 +243,7 @@ Result<AgentConfig> ParseAgentConfig(std::string_view text) {
   reader.Read("machine0Attempt", &config.machine0_attempt, 1);
   reader.Read("epoch", &config.epoch, 1);
   reader.Read("predecessorDead", &config.predecessor_dead);
+  reader.Read("attempts", &config.attempts);
   reader.ReadKey("key", &config.key);
   reader.Read("keyFile", &config.key_file, /*required=*/false);
   reader.ReadAddress("coordinator", &config.coordinator, /*required=*/true, /*any_port=*/false);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/hkdf.h"
 #include "base/result.h"
@@ -29,9 +30,12 @@ struct AgentConfig {
   uint32_t machine0_attempt = 1;  // the highest known when this was made
   uint32_t epoch = 1;             // at least every attempt
   bool predecessor_dead = true;   // nothing of this machine's earlier attempts is alive
+  // For machine 0: each machine's attempt when this was made (0: none yet), so that the coordinator
+  // refuses lower ones that are made late. Empty: not known.
+  std::vector<uint32_t> attempts;
 
   std::optional<Key> key;  // the job's own key; stands only in what goes through a pipe
-  std::string key_file;    // exactly one of the two
+  std::string key_file;    // exactly one of the two; a file of 32 raw bytes
 
   std::string coordinator;     // machine 0's TLS address, IP:PORT ([IP]:PORT for IPv6)
   std::string listen;          // this agent's own

@@ -17,6 +17,7 @@
 #include "core/job/agent_config.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/guard.h"
+#include "worker/agent/install.h"
 
 namespace {
 
@@ -26,12 +27,12 @@ using lockstep::Result;
 constexpr int kConfiguration = 78;
 
 constexpr char kUsage[] =
-    "lockstep-agent --config-fd N | --version | --help\n"
+    "lockstep-agent [--config-fd N | --install FOLDER | --version | --help]\n"
     "\n"
     "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
     "processes, restarts the gang in place. Whoever starts it tells it all it needs as one JSON\n"
     "object: over the inherited descriptor N, or in the environment as LOCKSTEP_CONFIG with the\n"
-    "key in a file.\n"
+    "key in a file. With --install it only copies itself to FOLDER/lockstep-agent.\n"
     "\n"
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
     "or fenced); 77 hang; 78 configuration; 143 stopped on request.\n";
@@ -84,6 +85,10 @@ int Run(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
     std::fputs(kUsage, stdout);
     return 0;
+  }
+  if (argc == 3 && std::strcmp(argv[1], "--install") == 0) {
+    const lockstep::Status installed = lockstep::agent::InstallSelf(argv[2]);
+    return installed.ok() ? 0 : Fail(installed.error());
   }
   Result<std::string> text = ConfigText(argc, argv);
   if (!text.ok()) return Fail(text.error());

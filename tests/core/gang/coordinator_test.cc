@@ -202,6 +202,38 @@ TEST_F(CoordinatorTest, AWishToStopHoldsTheGangUntilItIsTakenBack) {
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
 }
 
+TEST_F(CoordinatorTest, AWishToStopBeforeTheGangIsCompleteHoldsItAtOnce) {
+  Begin(2);
+  Cut(1);
+  Kill(0, 0, SIGKILL);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.stop = GangWish::StopWish{StopReason::kScaled, seconds(30)};
+  Wish(wish);
+  Advance(seconds(20));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+}
+
+TEST_F(CoordinatorTest, AGangIsHeldOnceRanksOfTheLastMachineZeroAreDead) {
+  Begin(2);
+  machines_[1].hold_death = true;
+  CoordinatorConfig config = coordinator_->config();
+  config.attempt = 2;
+  coordinator_ = std::make_unique<Coordinator>(config, now_);
+  GangWish wish;
+  wish.job_uid = "job";
+  wish.epoch = 2;
+  wish.stop = GangWish::StopWish{StopReason::kSuspended, seconds(30)};
+  Wish(wish);
+  Join(0, 2);
+  Connect(1);
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kFencing);
+  Do(1, machines_[1].member->OnAllDead(now_, Generation{1, 1}));
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+}
+
 TEST_F(CoordinatorTest, AnOlderWishIsAConflict) {
   Begin(1);
   GangWish wish;

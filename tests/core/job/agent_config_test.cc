@@ -89,6 +89,30 @@ TEST(AgentConfigTest, OptionalFieldsMayBeAbsent) {
   EXPECT_EQ(ErrorOf(json), "");
 }
 
+TEST(AgentConfigTest, AttemptsReadBackAndMayBeAbsent) {
+  AgentConfig config = MakeConfig();
+  config.attempts = {2, 0, 5, 5};
+  Result<AgentConfig> read = ParseAgentConfig(ToJson(config));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->attempts, config.attempts);
+  EXPECT_FALSE(MakeJson().contains("attempts"));
+}
+
+TEST(AgentConfigTest, AttemptsFitTheMachinesTheEpochAndTheAgentsOwn) {
+  nlohmann::json json = MakeJson();
+  json["attempts"] = {2, 1, 5};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("attempts: must hold one number for each of 4 machines"));
+  json["attempts"] = {2, 1, 5, 4};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("attempts: says that machine 3 is of another attempt"));
+  json["attempts"] = {2, 6, 5, 5};
+  EXPECT_THAT(ErrorOf(json), HasSubstr("epoch: must be at least every one of attempts"));
+  for (const nlohmann::json& bad :
+       {nlohmann::json("2-5"), nlohmann::json{-1, 1, 5, 5}, nlohmann::json{2, 1, 5, 4294967296}}) {
+    json["attempts"] = bad;
+    EXPECT_THAT(ErrorOf(json), HasSubstr("attempts: must be a list of whole numbers")) << bad;
+  }
+}
+
 TEST(AgentConfigTest, EveryErrorIsNamedAtOnce) {
   nlohmann::json json = MakeJson();
   json.erase("jobUID");
@@ -112,6 +136,12 @@ TEST(AgentConfigTest, ErrorsOfTheJobAreTold) {
   nlohmann::json json = MakeJson();
   json["job"]["spec"]["numMachinez"] = 3;
   EXPECT_THAT(ErrorOf(json), HasSubstr("job: spec.numMachinez"));
+}
+
+TEST(AgentConfigTest, AJobWithNothingToRunIsRefused) {
+  nlohmann::json json = MakeJson();
+  json["job"]["spec"].erase("command");
+  EXPECT_THAT(ErrorOf(json), HasSubstr("job: names neither a command nor a trainer"));
 }
 
 TEST(AgentConfigTest, ABadKeyIsRefusedWithoutBeingRepeated) {
