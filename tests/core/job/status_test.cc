@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "core/job/problem.h"
 #include "core/job/text.h"
 
 namespace lockstep::core {
@@ -23,9 +28,11 @@ JobStatus Whole() {
   status.state = JobState::kRestarting;
   status.reason = "machine 2 is lost";
   status.ready = "3/4";
+  status.processes = 16;
   status.progress_text = "1200/5000 24% eta 1h10m";
   status.observed_generation = 3;
   SetCondition(status.conditions, Running(Condition::Value::kFalse, "MachineLost"), At(90'000));
+  status.conditions[0].observed_generation = 3;
   status.epoch = 5;
   status.created_epoch = 4;
   status.attempts.Reset(4, 1);
@@ -119,34 +126,78 @@ TEST(Status, ReadsBackEqual) {
 
 TEST(Status, IsTheDocumentThatIsDescribed) {
   JobStatus status = Whole();
-  EXPECT_EQ(ToJson(status),
-            R"({"state":"Restarting","reason":"machine 2 is lost","ready":"3/4",)"
-            R"("progressText":"1200/5000 24% eta 1h10m","observedGeneration":3,)"
-            R"("conditions":[{"type":"Running","status":"False","reason":"MachineLost",)"
-            R"("message":"ranks run","lastTransitionTime":"1970-01-01T00:01:30Z"}],)"
-            R"("epoch":5,"createdEpoch":4,"attempts":[{"attempt":1,"machines":"0-1,3"},)"
-            R"({"attempt":5,"machines":"2"}],)"
-            R"("agent":{"image":"lockstep-agent@sha256:12","planVersion":1,"keyVersion":2},)"
-            R"("verdict":{"generation":"2-5","exitCode":70,"cause":"ProcessExit"},)"
-            R"("counters":{"generations":7,"processFailures":3,"processFailuresBase":2,)"
-            R"("outOfMemory":2,"outOfMemoryBase":1,"replacements":9,"replacementsBase":8,)"
-            R"("leasesExpired":4,"stops":6},"machineLostAfter":"15s","generation":"2-5",)"
-            R"("replicas":4,"selector":"lockstep.dev/job=gpt",)"
-            R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3}},)"
-            R"("machineStatuses":[{"index":2,"pod":"gpt-2-r5","node":"a","state":"Pending",)"
-            R"("replacements":1,"binding":"Node"}],)"
-            R"("restarts":{"total":4,"application":1,"infrastructure":2,"stopped":1},)"
-            R"("lastFailure":{"time":"1970-01-01T00:00:01.500000Z","epoch":4,"generation":"2-4",)"
-            R"("node":"b","cause":"ProcessSignal","machine":0,"rank":0,"signal":9,)"
-            R"("message":"rank 0 died","stderr":"line\nline"},)"
-            R"("history":[{"generation":"2-4","cause":"MachineLost","machine":2,)"
-            R"("detected":"1970-01-01T00:00:01.500000Z","respawned":"1970-01-01T00:00:01.512000Z",)"
-            R"("firstStep":"1970-01-01T00:00:02Z","lostSteps":0}],)"
-            R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
-            R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
-            R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"
-            R"("started":"1970-01-01T00:00:01.001000Z","firstStep":"1970-01-01T00:00:01.002000Z",)"
-            R"("finished":"1970-01-01T00:00:09Z"}})");
+  EXPECT_EQ(
+      ToJson(status),
+      R"({"state":"Restarting","reason":"machine 2 is lost","ready":"3/4",)"
+      R"("processes":16,"progressText":"1200/5000 24% eta 1h10m","observedGeneration":3,)"
+      R"("conditions":[{"type":"Running","status":"False","reason":"MachineLost",)"
+      R"("message":"ranks run","observedGeneration":3,"lastTransitionTime":"1970-01-01T00:01:30Z"}],)"
+      R"("epoch":5,"createdEpoch":4,"attempts":[{"attempt":1,"machines":"0-1,3"},)"
+      R"({"attempt":5,"machines":"2"}],)"
+      R"("agent":{"image":"lockstep-agent@sha256:12","planVersion":1,"keyVersion":2},)"
+      R"("verdict":{"generation":"2-5","exitCode":70,"cause":"ProcessExit"},)"
+      R"("counters":{"generations":7,"processFailures":3,"processFailuresBase":2,)"
+      R"("outOfMemory":2,"outOfMemoryBase":1,"replacements":9,"replacementsBase":8,)"
+      R"("leasesExpired":4,"stops":6},"machineLostAfter":"15s","generation":"2-5",)"
+      R"("replicas":4,"selector":"lockstep.dev/job=gpt",)"
+      R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3}},)"
+      R"("machineStatuses":[{"index":2,"pod":"gpt-2-r5","node":"a","state":"Pending",)"
+      R"("replacements":1,"binding":"Node"}],)"
+      R"("restarts":{"total":4,"application":1,"infrastructure":2,"stopped":1},)"
+      R"("lastFailure":{"time":"1970-01-01T00:00:01.500000Z","epoch":4,"generation":"2-4",)"
+      R"("node":"b","cause":"ProcessSignal","machine":0,"rank":0,"signal":9,)"
+      R"("message":"rank 0 died","stderr":"line\nline"},)"
+      R"("history":[{"generation":"2-4","cause":"MachineLost","machine":2,)"
+      R"("detected":"1970-01-01T00:00:01.500000Z","respawned":"1970-01-01T00:00:01.512000Z",)"
+      R"("firstStep":"1970-01-01T00:00:02Z","lostSteps":0}],)"
+      R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
+      R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
+      R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"
+      R"("started":"1970-01-01T00:00:01.001000Z","firstStep":"1970-01-01T00:00:01.002000Z",)"
+      R"("finished":"1970-01-01T00:00:09Z"}})");
+}
+
+// The paths of all values: "status.machineStatuses[].pod".
+void Paths(const Node& node, const std::string& path, std::set<std::string>& paths) {
+  if (node.IsScalar()) paths.insert(path);
+  for (const NodeMember& member : node.members()) {
+    Paths(member.value, path + "." + member.key, paths);
+  }
+  for (const Node& item : node.items()) Paths(item, path + "[]", paths);
+}
+
+void SchemaPaths(const Node& schema, const std::string& path, std::set<std::string>& paths) {
+  const Node* fields = schema.Find("properties");
+  const Node* items = schema.Find("items");
+  if (items != nullptr) return SchemaPaths(*items, path + "[]", paths);
+  if (fields == nullptr) {
+    paths.insert(path);
+    return;
+  }
+  for (const NodeMember& field : fields->members()) {
+    SchemaPaths(field.value, path + "." + field.key, paths);
+  }
+}
+
+TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
+  std::ifstream file("crds/lockstep.dev_trainingjobs.yaml");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  Document crd = ReadYaml(text);
+  ASSERT_TRUE(crd.root) << Format(crd.problems, "the CRD");
+  const Node& version = crd.root->Walk({"spec", "versions"})->items()[0];
+  const Node* schema = version.Walk({"schema", "openAPIV3Schema", "properties", "status"});
+  ASSERT_NE(schema, nullptr);
+  std::set<std::string> kept;
+  SchemaPaths(*schema, "status", kept);
+  // A map's names are its own.
+  EXPECT_EQ(kept.erase("status.machines.byState"), 1u);
+
+  JobStatus status = Whole();
+  status.machines.by_state.clear();
+  status.last_failure->failure.exit_code = 1;
+  std::set<std::string> written;
+  Paths(ToNode(status), "status", written);
+  EXPECT_EQ(written, kept);
 }
 
 TEST(Status, OfNothingSaysItsCountsAndNoMore) {
