@@ -123,6 +123,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   Duration wait{};
   ask_others_ = !status.ok() && asked_.machine == 0;
   if (!status.ok()) {
+    version_ = 0;  // once it answers again, that is news
     poll_error_ = status.error().message;
     wait = retry_;
     retry_ = std::min(retry_ * 2, shared_->options.last_retry);

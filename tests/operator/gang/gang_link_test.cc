@@ -1,0 +1,248 @@
+#include "operator/gang/gang_link.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "tests/base/loop_test_base.h"
+#include "tests/operator/gang/scripted_agent.h"
+
+namespace lockstep::gang {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kUid = "1b9d6bcd-bbfd-5b2d-9b5d-ab8dfbbd4bed";
+constexpr const char* kJob = "default/gpt";
+
+Key KeyOf(uint8_t byte) {
+  Key key;
+  key.fill(byte);
+  return key;
+}
+
+class GangLinkTest : public LoopTest {
+ protected:
+  std::unique_ptr<ScriptedAgent> Agent(uint32_t machine, uint32_t attempt = 1,
+                                       const std::string& host = "127.0.0.1") {
+    return std::make_unique<ScriptedAgent>(loop(), kUid, KeyOf(1), machine, attempt, host);
+  }
+
+  static GangPeers Peers(const std::vector<const ScriptedAgent*>& agents) {
+    GangPeers peers;
+    peers.job_uid = kUid;
+    peers.key = KeyOf(1);
+    for (const ScriptedAgent* agent : agents) peers.members.push_back(agent->member());
+    return peers;
+  }
+
+  void Open(GangLinkOptions options = {}) {
+    options.last_retry = milliseconds(20);
+    options.calm = Duration::zero();
+    link_ = std::make_unique<GangLink>(
+        loop(), options,
+        GangLinkHandlers{.on_status =
+                             [this](const std::string& job, const core::GangStatus& status, Time) {
+                               heard_[job].push_back(status);
+                               if (on_heard_) on_heard_(job);
+                             },
+                         .on_accepted = [this](const std::string&) { ++accepted_; }});
+  }
+
+  size_t Heard(const std::string& job = kJob) { return heard_[job].size(); }
+  // The last that was heard of the job comes from this machine.
+  bool HeardFrom(uint32_t machine) { return Heard() > 0 && heard_[kJob].back().machine == machine; }
+
+  std::unique_ptr<GangLink> link_;
+  std::map<std::string, std::vector<core::GangStatus>> heard_;
+  std::function<void(const std::string& job)> on_heard_;
+  int accepted_ = 0;
+};
+
+core::GangWish Wish(uint32_t epoch) {
+  core::GangWish wish;
+  wish.job_uid = kUid;
+  wish.epoch = epoch;
+  return wish;
+}
+
+TEST_F(GangLinkTest, AStatusComesAtOnceAndThenWithEachChangeOverOneConnection) {
+  auto machine0 = Agent(0);
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
+  EXPECT_EQ(link_->LastError(kJob), "");
+  machine0->status.phase = "Running";
+  machine0->Change();
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 2; }));
+  EXPECT_EQ(heard_[kJob].back().phase, "Running");
+  EXPECT_EQ(heard_[kJob].back().version, 2u);
+  EXPECT_EQ(machine0->answers, 2);
+  EXPECT_EQ(machine0->most_connections, 1u);
+}
+
+TEST_F(GangLinkTest, TheSamePeersAgainDisturbNothing) {
+  auto machine0 = Agent(0);
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
+  link_->Set(kJob, Peers({machine0.get()}));
+  machine0->Change();
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 2; }));
+  EXPECT_EQ(machine0->answers, 2);
+}
+
+TEST_F(GangLinkTest, PodsOfIpv6AreAsked) {
+  auto machine0 = Agent(0, 1, "::1");
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  EXPECT_TRUE(RunUntil([&] { return Heard() == 1; })) << link_->LastError(kJob);
+}
+
+TEST_F(GangLinkTest, WhileMachine0IsGoneTheOthersAreAskedInTurnAndItAgainWhenItIsBack) {
+  auto machine0 = Agent(0);
+  auto machine1 = Agent(1);
+  auto machine2 = Agent(2);
+  Open();
+  link_->Set(kJob, Peers({machine0.get(), machine1.get(), machine2.get()}));
+  ASSERT_TRUE(RunUntil([&] { return HeardFrom(0); }));
+  machine0->Stop();
+  ASSERT_TRUE(RunUntil([&] { return HeardFrom(1); }));
+  ASSERT_TRUE(RunUntil([&] { return HeardFrom(2); }));
+  machine0->Start();
+  EXPECT_TRUE(RunUntil([&] { return HeardFrom(0); }));
+}
+
+TEST_F(GangLinkTest, ANewMachine0IsAskedAtOnceAndFromItsBeginning) {
+  auto first = Agent(0, 1);
+  first->status.version = 100;
+  Open();
+  link_->Set(kJob, Peers({first.get()}));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
+  auto second = Agent(0, 2);
+  link_->Set(kJob, Peers({second.get()}));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 2; }));
+  EXPECT_EQ(heard_[kJob].back().attempt, 2u);
+}
+
+TEST_F(GangLinkTest, WhoIsNotWhoWasAskedIsNotHeard) {
+  auto machine0 = Agent(0, 1);
+  Open();
+  GangPeers peers = Peers({machine0.get()});
+  peers.members[0].attempt = 2;
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return machine0->answers >= 2; }));
+  EXPECT_EQ(Heard(), 0u);
+  EXPECT_THAT(link_->LastError(kJob), HasSubstr("not who was asked"));
+}
+
+TEST_F(GangLinkTest, WhoHasAnotherKeyIsNotHeard) {
+  auto machine0 = Agent(0);
+  Open();
+  GangPeers peers = Peers({machine0.get()});
+  peers.key = KeyOf(2);
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
+  EXPECT_EQ(Heard(), 0u);
+  EXPECT_EQ(machine0->answers, 0);
+}
+
+TEST_F(GangLinkTest, AConnectionThatEndedWhileNobodyAskedIsMadeAgain) {
+  auto machine0 = Agent(0);
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
+  machine0->Stop();
+  machine0->Start();
+  machine0->Change();
+  EXPECT_TRUE(RunUntil([&] { return Heard() == 2; })) << link_->LastError(kJob);
+}
+
+TEST_F(GangLinkTest, AJobWithoutPeersIsAskedOnceItHasSome) {
+  auto machine0 = Agent(0);
+  Open();
+  link_->Set(kJob, Peers({}));
+  Settle();
+  link_->Set(kJob, Peers({machine0.get()}));
+  EXPECT_TRUE(RunUntil([&] { return Heard() == 1; }));
+}
+
+TEST_F(GangLinkTest, AWishIsSaidUntilMachine0HasTakenIt) {
+  auto machine0 = Agent(0);
+  machine0->refusals = 2;
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  link_->SetWish(kJob, Wish(3));
+  ASSERT_TRUE(RunUntil([&] { return accepted_ == 1; }));
+  EXPECT_EQ(machine0->wishes.size(), 3u);
+  EXPECT_TRUE(link_->Accepted(kJob, Wish(3)));
+  EXPECT_FALSE(link_->Accepted(kJob, Wish(4)));
+  link_->SetWish(kJob, Wish(3));  // taken already
+  link_->SetWish(kJob, Wish(4));
+  ASSERT_TRUE(RunUntil([&] { return accepted_ == 2; }));
+  EXPECT_EQ(machine0->wishes.size(), 4u);
+  EXPECT_EQ(machine0->wishes.back().epoch, 4u);
+}
+
+TEST_F(GangLinkTest, TheNextMachine0IsToldTheWishToo) {
+  auto first = Agent(0, 1);
+  Open();
+  link_->Set(kJob, Peers({first.get()}));
+  link_->SetWish(kJob, Wish(3));
+  ASSERT_TRUE(RunUntil([&] { return accepted_ == 1; }));
+  auto second = Agent(0, 2);
+  link_->Set(kJob, Peers({second.get()}));
+  EXPECT_FALSE(link_->Accepted(kJob, Wish(3)));
+  ASSERT_TRUE(RunUntil([&] { return accepted_ == 2; }));
+  EXPECT_EQ(second->wishes.size(), 1u);
+}
+
+TEST_F(GangLinkTest, ARefusedWishSaysWhy) {
+  auto machine0 = Agent(0);
+  machine0->refusals = 1'000'000;
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  link_->SetWish(kJob, Wish(3));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1 && machine0->wishes.size() >= 2; }));
+  EXPECT_THAT(link_->LastError(kJob), HasSubstr("older than one seen"));
+  EXPECT_EQ(accepted_, 0);
+}
+
+TEST_F(GangLinkTest, AWishTakenBackIsNotSaid) {
+  auto machine0 = Agent(0);
+  Open();
+  link_->Set(kJob, Peers({machine0.get()}));
+  link_->SetWish(kJob, Wish(3));
+  link_->SetWish(kJob, std::nullopt);
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
+  Settle();
+  EXPECT_TRUE(machine0->wishes.empty());
+}
+
+TEST_F(GangLinkTest, AJobMayBeForgottenInItsOwnCallback) {
+  auto machine0 = Agent(0);
+  Open();
+  on_heard_ = [this](const std::string& job) { link_->Forget(job); };
+  link_->Set(kJob, Peers({machine0.get()}));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
+  ASSERT_TRUE(RunUntil([&] { return machine0->connections() == 0; }));
+  machine0->Change();
+  Settle();
+  EXPECT_EQ(Heard(), 1u);
+}
+
+TEST_F(GangLinkTest, ManyJobsTakeTurnsAtFewConnections) {
+  auto machine0 = Agent(0);
+  Open({.max_polls = 4});
+  constexpr size_t kJobs = 40;
+  for (size_t i = 0; i < kJobs; ++i) {
+    link_->Set("default/job-" + std::to_string(i), Peers({machine0.get()}));
+  }
+  ASSERT_TRUE(RunUntil([&] { return heard_.size() == kJobs; }));
+  EXPECT_LE(machine0->most_connections, 8u);  // it may not have heard yet that four have left
+  for (size_t i = 0; i < kJobs; ++i) link_->Forget("default/job-" + std::to_string(i));
+  EXPECT_TRUE(RunUntil([&] { return machine0->connections() == 0; }));
+}
+
+}  // namespace
+}  // namespace lockstep::gang
