@@ -27,8 +27,8 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-// Adds what Validate says to what the reader said. A field that could not be read holds its default,
-// which rules may blame a second time: that is left out.
+// Adds what Validate says to what the reader said. A field that could not be read holds its
+// default, which rules may blame a second time: that is left out.
 void AddProblems(std::vector<Problem> of_rules, std::vector<Problem>* problems);
 
 bool HasErrors(const std::vector<Problem>& problems);

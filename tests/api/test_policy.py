@@ -1,0 +1,84 @@
+"""crds/policy.yaml: whose TrainingJobs are taken, and what of a node they may ask for."""
+
+import json
+import pathlib
+
+import pytest
+from documents import a_command, job
+from waiting import wait_until
+
+POLICY = pathlib.Path(__file__).parents[2] / "crds/policy.yaml"
+REACHES = {
+    "hostNetwork": {"hostNetwork": True},
+    "hostPID": {"hostPID": True},
+    "hostIPC": {"hostIPC": True},
+    "hostPath": {"volumes": [{"name": "a", "hostPath": {"path": "/"}}]},
+    "privileged": {"initContainers": [{"name": "a", "securityContext": {"privileged": True}}]},
+}
+
+
+class Users:
+    """Who asks, by impersonation: `maker` may make jobs and pods, `clerk` jobs alone."""
+
+    def __init__(self, cluster, namespace):
+        self._cluster = cluster
+        self.namespace = namespace
+        jobs = ["create", "role", "jobs", "--verb=*", "--resource=trainingjobs.lockstep.dev"]
+        self._run(*jobs)
+        self._run("create", "role", "pods", "--verb=create", "--resource=pods")
+        for role, user in (("jobs", "maker"), ("jobs", "clerk"), ("pods", "maker")):
+            self._run("create", "rolebinding", f"{role}-{user}", f"--role={role}",
+                      f"--user={user}")
+
+    def _run(self, *arguments):
+        return self._cluster.kubectl("-n", self.namespace, *arguments)
+
+    def apply(self, user, document, *more):
+        return self._cluster.kubectl("-n", self.namespace, "apply", "--as", user, "-f", "-", *more,
+                                     input=json.dumps(document), check=False)
+
+    def allow(self, field):
+        self._cluster.kubectl("label", "namespace", self.namespace,
+                              f"allow.lockstep.dev/{field}=true")
+
+    def is_refused(self, user, document):
+        return "Forbidden" in self.apply(user, document, "--dry-run=server").stderr
+
+
+@pytest.fixture
+def users(installed, namespace):
+    installed.kubectl("apply", "-f", POLICY)
+    made = Users(installed, namespace)
+    # A new policy is in force a little later.
+    wait_until(lambda: made.is_refused("clerk", job(a_command())), "the policy to be in force", 120)
+    return made
+
+
+def _reaching(field):
+    return job(a_command(template={"spec": REACHES[field]}), name=field.lower())
+
+
+def test_who_may_not_create_pods_may_not_create_jobs(users):
+    refused = users.apply("clerk", job(a_command()))
+    assert "you need the right to create pods in namespace" in refused.stderr
+    assert users.apply("maker", job(a_command())).returncode == 0
+
+
+def test_a_change_of_the_spec_is_judged_and_one_of_metadata_is_not(users):
+    assert users.apply("maker", job(a_command())).returncode == 0
+    labelled = job(a_command())
+    labelled["metadata"]["labels"] = {"a": "b"}
+    assert users.apply("clerk", labelled).returncode == 0
+    refused = users.apply("clerk", job(a_command(suspend=True)))
+    assert "you need the right to create pods" in refused.stderr
+
+
+@pytest.mark.parametrize("field", REACHES)
+def test_what_reaches_through_to_the_node_needs_the_namespaces_label(users, field):
+    refused = users.apply("maker", _reaching(field))
+    assert f"allow.lockstep.dev/{field}=true" in refused.stderr
+    users.allow(field)
+    wait_until(lambda: not users.is_refused("maker", _reaching(field)), "the label to count", 120)
+    assert users.apply("maker", _reaching(field)).returncode == 0
+    for other in REACHES:
+        assert other == field or users.is_refused("maker", _reaching(other))
