@@ -6,6 +6,7 @@ import json
 import ssl
 import subprocess
 import threading
+import urllib.parse
 
 import urllib3
 import yaml
@@ -62,7 +63,9 @@ class Server:
         at = config["clusters"][0]["cluster"]
         trust = ssl.create_default_context(
             cadata=base64.b64decode(at["certificate-authority-data"]).decode())
-        pool = urllib3.connection_from_url(at["server"], ssl_context=trust, timeout=120)
+        pool = urllib3.connection_from_url(
+            at["server"], ssl_context=trust, timeout=120,
+            server_hostname=urllib.parse.urlsplit(at["server"]).hostname)
         return pool, config["users"][0]["user"]["token"]
 
 
