@@ -28,9 +28,9 @@ def installed(cluster):  # noqa: F811
 
 
 @pytest.fixture(scope="session")
-def server(installed):
+def server(installed, tmp_path_factory):
     with installed.namespace("api") as name:
-        yield Server(installed, name)
+        yield Server(installed, name, tmp_path_factory.mktemp("server"))
 
 
 @pytest.fixture(scope="session")
