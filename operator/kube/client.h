@@ -38,14 +38,14 @@ struct CallRecord {
 };
 
 struct ClientOptions {
-  size_t max_in_flight = 32;               // as many as the transport keeps connections
+  size_t max_in_flight = 16;               // as many as the transport keeps connections
   Duration timeout = seconds(30);          // of a call with its retries
   Duration attempt_timeout = seconds(15);  // of one attempt
   int attempts = 6;
   // Asked before every attempt of a write, on any thread; false refuses it locally (kForbidden,
   // http 0, reason "NotLeading").
-  std::function<bool()> permit;
-  std::function<void(const CallRecord&)> on_attempt;  // from any thread; must not block
+  std::function<bool()> permit{};
+  std::function<void(const CallRecord&)> on_attempt{};  // from any thread; must not block
 };
 
 class Client {

@@ -24,11 +24,11 @@ struct Material {
 // A program that prints credentials (client.authentication.k8s.io/v1 or v1beta1). It gets no
 // terminal, `timeout` to end, and may print kMaxCredential bytes.
 struct ExecPlugin {
-  std::string api_version;
+  std::string api_version{};
   std::vector<std::string> command;                      // the program, then its arguments
   std::vector<std::pair<std::string, std::string>> env;  // added to our own
   bool provide_cluster_info = false;
-  std::string install_hint;
+  std::string install_hint{};
   Duration timeout = seconds(30);
 };
 

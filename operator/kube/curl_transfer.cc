@@ -38,10 +38,7 @@ int OnSocket(void*, curl_socket_t fd, curlsocktype) {
 // Part of what libcurl compares before it uses a connection again: one made with other material
 // than this is never taken.
 void SetBlob(CURL* easy, CURLoption option, const std::string& pem) {
-  if (pem.empty()) {
-    Set<curl_blob*>(easy, option, nullptr);
-    return;
-  }
+  if (pem.empty()) return;
   curl_blob blob{const_cast<char*>(pem.data()), pem.size(), CURL_BLOB_NOCOPY};
   Set(easy, option, &blob);
 }
@@ -69,28 +66,6 @@ std::string_view Trim(std::string_view text) {
 
 }  // namespace
 
-CurlEasy MakeCurlEasy(const CurlEndpoint& endpoint) {
-  CurlEasy easy(curl_easy_init());
-  assert(easy);
-  CURL* raw = easy.get();
-  Set(raw, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
-  Set(raw, CURLOPT_PROTOCOLS_STR, "https");
-  Set(raw, CURLOPT_FOLLOWLOCATION, 0L);
-  Set(raw, CURLOPT_PROXY, "");
-  Set(raw, CURLOPT_NOSIGNAL, 1L);
-  Set(raw, CURLOPT_QUICK_EXIT, 1L);  // never waits for a name server at the end
-  Set(raw, CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
-  // Debian's libcurl trusts /etc/ssl/certs besides whatever it is given, unless told not to.
-  Set<char*>(raw, CURLOPT_CAPATH, nullptr);
-  Set<char*>(raw, CURLOPT_CAINFO, nullptr);
-  Set(raw, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(endpoint.options.connect_timeout));
-  Set(raw, CURLOPT_SOCKOPTFUNCTION, &OnSocket);
-  Set(raw, CURLOPT_USERAGENT, endpoint.options.user_agent.c_str());
-  Set(raw, CURLOPT_BUFFERSIZE, 16L * 1024);
-  Set(raw, CURLOPT_UPLOAD_BUFFERSIZE, 16L * 1024);
-  return easy;
-}
-
 CurlTransfer::CurlTransfer(Request request, Duration limit, Transport::OnResponse on_response)
     : request_(std::move(request)), limit_(limit), on_response_(std::move(on_response)) {}
 
@@ -108,21 +83,48 @@ void CurlTransfer::Prepare(CurlEasy easy, const CurlEndpoint& endpoint,
   identity_ = std::move(identity);
   max_body_ = endpoint.options.max_body;
   last_heard_ = BootTime();
+  // Forgets, besides options, how often connections died under earlier requests: libcurl 7.88 gives
+  // up at the fifth.
+  curl_easy_reset(easy_.get());
+  SetCommon(endpoint);
+  SetRequest(endpoint);
+}
+
+// What is the same for all requests.
+void CurlTransfer::SetCommon(const CurlEndpoint& endpoint) {
+  CURL* raw = easy_.get();
+  Set(raw, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
+  Set(raw, CURLOPT_PROTOCOLS_STR, "https");
+  Set(raw, CURLOPT_FOLLOWLOCATION, 0L);
+  Set(raw, CURLOPT_PROXY, "");
+  Set(raw, CURLOPT_NOSIGNAL, 1L);
+  Set(raw, CURLOPT_QUICK_EXIT, 1L);  // never waits for a name server at the end
+  Set(raw, CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
+  // Debian's libcurl trusts /etc/ssl/certs besides whatever it is given, unless told not to.
+  Set<char*>(raw, CURLOPT_CAPATH, nullptr);
+  Set<char*>(raw, CURLOPT_CAINFO, nullptr);
+  Set(raw, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(endpoint.options.connect_timeout));
+  Set(raw, CURLOPT_SOCKOPTFUNCTION, &OnSocket);
+  Set(raw, CURLOPT_USERAGENT, endpoint.options.user_agent.c_str());
+  Set(raw, CURLOPT_BUFFERSIZE, 16L * 1024);
+  Set(raw, CURLOPT_UPLOAD_BUFFERSIZE, 16L * 1024);
+}
+
+void CurlTransfer::SetRequest(const CurlEndpoint& endpoint) {
   CURL* raw = easy_.get();
   Set(raw, CURLOPT_URL, (endpoint.url + request_.path).c_str());
+  Set(raw, CURLOPT_PATH_AS_IS, 1L);
   if (!endpoint.connect_to.empty()) {
     connect_to_ = curl_slist_append(nullptr, endpoint.connect_to.c_str());
     Set(raw, CURLOPT_CONNECT_TO, connect_to_);
   }
-  // The method by name, whatever libcurl would make of having a body.
-  if (request_.body.empty() && request_.method != Method::kPost) {
-    Set(raw, CURLOPT_HTTPGET, 1L);
-  } else {
+  if (!request_.body.empty() || request_.method == Method::kPost) {
     Set(raw, CURLOPT_POSTFIELDS, request_.body.data());
     Set(raw, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
     headers_ = curl_slist_append(headers_, ("Content-Type: " + request_.content_type).c_str());
     headers_ = curl_slist_append(headers_, "Expect:");
   }
+  // By name, whatever libcurl would make of there being a body.
   Set(raw, CURLOPT_CUSTOMREQUEST, ToString(request_.method));
   headers_ = curl_slist_append(headers_, "Accept: application/json");
   if (!identity_->authorization.empty()) {
@@ -132,13 +134,12 @@ void CurlTransfer::Prepare(CurlEasy easy, const CurlEndpoint& endpoint,
   SetBlob(raw, CURLOPT_CAINFO_BLOB, identity_->tls->ca);
   SetBlob(raw, CURLOPT_SSLCERT_BLOB, identity_->tls->certificate);
   SetBlob(raw, CURLOPT_SSLKEY_BLOB, identity_->tls->key);
-  Set(raw, CURLOPT_TIMEOUT_MS, is_stream() ? 0L : Milliseconds(limit_));
+  if (!is_stream()) Set(raw, CURLOPT_TIMEOUT_MS, Milliseconds(limit_));
   Set(raw, CURLOPT_ERRORBUFFER, curl_message_);
   Set(raw, CURLOPT_HEADERFUNCTION, &CurlTransfer::OnHeader);
   Set(raw, CURLOPT_HEADERDATA, this);
   Set(raw, CURLOPT_WRITEFUNCTION, &CurlTransfer::OnBody);
   Set(raw, CURLOPT_WRITEDATA, this);
-  Set(raw, CURLOPT_PRIVATE, this);
 }
 
 CurlEasy CurlTransfer::Release() {
@@ -171,6 +172,7 @@ bool CurlTransfer::TakeHeader(std::string_view line) {
     long status = 0;
     curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &status);
     response_.status = static_cast<int>(status);
+    head_complete_ = status >= 200;
     if (is_stream() && !head_given_ && status >= 200 && status < 300) Head();
   }
   return true;
@@ -199,6 +201,9 @@ void CurlTransfer::Head() {
 void CurlTransfer::Finish(CURLcode code) {
   if (code != CURLE_OK) {
     Fail(ErrorOf(code));
+  } else if (!head_complete_) {
+    // libcurl takes a connection that ends within the headers for the end of an empty body.
+    Fail(Error::Unavailable("the API server's answer was cut off"));
   } else if (on_response_) {
     on_response_(std::move(response_));
   } else {

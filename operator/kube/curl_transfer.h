@@ -29,9 +29,6 @@ struct CurlEndpoint {
   TransportOptions options;
 };
 
-// A handle with everything set that is the same for all requests.
-CurlEasy MakeCurlEasy(const CurlEndpoint& endpoint);
-
 class CurlTransfer {
  public:
   // One of `on_response` and `stream` is set; `limit` is the deadline's or the silence's length.
@@ -41,7 +38,7 @@ class CurlTransfer {
   CurlTransfer(const CurlTransfer&) = delete;
   CurlTransfer& operator=(const CurlTransfer&) = delete;
 
-  // Sets `easy` up for this request.
+  // Sets `easy` up for this request, whatever it was used for before.
   void Prepare(CurlEasy easy, const CurlEndpoint& endpoint,
                std::shared_ptr<const Identity> identity);
   CurlEasy Release();
@@ -63,6 +60,8 @@ class CurlTransfer {
   static size_t OnBody(char* data, size_t size, size_t count, void* self);
   bool TakeHeader(std::string_view line);
   bool TakeBody(std::string_view data);
+  void SetCommon(const CurlEndpoint& endpoint);
+  void SetRequest(const CurlEndpoint& endpoint);
   void Head();
   Error ErrorOf(CURLcode code) const;
 
@@ -80,6 +79,7 @@ class CurlTransfer {
 
   Response response_;
   size_t header_bytes_ = 0;
+  bool head_complete_ = false;
   bool head_given_ = false;
   std::optional<Error> refused_;  // why we ended it
   Time last_heard_ = Time(0);

@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <sys/epoll.h>
 
+#include <csignal>
 #include <future>
 #include <thread>
 #include <unordered_map>
@@ -46,7 +47,14 @@ class CurlTransport final : public Transport {
     curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS,
                       static_cast<long>(2 * endpoint_.options.connections + 16));
     if (endpoint_.options.connections > 1) loop_->Post([this] { Warm(); });
-    thread_ = std::thread([this] { loop_->Run(); });
+    thread_ = std::thread([this] {
+      // OpenSSL writes to sockets whose peer may be gone; signals are other threads' business
+      // anyway.
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_BLOCK, &all, nullptr);
+      loop_->Run();
+    });
   }
 
   ~CurlTransport() override {
@@ -94,7 +102,7 @@ class CurlTransport final : public Transport {
   void Start(const Shared& transfer) {
     CurlEasy easy;
     if (spare_.empty()) {
-      easy = MakeCurlEasy(endpoint_);
+      easy.reset(curl_easy_init());
     } else {
       easy = std::move(spare_.back());
       spare_.pop_back();
@@ -202,15 +210,9 @@ class CurlTransport final : public Transport {
     loop_->CancelTimer(timer_);
     timer_ = 0;
     if (timeout_ms < 0) return;
-    if (timeout_ms > 0) {
-      timer_ = loop_->StartTimer(BootTime() + milliseconds(timeout_ms),
-                                 [this] { Drive(CURL_SOCKET_TIMEOUT, 0); });
-    } else if (!std::exchange(due_, true)) {
-      loop_->Post([this] {
-        due_ = false;
-        if (multi_) Drive(CURL_SOCKET_TIMEOUT, 0);
-      });
-    }
+    // Not by Post when it is due at once: a stream that never pauses would keep the round going.
+    timer_ = loop_->StartTimer(BootTime() + milliseconds(timeout_ms),
+                               [this] { Drive(CURL_SOCKET_TIMEOUT, 0); });
   }
 
   const CurlEndpoint endpoint_;
@@ -221,7 +223,6 @@ class CurlTransport final : public Transport {
   std::vector<CurlEasy> spare_;
   std::unordered_set<int> watched_;
   TimerId timer_ = 0;
-  bool due_ = false;
   std::thread thread_;
 };
 
@@ -247,8 +248,8 @@ CurlEndpoint EndpointOf(const std::string& server, const std::string& name,
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> MakeCurlTransport(std::string server,
-                                                     std::string tls_server_name,
+Result<std::unique_ptr<Transport>> MakeCurlTransport(const std::string& server,
+                                                     const std::string& tls_server_name,
                                                      std::shared_ptr<Credentials> credentials,
                                                      TransportOptions options) {
   if (!InitializeCurl()) return Error::Internal("libcurl cannot be initialized");

@@ -13,8 +13,8 @@
 namespace lockstep::kube {
 
 // `server` and `tls_server_name` as in ClientConfig.
-Result<std::unique_ptr<Transport>> MakeCurlTransport(std::string server,
-                                                     std::string tls_server_name,
+Result<std::unique_ptr<Transport>> MakeCurlTransport(const std::string& server,
+                                                     const std::string& tls_server_name,
                                                      std::shared_ptr<Credentials> credentials,
                                                      TransportOptions options);
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "operator/kube/cpprest_transport.h"
 #include "operator/kube/credentials.h"
 #include "operator/kube/curl_transport.h"
 
@@ -28,7 +29,8 @@ Result<std::unique_ptr<Transport>> MakeTransport(ClientConfig config, TransportO
   std::string name = config.tls_server_name;
   Result<std::shared_ptr<Credentials>> credentials = Credentials::Create(std::move(config));
   if (!credentials.ok()) return credentials.error();
-  return MakeCurlTransport(std::move(server), std::move(name), *credentials, std::move(options));
+  auto make = options.library == HttpLibrary::kCurl ? &MakeCurlTransport : &MakeCpprestTransport;
+  return make(server, name, *credentials, std::move(options));
 }
 
 }  // namespace lockstep::kube

@@ -40,7 +40,7 @@ struct Response {
 };
 
 // A request whose answer comes piece by piece (a watch). Its destructor cancels it, at once: when
-// that returns, none of its handlers runs or will. It must not be called from one of them.
+// that returns, none of its handlers runs or will. Not from a callback of the transport.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -60,12 +60,15 @@ struct StreamHandlers {
 
 inline constexpr size_t kMaxErrorBody = 64 * 1024;
 
-// Thread-safe. Its destructor ends everything that is under way: requests with Unavailable.
+// Thread-safe. Its destructor ends everything that is under way: requests with Unavailable; their
+// callbacks must not send new ones.
 class Transport {
  public:
   // Denied: TLS or a credential failed before anything was sent. Unavailable: not reached, or cut
   // off. Timeout, TooLarge. After any of these but Denied the server may have acted on the request.
-  // What the server answers, whatever its status, is a Response.
+  // What the server answers, whatever its status, is a Response. A request that finds its kept
+  // connection closed by the server is sent again on another, whatever its method: names and
+  // resourceVersions must make that harmless.
   using OnResponse = std::function<void(Result<Response>)>;
 
   virtual ~Transport() = default;
@@ -80,8 +83,12 @@ class Transport {
                                        StreamHandlers handlers) = 0;
 };
 
+// What carries requests; streams are always libcurl's.
+enum class HttpLibrary { kCurl, kCpprest };
+
 struct TransportOptions {
-  size_t connections = 32;  // kept open and warm; not a limit on requests under way
+  HttpLibrary library = HttpLibrary::kCurl;
+  size_t connections = 16;  // kept open and warm; not a limit on requests under way
   size_t max_body = size_t{32} << 20;
   Duration connect_timeout = seconds(10);
   std::string user_agent = "lockstep";
