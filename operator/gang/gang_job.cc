@@ -91,13 +91,12 @@ void GangJob::Poll() {
   const GangPeers::Member* next = NextToAsk();
   if (next == nullptr) return poll_.Leave();  // until Set says whom
   asked_ = *next;
-  Result<HttpClient*> client = poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
-  if (!client.ok()) return OnAnswer(client.error());
+  HttpClient& client = poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
   bool machine0 = asked_.machine == 0;
   Duration length = machine0 ? PollLength() : Duration::zero();
-  (*client)->Ask(asked_.address, machine0 ? GetStatusRequest(version_, length) : GetStatusRequest(),
-                 shared_->loop->now() + length + kPatience,
-                 [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
+  client.Ask(asked_.address, machine0 ? GetStatusRequest(version_, length) : GetStatusRequest(),
+             shared_->loop->now() + length + kPatience,
+             [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
 }
 
 Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
@@ -147,12 +146,11 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
 void GangJob::Put() {
   const GangPeers::Member* machine0 = Machine0();
   if (machine0 == nullptr || wish_.empty() || Accepted(wish_)) return put_.Leave();
-  Result<HttpClient*> client = put_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
-  if (!client.ok()) return OnPutAnswer(client.error());
+  HttpClient& client = put_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
   said_ = wish_;
   said_to_ = machine0->attempt;
-  (*client)->Ask(machine0->address, PutGangRequest(said_), shared_->loop->now() + kPutPatience,
-                 [this](const Result<HttpAnswer>& answer) { OnPutAnswer(answer); });
+  client.Ask(machine0->address, PutGangRequest(said_), shared_->loop->now() + kPutPatience,
+             [this](const Result<HttpAnswer>& answer) { OnPutAnswer(answer); });
 }
 
 void GangJob::OnPutAnswer(const Result<HttpAnswer>& answer) {

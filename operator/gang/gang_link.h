@@ -56,7 +56,7 @@ struct GangLinkOptions {
   size_t max_polls = 256;
   size_t max_puts = 64;
   Duration first_retry = milliseconds(5);  // after a failure; doubles while nobody answers
-  Duration last_retry = seconds(5);
+  Duration last_retry = seconds(10);
   // Between the polls of a gang that runs: its steps change the status all the time.
   Duration calm = seconds(1);
 };

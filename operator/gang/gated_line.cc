@@ -15,7 +15,6 @@ void GatedLine::Schedule(Time when) {
 void GatedLine::Leave() {
   loop_->CancelTimer(std::exchange(timer_, 0));
   client_.reset();
-  tls_.reset();
   if (std::exchange(place_, Place::kNone) != Place::kNone) gate_->Leave(this);
 }
 
@@ -36,14 +35,9 @@ void GatedLine::OnAdmitted() {
   begin_();
 }
 
-Result<HttpClient*> GatedLine::Client(const Key& key, const std::string& identity) {
-  if (!client_) {
-    Result<TlsPskContext> tls = TlsPskContext::Client(key, identity);
-    if (!tls.ok()) return tls.error();
-    tls_.emplace(std::move(*tls));
-    client_.emplace(loop_, &*tls_);
-  }
-  return &*client_;
+HttpClient& GatedLine::Client(const Key& key, const std::string& identity) {
+  if (!client_) client_.emplace(loop_, key, identity);
+  return *client_;
 }
 
 }  // namespace lockstep::gang

@@ -3,7 +3,7 @@
 //
 //   GatedLine line(loop, &gate, [this] { Poll(); });
 //   line.Schedule(now);      // Poll() runs then, or when the gate has room
-//   line.Client(key, identity)->Ask(...);
+//   line.Client(key, identity).Ask(...);
 //   line.Leave();            // gives place and connection back
 //
 // A line that others wait for queues again behind them at each use. One thread.
@@ -18,9 +18,7 @@
 #include "base/event_loop.h"
 #include "base/gate.h"
 #include "base/hkdf.h"
-#include "base/result.h"
 #include "base/time.h"
-#include "base/tls_psk.h"
 #include "operator/gang/http_client.h"
 
 namespace lockstep::gang {
@@ -44,7 +42,7 @@ class GatedLine : private Gate::Waiter {
   bool crowded() const { return gate_->waiting() > 0; }
 
   // Within `begin`. The connection is kept from one use to the next.
-  Result<HttpClient*> Client(const Key& key, const std::string& identity);
+  HttpClient& Client(const Key& key, const std::string& identity);
 
  private:
   enum class Place : uint8_t { kNone, kQueue, kInside };
@@ -57,7 +55,6 @@ class GatedLine : private Gate::Waiter {
   std::function<void()> begin_;
   Place place_ = Place::kNone;
   TimerId timer_ = 0;
-  std::optional<TlsPskContext> tls_;
   std::optional<HttpClient> client_;
 };
 

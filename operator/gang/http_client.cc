@@ -65,6 +65,7 @@ void HttpClient::Close() {
   if (fd_.valid()) loop_->Unwatch(fd_.get());
   fd_.reset();
   session_.reset();
+  tls_.reset();
   ended_ = false;
   received_.clear();
 }
@@ -140,6 +141,9 @@ Status HttpClient::FinishConnecting() {
     return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
                               std::strerror(error));
   }
+  Result<TlsPskContext> tls = TlsPskContext::Client(key_, identity_);
+  if (!tls.ok()) return tls.error();
+  tls_ = std::move(*tls);
   Result<TlsSession> session = tls_->NewSession();
   if (!session.ok()) return session.error();
   session_ = std::move(*session);

@@ -1,7 +1,7 @@
 // HttpClient: one connection to one agent's TLS port at a time and one request on it at a time,
 // kept open between requests, on the event loop.
 //
-//   HttpClient client(loop, &tls);
+//   HttpClient client(loop, key, core::GangIdentity(job_uid));
 //   client.Ask(address, GetStatusRequest(7, seconds(5)), now + seconds(7), [](auto answer) { ...
 //   });
 //
@@ -15,8 +15,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/event_loop.h"
+#include "base/hkdf.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
@@ -33,8 +35,8 @@ class HttpClient {
   // Unavailable, Timeout, Denied (another key), Invalid or TooLarge (an answer that isn't read).
   using OnAnswer = std::function<void(Result<HttpAnswer>)>;
 
-  // Both must outlive it.
-  HttpClient(EventLoop* loop, const TlsPskContext* tls) : loop_(loop), tls_(tls) {}
+  HttpClient(EventLoop* loop, const Key& key, std::string identity)
+      : loop_(loop), key_(key), identity_(std::move(identity)) {}
   ~HttpClient() { Drop(); }
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -58,7 +60,8 @@ class HttpClient {
   void Finish(Result<HttpAnswer> answer);
 
   EventLoop* loop_;
-  const TlsPskContext* tls_;
+  Key key_;
+  std::string identity_;
   core::HostPort address_;
   std::string request_;
   Time deadline_ = kNever;
@@ -68,7 +71,8 @@ class HttpClient {
   bool reused_ = false;  // the connection served another request before
   bool ended_ = false;   // by the peer
   UniqueFd fd_;
-  std::optional<TlsSession> session_;  // once connected
+  std::optional<TlsPskContext> tls_;  // both once connected
+  std::optional<TlsSession> session_;
   std::string received_;
 };
 
