@@ -12,7 +12,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     CleanUp(draft);
     return draft.decision;
   }
-  if (Conclude(draft)) return draft.decision;
+  if (Conclude(draft) || RecordLease(draft)) return draft.decision;
 
   const std::optional<Stop> stop = WantedStop(draft);
   if (stop) {

@@ -5,15 +5,22 @@ namespace {
 
 constexpr Duration kWindDown = seconds(30);  // for agents that know the verdict to leave
 
+// All of its containers, a sidecar's too.
+bool IsTerminal(const kube::PodView& pod) {
+  return pod.phase == kube::PodPhase::kSucceeded || pod.phase == kube::PodPhase::kFailed;
+}
+
 bool WantsGone(const Draft& draft, const kube::PodView& pod) {
   if (pod.meta.deleted) return false;
-  const core::CleanPodPolicy policy = draft.spec().clean_pod_policy;
-  if (policy == core::CleanPodPolicy::kAll) return true;
-  if (IsOver(pod)) return false;
-  // Agents that nobody told of the end would go on and on, whatever the policy.
-  const auto& verdict = draft.snapshot.status.verdict;
-  const bool told = verdict && verdict->generation.exists();
-  return policy == core::CleanPodPolicy::kRunning || !told;
+  switch (draft.spec().clean_pod_policy) {
+    case core::CleanPodPolicy::kAll:
+      return true;
+    case core::CleanPodPolicy::kRunning:
+      return !IsTerminal(pod);
+    case core::CleanPodPolicy::kNone:
+      break;
+  }
+  return !IsOver(pod);  // an agent that never heard of the end would hold its node for ever
 }
 
 }  // namespace
@@ -26,7 +33,7 @@ void CleanUp(Draft& draft) {
   const Time leave_by = told ? *since + kWindDown : *since;
   for (const kube::PodView* pod : draft.snapshot.pods) {
     if (!WantsGone(draft, *pod)) continue;
-    if (!IsOver(*pod) && draft.now.boot < leave_by) {
+    if (!IsTerminal(*pod) && draft.now.boot < leave_by) {
       draft.WakeAt(leave_by);
     } else {
       draft.Do(DeletePod{pod->meta.name, pod->meta.uid, std::nullopt});

@@ -22,10 +22,30 @@ std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
   return ended;
 }
 
-std::vector<core::GangWish::Fenced> Fenced(const Draft& draft) {
+// A coordinator that has all its members and still waits for the end of earlier ranks has nobody
+// who could tell. Where it has waited for L, a pod that is gone from the API server is dead:
+// Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
+// a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
+bool GoneMeansDead(Draft& draft) {
+  const std::optional<Time>& since = draft.memory().fencing_since;
+  if (!since) return false;
+  for (const Machine& machine : draft.machines) {
+    for (const kube::PodView* pod : machine.earlier) {
+      if (!IsOver(*pod)) return false;
+    }
+  }
+  const Time due = *since + draft.snapshot.status.machine_lost_after;
+  if (draft.now.boot >= due) return true;
+  draft.WakeAt(due);
+  return false;
+}
+
+std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
+  const bool gone_means_dead = GoneMeansDead(draft);
   std::vector<core::GangWish::Fenced> fenced;
   for (const Machine& machine : draft.machines) {
-    if (machine.attempt > 1 && PredecessorsDead(draft.snapshot, machine)) {
+    if (machine.attempt <= 1) continue;
+    if (gone_means_dead || PredecessorsDead(draft.memory(), machine)) {
       fenced.push_back({machine.index, machine.attempt});
     }
   }
@@ -33,6 +53,14 @@ std::vector<core::GangWish::Fenced> Fenced(const Draft& draft) {
 }
 
 }  // namespace
+
+bool RecordLease(Draft& draft) {
+  const Duration length = draft.spec().failure_policy.machine_lost_after;
+  if (draft.machines.empty() || length <= draft.next.machine_lost_after) return false;
+  draft.next.machine_lost_after = length;
+  draft.Intend();
+  return true;
+}
 
 void SpeakToGang(Draft& draft, const std::optional<Stop>& stop) {
   if (draft.machines.empty() || draft.machines.front().life != Life::kRunning) return;

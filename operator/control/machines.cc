@@ -86,6 +86,9 @@ End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
     end.what = "its pod was asked to leave" + Where(pod);
     const std::string& why = pod.disruption.empty() ? pod.reason : pod.disruption;
     if (!why.empty()) end.what += " (" + why + ")";
+  } else if (end.message && end.message->verdict) {
+    end.kind = EndKind::kAsked;
+    end.what = "its agent left with a verdict that no longer counts" + Where(pod);
   } else if (worker.exit_code == kExitConfiguration) {
     end.kind = EndKind::kConfiguration;
     if (!worker.message.empty() && !end.message) end.what += ": " + worker.message;
@@ -130,8 +133,7 @@ std::vector<const PodView*> Leftovers(const Snapshot& snapshot) {
   return leftovers;
 }
 
-bool PredecessorsDead(const Snapshot& snapshot, const Machine& machine) {
-  const Memory& memory = snapshot.memory;
+bool PredecessorsDead(const Memory& memory, const Machine& machine) {
   if (machine.attempt <= 1) return true;
   if (!memory.from_the_beginning) return false;
   return std::all_of(memory.existed.begin(), memory.existed.end(), [&](const Incarnation& each) {

@@ -40,7 +40,7 @@ std::vector<const kube::PodView*> Leftovers(const Snapshot& snapshot);
 bool IsOver(const kube::PodView& pod);
 
 // Every lower attempt of the machine was seen to be over, or there is none.
-bool PredecessorsDead(const Snapshot& snapshot, const Machine& machine);
+bool PredecessorsDead(const Memory& memory, const Machine& machine);
 
 enum class EndKind : uint8_t {
   kVerdict,        // its message carries the job's verdict

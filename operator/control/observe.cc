@@ -28,6 +28,13 @@ MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
   return MachineState::kStarting;
 }
 
+// An operator that has just started hears of the gang in a moment.
+bool RunsAsBefore(const Draft& draft) {
+  return Coordinator(draft) == nullptr && draft.snapshot.status.state == JobState::kRunning &&
+         std::all_of(draft.machines.begin(), draft.machines.end(),
+                     [](const Machine& m) { return m.life == Life::kRunning; });
+}
+
 MachineState StateOf(const Draft& draft, const Machine& machine) {
   switch (machine.life) {
     case Life::kNone:
@@ -44,6 +51,7 @@ MachineState StateOf(const Draft& draft, const Machine& machine) {
     case Life::kRunning:
       break;
   }
+  if (RunsAsBefore(draft)) return MachineState::kRunning;
   const core::GangStatus* status = Coordinator(draft);
   return status == nullptr ? MachineState::kStarting : FromGang(*status, machine);
 }
@@ -92,10 +100,7 @@ JobState StateOf(const Draft& draft, const std::optional<Stop>& stop) {
   if (gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning)) {
     return JobState::kRunning;
   }
-  // An operator that has just started hears of the gang in a moment.
-  const bool all_run = std::all_of(draft.machines.begin(), draft.machines.end(),
-                                   [](const Machine& m) { return m.life == Life::kRunning; });
-  if (gang == nullptr && all_run && status.state == JobState::kRunning) return JobState::kRunning;
+  if (RunsAsBefore(draft)) return JobState::kRunning;
   return begun ? JobState::kRestarting : JobState::kStarting;
 }
 
@@ -203,9 +208,11 @@ void ObserveHistory(Draft& draft, const core::GangStatus& gang) {
     const auto& generation = gang.history[i];
     if (!generation.ended) continue;
     auto place = std::find_if(history.begin(), history.end(), [&](const core::RestartRecord& r) {
-      return r.generation == generation.generation;
+      return r.generation >= generation.generation;
     });
-    if (place == history.end()) place = history.insert(history.end(), core::RestartRecord{});
+    if (place == history.end() || place->generation != generation.generation) {
+      place = history.insert(place, core::RestartRecord{});
+    }
     place->generation = generation.generation;
     place->cause = generation.failure.cause == core::Cause::kNone ? core::Cause::kStopRequested
                                                                   : generation.failure.cause;
@@ -222,7 +229,10 @@ void ObserveFailure(Draft& draft, const core::GangStatus& gang) {
   const core::Failure& failure = gang.last_failure;
   if (failure.cause == core::Cause::kNone) return;
   std::optional<core::LastFailure>& last = draft.next.last_failure;
-  if (last && last->failure == failure) return;
+  JobStatus as_written;
+  as_written.last_failure = core::LastFailure{.failure = failure};
+  core::Trim(as_written);
+  if (last && last->failure == as_written.last_failure->failure) return;
   core::LastFailure seen;
   seen.time = draft.now.wall;
   seen.epoch = draft.next.epoch;

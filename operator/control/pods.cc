@@ -22,7 +22,7 @@ void StartClocks(Draft& draft) {
   core::Timings& timings = draft.next.timings;
   const Condition* suspended = core::FindCondition(draft.next.conditions, "Suspended");
   const bool resumed = suspended != nullptr && suspended->status == Condition::Value::kTrue;
-  if (!timings.created || resumed) timings = {.created = draft.now.wall};
+  if (!timings.created) timings = {.created = draft.now.wall};
   if (!resumed) return;
   core::SetCondition(draft.next.conditions,
                      {.type = "Suspended",
@@ -85,7 +85,7 @@ void MakeMissing(Draft& draft) {
       draft.WakeAt(hold->second);
       continue;
     }
-    draft.Do(CreatePod{machine.index, machine.attempt, PredecessorsDead(snapshot, machine),
+    draft.Do(CreatePod{machine.index, machine.attempt, PredecessorsDead(draft.memory(), machine),
                        FailedNodes(machine)});
   }
 }

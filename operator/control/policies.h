@@ -52,7 +52,9 @@ void DeleteStale(Draft& draft);
 // replacement.cc: machines that are lost get a new attempt.
 bool Replace(Draft& draft);
 
-// gang.cc: what machine 0 is to know.
+// gang.cc: what machine 0 is to know; and before it may grant longer leases, that it may: the next
+// machine 0 will wait for them.
+bool RecordLease(Draft& draft);
 void SpeakToGang(Draft& draft, const std::optional<Stop>& stop);
 
 // observe.cc, reason.cc: what is seen, as status.

@@ -62,7 +62,9 @@ std::string OfWaiting(const Draft& draft) {
 std::string OfGone(const Draft& draft) {
   for (const Machine& machine : draft.machines) {
     if (machine.life == Life::kToCreate) {
-      return draft.decision.memory.hold_until.contains(machine.index)
+      const auto& holds = draft.decision.memory.hold_until;
+      const auto hold = holds.find(machine.index);
+      return hold != holds.end() && draft.now.boot < hold->second
                  ? Name(machine) + " waits before its next attempt, for the last ones ended soon"
                  : "its pods are being made";
     }

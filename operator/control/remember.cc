@@ -13,6 +13,12 @@ void Remember(Draft& draft) {
     // alive.
     if (IsOver(*pod)) memory.ended.insert(incarnation);
   }
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kFencing)) {
+    memory.fencing_since.reset();
+  } else if (!memory.fencing_since) {
+    memory.fencing_since = draft.now.boot;
+  }
 }
 
 }  // namespace lockstep::control

@@ -16,11 +16,16 @@ struct Loss {
   std::string what;
 };
 
-// What agents say of a machine whose pod looks well. A word about another attempt is none.
+// What agents say of a machine whose pod looks well. A word about another attempt is none, and so
+// is that of an agent that was replaced itself.
 std::optional<std::string> Accusation(const Draft& draft, const GangReport& report,
                                       const Machine& machine) {
-  if (draft.now.boot - report.at > kFresh) return std::nullopt;
   const core::GangStatus& status = report.status;
+  if (draft.now.boot - report.at > kFresh || status.machine >= draft.machines.size()) {
+    return std::nullopt;
+  }
+  const Machine& witness = draft.machines[status.machine];
+  if (witness.life != Life::kRunning || witness.attempt != status.attempt) return std::nullopt;
   for (const auto& seen : status.machines) {
     if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
     if (seen.replace) return "failurePolicy asks for another machine";
@@ -45,6 +50,20 @@ std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
   return Loss{&machine, EndKind::kLost, *accusation};
 }
 
+// Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
+std::vector<Loss> FindLosses(const Draft& draft) {
+  std::vector<Loss> losses;
+  bool machine0_lost = false;
+  for (const Machine& machine : draft.machines) {
+    if (machine0_lost && machine.life == Life::kRunning) continue;
+    std::optional<Loss> loss = FindLoss(draft, machine);
+    if (!loss) continue;
+    machine0_lost |= machine.index == 0;
+    losses.push_back(*loss);
+  }
+  return losses;
+}
+
 // How long the machine's next attempt waits: at once for the first, later after quick ends, so that
 // a node that rejects or kills everything is not asked again and again.
 void SetBackoff(Draft& draft, const Loss& loss) {
@@ -52,7 +71,7 @@ void SetBackoff(Draft& draft, const Loss& loss) {
   const kube::PodView* pod = loss.machine->pod;
   const uint32_t index = loss.machine->index;
   const bool quick = pod != nullptr && draft.now.wall - pod->meta.created < kQuick;
-  if (loss.kind == EndKind::kAsked || !quick) {
+  if (!quick) {
     memory.quick_ends.erase(index);
     return;
   }
@@ -109,10 +128,7 @@ bool Replace(Draft& draft) {
   if (counters.infrastructure_used() > draft.spec().failure_policy.max_machine_replacements) {
     return false;  // the job ends
   }
-  std::vector<Loss> losses;
-  for (const Machine& machine : draft.machines) {
-    if (std::optional<Loss> loss = FindLoss(draft, machine)) losses.push_back(*loss);
-  }
+  std::vector<Loss> losses = FindLosses(draft);
   const auto allowed = static_cast<size_t>(std::max(draft.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {
     draft.note = std::to_string(losses.size() - allowed) +

@@ -60,6 +60,7 @@ struct Memory {
   bool from_the_beginning = false;      // this operator has seen every attempt of the job
   std::set<Incarnation> existed;        // pods seen
   std::set<Incarnation> ended;          // whose processes were seen to be over
+  std::optional<Time> fencing_since;    // the coordinator in force waits for earlier ranks' end
   bool key_made = false;                // the job's Secret, by this operator
   std::optional<Refusal> refusal;       // these three are set by whoever carries decisions out
   int refusals = 0;                     // in a row

@@ -34,6 +34,7 @@ void Dissolve(Draft& draft, const Stop& stop) {
   core::JobStatus& next = draft.next;
   next.attempts = {};
   next.replicas = 0;
+  if (stop.reason == core::StopReason::kSuspended) next.timings = {};  // its clocks stand still
   draft.memory().stop_since.reset();
   if (stop.fails) {
     next.verdict =

@@ -81,8 +81,11 @@ bool RefuseSpec(Draft& draft) {
 bool SpendBudget(Draft& draft) {
   const int used = draft.snapshot.status.counters.infrastructure_used();
   const int allowed = draft.spec().failure_policy.max_machine_replacements;
-  if (used <= allowed || draft.machines.empty()) return false;
   std::optional<Time>& since = draft.memory().over_since;
+  if (used <= allowed || draft.machines.empty()) {
+    since.reset();
+    return false;
+  }
   if (!since) since = draft.now.boot;
   if (Coordinator(draft) != nullptr && draft.now.boot < *since + kVerdictPatience) {
     draft.WakeAt(*since + kVerdictPatience);
