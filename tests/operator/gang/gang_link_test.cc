@@ -6,6 +6,7 @@
 
 #include "tests/base/loop_test_base.h"
 #include "tests/operator/gang/scripted_agent.h"
+#include "worker/agent/endpoint.h"
 
 namespace lockstep::gang {
 namespace {
@@ -145,6 +146,20 @@ TEST_F(GangLinkTest, WhoHasAnotherKeyIsNotHeard) {
   ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
   EXPECT_EQ(Heard(), 0u);
   EXPECT_EQ(machine0->answers, 0);
+}
+
+TEST_F(GangLinkTest, WhoTakesTheConnectionAndSaysNothingIsGivenUp) {
+  const Result<agent::Endpoint> any = agent::MakeEndpoint("127.0.0.1", 0);
+  const Result<UniqueFd> mute = agent::ListenTcp(*any, 16);
+  ASSERT_TRUE(mute.ok());
+  auto member = Agent(1);
+  Open();
+  GangPeers peers = Peers({member.get()});
+  peers.members.push_back({0, 1, {"127.0.0.1", agent::LocalEndpoint(mute->get())->port()}});
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
+  EXPECT_THAT(link_->LastError(kJob), HasSubstr("could not be reached in time"));
+  EXPECT_TRUE(RunUntil([&] { return HeardFrom(1); }));
 }
 
 TEST_F(GangLinkTest, AConnectionThatEndedWhileNobodyAskedIsMadeAgain) {
