@@ -3,13 +3,26 @@
 #define LOCKSTEP_OPERATOR_KUBE_WATCH_THREAD_H_
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 
-#include "base/time.h"
+#include "base/result.h"
+#include "operator/kube/inbox.h"
 #include "operator/kube/transport.h"
 #include "operator/kube/watch_loop.h"
 
 namespace lockstep::kube {
+
+// Of a stream or a page.
+struct WatchNews {
+  std::optional<Response> head = {};
+  std::string data = {};
+  std::optional<Status> end = {};
+  std::optional<Result<Response>> page = {};
+
+  bool empty() const { return !head && data.empty() && !end && !page; }
+};
 
 class WatchThread {
  public:
@@ -20,8 +33,6 @@ class WatchThread {
   WatchThread& operator=(const WatchThread&) = delete;
 
  private:
-  struct Inbox;
-
   void Run();
   void Follow(Request request);
   void Ask(Request request);
@@ -29,8 +40,7 @@ class WatchThread {
   Transport* transport_;
   const WatchOptions options_;
   WatchLoop loop_;  // the thread's
-  // Outlives this object where an answer still comes.
-  std::shared_ptr<Inbox> inbox_;
+  std::shared_ptr<Inbox<WatchNews>> inbox_;
   std::thread thread_;
 };
 
