@@ -30,9 +30,13 @@ class Server:
     """The API server, asked by creations that are dry runs, with unknown fields as errors."""
 
     def __init__(self, cluster, namespace, folder):
-        self._cluster = cluster
         self.namespace = namespace
+        config = yaml.safe_load(cluster.kubeconfig.read_text())
+        at = config["clusters"][0]["cluster"]
+        self._url = at["server"]
+        self._token = config["users"][0]["user"]["token"]
         self._trusted = folder / "ca.pem"
+        self._trusted.write_bytes(base64.b64decode(at["certificate-authority-data"]))
         self._path = f"/apis/lockstep.dev/v1alpha1/namespaces/{namespace}/trainingjobs"
         self._local = threading.local()
 
@@ -44,11 +48,12 @@ class Server:
     def request(self, method, path="", body=None, query="fieldValidation=Strict", kind="json"):
         """Of this namespace's jobs: (HTTP status, answer)."""
         if not hasattr(self._local, "pool"):
-            self._local.pool, self._local.token = self._connect()
+            self._local.pool = urllib3.connection_from_url(self._url, ca_certs=self._trusted,
+                                                           timeout=120)
         answer = self._local.pool.request(
             method, f"{self._path}{path}?{query}",
-            body=None if body is None else body if isinstance(body, str) else json.dumps(body),
-            headers={"Authorization": f"Bearer {self._local.token}",
+            body=None if body is None else json.dumps(body),
+            headers={"Authorization": f"Bearer {self._token}",
                      "Content-Type": f"application/{kind}"})
         return answer.status, json.loads(answer.data)
 
@@ -56,13 +61,6 @@ class Server:
         status, answer = self.request("POST", body=document,
                                       query="dryRun=All&fieldValidation=Strict")
         return Verdict([] if status == 201 else errors_of(answer))
-
-    def _connect(self):
-        config = yaml.safe_load(self._cluster.kubeconfig.read_text())
-        at = config["clusters"][0]["cluster"]
-        self._trusted.write_bytes(base64.b64decode(at["certificate-authority-data"]))
-        pool = urllib3.connection_from_url(at["server"], ca_certs=self._trusted, timeout=120)
-        return pool, config["users"][0]["user"]["token"]
 
 
 def as_kubectl_sends(value):

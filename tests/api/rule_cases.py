@@ -1,8 +1,11 @@
-"""For each CEL rule that the schema's own values don't reach: a job that passes it and one that fails
-it. What each of them reaches is seen in the answers, so nothing here names a rule.
+"""For each CEL rule that the schema's own values don't reach: a job that passes it and one that
+fails it. What each of them reaches is seen in the answers, so nothing here names a rule.
 """
 
 from documents import Case, a_command, a_trainer, job
+
+
+_FIELD = {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
 def _template(pod=None, **metadata):
@@ -48,7 +51,7 @@ PASS = [
     job(a_command(checkpoint={"claim": "", "path": "", "resume": "Never"})),
     job(a_command(health={"hangTimeout": "0h0m"})),
     job(a_command(managedBy="a.b/c/d")),
-    job(a_command(env=[{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "a"}}}])),
+    job(a_command(env=[{"name": "A", "value": "", "valueFrom": _FIELD}])),
 ]
 PASS += [job(a_command(command=command)) for command in (
     ["python", "train.py", "torchrun"], ["python", "-m", "train"], ["accelerate", "config"],
@@ -72,7 +75,7 @@ FAIL = [
     job(a_command(env=[{"value": "a"}])), job(a_command(env=[{"name": ""}])),
     job(a_command(env=[{"name": "A=B"}])), job(a_command(env=[{"name": "1A"}])),
     job(a_command(env=[{"name": "A"}, {"name": "A"}])),
-    job(a_command(env=[{"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "a"}}}])),
+    job(a_command(env=[{"name": "A", "value": "a", "valueFrom": _FIELD}])),
     job(a_command(env=[{"name": "LOCKSTEP_A"}])),
     job(a_command(imagePullSecrets=[{"name": "A"}])), job(a_command(imagePullSecrets=[{}])),
     job(a_command(imagePullSecrets=[{"name": ""}])),
@@ -81,11 +84,14 @@ FAIL = [
     job(a_command(managedBy="A/b")),
     job(a_command(resourcesPerProcess={"gpuResource": ""})),
     job(a_command(resourcesPerProcess={"gpuResource": "a b"})),
-    job(a_command(resourcesPerMachine={"cpu": 1})), job(a_command(resourcesPerMachine={"memory": 1})),
+    job(a_command(resourcesPerMachine={"cpu": 1})),
+    job(a_command(resourcesPerMachine={"memory": 1})),
     job(a_command(resourcesPerMachine={"nvidia.com/gpu": 1})),
-    job(a_command(resourcesPerMachine={"a/b": -1})), job(a_command(resourcesPerMachine={"a/b/c": 1})),
+    job(a_command(resourcesPerMachine={"a/b": -1})),
+    job(a_command(resourcesPerMachine={"a/b/c": 1})),
     job(a_command(resourcesPerMachine={"": 1})),
-    job(a_command(sharedMemory="3Gi", processesPerMachine=2, resourcesPerProcess={"memory": "1Gi"})),
+    job(a_command(sharedMemory="3Gi", processesPerMachine=2,
+                  resourcesPerProcess={"memory": "1Gi"})),
     job(a_command(topology={"bind": "None", "memoryPolicy": "Strict"})),
     job(a_command(topology={"bind": "None", "policy": "Required"})),
     job(a_command(placement={"topologyMode": "Required"})),
@@ -98,7 +104,8 @@ FAIL = [
     job(a_command(failurePolicy={"rules": [{"stderr": "a**"}]})),
     job(a_command(failurePolicy={"rules": [{"stderr": "(?=a)"}]})),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGNONE"]}]})),
-    job(a_command(checkpoint={"claim": "A", "path": "/a"})), job(a_command(checkpoint={"claim": "a"})),
+    job(a_command(checkpoint={"claim": "A", "path": "/a"})),
+    job(a_command(checkpoint={"claim": "a"})),
     job(a_command(checkpoint={"path": "a"})), job(a_command(checkpoint={"resume": "auto"})),
     job(a_command(checkpoint={"resume": ""})),
     job(a_command(health={"hangTimeout": "500ms"})), job(a_command(health={"hangTimeout": "169h"})),
@@ -113,7 +120,7 @@ FAIL += [job(a_command(**{name: value}, **_template({name: value}))) for name, v
     ("imagePullSecrets", [{"name": "a"}]), ("priorityClassName", "a"), ("schedulerName", "a"))]
 FAIL += [job({"image": "i", **_worker(command=["a"], env=[variable])}) for variable in (
     {"name": "RANK", "value": "1"}, {"name": "LOCKSTEP_A"}, {"name": "1A"},
-    {"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "a"}}})]
+    {"name": "A", "value": "a", "valueFrom": _FIELD})]
 FAIL += [job({"image": "i", **_worker(command=[""])}), job({"image": "i", **_worker(args=["a"])}),
          job(_worker(command=["a"])), job({"image": "i", **_worker(command=["a" * 16385])}),
          job({"image": "i", **_worker(command=["a"] * 257)}), job({"image": "i", **_worker()})]

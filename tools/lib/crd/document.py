@@ -51,8 +51,8 @@ def _mutability(fields):
 def document(pod):
     fields = spec.spec(pod)
     name = rule(f"self.metadata.name.matches(r'^{JOB_NAME}$')",
-                "metadata.name must be at most 40 lower-case letters, digits and dashes, begin with a letter and "
-                "end with a letter or digit (a DNS-1035 label)")
+                "metadata.name must be at most 40 lower-case letters, digits and dashes, begin "
+                "with a letter and end with a letter or digit (a DNS-1035 label)")
     schema = {
         "description": "TrainingJob runs one distributed training job as one unit.",
         "type": "object",

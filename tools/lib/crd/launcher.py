@@ -7,14 +7,14 @@ operator fails with the same message.
 
 from crd.names import LAUNCHER_MODULES, LAUNCHERS, listed, one_of
 
+_WORD = r"[^\s;|&()\x27\x22\\]"  # a letter of an unquoted word
 _GAP = r"[ \t]+"
-_END = r"([\s;|&()]|$)"
 # A program at the start of a script or behind ; | & ( ) or a line's end, with no quotes before it.
-_IN_SCRIPT = (r"^([^\x27\x22\\]*[;|&\n()])?[ \t\r]*"
-              r"((exec|env|[A-Za-z_][A-Za-z0-9_]*=[^\s;|&()\x27\x22\\]*)[ \t]+)*([^\s;|&()\x27\x22\\]*/)?("
-              + one_of(LAUNCHERS) + _END
-              + f"|accelerate{_GAP}launch{_END}"
-              + f"|python[0-9.]*{_GAP}(-[^XWm\\s]{_GAP})?-m{_GAP}{one_of(LAUNCHER_MODULES)}{_END})")
+_IN_SCRIPT = (
+    r"^([^\x27\x22\\]*[;|&\n()])?[ \t\r]*"
+    f"((exec|env|[A-Za-z_][A-Za-z0-9_]*={_WORD}*){_GAP})*({_WORD}*/)?("
+    f"{one_of(LAUNCHERS)}|accelerate{_GAP}launch|"
+    f"python[0-9.]*{_GAP}(-[^XWm]{_GAP})?-m{_GAP}{one_of(LAUNCHER_MODULES)})([\\s;|&()]|$)")
 
 
 def no_launcher(holder):

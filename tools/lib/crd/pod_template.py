@@ -1,7 +1,7 @@
 """The parts that are the API server's own: PodTemplateSpec and what a variable's value comes from.
 
-They are taken from a server's OpenAPI document, without descriptions: with them the CRD would be too
-big for a client-side `kubectl apply`. On them lie the limits and rules that are ours.
+They are taken from a server's OpenAPI document, without descriptions: with them the CRD would be
+too big for a client-side `kubectl apply`. On them lie the limits and rules that are ours.
 """
 
 import copy

@@ -6,7 +6,7 @@ costs, and refuses the rule. A rule's message says what to write, as core's own 
 
 
 def rule(expression, message, path=None, by=None):
-    """A CEL rule. `by` is an expression for the message that knows values; `message` its fallback."""
+    """`by` is an expression for the message that knows values; `message` stands in for it."""
     made = {"rule": expression, "message": message}
     if by:
         made["messageExpression"] = by
@@ -109,6 +109,6 @@ def at_most(value, most):
 
 
 def whole(value):
-    return (f"!{value}.isGreaterThan(quantity('0')) || {value}.sub(int({value}.asApproximateFloat() + 0.5))"
-            ".compareTo(quantity('0')) == 0",
+    return (f"!{value}.isGreaterThan(quantity('0')) || "
+            f"{value}.sub(int({value}.asApproximateFloat() + 0.5)).compareTo(quantity('0')) == 0",
             "must be a whole number of bytes; did you mean a suffix such as Mi or M instead of m?")

@@ -1,5 +1,5 @@
-"""What may stand in the spec or in the template's `worker` container (or its pod), in one of the two
-places, and the rules about it.
+"""What may stand in the spec or in the template's `worker` container (or its pod), in one of the
+two places, and the rules about it.
 """
 
 from crd.launcher import no_launcher
@@ -9,8 +9,8 @@ from crd.schema import listing, rule, struct, text
 OF_CONTAINER = ["image", "command", "args", "workingDir", "env", "envFrom"]
 OF_POD = ["imagePullSecrets", "priorityClassName", "schedulerName"]
 
-LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be a "
-            "launcher that starts processesPerMachine more")
+LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be "
+            "a launcher that starts processesPerMachine more")
 NO_PROGRAM = "must name a program, as in [python, train.py]"
 
 

@@ -12,8 +12,8 @@ def _what_runs(pod):
     return {
         **shortcuts.fields(pod.variable_source(), pod.variables_source()),
         "launch": choice(
-            "PerProcess starts the command once for each rank. PerMachine starts it once a machine, "
-            "for a launcher that starts the ranks itself.", "PerProcess", "PerMachine",
+            "PerProcess starts the command once for each rank. PerMachine starts it once a "
+            "machine, for a launcher that starts the ranks itself.", "PerProcess", "PerMachine",
             default="PerProcess"),
         "framework": choice("Which variables a process finds: Torch's, Accelerate's or None.",
                             "Torch", "Accelerate", "None", default="Torch"),
@@ -44,10 +44,8 @@ def _resources():
                                     at_most(q, "8Pi")]), 32,
             rule(f"self.all(name, {matches(QUALIFIED_NAME, 'name')})",
                  "must name resources, as in rdma/hca"),
-            rule("!('cpu' in self)", "write it as spec.resourcesPerProcess.cpu, which is multiplied "
-                 "by processesPerMachine"),
-            rule("!('memory' in self)", "write it as spec.resourcesPerProcess.memory, which is "
-                 "multiplied by processesPerMachine")),
+            *[rule(f"!('{name}' in self)", f"write it as spec.resourcesPerProcess.{name}, which is "
+                   "multiplied by processesPerMachine") for name in ("cpu", "memory")]),
         "sharedMemory": amount("Size of /dev/shm, counted within memory, as in 16Gi.", "8Pi",
                                whole),
     }
@@ -170,7 +168,8 @@ def _resource_rules():
     return [
         rule("!has(self.resourcesPerMachine) || "
              "!(self.resourcesPerProcess.gpuResource in self.resourcesPerMachine)",
-             "write it as spec.resourcesPerProcess.gpu, which is multiplied by processesPerMachine", ".resourcesPerMachine"),
+             "write it as spec.resourcesPerProcess.gpu, which is multiplied by processesPerMachine",
+             ".resourcesPerMachine"),
         rule("!has(self.sharedMemory) || !has(self.resourcesPerProcess.memory) || "
              "!isQuantity(string(self.sharedMemory)) || "
              "!isQuantity(string(self.resourcesPerProcess.memory)) || "
@@ -194,4 +193,5 @@ def spec(pod):
                 default=1),
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
-        }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(), *_resource_rules())
+        }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
+        *_resource_rules())
