@@ -3,12 +3,13 @@
     server = ApiServer.from_kubeconfig(path)
     api = ApiClient(server)
     pod = await api.call("POST", "/api/v1/namespaces/x/pods", {...})
-    async for event in api.watch("/api/v1/namespaces/x/pods"):
+    async for kind, found in api.follow("/api/v1/namespaces/x/pods"):
         ...
 """
 
 import asyncio
 import base64
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -20,6 +21,7 @@ import yaml
 
 MERGE_PATCH = "application/merge-patch+json"
 UNANSWERED = (OSError, EOFError, ssl.SSLError)
+RETRY = 0.2  # seconds before a watch is begun again
 
 
 class ApiError(Exception):
@@ -88,30 +90,36 @@ class ApiClient:
     async def patch(self, path, change):
         return await self.call("PATCH", path, change, MERGE_PATCH)
 
-    async def watch(self, path):
-        """(type, object): first what is there, then what changes, as long as the server goes on."""
-        there = await self.call("GET", path)
-        for item in there["items"]:
-            yield "ADDED", item
-        version = there["metadata"]["resourceVersion"]
-        reader, writer = await self._server.connect()
-        try:
-            writer.write(self._request("GET", f"{path}?watch=1&resourceVersion={version}"))
-            answer = await http1.read_head(reader)
-            if answer.status != 200:
-                raise ApiError(answer.status, "the watch was refused")
-            async for line in http1.lines(reader):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise ApiError(event["object"].get("code", 0), event["object"].get("message"))
-                yield event["type"], event["object"]
-        finally:
-            writer.close()
+    async def follow(self, path):
+        """("LIST", what is there), then (type, object) of what changes; and so again whenever the
+        server ends the watch. Until it is closed."""
+        while True:
+            with contextlib.suppress(ApiError, *UNANSWERED):
+                there = await self.call("GET", path)
+                yield "LIST", there["items"]
+                async for event in self._watch(path, there["metadata"]["resourceVersion"]):
+                    yield event
+            await asyncio.sleep(RETRY)
 
     def close(self):
         for _, writer in self._idle:
             writer.close()
         self._idle.clear()
+
+    async def _watch(self, path, version):
+        reader, writer = await self._server.connect()
+        try:
+            writer.write(self._request("GET", f"{path}?watch=1&resourceVersion={version}"))
+            answer = await http1.read_head(reader)
+            if answer is None or answer.status != 200:
+                return
+            async for line in http1.lines(reader):
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                yield event["type"], event["object"]
+        finally:
+            writer.close()
 
     async def _ask(self, connection, method, path, body, content_type):
         reader, writer = connection

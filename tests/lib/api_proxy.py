@@ -23,6 +23,7 @@ import urllib.parse
 import http1
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
+UPSTREAM = 8  # calls at a time; watches have connections of their own
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError, ssl.SSLError)
 REASONS = {401: "Unauthorized", 403: "Forbidden", 409: "Conflict", 410: "Expired",
            429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable",
@@ -65,6 +66,7 @@ class Fault:
       html, truncate              the same with such a body; truncate is after it has obeyed
       drop-before, drop-after     the connection ends without an answer
       stall                       nothing is answered for `seconds`, then the connection ends
+      restart                     as of a server: every connection ends, nobody answers for `seconds`
       touch                       somebody else changes the object first
     do, of an event:
       crash-before, crash-after   the client is killed before it has the event, or after
@@ -117,7 +119,6 @@ class Call:
     body: dict
     status: int = 0     # the server's answer; 0: it never got it
     answer: dict = dataclasses.field(default_factory=dict)
-    at: float = 0.0     # of the loop's clock
 
     @property
     def is_write(self):
@@ -135,7 +136,8 @@ class ApiProxy:
         self._crash, self._touch = crash, touch
         self.calls, self.events = [], []
         self._tasks, self._writers = set(), set()
-        self._listener = None
+        self._upstream, self._idle = asyncio.Semaphore(UPSTREAM), []
+        self._listener = self._restarting = None
         # Bound as long as the proxy is there, so that it can refuse and come back on its port.
         self._reserved = socket.create_server(("127.0.0.1", 0))
         self.port = self._reserved.getsockname()[1]
@@ -165,6 +167,9 @@ class ApiProxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for peer in self._idle:
+            peer.writer.transport.abort()
+        self._idle.clear()
 
     async def _serve(self, reader, writer):
         task = asyncio.current_task()
@@ -172,41 +177,64 @@ class ApiProxy:
         task.add_done_callback(self._tasks.discard)
         client = _Peer(reader, writer)
         self._writers.add(writer)
-        upstream = None
         try:
             while (request := await http1.read_head(reader)) is not None:
                 body = await http1.read_body(reader, request)
-                upstream = upstream or _Peer(*await self._server.connect())
-                await self._relay(client, upstream, request, body)
+                call = _parse(request, body)
+                self.calls.append(call)
+                if call.key.verb == "WATCH":
+                    await self._relay_watch(client, request, call)
+                else:
+                    await self._relay_call(client, request, body, call)
         except BROKEN:
             pass
         finally:
             self._writers.discard(writer)
             writer.close()  # what was written still goes out
-            if upstream:
-                upstream.writer.transport.abort()
 
-    async def _relay(self, client, upstream, request, body):
-        call = _parse(request, body)
-        call.at = asyncio.get_running_loop().time()
-        self.calls.append(call)
+    async def _relay_call(self, client, request, body, call):
         fault = self._fault_for(call.key)
         if await self._before(client, call, fault):
             return
-        upstream.send_request(request, body)
-        answer = await http1.read_head(upstream.reader)
-        if answer is None:
-            raise EOFError
+        answer, content = await self._ask(request, body)
         call.status = answer.status
-        if call.key.verb == "WATCH" and answer.status == 200:
-            client.writer.write(http1.head(answer.line, answer.headers))
-            await self._relay_events(client, upstream, call)
-            return
-        content = await http1.read_body(upstream.reader, answer)
         with contextlib.suppress(ValueError):
             call.answer = json.loads(content)
         if not await self._after(client, call, fault, answer, content):
             client.answer(answer, content)
+
+    async def _ask(self, request, body):
+        async with self._upstream:
+            peer = self._idle.pop() if self._idle else _Peer(*await self._server.connect())
+            try:
+                peer.send_request(request, body)
+                answer = await http1.read_head(peer.reader)
+                if answer is None:
+                    raise EOFError
+                content = await http1.read_body(peer.reader, answer)
+            except BaseException:
+                peer.writer.transport.abort()
+                raise
+            self._idle.append(peer)
+            return answer, content
+
+    async def _relay_watch(self, client, request, call):
+        if await self._before(client, call, self._fault_for(call.key)):
+            return
+        upstream = _Peer(*await self._server.connect())
+        try:
+            upstream.send_request(request, b"")
+            answer = await http1.read_head(upstream.reader)
+            if answer is None:
+                raise EOFError
+            call.status = answer.status
+            if answer.status == 200:
+                client.writer.write(http1.head(answer.line, answer.headers))
+                await self._relay_events(client, upstream, call)
+            else:
+                client.answer(answer, await http1.read_body(upstream.reader, answer))
+        finally:
+            upstream.writer.transport.abort()
 
     def _fault_for(self, key):
         striking = [fault for fault in self.faults if fault.strikes(key)]
@@ -220,6 +248,9 @@ class ApiProxy:
                 raise EOFError
             case "drop-before":
                 raise EOFError
+            case "restart":
+                self._restarting = asyncio.create_task(self.refuse(fault.seconds))
+                await asyncio.sleep(fault.seconds)  # which ends at once, with all connections
             case "stall":
                 await asyncio.sleep(fault.seconds)
                 raise EOFError
@@ -261,7 +292,7 @@ class ApiProxy:
                 raise EOFError
             await relayed
             client.writer.write(http1.LAST_CHUNK)
-            raise EOFError  # the rest of the server's stream stands in the way of another request
+            raise EOFError  # what the client may have begun to ask was read above
         finally:
             for task in (ended_by_client, relayed):
                 task.cancel()

@@ -1,0 +1,144 @@
+"""What must hold of a run, whatever was broken in it. Each returns the violations it sees."""
+
+import collections
+import json
+import re
+
+from world import DECOYS, JOB
+
+TIMER_DRIVEN = ("leases", "events")  # writes whose number a clock decides
+MADE_FOR_A_JOB = ("pods", "services", "secrets")
+MASTER_KEY = "lockstep-master-key"
+MAY_WRITE = {
+    "POST": {"pods", "services", "secrets", "events", "leases"},
+    "PATCH": {"trainingjobs/status", "services", "events", "leases"},
+    "PUT": {"trainingjobs/status", "leases"},
+    "DELETE": {"pods", "trainingjobs"},
+}
+MEMORY_GROWTH, THREAD_GROWTH, DESCRIPTOR_GROWTH = 8 << 20, 4, 16
+
+_MASKS = [
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    (re.compile(r"\b10\.96\.\d+\.\d+"), "SERVICE-IP"),
+    (re.compile(r"\b127\.\d+\.\d+\.\d+"), "POD-IP"),
+    # What an operator has not seen itself it cannot know, and then it says no.
+    (re.compile(r'predecessorDead\\":(true|false)'), "PREDECESSOR"),
+]
+
+
+def end_state(objects, uids, namespace):
+    """The objects as text, one for each, without what differs from run to run."""
+    return {f"{resource} {_without_uids(name, uids)}": _masked(item, uids, namespace)
+            for (resource, name), item in objects.items()
+            if not name.startswith(("default-token", MASTER_KEY, "kube-root-ca"))}
+
+
+def _masked(item, uids, namespace):
+    metadata = item["metadata"]
+    for volatile in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
+        metadata.pop(volatile, None)
+    if metadata.get("annotations", {}).pop("touched", None) and not metadata["annotations"]:
+        metadata.pop("annotations")
+    if "data" in item:
+        item["data"] = sorted(item["data"])  # a key follows from the UID
+    text = json.dumps(item, indent=1, sort_keys=True)
+    for pattern, name in _MASKS:
+        text = pattern.sub(name, text)
+    return _without_uids(text, uids).replace(namespace, "NAMESPACE")
+
+
+def _without_uids(text, uids):
+    for uid in uids:
+        text = text.replace(uid, "UID").replace(uid[:8], "UID8")
+    return text
+
+
+def differences(reference, found):
+    lines = []
+    for key in sorted(reference.keys() | found.keys()):
+        if key not in found:
+            lines.append(f"end state: {key} is missing")
+        elif key not in reference:
+            lines.append(f"end state: {key} is there and should not be")
+        elif reference[key] != found[key]:
+            was, now = reference[key].splitlines(), found[key].splitlines()
+            changed = [f"-{line.strip()}" for line in was if line not in now]
+            changed += [f"+{line.strip()}" for line in now if line not in was]
+            lines.append(f"end state: {key} differs: {' '.join(changed)[:600]}")
+    return lines
+
+
+def creations(writes):
+    return collections.Counter(
+        str(call.key) for call in writes
+        if call.committed and call.key.verb == "POST" and call.key.resource in MADE_FOR_A_JOB)
+
+
+def deletions(writes):
+    """Objects, not calls: to delete once more what is on its way out does nothing."""
+    deleted = {(str(call.key), call.body.get("preconditions", {}).get("uid"))
+               for call in writes if call.committed and call.key.verb == "DELETE"}
+    return collections.Counter(key for key, _ in deleted)
+
+
+def as_often_as(reference, found, what):
+    return [f"{what}: {key} {found[key]} times instead of {reference[key]}"
+            for key in sorted(reference.keys() | found.keys()) if reference[key] != found[key]]
+
+
+def nothing_foreign_written(writes, uids):
+    violations = []
+    decoys = {body["metadata"]["name"] for body in DECOYS.values()}
+    made = set()
+    for call in writes:
+        key = call.key
+        if key.resource not in MAY_WRITE.get(key.verb, ()):
+            violations.append(f"an operator has no business with: {key}")
+        if key.name in decoys:
+            violations.append(f"somebody else's object is written: {key}")
+        if not call.committed or key.name == MASTER_KEY:
+            continue
+        if key.verb == "POST" and key.resource in MADE_FOR_A_JOB:
+            owners = call.body["metadata"].get("ownerReferences", [])
+            if [(each["uid"] in uids, each.get("controller")) for each in owners] != [(True, True)]:
+                violations.append(f"{key} is not owned by the job: {owners}")
+            made.add((key.resource, key.name))
+        if key.verb == "DELETE" and key.resource == "pods":
+            if not call.body.get("preconditions", {}).get("uid"):
+                violations.append(f"{key} has no UID precondition")
+            if (key.resource, key.name) not in made:
+                violations.append(f"{key}, which the operator had not made")
+    return violations
+
+
+def epoch_before_pods(writes):
+    """No pod is made by an epoch that is not on record, and no machine's attempt goes back."""
+    violations, epoch, attempts = [], 0, {}
+    for call in writes:
+        if not call.committed:
+            continue
+        if call.key.resource == "trainingjobs/status" and call.key.name == JOB:
+            epoch = max(epoch, call.answer.get("status", {}).get("epoch", 0))
+        elif (call.key.verb, call.key.resource) == ("POST", "pods"):
+            labels = call.body["metadata"]["labels"]
+            machine, attempt = (int(labels[f"lockstep.dev/{each}"])
+                                for each in ("machine", "attempt"))
+            owner = call.body["metadata"]["ownerReferences"][0]["uid"]
+            if attempt > epoch:
+                violations.append(f"{call.key}: attempt {attempt} while the epoch is {epoch}")
+            if attempt < attempts.get((owner, machine), 0):
+                violations.append(f"{call.key}: attempt {attempt} after a higher one")
+            attempts[owner, machine] = attempt
+    return violations
+
+
+def few_writes(reference, found, faults):
+    """Faults cost writes, hot loops cost thousands."""
+    allowed = 2 * reference + 10 + 10 * faults
+    return [f"{found} writes where {allowed} are plenty"] if found > allowed else []
+
+
+def no_growth(reference, usage):
+    bounds = {"memory": MEMORY_GROWTH, "threads": THREAD_GROWTH, "descriptors": DESCRIPTOR_GROWTH}
+    return [f"{name} grew from {reference[name]} to {usage[name]}"
+            for name, bound in bounds.items() if usage[name] > reference[name] + bound]

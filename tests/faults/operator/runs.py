@@ -1,0 +1,141 @@
+"""Plays plans against the real API server, many at once, and judges each."""
+
+import asyncio
+import contextlib
+import dataclasses
+import pathlib
+import subprocess
+import time
+
+import oracles
+import scenarios
+from api_client import ApiClient, ApiServer
+from api_proxy import Certificate
+from kubelet_writer import Nodes
+from world import World
+
+ROOT = pathlib.Path(__file__).parents[3]
+QUIET = 3.0       # seconds without a write once everything matches
+PATIENCE = 60.0   # seconds for the end state to match and for quiet to come
+
+
+@dataclasses.dataclass
+class Run:
+    """What a plan left behind."""
+
+    scenario: str
+    end_state: dict
+    writes: list
+    events: list
+    usage: dict
+
+
+@dataclasses.dataclass
+class Verdict:
+    plan: object
+    violations: list
+    struck: bool
+    seconds: float
+    log: str = ""
+
+
+class Ground:
+    """What all plans share: the cluster with the CRD, nodes, a certificate for proxies."""
+
+    def __init__(self, cluster, folder):
+        self.cluster, self.folder = cluster, folder
+        self.server = ApiServer.from_kubeconfig(cluster.kubeconfig)
+        self.certificate = Certificate(folder)
+        self.nodes = None
+
+    async def __aenter__(self):
+        subprocess.run([self.cluster.folder / "bin/kubectl", "--kubeconfig",
+                        self.cluster.kubeconfig, "apply", "--server-side", "--force-conflicts",
+                        "-f", ROOT / "crds"], check=True, capture_output=True)
+        self._api = ApiClient(self.server)
+        prefix = self.folder.name.lower().replace("_", "-")
+        self.nodes = Nodes(self._api, [f"{prefix}-{index}" for index in range(4)])
+        await self.nodes.remove()
+        await self.nodes.make()
+        self._beating = asyncio.create_task(self.nodes.beat())
+        return self
+
+    async def __aexit__(self, *_):
+        self._beating.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._beating
+        await self.nodes.remove()
+        self._api.close()
+
+
+async def record(ground, scenario):
+    """A run without faults, to which all others of the scenario are compared."""
+    async with World(ground, []) as world:
+        await scenarios.ALL[scenario](world)
+        await _quiet(world)
+        return await _left_behind(world, scenario)
+
+
+async def play(ground, plan, reference):
+    started = time.monotonic()
+    async with World(ground, plan.made_faults()) as world:
+        try:
+            violations = await _judge(world, plan, reference)
+        except AssertionError as error:
+            violations = [str(error)]
+        return Verdict(plan, violations, any(fault.fired for fault in world.proxy.faults),
+                       time.monotonic() - started,
+                       world.operator.log_end() if violations else "")
+
+
+async def play_all(ground, plans, references, at_once, on_verdict):
+    waiting = iter(plans)
+
+    async def work():
+        for plan in waiting:
+            on_verdict(await play(ground, plan, references[plan.scenario]))
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
+
+
+async def _judge(world, plan, reference):
+    await scenarios.ALL[plan.scenario](world)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        await _quiet(world)
+        run = await _left_behind(world, plan.scenario)
+        unlike = oracles.differences(reference.end_state, run.end_state)
+        if not unlike or time.monotonic() > deadline:
+            break
+    writes = run.writes
+    return [
+        *unlike,
+        *oracles.as_often_as(oracles.creations(reference.writes), oracles.creations(writes),
+                             "created"),
+        *oracles.as_often_as(oracles.deletions(reference.writes), oracles.deletions(writes),
+                             "deleted"),
+        *oracles.nothing_foreign_written(writes, world.uids),
+        *oracles.epoch_before_pods(writes),
+        *oracles.few_writes(len(reference.writes), len(writes), len(plan.faults)),
+        *oracles.no_growth(reference.usage, run.usage),
+        *(f"the operator ended by itself: {code}" for code in world.operator.deaths),
+        *([] if await world.decoys_now() == world.decoys else ["a foreign object was changed"]),
+    ]
+
+
+async def _quiet(world):
+    """Waits for `QUIET` seconds in which the operator writes nothing but its Lease."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        before = len(world.proxy.writes(but_not=("leases",)))
+        await asyncio.sleep(QUIET)
+        if len(world.proxy.writes(but_not=("leases",))) == before:
+            return
+    raise AssertionError(f"still writes after {PATIENCE:g} s: "
+                         f"{[str(call.key) for call in world.proxy.writes()[-5:]]}")
+
+
+async def _left_behind(world, scenario):
+    objects = await world.objects()
+    return Run(scenario, oracles.end_state(objects, world.uids, world.namespace),
+               world.proxy.writes(), list(world.proxy.events), world.operator.usage())

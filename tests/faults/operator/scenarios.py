@@ -1,0 +1,58 @@
+"""What users, kubelets and machines do to one job; each is played with every fault in turn."""
+
+
+async def create(world):
+    await world.submit(machines=3)
+    await world.until_ready("gpt-0", "gpt-1", "gpt-2")
+
+
+async def application_restart(world):
+    """The user's processes need more memory than their container has."""
+    await world.submit(machines=2)
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.kubelet.terminate("gpt-1", 137, "OOMKilled")
+    await world.until_ready("gpt-0", "gpt-1-r2")
+
+
+async def machine_loss(world):
+    await world.submit(machines=2)
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.kubelet.terminate("gpt-0", 137)
+    await world.until_ready("gpt-0-r2", "gpt-1")
+
+
+async def scale(world):
+    await world.submit(machines=2)
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.change(numMachines=3)
+    await world.until_ready("gpt-0-r2", "gpt-1-r2", "gpt-2-r2")
+    await world.change(numMachines=1)
+    await world.until_ready("gpt-0-r3")
+
+
+async def suspend_and_resume(world):
+    await world.submit(machines=2)
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.change(suspend=True)
+    await world.until(lambda: world.status().get("state") == "Suspended" and not world.running(),
+                      "the job to be suspended")
+    await world.change(suspend=False)
+    await world.until_ready("gpt-0-r2", "gpt-1-r2")
+
+
+async def delete(world):
+    await world.submit(machines=2)
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.delete()
+    await world.until_gone()
+
+
+async def finish_with_ttl(world):
+    await world.submit(machines=2, ttlSecondsAfterFinished=1)
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.succeed(["gpt-0", "gpt-1"])
+    await world.until_gone()
+
+
+ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
+                                        suspend_and_resume, delete, finish_with_ttl)}

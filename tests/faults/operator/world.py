@@ -1,0 +1,186 @@
+"""A namespace with one job in it, its operator behind a proxy, and kubelets: where a scenario plays.
+"""
+
+import asyncio
+import contextlib
+import secrets
+
+from api_client import ApiClient, ApiError
+from api_proxy import ApiProxy
+from kubelet_writer import KubeletWriter, termination
+from operator_process import OperatorProcess
+
+JOB = "gpt"
+PATIENCE = 120.0  # seconds for a step of a scenario
+# Objects of somebody else that look like the job's own.
+DECOYS = {
+    "pods": {"metadata": {"name": "gpt-9", "labels": {"lockstep.dev/job": JOB}},
+             "spec": {"schedulerName": "faults", "containers": [{"name": "worker", "image": "x"}]}},
+    "services": {"metadata": {"name": "gpt-other", "labels": {"lockstep.dev/job": JOB}},
+                 "spec": {"clusterIP": "None", "selector": {"lockstep.dev/job": JOB}}},
+    "secrets": {"metadata": {"name": "gpt-secret", "labels": {"lockstep.dev/job": JOB}}},
+}
+KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
+         "trainingjobs": "/apis/lockstep.dev/v1alpha1"}
+
+
+class World:
+    def __init__(self, ground, faults):
+        self._ground = ground
+        self.api = ApiClient(ground.server)
+        self.namespace = f"faults-{secrets.token_hex(4)}"
+        folder = ground.folder / self.namespace
+        folder.mkdir()
+        self.proxy = ApiProxy(ground.server, ground.certificate, faults, self._crash, self._touch)
+        ground.certificate.write_kubeconfig(folder / "kubeconfig", self.proxy.port,
+                                            ground.server.token, self.namespace)
+        self.operator = OperatorProcess(folder, folder / "kubeconfig", self.namespace)
+        self.kubelet = KubeletWriter(self.api, self.namespace, ground.nodes.names, self._changed)
+        self.jobs, self.uids, self.decoys = {}, [], {}
+        self._change, self._tasks = asyncio.Event(), []
+
+    async def __aenter__(self):
+        await self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        await self._place_decoys()
+        await self.proxy.open()
+        await self.operator.start()
+        self._tasks = [asyncio.create_task(self.kubelet.follow()),
+                       asyncio.create_task(self._follow_jobs())]
+        return self
+
+    async def __aexit__(self, *_):
+        await self.operator.kill()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.proxy.close()
+        await self.api.delete(f"/api/v1/namespaces/{self.namespace}")
+        self.api.close()
+
+    # ---- what a scenario does ----
+
+    async def submit(self, machines, **spec):
+        await self.api.call("POST", self.path("trainingjobs"), {
+            "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": JOB},
+            "spec": {"numMachines": machines, "image": "train:1", "command": ["train"],
+                     "schedulerName": "faults", **spec}})
+
+    async def change(self, **spec):
+        await self.api.patch(self.path("trainingjobs", JOB), {"spec": spec})
+
+    async def delete(self):
+        await self.api.delete(self.path("trainingjobs", JOB), propagationPolicy="Background")
+
+    async def succeed(self, names):
+        """Every agent ends with the verdict, machine 0's last."""
+        for name in reversed(names):
+            message = termination(self.kubelet.pods[name], 0, verdict=True, generation="1-1")
+            await self.kubelet.terminate(name, 0, "Completed", message)
+
+    # ---- what a scenario waits for ----
+
+    async def until(self, condition, what):
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while not condition():
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                raise AssertionError(f"waited {PATIENCE:g} s for {what}; status: {self.status()}")
+            self._change.clear()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._change.wait(), min(left, 1.0))
+
+    async def until_ready(self, *names):
+        """These pods and no others of the job run, and the job's status says so."""
+        def ready():
+            return self.running() == set(names) and self.condition("PodsReady") == "True" \
+                and self.status().get("ready") == f"{len(names)}/{len(names)}" \
+                and self.status().get("observedGeneration") == self.job()["metadata"]["generation"]
+
+        await self.until(ready, f"{', '.join(names)} to be ready")
+
+    async def until_gone(self):
+        """The job, and all that was made for it."""
+        await self.until(lambda: not self.jobs and not self.running(), "the job to go")
+
+    def job(self):
+        return self.jobs.get(JOB, {})
+
+    def status(self):
+        return self.job().get("status", {})
+
+    def condition(self, kind):
+        for each in self.status().get("conditions", []):
+            if each["type"] == kind:
+                return each["status"]
+        return None
+
+    def running(self):
+        return {name for name, pod in self.kubelet.pods.items()
+                if pod["status"]["phase"] == "Running" and name not in self._decoy_names("pods")}
+
+    # ---- what is left in the end ----
+
+    async def objects(self):
+        """{(resource, name): object} of everything but the decoys."""
+        found = {}
+        for resource in KINDS:
+            for item in (await self.api.call("GET", self.path(resource)))["items"]:
+                name = item["metadata"]["name"]
+                if name not in self._decoy_names(resource):
+                    found[resource, name] = item
+        return found
+
+    async def decoys_now(self):
+        return {resource: (await self.api.call("GET", self.path(resource, name)))
+                ["metadata"]["resourceVersion"]
+                for resource, name in self._decoys() if resource != "pods"}
+
+    def path(self, resource, name=""):
+        return f"{KINDS[resource]}/namespaces/{self.namespace}/{resource}" + (name and f"/{name}")
+
+    def _decoys(self):
+        return [(resource, body["metadata"]["name"]) for resource, body in DECOYS.items()]
+
+    def _decoy_names(self, resource):
+        return [name for of, name in self._decoys() if of == resource]
+
+    async def _place_decoys(self):
+        await self._until_account()
+        for resource, body in DECOYS.items():
+            await self.api.call("POST", self.path(resource), body)
+        self.decoys = await self.decoys_now()
+
+    async def _until_account(self):
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/default"
+        while not await self.api.find(path):
+            await asyncio.sleep(0.05)
+
+    async def _follow_jobs(self):
+        async for kind, found in self.api.follow(self.path("trainingjobs")):
+            if kind == "LIST":
+                self.jobs = {job["metadata"]["name"]: job for job in found}
+            elif kind == "DELETED":
+                self.jobs.pop(found["metadata"]["name"], None)
+            else:
+                self.jobs[found["metadata"]["name"]] = found
+            for job in self.jobs.values():
+                if job["metadata"]["uid"] not in self.uids:
+                    self.uids.append(job["metadata"]["uid"])
+            self._changed()
+
+    def _changed(self):
+        self._change.set()
+
+    async def _crash(self):
+        await self.operator.crash()
+
+    async def _touch(self, path):
+        """Somebody labels the object that is about to be written."""
+        path = path.removesuffix("/status")
+        with contextlib.suppress(ApiError):
+            await self.api.patch(path, {"metadata": {"annotations": {
+                "touched": secrets.token_hex(4)}}})

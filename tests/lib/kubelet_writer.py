@@ -1,0 +1,160 @@
+"""Scheduler and kubelets of one namespace, as far as the API server sees them: pods get a node, run,
+end as a test says, and go when they are deleted. No container exists.
+
+    kubelet = KubeletWriter(api, namespace, nodes.names)
+    following = asyncio.create_task(kubelet.follow())
+    await kubelet.terminate("gpt-1", exit_code=137, reason="OOMKilled")
+"""
+
+import asyncio
+import datetime
+import hashlib
+import json
+
+from api_client import ApiError
+
+EXIT_STOPPED = 143
+HEARTBEAT = 10.0  # seconds; a node that is silent for 50 s is no longer Ready
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Nodes:
+    """Nodes that stay Ready while `beat` runs. Nothing else looks after them."""
+
+    def __init__(self, api, names):
+        self._api, self.names = api, names
+
+    async def make(self):
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady",
+                 "lastHeartbeatTime": now(), "lastTransitionTime": now()}
+        capacity = {"cpu": "1000", "memory": "1Ti", "pods": "10000"}
+        for name in self.names:
+            await self._api.call("POST", "/api/v1/nodes", {
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "status": {"conditions": [ready], "capacity": capacity, "allocatable": capacity}})
+        await self._renew()
+
+    async def beat(self):
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            await self._renew()
+
+    async def remove(self):
+        for name in self.names:
+            await self._api.delete(f"/api/v1/nodes/{name}")
+
+    async def _renew(self):
+        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        for name in self.names:
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": time}
+            try:
+                await self._api.patch(f"{leases}/{name}", {"spec": spec})
+            except ApiError:
+                await self._api.call("POST", leases, {"metadata": {"name": name}, "spec": spec})
+
+
+class KubeletWriter:
+    def __init__(self, api, namespace, nodes, on_change=lambda: None):
+        self._api, self._nodes, self._on_change = api, nodes, on_change
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self.pods = {}  # name -> as last seen
+
+    async def follow(self):
+        """Until cancelled."""
+        async for kind, found in self._api.follow(self._path):
+            changed = found if kind == "LIST" else [found]
+            if kind == "LIST":
+                self.pods = {pod["metadata"]["name"]: pod for pod in found}
+            elif kind == "DELETED":
+                self.pods.pop(found["metadata"]["name"], None)
+                changed = []
+            else:
+                self.pods[found["metadata"]["name"]] = found
+            self._on_change()
+            for pod in changed:
+                await self._attend(pod)
+
+    async def terminate(self, name, exit_code, reason="Error", message="", pod_reason=""):
+        """Its worker container ends, and so the pod."""
+        pod = await self._api.call("GET", f"{self._path}/{name}")
+        await self._write_end(pod, exit_code, reason, message, pod_reason)
+
+    async def _attend(self, pod):
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        try:
+            if "deletionTimestamp" in pod["metadata"]:
+                if pod["status"]["phase"] == "Running":
+                    await self._write_end(pod, EXIT_STOPPED, "Error", stopped_message(pod), "")
+                await self._api.delete(f"{self._path}/{name}", gracePeriodSeconds=0,
+                                       preconditions={"uid": uid})
+            elif not pod["spec"].get("nodeName"):
+                await self._bind(pod)
+            elif pod["status"]["phase"] == "Pending":
+                await self._write_status(pod, self._running(pod))
+        except ApiError as error:
+            if error.status not in (404, 409):  # it went or changed: another event tells
+                raise
+
+    async def _bind(self, pod):
+        machine = int(pod["metadata"]["labels"].get("lockstep.dev/machine", "0"))
+        node = self._nodes[machine % len(self._nodes)]
+        name = pod["metadata"]["name"]
+        await self._api.call("POST", f"{self._path}/{name}/binding", {
+            "metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
+
+    def _running(self, pod):
+        digest = hashlib.sha256(pod["metadata"]["uid"].encode()).digest()
+        return {
+            "phase": "Running", "startTime": now(), "hostIP": "127.0.0.1",
+            # Of its own, and nobody listens there.
+            "podIP": "127.%d.%d.%d" % (100 + digest[0] % 100, digest[1], 1 + digest[2] % 254),
+            "conditions": [condition(each, "True") for each in
+                           ("PodScheduled", "Initialized", "ContainersReady", "Ready")],
+            "initContainerStatuses": [
+                container(each, {"terminated": {"exitCode": 0, "reason": "Completed"}}, True)
+                for each in pod["spec"].get("initContainers", [])],
+            "containerStatuses": [container(each, {"running": {"startedAt": now()}}, True)
+                                  for each in pod["spec"]["containers"]],
+        }
+
+    async def _write_end(self, pod, exit_code, reason, message, pod_reason):
+        ended = {"terminated": {"exitCode": exit_code, "reason": reason, "message": message,
+                                "startedAt": now(), "finishedAt": now()}}
+        await self._write_status(pod, {
+            "phase": "Failed" if exit_code else "Succeeded", "reason": pod_reason or None,
+            "conditions": [condition("PodScheduled", "True"), condition("Initialized", "True"),
+                           condition("ContainersReady", "False"), condition("Ready", "False")],
+            "containerStatuses": [container(each, ended, False)
+                                  for each in pod["spec"]["containers"]]})
+
+    async def _write_status(self, pod, status):
+        await self._api.patch(f"{self._path}/{pod['metadata']['name']}/status",
+                              {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
+
+
+def condition(kind, status):
+    return {"type": kind, "status": status, "lastTransitionTime": now()}
+
+
+def container(spec, state, ready):
+    return {"name": spec["name"], "image": spec.get("image", ""), "imageID": "", "restartCount": 0,
+            "ready": ready, "state": state}
+
+
+def termination(pod, exit_code, verdict, generation="", reason=""):
+    """The message of the agent in this pod, as docs/protocol.md has it."""
+    labels = pod["metadata"]["labels"]
+    return json.dumps({
+        "exitCode": exit_code, "generation": generation, "verdict": verdict, "reason": reason,
+        "machine": int(labels["lockstep.dev/machine"]),
+        "attempt": int(labels["lockstep.dev/attempt"])})
+
+
+def stopped_message(pod):
+    if "lockstep.dev/machine" not in pod["metadata"].get("labels", {}):
+        return ""
+    return termination(pod, EXIT_STOPPED, verdict=False, reason="SIGTERM")
