@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import schema_walk
 from documents import a_command, a_trainer, job
+from waiting import wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 FILE = ROOT / "crds/lockstep.dev_trainingjobs.yaml"
@@ -31,8 +32,10 @@ def test_it_is_applied_again_without_a_change(installed):
 
 
 def test_every_field_of_ours_is_explained(installed, crd):
-    published = json.loads(
-        installed.kubectl("get", "--raw", "/openapi/v3/apis/lockstep.dev/v1alpha1"))
+    get = ["get", "--raw", "/openapi/v3/apis/lockstep.dev/v1alpha1"]
+    # It is published a little after the kind is served.
+    wait_until(lambda: installed.kubectl(*get, check=False).returncode == 0, "the schema", 120, 0.1)
+    published = json.loads(installed.kubectl(*get))
     schema = next(each for name, each in published["components"]["schemas"].items()
                   if name.endswith("TrainingJob"))
     silent = [path for path, each in schema_walk.walk("", schema)
