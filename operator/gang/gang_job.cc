@@ -16,6 +16,12 @@ constexpr Duration kPutPatience = seconds(5);
 constexpr int kOk = 200;
 constexpr size_t kMaxReason = 256;
 
+// nullptr: it does not run.
+const GangPeers::Member* Machine0Of(const GangPeers& peers) {
+  auto found = std::ranges::find(peers.members, 0u, &GangPeers::Member::machine);
+  return found == peers.members.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 GangJob::GangJob(GangShared* shared, std::string name)
@@ -26,27 +32,17 @@ GangJob::GangJob(GangShared* shared, std::string name)
       put_(shared->loop, &shared->puts, [this] { Put(); }),
       put_retry_(shared->options.first_retry) {}
 
-const GangPeers::Member* GangJob::Machine0() const {
-  auto found = std::find_if(peers_.members.begin(), peers_.members.end(),
-                            [](const GangPeers::Member& member) { return member.machine == 0; });
-  return found == peers_.members.end() ? nullptr : &*found;
-}
-
 void GangJob::Set(GangPeers peers) {
   if (peers == peers_) return;
-  const GangPeers::Member* old0 = Machine0();
-  GangPeers::Member before = old0 == nullptr ? GangPeers::Member() : *old0;
-  bool was_empty = peers_.members.empty();
-  if (peers.job_uid != peers_.job_uid || peers.key != peers_.key) {
-    poll_.Leave();
-    put_.Leave();
-  }
-  peers_ = std::move(peers);
-  const GangPeers::Member* now0 = Machine0();
-  bool other0 = now0 == nullptr ? before.attempt != 0 : *now0 != before;
+  const GangPeers before = std::exchange(peers_, std::move(peers));
+  const GangPeers::Member* old0 = Machine0Of(before);
+  const GangPeers::Member* new0 = Machine0Of(peers_);
+  bool same0 = old0 == nullptr || new0 == nullptr ? old0 == new0 : *old0 == *new0;
   bool asked_left =
       poll_.busy() && std::ranges::find(peers_.members, asked_) == peers_.members.end();
-  if (!other0 && !was_empty && !asked_left) return;
+  bool goes_on = before.job_uid == peers_.job_uid && before.key == peers_.key &&
+                 !before.members.empty() && same0 && !asked_left;
+  if (goes_on) return;
   poll_.Leave();
   put_.Leave();
   version_ = 0;
@@ -65,7 +61,7 @@ void GangJob::SetWish(std::string wish) {
 }
 
 bool GangJob::Accepted(const std::string& wish) const {
-  const GangPeers::Member* machine0 = Machine0();
+  const GangPeers::Member* machine0 = Machine0Of(peers_);
   return machine0 != nullptr && accepted_by_ == machine0->attempt && accepted_ == wish;
 }
 
@@ -78,7 +74,7 @@ Duration GangJob::PollLength() const {
 
 // Machine 0; while it does not answer, another in turn with it.
 const GangPeers::Member* GangJob::NextToAsk() {
-  const GangPeers::Member* machine0 = Machine0();
+  const GangPeers::Member* machine0 = Machine0Of(peers_);
   if (machine0 != nullptr && !ask_others_) return machine0;
   for (size_t i = 0; i < peers_.members.size(); ++i) {
     next_other_ = (next_other_ + 1) % peers_.members.size();
@@ -144,7 +140,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
 // ---- telling ----
 
 void GangJob::Put() {
-  const GangPeers::Member* machine0 = Machine0();
+  const GangPeers::Member* machine0 = Machine0Of(peers_);
   if (machine0 == nullptr || wish_.empty() || Accepted(wish_)) return put_.Leave();
   HttpClient& client = put_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
   said_ = wish_;

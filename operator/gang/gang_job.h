@@ -37,7 +37,6 @@ class GangJob {
   const std::string& last_error() const { return poll_error_.empty() ? put_error_ : poll_error_; }
 
  private:
-  const GangPeers::Member* Machine0() const;
   const GangPeers::Member* NextToAsk();
 
   void Poll();

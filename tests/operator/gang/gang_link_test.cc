@@ -126,6 +126,18 @@ TEST_F(GangLinkTest, ANewMachine0IsAskedAtOnceAndFromItsBeginning) {
   EXPECT_EQ(heard_[kJob].back().attempt, 2u);
 }
 
+TEST_F(GangLinkTest, AJobMadeAgainUnderItsNameIsAskedWithItsOwnKey) {
+  auto machine0 = Agent(0);
+  Open();
+  GangPeers peers = Peers({machine0.get()});
+  peers.job_uid = "another";
+  peers.key = KeyOf(2);
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
+  link_->Set(kJob, Peers({machine0.get()}));
+  EXPECT_TRUE(RunUntil([&] { return Heard() == 1; }));
+}
+
 TEST_F(GangLinkTest, WhoIsNotWhoWasAskedIsNotHeard) {
   auto machine0 = Agent(0, 1);
   Open();
