@@ -1,9 +1,16 @@
 #include "operator/kube/client_config.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <fstream>
+
+#include "operator/kube/small_file.h"
 
 namespace lockstep::kube {
+namespace {
+
+constexpr size_t kMaxNamespaceFile = 256;
+
+}  // namespace
 
 Result<ClientConfig> LoadInCluster() { return LoadInCluster(kServiceAccountFolder); }
 
@@ -20,11 +27,12 @@ Result<ClientConfig> LoadInCluster(const std::string& folder) {
   config.server = "https://" + (is_ipv6 ? "[" + address + "]" : address) + ":" + port;
   config.ca.file = folder + "/ca.crt";
   config.token.file = folder + "/token";
-  std::ifstream name_space(folder + "/namespace");
-  std::string name;
-  // A name is 63 characters at most; the rest of a wrong file is not read.
-  for (char c = 0; name.size() < 64 && name_space.get(c) && c > ' ';) name.push_back(c);
-  if (!name.empty()) config.default_namespace = name;
+  Result<std::string> name = ReadSmallFile(folder + "/namespace", kMaxNamespaceFile);
+  if (name.ok()) {
+    // One line, with or without an end.
+    name->erase(std::min(name->find_first_of(" \r\n"), name->size()));
+    if (!name->empty()) config.default_namespace = *name;
+  }
   return config;
 }
 

@@ -1,15 +1,12 @@
 // Kubeconfig files (kubectl's format, v1).
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string_view>
 
-#include "base/unique_fd.h"
 #include "core/job/text.h"
 #include "operator/kube/client_config.h"
+#include "operator/kube/small_file.h"
 
 namespace lockstep::kube {
 namespace {
@@ -175,24 +172,6 @@ void ReadUser(const Section& user, ClientConfig* config) {
       {"username", "password", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"});
 }
 
-Result<std::string> ReadFile(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid() && errno == ENOENT) return Error::NotFound("it does not exist");
-  if (!fd.valid()) return Error::Invalid(ErrnoError("it cannot be read", errno).message);
-  std::string text(kMaxKubeconfig + 1, '\0');
-  size_t size = 0;
-  for (;;) {
-    ssize_t got = read(fd.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error::Invalid(ErrnoError("it cannot be read", errno).message);
-    size += static_cast<size_t>(got);
-    if (size > kMaxKubeconfig) return Error::TooLarge("it is over 1 MiB");
-    if (got == 0) break;
-  }
-  text.resize(size);
-  return text;
-}
-
 }  // namespace
 
 Result<ClientConfig> ParseKubeconfig(const std::string& text, const std::string& folder,
@@ -219,13 +198,13 @@ Result<ClientConfig> ParseKubeconfig(const std::string& text, const std::string&
 }
 
 Result<ClientConfig> LoadKubeconfig(const std::string& path, const std::string& context) {
-  Result<std::string> text = ReadFile(path);
+  Result<std::string> text = ReadSmallFile(path, kMaxKubeconfig);
+  if (!text.ok()) return text.error();
   size_t slash = path.rfind('/');
   std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
-  Result<ClientConfig> config =
-      text.ok() ? ParseKubeconfig(*text, folder, context) : Result<ClientConfig>(text.error());
+  Result<ClientConfig> config = ParseKubeconfig(*text, folder, context);
   if (config.ok()) return config;
-  return Error{config.error().kind, "kubeconfig " + path + ": " + config.error().message};
+  return Error{config.error().kind, path + ": " + config.error().message};
 }
 
 }  // namespace lockstep::kube

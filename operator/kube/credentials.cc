@@ -1,8 +1,6 @@
 #include "operator/kube/credentials.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +8,7 @@
 
 #include "base/wall_time.h"
 #include "operator/kube/credentials_exec.h"
+#include "operator/kube/small_file.h"
 
 namespace lockstep::kube {
 namespace {
@@ -17,26 +16,9 @@ namespace {
 // A plugin's credentials are fetched anew this long before they expire.
 constexpr Duration kExpiryLeeway = seconds(30);
 
-Result<std::string> ReadSmallFile(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) {
-    return errno == ENOENT ? Error::NotFound(path + " does not exist")
-                           : Error::Invalid(ErrnoError("cannot read " + path, errno).message);
-  }
-  std::string text;
-  char buffer[16 * 1024];
-  for (;;) {
-    ssize_t got = read(fd.get(), buffer, sizeof(buffer));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error::Invalid(ErrnoError("cannot read " + path, errno).message);
-    if (got == 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
-    if (text.size() > kMaxCredential) return Error::TooLarge(path + " is over 128 KiB");
-  }
-}
-
 Result<std::string> Read(const Material& material) {
-  return material.file.empty() ? Result<std::string>(material.value) : ReadSmallFile(material.file);
+  return material.file.empty() ? Result<std::string>(material.value)
+                               : ReadSmallFile(material.file, kMaxCredential);
 }
 
 // A header's value: a token with a line end in it would be the next header.
