@@ -84,6 +84,14 @@ def test_an_example_is_taken(server, installed, path):
     installed.kubectl("apply", "-n", server.namespace, "--dry-run=server", "-f", path)
 
 
+@pytest.mark.parametrize("template", [
+    {"spec": {"tolerashuns": []}}, {"metadata": {"label": {}}}, {"spec": {"hostNetwork": "yes"}},
+    {"spec": {"containers": [{"name": "worker", "ports": [{"port": 80}]}]}}])
+def test_a_mistake_in_the_pod_template_is_refused(server, template):
+    verdict, = server.judge([job(a_command(template=template))])
+    assert not verdict.accepted
+
+
 def test_every_rule_costs_less_than_the_api_server_allows(crd, installed):
     """The API server tells an estimate only of what is too dear: the schema is put into a list of
     so many items that each rule becomes so.

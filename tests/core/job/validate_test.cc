@@ -275,6 +275,20 @@ TEST(Validate, JudgesAJobMadeInCodeWithoutPlaces) {
   EXPECT_THAT(Problems(job, Target::kLocal), HasSubstr("job.yaml: error: metadata.name"));
 }
 
+TEST(AddProblems, BlamesNoFieldForTheDefaultThatStandsInForAMistake) {
+  const ParseResult parsed = ParseYaml(
+      "apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
+      "spec: {command: python, image: }\n");
+  std::vector<Problem> problems = parsed.problems;
+  AddProblems(Validate(*parsed.job, Target::kCluster), &problems);
+  EXPECT_EQ(
+      Format(problems, "job.yaml"),
+      "job.yaml:4:17: error: spec.command: must be a list; write [python] (found the text "
+      "\"python\")\n"
+      "job.yaml:4:25: warning: spec.image: has no value and counts as absent; remove the line, "
+      "or write one\n");
+}
+
 TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {
   EXPECT_EQ(IgnoredLocally(Job(kRun)), "");
   EXPECT_EQ(IgnoredLocally(
