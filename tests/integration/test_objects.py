@@ -128,8 +128,10 @@ def test_nothing_sent_is_dropped_or_changed(cluster, restricted):  # noqa: F811
     """The server adds defaults to what it takes; what we sent stands as it was."""
     job = job_of(restricted, RESTRICTED["gpus"], {"spec": {"securityContext": NOT_ROOT}})
     sent = objects_of(job)
-    for mine, taken in zip(sent["items"], take(cluster, sent), strict=True):
+    items = take(cluster, sent)
+    for mine, taken in zip(sent["items"], items, strict=True):
         assert_within(mine, taken, mine["metadata"]["name"])
+    assert items[-1]["status"]["qosClass"] == "Guaranteed"  # as topology.policy: Required wants it
 
 
 def assert_within(mine, theirs, path):
@@ -166,6 +168,17 @@ def test_a_job_with_a_topology_key_stays_in_one_zone(cluster, namespace):  # noq
     nodes = {node.metadata.name: node.metadata.labels["topology.kubernetes.io/zone"]
              for node in CoreV1Api(cluster.client()).list_node().items}
     assert len({nodes[pod.spec.node_name] for pod in pods}) == 1
+
+
+@pytest.mark.parametrize(("fit", "placed"), [(2, 1), (1, 0)])
+def test_a_failed_node_is_avoided_while_another_fits(cluster, namespace, fit, placed):  # noqa: F811
+    nodes = [node.metadata.name for node in CoreV1Api(cluster.client()).list_node().items]
+    fits = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes[:fit]}
+    job = job_of(namespace, "{}", {"spec": {"affinity": {"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [fits]}]}}}}})
+    pods = create(cluster, namespace, objects_of(job, "--avoid", nodes[0]), running=1)
+    assert pods[0].spec.node_name == nodes[placed]
 
 
 def create(cluster, namespace, objects, running):  # noqa: F811

@@ -1,12 +1,12 @@
-// lockstep-objects ADDRESS [--image-volume]: all that the operator makes for the TrainingJob on
-// standard input (YAML or JSON), as one List in JSON, for tests that show it to an API server.
-// ADDRESS stands for the coordinator Service's. A job that cannot run is told on standard error;
-// exit 1.
+// lockstep-objects ADDRESS [--image-volume | --avoid NODE]: all that the operator makes for the
+// TrainingJob on standard input (YAML or JSON), as one List in JSON, for tests that show it to an
+// API server. ADDRESS stands for the coordinator Service's, NODE for one where machines failed
+// before. A job that cannot run is told on standard error; exit 1.
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/job/parse.h"
@@ -29,7 +29,7 @@ core::JobStatus FirstStatus(const core::TrainingJob& job) {
   return status;
 }
 
-Result<Json> Objects(const core::TrainingJob& job, const std::string& address,
+Result<Json> Objects(const core::TrainingJob& job, PodRequest request,
                      const AgentDelivery& delivery) {
   const std::vector<uint8_t> master_key(32, 1);
   const Result<Key> key = GangKey(master_key, job);
@@ -37,20 +37,26 @@ Result<Json> Objects(const core::TrainingJob& job, const std::string& address,
   Json items = {Json::parse(KeySecretObject(job, *key)), Json::parse(HeadlessServiceObject(job)),
                 Json::parse(CoordinatorServiceObject(job, 1))};
   for (int machine = 0; machine < job.spec.num_machines; ++machine) {
-    const Result<std::string> pod =
-        PodObject(job, FirstStatus(job),
-                  {.machine = static_cast<uint32_t>(machine), .coordinator_ip = address}, delivery);
+    request.machine = static_cast<uint32_t>(machine);
+    const Result<std::string> pod = PodObject(job, FirstStatus(job), request, delivery);
     if (!pod.ok()) return pod.error();
     items.push_back(Json::parse(*pod));
   }
   return Json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
 }
 
-int Main(const std::vector<std::string_view>& arguments) {
-  if (arguments.empty()) {
-    std::cerr << "lockstep-objects ADDRESS [--image-volume] < JOB\n";
+int Main(const std::vector<std::string>& arguments) {
+  PodRequest request;
+  AgentDelivery delivery{.trainer_image = "trainer:1"};
+  if (arguments.size() == 2 && arguments[1] == "--image-volume") {
+    delivery.method = AgentDelivery::Method::kImageVolume;
+  } else if (arguments.size() == 3 && arguments[1] == "--avoid") {
+    request.avoid_nodes = {arguments[2]};
+  } else if (arguments.size() != 1) {
+    std::cerr << "lockstep-objects ADDRESS [--image-volume | --avoid NODE] < JOB\n";
     return 2;
   }
+  request.coordinator_ip = arguments[0];
   const std::string text(std::istreambuf_iterator<char>(std::cin), {});
   core::ParseResult parsed = core::ParseYaml(text);
   if (parsed.ok()) parsed.problems = core::Validate(*parsed.job, core::Target::kCluster);
@@ -58,11 +64,7 @@ int Main(const std::vector<std::string_view>& arguments) {
     std::cerr << core::Format(parsed.problems, "stdin");
     return 1;
   }
-  AgentDelivery delivery{.trainer_image = "trainer:1"};
-  if (arguments.back() == "--image-volume") {
-    delivery.method = AgentDelivery::Method::kImageVolume;
-  }
-  const Result<Json> objects = Objects(*parsed.job, std::string(arguments[0]), delivery);
+  const Result<Json> objects = Objects(*parsed.job, std::move(request), delivery);
   if (!objects.ok()) {
     std::cerr << objects.error().message << "\n";
     return 1;
