@@ -72,8 +72,7 @@ class Client::Core {
       wake_.notify_one();
     }
     thread_.join();
-    transport_.reset();
-    // Nobody is left to add any.
+    transport_.reset();  // ends what it has under way
     std::deque<Shared> queued;
     {
       MutexLock lock(&mutex_);
@@ -137,28 +136,25 @@ class Client::Core {
     return error;
   }
 
-  // Sends what the window has room for.
+  // Sends what the window has room for. Under the lock, so that nothing is sent once stopping_ is
+  // set; Send never calls back from within itself.
   void Pump() {
-    for (;;) {
-      Shared call;
-      {
-        MutexLock lock(&mutex_);
-        if (stopping_ || queued_.empty() || in_flight_ >= window_.size()) return;
-        call = std::move(queued_.front());
-        queued_.pop_front();
-        ++in_flight_;
-      }
+    MutexLock lock(&mutex_);
+    while (!stopping_ && !queued_.empty() && in_flight_ < window_.size()) {
+      Shared call = std::move(queued_.front());
+      queued_.pop_front();
       Attempt(call);
     }
   }
 
-  void Attempt(const Shared& call) {
+  void Attempt(const Shared& call) REQUIRES(mutex_) {
     Time now = BootTime();
     if (now >= call->deadline) {
       Refuse(call, WaitedTooLong());
     } else if (IsWrite(call->request.method) && options_.permit && !options_.permit()) {
       Refuse(call, NotLeading());
     } else {
+      ++in_flight_;
       ++call->attempts;
       call->sent = now;
       transport_->Send(call->request, std::min(options_.attempt_timeout, call->deadline - now),
@@ -169,9 +165,7 @@ class Client::Core {
   }
 
   // Nothing was sent. Told from the thread: this may run within Call.
-  void Refuse(const Shared& call, ApiError why) {
-    MutexLock lock(&mutex_);
-    --in_flight_;
+  void Refuse(const Shared& call, ApiError why) REQUIRES(mutex_) {
     call->verdict = std::move(why);
     Delay(call, Time(0));
   }

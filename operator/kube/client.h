@@ -53,7 +53,8 @@ class Client {
   using OnDone = std::function<void(ApiResult<std::string>)>;
 
   Client(std::unique_ptr<Transport> transport, ClientOptions options = {});
-  // Ends calls under way with kTransport. When it returns, no callback runs or will.
+  // Ends calls under way with kTransport; drops what their callbacks Call then. When it returns, no
+  // callback runs or will.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

@@ -252,6 +252,19 @@ TEST_F(ClientTest, ItsEndEndsEveryCallOnce) {
   EXPECT_EQ(ended, 20);
 }
 
+TEST_F(ClientTest, ItsEndMayComeAtAnyMoment) {
+  for (int i = 0; i < 200; ++i) {
+    auto client = Make({.max_in_flight = 4});
+    std::atomic<int> ended = 0;
+    for (int j = 0; j < 20; ++j) {
+      client->Call({Method::kPost, "/x", "{}"}, [&](const ApiResult<std::string>&) { ++ended; });
+    }
+    while (ended < i % 20) std::this_thread::yield();
+    client.reset();
+    EXPECT_EQ(ended, 20);
+  }
+}
+
 TEST_F(ClientTest, EachAttemptIsRecorded) {
   std::mutex mutex;
   std::vector<CallRecord> seen;
