@@ -30,7 +30,8 @@ std::optional<std::string> Accusation(const Draft& draft, const GangReport& repo
     if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
     if (seen.replace) return "failurePolicy asks for another machine";
     const bool silent = seen.silent_for >= draft.spec().failure_policy.machine_lost_after;
-    if (!silent && seen.state != "Lost") return std::nullopt;
+    // A member calls machine 0 lost until it has heard of it.
+    if (!silent && !(status.coordinator && seen.state == "Lost")) return std::nullopt;
     return "machine " + std::to_string(status.machine) + " has not heard of it for " +
            std::to_string(seen.silent_for / seconds(1)) + " s";
   }

@@ -109,6 +109,14 @@ TEST(Replacement, Machine0IsLostWhenAMemberHasNotHeardOfItForL) {
   EXPECT_EQ(decision.intent->attempts.Of(1), 1U);
 }
 
+TEST(Replacement, AMemberThatHasYetToHearOfMachine0IsNoWitness) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.snapshot().coordinator.reset();
+  scene.MemberReport(1, seconds(0)).state = "Lost";
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
 TEST(Replacement, AReportOnAnotherAttemptIsIgnored) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
