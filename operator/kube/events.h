@@ -2,10 +2,10 @@
 //
 //   events.Record(job_ref, EventType::kWarning, "MachineLost", "Replace", "machine 3 ...");
 //
-// The same event again within 6 minutes becomes a series of the first one and costs a PATCH every
-// 30 minutes at most; an object that causes more than 25 in a row is then heard once in 5 minutes.
-// Events are best effort: at most 1000 wait to be sent, more are dropped and counted. Record never
-// blocks; any thread.
+// The same again (object, type, reason, action) within 6 minutes counts as a series of the first
+// and costs a PATCH at the second, then one in 30 minutes at most. An object that causes more than
+// 25 different ones in a row is heard once in 5 minutes. Events are best effort: at most 1000 wait
+// to be sent, what is more or fails is dropped and counted. Record never blocks; any thread.
 #ifndef LOCKSTEP_OPERATOR_KUBE_EVENTS_H_
 #define LOCKSTEP_OPERATOR_KUBE_EVENTS_H_
 
