@@ -47,8 +47,10 @@ error_code ReadManagedFields(ondemand::raw_json_string key, ondemand::value valu
   if (auto error = value.get_array().get(array)) return OtherType(error) ? SUCCESS : error;
   std::string_view json;
   if (auto error = array.raw_json().get(json)) return error;
+  const size_t last = json.rfind(']');
+  if (last == std::string_view::npos) return simdjson::TAPE_ERROR;
   const char* begin = key.raw() - 1;  // its opening quote
-  const char* end = json.data() + json.rfind(']') + 1;
+  const char* end = json.data() + last + 1;
   out = {begin, static_cast<size_t>(end - begin)};
   return SUCCESS;
 }

@@ -332,6 +332,15 @@ TEST(Decode, AJobKeepsItsJsonLessManagedFieldsWhereverTheyStand) {
   }
 }
 
+TEST(Decode, BracketsThatDoNotMatchInWhatIsSkippedDoNoHarm) {
+  Decoder decoder;
+  for (const char* text : {R"({"metadata":{"name":"j","managedFields":[{"a":x"b":{}}}],"u":"1"}})",
+                           R"({"metadata":{"name":"j","managedFields":[}}}}}}})"}) {
+    auto job = decoder.Object<JobView>(text);
+    if (job.ok()) EXPECT_LE(job->json.size(), std::string(text).size());
+  }
+}
+
 TEST(Decode, AnAttemptBeyondThirtyTwoBitsIsNone) {
   Decoder decoder;
   auto pod = decoder.Object<PodView>(
