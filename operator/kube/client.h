@@ -52,7 +52,7 @@ class Client {
  public:
   using OnDone = std::function<void(ApiResult<std::string>)>;
 
-  Client(std::unique_ptr<Transport> transport, ClientOptions options = {});
+  explicit Client(std::unique_ptr<Transport> transport, ClientOptions options = {});
   // Ends calls under way with kTransport; drops what their callbacks Call then. When it returns, no
   // callback runs or will.
   ~Client();

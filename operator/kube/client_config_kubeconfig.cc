@@ -48,12 +48,12 @@ class Section {
       if (!decoded.ok()) Refuse(data_key, decoded.error().message);
       if (decoded.ok()) material.value = std::move(*decoded);
     } else if (std::string path = Text(key); !path.empty()) {
-      material.file = InFolder(std::move(path));
+      material.file = InFolder(path);
     }
     return material;
   }
 
-  std::string InFolder(std::string path) const {
+  std::string InFolder(const std::string& path) const {
     return path.starts_with('/') ? path : folder_ + "/" + path;
   }
 
@@ -159,7 +159,7 @@ void ReadUser(const Section& user, ClientConfig* config) {
   }
   // As kubectl has it, the file counts where both are given.
   if (std::string file = user.Text("tokenFile"); !file.empty()) {
-    config->token.file = user.InFolder(std::move(file));
+    config->token.file = user.InFolder(file);
   } else {
     config->token.value = user.Text("token");
   }
