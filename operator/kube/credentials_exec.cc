@@ -75,7 +75,7 @@ std::vector<std::string> Run::Environment() const {
   all["KUBERNETES_EXEC_INFO"] = info.dump();
   std::vector<std::string> environment;
   environment.reserve(all.size());
-  for (const auto& [name, value] : all) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : all) environment.emplace_back(name).append("=").append(value);
   return environment;
 }
 

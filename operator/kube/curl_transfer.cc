@@ -119,7 +119,7 @@ void CurlTransfer::SetRequest(const CurlEndpoint& endpoint) {
     Set(raw, CURLOPT_CONNECT_TO, connect_to_);
   }
   if (!request_.body.empty() || request_.method == Method::kPost) {
-    Set(raw, CURLOPT_POSTFIELDS, request_.body.data());
+    Set(raw, CURLOPT_POSTFIELDS, request_.body.c_str());
     Set(raw, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
     headers_ = curl_slist_append(headers_, ("Content-Type: " + request_.content_type).c_str());
     headers_ = curl_slist_append(headers_, "Expect:");
