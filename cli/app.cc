@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/commands/commands.h"
@@ -22,6 +23,8 @@ constexpr const char* kFooter =
     "  lockstep run -m 2 -p 2 -- python train.py     two machines of two processes, here\n"
     "  lockstep run job.yaml --report run.json       the job of a file, with a report\n"
     "  lockstep plan job.yaml                        what each process would get\n"
+    "  lockstep submit job.yaml; lockstep status gpt; lockstep logs gpt -f --rank 3\n"
+    "                                                the same file on a cluster\n"
     "  lockstep convert -- torchrun --nproc-per-node 4 train.py > job.yaml\n"
     "\n"
     "Exit codes: 0 success; 2 wrong usage or an invalid job; the failed process's own code\n"
@@ -40,15 +43,17 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddValidate(*app, invocation);
   AddPlan(*app, invocation);
   AddConvert(*app, invocation);
+  AddClusterCommands(*app, invocation);
   AddCompletion(*app, invocation);
   AddVersion(*app, invocation);
   return app;
 }
 
-int Main(int argc, char** argv) {
+int Main(int argc, char** argv, RunOnCluster on_cluster) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   Invocation invocation;
+  invocation.on_cluster = std::move(on_cluster);
   if (dashes != arguments.end()) invocation.command.assign(dashes + 1, arguments.end());
   // CLI11 takes a vector from its end.
   std::vector<std::string> own(std::make_reverse_iterator(dashes), arguments.rend());

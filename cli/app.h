@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/version.h"
+#include "cli/cluster_command.h"
 
 namespace lockstep::cli {
 
@@ -15,8 +16,9 @@ struct Invocation;
 // after `app->parse(...)`.
 std::unique_ptr<CLI::App> MakeApp(Invocation* invocation);
 
-// Parses and runs; returns the exit code. docs/cli.md lists them.
-int Main(int argc, char** argv);
+// Parses and runs, commands on clusters by `on_cluster`; returns the exit code. docs/cli.md lists
+// them.
+int Main(int argc, char** argv, RunOnCluster on_cluster);
 
 }  // namespace lockstep::cli
 

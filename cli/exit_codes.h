@@ -8,6 +8,7 @@ namespace lockstep::cli {
 inline constexpr int kExitSuccess = 0;
 inline constexpr int kExitTrouble = 1;         // lockstep itself could not go on
 inline constexpr int kExitUsage = 2;           // the command line or the job is wrong
+inline constexpr int kExitNotFound = 3;        // no such job, or no TrainingJobs in the cluster
 inline constexpr int kExitFailed = 70;         // the job failed and no process's code says why
 inline constexpr int kExitMachines = 75;       // more machines were lost than the job may replace
 inline constexpr int kExitHang = 77;           // no progress for health.hangTimeout

@@ -56,11 +56,16 @@ if(LOCKSTEP_TIDY)
 endif()
 
 # lockstep_library(NAME DEPENDS target...): one static library, lockstep_NAME, of the .cc files in
-# this folder and below it, a program's main.cc excepted.
+# this folder and below it, but for a program's main.cc and folders with a CMakeLists.txt of their own.
 function(lockstep_library name)
   cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
+  file(GLOB others CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(other IN LISTS others)
+    get_filename_component(folder ${other} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${folder}/")
+  endforeach()
   if(sources)
     add_library(lockstep_${name} STATIC ${sources})
     target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "cli/cluster_command.h"
+
 namespace lockstep::cli {
 
 struct Invocation {
   std::vector<std::string> command;  // what stood behind the first --, which CLI11 never sees
+  RunOnCluster on_cluster;
   int exit_code = 0;
 };
 
@@ -18,6 +21,7 @@ void AddRun(CLI::App& app, Invocation* invocation);
 void AddValidate(CLI::App& app, Invocation* invocation);
 void AddPlan(CLI::App& app, Invocation* invocation);
 void AddConvert(CLI::App& app, Invocation* invocation);
+void AddClusterCommands(CLI::App& app, Invocation* invocation);
 void AddCompletion(CLI::App& app, Invocation* invocation);
 void AddVersion(CLI::App& app, Invocation* invocation);
 

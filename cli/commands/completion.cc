@@ -13,18 +13,32 @@ struct Command {
   std::string name;
   std::string description;
   std::vector<const CLI::Option*> options;
+  bool takes_job;  // by its name, on a cluster
 };
+
+// Prints the names of the jobs that the current context sees.
+constexpr const char* kJobNames = "lockstep list 2>/dev/null | tail -n +2 | cut -d \\  -f 1";
 
 std::vector<Command> CommandsOf(const CLI::App& app) {
   std::vector<Command> commands;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    Command command{sub->get_name(), sub->get_description(), {}};
+    Command command{
+        sub->get_name(), sub->get_description(), {}, sub->get_option_no_throw("NAME") != nullptr};
     for (const CLI::Option* option : sub->get_options()) {
       if (!option->get_lnames().empty()) command.options.push_back(option);
     }
     commands.push_back(std::move(command));
   }
   return commands;
+}
+
+// " status logs ".
+std::string TakersOfJobs(const std::vector<Command>& commands) {
+  std::string names = " ";
+  for (const Command& command : commands) {
+    if (command.takes_job) names += command.name + " ";
+  }
+  return names;
 }
 
 std::string FlagsOf(const Command& command) {
@@ -76,6 +90,12 @@ void PrintBash(const std::vector<Command>& commands) {
                "    mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$current\")\n"
                "  elif [[ $current == -* ]]; then\n"
                "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$current\")\n"
+               "  elif [[ '"
+            << TakersOfJobs(commands)
+            << "' == *\" ${COMP_WORDS[1]} \"* ]]; then\n"
+               "    mapfile -t COMPREPLY < <(compgen -W \"$("
+            << kJobNames
+            << ")\" -- \"$current\")\n"
                "  else\n"
                "    mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
                "  fi\n"
@@ -106,6 +126,12 @@ void PrintZsh(const std::vector<Command>& commands) {
                "    compadd bash zsh fish\n"
                "  elif [[ $PREFIX == -* ]]; then\n"
                "    compadd -- $flags\n"
+               "  elif [[ '"
+            << TakersOfJobs(commands)
+            << "' == *\" ${words[2]} \"* ]]; then\n"
+               "    compadd -- ${(f)\"$("
+            << kJobNames
+            << ")\"}\n"
                "  else\n"
                "    _files\n"
                "  fi\n"
@@ -118,6 +144,10 @@ void PrintFish(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     std::cout << "complete -c lockstep -n __fish_use_subcommand -a " << command.name << " -d '"
               << Quotable(command.description) << "'\n";
+    if (command.takes_job) {
+      std::cout << "complete -c lockstep -n '__fish_seen_subcommand_from " << command.name
+                << "' -f -a '(" << kJobNames << ")'\n";
+    }
     for (const CLI::Option* option : command.options) {
       std::cout << "complete -c lockstep -n '__fish_seen_subcommand_from " << command.name << "'";
       for (const std::string& name : option->get_snames()) std::cout << " -s " << name;

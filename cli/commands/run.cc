@@ -1,17 +1,14 @@
-#include <unistd.h>
-
 #include <climits>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
+#include "cli/program_path.h"
 #include "cli/run/local_operator.h"
 #include "core/job/plan.h"
 
@@ -32,28 +29,15 @@ struct RunCommand {
   bool verbose = false;
 };
 
-bool IsExecutable(const std::string& path) {
-  return access(path.c_str(), X_OK) == 0 && fs::is_regular_file(path);
-}
-
 // --agent, else beside this program, else in PATH.
 Result<std::string> FindAgent(const std::string& wanted) {
   if (!wanted.empty()) {
     if (IsExecutable(wanted)) return fs::absolute(wanted).string();
     return Error::NotFound("--agent: " + wanted + " is no program that can be run");
   }
-  std::error_code error;
-  fs::path self = fs::read_symlink("/proc/self/exe", error);
-  std::string beside = (self.parent_path() / kAgentName).string();
-  if (!error && IsExecutable(beside)) return beside;
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    std::string candidate = (fs::path(folder) / kAgentName).string();
-    if (!folder.empty() && IsExecutable(candidate)) return fs::absolute(candidate).string();
-  }
-  return Error::NotFound("no lockstep-agent beside " + self.string() +
-                         " and none in PATH; build it, or name it with --agent");
+  Result<std::string> found = FindProgram(kAgentName);
+  if (found.ok()) return found;
+  return Error::NotFound(found.error().message + "; build it, or name it with --agent");
 }
 
 // Agents see the same paths as whoever typed them.

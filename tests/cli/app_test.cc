@@ -11,11 +11,57 @@ namespace {
 
 using ::testing::HasSubstr;
 
-int MainWith(std::vector<std::string> arguments) {
+int MainWith(std::vector<std::string> arguments, const RunOnCluster& on_cluster = {}) {
   arguments.insert(arguments.begin(), "lockstep");
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
-  return Main(static_cast<int>(argv.size()), argv.data());
+  return Main(static_cast<int>(argv.size()), argv.data(), on_cluster);
+}
+
+// What a command line of a command on clusters means.
+template <typename What>
+What Asked(const std::vector<std::string>& arguments, ClusterAddress* where = nullptr) {
+  What what;
+  const int code = MainWith(arguments, [&](const ClusterCommand& command) {
+    what = std::get<What>(command.what);
+    if (where != nullptr) *where = command.where;
+    return 42;
+  });
+  EXPECT_EQ(code, 42);
+  return what;
+}
+
+TEST(AppTest, CommandsOnClustersGoToWhoeverCarriesThemOut) {
+  ClusterAddress where;
+  const auto logs = Asked<LogsCommand>(
+      {"logs", "gpt", "--rank", "3", "-f", "-n", "research", "--context", "blue"}, &where);
+  EXPECT_EQ(logs.name, "gpt");
+  EXPECT_EQ(logs.rank, 3);
+  EXPECT_EQ(logs.machine, std::nullopt);
+  EXPECT_TRUE(logs.follow);
+  EXPECT_EQ(where.name_space, "research");
+  EXPECT_EQ(where.context, "blue");
+  EXPECT_TRUE(Asked<SuspendCommand>({"suspend", "gpt"}).suspend);
+  EXPECT_FALSE(Asked<SuspendCommand>({"resume", "gpt"}).suspend);
+  EXPECT_EQ(Asked<ScaleCommand>({"scale", "gpt", "8"}).machines, 8);
+  EXPECT_TRUE(Asked<DeleteCommand>({"delete", "a", "b"}).wait);
+  EXPECT_FALSE(Asked<DeleteCommand>({"delete", "a", "--no-wait"}).wait);
+  EXPECT_TRUE(Asked<ListCommand>({"list", "-A"}).all_namespaces);
+  EXPECT_TRUE(Asked<StatusCommand>({"status", "gpt", "--watch"}).watch);
+  EXPECT_EQ(Asked<SubmitCommand>({"submit", "a.yaml", "b.yaml"}).files.size(), 2u);
+}
+
+TEST(AppTest, CommandsOnClustersRefuseWhatMeansNothing) {
+  for (const std::vector<std::string>& line :
+       std::vector<std::vector<std::string>>{{"logs", "gpt", "--rank", "3", "--machine", "1"},
+                                             {"status", "gpt", "--watch", "-o", "json"},
+                                             {"list", "-o", "xml"},
+                                             {"scale", "gpt"},
+                                             {"delete"}}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(MainWith(line), kExitUsage) << line.front();
+    ::testing::internal::GetCapturedStderr();
+  }
 }
 
 TEST(AppTest, EveryCommandAndOptionSaysWhatItIsFor) {

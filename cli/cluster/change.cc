@@ -1,0 +1,85 @@
+// suspend, resume, scale and delete.
+#include <iostream>
+
+#include "cli/cluster/commands.h"
+#include "cli/cluster/job_watch.h"
+#include "cli/cluster/jobs.h"
+#include "cli/exit_codes.h"
+#include "cli/job_file.h"
+#include "core/job/validate.h"
+
+namespace lockstep::cli {
+namespace {
+
+Error AlreadyEnded(const StoredJob& job) {
+  return Error::Conflict("trainingjob " + job.meta.name + " has ended (" +
+                         core::ToString(job.status.state) + "): submit it again, with --replace");
+}
+
+int Tell(const StoredJob& job, const std::string& what) {
+  std::cout << "trainingjob " << job.meta.name << " in namespace " << job.meta.name_space << " "
+            << what << "\n";
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Result<int> Run(Connection& cluster, const SuspendCommand& command) {
+  Jobs jobs(&cluster);
+  Result<StoredJob> job = jobs.Get(command.name);
+  if (!job.ok()) return job.error();
+  if (HasEnded(job->status)) return AlreadyEnded(*job);
+  if (job->job.spec.suspend == command.suspend) {
+    return Tell(*job, command.suspend ? "is suspended already" : "is not suspended");
+  }
+  Result<StoredJob> changed =
+      jobs.Change(*job, command.suspend ? R"({"suspend":true})" : R"({"suspend":false})");
+  if (!changed.ok()) return changed.error();
+  return Tell(*changed, command.suspend ? "is being suspended" : "resumed");
+}
+
+Result<int> Run(Connection& cluster, const ScaleCommand& command) {
+  Jobs jobs(&cluster);
+  Result<StoredJob> job = jobs.Get(command.name);
+  if (!job.ok()) return job.error();
+  if (HasEnded(job->status)) return AlreadyEnded(*job);
+  const int before = job->job.spec.num_machines;
+  if (before == command.machines) {
+    return Tell(*job, "has " + std::to_string(before) + " machines already");
+  }
+  core::TrainingJob scaled = job->job;
+  scaled.spec.num_machines = command.machines;
+  std::vector<core::Problem> problems = core::Validate(scaled, core::Target::kCluster);
+  for (core::Problem& problem : problems) problem.line = 0;  // there is no file
+  ShowProblems(problems, "trainingjob " + job->meta.name);
+  if (core::HasErrors(problems)) return kExitUsage;
+  const std::string machines = std::to_string(command.machines);
+  Result<StoredJob> changed = jobs.Change(*job, R"({"numMachines":)" + machines + "}");
+  if (!changed.ok()) return changed.error();
+  return Tell(*changed, "goes from " + std::to_string(before) + " to " + machines + " machines");
+}
+
+Result<int> Run(Connection& cluster, const DeleteCommand& command) {
+  Jobs jobs(&cluster);
+  std::vector<StoredJob> deleted;
+  // All names are read first: a slip in one deletes none.
+  for (const std::string& name : command.names) {
+    Result<StoredJob> job = jobs.Get(name);
+    if (!job.ok()) return job.error();
+    deleted.push_back(std::move(*job));
+  }
+  for (const StoredJob& job : deleted) {
+    const Status status = jobs.Delete(job);
+    if (!status.ok()) return status.error();
+  }
+  for (const StoredJob& job : deleted) {
+    if (command.wait) {
+      const Status gone = WaitUntilGone(&cluster, job);
+      if (!gone.ok()) return gone.error();
+    }
+    Tell(job, command.wait ? "deleted" : "is being deleted");
+  }
+  return kExitSuccess;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,26 @@
+// The commands on clusters, one function each: they print what they did and return the exit code,
+// or the error that stopped them.
+#ifndef LOCKSTEP_CLI_CLUSTER_COMMANDS_H_
+#define LOCKSTEP_CLI_CLUSTER_COMMANDS_H_
+
+#include "base/result.h"
+#include "cli/cluster/connection.h"
+#include "cli/cluster_command.h"
+
+namespace lockstep::cli {
+
+Result<int> Run(Connection& cluster, const ListCommand& command);
+Result<int> Run(Connection& cluster, const StatusCommand& command);
+Result<int> Run(Connection& cluster, const LogsCommand& command);
+Result<int> Run(Connection& cluster, const SuspendCommand& command);
+Result<int> Run(Connection& cluster, const ScaleCommand& command);
+Result<int> Run(Connection& cluster, const DeleteCommand& command);
+// Judges the files before it looks for a cluster.
+Result<int> Submit(const ClusterAddress& where, const SubmitCommand& command);
+
+// Any of them, with its error told.
+int RunClusterCommand(const ClusterCommand& command);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_COMMANDS_H_

@@ -1,0 +1,54 @@
+// Connection: the API server that a command line means, as kubectl would find it, and what its
+// errors mean to whoever typed the command.
+#ifndef LOCKSTEP_CLI_CLUSTER_CONNECTION_H_
+#define LOCKSTEP_CLI_CLUSTER_CONNECTION_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "cli/cluster_command.h"
+#include "operator/kube/api.h"
+#include "operator/kube/client.h"
+#include "operator/kube/client_config.h"
+#include "operator/kube/transport.h"
+
+namespace lockstep::cli {
+
+// --kubeconfig, else $KUBECONFIG, else ~/.kube/config, else the service account of the pod we are
+// in.
+Result<kube::ClientConfig> FindCluster(const ClusterAddress& where);
+
+// What `error` means, when we were `doing` ("create trainingjob gpt") on `server`. The kind is
+// NotFound, Invalid (the request itself is wrong), Conflict (exists already), Denied, Unavailable.
+Error Explain(const kube::ApiError& error, std::string_view doing, std::string_view server);
+
+// The exit code that says so.
+int ExitCodeOf(const Error& error);
+// Tells it on standard error and returns its exit code.
+int Fail(const Error& error);
+
+class Connection {
+ public:
+  static Result<std::unique_ptr<Connection>> Open(const ClusterAddress& where);
+
+  const std::string& name_space() const { return config_.default_namespace; }
+  const std::string& server() const { return config_.server; }
+  kube::Client& client() { return *client_; }
+  // The answer's body. `doing` as in Explain.
+  Result<std::string> Get(std::string path, std::string_view doing);
+  Result<std::string> Call(kube::Request request, std::string_view doing);
+  // For what may be held up by a slow reader: its threads serve nobody else.
+  Result<std::unique_ptr<kube::Transport>> OpenTransport() const;
+
+ private:
+  explicit Connection(kube::ClientConfig config) : config_(std::move(config)) {}
+
+  kube::ClientConfig config_;
+  std::unique_ptr<kube::Client> client_;
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_CONNECTION_H_

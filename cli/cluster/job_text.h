@@ -1,0 +1,28 @@
+// What `lockstep status` and `lockstep list` print: pure functions from jobs to text for people.
+// What strangers wrote (reasons, stderr, names) can't move the terminal's cursor.
+#ifndef LOCKSTEP_CLI_CLUSTER_JOB_TEXT_H_
+#define LOCKSTEP_CLI_CLUSTER_JOB_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "base/wall_time.h"
+#include "cli/cluster/jobs.h"
+
+namespace lockstep::cli {
+
+// The whole of `lockstep status NAME`; `now` is for ages.
+std::string StatusText(const StoredJob& job, WallTime now);
+
+// One line without its end: what of a status changes, for logs of `status --watch`.
+std::string StatusLine(const StoredJob& job);
+
+struct ListColumns {
+  bool name_space = false;
+  bool wide = false;  // generation and reason
+};
+std::string ListText(const std::vector<StoredJob>& jobs, ListColumns columns, WallTime now);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_JOB_TEXT_H_

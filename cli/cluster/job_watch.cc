@@ -1,0 +1,67 @@
+#include "cli/cluster/job_watch.h"
+
+#include <iostream>
+#include <utility>
+
+#include "operator/kube/api.h"
+
+namespace lockstep::cli {
+
+JobWatch::JobWatch(EventLoop* loop, Connection* connection, const std::string& name,
+                   Handlers handlers)
+    : handlers_(std::move(handlers)),
+      reflector_(
+          &connection->client().transport(),
+          {.path = kube::Path(kube::kTrainingJobs, connection->name_space()),
+           .query = kube::Query({{"fieldSelector", "metadata.name=" + name}})},
+          {.on_batch =
+               [this, loop](kube::Batch<kube::JobView> batch) {
+                 loop->PostFromAnyThread([this, batch = std::move(batch)] { OnBatch(batch); });
+               },
+           .on_problem =
+               [this, loop, told = std::make_shared<std::string>()](const Error& error) {
+                 loop->PostFromAnyThread([this, told, error] {
+                   TellProblem(error, told.get(), handlers_.on_hopeless);
+                 });
+               }}) {}
+
+void JobWatch::OnBatch(const kube::Batch<kube::JobView>& batch) {
+  if (batch.events.empty()) {
+    if (batch.replace) handlers_.on_job(nullptr);
+    return;
+  }
+  const auto& last = batch.events.back();
+  if (last.kind == kube::EventKind::kDeleted) return handlers_.on_job(nullptr);
+  const Result<StoredJob> job = ReadStored(last.object);
+  if (!job.ok()) return handlers_.on_hopeless(job.error());
+  handlers_.on_job(&*job);
+}
+
+void TellProblem(const Error& error, std::string* told,
+                 const std::function<void(const Error&)>& on_hopeless) {
+  if (error.kind == ErrorKind::kDenied || error.kind == ErrorKind::kNotFound) {
+    return on_hopeless(error);
+  }
+  if (std::exchange(*told, error.message) == error.message) return;
+  std::cerr << "lockstep: " << error.message << "; trying again\n";
+}
+
+Status WaitUntilGone(Connection* connection, const StoredJob& job) {
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.error();
+  Status outcome;
+  const JobWatch watch(loop->get(), connection, job.meta.name,
+                       {.on_job =
+                            [&](const StoredJob* now) {
+                              if (now == nullptr || now->meta.uid != job.meta.uid) (*loop)->Stop();
+                            },
+                        .on_hopeless =
+                            [&](const Error& error) {
+                              outcome = error;
+                              (*loop)->Stop();
+                            }});
+  (*loop)->Run();
+  return outcome;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,46 @@
+// JobWatch: one job followed on an event loop, with what it calls when it changes.
+#ifndef LOCKSTEP_CLI_CLUSTER_JOB_WATCH_H_
+#define LOCKSTEP_CLI_CLUSTER_JOB_WATCH_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "cli/cluster/connection.h"
+#include "cli/cluster/jobs.h"
+#include "operator/kube/watch.h"
+
+namespace lockstep::cli {
+
+// Callbacks run on the loop. The loop must not run again once this is gone.
+class JobWatch {
+ public:
+  struct Handlers {
+    // Null: there is none of that name.
+    std::function<void(const StoredJob* job)> on_job;
+    // Following isn't possible, and won't be: not allowed, no TrainingJobs. Others are told on
+    // standard error, once each, and tried again.
+    std::function<void(const Error&)> on_hopeless;
+  };
+
+  JobWatch(EventLoop* loop, Connection* connection, const std::string& name, Handlers handlers);
+
+ private:
+  void OnBatch(const kube::Batch<kube::JobView>& batch);
+
+  Handlers handlers_;
+  kube::Reflector<kube::JobView> reflector_;  // last: its thread uses the rest
+};
+
+// What every watch of this program does with a problem; `told` is what was told last.
+void TellProblem(const Error& error, std::string* told,
+                 const std::function<void(const Error&)>& on_hopeless);
+
+// Returns once that very job is gone.
+Status WaitUntilGone(Connection* connection, const StoredJob& job);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_JOB_WATCH_H_

@@ -1,0 +1,138 @@
+#include "cli/cluster/jobs.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "core/job/json.h"
+#include "core/job/parse.h"
+#include "core/job/problem.h"
+#include "core/job/text.h"
+#include "operator/kube/decode.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kPageSize = "500";
+
+Result<StoredJob> ReadAnswer(std::string body) {
+  Result<kube::JobView> view = kube::Decoder().Object<kube::JobView>(std::move(body));
+  if (!view.ok()) return view.error();
+  return ReadStored(std::move(*view));
+}
+
+std::string Named(const std::string& name, const std::string& name_space) {
+  return "trainingjob " + name + " in namespace " + name_space;
+}
+
+}  // namespace
+
+Result<StoredJob> ReadStored(kube::JobView view) {
+  core::Document document = core::ReadJson(view.json);
+  if (!document.root) return Error::Invalid(core::Format(document.problems, view.meta.name));
+  StoredJob stored;
+  stored.meta = std::move(view.meta);
+  core::ParseResult parsed = core::ReadStoredJob(*document.root);
+  if (!parsed.job) return Error::Invalid(core::Format(parsed.problems, stored.meta.name));
+  stored.job = std::move(*parsed.job);
+  Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
+  if (!status.ok()) {
+    return Error::Invalid(Named(stored.meta.name, stored.meta.name_space) +
+                          " has a status that cannot be read: " + status.error().message);
+  }
+  stored.status = std::move(*status);
+  stored.document = std::move(*document.root);
+  return stored;
+}
+
+int MachinesOf(const StoredJob& job) {
+  return job.status.replicas > 0 ? job.status.replicas : job.job.spec.num_machines;
+}
+
+bool HasEnded(const core::JobStatus& status) {
+  return status.state == core::JobState::kSucceeded || status.state == core::JobState::kFailed;
+}
+
+Result<StoredJob> Jobs::Get(const std::string& name) {
+  const std::string& name_space = connection_->name_space();
+  Result<std::string> body = connection_->Get(kube::Path(kube::kTrainingJobs, name_space, name),
+                                              "read trainingjob " + name);
+  if (body.ok()) return ReadAnswer(std::move(*body));
+  if (body.error().kind != ErrorKind::kNotFound) return body.error();
+  Result<std::vector<StoredJob>> others = List(/*all_namespaces=*/false);
+  if (!others.ok()) return body.error();
+  std::vector<std::string_view> names;
+  names.reserve(others->size());
+  for (const StoredJob& other : *others) names.push_back(other.meta.name);
+  std::string message = "there is no " + Named(name, name_space);
+  const std::string_view nearest = core::NearestName(name, names);
+  if (!nearest.empty()) message += "; did you mean \"" + std::string(nearest) + "\"?";
+  return Error::NotFound(message);
+}
+
+Result<std::vector<StoredJob>> Jobs::List(bool all_namespaces) {
+  const std::string name_space = all_namespaces ? "" : connection_->name_space();
+  kube::Decoder decoder;
+  std::vector<kube::JobView> views;
+  std::string next;
+  do {
+    const std::string query = kube::Query({{"limit", kPageSize}, {"continue", next}});
+    Result<std::string> body = connection_->Get(
+        kube::Path(kube::kTrainingJobs, name_space, {}, {}, query), "list trainingjobs");
+    if (!body.ok()) return body.error();
+    Result<kube::ListPage> page = decoder.Page(std::move(*body), &views);
+    if (!page.ok()) return page.error();
+    next = page->next;
+  } while (!next.empty());
+  std::vector<StoredJob> jobs;
+  for (kube::JobView& view : views) {
+    Result<StoredJob> job = ReadStored(std::move(view));
+    if (!job.ok()) return job.error();
+    jobs.push_back(std::move(*job));
+  }
+  std::sort(jobs.begin(), jobs.end(), [](const StoredJob& a, const StoredJob& b) {
+    return std::tie(a.meta.name_space, a.meta.name) < std::tie(b.meta.name_space, b.meta.name);
+  });
+  return jobs;
+}
+
+Result<StoredJob> Jobs::Create(const core::TrainingJob& job, bool dry_run) {
+  const std::string query = dry_run ? kube::Query({{"dryRun", "All"}}) : "";
+  Result<std::string> body = connection_->Call(
+      {.method = kube::Method::kPost,
+       .path = kube::Path(kube::kTrainingJobs, connection_->name_space(), {}, {}, query),
+       .body = core::ToJson(job)},
+      "create trainingjob " + job.metadata.name);
+  if (!body.ok()) return body.error();
+  return ReadAnswer(std::move(*body));
+}
+
+Result<StoredJob> Jobs::Change(const StoredJob& job, const std::string& spec) {
+  Result<std::string> body = connection_->Call(
+      {.method = kube::Method::kPatch,
+       .path = kube::Path(kube::kTrainingJobs, job.meta.name_space, job.meta.name),
+       .body = R"({"metadata":{"uid":")" + job.meta.uid + R"("},"spec":)" + spec + "}",
+       .content_type = "application/merge-patch+json"},
+      "change trainingjob " + job.meta.name);
+  if (!body.ok()) return body.error();
+  return ReadAnswer(std::move(*body));
+}
+
+Status Jobs::Delete(const StoredJob& job) {
+  const nlohmann::json options = {{"apiVersion", "v1"},
+                                  {"kind", "DeleteOptions"},
+                                  {"propagationPolicy", "Foreground"},
+                                  {"preconditions", {{"uid", job.meta.uid}}}};
+  Result<std::string> body = connection_->Call(
+      {.method = kube::Method::kDelete,
+       .path = kube::Path(kube::kTrainingJobs, job.meta.name_space, job.meta.name),
+       .body = options.dump()},
+      "delete trainingjob " + job.meta.name);
+  // Gone is what was wanted.
+  if (body.ok() || body.error().kind == ErrorKind::kNotFound) return {};
+  return body.error();
+}
+
+}  // namespace lockstep::cli

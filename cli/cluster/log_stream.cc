@@ -1,0 +1,67 @@
+#include "cli/cluster/log_stream.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "core/job/shortcuts.h"
+#include "operator/kube/api.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kOk = 200;
+// A job may be silent for long; a connection that is gone without a word ends by this.
+constexpr Duration kSilence = minutes(10);
+
+std::string PathOf(const PodLog& what) {
+  std::string query = kube::Query({{"container", core::kWorkerContainer}, {"timestamps", "true"}});
+  if (what.follow) query += "&follow=true";
+  if (what.behind) query += "&" + kube::Query({{"sinceTime", FormatWallTime(*what.behind)}});
+  return kube::Path(kube::kPods, what.name_space, what.pod, "log", query);
+}
+
+}  // namespace
+
+LogStream::LogStream(kube::Transport* transport, PodLog what, LogFilter filter, OnEnd on_end)
+    : what_(std::move(what)), filter_(filter), last_(what_.behind) {
+  kube::Request request;
+  request.path = PathOf(what_);
+  stream_ = transport->Open(std::move(request), kSilence,
+                            {.on_head = [this](const kube::Response& head) { head_ = head; },
+                             .on_data = [this](std::string_view data) { OnData(data); },
+                             .on_end =
+                                 [this, on_end = std::move(on_end)](const Status& status) {
+                                   OnData("\n");  // the last line may lack its end
+                                   on_end(Outcome(status), last_);
+                                 }});
+}
+
+void LogStream::OnData(std::string_view data) {
+  lines_.Append(data);
+  while (const auto line = lines_.Next()) Show(*line);
+  if (lines_.overflow()) lines_.Clear();
+  std::fflush(stdout);
+}
+
+void LogStream::Show(std::string_view line) {
+  if (line.empty()) return;
+  const StampedLine stamped = SplitStamp(line);
+  if (stamped.at) {
+    if (what_.behind && *stamped.at <= *what_.behind) return;
+    last_ = stamped.at;
+  }
+  if (!filter_.Passes(stamped.text)) return;
+  std::fwrite(stamped.text.data(), 1, stamped.text.size(), stdout);
+  std::fputc('\n', stdout);
+}
+
+Status LogStream::Outcome(const Status& status) const {
+  if (!status.ok() || head_.status == kOk) return status;
+  const kube::ApiError error =
+      kube::ErrorOfStatus(head_.status, head_.body, std::nullopt, /*write=*/false);
+  if (error.kind == kube::ApiErrorKind::kForbidden) return Error::Denied(error.message);
+  if (error.kind == kube::ApiErrorKind::kNotFound) return Error::NotFound(error.message);
+  return Error::Unavailable(error.message);
+}
+
+}  // namespace lockstep::cli

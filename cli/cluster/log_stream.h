@@ -1,0 +1,53 @@
+// LogStream: the log of one pod's worker, line by line to standard output, as it grows or as it is.
+//
+// Lines are written from a thread of the transport: a reader that stands still holds back this
+// transport's streams, and nothing else. It reads with kubelet's time stamps, which are not shown,
+// so that a stream that is opened again after a break goes on behind the last line.
+#ifndef LOCKSTEP_CLI_CLUSTER_LOG_STREAM_H_
+#define LOCKSTEP_CLI_CLUSTER_LOG_STREAM_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/wall_time.h"
+#include "cli/cluster/log_lines.h"
+#include "operator/kube/line_buffer.h"
+#include "operator/kube/transport.h"
+
+namespace lockstep::cli {
+
+struct PodLog {
+  std::string name_space{};
+  std::string pod{};
+  bool follow = false;
+  std::optional<WallTime> behind{};  // lines up to then are known
+};
+
+class LogStream {
+ public:
+  // How it ended, and the time of the last line, known ones included. From a thread of the
+  // transport; the stream must not be destroyed in it.
+  using OnEnd = std::function<void(Status, std::optional<WallTime> last)>;
+
+  LogStream(kube::Transport* transport, PodLog what, LogFilter filter, OnEnd on_end);
+
+ private:
+  void OnData(std::string_view data);
+  void Show(std::string_view line);
+  Status Outcome(const Status& status) const;
+
+  const PodLog what_;
+  const LogFilter filter_;
+  kube::LineBuffer lines_;
+  std::optional<WallTime> last_;
+  kube::Response head_;
+  std::unique_ptr<kube::Stream> stream_;  // last: ends before what its handlers use
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_LOG_STREAM_H_

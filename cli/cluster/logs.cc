@@ -1,0 +1,96 @@
+#include <iostream>
+#include <utility>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "cli/cluster/commands.h"
+#include "cli/cluster/jobs.h"
+#include "cli/cluster/log_choice.h"
+#include "cli/cluster/log_follower.h"
+#include "cli/cluster/log_stream.h"
+#include "cli/exit_codes.h"
+#include "operator/kube/decode.h"
+
+namespace lockstep::cli {
+namespace {
+
+Result<std::vector<kube::PodView>> ListPods(Connection& cluster, const std::string& job) {
+  Result<std::string> body =
+      cluster.Get(kube::Path(kube::kPods, cluster.name_space(), {}, {}, PodsOf(job)),
+                  "list the pods of trainingjob " + job);
+  if (!body.ok()) return body.error();
+  std::vector<kube::PodView> pods;
+  Result<kube::ListPage> page = kube::Decoder().Page(std::move(*body), &pods);
+  if (!page.ok()) return page.error();
+  return pods;
+}
+
+// What there is of one pod's log.
+Status ShowOne(EventLoop* loop, kube::Transport* transport, const kube::PodView& pod,
+               LogFilter filter) {
+  if (!HasStarted(pod)) return Error::Unavailable(pod.meta.name + " waits for " + WaitsFor(pod));
+  Status outcome;
+  const LogStream stream(transport, {.name_space = pod.meta.name_space, .pod = pod.meta.name},
+                         filter, [&](const Status& status, std::optional<WallTime>) {
+                           loop->PostFromAnyThread([&, status] {
+                             outcome = status;
+                             loop->Stop();
+                           });
+                         });
+  loop->Run();
+  if (outcome.ok()) return outcome;
+  return Error{outcome.error().kind,
+               "cannot read the log of " + pod.meta.name + ": " + outcome.error().message};
+}
+
+// One machine after the other; those that cannot be read are told, and the rest is shown.
+Result<int> Show(EventLoop* loop, Connection& cluster, kube::Transport* transport,
+                 const LogsCommand& command, std::optional<int> machine, LogFilter filter) {
+  Result<std::vector<kube::PodView>> pods = ListPods(cluster, command.name);
+  if (!pods.ok()) return pods.error();
+  std::vector<const kube::PodView*> list;
+  for (const kube::PodView& pod : *pods) list.push_back(&pod);
+  const PodsByMachine current = CurrentPods(list, machine);
+  if (current.empty()) {
+    return Error::NotFound("trainingjob " + command.name + " has no pods" +
+                           (machine ? " of machine " + std::to_string(*machine) : "") + " now");
+  }
+  int code = kExitSuccess;
+  for (const auto& [index, pod] : current) {
+    const Status shown = ShowOne(loop, transport, *pod, filter);
+    if (!shown.ok()) code = Fail(shown.error());
+  }
+  return code;
+}
+
+Result<int> Follow(EventLoop* loop, Connection& cluster, kube::Transport* transport,
+                   const std::string& job, std::optional<int> machine, LogFilter filter) {
+  const LogFollower follower(loop, &cluster, transport, job, machine, filter);
+  loop->Run();
+  if (!follower.outcome().ok()) return follower.outcome().error();
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Result<int> Run(Connection& cluster, const LogsCommand& command) {
+  Result<StoredJob> job = Jobs(&cluster).Get(command.name);
+  if (!job.ok()) return job.error();
+  Result<std::optional<int>> machine = MachineAsked(*job, command);
+  if (!machine.ok()) return machine.error();
+  if (command.rank) {
+    const std::string why = WhyNotAlone(job->job.spec, *command.rank);
+    if (!why.empty()) std::cerr << "lockstep: " << why << "\n";
+  }
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.error();
+  Result<std::unique_ptr<kube::Transport>> transport = cluster.OpenTransport();
+  if (!transport.ok()) return transport.error();
+  const LogFilter filter(job->job.spec, command.rank);
+  if (command.follow) {
+    return Follow(loop->get(), cluster, transport->get(), command.name, *machine, filter);
+  }
+  return Show(loop->get(), cluster, transport->get(), command, *machine, filter);
+}
+
+}  // namespace lockstep::cli

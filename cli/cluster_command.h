@@ -1,0 +1,73 @@
+// What the commands on clusters are asked to do: the command line, typed. `lockstep` only parses
+// it; kubectl-lockstep carries it out (docs/adr/007-two-programs.md).
+#ifndef LOCKSTEP_CLI_CLUSTER_COMMAND_H_
+#define LOCKSTEP_CLI_CLUSTER_COMMAND_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace lockstep::cli {
+
+// Empty: as kubectl finds it.
+struct ClusterAddress {
+  std::string kubeconfig{};
+  std::string context{};
+  std::string name_space{};
+};
+
+struct SubmitCommand {
+  std::vector<std::string> files{};
+  bool replace = false;
+  bool dry_run = false;
+};
+
+struct ListCommand {
+  bool all_namespaces = false;
+  std::string output = "table";  // table, wide, json, yaml
+};
+
+struct StatusCommand {
+  std::string name{};
+  std::string output = "text";  // text, json, yaml
+  bool watch = false;
+};
+
+struct LogsCommand {
+  std::string name{};
+  std::optional<int32_t> rank{};  // at most one of the two
+  std::optional<int32_t> machine{};
+  bool follow = false;
+};
+
+struct SuspendCommand {
+  std::string name{};
+  bool suspend = true;  // false: resume
+};
+
+struct ScaleCommand {
+  std::string name{};
+  int32_t machines = 0;
+};
+
+struct DeleteCommand {
+  std::vector<std::string> names{};
+  bool wait = true;
+};
+
+struct ClusterCommand {
+  ClusterAddress where;
+  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, SuspendCommand, ScaleCommand,
+               DeleteCommand>
+      what;
+};
+
+// Returns the exit code.
+using RunOnCluster = std::function<int(const ClusterCommand&)>;
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_CLUSTER_COMMAND_H_

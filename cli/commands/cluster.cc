@@ -1,0 +1,117 @@
+// The commands on clusters, as far as the command line goes: whoever runs the App says what
+// follows.
+#include <memory>
+
+#include "cli/cluster_command.h"
+#include "cli/commands/commands.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done; 1 the cluster refused or could not be reached; 2 wrong usage or an "
+    "invalid\n"
+    "job; 3 there is no such job, or no TrainingJobs in this cluster.";
+
+// Adds the command; `what` is where its options are parsed to.
+template <typename What>
+CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
+              const std::string& description, std::shared_ptr<What> what) {
+  CLI::App* command = app.add_subcommand(name, description);
+  auto where = std::make_shared<ClusterAddress>();
+  const char* group = "The cluster";
+  command->add_option("--kubeconfig", where->kubeconfig, "Default: $KUBECONFIG, ~/.kube/config")
+      ->group(group);
+  command->add_option("--context", where->context, "Of the kubeconfig; default: its current one")
+      ->group(group);
+  command->add_option("-n,--namespace", where->name_space, "Default: the context's")->group(group);
+  command->footer(kExitCodes);
+  command->callback([where, what, invocation] {
+    invocation->exit_code = invocation->on_cluster({*where, *what});
+  });
+  return command;
+}
+
+void AddName(CLI::App* command, std::string& name) {
+  command->add_option("NAME", name, "The TrainingJob's")->required();
+}
+
+void AddSubmit(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<SubmitCommand>();
+  CLI::App* command =
+      Add(app, invocation, "submit", "Validate jobs and create them on a cluster", what);
+  command->add_option("FILE", what->files, "TrainingJobs in YAML or JSON; - for standard input")
+      ->required();
+  command->add_flag("--replace", what->replace,
+                    "Delete a job of that name first, and wait until its pods are gone");
+  command->add_flag("--dry-run", what->dry_run, "Let the API server judge them, and create none");
+}
+
+void AddList(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<ListCommand>();
+  CLI::App* command = Add(app, invocation, "list", "Show the jobs of a cluster", what);
+  command->add_flag("-A,--all-namespaces", what->all_namespaces, "Of every namespace");
+  command->add_option("-o,--output", what->output, "table, wide, json or yaml")
+      ->check(CLI::IsMember({"table", "wide", "json", "yaml"}))
+      ->capture_default_str();
+}
+
+void AddStatus(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<StatusCommand>();
+  CLI::App* command = Add(app, invocation, "status",
+                          "Show how a job is: machines, progress, failures, restarts", what);
+  AddName(command, what->name);
+  CLI::Option* output = command->add_option("-o,--output", what->output, "text, json or yaml")
+                            ->check(CLI::IsMember({"text", "json", "yaml"}))
+                            ->capture_default_str();
+  command
+      ->add_flag("-w,--watch", what->watch,
+                 "Go on showing it until the job has ended; exits 0 if it succeeded, else 70")
+      ->excludes(output);
+}
+
+void AddLogs(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<LogsCommand>();
+  CLI::App* command = Add(app, invocation, "logs", "Show what a job's processes printed", what);
+  AddName(command, what->name);
+  CLI::Option* rank = command->add_option("--rank", what->rank, "Of this rank only");
+  command->add_option("--machine", what->machine, "Of this machine only")->excludes(rank);
+  command->add_flag("-f,--follow", what->follow,
+                    "Go on until the job has ended, on replaced machines too");
+}
+
+void AddSuspend(CLI::App& app, Invocation* invocation, const char* name, const char* description,
+                bool suspend) {
+  auto what = std::make_shared<SuspendCommand>();
+  what->suspend = suspend;
+  AddName(Add(app, invocation, name, description, what), what->name);
+}
+
+void AddScale(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<ScaleCommand>();
+  CLI::App* command = Add(app, invocation, "scale", "Change how many machines a job has", what);
+  AddName(command, what->name);
+  command->add_option("N", what->machines, "The number of machines")->required();
+}
+
+void AddDelete(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<DeleteCommand>();
+  CLI::App* command = Add(app, invocation, "delete", "Delete jobs and their pods", what);
+  command->add_option("NAME", what->names, "TrainingJobs")->required();
+  command->add_flag("!--no-wait", what->wait, "Don't wait until they are gone");
+}
+
+}  // namespace
+
+void AddClusterCommands(CLI::App& app, Invocation* invocation) {
+  AddSubmit(app, invocation);
+  AddList(app, invocation);
+  AddStatus(app, invocation);
+  AddLogs(app, invocation);
+  AddSuspend(app, invocation, "suspend", "Stop a job and give its machines back", true);
+  AddSuspend(app, invocation, "resume", "Let a suspended job go on", false);
+  AddScale(app, invocation);
+  AddDelete(app, invocation);
+}
+
+}  // namespace lockstep::cli
