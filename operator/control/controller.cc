@@ -212,7 +212,11 @@ void Controller::Pump() {
 
 void Controller::Forget(const JobKey& key) {
   link_.Forget(NameOf(key));
-  records_.erase(key);
+  const auto record = records_.find(key);
+  if (record != records_.end()) {
+    CountState(&record->second, std::nullopt);
+    records_.erase(record);
+  }
   std::erase_if(waiting_for_nodes_, [&](const auto& each) { return each.second == key; });
 }
 
@@ -239,12 +243,21 @@ void Controller::Work(const kube::Work& work) {
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
     return;
   }
+  CountState(&record, record.status.state);
   const Time began = BootTime();
   const Snapshot snapshot = Take(*view, record);
   SetPeers(key, record, snapshot);
   Decision decision = Decide(snapshot, {WallNow(), began});
   metrics_->OnDecided(work.waited, BootTime() - began);
   CarryOut(key, &record, std::move(decision));
+}
+
+void Controller::CountState(JobRecord* record, std::optional<core::JobState> state) {
+  if (record->counted == state) return;
+  if (record->counted) --jobs_by_state_[*record->counted];
+  if (state) ++jobs_by_state_[*state];
+  record->counted = state;
+  metrics_->SetJobs(jobs_by_state_);
 }
 
 bool Controller::GiveKey(JobRecord* record) const {

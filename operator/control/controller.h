@@ -80,6 +80,8 @@ class Controller {
   void Count(const JobKey& key, const core::JobStatus& before, const core::JobStatus& after);
   Result<std::string> BodyOf(const JobRecord& record, const Action& action) const;
   void SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot);
+  // nullopt: the job is gone.
+  void CountState(JobRecord* record, std::optional<core::JobState> state);
   bool GiveKey(JobRecord* record) const;
   bool IsOldestWaiting(const kube::JobView& view) const;
   int ReplacementsAllowed() const;
@@ -98,6 +100,7 @@ class Controller {
   kube::WorkQueue queue_;
   std::map<JobKey, JobRecord> records_;
   std::set<std::pair<WallTime, JobKey>> waiting_for_nodes_;
+  std::map<core::JobState, int> jobs_by_state_;
   std::deque<Time> replacements_;  // of the last minute
   std::optional<MasterKeys> keys_;
   bool leading_ = false;

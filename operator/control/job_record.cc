@@ -3,22 +3,18 @@
 #include <utility>
 
 #include "core/job/node.h"
-#include "core/job/read.h"
+#include "core/job/parse.h"
 #include "core/job/text.h"
 #include "core/job/validate.h"
 
 namespace lockstep::control {
 namespace {
 
-void LearnSpec(const core::Node& document, JobRecord* record) {
-  core::ParseResult parsed = core::ReadJob(document);
+void LearnSpec(core::Node document, JobRecord* record) {
+  core::ParseResult parsed = core::ReadStoredJob(std::move(document));
   record->problems = std::move(parsed.problems);
   if (parsed.job) record->job = std::move(*parsed.job);
-  if (!core::HasErrors(record->problems)) {
-    for (core::Problem& problem : core::Validate(record->job, core::Target::kCluster)) {
-      record->problems.push_back(std::move(problem));
-    }
-  }
+  core::AddProblems(core::Validate(record->job, core::Target::kCluster), &record->problems);
   std::erase_if(record->problems, [](const core::Problem& problem) {
     return problem.severity != core::Severity::kError;
   });
@@ -28,15 +24,17 @@ void LearnSpec(const core::Node& document, JobRecord* record) {
 
 Status Learn(const kube::JobView& view, JobRecord* record) {
   if (record->uid != view.meta.uid) {
+    const std::optional<core::JobState> counted = record->counted;
     *record = JobRecord{};
     record->uid = view.meta.uid;
+    record->counted = counted;
   }
   if (record->resource_version == view.meta.resource_version) return {};
-  const core::Document document = core::ReadJson(view.json);
+  core::Document document = core::ReadJson(view.json);
   if (!document.root) return Error::Invalid("the object is no JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
   if (!status.ok()) return status.error();
-  LearnSpec(*document.root, record);
+  LearnSpec(std::move(*document.root), record);
   record->job.metadata.name = view.meta.name;
   record->job.metadata.name_space = view.meta.name_space;
   record->job.metadata.uid = view.meta.uid;

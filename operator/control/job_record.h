@@ -30,6 +30,7 @@ struct JobRecord {
   std::optional<GangReport> member;
   std::optional<core::GangWish> wish;  // that machine 0 is to take
   Memory memory;
+  std::optional<core::JobState> counted;  // in the operator's figures
 };
 
 // Brings the record up to the object; another UID begins a new one. Invalid when its status can't

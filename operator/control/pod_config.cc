@@ -67,6 +67,9 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
   config.attempt = request.attempt;
   config.machine0_attempt = status.attempts.Of(0);
   config.epoch = status.epoch;
+  for (int m = 0; request.machine == 0 && m < config.job.spec.num_machines; ++m) {
+    config.attempts.push_back(status.attempts.Of(m));
+  }
   config.predecessor_dead = request.predecessor_dead;
   config.key_file = std::string(kKeyFolder) + "/" + kKeyEntry;
   config.coordinator = coordinator;

@@ -1,0 +1,138 @@
+"""TrainingJobs on a real API server, with the real operator and real agents."""
+
+import os
+import pathlib
+import signal
+
+from processes import children, environment
+from waiting import wait_until
+
+# Ranks that live until somebody opens the gate, and save nothing.
+UNTIL = 'while [ ! -e "{gate}" ]; do sleep 0.05; done'
+
+
+def ranks_of(agent):
+    """Process ids of the ranks under an agent, by rank."""
+    found, below = {}, children(agent)
+    while below:
+        pid = below.pop()
+        below += children(pid)
+        rank = environment(pid).get("RANK")
+        if rank is not None:
+            found.setdefault(int(rank), pid)  # not what the rank itself has started
+    return found
+
+
+def test_a_job_runs_to_its_end(jobs):
+    jobs.apply("gpt", 'echo "rank $RANK of $WORLD_SIZE"')
+    status = jobs.wait_state("gpt", "Succeeded")
+    assert status["verdict"]["exitCode"] == 0
+    assert status["restarts"]["total"] == 0
+    conditions = {each["type"]: each["status"] for each in status["conditions"]}
+    assert conditions["Complete"] == "True"
+    assert "rank 3 of 4" in jobs.kubelet.log("gpt-1")
+
+
+def test_a_job_whose_program_fails_says_which_rank_and_why(jobs):
+    jobs.apply("bad", 'if [ "$RANK" = 3 ]; then echo "no such file: x" >&2; exit 9; fi; sleep 300',
+               failurePolicy={"maxRestarts": 0})
+    status = jobs.wait_state("bad", "Failed")
+    failure = status["lastFailure"]
+    assert (failure["rank"], failure["machine"], failure["exitCode"]) == (3, 1, 9)
+    assert "no such file: x" in failure["stderr"]
+    assert status["verdict"]["exitCode"] == 70
+    described = jobs.kubectl("describe", "tj", "bad")
+    assert "rank 3" in described and "no such file: x" in described
+
+
+def test_a_killed_rank_costs_no_pod(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate))
+    jobs.wait_state("gpt", "Running")
+    before = jobs.pods("gpt")
+    victim = wait_until(lambda: ranks_of(jobs.kubelet.process("gpt-1").pid).get(2), "rank 2")
+    os.kill(victim, signal.SIGKILL)
+    status = jobs.wait("gpt", lambda s: s.get("restarts", {}).get("application") == 1
+                       and s["state"] == "Running", "the gang in its second generation")
+    assert status["lastFailure"]["rank"] == 2 and status["lastFailure"]["signal"] == signal.SIGKILL
+    assert jobs.pods("gpt") == before
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def lose(jobs, tmp_path, machine):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate))
+    jobs.wait_state("gpt", "Running")
+    before = jobs.pods("gpt")
+    jobs.kubelet.process(f"gpt-{machine}").kill()
+    status = jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
+                       "the gang with its replacement")
+    after = jobs.pods("gpt")
+    other = f"gpt-{1 - machine}"
+    assert set(after) == {other, f"gpt-{machine}-r2"} and after[other] == before[other]
+    assert status["restarts"]["infrastructure"] == 1
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_a_lost_machine_is_replaced_and_the_survivor_keeps_its_pod(jobs, tmp_path):
+    lose(jobs, tmp_path, 1)
+
+
+def test_machine_0_is_replaced_like_any_other(jobs, tmp_path):
+    lose(jobs, tmp_path, 0)
+
+
+def test_suspend_stops_all_ranks_with_sigterm_and_resume_goes_on(jobs, tmp_path):
+    saved, gate = tmp_path / "saved", tmp_path / "gate"
+    saved.mkdir()
+    trap = f"trap 'touch {saved}/$RANK-$LOCKSTEP_EPOCH; exit 3' TERM; "
+    jobs.apply("gpt", trap + UNTIL.format(gate=gate))
+    jobs.wait_state("gpt", "Running")
+    jobs.kubectl("patch", "tj", "gpt", "--type", "merge", "-p", '{"spec":{"suspend":true}}')
+    jobs.wait_state("gpt", "Suspended")
+    assert {each.name for each in pathlib.Path(saved).iterdir()} == {f"{r}-1" for r in range(4)}
+    assert jobs.pods("gpt") == {}
+    jobs.kubectl("patch", "tj", "gpt", "--type", "merge", "-p", '{"spec":{"suspend":false}}')
+    status = jobs.wait_state("gpt", "Running")
+    assert status["restarts"]["application"] == status["restarts"]["infrastructure"] == 0
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_scale_makes_the_gang_anew(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate) + '; echo "of $WORLD_SIZE"')
+    jobs.wait_state("gpt", "Running")
+    jobs.kubectl("scale", "tj", "gpt", "--replicas", "3")
+    jobs.wait("gpt", lambda s: s["state"] == "Running" and s["ready"] == "3/3", "three machines")
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+    assert "of 6" in jobs.kubelet.log("gpt-2-r2")
+
+
+def test_a_drained_pod_costs_no_budget(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate), failurePolicy={"maxMachineReplacements": 0})
+    jobs.wait_state("gpt", "Running")
+    jobs.kubectl("delete", "pod", "gpt-1", "--wait=false")
+    status = jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
+                       "the gang with its replacement")
+    assert status["restarts"]["infrastructure"] == 0
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_the_gang_heals_while_the_operator_is_away(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate))
+    jobs.wait_state("gpt", "Running")
+    jobs.operator.kill()
+    jobs.operator.wait()
+    victim = ranks_of(jobs.kubelet.process("gpt-0").pid)[1]
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: ranks_of(jobs.kubelet.process("gpt-0").pid).get(1) not in (None, victim),
+               "rank 1 again")
+    gate.touch()
+    wait_until(lambda: jobs.kubelet.process("gpt-0").poll() == 0, "the verdict")

@@ -1,0 +1,225 @@
+"""Kubelets that run real agents: KubeletWriter for what the API server sees, and in place of each
+worker container a lockstep-agent on this computer, on an address of its own (127.x.y.z). What
+kube-proxy would do for the coordinator's Service, a TCP proxy does.
+
+    with AgentKubelet(cluster, namespace, folder) as kubelet:
+        kubelet.process("gpt-1").kill()     # as the kernel would: the pod fails with 137
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+
+from api_client import ApiClient, ApiServer
+from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes
+from proxy import Proxy
+from tls import binary
+
+GANG_PORT, METRICS_PORT = 7070, 7071
+
+
+def expand(text, variables):
+    """As kubelet expands an environment variable's value: $(NAME), and $$ for $."""
+    def replace(match):
+        if match[0] == "$$":
+            return "$"
+        return variables.get(match[1], match[0])
+    return re.sub(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_]*)\)", replace, text)
+
+
+class _Writer(KubeletWriter):
+    """Attends to pods of one namespace with real processes."""
+
+    def __init__(self, api, namespace, nodes, folder):
+        super().__init__(api, namespace, nodes)
+        self._namespace, self._folder = namespace, folder
+        self.processes = {}  # pod name -> Popen
+        self._tasks = set()
+        self._proxies = {}  # clusterIP -> Proxy
+        self._targets = {}  # (job, attempt of machine 0) -> address
+        self._services = {}  # job -> (clusterIP, attempt)
+        self._asked = set()  # pods whose agents got SIGTERM
+        self._keys = {}  # pod name -> files of its Secret
+
+    async def follow_services(self):
+        path = f"/api/v1/namespaces/{self._namespace}/services"
+        async for kind, found in self._api.follow(path):
+            for service in found if kind == "LIST" else [found]:
+                selector = service["spec"].get("selector", {})
+                if kind != "DELETED" and "lockstep.dev/attempt" in selector:
+                    job = selector["lockstep.dev/job"]
+                    attempt = int(selector["lockstep.dev/attempt"])
+                    self._services[job] = (service["spec"]["clusterIP"], attempt)
+                    self._lead(job)
+
+    def _lead(self, job):
+        """The Service's address leads to the machine 0 that its selector names, if that is there."""
+        if job not in self._services:
+            return
+        cluster_ip, attempt = self._services[job]
+        target = self._targets.get((job, attempt))
+        if target is None:
+            return
+        if cluster_ip in self._proxies:
+            self._proxies[cluster_ip].redirect((target, GANG_PORT))
+        else:
+            address = (self._here(cluster_ip), GANG_PORT)
+            self._proxies[cluster_ip] = Proxy(address, (target, GANG_PORT))
+
+    @staticmethod
+    def _here(cluster_ip):
+        return "127." + cluster_ip.split(".", 1)[1]
+
+    async def _attend(self, pod):
+        name = pod["metadata"]["name"]
+        process = self.processes.get(name)
+        if "deletionTimestamp" in pod["metadata"] and process is not None:
+            if process.poll() is not None:
+                await self._remove(pod)
+            elif name not in self._asked:
+                self._asked.add(name)
+                process.send_signal(signal.SIGTERM)
+                self._start(self._kill_later(process, pod["metadata"]["deletionGracePeriodSeconds"]))
+            return
+        if process is None and pod["spec"].get("nodeName"):
+            self._keys[name] = await self._read_key(pod)
+        await super()._attend(pod)
+
+    async def _read_key(self, pod):
+        """The files of the pod's Secret, by name."""
+        [secret] = [each["secret"]["secretName"] for each in pod["spec"]["volumes"]
+                    if "secret" in each]
+        path = f"/api/v1/namespaces/{self._namespace}/secrets/{secret}"
+        data = (await self._api.call("GET", path))["data"]
+        return {name: base64.b64decode(value) for name, value in data.items()}
+
+    def _running(self, pod):
+        status = super()._running(pod)
+        name = pod["metadata"]["name"]
+        if name not in self.processes:
+            self._run(pod, status["podIP"])
+        return status
+
+    def _run(self, pod, address):
+        labels, name = pod["metadata"]["labels"], pod["metadata"]["name"]
+        folder = self._folder / name
+        (folder / "key").mkdir(parents=True)
+        [worker] = [each for each in pod["spec"]["containers"] if each["name"] == "worker"]
+        variables = {"LOCKSTEP_POD_IP": address}
+        for each in worker.get("env", []):
+            if "value" in each:
+                variables[each["name"]] = expand(each["value"], variables)
+        config = json.loads(variables["LOCKSTEP_CONFIG"])
+        key = folder / "key" / pathlib.Path(config["keyFile"]).name
+        key.write_bytes(self._keys[name][key.name])
+        config["keyFile"] = str(key)
+        config["coordinator"] = self._here(config["coordinator"])
+        config["listen"] = f"{address}:{GANG_PORT}"
+        config["metricsListen"] = f"{address}:{METRICS_PORT}"
+        config["runDir"] = str(folder / "run")
+        config["terminationPath"] = str(folder / "termination")
+        (folder / "termination").touch()
+        variables["LOCKSTEP_CONFIG"] = json.dumps(config)
+        with open(folder / "log", "wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [binary("lockstep-agent")], env={"PATH": os.environ["PATH"], **variables},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if labels["lockstep.dev/machine"] == "0":
+            job = labels["lockstep.dev/job"]
+            self._targets[job, int(labels["lockstep.dev/attempt"])] = address
+            self._lead(job)
+        self._start(self._watch(pod, self.processes[name], folder / "termination"))
+
+    async def _watch(self, pod, process, message):
+        code = await asyncio.to_thread(process.wait)
+        path = f"{self._path}/{pod['metadata']['name']}"
+        seen = await self._api.find(path)
+        if seen is None or seen["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return
+        await self._write_end(seen, code if code >= 0 else 128 - code,
+                              "Error" if code else "Completed", message.read_text()[-4096:], "")
+        if "deletionTimestamp" in seen["metadata"]:
+            await self._remove(pod)
+
+    async def _remove(self, pod):
+        await self._api.delete(f"{self._path}/{pod['metadata']['name']}", gracePeriodSeconds=0,
+                               preconditions={"uid": pod["metadata"]["uid"]})
+
+    async def _kill_later(self, process, seconds):
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.to_thread(process.wait), seconds)
+        if process.poll() is None:
+            process.kill()
+
+    def _start(self, coroutine):
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self):
+        for task in self._tasks:
+            task.cancel()
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        for proxy in self._proxies.values():
+            proxy.close()
+
+
+class AgentKubelet:
+    """The kubelets of one namespace, in a thread of their own, on `nodes` nodes."""
+
+    def __init__(self, cluster, namespace, folder, nodes=4):
+        self._server = ApiServer.from_kubeconfig(cluster.kubeconfig)
+        self._namespace, self._folder = namespace, pathlib.Path(folder)
+        self._names = [f"{namespace}-{index}" for index in range(nodes)]
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
+        self._failure = None
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(60), "the kubelets did not start"
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(RuntimeError):  # it has ended by itself, with a failure
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def process(self, pod):
+        """The agent that runs as this pod."""
+        return self._writer.processes[pod]
+
+    def log(self, pod):
+        return (self._folder / pod / "log").read_text()
+
+    async def _main(self):
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        api, following = ApiClient(self._server), ApiClient(self._server)
+        nodes = Nodes(api, self._names)
+        await nodes.make()
+        self._writer = _Writer(following, self._namespace, self._names, self._folder)
+        tasks = [asyncio.ensure_future(each) for each in (
+            nodes.beat(), self._writer.follow(), self._writer.follow_services())]
+        self._ready.set()
+        stopped = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                self._failure = task.exception()
+            task.cancel()
+        self._writer.close()
+        await nodes.remove()
+        api.close()
+        following.close()
