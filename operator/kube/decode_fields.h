@@ -77,8 +77,9 @@ error_code Read(ondemand::value value, std::optional<WallTime>& out);
 template <typename Number>
 Number NumberOr(std::string_view text, Number otherwise) {
   Number number{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, number);
   return error == std::errc{} && stop == end ? number : otherwise;
 }
 
