@@ -66,7 +66,8 @@ class Fault:
       html, truncate              the same with such a body; truncate is after it has obeyed
       drop-before, drop-after     the connection ends without an answer
       stall                       nothing is answered for `seconds`, then the connection ends
-      restart                     as of a server: every connection ends, nobody answers for `seconds`
+      restart                     of the server: no connection survives, none is made for `seconds`
+      freeze                      the client stands still for `seconds` from now on
       touch                       somebody else changes the object first
     do, of an event:
       crash-before, crash-after   the client is killed before it has the event, or after
@@ -130,14 +131,15 @@ class Call:
 
 
 class ApiProxy:
-    def __init__(self, server, certificate, faults=(), crash=None, touch=None):
-        """crash(): kills the client; touch(path): changes that object as somebody else would."""
+    def __init__(self, server, certificate, faults=(), around=None):
+        """around.crash() kills the client, .freeze(seconds) stops it for a time, .touch(path)
+        changes an object as somebody else would."""
         self._server, self._certificate, self.faults = server, certificate, list(faults)
-        self._crash, self._touch = crash, touch
+        self._around, self._background = around, set()
         self.calls, self.events = [], []
         self._tasks, self._writers = set(), set()
         self._upstream, self._idle = asyncio.Semaphore(UPSTREAM), []
-        self._listener = self._restarting = None
+        self._listener = None
         # Bound as long as the proxy is there, so that it can refuse and come back on its port.
         self._reserved = socket.create_server(("127.0.0.1", 0))
         self.port = self._reserved.getsockname()[1]
@@ -148,6 +150,8 @@ class ApiProxy:
             limit=http1.LIMIT)
 
     async def close(self):
+        for task in list(self._background):
+            task.cancel()
         await self._disconnect()
         self._reserved.close()
 
@@ -157,8 +161,8 @@ class ApiProxy:
         await asyncio.sleep(seconds)
         await self.open()
 
-    def writes(self, but_not=()):
-        return [call for call in self.calls if call.is_write and call.key.resource not in but_not]
+    def writes(self):
+        return [call for call in self.calls if call.is_write]
 
     async def _disconnect(self):
         self._listener.close()
@@ -196,14 +200,12 @@ class ApiProxy:
         fault = self._fault_for(call.key)
         if await self._before(client, call, fault):
             return
-        answer, content = await self._ask(request, body)
-        call.status = answer.status
-        with contextlib.suppress(ValueError):
-            call.answer = json.loads(content)
+        # What the server has got it obeys, whatever becomes of the client.
+        answer, content = await asyncio.shield(self._begin(self._ask(request, body, call)))
         if not await self._after(client, call, fault, answer, content):
             client.answer(answer, content)
 
-    async def _ask(self, request, body):
+    async def _ask(self, request, body, call):
         async with self._upstream:
             peer = self._idle.pop() if self._idle else _Peer(*await self._server.connect())
             try:
@@ -216,6 +218,9 @@ class ApiProxy:
                 peer.writer.transport.abort()
                 raise
             self._idle.append(peer)
+            call.status = answer.status
+            with contextlib.suppress(ValueError):
+                call.answer = json.loads(content)
             return answer, content
 
     async def _relay_watch(self, client, request, call):
@@ -240,17 +245,30 @@ class ApiProxy:
         striking = [fault for fault in self.faults if fault.strikes(key)]
         return striking[0] if striking else None
 
+    def _begin(self, coroutine):
+        def ended(task):
+            self._background.discard(task)
+            if not task.cancelled():
+                task.exception()  # told to whoever waits for it, if anybody does
+
+        task = asyncio.create_task(coroutine)
+        self._background.add(task)
+        task.add_done_callback(ended)
+        return task
+
     async def _before(self, client, call, fault):
         """Whether the server is not to be asked at all."""
         match fault and fault.do:
             case "crash-before":
-                await self._crash()
+                await self._around.crash()
                 raise EOFError
             case "drop-before":
                 raise EOFError
             case "restart":
-                self._restarting = asyncio.create_task(self.refuse(fault.seconds))
+                self._begin(self.refuse(fault.seconds))
                 await asyncio.sleep(fault.seconds)  # which ends at once, with all connections
+            case "freeze":
+                self._begin(self._around.freeze(fault.seconds))
             case "stall":
                 await asyncio.sleep(fault.seconds)
                 raise EOFError
@@ -262,14 +280,14 @@ class ApiProxy:
                             b"<html><body><h1>502 Bad Gateway</h1></body></html>")
                 return True
             case "touch":
-                await self._touch(call.path)
+                await self._around.touch(call.path)
         return False
 
     async def _after(self, client, call, fault, answer, content):
         """Whether the client gets something else than the server's answer."""
         match fault and fault.do:
             case "crash-after":
-                await self._crash()
+                await self._around.crash()
                 raise EOFError
             case "drop-after":
                 raise EOFError
@@ -308,7 +326,7 @@ class ApiProxy:
             client.writer.write(http1.chunk(line + b"\n"))
             await client.writer.drain()
             if fault and fault.do == "crash-after":
-                await self._crash()
+                await self._around.crash()
                 raise EOFError
             if fault and fault.do == "twice":
                 client.writer.write(http1.chunk(line + b"\n"))
@@ -317,7 +335,7 @@ class ApiProxy:
         """Whether the stream ends here, as streams do."""
         match fault and fault.do:
             case "crash-before":
-                await self._crash()
+                await self._around.crash()
                 raise EOFError
             case "cut":
                 return True

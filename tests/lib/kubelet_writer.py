@@ -1,5 +1,5 @@
-"""Scheduler and kubelets of one namespace, as far as the API server sees them: pods get a node, run,
-end as a test says, and go when they are deleted. No container exists.
+"""Scheduler and kubelets of one namespace, as far as the API server sees them: pods get a node,
+run, end as a test says, and go when they are deleted. No container exists.
 
     kubelet = KubeletWriter(api, namespace, nodes.names)
     following = asyncio.create_task(kubelet.follow())

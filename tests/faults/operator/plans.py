@@ -1,7 +1,9 @@
 """Plans: a scenario and the faults that strike in it. A file holds one, as JSON:
 
-    {"scenario": "create", "patience": 60,
+    {"scenario": "create",
      "faults": [{"verb": "POST", "resource": "pods", "name": "gpt-1", "do": "crash-after"}]}
+
+Those in the folder plans/ are always played.
 """
 
 import dataclasses
@@ -36,6 +38,7 @@ RENEWALS = 2  # of the Lease, before which and after which the operator is kille
 class Plan:
     scenario: str
     faults: list = dataclasses.field(default_factory=list)  # as keyword arguments of Fault
+    operators: int = 1  # of which one leads
 
     @classmethod
     def read(cls, path):
@@ -47,11 +50,18 @@ class Plan:
     def made_faults(self):
         return [Fault(**each) for each in self.faults]
 
+    def may_repeat(self, key):
+        """Whether the faults allow an operator to make this more often: Services of a job that is
+        gone, while word of that is held back from it."""
+        held_back = any(fault["do"] == "delay" and fault["verb"] == "DELETED"
+                        for fault in self.faults)
+        return held_back and key.startswith("POST services ")
+
     @property
     def name(self):
         parts = [self.scenario]
         for fault in self.faults:
-            aim = [str(fault[each]) for each in ("verb", "resource", "name", "nth") if each in fault]
+            aim = [str(fault[key]) for key in ("verb", "resource", "name", "nth") if key in fault]
             what = "-".join(str(fault[each]) for each in ("do", "status") if each in fault)
             parts.append(" ".join([*aim, what]))
         return ": ".join(parts)

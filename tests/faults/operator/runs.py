@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import pathlib
+import secrets
 import subprocess
 import time
 
@@ -16,7 +17,7 @@ from world import World
 
 ROOT = pathlib.Path(__file__).parents[3]
 QUIET = 3.0       # seconds without a write once everything matches
-PATIENCE = 60.0   # seconds for the end state to match and for quiet to come
+PATIENCE = 90.0   # seconds for the end state to match and for quiet to come
 
 
 @dataclasses.dataclass
@@ -53,9 +54,8 @@ class Ground:
                         self.cluster.kubeconfig, "apply", "--server-side", "--force-conflicts",
                         "-f", ROOT / "crds"], check=True, capture_output=True)
         self._api = ApiClient(self.server)
-        prefix = self.folder.name.lower().replace("_", "-")
-        self.nodes = Nodes(self._api, [f"{prefix}-{index}" for index in range(4)])
-        await self.nodes.remove()
+        mark = secrets.token_hex(4)
+        self.nodes = Nodes(self._api, [f"faults-{mark}-{index}" for index in range(4)])
         await self.nodes.make()
         self._beating = asyncio.create_task(self.nodes.beat())
         return self
@@ -78,14 +78,14 @@ async def record(ground, scenario):
 
 async def play(ground, plan, reference):
     started = time.monotonic()
-    async with World(ground, plan.made_faults()) as world:
+    async with World(ground, plan.made_faults(), plan.operators) as world:
         try:
             violations = await _judge(world, plan, reference)
-        except AssertionError as error:
-            violations = [str(error)]
+        except Exception as error:  # one that cannot be judged is told like any other
+            violations = [f"{type(error).__name__}: {error}"]
         return Verdict(plan, violations, any(fault.fired for fault in world.proxy.faults),
                        time.monotonic() - started,
-                       world.operator.log_end() if violations else "")
+                       world.operators[0].log_end() if violations else "")
 
 
 async def play_all(ground, plans, references, at_once, on_verdict):
@@ -111,31 +111,33 @@ async def _judge(world, plan, reference):
     return [
         *unlike,
         *oracles.as_often_as(oracles.creations(reference.writes), oracles.creations(writes),
-                             "created"),
+                             "created", also=plan.may_repeat),
         *oracles.as_often_as(oracles.deletions(reference.writes), oracles.deletions(writes),
                              "deleted"),
         *oracles.nothing_foreign_written(writes, world.uids),
         *oracles.epoch_before_pods(writes),
-        *oracles.few_writes(len(reference.writes), len(writes), len(plan.faults)),
+        *oracles.few_writes(reference.writes, writes, len(plan.faults)),
         *oracles.no_growth(reference.usage, run.usage),
-        *(f"the operator ended by itself: {code}" for code in world.operator.deaths),
+        *(f"an operator ended by itself: {code}"
+          for operator in world.operators for code in operator.deaths),
         *([] if await world.decoys_now() == world.decoys else ["a foreign object was changed"]),
     ]
 
 
 async def _quiet(world):
-    """Waits for `QUIET` seconds in which the operator writes nothing but its Lease."""
+    """Waits for `QUIET` seconds in which an operator leads and writes nothing but its Lease."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        before = len(world.proxy.writes(but_not=("leases",)))
+        before = len(world.proxy.calls)
         await asyncio.sleep(QUIET)
-        if len(world.proxy.writes(but_not=("leases",))) == before:
+        written = [call for call in world.proxy.calls[before:] if call.is_write]
+        if written and all(call.key.resource == "leases" for call in written):
             return
-    raise AssertionError(f"still writes after {PATIENCE:g} s: "
+    raise AssertionError(f"still writes, or does not lead, after {PATIENCE:g} s: "
                          f"{[str(call.key) for call in world.proxy.writes()[-5:]]}")
 
 
 async def _left_behind(world, scenario):
     objects = await world.objects()
     return Run(scenario, oracles.end_state(objects, world.uids, world.namespace),
-               world.proxy.writes(), list(world.proxy.events), world.operator.usage())
+               world.proxy.writes(), list(world.proxy.events), world.operators[0].usage())

@@ -54,5 +54,27 @@ async def finish_with_ttl(world):
     await world.until_gone()
 
 
+async def made_again(world):
+    """Deleted and submitted anew under the same name, before the old one's pods are gone."""
+    await world.submit(machines=2)
+    await world.until_ready("gpt-0", "gpt-1")
+    before = world.job()["metadata"]["uid"]
+    await world.delete()
+    await world.submit(machines=2)
+    await world.until(lambda: world.job().get("metadata", {}).get("uid") not in (None, before),
+                      "the new job")
+    await world.until_ready("gpt-0", "gpt-1")
+
+
+async def quota(world):
+    """There is room for one more pod, beside what is there; then for all."""
+    await world.allow_pods(2)
+    await world.submit(machines=2)
+    await world.until(lambda: "quota" in world.status().get("reason", ""), "word of the quota")
+    await world.allow_pods(10)
+    await world.until_ready("gpt-0", "gpt-1")
+
+
 ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
-                                        suspend_and_resume, delete, finish_with_ttl)}
+                                        suspend_and_resume, delete, finish_with_ttl, made_again,
+                                        quota)}

@@ -1,5 +1,15 @@
-"""Which plans are played, and what is said of them."""
+"""Plays fault plans against lockstep-operator and a real API server.
 
+    run                   what CI runs: the crash plans of two scenarios, the plans in plans/, and a
+                          seeded sample of all others
+    run --all             every plan
+    run plans/x.json      these
+
+The last line says how many plans were played and how many were violated; these are kept, each in a
+file that can be given here again.
+"""
+
+import argparse
 import asyncio
 import contextlib
 import pathlib
@@ -8,24 +18,46 @@ import sys
 import tempfile
 import time
 
-import plans
-import runs
-import scenarios
-from cluster import Cluster, cluster_in
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+
+import plans  # noqa: E402
+import runs  # noqa: E402
+import scenarios  # noqa: E402
+from cluster import Cluster, cluster_in  # noqa: E402
 
 KINDS = {"crash": plans.crash_plans, "answer": plans.answer_plans, "watch": plans.watch_plans}
 ALWAYS = ("create", "machine_loss")  # scenarios whose crash plans are never left to chance
-SAMPLE = 80
+PLANS = pathlib.Path(__file__).parent / "plans"
+SAMPLE = 60
 AT_ONCE = 24
 
 
-def main(given):
+def main():
+    given = parser().parse_args()
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
         cluster = (Cluster(given.cluster) if given.cluster
                    else stack.enter_context(cluster_in(folder / "cluster")))
         bad = asyncio.run(play(cluster, folder, given))
     return 1 if bad else 0
+
+
+def parser():
+    arguments = argparse.ArgumentParser(description=__doc__,
+                                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("plans", nargs="*", type=pathlib.Path, metavar="PLAN")
+    arguments.add_argument("--all", action="store_true", help="every plan of every scenario")
+    arguments.add_argument("--scenario", action="append", choices=scenarios.ALL,
+                           help="only of this one; may be repeated")
+    arguments.add_argument("--kind", choices=KINDS, help="only these plans")
+    arguments.add_argument("--sample", type=int, default=SAMPLE, metavar="N",
+                           help="how many of the plans that are not always played")
+    arguments.add_argument("--seed", type=int, default=1, help="of the sample")
+    arguments.add_argument("--at-once", type=int, default=AT_ONCE, metavar="N")
+    arguments.add_argument("--cluster", metavar="DIR", help="one that is up; else one is made")
+    arguments.add_argument("--results", type=pathlib.Path, default=pathlib.Path("/tmp"),
+                           metavar="DIR", help="where plans that were violated go")
+    return arguments
 
 
 async def play(cluster, folder, given):
@@ -38,8 +70,8 @@ async def play(cluster, folder, given):
         chosen = wanted or choose(references, given)
         random.Random(given.seed).shuffle(chosen)
         await runs.play_all(ground, chosen, references, given.at_once, report.add)
-    print(f"{report.plans} plans in {time.monotonic() - started:.0f} s, {report.not_struck} of them "
-          f"without their fault; {report.violations} violations", flush=True)
+    print(f"{report.plans} plans in {time.monotonic() - started:.0f} s, in {report.not_struck} the "
+          f"fault did not come; {report.violations} violations", flush=True)
     return report.violations
 
 
@@ -61,6 +93,9 @@ async def record_all(ground, names):
 def choose(references, given):
     kinds = {given.kind: KINDS[given.kind]} if given.kind else KINDS
     always, others = [], []
+    if not given.kind:
+        always = [plan for plan in map(plans.Plan.read, sorted(PLANS.glob("*.json")))
+                  if plan.scenario in references]
     for name, reference in references.items():
         for kind, make in kinds.items():
             (always if kind == "crash" and name in ALWAYS else others).extend(make(reference))
@@ -86,3 +121,7 @@ class Report:
         for violation in verdict.violations:
             print(f"  {violation}")
         print("  the operator's last words:\n" + verdict.log, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -26,7 +26,7 @@ class Proxied:
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self.crashes, self.touched = [], []
-        self.proxy = ApiProxy(server, certificate, faults, self._crash, self._touch)
+        self.proxy = ApiProxy(server, certificate, faults, self)
         self.run(self.proxy.open())
         certificate.write_kubeconfig(folder / "kubeconfig", self.proxy.port, server.token,
                                      namespace)
@@ -56,10 +56,10 @@ class Proxied:
             if event["object"].metadata.name != "kube-root-ca.crt":
                 yield event["type"], event["object"].metadata.name
 
-    async def _crash(self):
+    async def crash(self):
         self.crashes.append(time.monotonic())
 
-    async def _touch(self, path):
+    async def touch(self, path):
         self.touched.append(path)
 
     def close(self):

@@ -1,5 +1,4 @@
-"""A namespace with one job in it, its operator behind a proxy, and kubelets: where a scenario plays.
-"""
+"""A namespace with a job, its operator behind a proxy, and kubelets: where a scenario plays."""
 
 import asyncio
 import contextlib
@@ -25,16 +24,17 @@ KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
 
 
 class World:
-    def __init__(self, ground, faults):
+    def __init__(self, ground, faults, operators=1):
         self._ground = ground
         self.api = ApiClient(ground.server)
         self.namespace = f"faults-{secrets.token_hex(4)}"
         folder = ground.folder / self.namespace
         folder.mkdir()
-        self.proxy = ApiProxy(ground.server, ground.certificate, faults, self._crash, self._touch)
+        self.proxy = ApiProxy(ground.server, ground.certificate, faults, self)
         ground.certificate.write_kubeconfig(folder / "kubeconfig", self.proxy.port,
                                             ground.server.token, self.namespace)
-        self.operator = OperatorProcess(folder, folder / "kubeconfig", self.namespace)
+        self.operators = [OperatorProcess(folder / f"operator-{index}.log", folder / "kubeconfig",
+                                          self.namespace) for index in range(operators)]
         self.kubelet = KubeletWriter(self.api, self.namespace, ground.nodes.names, self._changed)
         self.jobs, self.uids, self.decoys = {}, [], {}
         self._change, self._tasks = asyncio.Event(), []
@@ -43,13 +43,15 @@ class World:
         await self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         await self._place_decoys()
         await self.proxy.open()
-        await self.operator.start()
+        for operator in self.operators:
+            await operator.start()
         self._tasks = [asyncio.create_task(self.kubelet.follow()),
                        asyncio.create_task(self._follow_jobs())]
         return self
 
     async def __aexit__(self, *_):
-        await self.operator.kill()
+        for operator in self.operators:
+            await operator.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -71,6 +73,17 @@ class World:
 
     async def delete(self):
         await self.api.delete(self.path("trainingjobs", JOB), propagationPolicy="Background")
+
+    async def allow_pods(self, count):
+        path = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
+        spec = {"hard": {"pods": str(count)}}
+        if await self.api.find(f"{path}/pods"):
+            await self.api.patch(f"{path}/pods", {"spec": spec})
+            return
+        await self.api.call("POST", path, {"metadata": {"name": "pods"}, "spec": spec})
+        # It counts once the quota controller has counted what is there.
+        while not (await self.api.find(f"{path}/pods")).get("status", {}).get("hard"):
+            await asyncio.sleep(0.05)
 
     async def succeed(self, names):
         """Every agent ends with the verdict, machine 0's last."""
@@ -175,10 +188,17 @@ class World:
     def _changed(self):
         self._change.set()
 
-    async def _crash(self):
-        await self.operator.crash()
+    # ---- what faults do that are not the proxy's own ----
 
-    async def _touch(self, path):
+    async def crash(self):
+        for operator in self.operators:
+            operator.crash()
+
+    async def freeze(self, seconds):
+        """The first operator, which is likely the one that leads."""
+        await self.operators[0].freeze(seconds)
+
+    async def touch(self, path):
         """Somebody labels the object that is about to be written."""
         path = path.removesuffix("/status")
         with contextlib.suppress(ApiError):
