@@ -1,6 +1,7 @@
 #include "operator/control/decide.h"
 
 #include "operator/control/policies.h"
+#include "operator/control/rules.h"
 
 namespace lockstep::control {
 
@@ -8,7 +9,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   Draft draft(snapshot, now);
   if (snapshot.deleting || snapshot.job->spec.managed_by != kManager) return draft.decision;
   Remember(draft);
-  if (IsFinished(snapshot.status)) {
+  if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {
     CleanUp(draft);
     return draft.decision;
   }

@@ -126,6 +126,8 @@ std::vector<Machine> Machines(const Snapshot& snapshot) {
 std::vector<const PodView*> Leftovers(const Snapshot& snapshot) {
   std::vector<const PodView*> leftovers;
   for (const PodView* pod : snapshot.pods) {
+    // The pods' cache may be ahead of the job's, after another leader's decisions.
+    if (pod->attempt > snapshot.status.epoch) continue;
     if (pod->machine < 0 || pod->machine >= snapshot.status.attempts.size()) {
       leftovers.push_back(pod);
     }

@@ -33,7 +33,8 @@ struct Machine {
 // By index, 0 .. status.attempts.size() - 1.
 std::vector<Machine> Machines(const Snapshot& snapshot);
 
-// Pods that belong to no current machine: their index is beyond the gang, or there is no gang.
+// Pods that belong to no current machine: their index is beyond the gang, or there is no gang. Not
+// those of an epoch that is yet to be heard of.
 std::vector<const kube::PodView*> Leftovers(const Snapshot& snapshot);
 
 // Whether the worker container is over, so that nothing it started can be alive.

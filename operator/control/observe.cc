@@ -5,6 +5,7 @@
 #include "core/gang/progress.h"
 #include "core/job/names.h"
 #include "operator/control/policies.h"
+#include "operator/control/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -250,6 +251,7 @@ void ObserveGang(Draft& draft) {
   const core::GangStatus* gang = Coordinator(draft);
   if (gang == nullptr) return;
   JobStatus& next = draft.next;
+  if (!Holds(Rule::kCountersMerge)) next.counters = {};
   next.counters.Merge(gang->counters);
   if (gang->generation.exists()) next.generation = gang->generation;
   ObserveHistory(draft, *gang);

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "operator/control/policies.h"
+#include "operator/control/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -31,11 +32,23 @@ std::optional<std::string> Accusation(const Draft& draft, const GangReport& repo
     if (seen.replace) return "failurePolicy asks for another machine";
     const bool silent = seen.silent_for >= draft.spec().failure_policy.machine_lost_after;
     // A member calls machine 0 lost until it has heard of it.
-    if (!silent && !(status.coordinator && seen.state == "Lost")) return std::nullopt;
+    const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
+    if (!silent && !(may_call_lost && seen.state == "Lost")) return std::nullopt;
     return "machine " + std::to_string(status.machine) + " has not heard of it for " +
            std::to_string(seen.silent_for / seconds(1)) + " s";
   }
   return std::nullopt;
+}
+
+// Others tell of machine 0's silence, and itself that it is to be replaced.
+std::optional<std::string> AccusationOfMachine0(const Draft& draft, const Machine& machine) {
+  if (const core::GangStatus* own = Coordinator(draft)) {
+    for (const auto& seen : own->machines) {
+      if (seen.index == 0 && seen.replace) return "failurePolicy asks for another machine";
+    }
+  }
+  const std::optional<GangReport>& member = draft.snapshot.member;
+  return member ? Accusation(draft, *member, machine) : std::nullopt;
 }
 
 std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
@@ -44,9 +57,13 @@ std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
     return Loss{&machine, end.kind, end.what};
   }
   if (machine.life != Life::kRunning) return std::nullopt;
-  const auto& report = machine.index == 0 ? draft.snapshot.member : draft.snapshot.coordinator;
-  if (!report) return std::nullopt;
-  std::optional<std::string> accusation = Accusation(draft, *report, machine);
+  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  std::optional<std::string> accusation;
+  if (machine.index == 0) {
+    accusation = AccusationOfMachine0(draft, machine);
+  } else if (coordinator) {
+    accusation = Accusation(draft, *coordinator, machine);
+  }
   if (!accusation) return std::nullopt;
   return Loss{&machine, EndKind::kLost, *accusation};
 }

@@ -1,13 +1,10 @@
-// Operator: a small stand-in for the real one, with the API server it writes to: attempts from one
-// epoch that is raised by compare-and-swap before anything is created, replacement on evidence
-// only, wishes to the coordinator, and the verdict. Its own decide() takes this place later.
+// Operator: what a schedule does to the operator of the job, and what the rest of the world sees of
+// it. The real one stands in control_plane.h, a quick stand-in in stand_in.h.
 #ifndef LOCKSTEP_TESTS_SIM_OPERATOR_H_
 #define LOCKSTEP_TESTS_SIM_OPERATOR_H_
 
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "core/gang/coordinator.h"
 #include "tests/sim/network.h"
@@ -15,88 +12,36 @@
 namespace lockstep::sim {
 
 class World;
-class Machine;
-struct MachineSpec;
 
 class Operator {
  public:
-  explicit Operator(World& world) : world_(world) {}
+  virtual ~Operator() = default;
 
-  void Begin();
+  virtual void Begin() = 0;
 
   // ---- faults and the user ----
-  void Down(Duration duration);
-  void Pause(Duration duration) { pause_ = duration; }
-  void Suspend(bool delete_pods);
-  void Resume();
-  void SetL(Duration length);
-  void StaleService(Duration duration);
+  virtual void Down(Duration duration) = 0;
+  // Another leader takes over while this one goes on for so long.
+  virtual void Pause(Duration duration) = 0;
+  virtual void Suspend(bool delete_pods) = 0;
+  virtual void Resume() = 0;
+  virtual void SetL(Duration length) = 0;
+  virtual void StaleService(Duration duration) = 0;
 
   // ---- what stands in the API server ----
-  core::FailurePolicy policy_at_birth() const;
+  // Of the coordinator that is being made.
+  virtual core::FailurePolicy policy_at_birth() const = 0;
   // Where the coordinator's Service leads now.
-  std::optional<Node> Endpoint() const;
-  uint32_t attempt(uint32_t index) const { return attempts_.at(index); }
-  const std::vector<uint32_t>& attempts() const { return attempts_; }
-  const std::optional<core::Verdict>& verdict() const { return verdict_; }
-  bool over() const { return over_; }
-  const core::Counters& told(Node node) const;
-  void OnWishTaken(Node node, const core::GangWish& wish);
-  Duration longest_l() const { return longest_l_; }
-  bool suspended() const { return suspended_; }
+  virtual std::optional<Node> Endpoint() const = 0;
+  // The highest that was recorded for a machine.
+  virtual uint32_t attempt(uint32_t index) const = 0;
+  virtual const std::optional<core::Verdict>& verdict() const = 0;
+  virtual bool over() const = 0;
+  virtual Duration longest_l() const = 0;
 
- private:
-  struct Told {
-    Node node;
-    core::Counters counters;
-  };
-
-  void Tick();
-  void Observe();
-  void Act();
-  void Judge();
-  void Replace();
-  void Delete();
-  void Tell();
-  void Create(const std::vector<uint32_t>& indices, uint32_t epoch);
-  void Add(const MachineSpec& spec);
-  void DeletePod(Machine& machine);
-  bool Sees(const Machine& machine) const;
-  bool SeesEnd(const Machine& machine) const;
-  bool Asks(const Machine& machine) const;
-  Machine* Current(uint32_t index) const;
-  // The containers of every attempt below the current one, those that may yet be made among them.
-  bool EarlierEnded(uint32_t index) const;
-
-  World& world_;
-  // The API server.
-  uint32_t epoch_ = 0;
-  std::vector<uint32_t> attempts_;
-  core::FailurePolicy policy_;
-  int64_t spec_generation_ = 1;
-  bool suspended_ = false;
-  bool delete_pods_ = false;
-  core::Counters counters_;
-  std::optional<core::Verdict> verdict_;
-  bool over_ = false;
-  std::vector<std::pair<Time, Node>> endpoints_;
-
-  // The leader.
-  Time down_until_{};
-  Duration pause_{};
-  Time stale_until_{};
-  struct Intent {
-    uint32_t index;
-    uint32_t attempt;
-    Time at;
-  };
-  std::vector<Intent> intents_;  // every attempt that was recorded
-  std::vector<bool> creating_;
-  std::vector<bool> lost_;  // by the evidence of the last look
-  std::vector<Node> deleted_;
-  std::vector<Node> charged_;  // containers that are counted
-  std::vector<Told> told_;
-  Duration longest_l_{};
+  // ---- what it has said ----
+  virtual const core::Counters& told(Node node) const = 0;
+  virtual void OnWishTaken(Node node, const core::GangWish& wish) = 0;
 };
 
 }  // namespace lockstep::sim

@@ -318,9 +318,9 @@ bool Schedule::Off(const std::string& name) const {
   return false;
 }
 
-Schedule DrawSchedule(uint64_t seed, const std::string& mutant) {
+Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool control) {
   Random random(seed ^ kFaultStream);
-  Schedule schedule{seed, mutant, {}};
+  Schedule schedule{seed, mutant, {}, control};
   Shape shape = DrawShape(seed, {});
   if (!mutant.empty() && random.Chance(60)) {
     std::vector<Step> recipe = RecipeFor(schedule);
@@ -359,6 +359,7 @@ std::string Format(const Schedule& schedule) {
   std::string text = "seed " + std::to_string(schedule.seed);
   text += "\n";
   if (!schedule.mutant.empty()) text.append("mutant ").append(schedule.mutant).append("\n");
+  if (schedule.control) text += "control\n";
   for (const Fault& fault : schedule.faults)
     text.append("fault ").append(fault.ToString()).append("\n");
   return text;
@@ -378,6 +379,8 @@ Result<Schedule> ParseSchedule(const std::string& text) {
     if (key.empty()) continue;
     if (key == "seed" && Number(value, schedule.seed)) {
       seeded = true;
+    } else if (key == "control") {
+      schedule.control = true;
     } else if (key == "mutant") {
       schedule.mutant = value;
     } else if (key == "fault") {
@@ -390,7 +393,7 @@ Result<Schedule> ParseSchedule(const std::string& text) {
     }
   }
   if (!seeded) return Error::Invalid("a case needs a line: seed N");
-  if (!listed) schedule = DrawSchedule(schedule.seed, schedule.mutant);
+  if (!listed) schedule = DrawSchedule(schedule.seed, schedule.mutant, schedule.control);
   return schedule;
 }
 

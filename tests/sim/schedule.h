@@ -86,15 +86,16 @@ struct Schedule {
   // What is switched off: core::Rules and weaknesses of the simulator's own, joined by '+'.
   std::string mutant;
   std::vector<Fault> faults;
+  bool control = false;  // the real operator's decisions, on an API server; else a stand-in's
 
   bool Off(const std::string& name) const;
 };
 
 // At least two faults of different kinds; the kinds and how they follow each other are drawn from
 // the seed. A mutant has its own leanings, so that it is caught soon.
-Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "");
+Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "", bool control = false);
 
-// The text form: "seed N", "mutant NAME", "fault ..." lines; '#' begins a comment.
+// The text form: "seed N", "mutant NAME", "control", "fault ..." lines; '#' begins a comment.
 std::string Format(const Schedule& schedule);
 Result<Schedule> ParseSchedule(const std::string& text);
 

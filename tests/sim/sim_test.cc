@@ -21,14 +21,15 @@ namespace {
 constexpr unsigned kThreads = 2;
 
 // The lowest seed in [first, last] at which something breaks, or so; nullopt if nothing does.
-std::optional<uint64_t> Hunt(uint64_t first, uint64_t last, const std::string& mutant) {
+std::optional<uint64_t> Hunt(uint64_t first, uint64_t last, const std::string& mutant,
+                             bool control = false) {
   std::atomic<uint64_t> next = first;
   std::atomic<uint64_t> found = 0;
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       for (uint64_t seed = next++; seed <= last && found == 0; seed = next++) {
-        if (RunSchedule(DrawSchedule(seed, mutant)).violation) found = seed;
+        if (RunSchedule(DrawSchedule(seed, mutant, control)).violation) found = seed;
       }
     });
   }
@@ -48,12 +49,18 @@ TEST(Simulator, FindsNoInvariantBrokenInThousandsOfSchedules) {
   ASSERT_FALSE(seed.has_value()) << Explain(DrawSchedule(*seed));
 }
 
+TEST(Simulator, FindsNoInvariantBrokenUnderTheRealOperator) {
+  std::optional<uint64_t> seed = Hunt(1, 3000, "", true);
+  ASSERT_FALSE(seed.has_value()) << Explain(DrawSchedule(*seed, "", true));
+}
+
 TEST(Simulator, RunsTheSameScheduleToTheSameTrace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::ostringstream first;
     std::ostringstream second;
-    RunSchedule(DrawSchedule(seed), &first);
-    RunSchedule(DrawSchedule(seed), &second);
+    const bool control = seed % 2 == 0;
+    RunSchedule(DrawSchedule(seed, "", control), &first);
+    RunSchedule(DrawSchedule(seed, "", control), &second);
     ASSERT_EQ(first.str(), second.str()) << "seed " << seed;
     ASSERT_FALSE(first.str().empty());
   }
@@ -69,7 +76,7 @@ TEST(Simulator, DrawsAtLeastTwoKindsOfFaults) {
 
 TEST(Simulator, ReadsBackTheScheduleThatItWrites) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    Schedule schedule = DrawSchedule(seed);
+    Schedule schedule = DrawSchedule(seed, "", seed % 2 == 0);
     Result<Schedule> read = ParseSchedule(Format(schedule));
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(Format(*read), Format(schedule));
@@ -102,6 +109,13 @@ INSTANTIATE_TEST_SUITE_P(Every, Mutant, testing::ValuesIn(Mutants()), [](const a
   std::replace(name.begin(), name.end(), '+', '_');
   return name;
 });
+
+class ControlMutant : public testing::TestWithParam<std::string> {};
+
+TEST_P(ControlMutant, IsCaught) { EXPECT_TRUE(Hunt(1, 100'000, GetParam(), true).has_value()); }
+
+INSTANTIATE_TEST_SUITE_P(Every, ControlMutant, testing::ValuesIn(ControlMutants()),
+                         [](const auto& mutant) { return mutant.param; });
 
 std::vector<std::string> Cases() {
   std::vector<std::string> files;

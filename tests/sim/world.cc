@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "core/gang/rules.h"
+#include "operator/control/rules.h"
+#include "tests/sim/control_plane.h"
+#include "tests/sim/stand_in.h"
 
 namespace lockstep::sim {
 
@@ -19,6 +22,11 @@ constexpr uint64_t kMostEvents = 3'000'000;
 // Faults of processes leave the gang's machines and connections whole.
 bool OfProcess(FaultKind kind) { return kind == FaultKind::kExit || kind == FaultKind::kSignal; }
 
+std::unique_ptr<Operator> MakeOperator(World& world, bool control) {
+  if (control) return std::make_unique<ControlPlane>(world);
+  return std::make_unique<StandIn>(world);
+}
+
 }  // namespace
 
 World::World(const Schedule& schedule, std::ostream* trace)
@@ -29,7 +37,7 @@ World::World(const Schedule& schedule, std::ostream* trace)
       network_(*this),
       volume_(*this),
       training_(*this),
-      operator_(*this),
+      operator_(MakeOperator(*this, schedule.control)),
       invariants_(*this),
       entries_(core::kCoordinatorPhaseCount, 0) {}
 
@@ -57,12 +65,13 @@ uint32_t World::AttemptBehind(core::ConnectionId id, const Machine& from) {
 }
 
 bool World::Over() const {
-  return operator_.over() && std::all_of(machines_.begin(), machines_.end(),
-                                         [](const auto& machine) { return machine->terminated(); });
+  return operator_->over() &&
+         std::all_of(machines_.begin(), machines_.end(),
+                     [](const auto& machine) { return machine->terminated(); });
 }
 
 Outcome World::Run() {
-  operator_.Begin();
+  operator_->Begin();
   for (const Fault& fault : schedule_.faults) {
     if (!fault.phase) queue_.At(fault.at, [this, &fault] { Inject(fault); });
   }
@@ -84,7 +93,7 @@ Outcome World::Run() {
   outcome.ended = now();
   outcome.events = queue_.count();
   outcome.faults = faults_;
-  outcome.success = operator_.verdict() && operator_.verdict()->exit_code == 0;
+  outcome.success = operator_->verdict() && operator_->verdict()->exit_code == 0;
   return outcome;
 }
 
@@ -100,7 +109,7 @@ void World::OnPhase(core::CoordinatorPhase phase) {
 }
 
 void World::Inject(const Fault& fault) {
-  if (operator_.over()) return;
+  if (operator_->over()) return;
   ++faults_;
   Log("FAULT ", fault.ToString());
   faults_end_ = std::max(faults_end_, now() + fault.duration + milliseconds(fault.arg));
@@ -112,20 +121,20 @@ void World::Inject(const Fault& fault) {
   }
   switch (fault.kind) {
     case FaultKind::kSuspend:
-      operator_.Suspend(fault.arg == 1);
-      return queue_.After(fault.duration, [this] { operator_.Resume(); });
+      operator_->Suspend(fault.arg == 1);
+      return queue_.After(fault.duration, [this] { operator_->Resume(); });
     case FaultKind::kSetL:
-      return operator_.SetL(milliseconds(fault.arg));
+      return operator_->SetL(milliseconds(fault.arg));
     case FaultKind::kOperatorDown:
-      return operator_.Down(fault.duration);
+      return operator_->Down(fault.duration);
     case FaultKind::kOperatorPause:
-      return operator_.Pause(fault.duration);
+      return operator_->Pause(fault.duration);
     case FaultKind::kSlowVolume:
       return volume_.Slow(milliseconds(fault.arg), fault.duration);
     case FaultKind::kLateRename:
       return training_.set_rename_late(fault.duration);
     case FaultKind::kStaleService:
-      return operator_.StaleService(fault.duration);
+      return operator_->StaleService(fault.duration);
     case FaultKind::kHang:
       return training_.Hang();
     default:
@@ -189,9 +198,14 @@ Outcome RunSchedule(const Schedule& schedule, std::ostream* trace) {
     auto rule = static_cast<core::Rule>(i);
     if (schedule.Off(ToString(rule))) core::SwitchOff(rule);
   }
+  for (int i = 0; i < control::kRuleCount; ++i) {
+    auto rule = static_cast<control::Rule>(i);
+    if (schedule.Off(ToString(rule))) control::SwitchOff(rule);
+  }
   World world(schedule, trace);
   Outcome outcome = world.Run();
   core::SwitchAllOn();
+  control::SwitchAllOn();
   return outcome;
 }
 
@@ -234,6 +248,14 @@ std::vector<std::string> Mutants() {
     std::string name = ToString(rule);
     if (rule == core::Rule::kCoordinatorFencesItself) name += "+RefuseLowerCoordinator";
     mutants.push_back(std::move(name));
+  }
+  return mutants;
+}
+
+std::vector<std::string> ControlMutants() {
+  std::vector<std::string> mutants = {"NoCompareAndSwap", "LeadsOnOldCaches"};
+  for (int i = 0; i < control::kRuleCount; ++i) {
+    mutants.emplace_back(ToString(static_cast<control::Rule>(i)));
   }
   return mutants;
 }

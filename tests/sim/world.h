@@ -53,8 +53,8 @@ class World {
   Network& network() { return network_; }
   Volume& volume() { return volume_; }
   Training& training() { return training_; }
-  Operator& op() { return operator_; }
-  const Operator& op() const { return operator_; }
+  Operator& op() { return *operator_; }
+  const Operator& op() const { return *operator_; }
   Invariants& invariants() { return invariants_; }
   const Shape& shape() const { return shape_; }
   Machine& machine(Node node) { return *machines_.at(node); }
@@ -90,7 +90,7 @@ class World {
   Network network_;
   Volume volume_;
   Training training_;
-  Operator operator_;
+  std::unique_ptr<Operator> operator_;
   Invariants invariants_;
   std::vector<std::unique_ptr<Machine>> machines_;
   uint32_t last_pid_ = 100;
@@ -106,6 +106,8 @@ Schedule Shrink(const Schedule& schedule);
 
 // Every rule of core and every weakness the simulator has of its own.
 std::vector<std::string> Mutants();
+// Every rule of the operator's, and of what carries its decisions out.
+std::vector<std::string> ControlMutants();
 
 }  // namespace lockstep::sim
 

@@ -109,6 +109,15 @@ TEST(Replacement, Machine0IsLostWhenAMemberHasNotHeardOfItForL) {
   EXPECT_EQ(decision.intent->attempts.Of(1), 1U);
 }
 
+TEST(Replacement, Machine0IsReplacedWhenItAsksForItself) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(core::CoordinatorPhase::kGathering).machines[0].replace = true;
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->attempts.Of(0), 2U);
+}
+
 TEST(Replacement, AMemberThatHasYetToHearOfMachine0IsNoWitness) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

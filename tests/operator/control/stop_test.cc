@@ -117,6 +117,13 @@ TEST(Stop, AUserWhoChangesHisMindLaterGetsANewGangOnceTheOldOneIsGone) {
   EXPECT_EQ(decision.intent->attempts.Of(0), 2U);
 }
 
+TEST(Stop, APodOfAnEpochThatIsYetToBeHeardOfIsLeftAlone) {
+  Scene scene(MakeJob("gpt").Machines(1).Suspended());
+  scene.status().epoch = 1;
+  scene.AddPod(0, 2);  // another leader has resumed the job; its status comes later than its pod
+  EXPECT_THAT(scene.Decide().actions, IsEmpty());
+}
+
 TEST(Stop, APodOnANodeThatNobodyHearsOfIsWaitedForByItsLeaseOnly) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

@@ -1,4 +1,4 @@
-#include "tests/sim/operator.h"
+#include "tests/sim/stand_in.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ bool In(const std::vector<Node>& nodes, Node node) {
 
 }  // namespace
 
-void Operator::Begin() {
+void StandIn::Begin() {
   uint32_t machines = world_.shape().machines;
   policy_.machine_lost_after = world_.shape().lost_after;
   policy_.max_restarts = world_.shape().max_restarts;
@@ -37,12 +37,12 @@ void Operator::Begin() {
 
 // ---- faults and the user ----
 
-void Operator::Down(Duration duration) {
+void StandIn::Down(Duration duration) {
   world_.Log("operator is down");
   down_until_ = std::max(down_until_, world_.now() + duration);
 }
 
-void Operator::Suspend(bool delete_pods) {
+void StandIn::Suspend(bool delete_pods) {
   if (over_) return;
   world_.Log("user suspends the job", delete_pods ? ", pods and all" : "");
   suspended_ = true;
@@ -50,40 +50,40 @@ void Operator::Suspend(bool delete_pods) {
   ++spec_generation_;
 }
 
-void Operator::Resume() {
+void StandIn::Resume() {
   if (!suspended_) return;
   world_.Log("user resumes the job");
   suspended_ = false;
   ++spec_generation_;
 }
 
-void Operator::SetL(Duration length) {
+void StandIn::SetL(Duration length) {
   world_.Log("user sets machineLostAfter to ", length.count() / 1'000'000, " ms");
   policy_.machine_lost_after = length;
   longest_l_ = std::max(longest_l_, length);
   ++spec_generation_;
 }
 
-void Operator::StaleService(Duration duration) { stale_until_ = world_.now() + duration; }
+void StandIn::StaleService(Duration duration) { stale_until_ = world_.now() + duration; }
 
 // ---- looking ----
 
-bool Operator::Sees(const Machine& machine) const {
+bool StandIn::Sees(const Machine& machine) const {
   return !world_.network().Blocked(machine.node(), kOperatorNode);
 }
 
 // The kubelet says that the container has terminated.
-bool Operator::SeesEnd(const Machine& machine) const {
+bool StandIn::SeesEnd(const Machine& machine) const {
   return machine.terminated() && Sees(machine) &&
          world_.now() - machine.terminated_at() > milliseconds(30);
 }
 
 // It answers GET /status.
-bool Operator::Asks(const Machine& machine) const {
+bool StandIn::Asks(const Machine& machine) const {
   return machine.alive() && !machine.stopped() && Sees(machine);
 }
 
-bool Operator::EarlierEnded(uint32_t index) const {
+bool StandIn::EarlierEnded(uint32_t index) const {
   return std::all_of(intents_.begin(), intents_.end(), [&](const Intent& intent) {
     if (intent.index != index || intent.attempt >= attempts_[index]) return true;
     for (const auto& machine : world_.machines()) {
@@ -94,7 +94,7 @@ bool Operator::EarlierEnded(uint32_t index) const {
   });
 }
 
-Machine* Operator::Current(uint32_t index) const {
+Machine* StandIn::Current(uint32_t index) const {
   for (const auto& machine : world_.machines()) {
     if (machine->spec().index == index && machine->spec().attempt == attempts_[index]) {
       return machine.get();
@@ -103,13 +103,13 @@ Machine* Operator::Current(uint32_t index) const {
   return nullptr;
 }
 
-std::optional<Node> Operator::Endpoint() const {
+std::optional<Node> StandIn::Endpoint() const {
   if (endpoints_.empty()) return std::nullopt;
   bool stale = world_.now() < stale_until_ && endpoints_.size() > 1;
   return endpoints_[endpoints_.size() - (stale ? 2 : 1)].second;
 }
 
-void Operator::Tick() {
+void StandIn::Tick() {
   if (world_.now() >= down_until_) {
     Observe();
     world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(60)), [this] {
@@ -120,7 +120,7 @@ void Operator::Tick() {
 }
 
 // Evidence, as it stood at this moment; it may be old by the time of the deed.
-void Operator::Observe() {
+void StandIn::Observe() {
   Duration limit = policy_.machine_lost_after;
   for (uint32_t index = 0; index < attempts_.size(); ++index) {
     const Machine* current = Current(index);
@@ -155,7 +155,7 @@ void Operator::Observe() {
 
 // ---- acting ----
 
-void Operator::Act() {
+void StandIn::Act() {
   Judge();
   Delete();
   if (over_) return;
@@ -163,7 +163,7 @@ void Operator::Act() {
   Tell();
 }
 
-void Operator::Judge() {
+void StandIn::Judge() {
   for (const auto& machine : world_.machines()) {
     if (over_) return;
     if (!machine->verdict() || !SeesEnd(*machine)) continue;
@@ -178,7 +178,7 @@ void Operator::Judge() {
   }
 }
 
-void Operator::Replace() {
+void StandIn::Replace() {
   bool recreate = suspended_ && delete_pods_;
   if (recreate) return;
   std::vector<uint32_t> indices;
@@ -209,7 +209,7 @@ void Operator::Replace() {
   Create(indices, epoch_);
 }
 
-void Operator::Create(const std::vector<uint32_t>& indices, uint32_t epoch) {
+void StandIn::Create(const std::vector<uint32_t>& indices, uint32_t epoch) {
   for (uint32_t index : indices) {
     attempts_[index] = epoch;
     intents_.push_back({index, epoch, world_.now()});
@@ -231,7 +231,7 @@ void Operator::Create(const std::vector<uint32_t>& indices, uint32_t epoch) {
   }
 }
 
-void Operator::Add(const MachineSpec& spec) {
+void StandIn::Add(const MachineSpec& spec) {
   if (attempts_[spec.index] == spec.attempt) creating_[spec.index] = false;
   Machine& machine = world_.AddMachine(spec);
   if (spec.index == 0 && spec.attempt == attempts_[0]) {
@@ -241,7 +241,7 @@ void Operator::Add(const MachineSpec& spec) {
 }
 
 // What was replaced, and everything once there is a verdict.
-void Operator::Delete() {
+void StandIn::Delete() {
   bool all =
       over_ || (suspended_ && delete_pods_ && [this] {
         const Machine* zero = Current(0);
@@ -253,7 +253,7 @@ void Operator::Delete() {
   }
 }
 
-void Operator::DeletePod(Machine& machine) {
+void StandIn::DeletePod(Machine& machine) {
   if (machine.terminated() || !Sees(machine) || In(deleted_, machine.node())) return;
   deleted_.push_back(machine.node());
   machine.Terminate(kDeleteGrace);
@@ -261,7 +261,7 @@ void Operator::DeletePod(Machine& machine) {
 }
 
 // PUT /gang.
-void Operator::Tell() {
+void StandIn::Tell() {
   Machine* zero = Current(0);
   if (zero == nullptr || !Asks(*zero)) return;
   core::GangWish wish;
@@ -289,7 +289,7 @@ void Operator::Tell() {
                        [zero, wish] { zero->OnWish(wish); });
 }
 
-void Operator::OnWishTaken(Node node, const core::GangWish& wish) {
+void StandIn::OnWishTaken(Node node, const core::GangWish& wish) {
   for (Told& told : told_) {
     if (told.node == node) return told.counters.Merge(wish.machine_failures);
   }
@@ -298,13 +298,13 @@ void Operator::OnWishTaken(Node node, const core::GangWish& wish) {
 
 // A new coordinator is born with the longest L of the job's life, so that it waits for what an
 // older one may have granted; PUT /gang lowers it.
-core::FailurePolicy Operator::policy_at_birth() const {
+core::FailurePolicy StandIn::policy_at_birth() const {
   core::FailurePolicy policy = policy_;
   policy.machine_lost_after = longest_l_;
   return policy;
 }
 
-const core::Counters& Operator::told(Node node) const {
+const core::Counters& StandIn::told(Node node) const {
   static const core::Counters kNothing;
   for (const Told& told : told_) {
     if (told.node == node) return told.counters;

@@ -1,0 +1,60 @@
+// ApiServer: the job's objects and their versions, in memory. Every change is one function over the
+// objects, put to the server at once and to each watcher's copy later, in order.
+#ifndef LOCKSTEP_TESTS_SIM_API_SERVER_H_
+#define LOCKSTEP_TESTS_SIM_API_SERVER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/job/spec.h"
+#include "core/job/status.h"
+#include "operator/kube/views.h"
+
+namespace lockstep::sim {
+
+enum class Kind : uint8_t { kJob, kPods, kServices };
+inline constexpr size_t kKinds = 3;
+
+struct Objects {
+  core::Spec spec;
+  int64_t generation = 1;  // of the spec
+  core::JobStatus status;
+  uint64_t job_version = 1;
+  std::map<std::string, kube::PodView> pods;
+  std::optional<kube::ServiceView> headless;
+  std::optional<kube::ServiceView> coordinator;
+  std::array<uint64_t, kKinds> seen{};  // the version of the last change of each kind
+};
+
+class ApiServer {
+ public:
+  using Change = std::function<void(Objects&)>;
+  using Watcher = std::function<void(Kind, uint64_t version, const Change&)>;
+
+  const Objects& objects() const { return objects_; }
+  void Watch(Watcher watcher) { watcher_ = std::move(watcher); }
+
+  uint64_t Apply(Kind kind, const Change& change) {
+    const uint64_t version = ++version_;
+    change(objects_);
+    if (kind == Kind::kJob) objects_.job_version = version;
+    objects_.seen[static_cast<size_t>(kind)] = version;
+    watcher_(kind, version, change);
+    return version;
+  }
+
+ private:
+  Objects objects_;
+  uint64_t version_ = 1;
+  Watcher watcher_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_API_SERVER_H_

@@ -1,0 +1,127 @@
+// ControlPlane: the operator as it is. Two replicas, each with its own copy of the API server's
+// objects, late in its own way; the leader runs control::Decide and carries decisions out with the
+// executor's rules: the intent alone and by compare-and-swap, actions in parallel, the status last,
+// and nothing is decided before its own writes have come back.
+//
+// What the API server alone can see is judged here: recorded before made, counters, numbers used
+// twice, machines replaced for nothing, writes once all is said.
+#ifndef LOCKSTEP_TESTS_SIM_CONTROL_PLANE_H_
+#define LOCKSTEP_TESTS_SIM_CONTROL_PLANE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/wall_time.h"
+#include "operator/control/decision.h"
+#include "tests/sim/api_server.h"
+#include "tests/sim/kubelets.h"
+#include "tests/sim/operator.h"
+
+namespace lockstep::sim {
+
+class ControlPlane : public Operator {
+ public:
+  explicit ControlPlane(World& world);
+
+  void Begin() override;
+  void Down(Duration duration) override;
+  void Pause(Duration duration) override;
+  void Suspend(bool delete_pods) override;
+  void Resume() override;
+  void SetL(Duration length) override;
+  void StaleService(Duration duration) override;
+
+  core::FailurePolicy policy_at_birth() const override { return kubelets_.policy_at_birth(); }
+  std::optional<Node> Endpoint() const override;
+  uint32_t attempt(uint32_t index) const override { return highest_.at(index); }
+  const std::optional<core::Verdict>& verdict() const override { return verdict_; }
+  bool over() const override;
+  const core::Counters& told(Node node) const override;
+  void OnWishTaken(Node node, const core::GangWish& wish) override;
+  Duration longest_l() const override { return longest_l_; }
+
+  static WallTime WallOf(Time now) { return WallTime(hours(24 * 365 * 50)) + now; }
+
+ private:
+  // One process of the operator.
+  struct Replica {
+    uint32_t index = 0;
+    uint64_t life = 0;  // answers to an earlier one are dropped
+    bool leads = false;
+    Objects cache;
+    std::array<Time, kKinds> delivered{};  // when what was sent last arrives
+    std::array<uint64_t, kKinds> parked{};
+    Time parked_until = kNever;
+    bool busy = false;
+    int failures = 0;
+    Time not_before{};
+    Time wake = kNever;
+    int crash_in = -1;  // writes until it dies
+
+    control::Memory memory;
+    std::optional<control::GangReport> coordinator;
+    std::optional<control::GangReport> member;
+    std::optional<core::GangWish> wish;
+    std::string wish_text;
+    bool wish_accepted = false;
+  };
+  struct Answer {
+    bool ok = false;
+    bool gone = false;  // not found
+    Kind kind = Kind::kJob;
+    uint64_t version = 0;
+  };
+  struct Run;
+
+  // ---- the API server ----
+  Answer WriteStatus(uint64_t version, const core::JobStatus& status);
+  Answer Carry(const control::Action& action, const core::JobStatus& known);
+  Answer CreatePod(const control::CreatePod& create, const core::JobStatus& known);
+  Answer Delete(const control::DeletePod& deletion);
+  Answer Wrote(Kind kind, const ApiServer::Change& change);
+  void Judge(const core::JobStatus& before, const core::JobStatus& after);
+  void ChangeSpec(const std::function<void(core::Spec&)>& change);
+
+  // ---- the replicas ----
+  void Deliver(Replica& replica, Kind kind, uint64_t version, const ApiServer::Change& change);
+  void Lead(Replica& replica);
+  void Crash(Replica& replica);
+  Replica* Leader();
+  void Work(Replica& replica);
+  bool Waits(Replica& replica);
+  void CarryOut(Replica& replica, control::Decision decision);
+  void Call(Replica& replica, std::function<Answer()> at_server,
+            std::function<void(const Answer&)> on_answer);
+  void Close(Replica& replica, const std::shared_ptr<Run>& run);
+  void WakeAt(Replica& replica, Time at);
+  // GET /status and PUT /gang.
+  void Poll(Replica& replica, uint64_t life);
+  bool Ask(Replica& replica, const kube::PodView& pod);
+  void Say(Replica& replica);
+
+  World& world_;
+  ApiServer api_;
+  Kubelets kubelets_;
+  std::array<Replica, 2> replicas_;
+  std::vector<uint32_t> highest_;                // attempt of each machine, ever
+  std::set<std::pair<int32_t, uint32_t>> made_;  // (machine, attempt)
+  std::map<Node, core::Counters> told_;
+  bool taken_ = false;
+  std::optional<core::Verdict> verdict_;
+  Time finished_ = kNever;
+  Duration longest_l_{};
+  Time stale_until_{};
+  std::vector<Node> endpoints_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_CONTROL_PLANE_H_

@@ -1,0 +1,102 @@
+#include "tests/sim/kubelets.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/gang/bodies.h"
+#include "tests/sim/control_plane.h"
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+using StateKind = kube::ContainerState::Kind;
+
+constexpr Duration kTick = milliseconds(40);
+
+kube::ContainerState Ended(const Machine& machine) {
+  kube::ContainerState state;
+  state.kind = StateKind::kTerminated;
+  state.exit_code = machine.exit_code();
+  state.reason = machine.out_of_memory() ? "OOMKilled" : "Error";
+  if (const std::optional<core::Verdict>& verdict = machine.verdict()) {
+    core::Termination termination;
+    termination.exit_code = machine.exit_code();
+    termination.generation = verdict->generation;
+    termination.machine = machine.spec().index;
+    termination.attempt = machine.spec().attempt;
+    termination.verdict = true;
+    termination.failure = verdict->failure;
+    state.message = core::ToJson(termination);
+  }
+  return state;
+}
+
+}  // namespace
+
+void Kubelets::OnPod(const std::string& name, const MachineSpec& spec,
+                     const core::FailurePolicy& policy) {
+  Container container;
+  container.spec = spec;
+  container.policy = policy;
+  container.start_at = world_.now() + world_.random().Between(milliseconds(5), milliseconds(400));
+  containers_[name] = std::move(container);
+}
+
+Machine* Kubelets::MachineOf(const std::string& pod) const {
+  const auto found = containers_.find(pod);
+  return found == containers_.end() ? nullptr : found->second.machine;
+}
+
+void Kubelets::Tick() {
+  for (auto& [name, container] : containers_) Look(name, container);
+  world_.queue().After(kTick, [this] { Tick(); });
+}
+
+void Kubelets::Look(const std::string& name, Container& container) {
+  const auto found = api_.objects().pods.find(name);
+  if (found == api_.objects().pods.end()) return;
+  const kube::PodView& pod = found->second;
+  if (container.machine == nullptr) {
+    if (pod.meta.deleted) return Remove(name);
+    if (world_.now() < container.start_at) return;
+    policy_ = container.policy;
+    container.machine = &world_.AddMachine(container.spec);
+    container.machine->Boot();
+  }
+  Machine& machine = *container.machine;
+  if (world_.now() >= container.kill_at) machine.Kill(false);
+  if (world_.network().Blocked(machine.node(), kOperatorNode)) return;
+  if (pod.meta.deleted && !container.asked && !machine.terminated()) {
+    container.asked = true;
+    const Duration left =
+        std::max<Duration>(*pod.meta.deleted - ControlPlane::WallOf(world_.now()), seconds(1));
+    container.kill_at = world_.now() + left;
+    machine.Terminate(std::min(world_.shape().grace, left));
+  }
+  const bool ended = machine.terminated() && world_.now() > machine.terminated_at() + kTick / 2;
+  const StateKind kind = ended ? StateKind::kTerminated : StateKind::kRunning;
+  if (pod.worker.kind != kind && pod.worker.kind != StateKind::kTerminated) Tell(name, machine);
+  if (ended && pod.meta.deleted) Remove(name);
+}
+
+void Kubelets::Tell(const std::string& name, const Machine& machine) {
+  kube::ContainerState state;
+  state.kind = StateKind::kRunning;
+  if (machine.terminated()) state = Ended(machine);
+  api_.Apply(Kind::kPods, [name, state](Objects& objects) {
+    kube::PodView& pod = objects.pods.at(name);
+    const bool ended = state.kind == StateKind::kTerminated;
+    pod.worker = state;
+    pod.ready = !ended;
+    pod.phase = !ended                 ? kube::PodPhase::kRunning
+                : state.exit_code == 0 ? kube::PodPhase::kSucceeded
+                                       : kube::PodPhase::kFailed;
+  });
+}
+
+void Kubelets::Remove(const std::string& name) {
+  api_.Apply(Kind::kPods, [name](Objects& objects) { objects.pods.erase(name); });
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,54 @@
+// Kubelets: pods become machines, and what happens to a machine is told to the API server, as long
+// as its node reaches it. Nothing is force-deleted: an object goes when its container has ended.
+#ifndef LOCKSTEP_TESTS_SIM_KUBELETS_H_
+#define LOCKSTEP_TESTS_SIM_KUBELETS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/gang/coordinator.h"
+#include "tests/sim/api_server.h"
+#include "tests/sim/machine.h"
+
+namespace lockstep::sim {
+
+class World;
+
+class Kubelets {
+ public:
+  Kubelets(World& world, ApiServer& api) : world_(world), api_(api) {}
+
+  void Begin() { Tick(); }
+  // A pod was made; `policy` is its coordinator's, should it have one.
+  void OnPod(const std::string& name, const MachineSpec& spec, const core::FailurePolicy& policy);
+
+  // Null while there is no container.
+  Machine* MachineOf(const std::string& pod) const;
+  const core::FailurePolicy& policy_at_birth() const { return policy_; }
+
+ private:
+  struct Container {
+    MachineSpec spec;
+    core::FailurePolicy policy;
+    Time start_at{};
+    Machine* machine = nullptr;
+    bool asked = false;
+    Time kill_at = kNever;
+  };
+
+  void Tick();
+  void Look(const std::string& name, Container& container);
+  void Tell(const std::string& name, const Machine& machine);
+  void Remove(const std::string& name);
+
+  World& world_;
+  ApiServer& api_;
+  std::map<std::string, Container> containers_;  // of every pod that ever was
+  core::FailurePolicy policy_;
+};
+
+}  // namespace lockstep::sim
+
+#endif  // LOCKSTEP_TESTS_SIM_KUBELETS_H_

@@ -1,0 +1,284 @@
+// The operator's two processes: caches, the loop around Decide, the executor's rules, and the
+// questions to the gang.
+#include <algorithm>
+#include <utility>
+
+#include "core/gang/bodies.h"
+#include "operator/control/decide.h"
+#include "operator/control/machines.h"
+#include "tests/sim/control_plane.h"
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+constexpr Duration kParkedAtMost = seconds(5);
+constexpr Duration kLease = seconds(4);  // until somebody else leads, at the latest
+constexpr Duration kCallTimeout = seconds(2);
+constexpr Time kBoot = hours(1);  // of the operator's clock at the start
+
+}  // namespace
+
+// One decision on its way.
+struct ControlPlane::Run {
+  control::Decision decision;
+  uint64_t version = 0;  // of the job that it was made from
+  core::JobStatus known;
+  int open = 1;
+  bool status_begun = false;
+  bool complete = true;
+};
+
+void ControlPlane::Deliver(Replica& replica, Kind kind, uint64_t version,
+                           const ApiServer::Change& change) {
+  Random& random = world_.random();
+  Duration late = random.Between(microseconds(100), milliseconds(5));
+  if (random.Chance(5)) late = random.Between(milliseconds(5), milliseconds(300));
+  if (random.Chance(1)) late = random.Between(milliseconds(300), seconds(8));
+  const auto k = static_cast<size_t>(kind);
+  Time& last = replica.delivered[k];
+  last = std::max(last, world_.now() + late);
+  world_.queue().At(last, [this, &replica, kind, k, version, change] {
+    if (version <= replica.cache.seen[k]) return;  // it came with a list
+    change(replica.cache);
+    replica.cache.seen[k] = version;
+    if (kind == Kind::kJob) replica.cache.job_version = version;
+    Work(replica);
+  });
+}
+
+void ControlPlane::Lead(Replica& replica) {
+  if (replica.leads) return;
+  world_.Log("operator ", replica.index, " leads");
+  replica.leads = true;
+  // Its pods' watch may be behind its jobs': what status says was made would look lost.
+  if (!world_.Mutated("LeadsOnOldCaches")) replica.cache = api_.objects();
+  Poll(replica, replica.life);
+  Work(replica);
+}
+
+// Its process starts again at once and lists everything, as one that does not lead.
+void ControlPlane::Crash(Replica& replica) {
+  world_.Log("operator ", replica.index, " is gone");
+  Replica fresh;
+  fresh.index = replica.index;
+  fresh.life = replica.life + 1;
+  fresh.cache = api_.objects();
+  fresh.delivered = replica.delivered;
+  replica = std::move(fresh);
+  world_.queue().After(kLease, [this, index = replica.index] {
+    if (Leader() == nullptr) Lead(replicas_[1 - index]);
+  });
+}
+
+ControlPlane::Replica* ControlPlane::Leader() {
+  for (Replica& replica : replicas_) {
+    if (replica.leads) return &replica;
+  }
+  return nullptr;
+}
+
+// ---- deciding ----
+
+void ControlPlane::WakeAt(Replica& replica, Time at) {
+  if (at == kNever || at >= replica.wake) return;
+  replica.wake = at;
+  world_.queue().At(at, [this, &replica, life = replica.life, at = at.count()] {
+    if (replica.life != life || replica.wake.count() != at) return;
+    replica.wake = kNever;
+    Work(replica);
+  });
+}
+
+// Its own writes have not come back.
+bool ControlPlane::Waits(Replica& replica) {
+  bool parked = false;
+  for (size_t k = 0; k < kKinds; ++k) parked |= replica.cache.seen[k] < replica.parked[k];
+  if (!parked || world_.Mutated("NoParking")) {
+    replica.parked_until = kNever;
+    return false;
+  }
+  if (replica.parked_until == kNever) replica.parked_until = world_.now() + kParkedAtMost;
+  if (world_.now() >= replica.parked_until) {
+    replica.cache = api_.objects();
+    replica.parked_until = kNever;
+    return false;
+  }
+  WakeAt(replica, replica.parked_until);
+  return true;
+}
+
+void ControlPlane::Work(Replica& replica) {
+  if (!replica.leads || replica.busy || Waits(replica)) return;
+  if (world_.now() < replica.not_before) return WakeAt(replica, replica.not_before);
+  const Objects& seen = replica.cache;
+  core::TrainingJob job;
+  job.metadata.name = "gpt";
+  job.metadata.uid = kJobUid;
+  job.spec = seen.spec;
+  control::Snapshot snapshot;
+  snapshot.job = &job;
+  snapshot.uid = kJobUid;
+  snapshot.generation = seen.generation;
+  snapshot.status = seen.status;
+  snapshot.agent = {.image = "agent", .plan_version = 1, .key_version = 1};
+  for (const auto& [name, pod] : seen.pods) snapshot.pods.push_back(&pod);
+  snapshot.headless = seen.headless ? &*seen.headless : nullptr;
+  snapshot.coordinator_service = seen.coordinator ? &*seen.coordinator : nullptr;
+  snapshot.coordinator = replica.coordinator;
+  snapshot.member = replica.member;
+  snapshot.wish_accepted = replica.wish && replica.wish_accepted;
+  snapshot.memory = replica.memory;
+  snapshot.replacements_allowed = 10;
+  const control::Now now{.wall = WallOf(world_.now()), .boot = kBoot + world_.now()};
+  control::Decision decision = control::Decide(snapshot, now);
+  replica.memory = decision.memory;
+  if (decision.wake != kNever) WakeAt(replica, decision.wake - kBoot);
+  if (std::string text = decision.wish ? core::ToJson(*decision.wish) : "";
+      text != replica.wish_text) {
+    replica.wish = decision.wish;
+    replica.wish_text = std::move(text);
+    replica.wish_accepted = false;
+    Say(replica);
+  }
+  CarryOut(replica, std::move(decision));
+}
+
+// ---- carrying out ----
+
+void ControlPlane::CarryOut(Replica& replica, control::Decision decision) {
+  if (!decision.intent && !decision.status && decision.actions.empty()) return;
+  replica.busy = true;
+  auto run = std::make_shared<Run>();
+  run->decision = std::move(decision);
+  run->version = replica.cache.job_version;
+  run->known = replica.cache.status;
+  if (run->decision.intent) {
+    run->decision.actions.clear();
+    run->decision.status = run->decision.intent;
+  }
+  const uint64_t life = replica.life;
+  for (const control::Action& action : run->decision.actions) {
+    if (replica.life != life) return;  // it died of the last one
+    ++run->open;
+    Call(
+        replica, [this, action, known = run->known] { return Carry(action, known); },
+        [this, &replica, run, action](const Answer& answer) {
+          if (!answer.ok && !answer.gone) run->complete = false;
+          if (answer.ok && std::holds_alternative<control::CreateKeySecret>(action)) {
+            replica.memory.key_made = true;
+          }
+          Close(replica, run);
+        });
+  }
+  if (replica.life == life) Close(replica, run);
+}
+
+void ControlPlane::Close(Replica& replica, const std::shared_ptr<Run>& run) {
+  if (--run->open > 0) return;
+  if (!run->status_begun && run->decision.status) {
+    run->status_begun = true;
+    run->open = 1;
+    return Call(
+        replica,
+        [this, version = run->version, status = *run->decision.status] {
+          return WriteStatus(version, status);
+        },
+        [this, &replica, run](const Answer& answer) {
+          if (!answer.ok) run->complete = false;
+          Close(replica, run);
+        });
+  }
+  replica.busy = false;
+  replica.failures = run->complete ? 0 : std::min(replica.failures + 1, 8);
+  replica.not_before =
+      run->complete ? Time::zero() : world_.now() + milliseconds(5) * (1 << replica.failures);
+  Work(replica);
+}
+
+void ControlPlane::Call(Replica& replica, std::function<Answer()> at_server,
+                        std::function<void(const Answer&)> on_answer) {
+  if (replica.crash_in == 0 && world_.random().Chance(50)) return Crash(replica);
+  Random& random = world_.random();
+  Duration there = random.Between(microseconds(100), milliseconds(3));
+  if (random.Chance(4)) there = random.Between(milliseconds(3), milliseconds(500));
+  Duration back = random.Between(microseconds(100), milliseconds(3));
+  const bool lost = random.Chance(1);  // 504 after it was done, or a connection that broke
+  const uint64_t life = replica.life;
+  world_.queue().After(there, [this, &replica, life, back, lost, at_server = std::move(at_server),
+                               on_answer = std::move(on_answer)]() mutable {
+    Answer answer = at_server();
+    if (lost) answer = {};
+    world_.queue().After(lost ? kCallTimeout : back,
+                         [&replica, life, answer, on_answer = std::move(on_answer)] {
+                           if (replica.life != life) return;
+                           uint64_t& parked = replica.parked[static_cast<size_t>(answer.kind)];
+                           if (answer.ok) parked = std::max(parked, answer.version);
+                           on_answer(answer);
+                         });
+  });
+  if (replica.crash_in == 0) return Crash(replica);
+  if (replica.crash_in > 0) --replica.crash_in;
+}
+
+// ---- the gang ----
+
+void ControlPlane::Poll(Replica& replica, uint64_t life) {
+  if (replica.life != life || finished_ != kNever) return;
+  control::Snapshot snapshot;
+  snapshot.status = replica.cache.status;
+  for (const auto& [name, pod] : replica.cache.pods) snapshot.pods.push_back(&pod);
+  // Machine 0, else the next that answers.
+  for (const control::Machine& machine : control::Machines(snapshot)) {
+    if (machine.life == control::Life::kRunning && Ask(replica, *machine.pod)) break;
+  }
+  if (replica.wish && !replica.wish_accepted) Say(replica);
+  world_.queue().After(world_.random().Between(milliseconds(60), milliseconds(200)),
+                       [this, &replica, life] { Poll(replica, life); });
+}
+
+bool ControlPlane::Ask(Replica& replica, const kube::PodView& pod) {
+  const Machine* machine = kubelets_.MachineOf(pod.meta.name);
+  if (machine == nullptr || !machine->alive() || machine->stopped()) return false;
+  if (world_.network().Blocked(machine->node(), kOperatorNode)) return false;
+  control::GangReport report;
+  report.at = kBoot + world_.now();
+  const core::Coordinator* coordinator = machine->coordinator();
+  report.status = coordinator != nullptr
+                      ? core::StatusOf(*coordinator, machine->Local(), machine->Local())
+                      : core::StatusOf(machine->member(), machine->Local());
+  world_.queue().After(world_.network().Latency(machine->node(), kOperatorNode),
+                       [this, &replica, life = replica.life, report] {
+                         if (replica.life != life) return;
+                         if (report.status.machine == 0) {
+                           replica.coordinator = report;
+                           replica.member.reset();
+                         } else {
+                           replica.member = report;
+                         }
+                         Work(replica);
+                       });
+  return true;
+}
+
+void ControlPlane::Say(Replica& replica) {
+  if (!replica.wish) return;
+  const auto attempt = replica.cache.status.attempts.Of(0);
+  for (const auto& [name, pod] : replica.cache.pods) {
+    if (pod.machine != 0 || pod.attempt != attempt) continue;
+    Machine* zero = kubelets_.MachineOf(name);
+    if (zero == nullptr || !zero->alive() || zero->stopped()) return;
+    if (world_.network().Blocked(zero->node(), kOperatorNode)) return;
+    world_.queue().After(world_.network().Latency(zero->node(), kOperatorNode),
+                         [this, &replica, zero, life = replica.life, wish = *replica.wish,
+                          text = replica.wish_text] {
+                           taken_ = false;
+                           zero->OnWish(wish);
+                           if (!taken_ || replica.life != life || replica.wish_text != text) return;
+                           replica.wish_accepted = true;
+                           Work(replica);
+                         });
+  }
+}
+
+}  // namespace lockstep::sim
