@@ -6,13 +6,10 @@ import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).parents[2]
-CRD = "crd/trainingjobs.lockstep.dev"
-CONDITIONS = "jsonpath={range .status.conditions[*]}{.type}={.status} {end}"
 sys.path.insert(0, str(ROOT / "tests/lib"))
 
 from cluster import cluster, namespace  # noqa: E402,F401
 from judges import Core, Server  # noqa: E402
-from waiting import wait_until  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +21,7 @@ def crd():
 @pytest.fixture(scope="session")
 def installed(cluster):  # noqa: F811
     """The cluster, with crds/ in it."""
-    cluster.kubectl("apply", "-f", ROOT / "crds/lockstep.dev_trainingjobs.yaml")
-    wait_until(lambda: "Established=True" in cluster.kubectl("get", CRD, "-o", CONDITIONS),
-               "the kind to be served", 120, 0.05)
+    cluster.install_crd()
     return cluster
 
 

@@ -98,9 +98,7 @@ class Output:
 
 @pytest.fixture
 def here(cluster, namespace, tmp_path):  # noqa: F811
-    cluster.kubectl("apply", "-f", ROOT / "crds/lockstep.dev_trainingjobs.yaml")
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s",
-                    "crd/trainingjobs.lockstep.dev")
+    cluster.install_crd()
     return Here(cluster, namespace, tmp_path)
 
 

@@ -84,9 +84,7 @@ def operator(cluster, namespace, folder):  # noqa: F811
 
 @pytest.fixture(scope="session")
 def installed(cluster):  # noqa: F811
-    cluster.kubectl("apply", "-f", ROOT / "crds/lockstep.dev_trainingjobs.yaml")
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s",
-                    "crd/trainingjobs.lockstep.dev")
+    cluster.install_crd()
     return cluster
 
 

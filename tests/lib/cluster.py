@@ -18,6 +18,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 from waiting import wait_until
 
+CRD = pathlib.Path(__file__).parents[2] / "crds/lockstep.dev_trainingjobs.yaml"
 SCRIPTS = pathlib.Path(__file__).parents[1] / "cluster"
 
 
@@ -40,6 +41,12 @@ class Cluster:
         done = self._run("helm", arguments, None)
         assert done.returncode == 0, f"helm {' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout
+
+    def install_crd(self):
+        """TrainingJobs as committed in crds/, once they are served."""
+        self.kubectl("apply", "-f", CRD)
+        wait_until(lambda: self.kubectl("get", "trainingjobs", "-A", check=False).returncode == 0,
+                   "TrainingJobs to be served", 120, 0.05)
 
     def client(self):
         """A new client of Python's `kubernetes`, as cluster-admin."""
