@@ -62,13 +62,14 @@ std::string Identity() {
 class Operator {
  public:
   Operator(const Options& options, std::unique_ptr<EventLoop> loop,
-           std::unique_ptr<kube::Transport> transport, std::unique_ptr<kube::Transport> lease,
-           std::string system_namespace)
+           std::unique_ptr<kube::Transport> transport, std::unique_ptr<kube::Transport> watches,
+           std::unique_ptr<kube::Transport> lease, std::string system_namespace)
       : options_(options),
         identity_(options.identity.empty() ? Identity() : options.identity),
         system_namespace_(std::move(system_namespace)),
         loop_(std::move(loop)),
         lease_transport_(std::move(lease)),
+        watch_transport_(std::move(watches)),
         metrics_(kVersion),
         client_(std::move(transport),
                 {.permit = [this] { return permit_.Held(); },
@@ -108,7 +109,7 @@ class Operator {
                                              const std::string& query) {
     const std::string name(resource.plural);
     return std::make_unique<kube::Reflector<T>>(
-        &client_.transport(),
+        watch_transport_.get(),
         kube::WatchOptions{.path = kube::Path(resource, name_space),
                            .query = query,
                            .seed = std::hash<std::string>()(identity_ + name)},
@@ -159,7 +160,9 @@ class Operator {
                   loop_->PostFromAnyThread([this] { Leave(kExitLeaseLost, "the Lease is lost"); });
                 },
             .on_problem =
-                [this](const Error& error) {
+                [this, said = std::string()](const Error& error) mutable {
+                  if (error.message == said) return;
+                  said = error.message;
                   spdlog::warn("Lease {}/{}: {}", system_namespace_, options_.lease_name,
                                error.message);
                 }});
@@ -191,6 +194,7 @@ class Operator {
   const std::string system_namespace_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<kube::Transport> lease_transport_;
+  std::unique_ptr<kube::Transport> watch_transport_;
   kube::Permit permit_;
   Metrics metrics_;
   kube::Client client_;
@@ -213,19 +217,27 @@ Result<int> Run(const Options& options) {
       options.system_namespace.empty() ? config->default_namespace : options.system_namespace;
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
-  // The Lease's requests must not queue behind a burst of pods.
+  // Neither the Lease's requests nor the watches may wait behind a burst of pods.
   Result<std::unique_ptr<kube::Transport>> lease = kube::MakeTransport(*config, {.connections = 1});
   if (!lease.ok()) return lease.error();
+  Result<std::unique_ptr<kube::Transport>> watches =
+      kube::MakeTransport(*config, {.connections = 1});
+  if (!watches.ok()) return watches.error();
   Result<std::unique_ptr<kube::Transport>> transport = kube::MakeTransport(std::move(*config));
   if (!transport.ok()) return transport.error();
-  Operator program(options, std::move(*loop), std::move(*transport), std::move(*lease),
-                   system_namespace);
+  Operator program(options, std::move(*loop), std::move(*transport), std::move(*watches),
+                   std::move(*lease), system_namespace);
   return program.Run();
 }
 
 }  // namespace
 
 int RunOperator(const Options& options) {
+  // Before there are threads, which inherit the mask: signals come to the loop alone.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGTERM, SIGINT, SIGPIPE}) sigaddset(&signals, each);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   SetUpLog(options.log_level, options.log_json);
   Result<int> code = Run(options);
   if (code.ok()) return *code;
