@@ -82,28 +82,28 @@ Controller::~Controller() {
 
 // ---- what is seen ----
 
-void Controller::OnBatch(kube::Batch<kube::JobView> batch) {
-  loop_->PostFromAnyThread([this, alive = alive_, batch = std::move(batch)]() mutable {
-    if (*alive) ApplyJobs(std::move(batch));
-  });
+template <typename T>
+void Controller::Hand(uint64_t round, Watched resource, kube::Batch<T> batch,
+                      void (Controller::*apply)(kube::Batch<T>)) {
+  loop_->PostFromAnyThread(
+      [this, alive = alive_, round, resource, apply, batch = std::move(batch)]() mutable {
+        if (!*alive || round != round_) return;
+        if (batch.replace) whole_.insert(resource);
+        (this->*apply)(std::move(batch));
+      });
 }
 
-void Controller::OnBatch(kube::Batch<kube::PodView> batch) {
-  loop_->PostFromAnyThread([this, alive = alive_, batch = std::move(batch)]() mutable {
-    if (*alive) ApplyPods(std::move(batch));
-  });
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::JobView> batch) {
+  Hand(round, Watched::kTrainingJobs, std::move(batch), &Controller::ApplyJobs);
 }
-
-void Controller::OnBatch(kube::Batch<kube::ServiceView> batch) {
-  loop_->PostFromAnyThread([this, alive = alive_, batch = std::move(batch)]() mutable {
-    if (*alive) ApplyServices(std::move(batch));
-  });
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::PodView> batch) {
+  Hand(round, Watched::kPods, std::move(batch), &Controller::ApplyPods);
 }
-
-void Controller::OnBatch(kube::Batch<kube::NodeView> batch) {
-  loop_->PostFromAnyThread([this, alive = alive_, batch = std::move(batch)]() mutable {
-    if (*alive) ApplyNodes(std::move(batch));
-  });
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch) {
+  Hand(round, Watched::kServices, std::move(batch), &Controller::ApplyServices);
+}
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch) {
+  Hand(round, Watched::kNodes, std::move(batch), &Controller::ApplyNodes);
 }
 
 void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
@@ -119,11 +119,25 @@ void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
 void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
   pods_.Apply(std::move(batch), [&](const kube::PodView* before, const kube::PodView* after) {
     const kube::PodView& pod = after != nullptr ? *after : *before;
+    if (after == nullptr) Mourn(pod);
     Wake(pod.meta.name_space, pod.job,
          IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
   });
   queue_.Progress(Watched::kPods, pods_.resource_version(), BootTime());
   Pump();
+}
+
+// How it ended counts, though it is gone before anything was decided.
+void Controller::Mourn(const kube::PodView& pod) {
+  const auto record = records_.find({pod.meta.name_space, pod.job});
+  if (record == records_.end() || record->second.uid != pod.meta.owner_uid || pod.machine < 0) {
+    return;
+  }
+  const Incarnation incarnation{static_cast<uint32_t>(pod.machine), pod.attempt};
+  Memory& memory = record->second.memory;
+  memory.existed.insert(incarnation);
+  if (IsOver(pod)) memory.ended.insert(incarnation);
+  memory.vanished.insert_or_assign(incarnation, pod);
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
@@ -153,9 +167,13 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
   Pump();
 }
 
+void Controller::BeginRound(uint64_t round) {
+  round_ = round;
+  whole_.clear();
+}
+
 bool Controller::synced() const {
-  return jobs_.synced() && pods_.synced() && services_.synced() &&
-         (!options_.watches_nodes || nodes_.synced());
+  return whole_.size() == (options_.watches_nodes ? size_t{4} : size_t{3});
 }
 
 void Controller::Wake(std::string_view name_space, std::string_view job, Priority priority) {
@@ -230,6 +248,10 @@ void Controller::Work(const kube::Work& work) {
     return;
   }
   JobRecord& record = records_[key];
+  if (record.uncertain) {
+    record.uncertain = false;
+    return Refresh(key);
+  }
   if (!record.uid.empty() && record.uid != view->meta.uid) link_.Forget(NameOf(key));
   if (Status learned = Learn(*view, &record); !learned.ok()) {
     spdlog::error("{}: its status cannot be read, nothing is decided: {}", NameOf(key),
@@ -376,6 +398,8 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
   if (found != records_.end() && found->second.uid == uid) {
     Memory& memory = found->second.memory;
     memory.key_made |= carried.key_made;
+    memory.existed.insert(carried.pods_made.begin(), carried.pods_made.end());
+    found->second.uncertain = carried.uncertain;
     if (carried.refusal) {
       memory.refusal = carried.refusal;
       memory.make_again = now + RefusalPause(memory.refusals++);
@@ -384,7 +408,12 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
       memory.refusals = 0;
     }
     if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
-    if (carried.status_written && written) Count(key, found->second.status, *written);
+    if (carried.status_written && written) {
+      Count(key, found->second.status, *written);
+      // What the server answered is what was sent, in its next version: no need to read it again.
+      found->second.status = *written;
+      found->second.resource_version = carried.job_version;
+    }
   }
   queue_.Done(key, now, carried.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
   if (stopped_) return;

@@ -46,15 +46,20 @@ class Controller {
              ControllerOptions options);
   ~Controller();
 
-  void OnBatch(kube::Batch<kube::JobView> batch);
-  void OnBatch(kube::Batch<kube::PodView> batch);
-  void OnBatch(kube::Batch<kube::ServiceView> batch);
-  void OnBatch(kube::Batch<kube::NodeView> batch);
+  // Batches of an earlier round than the last begun are dropped.
+  void OnBatch(uint64_t round, kube::Batch<kube::JobView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::PodView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch);
 
-  // This operator may write now. Loads the master key, then works.
+  // All resources are read anew, consistently; nothing is decided before they are whole.
+  void BeginRound(uint64_t round);
+
+  // This operator may write now. Loads the master key, then works. A round must have been begun
+  // since: caches of different age, in which a new pod is missing, would show a lost machine.
   void Lead();
 
-  // All caches hold a whole state.
+  // Every resource was read as a whole in this round.
   bool synced() const;
   // No decision is begun any more.
   void Stop() { stopped_ = true; }
@@ -62,8 +67,12 @@ class Controller {
  private:
   using JobKey = kube::ObjectName;
 
+  template <typename T>
+  void Hand(uint64_t round, kube::Watched resource, kube::Batch<T> batch,
+            void (Controller::*apply)(kube::Batch<T>));
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
+  void Mourn(const kube::PodView& pod);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);
   void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
@@ -98,6 +107,8 @@ class Controller {
   kube::Cache<kube::ServiceView> services_;
   kube::Cache<kube::NodeView> nodes_;
   kube::WorkQueue queue_;
+  uint64_t round_ = 0;
+  std::set<kube::Watched> whole_;  // resources that were read in this round
   std::map<JobKey, JobRecord> records_;
   std::set<std::pair<WallTime, JobKey>> waiting_for_nodes_;
   std::map<core::JobState, int> jobs_by_state_;

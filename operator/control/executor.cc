@@ -102,12 +102,10 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   void WriteStatus(const core::JobStatus& status) {
     status_begun_ = true;
     Call(PutStatus(order_, status), [this](const ApiResult<std::string>& answer) {
-      if (!answer.ok()) {
-        carried_.complete = false;
-        return;
-      }
+      if (!answer.ok()) return TryAgain(answer.error());
       carried_.status_written = true;
       Wrote(Watched::kTrainingJobs, *answer);
+      if (!carried_.written.empty()) carried_.job_version = carried_.written.back().version;
     });
   }
 
@@ -166,15 +164,20 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
         std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
     Result<std::string> body = order_.body_of(action);
     if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message);
+    std::optional<Incarnation> pod;
+    if (const auto* create = std::get_if<CreatePod>(&action)) {
+      pod = Incarnation{create->machine, create->attempt};
+    }
     Call({Method::kPost, Path(resource, order_.job.name_space), std::move(*body)},
-         [this, resource, name, what, watched](const ApiResult<std::string>& answer) {
+         [this, resource, name, what, watched, pod](const ApiResult<std::string>& answer) {
            if (answer.ok()) {
              carried_.made_something = true;
-             if (watched) {
-               Wrote(*watched, *answer);
-             } else {
+             if (!watched) {
                carried_.key_made = true;
+               return;
              }
+             if (pod) carried_.pods_made.push_back(*pod);
+             Wrote(*watched, *answer);
              return;
            }
            OnCreateError(resource, name, what, watched, answer.error());
@@ -198,8 +201,13 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
       case ApiErrorKind::kInvalid:
         return Refuse(Refusal::Kind::kInvalid, what, error.message);
       default:
-        carried_.complete = false;
+        TryAgain(error);
     }
+  }
+
+  void TryAgain(const kube::ApiError& error) {
+    carried_.complete = false;
+    carried_.uncertain |= error.ambiguous;
   }
 
   // Somebody has that name already: this job, in an earlier try, or a stranger.
@@ -207,10 +215,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                Watched watched) {
     Call({Method::kGet, Path(resource, order_.job.name_space, name), ""},
          [this, what, watched](const ApiResult<std::string>& answer) {
-           if (!answer.ok()) {
-             carried_.complete = false;
-             return;
-           }
+           if (!answer.ok()) return TryAgain(answer.error());
            const Metadata found = ReadMetadata(*answer);
            if (found.owner_uid != order_.uid) {
              Refuse(Refusal::Kind::kNameConflict, what, "");
@@ -233,7 +238,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   void Change(Request request, Watched watched) {
     Call(std::move(request), [this, watched](const ApiResult<std::string>& answer) {
       if (answer.ok()) return Wrote(watched, *answer);
-      if (answer.error().kind != ApiErrorKind::kNotFound) carried_.complete = false;
+      if (answer.error().kind != ApiErrorKind::kNotFound) TryAgain(answer.error());
     });
   }
 

@@ -34,7 +34,10 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
   if (!document.root) return Error::Invalid("the object is no JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
   if (!status.ok()) return status.error();
-  LearnSpec(std::move(*document.root), record);
+  if (record->generation != view.meta.generation) {
+    LearnSpec(std::move(*document.root), record);
+    record->generation = view.meta.generation;
+  }
   record->job.metadata.name = view.meta.name;
   record->job.metadata.name_space = view.meta.name_space;
   record->job.metadata.uid = view.meta.uid;

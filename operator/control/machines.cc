@@ -59,7 +59,7 @@ std::string HowItEnded(const ContainerState& worker) {
 }
 
 End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
-  const PodView& pod = *machine.pod;
+  const PodView& pod = *machine.last_seen;
   End end;
   if (pod.worker.kind != ContainerState::Kind::kTerminated) {
     end.what = "its pod failed" + Where(pod);
@@ -119,7 +119,14 @@ std::vector<Machine> Machines(const Snapshot& snapshot) {
       machine.earlier.push_back(pod);
     }
   }
-  for (Machine& machine : machines) machine.life = LifeOf(snapshot, machine);
+  for (Machine& machine : machines) {
+    machine.life = LifeOf(snapshot, machine);
+    machine.last_seen = machine.pod;
+    const auto vanished = snapshot.memory.vanished.find({machine.index, machine.attempt});
+    if (machine.pod == nullptr && vanished != snapshot.memory.vanished.end()) {
+      machine.last_seen = &vanished->second;
+    }
+  }
   return machines;
 }
 
@@ -145,14 +152,20 @@ bool PredecessorsDead(const Memory& memory, const Machine& machine) {
 }
 
 End EndOf(const Snapshot& snapshot, const Machine& machine) {
-  if (machine.pod != nullptr && machine.life == Life::kEnded) return EndOfPod(snapshot, machine);
   End end;
-  end.what = machine.pod == nullptr ? "its pod was deleted" : "its node " + machine.pod->node;
-  if (machine.pod != nullptr) {
+  if (machine.last_seen != nullptr && IsOver(*machine.last_seen)) {
+    end = EndOfPod(snapshot, machine);
+  } else if (machine.pod == nullptr) {
+    end.what = "its pod was deleted";
+  } else {
     const auto node = snapshot.nodes.find(machine.pod->node);
     const bool gone = node == snapshot.nodes.end() || node->second == nullptr;
-    end.what += gone ? " is gone" : " is out of service";
+    end.what = "its node " + machine.pod->node + (gone ? " is gone" : " is out of service");
   }
+  // Who deletes a pod and gives it time to leave asks for nothing else.
+  const bool asked = machine.pod == nullptr && machine.last_seen != nullptr &&
+                     machine.last_seen->meta.deleted.has_value();
+  if (asked && end.kind == EndKind::kLost) end.kind = EndKind::kAsked;
   return end;
 }
 

@@ -27,6 +27,7 @@ struct Machine {
   uint32_t attempt = 0;
   Life life = Life::kNone;
   const kube::PodView* pod = nullptr;         // of this attempt
+  const kube::PodView* last_seen = nullptr;   // the same; or as it was when it went away
   std::vector<const kube::PodView*> earlier;  // of lower attempts
 };
 

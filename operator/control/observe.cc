@@ -16,6 +16,7 @@ using core::JobStatus;
 using core::MachineState;
 
 constexpr Duration kProgressEvery = seconds(30);
+constexpr Duration kDetailsEvery = seconds(1);
 
 // What the coordinator says of a machine whose container runs.
 MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
@@ -120,7 +121,7 @@ void Set(Draft& draft, const char* type, bool holds, const char* reason, std::st
 void ObserveConditions(Draft& draft) {
   const JobStatus& next = draft.next;
   const bool ready = !draft.machines.empty() && next.machines.ready == next.machines.desired;
-  Set(draft, "PodsReady", ready, ready ? "AllReady" : "NotAllReady", "");
+  Set(draft, "PodsReady", ready, ready ? "AllPodsReady" : "NotAllReady", "");
   const bool running = next.state == JobState::kRunning;
   Set(draft, "Running", running, running ? "AllRanksRunning" : core::ToString(next.state), "");
   if (next.state == JobState::kSuspended) {
@@ -287,6 +288,21 @@ void ObserveCounts(Draft& draft) {
   restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
 }
 
+// What people wait for, or what is decided by. The rest, counts of pods on their way above all,
+// would otherwise be written once for every pod.
+bool IsUrgent(const JobStatus& before, const JobStatus& after) {
+  const auto same_conditions = [](const JobStatus& a, const JobStatus& b) {
+    return std::equal(a.conditions.begin(), a.conditions.end(), b.conditions.begin(),
+                      b.conditions.end(), [](const Condition& x, const Condition& y) {
+                        return x.type == y.type && x.status == y.status;
+                      });
+  };
+  return before.state != after.state || before.created_epoch != after.created_epoch ||
+         before.observed_generation != after.observed_generation ||
+         before.generation != after.generation || before.counters != after.counters ||
+         before.last_failure != after.last_failure || !same_conditions(before, after);
+}
+
 }  // namespace
 
 void Observe(Draft& draft, const std::optional<Stop>& stop) {
@@ -300,7 +316,14 @@ void Observe(Draft& draft, const std::optional<Stop>& stop) {
   next.reason = stop ? stop->message : next.state == JobState::kRunning ? "" : WhyNotRunning(draft);
   ObserveConditions(draft);
   core::Trim(next);
-  if (next != draft.snapshot.status) draft.decision.status = next;
+  if (next == draft.snapshot.status) return;
+  Time& written = draft.memory().status_written;
+  if (!IsUrgent(draft.snapshot.status, next) && draft.now.boot < written + kDetailsEvery) {
+    draft.WakeAt(written + kDetailsEvery);
+    return;
+  }
+  written = draft.now.boot;
+  draft.decision.status = next;
 }
 
 }  // namespace lockstep::control

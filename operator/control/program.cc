@@ -114,19 +114,23 @@ class Operator {
                            .query = query,
                            .seed = std::hash<std::string>()(identity_ + name)},
         kube::WatchHandlers<T>{.on_batch =
-                                   [this](kube::Batch<T> batch) {
-                                     controller_.OnBatch(std::move(batch));
+                                   [this, round = round_](kube::Batch<T> batch) {
+                                     controller_.OnBatch(round, std::move(batch));
                                      loop_->PostFromAnyThread(
                                          [this] { synced_ = controller_.synced(); });
                                    },
                                .on_problem =
-                                   [name](const Error& error) {
+                                   [said = std::string(), name](const Error& error) mutable {
+                                     if (error.message == said) return;
+                                     said = error.message;
                                      spdlog::warn("cannot follow {}: {}", name, error.message);
                                    },
                                .on_restart = [this, name] { metrics_.OnWatchRestart(name); }});
   }
 
+  // Begins to read everything; again when this operator begins to lead.
   void Watch() {
+    controller_.BeginRound(++round_);
     const std::string ours = kube::Query({{"labelSelector", "lockstep.dev/job"}});
     const std::string& name_space = options_.name_space;
     jobs_ = Follow<kube::JobView>(kube::kTrainingJobs, name_space, "");
@@ -152,6 +156,7 @@ class Operator {
                   loop_->PostFromAnyThread([this] {
                     spdlog::info("leading: Lease {}/{}", system_namespace_, options_.lease_name);
                     metrics_.SetLeader(true);
+                    Watch();
                     controller_.Lead();
                   });
                 },
@@ -205,6 +210,7 @@ class Operator {
   std::unique_ptr<kube::Reflector<kube::PodView>> pods_;
   std::unique_ptr<kube::Reflector<kube::ServiceView>> services_;
   std::unique_ptr<kube::Reflector<kube::NodeView>> nodes_;
+  uint64_t round_ = 0;
   std::atomic<bool> synced_ = false;
   std::atomic<Time::rep> last_beat_ = 0;
   int exit_code_ = 0;

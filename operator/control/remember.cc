@@ -13,6 +13,10 @@ void Remember(Draft& draft) {
     // alive.
     if (IsOver(*pod)) memory.ended.insert(incarnation);
   }
+  std::erase_if(memory.vanished, [&](const auto& each) {
+    const auto& [machine, attempt] = each.first;
+    return attempt != draft.snapshot.status.attempts.Of(static_cast<int>(machine));
+  });
   const core::GangStatus* gang = Coordinator(draft);
   if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kFencing)) {
     memory.fencing_since.reset();

@@ -86,7 +86,7 @@ std::vector<Loss> FindLosses(const Draft& draft) {
 // a node that rejects or kills everything is not asked again and again.
 void SetBackoff(Draft& draft, const Loss& loss) {
   Memory& memory = draft.memory();
-  const kube::PodView* pod = loss.machine->pod;
+  const kube::PodView* pod = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
   const bool quick = pod != nullptr && draft.now.wall - pod->meta.created < kQuick;
   if (!quick) {

@@ -57,10 +57,13 @@ using Incarnation = std::pair<uint32_t, uint32_t>;
 // What this operator knows of a job and does not write down. After its restart it begins empty,
 // and what follows is slower or more careful, never wrong. Decide gives it back changed.
 struct Memory {
-  bool from_the_beginning = false;      // this operator has seen every attempt of the job
-  std::set<Incarnation> existed;        // pods seen
-  std::set<Incarnation> ended;          // whose processes were seen to be over
-  std::optional<Time> fencing_since;    // the coordinator in force waits for earlier ranks' end
+  bool from_the_beginning = false;    // this operator has seen every attempt of the job
+  std::set<Incarnation> existed;      // pods seen
+  std::set<Incarnation> ended;        // whose processes were seen to be over
+  std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
+  Time status_written{};              // what was seen, last
+  // Pods as they last were, that went away before their end was decided on.
+  std::map<Incarnation, kube::PodView> vanished;
   bool key_made = false;                // the job's Secret, by this operator
   std::optional<Refusal> refusal;       // these three are set by whoever carries decisions out
   int refusals = 0;                     // in a row
@@ -71,7 +74,6 @@ struct Memory {
   std::optional<Time> start_again;      // after letting go
   std::optional<Time> stop_since;       // the stop that is under way was first wanted
   std::optional<Time> over_since;       // the verdict, or a spent budget, was first seen
-  WallTime progress_written{};
 };
 
 struct Snapshot {

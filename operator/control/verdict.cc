@@ -129,7 +129,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
 bool Conclude(Draft& draft) {
   if (RefuseSpec(draft)) return true;
   for (const Machine& machine : draft.machines) {
-    if (machine.life != Life::kEnded) continue;
+    if (machine.life != Life::kEnded && machine.life != Life::kGone) continue;
     const struct End end = EndOf(draft.snapshot, machine);
     if (end.kind == EndKind::kVerdict) return EndByGang(draft, *end.message);
     if (end.kind == EndKind::kConfiguration) {

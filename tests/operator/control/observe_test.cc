@@ -85,11 +85,31 @@ TEST(Observe, MoreRestartsThanStatusHoldsAreWrittenOnce) {
     generation.failure.cause = core::Cause::kProcessExit;
     gang.history.push_back(generation);
   }
+  scene.Pass(seconds(1));
   scene.Settle();
   ASSERT_THAT(scene.status().history, SizeIs(core::kMaxStatusHistory));
   EXPECT_EQ(scene.status().history.back().generation.n, 25U);
   EXPECT_EQ(scene.status().history.front().generation.n, 16U);
   EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
+  Scene scene(MakeJob("gpt").Machines(4));
+  scene.Run();
+  for (int machine = 0; machine < 4; ++machine) scene.pod(machine).ready = false;
+  scene.Pass(seconds(1));
+  scene.Settle();
+  int writes = 0;
+  for (int machine = 0; machine < 4; ++machine) {
+    scene.pod(machine).ready = true;
+    scene.Pass(milliseconds(10));
+    const Decision decision = scene.Decide();
+    if (!decision.status) continue;
+    ++writes;
+    scene.status() = *decision.status;
+  }
+  EXPECT_EQ(writes, 1);
+  EXPECT_EQ(scene.status().ready, "4/4");
 }
 
 TEST(Observe, ProgressIsWrittenAtMostEveryThirtySeconds) {
@@ -102,6 +122,7 @@ TEST(Observe, ProgressIsWrittenAtMostEveryThirtySeconds) {
     scene.Report(CoordinatorPhase::kRunning).progress = {progress};
   };
   step(10);
+  scene.Pass(seconds(1));
   scene.Settle();
   EXPECT_THAT(scene.status().progress_text, HasSubstr("10/100 10%"));
   int writes = 0;

@@ -5,7 +5,6 @@ namespace {
 
 using core::Cause;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 // One way for machine 1 to end, and what follows.
@@ -95,6 +94,23 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 0, 0, "verdict that no longer counts"}),
     [](const auto& info) { return info.param.name; });
+
+TEST(Replacement, APodThatWasGivenTimeToLeaveCostsNothingThoughItIsGoneAtOnce) {
+  for (const bool asked : {true, false}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    kube::PodView last = scene.pod(1);
+    if (asked) last.meta.deleted = scene.now.wall;
+    last.worker.kind = kube::ContainerState::Kind::kTerminated;
+    last.worker.exit_code = 137;
+    scene.RemovePod(1);
+    scene.memory().vanished[{1, 1}] = last;
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent);
+    EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
+    EXPECT_EQ(decision.intent->counters.replacements, asked ? 0U : 1U);
+  }
+}
 
 TEST(Replacement, Machine0IsLostWhenAMemberHasNotHeardOfItForL) {
   Scene scene(MakeJob("gpt").Machines(2));
