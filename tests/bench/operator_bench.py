@@ -193,6 +193,8 @@ def many_jobs(bench, operator, count, machines=4):
     began = bench.submit(names, machines)
     bench.wait(lambda: set(names) <= bench.ready.keys(), f"{count} jobs to be ready")
     after, memory = operator.usage()
+    bench.wait(lambda: all(len(bench.pods_running.get(name, ())) == machines for name in names),
+               "the pods to be seen")
     lags = sorted((bench.ready[name] - max(bench.pods_running[name].values())) * 1000
                   for name in names)
     emit("operator", f"{count} jobs of {machines}: creation to PodsReady of all", unit="s",

@@ -169,6 +169,8 @@ class _ControlPlane:
         self._run("kwok", "--kubeconfig=kubeconfig",
                   f"--config={self._state['programs']}/stages.yaml",
                   "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+                  # Nobody listens there, and every connection is refused at once.
+                  "--cidr=127.64.0.1/16",
                   "--node-lease-duration-seconds=40")
         for node in fake_nodes.manifests(count):
             self._request("POST", "/api/v1/nodes", json=node).raise_for_status()
