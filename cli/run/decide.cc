@@ -191,11 +191,14 @@ std::optional<Decision> SpentBudget(const Snapshot& snapshot, Time now) {
 // Evidence that an agent which still runs is lost: the coordinator's word, or for machine 0 that of
 // a member. A word about another attempt is none.
 void KillLost(const Snapshot& snapshot, Decision* decision) {
-  auto judge = [&](const GangStatus::MachineStatus& seen, const std::string& witness) {
+  auto judge = [&](const GangStatus& status, const GangStatus::MachineStatus& seen) {
+    const std::string witness = "machine " + std::to_string(status.machine);
     if (seen.index >= snapshot.machines.size()) return;
     const Machine& machine = snapshot.machines[seen.index];
     if (!machine.running || machine.killed || seen.attempt != machine.attempt) return;
-    bool silent = seen.silent_for >= snapshot.policy.machine_lost_after || seen.state == "Lost";
+    // A member calls machine 0 lost until it has heard of it.
+    bool silent = seen.silent_for >= snapshot.policy.machine_lost_after ||
+                  (status.coordinator && seen.state == "Lost");
     if (seen.replace) {
       decision->kill.push_back({seen.index, "failurePolicy asks for another machine"});
     } else if (silent) {
@@ -206,12 +209,12 @@ void KillLost(const Snapshot& snapshot, Decision* decision) {
   };
   if (const GangStatus* status = Coordinator(snapshot)) {
     for (const auto& seen : status->machines) {
-      if (seen.index != 0) judge(seen, "machine 0");
+      if (seen.index != 0) judge(*status, seen);
     }
   }
   if (snapshot.member) {
     for (const auto& seen : snapshot.member->machines) {
-      if (seen.index == 0) judge(seen, "machine " + std::to_string(snapshot.member->machine));
+      if (seen.index == 0) judge(*snapshot.member, seen);
     }
   }
 }

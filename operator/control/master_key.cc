@@ -56,10 +56,10 @@ kube::ApiError Unreadable(const std::string& message) {
 }
 
 void Read(kube::Client* client, const std::string& system_namespace,
-          std::function<void(ApiResult<MasterKeys>)> done, bool may_make);
+          const std::function<void(ApiResult<MasterKeys>)>& done, bool may_make);
 
 void Make(kube::Client* client, const std::string& system_namespace,
-          std::function<void(ApiResult<MasterKeys>)> done) {
+          const std::function<void(ApiResult<MasterKeys>)>& done) {
   Key key{};
   if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     return done(Unreadable(ErrnoError("getrandom", errno).message));
@@ -81,7 +81,7 @@ void Make(kube::Client* client, const std::string& system_namespace,
 }
 
 void Read(kube::Client* client, const std::string& system_namespace,
-          std::function<void(ApiResult<MasterKeys>)> done, bool may_make) {
+          const std::function<void(ApiResult<MasterKeys>)>& done, bool may_make) {
   client->Call({Method::kGet, Path(kube::kSecrets, system_namespace, kMasterKeySecret), ""},
                [=](const ApiResult<std::string>& answer) {
                  if (!answer.ok()) {
@@ -123,8 +123,8 @@ const std::vector<uint8_t>* MasterKeys::Find(int32_t version) const {
 }
 
 void LoadMasterKeys(kube::Client* client, const std::string& system_namespace,
-                    std::function<void(ApiResult<MasterKeys>)> done) {
-  Read(client, system_namespace, std::move(done), /*may_make=*/true);
+                    const std::function<void(ApiResult<MasterKeys>)>& done) {
+  Read(client, system_namespace, done, /*may_make=*/true);
 }
 
 }  // namespace lockstep::control

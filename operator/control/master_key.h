@@ -35,7 +35,7 @@ class MasterKeys {
 // Reads the Secret, or makes it with one random key; of several operators that try, one wins and
 // all read the same. Never blocks; `done` comes from a thread of the client's.
 void LoadMasterKeys(kube::Client* client, const std::string& system_namespace,
-                    std::function<void(kube::ApiResult<MasterKeys>)> done);
+                    const std::function<void(kube::ApiResult<MasterKeys>)>& done);
 
 }  // namespace lockstep::control
 

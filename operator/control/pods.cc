@@ -7,10 +7,12 @@ namespace {
 
 using core::Condition;
 
-std::vector<std::string> FailedNodes(const Machine& machine) {
+// Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
+std::vector<std::string> FailedNodes(const Draft& draft, const Machine& machine) {
   std::vector<std::string> nodes;
   for (const kube::PodView* pod : machine.earlier) {
-    if (!pod->node.empty() && std::find(nodes.begin(), nodes.end(), pod->node) == nodes.end()) {
+    if (pod->attempt < draft.snapshot.memory.made_in || pod->node.empty()) continue;
+    if (std::find(nodes.begin(), nodes.end(), pod->node) == nodes.end()) {
       nodes.push_back(pod->node);
     }
   }
@@ -51,6 +53,7 @@ bool Assemble(Draft& draft) {
   ++next.epoch;
   next.attempts.Reset(spec.num_machines, next.epoch);
   next.replicas = spec.num_machines;
+  draft.memory().made_in = next.epoch;
   next.state = core::JobState::kPending;
   next.reason = "its pods are being made";
   if (next.agent.image.empty()) next.agent = draft.snapshot.agent;
@@ -86,7 +89,7 @@ void MakeMissing(Draft& draft) {
       continue;
     }
     draft.Do(CreatePod{machine.index, machine.attempt, PredecessorsDead(draft.memory(), machine),
-                       FailedNodes(machine)});
+                       FailedNodes(draft, machine)});
   }
 }
 

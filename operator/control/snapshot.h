@@ -61,6 +61,7 @@ struct Memory {
   std::set<Incarnation> existed;      // pods seen
   std::set<Incarnation> ended;        // whose processes were seen to be over
   std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
+  uint32_t made_in = 0;               // the epoch in which the whole gang was made; 0: not known
   Time status_written{};              // what was seen, last
   // Pods as they last were, that went away before their end was decided on.
   std::map<Incarnation, kube::PodView> vanished;

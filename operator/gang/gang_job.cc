@@ -124,10 +124,13 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
     retry_ = std::min(retry_ * 2, shared_->options.last_retry);
   } else {
     poll_error_.clear();
-    retry_ = shared_->options.first_retry;
     if (status->machine != 0) {
+      // Machine 0 may only be late to listen: it is asked again as soon as it would be without
+      // this.
       wait = std::clamp<Duration>(peers_.machine_lost_after / 10, milliseconds(100), seconds(1));
+      wait = std::min(wait, retry_);
     } else {
+      retry_ = shared_->options.first_retry;
       version_ = status->version;
       if (status->phase == ToString(core::CoordinatorPhase::kRunning)) wait = shared_->options.calm;
     }

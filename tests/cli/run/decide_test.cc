@@ -286,6 +286,18 @@ TEST(DecideTest, ASilentMachine0IsKilledOnAMembersWord) {
   EXPECT_THAT(Killed(Decide(snapshot, kStart)), ElementsAre(0));
 }
 
+TEST(DecideTest, AMemberThatHasYetToHearOfMachine0IsNoWitness) {
+  SnapshotBuilder snapshot(2);
+  core::GangStatus member;
+  member.machine = 1;
+  member.machines.resize(2);
+  member.machines[0].attempt = 1;
+  member.machines[0].state = "Lost";
+  member.machines[1].index = 1;
+  snapshot->member = member;
+  EXPECT_THAT(Killed(Decide(snapshot, kStart)), IsEmpty());
+}
+
 TEST(DecideTest, ASpentBudgetIsLeftToMachine0AndThenEndsTheJob) {
   SnapshotBuilder snapshot(2);
   snapshot.Phase(CoordinatorPhase::kGathering).Exit(1, 75, kStart);

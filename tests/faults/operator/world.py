@@ -116,8 +116,12 @@ class World:
         await self.until(ready, f"{', '.join(names)} to be ready")
 
     async def until_gone(self):
-        """The job, and all that was made for it."""
+        """The job, and all that was made for it, which the garbage collector takes its time for."""
         await self.until(lambda: not self.jobs and not self.running(), "the job to go")
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while any("ownerReferences" in each["metadata"] for each in (await self.objects()).values()):
+            assert asyncio.get_running_loop().time() < deadline, "what the job owned is still there"
+            await asyncio.sleep(0.1)
 
     def job(self):
         return self.jobs.get(JOB, {})
