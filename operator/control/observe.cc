@@ -279,15 +279,6 @@ void ObserveTimings(Draft& draft) {
   }
 }
 
-void ObserveCounts(Draft& draft) {
-  const core::Counters& counters = draft.next.counters;
-  core::RestartCounts& restarts = draft.next.restarts;
-  restarts.application = static_cast<int32_t>(counters.process_failures + counters.out_of_memory);
-  restarts.infrastructure = static_cast<int32_t>(counters.replacements + counters.leases_expired);
-  restarts.stopped = static_cast<int32_t>(counters.stops);
-  restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
-}
-
 // What people wait for, or what is decided by. The rest, counts of pods on their way above all,
 // would otherwise be written once for every pod.
 bool IsUrgent(const JobStatus& before, const JobStatus& after) {
@@ -305,6 +296,15 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
 
 }  // namespace
 
+void CountRestarts(core::JobStatus& status) {
+  const core::Counters& counters = status.counters;
+  core::RestartCounts& restarts = status.restarts;
+  restarts.application = static_cast<int32_t>(counters.process_failures + counters.out_of_memory);
+  restarts.infrastructure = static_cast<int32_t>(counters.replacements + counters.leases_expired);
+  restarts.stopped = static_cast<int32_t>(counters.stops);
+  restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
+}
+
 void Observe(Draft& draft, const std::optional<Stop>& stop) {
   JobStatus& next = draft.next;
   next.observed_generation = draft.snapshot.generation;
@@ -312,7 +312,7 @@ void Observe(Draft& draft, const std::optional<Stop>& stop) {
   ObserveGang(draft);
   next.state = StateOf(draft, stop);
   ObserveTimings(draft);
-  ObserveCounts(draft);
+  CountRestarts(next);
   next.reason = stop ? stop->message : next.state == JobState::kRunning ? "" : WhyNotRunning(draft);
   ObserveConditions(draft);
   core::Trim(next);

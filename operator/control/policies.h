@@ -59,6 +59,8 @@ void SpeakToGang(Draft& draft, const std::optional<Stop>& stop);
 
 // observe.cc, reason.cc: what is seen, as status.
 void Observe(Draft& draft, const std::optional<Stop>& stop);
+// `restarts` from what stands in the counters.
+void CountRestarts(core::JobStatus& status);
 std::string WhyNotRunning(const Draft& draft);
 
 }  // namespace lockstep::control

@@ -167,6 +167,8 @@ bool Replace(Draft& draft) {
                "machine " + std::to_string(loss.machine->index) + ": " + loss.what + "; attempt " +
                    std::to_string(next.epoch) + " takes its place");
   }
+  CountRestarts(next);
+  if (next.timings.started) next.state = core::JobState::kRestarting;
   draft.decision.replacements = static_cast<int>(losses.size());
   draft.Intend();
   return true;

@@ -232,7 +232,7 @@ def test_gone_comes_in_the_stream(proxied):
 def test_a_refusing_proxy_comes_back_on_its_port(proxied):
     it = proxied()
     it.create("one")
-    refusing = threading.Thread(target=lambda: it.run(it.proxy.refuse(0.5)))
+    refusing = threading.Thread(target=lambda: it.run(it.proxy.refuse(5)))
     refusing.start()
 
     def refused():

@@ -128,9 +128,10 @@ ScriptedServer::ScriptedServer(const Issued& identity, Script script, const Opti
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  int failed = bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) |
-               listen(listener_.get(), 512) |
-               getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  [[maybe_unused]] const int failed =
+      bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) |
+      listen(listener_.get(), 512) |
+      getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
   assert(failed == 0);
   port_ = ntohs(address.sin_port);
   acceptor_ = std::thread([this] { Accept(); });
