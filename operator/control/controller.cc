@@ -497,7 +497,7 @@ void Controller::Refresh(const JobKey& key) {
     if (!reads->failed) Wake(key.name_space, key.name, Priority::kNormal);
     Pump();
   };
-  const auto read = [this, close](kube::Request request, auto on_body) {
+  const auto read = [this, close](kube::Request request, const auto& on_body) {
     client_->Call(std::move(request), [this, close, on_body,
                                        alive = alive_](kube::ApiResult<std::string> answer) {
       loop_->PostFromAnyThread([alive, close, on_body, answer = std::move(answer)]() mutable {
@@ -515,10 +515,10 @@ void Controller::Refresh(const JobKey& key) {
          return job.ok();
        });
   // What the list doesn't hold is gone.
-  const auto put_all = [key](kube::ApiResult<std::string> answer, auto* cache, auto item) {
+  const auto put_all = [key](kube::ApiResult<std::string> answer, auto* cache, const auto& item) {
     if (!answer.ok()) return false;
     kube::Decoder decoder;
-    std::vector<decltype(item)> items;
+    std::vector<std::decay_t<decltype(item)>> items;
     if (!decoder.Page(std::move(*answer), &items).ok()) return false;
     const auto ignore = [](const auto*, const auto*) {};
     std::set<std::string> gone;
