@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "base/thread_annotations.h"
 #include "base/unique_fd.h"
@@ -69,7 +70,8 @@ class ScriptedServer {
     bool speaks = true;  // false: takes connections and never says anything
   };
 
-  ScriptedServer(const Issued& identity, Script script) : ScriptedServer(identity, script, {}) {}
+  ScriptedServer(const Issued& identity, Script script)
+      : ScriptedServer(identity, std::move(script), {}) {}
   ScriptedServer(const Issued& identity, Script script, const Options& options);
   ~ScriptedServer();
 
