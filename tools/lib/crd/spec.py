@@ -76,7 +76,7 @@ def _place():
             "topologyKey": text("Keep the machines under one value of this node label.", 317, rule(
                 f"self == '' || {matches(QUALIFIED_NAME)}",
                 "must be a node label, as in topology.kubernetes.io/zone")),
-            "topologyMode": choice("Whether that is Required or Preferred.",
+            "topologyMode": choice("Whether topologyKey is Required or Preferred.",
                                    "Preferred", "Required", default="Preferred"),
         }, rule("self.topologyMode != 'Required' || "
                 "(has(self.topologyKey) && self.topologyKey != '')",
@@ -106,7 +106,7 @@ def _failure_policy():
     return struct("What follows a failure.", {
         "maxRestarts": integer("Restarts of the whole gang for failures of the application.", 0,
                                MOST, default=3),
-        "maxMachineReplacements": integer("The same for lost machines.", 0, MOST, default=10),
+        "maxMachineReplacements": integer("Replacements of lost machines before the job fails.", 0, MOST, default=10),
         "resetAfter": duration("After so long without a failure the budgets are whole again.",
                                "1h", "1s", "8760h"),
         "restartGracePeriod": duration("From SIGTERM to SIGKILL for the ranks that are left after "
