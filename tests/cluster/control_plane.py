@@ -6,6 +6,7 @@ whatever became of the process that started them. The folder holds
     kubeconfig    cluster-admin by bearer token
     bin/          kubectl, helm
     log/          one file a program
+    audit.log     if asked for: every request, who sent it and the answer's code, one JSON a line
     cluster.json  what runs, so that a program can be started again
 """
 
@@ -30,19 +31,21 @@ MARK = "LOCKSTEP_TEST_CLUSTER"
 PATIENCE = 300.0  # seconds for any one step: far beyond what a loaded machine takes
 # So that tests measure what they test, and not how politely a controller asks.
 CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+         "rules": [{"level": "Metadata"}]}
 
 
 class ClusterError(Exception):
     pass
 
 
-def bring_up(folder, fake_node_count, say):
+def bring_up(folder, fake_node_count, say, audit=False):
     folder = pathlib.Path(folder).resolve()
     _make_room(folder)
-    programs = parts.build(say)
+    programs = parts.build("control-plane", say)
     started = time.monotonic()
     try:
-        _ControlPlane(folder).bring_up(programs, fake_node_count)
+        _ControlPlane(folder).bring_up(programs, fake_node_count, audit)
     except BaseException:
         stop_processes(folder)
         raise
@@ -99,14 +102,14 @@ class _ControlPlane:
         self._running = {}
         self._state = {"programs": "", "url": "", "token": secrets.token_hex(16), "commands": {}}
 
-    def bring_up(self, programs, fake_node_count):
+    def bring_up(self, programs, fake_node_count, audit):
         for each in ("bin", "log"):
             (self._folder / each).mkdir(parents=True)
         self._state["programs"] = str(programs)
         self._save_state()  # from here on the folder is ours to remove
         self._write_credentials()
         self._start_etcd()
-        self._start_api_server()
+        self._start_api_server(audit)
         self._write_kubeconfig()
         self._start_controllers()
         if fake_node_count:
@@ -131,7 +134,13 @@ class _ControlPlane:
                   "--advertise-client-urls=http://localhost:2379")
         self._wait("etcd", (self._folder / "etcd.sock").exists)
 
-    def _start_api_server(self):
+    def _start_api_server(self, audit):
+        extra = []
+        if audit:
+            self._write_private("audit-policy", json.dumps(AUDIT))
+            # Some clusters have this plugin, and it asks more of a role than others do.
+            extra = ["--audit-policy-file=audit-policy", "--audit-log-path=audit.log",
+                     "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]
         # The port is held until kube-apiserver, which may share it, listens on it.
         with ports.reserved_port() as port:
             self._state["url"] = f"https://127.0.0.1:{port}"
@@ -142,7 +151,7 @@ class _ControlPlane:
                       "--service-account-key-file=service-account.key",
                       "--service-account-signing-key-file=service-account.key",
                       "--service-cluster-ip-range=10.96.0.0/16", "--token-auth-file=tokens",
-                      "--authorization-mode=RBAC")
+                      "--authorization-mode=RBAC", *extra)
             self._wait("kube-apiserver", self._ready)
 
     def _write_kubeconfig(self):
