@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The programs of a Kubernetes, built from the modules that go.mod pins.
+"""Programs that tests run and Debian lacks, built from pinned Go modules.
 
-`parts.py` builds what is missing and prints the folder where the programs lie. It is outside the
-source tree, and another one for every other go.mod, so a clone finds what an older one has built.
+`parts.py [GROUP...]` builds what is missing of these groups, or of all, and prints the folders where
+the programs lie: one a group, outside the source tree, and another one for every other go.mod, so a
+clone finds what an older one has built.
 """
 
 import contextlib
@@ -14,20 +15,46 @@ import re
 import subprocess
 import sys
 import time
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 CACHE /= "lockstep"
 FOLDER = CACHE / "cluster"
 
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
-    "helm": "helm.sh/helm/v4/cmd/helm",
+
+
+class Group(typing.NamedTuple):
+    """Programs of one module: what they share is compiled once."""
+
+    module: pathlib.Path  # the folder of its go.mod
+    programs: dict  # name: package
+
+
+GROUPS = {
+    "control-plane": Group(HERE, {
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+        "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+        "helm": "helm.sh/helm/v4/cmd/helm",
+    }),
+    "node": Group(HERE, {
+        "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+        "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+    }),
+    "containers": Group(HERE / "containers", {
+        "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
+        "containerd-shim-runc-v2": "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+        "ctr": "github.com/containerd/containerd/v2/cmd/ctr",
+        "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
+        "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
+        "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
+        "portmap": "github.com/containernetworking/plugins/plugins/meta/portmap",
+    }),
+    "coredns": Group(HERE / "coredns", {"coredns": "github.com/coredns/coredns"}),
 }
 # How kwok's nodes and pods behave: at once, with no delays of their own.
 STAGES = ["node/fast", "node/heartbeat-with-lease", "pod/fast"]
@@ -38,56 +65,64 @@ class BuildError(Exception):
     pass
 
 
-def build(say):
-    """The folder with every part in it; `say` hears what is being built and how long it took."""
-    folder = FOLDER / _fingerprint()
+def build(name, say):
+    """The folder with a group's programs; `say` hears what is being built and how long it took."""
+    group = GROUPS[name]
+    folder = FOLDER / f"{name}-{_fingerprint(group)}"
     if (folder / "complete").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "lock", say):
-        for count, (name, package) in enumerate(PACKAGES.items(), 1):
-            if not (folder / name).exists():
-                say(f"building {name}, {count} of {len(PACKAGES)}; this is done once")
+        for count, (program, package) in enumerate(group.programs.items(), 1):
+            if not (folder / program).exists():
+                say(f"building {program}, {count} of {len(group.programs)} of {name}, once")
                 started = time.monotonic()
-                _build_one(folder / name, package)
-                say(f"built {name} in {time.monotonic() - started:.0f} s")
-        _write_stages(folder / "stages.yaml")
+                _build_one(group.module, folder / program, package)
+                say(f"built {program} in {time.monotonic() - started:.0f} s")
+        if "kwok" in group.programs:
+            _write_stages(group.module, folder / "stages.yaml")
         (folder / "complete").touch()
     return folder
 
 
-def _fingerprint():
+def _fingerprint(group):
     digest = hashlib.sha256()
-    digest.update(repr((PACKAGES, STAGES, FLAGS)).encode())
+    digest.update(repr((group.programs, STAGES, FLAGS)).encode())
     for name in ("go.mod", "go.sum"):
-        digest.update((HERE / name).read_bytes())
+        digest.update((group.module / name).read_bytes())
     return digest.hexdigest()[:12]
 
 
-def _build_one(program, package):
-    version = re.search(r"k8s\.io/kubernetes v((\d+)\.(\d+)\.\S+)", (HERE / "go.mod").read_text())
-    names = {"gitVersion": "v" + version[1], "gitMajor": version[2], "gitMinor": version[3]}
-    link = ["-s", "-w"]
-    for name, value in names.items():
-        link += ["-X", f"k8s.io/component-base/version.{name}={value}"]
+def _build_one(module, program, package):
     # Renamed last: a build that was cut off leaves nothing that looks finished.
     unfinished = program.with_suffix(".unfinished")
-    _go("build", *FLAGS, "-ldflags", " ".join(link), "-o", unfinished, package)
+    link = " ".join(["-s", "-w", *_version(module)])
+    _go(module, "build", *FLAGS, "-ldflags", link, "-o", unfinished, package)
     unfinished.rename(program)
 
 
-def _write_stages(target):
-    module = pathlib.Path(_go("list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok").strip())
+def _version(module):
+    """What the linker writes into programs of Kubernetes, which say v0.0.0 otherwise."""
+    found = re.search(r"k8s\.io/kubernetes v((\d+)\.(\d+)\.\S+)", (module / "go.mod").read_text())
+    if not found:
+        return
+    names = {"gitVersion": "v" + found[1], "gitMajor": found[2], "gitMinor": found[3]}
+    for name, value in names.items():
+        yield from ("-X", f"k8s.io/component-base/version.{name}={value}")
+
+
+def _write_stages(module, target):
+    kwok = pathlib.Path(_go(module, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok").strip())
     files = [file for stage in STAGES
-             for file in sorted((module / "kustomize/stage" / stage).glob("*.yaml"))]
+             for file in sorted((kwok / "kustomize/stage" / stage).glob("*.yaml"))]
     texts = [text for text in map(pathlib.Path.read_text, files) if "kind: Stage" in text]
     target.write_text("---\n".join(texts))
 
 
-def _go(*arguments):
+def _go(module, *arguments):
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly"}
     try:
-        done = subprocess.run([_compiler(), *arguments], cwd=HERE, env=environment, text=True,
+        done = subprocess.run([_compiler(), *arguments], cwd=module, env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise BuildError(f"no Go: {error}; tools/deps --cluster installs it") from error
@@ -114,7 +149,11 @@ def _locked(path, say):
 
 
 if __name__ == "__main__":
+    unknown = set(sys.argv[1:]) - set(GROUPS)
+    if unknown:
+        sys.exit(f"cluster: no group {', '.join(unknown)}; there are {', '.join(GROUPS)}")
     try:
-        print(build(lambda text: print(f"cluster: {text}", file=sys.stderr, flush=True)))
+        for each in sys.argv[1:] or GROUPS:
+            print(build(each, lambda text: print(f"cluster: {text}", file=sys.stderr, flush=True)))
     except BuildError as error:
         sys.exit(f"cluster: {error}")
