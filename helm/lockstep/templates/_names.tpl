@@ -1,0 +1,58 @@
+{{/* What the release's objects are named after. */}}
+{{- define "lockstep.name" -}}
+{{- if contains "lockstep" .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-lockstep" (.Release.Name | trunc 31 | trimSuffix "-") -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lockstep.operator" -}}
+{{ include "lockstep.name" . }}-operator
+{{- end -}}
+
+{{/* Metadata of an object of the release: [context, name], and a namespace as third if it has one. */}}
+{{- define "lockstep.metadata" -}}
+{{- $context := index . 0 -}}
+name: {{ index . 1 }}
+{{- if gt (len .) 2 }}
+namespace: {{ index . 2 }}
+{{- end }}
+labels:
+  {{- include "lockstep.labels" $context | nindent 2 }}
+{{- end -}}
+
+{{- define "lockstep.labels" -}}
+{{ include "lockstep.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* The operators' pods. */}}
+{{- define "lockstep.selector" -}}
+app.kubernetes.io/name: lockstep
+app.kubernetes.io/component: operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* The pods of jobs. */}}
+{{- define "lockstep.jobSelector" -}}
+matchExpressions:
+- {key: lockstep.dev/job, operator: Exists}
+{{- end -}}
+
+{{/* An image: [context, its values]. */}}
+{{- define "lockstep.image" -}}
+{{- $context := index . 0 -}}
+{{- $image := index . 1 -}}
+{{ $image.repository }}:{{ $image.tag | default $context.Chart.AppVersion }}
+{{- end -}}
+
+{{/* A file of crds/ with the release's labels, and the annotations that come second. */}}
+{{- define "lockstep.file" -}}
+{{- $context := index . 0 -}}
+{{- $name := "\n  name: trainingjobs.lockstep.dev\n" -}}
+{{- $labels := printf "  labels:\n    %s\n" (include "lockstep.labels" $context | indent 4 | trim) -}}
+{{- $context.Files.Get (index . 1) | replace $name (printf "%s%s%s" $name $labels (index . 2)) -}}
+{{- end -}}

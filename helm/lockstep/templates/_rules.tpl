@@ -1,0 +1,42 @@
+{{/* What the operator may do where jobs are. */}}
+{{- define "lockstep.rules" -}}
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs]
+  verbs: [get, list, watch, delete]
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs/status]
+  verbs: [patch]
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs/finalizers]  # blockOwnerDeletion, where the server insists on it
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [""]
+  resources: [secrets]  # the jobs' keys; it can read none of them
+  verbs: [create]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{/* And where it runs: the Lease, and the one Secret that it reads. */}}
+{{- define "lockstep.ownRules" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [lockstep-master-key]
+  verbs: [get]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "lockstep.operator" . }}]
+  verbs: [get, update]
+{{- end -}}
