@@ -55,6 +55,10 @@ GROUPS = {
         "portmap": "github.com/containernetworking/plugins/plugins/meta/portmap",
     }),
     "coredns": Group(HERE / "coredns", {"coredns": "github.com/coredns/coredns"}),
+    "helm": Group(HERE.parent / "helm", {
+        "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
+        "helm-unittest": "github.com/helm-unittest/helm-unittest/cmd/helm-unittest",
+    }),
 }
 # How kwok's nodes and pods behave: at once, with no delays of their own.
 STAGES = ["node/fast", "node/heartbeat-with-lease", "pod/fast"]
