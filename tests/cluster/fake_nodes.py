@@ -22,11 +22,8 @@ def manifests(count):
         }
 
 
-def usable(nodes):
-    """How many of a NodeList pods can be scheduled to."""
-    def is_usable(node):
-        conditions = node["status"].get("conditions", [])
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-        return ready and not node["spec"].get("taints")
-
-    return sum(map(is_usable, nodes["items"]))
+def is_usable(node):
+    """Whether pods can be scheduled to it."""
+    conditions = node["status"].get("conditions", [])
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return ready and not node["spec"].get("taints")

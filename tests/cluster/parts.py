@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Programs that tests run and Debian lacks, built from pinned Go modules.
 
-`parts.py [GROUP...]` builds what is missing of these groups, or of all, and prints the folders where
-the programs lie: one a group, outside the source tree, and another one for every other go.mod, so a
-clone finds what an older one has built.
+`parts.py [GROUP...]` builds what is missing of these groups, or of all, and prints the folders
+where the programs lie: one a group, outside the source tree, and another one for every other
+go.mod, so a clone finds what an older one has built.
 """
 
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -47,7 +48,8 @@ GROUPS = {
     }),
     "containers": Group(HERE / "containers", {
         "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
-        "containerd-shim-runc-v2": "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+        "containerd-shim-runc-v2":
+            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
         "ctr": "github.com/containerd/containerd/v2/cmd/ctr",
         "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
         "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
@@ -87,6 +89,11 @@ def build(name, say):
             _write_stages(group.module, folder / "stages.yaml")
         (folder / "complete").touch()
     return folder
+
+
+def files(module):
+    """The folder with the files of NAME@VERSION, which Go's cache keeps."""
+    return pathlib.Path(json.loads(_go(HERE, "mod", "download", "-json", module))["Dir"])
 
 
 def _fingerprint(group):

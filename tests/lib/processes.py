@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 
 
 def children(pid):
@@ -46,6 +47,14 @@ def state(pid):
         return ""
 
 
+def control_groups(pid):
+    """As the kernel writes them, one line a hierarchy."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return ""
+
+
 def alive(pid):
     return state(pid) not in ("", "Z", "X")
 
@@ -54,3 +63,17 @@ def with_variable(variable, value):
     """Every live process with this in its environment: children inherit it, daemons too."""
     pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
     return [pid for pid in pids if environment(pid).get(variable) == value and alive(pid)]
+
+
+def parent(pid):
+    """0 for a process that is gone."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def pod(pid):
+    """UID of the pod that it runs in, which its cgroup names; "" outside of pods."""
+    found = re.search(r"/pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", control_groups(pid))
+    return found[1] if found else ""
