@@ -26,7 +26,7 @@ WRITES = ("POST", "PUT", "PATCH", "DELETE")
 UPSTREAM = 8  # calls at a time; watches have connections of their own
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError, ssl.SSLError)
 REASONS = {401: "Unauthorized", 403: "Forbidden", 409: "Conflict", 410: "Expired",
-           429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable",
+           422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable",
            504: "Timeout"}
 
 

@@ -25,9 +25,11 @@
 
 {{/* And where it runs: the Lease, and the one Secret that it reads. */}}
 {{- define "lockstep.ownRules" -}}
+{{- if and .Values.watchNamespace (ne .Values.watchNamespace .Release.Namespace) -}}
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [create]
+  verbs: [create]  # that one; elsewhere the rules above allow it
+{{ end -}}
 - apiGroups: [""]
   resources: [secrets]
   resourceNames: [lockstep-master-key]

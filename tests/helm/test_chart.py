@@ -1,0 +1,146 @@
+"""What the chart says, without a cluster."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import chart
+import parts
+import pytest
+import schemas
+import yaml
+from rights import Right, granted
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+VALUES = {"default": {}, "all": chart.ALL, "namespaced": chart.NAMESPACED}
+KUBERNETES = ["1.33.13", "1.36.3"]
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+MONITORS = ["podmonitors", "servicemonitors", "prometheusrules"]
+
+
+def test_helm_finds_nothing_to_complain_of():
+    for values in VALUES.values():
+        done = chart.helm("lint", "--strict", chart.CHART, values=values)
+        assert done.returncode == 0, done.stdout
+
+
+def test_its_own_suites_pass(programs):
+    done = subprocess.run([programs / "helm-unittest", "--strict", chart.CHART],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+
+
+# What has its source elsewhere is not repeated in the golden files.
+ELSEWHERE = re.compile(r"(crd|policy|dashboards)\.yaml$")
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_is_installed_is_what_somebody_has_looked_at(name):
+    """LOCKSTEP_UPDATE_GOLDEN=1 writes the files anew; then read `git diff`."""
+    made = ""
+    for document in chart.render(VALUES[name]).split("---\n# Source: lockstep/templates/")[1:]:
+        template, _, text = document.partition("\n")
+        if not ELSEWHERE.search(template):
+            made += f"---\n# {template}\n" + re.sub(r"  groups:\n(  .*\n|\n)*", "", text)
+    golden = GOLDEN / f"{name}.yaml"
+    if os.environ.get("LOCKSTEP_UPDATE_GOLDEN"):
+        golden.write_text(made)
+    assert made == golden.read_text()
+
+
+@pytest.fixture(scope="session", params=KUBERNETES)
+def schema_location(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("schemas")
+    monitoring = parts.files(PROMETHEUS_OPERATOR) / "example/prometheus-operator-crd"
+    schemas.write(folder, request.param, [
+        *(monitoring / f"monitoring.coreos.com_{each}.yaml" for each in MONITORS),
+        chart.ROOT / "crds/lockstep.dev_trainingjobs.yaml"])
+    return schemas.location(folder)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_every_object_is_one_that_kubernetes_knows(name, programs, schema_location):
+    done = conform(programs, schema_location, chart.render(VALUES[name]))
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_field_that_kubernetes_does_not_know_is_found(programs, schema_location):
+    text = chart.render().replace("maxSkew: 1", "maximumSkew: 1")
+    done = conform(programs, schema_location, text)
+    assert done.returncode == 1 and "maximumSkew" in done.stdout
+
+
+def conform(programs, schema_location, text):
+    return subprocess.run(
+        [programs / "kubeconform", "-strict", "-summary", "-schema-location", schema_location],
+        input=text, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_crd_is_that_of_crds(keep):
+    [made] = chart.of_kind(chart.render({"crds": {"keep": keep}}), "CustomResourceDefinition")
+    source = yaml.safe_load((chart.ROOT / "crds/lockstep.dev_trainingjobs.yaml").read_text())
+    annotations = made["metadata"].pop("annotations", {})
+    assert annotations == ({"helm.sh/resource-policy": "keep"} if keep else {})
+    assert made["metadata"].pop("labels")["app.kubernetes.io/managed-by"] == "Helm"
+    assert made == source
+
+
+def test_the_policy_is_that_of_crds():
+    made = chart.of_kind(chart.render(), "ValidatingAdmissionPolicy",
+                         "ValidatingAdmissionPolicyBinding")
+    for each in made:
+        del each["metadata"]["labels"]
+    assert made == chart.documents((chart.ROOT / "crds/policy.yaml").read_text())
+
+
+def test_the_roles_are_those_of_the_example():
+    def rights(text):
+        return set(granted(each for each in chart.of_kind(text, "Role", "ClusterRole")
+                           if each["metadata"]["name"] == "lockstep-operator"))
+
+    example = (chart.ROOT / "examples/operator/rbac.yaml").read_text()
+    assert rights(chart.render()) == rights(example)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_roles_have_no_wildcards_and_read_one_secret_alone(name):
+    text = chart.render(VALUES[name])
+    rights = set(granted(chart.of_kind(text, "Role", "ClusterRole")))
+    assert not [right for right in rights if "*" in (right.group, right.resource, right.verb)]
+    assert {right for right in rights if right.resource == "secrets" and right.verb != "create"} == {
+        Right("lockstep-system", "", "secrets", "lockstep-master-key", "get")}
+
+
+def test_one_namespace_alone_needs_nothing_outside_of_namespaces():
+    for each in chart.documents(chart.render(chart.NAMESPACED)):
+        assert "namespace" in each["metadata"], each
+        assert not each["kind"].startswith("Cluster")
+
+
+def test_the_version_is_that_of_the_programs():
+    [version] = re.findall(r'kVersion\[\] = "(.*)"', (chart.ROOT / "base/version.h").read_text())
+    about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
+    assert about["version"] == about["appVersion"] == version
+
+
+@pytest.mark.parametrize(("values", "said"), [
+    ({"replica": 3}, "additional properties 'replica' not allowed"),
+    ({"replicas": 9}, "at '/replicas': maximum: got 9, want 5"),
+    ({"replicas": "2"}, "at '/replicas': got string, want integer"),
+    ({"image": {"tag": "a b"}}, "at '/image/tag'"),
+    ({"image": {"pullPolicy": "Sometimes"}}, "'Always', 'IfNotPresent', 'Never'"),
+    ({"agent": {"delivery": "copy"}}, "'init-container', 'image-volume'"),
+    ({"leaseSeconds": 1}, "at '/leaseSeconds': minimum: got 1, want 3"),
+    ({"watchNamespace": "Team A"}, "at '/watchNamespace'"),
+    ({"logLevel": "verbose"}, "'debug', 'info', 'warn', 'error'"),
+    ({"crds": {"install": "yes"}}, "at '/crds/install': got string, want boolean"),
+    ({"networkPolicy": {"apiServerPorts": []}}, "minItems: got 0, want 1"),
+    ({"monitoring": {"interval": "soon"}}, "at '/monitoring/interval'"),
+    ({"imagePullSecrets": ["ours"]}, "at '/imagePullSecrets/0': got string, want object"),
+])
+def test_a_value_that_cannot_be_is_refused_by_its_name(values, said):
+    done = chart.helm("template", "lockstep", chart.CHART, values=values)
+    assert done.returncode != 0
+    assert said in done.stderr

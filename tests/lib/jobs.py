@@ -1,0 +1,82 @@
+"""TrainingJobs of one namespace on a real API server, with an operator and kubelets that run real
+agents.
+
+    with operator(cluster.kubeconfig, folder, "--namespace", namespace):
+        with AgentKubelet(cluster, namespace, folder) as kubelet:
+            jobs = Jobs(cluster, namespace, kubelet, folder)
+            jobs.apply("gpt", "echo here")
+            jobs.wait_state("gpt", "Succeeded")
+"""
+
+import contextlib
+import json
+import subprocess
+
+import yaml
+from tls import binary
+from waiting import wait_until
+
+PATIENCE = 120.0  # seconds; far beyond what anything takes
+
+
+class Jobs:
+    """`folder` is the operator's."""
+
+    def __init__(self, cluster, namespace, kubelet, folder):
+        self.cluster, self.namespace, self.kubelet, self.folder = (
+            cluster, namespace, kubelet, folder)
+
+    def kubectl(self, *arguments, **options):
+        return self.cluster.kubectl("-n", self.namespace, *arguments, **options)
+
+    def apply(self, name, command, **spec):
+        """A job of two machines with two processes each, running a shell's `command`."""
+        job = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+               "metadata": {"name": name},
+               "spec": {"numMachines": 2, "processesPerMachine": 2, "framework": "None",
+                        "image": "example.com/test:1", "command": ["sh", "-c", command],
+                        "topology": {"bind": "None"}, "schedulerName": "nobody", **spec}}
+        self.kubectl("apply", "-f", "-", input=yaml.safe_dump(job))
+
+    def status(self, name):
+        return json.loads(self.kubectl("get", "tj", name, "-o", "json")).get("status", {})
+
+    def pods(self, name):
+        """UIDs by pod name, of those that have not ended."""
+        items = json.loads(self.kubectl("get", "pods", "-l", f"lockstep.dev/job={name}",
+                                        "-o", "json"))["items"]
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in items
+                if pod["status"]["phase"] in ("Pending", "Running")}
+
+    def wait(self, name, condition, what):
+        """The first status of which condition(status) holds."""
+        last = {}
+
+        def holds():
+            last.clear()
+            last.update(self.status(name))
+            return dict(last) if condition(last) else None
+
+        return wait_until(holds, lambda: f"{what}; last: {json.dumps(last, indent=1)}\n"
+                          + self.operator_log(), PATIENCE, 0.1)
+
+    def wait_state(self, name, state):
+        return self.wait(name, lambda status: status.get("state") == state, f"{name} {state}")
+
+    def operator_log(self):
+        return (self.folder / "operator.log").read_text()[-3000:]
+
+
+@contextlib.contextmanager
+def operator(kubeconfig, folder, *options):
+    """Its process; its log in `folder`."""
+    with open(folder / "operator.log", "ab") as log:
+        process = subprocess.Popen(
+            [binary("lockstep-operator"), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
+             "--metrics-address", "127.0.0.1:0", "--log-format", "text", *options],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
