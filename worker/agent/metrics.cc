@@ -300,6 +300,9 @@ void Metrics::AddGang(const GangSnapshot& gang, const core::Counters& counters, 
     page->Add(metric::kGoodput, Seconds(gang.goodput[i]),
               {{"state", ToString(static_cast<GoodputState>(i))}});
   }
+  page->Add(metric::kCommits, static_cast<double>(gang.commits_granted), {{"result", "granted"}});
+  page->Add(metric::kCommits, static_cast<double>(gang.commits_refused), {{"result", "refused"}});
+  if (gang.checkpoint_age) page->Add(metric::kCheckpointAge, Seconds(*gang.checkpoint_age));
   page->Add(metric::kHeartbeat, heartbeats_.Collect());
 }
 

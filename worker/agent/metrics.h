@@ -53,6 +53,9 @@ struct GangSnapshot {
   std::vector<core::GenerationRecord> history;  // as the coordinator keeps it
   GoodputDurations goodput{};
   int64_t lost_steps = 0;
+  int64_t commits_granted = 0;
+  int64_t commits_refused = 0;
+  std::optional<Duration> checkpoint_age;  // since the last one granted
 };
 
 struct MetricsSnapshot {

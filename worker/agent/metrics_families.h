@@ -143,6 +143,13 @@ inline constexpr MetricDescription kGoodput{
     "lockstep_goodput_seconds_total", Type::Counter, "state",
     "The job's time since this machine 0 began: productive, lost (steps done again), restart, "
     "waiting or checkpoint; the five add up to all of it."};
+inline constexpr MetricDescription kCommits{
+    "lockstep_commits_total", Type::Counter, "result",
+    "Requests to commit a checkpoint, granted or refused, since this machine 0 began."};
+inline constexpr MetricDescription kCheckpointAge{
+    "lockstep_checkpoint_age_seconds", Type::Gauge, "",
+    "Time since the last commit was granted; absent before the first one since this machine 0 "
+    "began."};
 inline constexpr MetricDescription kHeartbeat{
     "lockstep_heartbeat_round_trip_seconds", Type::Histogram, "",
     "Time from a heartbeat to a member's answer, over all members."};
@@ -191,6 +198,8 @@ inline constexpr auto kMetricFamilies = std::to_array<const MetricDescription*>(
     &metric::kRecovery,
     &metric::kLostSteps,
     &metric::kGoodput,
+    &metric::kCommits,
+    &metric::kCheckpointAge,
     &metric::kHeartbeat,
 });
 

@@ -71,7 +71,11 @@ void Telemetry::OnHeard(Time now, const core::Message& message, bool local) {
 }
 
 void Telemetry::OnSaid(Time now, const core::Message& message) {
-  if (std::holds_alternative<core::CommitReply>(message)) goodput_.OnCommitAnswered(now);
+  const auto* reply = std::get_if<core::CommitReply>(&message);
+  if (reply == nullptr) return;
+  goodput_.OnCommitAnswered(now);
+  ++(reply->granted ? commits_granted_ : commits_refused_);
+  if (reply->granted) last_commit_ = now;
 }
 
 void Telemetry::OnChange(Time now, const core::Coordinator& coordinator) {
@@ -113,6 +117,9 @@ std::string Telemetry::Scrape(Time now, const Sources& sources) {
     gang.history = sources.coordinator->history();
     gang.goodput = goodput_.At(now);
     gang.lost_steps = goodput_.lost_steps();
+    gang.commits_granted = commits_granted_;
+    gang.commits_refused = commits_refused_;
+    if (last_commit_) gang.checkpoint_age = now - *last_commit_;
     snapshot.gang = std::move(gang);
   }
   return metrics_.Scrape(snapshot);

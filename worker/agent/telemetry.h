@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/time.h"
@@ -65,8 +66,11 @@ class Telemetry {
   Goodput goodput_;
   core::Generation generation_;  // the coordinator's
   std::map<uint32_t, Pace> paces_;
-  uint64_t started_ = 0;        // processes, by this agent
-  uint64_t first_started_ = 0;  // of them, in its first generation
+  int64_t commits_granted_ = 0;
+  int64_t commits_refused_ = 0;
+  std::optional<Time> last_commit_;  // granted
+  uint64_t started_ = 0;             // processes, by this agent
+  uint64_t first_started_ = 0;       // of them, in its first generation
 };
 
 }  // namespace lockstep::agent

@@ -149,6 +149,9 @@ MetricsSnapshot Full() {
   for (uint32_t rank = 24; rank < 32; ++rank) snapshot.ranks.push_back(MakeRank(rank));
   snapshot.gang.emplace();
   snapshot.gang->phase = core::CoordinatorPhase::kRunning;
+  snapshot.gang->commits_granted = 3;
+  snapshot.gang->commits_refused = 1;
+  snapshot.gang->checkpoint_age = seconds(90);
   return snapshot;
 }
 
@@ -175,7 +178,7 @@ TEST(MetricsTest, EveryFamilyHasHelpATypeAndSamples) {
 TEST(MetricsTest, EverySampleNamesJobAndMachineAndNoLabelThatAScrapeRenames) {
   const std::set<std::string> allowed = {"trainingjob", "machine", "rank", "version", "phase",
                                          "mode",        "event",   "name", "cause",   "kind",
-                                         "state",       "budget",  "sink", "le"};
+                                         "state",       "budget",  "sink", "result",  "le"};
   for (const auto& [name, labels] : Parse(ScrapeFull()).series) {
     EXPECT_EQ(labels.at("trainingjob"), "gpt") << name;
     EXPECT_EQ(labels.at("machine"), "3") << name;
@@ -357,6 +360,17 @@ TEST(MetricsTest, ExactlyOnePhaseOfMachineAndGangIsOne) {
   EXPECT_EQ(machine, 1);
   EXPECT_EQ(gang, 1);
   EXPECT_EQ(page.At(Series("lockstep_machine_phase", R"(phase="Running")")), 1);
+}
+
+TEST(MetricsTest, CountsCommitsAndShowsTheAgeOfTheLastOneOnceThereIsOne) {
+  MetricsSnapshot snapshot = Full();
+  Page page = Parse(Metrics(Gpt()).Scrape(snapshot));
+  EXPECT_EQ(page.At(Series("lockstep_commits_total", R"(result="granted")")), 3);
+  EXPECT_EQ(page.At(Series("lockstep_commits_total", R"(result="refused")")), 1);
+  EXPECT_EQ(page.At(Series("lockstep_checkpoint_age_seconds")), 90);
+
+  snapshot.gang->checkpoint_age.reset();
+  EXPECT_THAT(Metrics(Gpt()).Scrape(snapshot), Not(HasSubstr("lockstep_checkpoint_age")));
 }
 
 TEST(MetricsTest, ARestartAndThePartsOfItsRecoveryCountOnce) {
