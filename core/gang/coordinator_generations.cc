@@ -250,13 +250,14 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = record.stop_sent + fates[0].clock_offset;
   }
-  Judge(now, FindRootCause(fates, record.stop_sent));
+  Judge(now, FindRootCause(fates));
 }
 
 // What follows from the root cause.
 void Coordinator::Judge(Time now, const RootCause& root) {
   GenerationRecord& record = Record();
-  record.died = root.at;
+  // A death that its agent noticed late was before the STOP all the same.
+  record.died = root.at == kNever ? kNever : std::min(root.at, record.stop_sent);
   record.failure = root.failure;
   last_failure_ = root.failure;
   Cause cause = root.failure.cause;

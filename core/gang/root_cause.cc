@@ -1,6 +1,8 @@
 #include "core/gang/root_cause.h"
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 
 #include "core/job/signals.h"
 
@@ -34,20 +36,40 @@ std::string Describe(const Candidate& c) {
 
 bool PeerLost(const Candidate& c) { return c.death->exit_code == kPeerLost; }
 
+// A SIGKILL or a fault begins in the process itself or comes from outside; what peers of a dead
+// process do is exit, abort or die of SIGPIPE. They may be noticed first: their connections to the
+// dead one end at once, while it is seen to be dead only when the kernel has given back its memory
+// and devices, which takes seconds on a GPU.
+bool NeverAReaction(const Candidate& c) {
+  static constexpr std::array kSignals = {SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+  return std::ranges::find(kSignals, c.death->signal) != kSignals.end();
+}
+
+bool SurelyBefore(const Candidate& a, const Candidate& b) {
+  return a.at + a.uncertainty < b.at - b.uncertainty;
+}
+
+bool Close(const Candidate& a, const Candidate& b) {
+  return !SurelyBefore(a, b) && !SurelyBefore(b, a);
+}
+
 // Whether `a` is to be blamed before `b`.
 bool Before(const Candidate& a, const Candidate& b) {
   if (PeerLost(a) != PeerLost(b)) return PeerLost(b);
-  Duration apart = a.at > b.at ? a.at - b.at : b.at - a.at;
-  if (apart > a.uncertainty + b.uncertainty) return a.at < b.at;
+  if (NeverAReaction(a) != NeverAReaction(b)) return NeverAReaction(a);
+  if (!Close(a, b)) return SurelyBefore(a, b);
   bool a_killed = a.death->signal != 0;
   bool b_killed = b.death->signal != 0;
   if (a_killed != b_killed) return a_killed;
   return a.death->rank < b.death->rank;
 }
 
-bool Close(const Candidate& a, const Candidate& b) {
-  Duration apart = a.at > b.at ? a.at - b.at : b.at - a.at;
-  return apart <= a.uncertainty + b.uncertainty;
+// The death that might be thought of as the first in place of `first`.
+const Candidate* Rival(const Candidate& first, const std::vector<Candidate>& candidates) {
+  auto rival = std::ranges::find_if(candidates, [&](const Candidate& other) {
+    return &other != &first && !PeerLost(other) && !SurelyBefore(first, other);
+  });
+  return rival == candidates.end() ? nullptr : &*rival;
 }
 
 RootCause FromMachine(const MachineFate& fate, Cause cause, std::string message) {
@@ -73,10 +95,11 @@ RootCause FromDeaths(const std::vector<Candidate>& candidates) {
   root.failure.signal = first->death->signal;
   root.failure.stderr_tail = first->death->stderr_tail;
   root.failure.message = Describe(*first);
-  for (const Candidate& other : candidates) {
-    if (&other == first || !Close(other, *first) || PeerLost(other)) continue;
-    root.failure.message += "; at the same time, as far as clocks can tell, " + Describe(other);
-    break;
+  if (const Candidate* rival = Rival(*first, candidates)) {
+    root.failure.message += Close(*rival, *first)
+                                ? "; at the same time, as far as clocks can tell, "
+                                : "; noticed before it: ";
+    root.failure.message += Describe(*rival);
   }
   return root;
 }
@@ -94,14 +117,13 @@ const MachineFate* FirstLapsed(const std::vector<MachineFate>& fates) {
 
 }  // namespace
 
-RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
+RootCause FindRootCause(const std::vector<MachineFate>& fates) {
   std::vector<Candidate> candidates;
-  std::vector<Candidate> late;
   for (const MachineFate& fate : fates) {
     for (const Death& death : fate.deaths) {
       if (!death.by_itself) continue;
-      Candidate c{fate.machine, &death, death.at - fate.clock_offset, fate.clock_uncertainty};
-      (c.at <= stop_sent + c.uncertainty ? candidates : late).push_back(c);
+      candidates.push_back(
+          {fate.machine, &death, death.at - fate.clock_offset, fate.clock_uncertainty});
     }
   }
   for (const MachineFate& fate : fates) {
@@ -127,7 +149,6 @@ RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent) {
                        "the lease ran out on machine " + std::to_string(lapsed->machine) +
                            ": some machine was silent for too long, yet all came back");
   }
-  if (!late.empty()) return FromDeaths(late);
   RootCause unknown;
   unknown.failure.cause = Cause::kLeaseExpired;
   unknown.failure.message = "the lease ran out on machine 0";

@@ -1,5 +1,6 @@
 // Which failure began it. Peers of a dead process or machine fail within milliseconds, and their
-// reports may arrive first: what counts is whose clock, mapped to the coordinator's, says earliest.
+// reports may arrive first: what counts is what they died of, and whose clock, mapped to the
+// coordinator's, says earliest.
 #ifndef LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_
 #define LOCKSTEP_CORE_GANG_ROOT_CAUSE_H_
 
@@ -31,11 +32,14 @@ struct RootCause {
 };
 
 // A lost machine first, then an unkillable process, then the first process that died by itself
-// before STOP was sent, or an expired lease: its machine's peers fail by themselves soon after, so
-// that a death comes before it only if it surely happened before. An exit with 75 (peer lost)
-// yields to any other death. Deaths closer together than their clocks' uncertainty: one killed by a
-// signal first, then the lowest rank, and the message names both.
-RootCause FindRootCause(const std::vector<MachineFate>& fates, Time stop_sent);
+// before its machine was told to stop, or an expired lease: its machine's peers fail by themselves
+// soon after, so that a death comes before it only if it surely happened before.
+//
+// Which process was first: an exit with 75 (peer lost) yields to any other death, and every exit
+// and abort to SIGKILL and faults, which no peer's end leads to. Then the time decides. Deaths
+// closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
+// rank. The message names the other as well.
+RootCause FindRootCause(const std::vector<MachineFate>& fates);
 
 }  // namespace lockstep::core
 

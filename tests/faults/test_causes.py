@@ -130,6 +130,24 @@ def test_the_first_death_is_the_cause_though_its_report_comes_last(gang):
     finish(made)
 
 
+def test_a_killed_process_is_the_cause_though_its_agent_is_stopped_and_notices_it_last(gang):
+    made = gang(machines=2, policy={"machineLostAfter": "120s"})
+    made.start()
+    made.wait_running()
+    rank = made.agents[1].ranks()[1]
+    made.agents[1].stop()
+    os.kill(rank, signal.SIGKILL)
+    wait_until(lambda: processes.state(rank) == "Z", "rank 1 to die")
+    made.tell(0, 1)  # it finds its connection to rank 1 ended
+    made.wait_phase("Stopping")
+    made.agents[1].cont()
+    made.wait_running(after="1-1")
+    failure = made.status()["lastFailure"]
+    assert (failure["rank"], failure["signal"]) == (1, signal.SIGKILL)
+    assert failure["message"].endswith("noticed before it: rank 0 on machine 0 exited with code 1")
+    finish(made)
+
+
 def test_a_process_that_exits_because_its_peer_is_lost_is_not_the_cause(gang):
     made = gang(machines=3, proxied=[1, 2])
     made.start()

@@ -9,8 +9,10 @@
 #include <array>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <unordered_map>
 
 #include "base/unique_fd.h"
@@ -46,13 +48,26 @@ std::vector<pid_t> NumbersIn(const std::string& directory) {
   return numbers;
 }
 
-// The fields of /proc/PID/stat behind the name, which may hold anything: "S 1 ..."
-std::optional<std::string> StatOf(pid_t pid) {
-  std::optional<std::string> stat = ReadSmallFile("/proc/" + std::to_string(pid) + "/stat");
+// The fields of DIRECTORY/stat behind the name, which may hold anything: "S 1 ..."
+std::optional<std::string> StatIn(const std::string& directory) {
+  std::optional<std::string> stat = ReadSmallFile(directory + "/stat");
   if (!stat) return std::nullopt;
   const size_t name_end = stat->rfind(") ");
   if (name_end == std::string::npos) return std::nullopt;
   return stat->substr(name_end + 2);
+}
+
+std::optional<std::string> StatOf(pid_t pid) { return StatIn("/proc/" + std::to_string(pid)); }
+
+// One thread's flags, PF_EXITING among them. False where there is no such thread.
+bool ThreadIsEnding(const std::string& directory) {
+  constexpr int kFlags = 6;  // the field's place behind the name
+  constexpr uint64_t kExiting = 4;
+  std::istringstream stat(StatIn(directory).value_or(""));
+  std::string skipped;
+  for (int i = 0; i < kFlags; ++i) stat >> skipped;
+  uint64_t flags = 0;
+  return stat >> flags && (flags & kExiting) != 0;
 }
 
 pid_t ParentOf(pid_t pid) {
@@ -127,6 +142,16 @@ size_t KillDescendants(pid_t root, pid_t left_out) {
   const std::vector<Descendant> descendants = DescendantsOf(root, left_out);
   for (const Descendant& descendant : descendants) KillDescendant(descendant, root);
   return descendants.size();
+}
+
+bool IsEnding(pid_t pid) {
+  // The first thread may end before the others; in all but such processes one look is enough.
+  const std::string directory = "/proc/" + std::to_string(pid);
+  if (!ThreadIsEnding(directory)) return false;
+  const std::vector<pid_t> threads = NumbersIn(directory + "/task");
+  return std::ranges::all_of(threads, [&](pid_t thread) {
+    return ThreadIsEnding(directory + "/task/" + std::to_string(thread));
+  });
 }
 
 std::string DescribeProcess(pid_t pid) {

@@ -30,6 +30,10 @@ void KillDescendant(const Descendant& descendant, pid_t root);
 // SIGKILL to everything that DescendantsOf shows now; how many that were.
 size_t KillDescendants(pid_t root, pid_t left_out);
 
+// Whether the kernel has begun to end the process, with all its threads. Its connections may be
+// gone by now, while its memory and devices are still being given back: it is no zombie yet.
+bool IsEnding(pid_t pid);
+
 // "4711 (python, state D)": for messages.
 std::string DescribeProcess(pid_t pid);
 

@@ -111,9 +111,11 @@ void ProcessSet::Stop(Time kill_at) {
 
 void ProcessSet::SignalGroups(int signal) {
   for (auto& [pid, leader] : leaders_) {
-    // One that ended by itself, though we have not heard of it yet, was not signalled.
+    // One that was ending by itself, though we have not heard of it yet, was not signalled. Its
+    // peers may have found their connections to it ended, and their deaths may be the reason for
+    // this stop.
     siginfo_t info{};
-    leader.signalled = leader.signalled || !IsZombie(pid, &info);
+    leader.signalled = leader.signalled || !(IsZombie(pid, &info) || IsEnding(pid));
     kill(-pid, signal);
   }
 }

@@ -40,8 +40,7 @@ TEST(RootCauseTest, IsTheEarliestDeathByMappedTimeNotByArrival) {
   // Machine 1's clock is an hour ahead; its rank died first all the same.
   RootCause root =
       FindRootCause({Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
-                     Fate(1, {Exited(2, 3, kStop - milliseconds(9) + hours(1))}, hours(1))},
-                    kStop);
+                     Fate(1, {Exited(2, 3, kStop - milliseconds(9) + hours(1))}, hours(1))});
   EXPECT_EQ(root.failure.rank, 2);
   EXPECT_EQ(root.failure.exit_code, 3);
   EXPECT_EQ(root.at, kStop - milliseconds(9));
@@ -51,7 +50,7 @@ TEST(RootCauseTest, ALostMachineComesBeforeItsPeersErrors) {
   MachineFate lost = Fate(1, {});
   lost.lost = true;
   lost.lost_how = "fell silent for 15000 ms";
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(12))}), lost}, kStop);
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(12))}), lost});
   EXPECT_EQ(root.failure.cause, Cause::kMachineLost);
   EXPECT_EQ(root.failure.machine, 1);
   EXPECT_EQ(root.failure.message, "machine 1 fell silent for 15000 ms");
@@ -59,31 +58,56 @@ TEST(RootCauseTest, ALostMachineComesBeforeItsPeersErrors) {
 
 TEST(RootCauseTest, PeerLostYieldsToAnyOtherDeath) {
   RootCause root = FindRootCause(
-      {Fate(0, {Exited(0, 75, kStop - milliseconds(50)), Exited(1, 1, kStop - milliseconds(1))})},
-      kStop);
+      {Fate(0, {Exited(0, 75, kStop - milliseconds(50)), Exited(1, 1, kStop - milliseconds(1))})});
   EXPECT_EQ(root.failure.rank, 1);
 }
 
 TEST(RootCauseTest, PeerLostAloneIsTheCause) {
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(50))})}, kStop);
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(50))})});
   EXPECT_EQ(root.failure.exit_code, 75);
 }
 
 TEST(RootCauseTest, OfDeathsThatClocksCannotTellApartTheOneBySignalIsBlamedAndBothAreNamed) {
-  RootCause root =
-      FindRootCause({Fate(0, {Exited(0, 1, kStop - microseconds(900))}, {}, milliseconds(1)),
-                     Fate(1, {Killed(2, SIGSEGV, kStop - microseconds(500))}, {}, milliseconds(1))},
-                    kStop);
+  RootCause root = FindRootCause(
+      {Fate(0, {Exited(0, 1, kStop - microseconds(900))}, {}, milliseconds(1)),
+       Fate(1, {Killed(2, SIGSEGV, kStop - microseconds(500))}, {}, milliseconds(1))});
   EXPECT_EQ(root.failure.rank, 2);
   EXPECT_NE(root.failure.message.find("rank 2 on machine 1 was killed by SIGSEGV"),
             std::string::npos);
   EXPECT_NE(root.failure.message.find("rank 0 on machine 0 exited with code 1"), std::string::npos);
 }
 
+TEST(RootCauseTest, AKilledProcessComesBeforeItsPeersExitsThoughItIsNoticedAfterTheStop) {
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
+                                  Fate(1, {Killed(3, SIGKILL, kStop + seconds(2))})});
+  EXPECT_EQ(root.failure.rank, 3);
+  EXPECT_EQ(root.failure.message,
+            "rank 3 on machine 1 was killed by SIGKILL; noticed before it: rank 0 on machine 0 "
+            "exited with code 1");
+}
+
+TEST(RootCauseTest, APeersAbortIsNoReasonForAnEarlierExit) {
+  RootCause root = FindRootCause({Fate(0, {Killed(0, SIGABRT, kStop - milliseconds(1))}),
+                                  Fate(1, {Exited(3, 1, kStop - milliseconds(5))})});
+  EXPECT_EQ(root.failure.rank, 3);
+  EXPECT_EQ(root.failure.message, "rank 3 on machine 1 exited with code 1");
+}
+
+TEST(RootCauseTest, OfTwoFaultsTheEarlierOneIsBlamed) {
+  RootCause root = FindRootCause({Fate(0, {Killed(0, SIGSEGV, kStop - milliseconds(1))}),
+                                  Fate(1, {Killed(3, SIGKILL, kStop - milliseconds(5))})});
+  EXPECT_EQ(root.failure.rank, 3);
+}
+
+TEST(RootCauseTest, PeerLostYieldsToADeathThatIsNoticedAfterTheStop) {
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(5))}),
+                                  Fate(1, {Exited(3, 1, kStop + seconds(2))})});
+  EXPECT_EQ(root.failure.rank, 3);
+}
+
 TEST(RootCauseTest, ThenTheLowestRank) {
   RootCause root = FindRootCause({Fate(1, {Exited(3, 1, kStop - microseconds(50))}),
-                                  Fate(0, {Exited(1, 1, kStop - microseconds(40))})},
-                                 kStop);
+                                  Fate(0, {Exited(1, 1, kStop - microseconds(40))})});
   EXPECT_EQ(root.failure.rank, 1);
 }
 
@@ -91,7 +115,7 @@ TEST(RootCauseTest, WhatThisMachineKilledIsNoCandidate) {
   Death killed = Killed(0, SIGKILL, kStop - milliseconds(3));
   killed.by_itself = false;
   RootCause root =
-      FindRootCause({Fate(0, {killed}), Fate(1, {Exited(2, 9, kStop - milliseconds(1))})}, kStop);
+      FindRootCause({Fate(0, {killed}), Fate(1, {Exited(2, 9, kStop - milliseconds(1))})});
   EXPECT_EQ(root.failure.rank, 2);
 }
 
@@ -99,18 +123,17 @@ TEST(RootCauseTest, AnExpiredLeaseYieldsOnlyToADeathThatSurelyCameBefore) {
   MachineFate lapsed = Fate(0, {});
   lapsed.lease_expired = true;
   lapsed.lease_expired_at = kStop - milliseconds(100);
-  EXPECT_EQ(FindRootCause({lapsed}, kStop).failure.cause, Cause::kLeaseExpired);
-  EXPECT_EQ(
-      FindRootCause({lapsed, Fate(1, {Exited(2, 1, kStop - seconds(1))})}, kStop).failure.cause,
-      Cause::kProcessExit);
+  EXPECT_EQ(FindRootCause({lapsed}).failure.cause, Cause::kLeaseExpired);
+  EXPECT_EQ(FindRootCause({lapsed, Fate(1, {Exited(2, 1, kStop - seconds(1))})}).failure.cause,
+            Cause::kProcessExit);
   MachineFate peer = Fate(1, {Exited(2, 75, kStop - milliseconds(1))});
-  EXPECT_EQ(FindRootCause({lapsed, peer}, kStop).failure.cause, Cause::kLeaseExpired);
+  EXPECT_EQ(FindRootCause({lapsed, peer}).failure.cause, Cause::kLeaseExpired);
 }
 
 TEST(RootCauseTest, AnUnkillableProcessNamesItsMachine) {
   MachineFate stuck = Fate(1, {});
   stuck.unkillable = true;
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(1))}), stuck}, kStop);
+  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(1))}), stuck});
   EXPECT_EQ(root.failure.cause, Cause::kUnkillable);
   EXPECT_EQ(root.failure.machine, 1);
 }

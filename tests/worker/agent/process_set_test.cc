@@ -1,13 +1,18 @@
 // Real processes: they double-fork, ignore SIGTERM, daemonise; nothing of them may be left.
 #include "worker/agent/process_set.h"
 
+#include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/base/loop_test_base.h"
@@ -66,6 +71,93 @@ TEST_F(ProcessSetTest, TellsAnExitCodeAndASignalApart) {
   EXPECT_EQ(by_rank[1].signal, SIGUSR1);
   EXPECT_TRUE(by_rank[0].by_itself && by_rank[1].by_itself);
   EXPECT_TRUE(table_->groups().empty());
+}
+
+// A process that has been killed, has closed all it had, and is not dead for as long as this lives:
+// the first one of a PID namespace, which waits there for the others to be reaped.
+class DyingProcess {
+ public:
+  DyingProcess() {
+    pid_ =
+        static_cast<pid_t>(syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0));
+    if (pid_ == 0) Pause();
+    if (pid_ < 0) return;
+    pidfd_.reset(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    std::array<int, 2> ready{};
+    EXPECT_EQ(pipe(ready.data()), 0);
+    const UniqueFd read_end(ready[0]);
+    UniqueFd write_end(ready[1]);
+    holder_ = fork();
+    if (holder_ == 0) HoldOneIn(pidfd_.get(), write_end.get());
+    write_end.reset();
+    char held = 0;
+    exists_ = read(read_end.get(), &held, 1) == 1;
+  }
+  ~DyingProcess() {
+    for (const pid_t pid : {pid_, holder_}) {
+      if (pid > 0) kill(pid, SIGKILL);
+    }
+    LetDie();
+  }
+  DyingProcess(const DyingProcess&) = delete;
+  DyingProcess& operator=(const DyingProcess&) = delete;
+
+  // False where this user may make no namespaces.
+  bool exists() const { return exists_; }
+  pid_t pid() const { return pid_; }
+  UniqueFd TakePidfd() { return std::move(pidfd_); }
+  void LetDie() {
+    if (holder_ <= 0) return;
+    kill(holder_, SIGKILL);
+    waitpid(std::exchange(holder_, 0), nullptr, 0);
+  }
+
+ private:
+  [[noreturn]] static void Pause() {
+    while (true) pause();
+  }
+  // A child of the calling process in the other's namespace, never reaped.
+  [[noreturn]] static void HoldOneIn(int pidfd, int ready) {
+    if (setns(pidfd, CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(1);
+    const pid_t held = fork();
+    if (held == 0) Pause();
+    if (held > 0 && write(ready, "!", 1) == 1) Pause();
+    _exit(1);
+  }
+
+  pid_t pid_ = 0;
+  pid_t holder_ = 0;
+  UniqueFd pidfd_;
+  bool exists_ = false;
+};
+
+TEST_F(ProcessSetTest, WhatWasEndingBeforeTheStopDiedByItselfThoughItIsNotYetDead) {
+  DyingProcess dying;
+  if (!dying.exists()) GTEST_SKIP() << "user namespaces are not to be had here";
+  ASSERT_TRUE(processes_.Add(0, dying.pid(), dying.TakePidfd()).ok());
+  Start(1, "echo ready; exec sleep 1000");
+  EXPECT_FALSE(IsEnding(dying.pid()));
+  kill(dying.pid(), SIGKILL);
+  while (!IsEnding(dying.pid())) std::this_thread::yield();
+  processes_.Stop(Time(0));
+  dying.LetDie();
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  std::map<int, ProcessSet::Death> by_rank;
+  for (const auto& death : deaths_) by_rank[death.local_rank] = death;
+  EXPECT_TRUE(by_rank[0].by_itself);
+  EXPECT_FALSE(by_rank[1].by_itself);
+}
+
+TEST_F(ProcessSetTest, AProcessWhoseFirstThreadHasEndedIsNotEnding) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    static const std::thread other([] { pause(); });
+    syscall(SYS_exit, 0);  // of this thread alone
+  }
+  while (DescribeProcess(pid).find("state Z") == std::string::npos) std::this_thread::yield();
+  EXPECT_FALSE(IsEnding(pid));
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
 }
 
 TEST_F(ProcessSetTest, ADeadLeaderTakesItsGroupWithIt) {
