@@ -10,7 +10,8 @@ import pathlib
 import tarfile
 
 BUSYBOX = "lockstep.test/busybox:1"
-APPLETS = ["sh", "sleep", "cat", "echo", "wget", "nslookup", "httpd", "ls", "touch", "kill"]
+APPLETS = ["sh", "sleep", "cat", "echo", "wget", "timeout", "nslookup", "httpd", "ls", "touch",
+           "kill"]
 
 
 def write_busybox(archive):

@@ -30,6 +30,11 @@ class Group(typing.NamedTuple):
 
     module: pathlib.Path  # the folder of its go.mod
     programs: dict  # name: package
+    tags: str = ""  # of `go build`
+
+    @property
+    def flags(self):
+        return [*FLAGS, "-tags", self.tags] if self.tags else FLAGS
 
 
 GROUPS = {
@@ -61,6 +66,11 @@ GROUPS = {
         "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
         "helm-unittest": "github.com/helm-unittest/helm-unittest/cmd/helm-unittest",
     }),
+    # Finds targets by Kubernetes alone, without the clients of a dozen clouds.
+    "monitoring": Group(HERE.parent / "monitoring", {
+        "promtool": "github.com/prometheus/prometheus/cmd/promtool",
+        "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+    }, tags="remove_all_sd,enable_kubernetes_sd"),
 }
 # How kwok's nodes and pods behave: at once, with no delays of their own.
 STAGES = ["node/fast", "node/heartbeat-with-lease", "pod/fast"]
@@ -83,7 +93,7 @@ def build(name, say):
             if not (folder / program).exists():
                 say(f"building {program}, {count} of {len(group.programs)} of {name}, once")
                 started = time.monotonic()
-                _build_one(group.module, folder / program, package)
+                _build_one(group, folder / program, package)
                 say(f"built {program} in {time.monotonic() - started:.0f} s")
         if "kwok" in group.programs:
             _write_stages(group.module, folder / "stages.yaml")
@@ -98,17 +108,17 @@ def files(module):
 
 def _fingerprint(group):
     digest = hashlib.sha256()
-    digest.update(repr((group.programs, STAGES, FLAGS)).encode())
+    digest.update(repr((group.programs, STAGES, group.flags)).encode())
     for name in ("go.mod", "go.sum"):
         digest.update((group.module / name).read_bytes())
     return digest.hexdigest()[:12]
 
 
-def _build_one(module, program, package):
+def _build_one(group, program, package):
     # Renamed last: a build that was cut off leaves nothing that looks finished.
     unfinished = program.with_suffix(".unfinished")
-    link = " ".join(["-s", "-w", *_version(module)])
-    _go(module, "build", *FLAGS, "-ldflags", link, "-o", unfinished, package)
+    link = " ".join(["-s", "-w", *_version(group.module)])
+    _go(group.module, "build", *group.flags, "-ldflags", link, "-o", unfinished, package)
     unfinished.rename(program)
 
 

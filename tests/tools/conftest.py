@@ -1,5 +1,6 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools/lib"))
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
+ROOT = pathlib.Path(__file__).parents[2]
+for folder in ("tools/lib", "tests/cluster", "tests/lib"):
+    sys.path.insert(0, str(ROOT / folder))
