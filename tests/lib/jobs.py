@@ -68,12 +68,12 @@ class Jobs:
 
 
 @contextlib.contextmanager
-def operator(kubeconfig, folder, *options):
+def operator(kubeconfig, folder, *options, metrics="127.0.0.1:0"):
     """Its process; its log in `folder`."""
     with open(folder / "operator.log", "ab") as log:
         process = subprocess.Popen(
             [binary("lockstep-operator"), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
-             "--metrics-address", "127.0.0.1:0", "--log-format", "text", *options],
+             "--metrics-address", metrics, "--log-format", "text", *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield process

@@ -1,0 +1,41 @@
+"""Panels of GPUs, from NVIDIA's DCGM exporter, for the pods of one job.
+
+The exporter names the pod that uses a GPU. Scraped with `honorLabels: true` that name is in
+`namespace` and `pod`; else Prometheus, which puts the exporter's own pod there, keeps it as
+`exported_namespace` and `exported_pod`. The queries take both.
+"""
+
+from dashboards.grafana import Query, Row, timeseries
+
+
+def gpus(where):
+    def panel(title, description, unit, metric, scale="", **options):
+        return timeseries(title, description, unit,
+                          Query(_of_the_job(metric, where) + scale, _LEGEND), **options)
+
+    return Row("GPUs (needs NVIDIA's DCGM exporter)", [
+        panel("GPU utilization", "Share of time in which some kernel ran. High also when ranks "
+              "wait in a collective: see tensor cores.", "percentunit", "DCGM_FI_DEV_GPU_UTIL",
+              " / 100", max=1),
+        panel("Tensor cores active", "Share of cycles in which tensor cores worked: what the GPU "
+              "did for training.", "percentunit", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", max=1),
+        panel("GPU memory", "Used memory of each GPU.", "bytes", "DCGM_FI_DEV_FB_USED",
+              " * 1024 * 1024"),
+        panel("Power", "What each GPU draws. One that draws less than its neighbours waits for "
+              "them, or is throttled.", "watt", "DCGM_FI_DEV_POWER_USAGE"),
+        panel("Temperature", "Of each GPU's chip.", "celsius", "DCGM_FI_DEV_GPU_TEMP"),
+        panel("Last XID error", "Number of the driver's last error of each GPU; 0: none. "
+              "NVIDIA's table of XID errors says what each means.", "none",
+              "DCGM_FI_DEV_XID_ERRORS"),
+    ], collapsed=True)
+
+
+_LEGEND = "machine {{machine}}, GPU {{gpu}}"
+
+
+def _of_the_job(metric, where):
+    """The metric of GPUs that pods of the job use, with the label `machine`."""
+    pod = f'label_replace({metric}, "pod", "$1", "exported_pod", "(.+)")'
+    both = f'label_replace({pod}, "namespace", "$1", "exported_namespace", "(.+)")'
+    machines = f"max by (namespace, pod, machine) (lockstep_build_info{{{where}}})"
+    return f"{both} * on (namespace, pod) group_left (machine) {machines}"

@@ -1,0 +1,206 @@
+"""The Job dashboard: one TrainingJob, its machines and ranks."""
+
+from dashboards.gpu import gpus
+from dashboards.grafana import (
+    Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline,
+    timeseries)
+from dashboards.shared import (
+    GOODPUT, GOODPUT_COLORS, PRODUCTIVE, RATE, goodput_by_state, lost_steps, mean, quantile,
+    recovery_over_time, recovery_quantiles, restarts, share)
+
+WHERE = 'namespace="$namespace",trainingjob="$trainingjob"'
+
+# In the order of core::CoordinatorPhase and core::MemberPhase.
+GANG_PHASES = [
+    State("Gathering", "#8F8F8F"), State("Fencing", "purple"), State("Backoff", "orange"),
+    State("Preparing", "light-blue"), State("Starting", "blue"), State("Running", "green"),
+    State("Stopping", "red"), State("Held", "yellow"), State("Verdict", "dark-green"),
+    State("Done", "dark-green")]
+MACHINE_PHASES = [
+    State("Joining", "#8F8F8F"), State("Idle", "light-blue"), State("Starting", "blue"),
+    State("Running", "green"), State("Finished", "dark-green"), State("Stopping", "red"),
+    State("Stopped", "orange"), State("Exiting", "dark-green")]
+# The parts of a step that the built-in trainer reports; a program may report them as well.
+STEP_PARTS = "data|forward|backward|collective_wait|optimizer|checkpoint"
+
+
+def job():
+    of_namespace = 'label_values(lockstep_gang_phase{namespace="$namespace"}, trainingjob)'
+    return dashboard(
+        "lockstep-job", "Lockstep / Job", "One TrainingJob: its gang, its machines, its ranks.",
+        [query_variable("namespace", "Namespace", "label_values(lockstep_gang_phase, namespace)"),
+         query_variable("trainingjob", "Job", of_namespace)],
+        [_now(), _state(), _training(), _checkpoints(), _recovery(), _machines(), gpus(WHERE)])
+
+
+def _now():
+    step = f"max(lockstep_rank_step{{{WHERE}}})"
+    total = f"max(lockstep_rank_total_steps{{{WHERE}}})"
+    pace = (f"sum(rate(lockstep_step_seconds_sum{{{WHERE}}}[5m]))"
+            f" / (sum(rate(lockstep_step_seconds_count{{{WHERE}}}[5m])) > 0)")
+    return Row("Now", [
+        stat("Gang", "Phase of the gang, as machine 0 says.", "none",
+             Query(_code("lockstep_gang_phase", GANG_PHASES)), mappings=_numbered(GANG_PHASES),
+             width=3),
+        gauge("Progress", "Steps done, of those that the job has to do.",
+              Query(f"{step} / {total}"), width=3),
+        stat("Time left", "Steps to do, at the pace of the last five minutes; restarts not "
+             "counted.", "s", Query(f"({total} - {step}) * ({pace})"), width=3),
+        stat("Loss", "Mean of what the ranks reported last.", "short",
+             Query(f"avg(lockstep_rank_loss{{{WHERE}}})"), decimals=3, width=3),
+        stat("Tokens/s", "Of all ranks together.", "short",
+             Query(f"sum(lockstep_rank_tokens_per_second{{{WHERE}}})"), width=3),
+        gauge("Goodput", "Share of the job's time in this range that went into steps never done "
+              "before.", Query(share(GOODPUT, PRODUCTIVE, WHERE)), width=3,
+              thresholds=GOODPUT_COLORS),
+        stat("Checkpoint age", "Time since the last commit that was granted: what a restart "
+             "would lose.", "s", Query(f"min(lockstep_checkpoint_age_seconds{{{WHERE}}})"),
+             width=3, noValue="none yet"),
+        stat("Ranks up", "Processes that run now.", "short",
+             Query(f"sum(lockstep_rank_up{{{WHERE}}})"), width=3),
+    ])
+
+
+def _state():
+    return Row("State", [
+        state_timeline("Gang", "Phases of the gang over time: Running is training, everything "
+                       "else is on the way there.",
+                       Query(_code("lockstep_gang_phase", GANG_PHASES), "gang"),
+                       _numbered(GANG_PHASES), height=4),
+        state_timeline("Machines", "What each machine does; a gap is a machine that does not "
+                       "answer.",
+                       Query(_code("lockstep_machine_phase", MACHINE_PHASES, "machine"),
+                             "machine {{machine}}"), _numbered(MACHINE_PHASES), height=8),
+    ])
+
+
+def _training():
+    of_rank = f"lockstep_rank_step_seconds_sum{{{WHERE}}}[{RATE}]"
+    steps_of_rank = f"lockstep_rank_step_seconds_count{{{WHERE}}}[{RATE}]"
+    return Row("Training", [
+        timeseries("Steps", "The last step that the ranks reported; it goes back when a restart "
+                   "resumes from a checkpoint.", "short",
+                   Query(f"max(lockstep_rank_step{{{WHERE}}})", "furthest rank"),
+                   Query(f"min(lockstep_rank_step{{{WHERE}}})", "slowest rank")),
+        timeseries("Loss", "Mean, lowest and highest of what the ranks report.", "short",
+                   Query(f"avg(lockstep_rank_loss{{{WHERE}}})", "mean"),
+                   Query(f"min(lockstep_rank_loss{{{WHERE}}})", "lowest"),
+                   Query(f"max(lockstep_rank_loss{{{WHERE}}})", "highest"), from_zero=False),
+        timeseries("Tokens per second", "Of each machine's ranks together.", "short",
+                   Query(f"sum by (machine) (lockstep_rank_tokens_per_second{{{WHERE}}})",
+                         "machine {{machine}}"), stacked="normal"),
+        timeseries("Step time", "Time from one reported step of a rank to its next.", "s",
+                   Query(mean("lockstep_step_seconds", WHERE), "mean"),
+                   Query(quantile(0.95, "lockstep_step_seconds", WHERE), "95 %")),
+        timeseries("Step time by part", "Mean over the ranks of the last step's parts, where the "
+                   "program reports them, as the built-in trainer does.", "s",
+                   Query("avg by (name) (lockstep_reported"
+                         f'{{name=~"({STEP_PARTS})_seconds",{WHERE}}})', "{{name}}"),
+                   stacked="normal"),
+        timeseries("Collective wait, the ten longest", "Ranks that waited longest for "
+                   "communication that backward did not hide. The slow rank is the one that waits "
+                   "least.", "s",
+                   Query("topk(10, max by (rank) (lockstep_reported"
+                         f'{{name="collective_wait_seconds",{WHERE}}}))', "rank {{rank}}")),
+        timeseries("Slowest ranks", "The ten ranks with the longest mean step.", "s",
+                   Query(f"topk(10, sum by (rank) (rate({of_rank}))"
+                         f" / (sum by (rank) (rate({steps_of_rank})) > 0))", "rank {{rank}}")),
+        timeseries("Time since a report", "The ten ranks that have been silent for longest. A "
+                   "hang shows as a line that rises.", "s",
+                   Query("topk(10, max by (rank)"
+                         f" (lockstep_rank_progress_age_seconds{{{WHERE}}}))", "rank {{rank}}")),
+        timeseries("Heartbeats", "Time from machine 0's heartbeat to the answer of a machine.",
+                   "s",
+                   Query(quantile(0.5, "lockstep_heartbeat_round_trip_seconds", WHERE), "median"),
+                   Query(quantile(0.99, "lockstep_heartbeat_round_trip_seconds", WHERE), "99 %")),
+    ])
+
+
+def _checkpoints():
+    return Row("Checkpoints", [
+        timeseries("Checkpoint age", "Time since the last commit that was granted.", "s",
+                   Query(f"min(lockstep_checkpoint_age_seconds{{{WHERE}}})", "age"), width=12),
+        timeseries("Commits", "Requests to commit a checkpoint. One is refused when its "
+                   "generation is over.", "short",
+                   Query("sum by (result)"
+                         f" (increase(lockstep_commits_total{{{WHERE}}}[{RATE}]))", "{{result}}"),
+                   width=12, bars=True, stacked="normal", decimals=0),
+    ])
+
+
+def _recovery():
+    budget = "max by (budget) (lockstep_restart_budget_{}{{{}}})"
+    return Row("Recovery", [
+        restarts(WHERE),
+        recovery_quantiles(WHERE),
+        recovery_over_time(WHERE),
+        goodput_by_state(WHERE),
+        lost_steps(WHERE, "trainingjob"),
+        bar_gauge("Budgets", "Failures since the budget was last whole, as a share of what is "
+                  "allowed: maxRestarts (application) and maxMachineReplacements "
+                  "(infrastructure). At 100 % the next failure ends the job.", "percentunit",
+                  Query(f"{budget.format('used', WHERE)} / ({budget.format('limit', WHERE)} > 0)",
+                        "{{budget}}", instant=True), max=1,
+                  thresholds=[(None, "green"), (0.5, "orange"), (0.9, "red")]),
+    ])
+
+
+def _machines():
+    return Row("Machines", [
+        timeseries("Memory", "Memory charged to each machine's container, page cache and "
+                   "/dev/shm included.", "bytes",
+                   Query(f"max by (machine) (lockstep_memory_bytes{{{WHERE}}})",
+                         "machine {{machine}}"),
+                   Query(f"min(lockstep_memory_limit_bytes{{{WHERE}}})", "lowest limit")),
+        timeseries("Memory against its limit", "At 1 the kernel kills a process; page cache is "
+                   "given back before that.", "percentunit",
+                   Query(f"max by (machine) (lockstep_memory_bytes{{{WHERE}}}"
+                         f" / lockstep_memory_limit_bytes{{{WHERE}}})", "machine {{machine}}"),
+                   max=1),
+        timeseries("/dev/shm", "Shared memory that is used, of its size. It counts as memory of "
+                   "the container.", "percentunit",
+                   Query(f"max by (machine) (lockstep_shared_memory_used_bytes{{{WHERE}}}"
+                         f" / lockstep_shared_memory_size_bytes{{{WHERE}}})",
+                         "machine {{machine}}"), max=1),
+        timeseries("Memory of ranks", "The ten processes with the most resident memory.", "bytes",
+                   Query("topk(10, max by (rank)"
+                         f" (lockstep_rank_resident_memory_bytes{{{WHERE}}}))", "rank {{rank}}")),
+        timeseries("CPUs in use", "CPU time of each machine's ranks, in CPUs.", "short",
+                   Query("sum by (machine)"
+                         f" (rate(lockstep_rank_cpu_seconds_total{{{WHERE}}}[{RATE}]))",
+                         "machine {{machine}}"), stacked="normal"),
+        timeseries("CPU throttled", "Share of time in which a container's threads stood still for "
+                   "its CPU limit; above 1 when several did at once.", "percentunit",
+                   Query("max by (machine)"
+                         f" (rate(lockstep_cpu_throttled_seconds_total{{{WHERE}}}[{RATE}]))",
+                         "machine {{machine}}")),
+        state_timeline("Binding", "How each rank is bound to CPUs and memory: Node is its NUMA "
+                       "node, CPUs and memory; Partial is less than that.",
+                       Query(_binding(), "rank {{rank}}"), _numbered(BINDINGS), width=12,
+                       height=8),
+        timeseries("Output left out", "Bytes of the ranks' output that were left out, because the "
+                   "console's reader was slow or the files' disk full.", "Bps",
+                   Query("sum by (sink)"
+                         f" (rate(lockstep_log_dropped_bytes_total{{{WHERE}}}[{RATE}]))",
+                         "{{sink}}"), width=12),
+    ])
+
+
+BINDINGS = [State("None", "#8F8F8F"), State("Partial", "orange"), State("Node", "green")]
+
+
+def _binding():
+    selected = [f'{i} * lockstep_rank_binding_info{{mode="{state.name}",{WHERE}}}'
+                for i, state in enumerate(BINDINGS)]
+    return f"max by (rank) ({' or '.join(selected)})"
+
+
+def _code(metric, states, by=""):
+    """The number of the one phase whose sample is 1."""
+    selected = [f'{i} * {metric}{{phase="{state.name}",{WHERE}}}'
+                for i, state in enumerate(states)]
+    return f"max by ({by}) ({' or '.join(selected)})"
+
+
+def _numbered(states):
+    return dict(enumerate(states))

@@ -1,0 +1,85 @@
+"""Panels that both dashboards have: of the jobs that `where`, a label selector, takes."""
+
+from dashboards.grafana import Query, bar_gauge, timeseries
+
+RATE = "$__rate_interval"
+RANGE = "$__range"
+
+
+def quantile(share, histogram, where="", by="", over=RATE):
+    """Estimated from a histogram's buckets; `by`: labels that tell the lines apart."""
+    labels = f"{by}, le" if by else "le"
+    return (f"histogram_quantile({share}, sum by ({labels})"
+            f" (rate({histogram}_bucket{{{where}}}[{over}])))")
+
+
+def mean(name, where="", by="", over=RATE):
+    """Of a histogram or a summary: sum over count. Absent where nothing was observed."""
+    return (f"sum by ({by}) (increase({name}_sum{{{where}}}[{over}]))"
+            f" / (sum by ({by}) (increase({name}_count{{{where}}}[{over}])) > 0)")
+
+
+def share(counter, part, where, by="", over=RANGE):
+    """Of a counter: how much of it grew under `part`."""
+    grouping = f" by ({by})" if by else ""
+    return (f"sum{grouping} (increase({counter}{{{part},{where}}}[{over}]))"
+            f" / (sum{grouping} (increase({counter}{{{where}}}[{over}])) > 0)")
+
+
+GOODPUT = "lockstep_goodput_seconds_total"
+PRODUCTIVE = 'state="productive"'
+GOODPUT_COLORS = [(None, "red"), (0.8, "orange"), (0.95, "green")]
+
+
+def restarts(where, width=8):
+    return timeseries(
+        "Restarts by cause",
+        "How often gangs were started again, by what ended the generation before. "
+        "StopRequested is a suspend, a drain or a new size, and no failure.", "short",
+        Query(f"sum by (cause) (increase(lockstep_restarts_total{{{where}}}[{RATE}])) > 0",
+              "{{cause}}"),
+        width=width, bars=True, stacked="normal", noValue="none", decimals=0)
+
+
+def recovery_quantiles(where, width=8):
+    return bar_gauge(
+        "Recovery by phase",
+        "Parts of the recoveries in this time range. detect: from the failure to the order to "
+        "stop; stop: until all processes are dead; spawn: from the next generation's announcement "
+        "until all of its processes run; first_step: until the first step is reported. Waiting for "
+        "a machine or a backoff lies between stop and spawn and is goodput's waiting.", "s",
+        Query(quantile(0.5, "lockstep_recovery_seconds", where, "phase", RANGE),
+              "{{phase}}, median", instant=True),
+        Query(quantile(0.95, "lockstep_recovery_seconds", where, "phase", RANGE),
+              "{{phase}}, 95 %", instant=True), width=width)
+
+
+def recovery_over_time(where, width=8):
+    return timeseries(
+        "Recovery over time",
+        "Mean length of each part of the recoveries that ended at that time; empty where there "
+        "was none.", "s",
+        Query(mean("lockstep_recovery_seconds", where, "phase"), "{{phase}}"),
+        width=width, bars=True, stacked="normal")
+
+
+def goodput_by_state(where, width=8):
+    return timeseries(
+        "Where the time goes",
+        "productive: steps that were never done before. lost: steps done again after a restart. "
+        "restart: stopping, starting and preparing the first step. waiting: machines are missing, "
+        "a backoff or an old lease runs, or the job is suspended. checkpoint: a process waits for "
+        "the answer to its commit.", "percentunit",
+        Query(f"sum by (state) (rate({GOODPUT}{{{where}}}[{RATE}]))"
+              f" / ignoring (state) group_left sum (rate({GOODPUT}{{{where}}}[{RATE}]))",
+              "{{state}}"),
+        width=width, stacked="normal", max=1)
+
+
+def lost_steps(where, by, width=8):
+    return timeseries(
+        "Lost steps",
+        "Steps that had been done and were done again, because their results were lost with a "
+        "generation. As exact as reports are frequent.", "short",
+        Query(f"sum by ({by}) (increase(lockstep_lost_steps_total{{{where}}}[{RATE}]))",
+              f"{{{{{by}}}}}"), width=width, bars=True, decimals=0)
