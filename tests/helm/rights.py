@@ -38,7 +38,7 @@ class Request(Right):
 
 
 def requested(log, user):
-    """By `user`, as the audit log has it: the names of what is there, and no name of what is made."""
+    """By `user`, as the audit log has it; what is made has no name yet."""
     found = set()
     for line in log.read_text().splitlines():
         if f'"{user}"' not in line:

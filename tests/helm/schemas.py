@@ -1,5 +1,5 @@
-"""JSON schemas for kubeconform: of Kubernetes' own kinds from a release's OpenAPI document, of others
-from their CustomResourceDefinitions. Fields that a schema doesn't know are refused."""
+"""JSON schemas for kubeconform: of Kubernetes' own kinds from a release's OpenAPI document, of
+others from their CustomResourceDefinitions. Fields that a schema doesn't know are refused."""
 
 import json
 import pathlib

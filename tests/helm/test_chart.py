@@ -109,7 +109,7 @@ def test_roles_have_no_wildcards_and_read_one_secret_alone(name):
     text = chart.render(VALUES[name])
     rights = set(granted(chart.of_kind(text, "Role", "ClusterRole")))
     assert not [right for right in rights if "*" in (right.group, right.resource, right.verb)]
-    assert {right for right in rights if right.resource == "secrets" and right.verb != "create"} == {
+    assert {each for each in rights if each.resource == "secrets" and each.verb != "create"} == {
         Right("lockstep-system", "", "secrets", "lockstep-master-key", "get")}
 
 
