@@ -55,7 +55,8 @@ class Node:
         if first:
             (self._folder / "var/run").symlink_to("/run")
         self._write_config()
-        cgroups.remove(self._cgroup)  # a kubelet takes seconds over each that is left of a container
+        # A kubelet takes seconds over each that is left of a container.
+        cgroups.remove(self._cgroup)
         cgroups.make(self._cgroup)
         self._start_init()
         self._network.attach(self._index, self._count, self.init())

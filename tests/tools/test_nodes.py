@@ -18,7 +18,7 @@ PATIENCE = 180
 
 
 class Pods:
-    """One on each node; each counts in a file of a folder that all share, and serves that folder."""
+    """One on each node; each counts in a file of a folder that all share, and serves the folder."""
 
     def __init__(self, cluster, namespace, folder):
         self.cluster, self.namespace, self.folder = cluster, namespace, folder
