@@ -1,0 +1,41 @@
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests/lib"))
+
+from e2e_site import Site  # noqa: E402
+from e2e_stack import stack  # noqa: E402,F401
+
+# What is cheap first, what breaks nodes and control plane last.
+ORDER = ["lifecycle", "processes", "programs", "places", "nodes", "control_plane", "chaos"]
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: ORDER.index(item.path.stem.removeprefix("test_")))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    if call.when == "call" and call.excinfo and "site" in item.funcargs:
+        outcome.get_result().sections.append(("the cluster", item.funcargs["site"].report()))
+
+
+@pytest.fixture
+def site(stack, tmp_path):  # noqa: F811
+    stack.wait_whole()
+    with stack.namespace("e2e") as name, Site(stack, name, tmp_path / "volumes") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def undisturbed(stack, tmp_path_factory):  # noqa: F811
+    """The final weights of a training that nothing happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with stack.namespace("undisturbed") as name, Site(stack, name, folder) as made:
+        job = made.train()
+        job.wait_state("Succeeded")
+        return job.weights()

@@ -1,0 +1,53 @@
+"""Processes and pods that die, on nodes that are well."""
+
+import signal
+
+from waiting import wait_until
+
+
+def test_a_killed_rank_costs_no_pod_and_no_step_that_was_saved(site, undisturbed):
+    job = site.train()
+    job.wait_trained()
+    before = job.uids()
+    first = {rank.pid for rank in job.ranks()}
+    job.kill(rank=2)
+    status = job.wait(lambda s: s["restarts"]["application"] == 1, "the restart")
+    assert status["lastFailure"]["rank"] == 2
+    assert status["lastFailure"]["signal"] == signal.SIGKILL
+    assert job.uids() == before
+    assert not first & {rank.pid for rank in job.ranks()}
+    job.wait_state("Succeeded")
+    assert "resuming at step" in job.log()
+    assert job.weights() == undisturbed
+
+
+def test_a_deleted_pod_is_replaced_at_no_cost(site, undisturbed):
+    job = site.train(failurePolicy={"maxMachineReplacements": 0})
+    job.wait_trained()
+    before = job.uids()
+    site.kubectl("delete", "pod", f"{job.name}-1", "--wait=false")
+    job.wait(lambda s: s["epoch"] == 2 and s["state"] == "Running", "the replacement")
+    after = job.uids()
+    assert after[0] == before[0] and after[1] != before[1]
+    job.wait_state("Succeeded")
+    assert job.weights() == undisturbed
+
+
+def test_a_failed_job_says_in_kubectl_describe_which_rank_failed_and_why(site):
+    script = 'if [ "$RANK" = 3 ]; then echo "no such file: x" >&2; exit 9; fi; sleep 600'
+    job = site.program("bad", ["sh", "-c", script], failurePolicy={"maxRestarts": 0})
+    status = job.wait_state("Failed")
+    failure = status["lastFailure"]
+    assert (failure["rank"], failure["machine"], failure["exitCode"]) == (3, 1, 9)
+    described = site.kubectl("describe", "tj", "bad")
+    assert "rank 3" in described and "no such file: x" in described
+    wait_until(lambda: not job.ranks(), "the other ranks to end")
+
+
+def test_a_rank_that_takes_more_memory_than_its_machine_has_is_named(site):
+    hoard = 'if [ "$RANK" = 1 ]; then x=0123456789; while :; do x=$x$x; done; fi; sleep 600'
+    job = site.program("hoard", ["sh", "-c", hoard], failurePolicy={"maxRestarts": 0},
+                       resourcesPerProcess={"memory": "100Mi"})
+    failure = job.wait_state("Failed")["lastFailure"]
+    # With version 1 of cgroups the kernel kills that rank alone, with 2 the whole container.
+    assert failure["cause"] == "OutOfMemory" or (failure["rank"], failure["signal"]) == (1, 9)

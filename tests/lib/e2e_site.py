@@ -1,0 +1,79 @@
+"""One namespace of the cluster, its jobs, and a folder of this computer as their shared volume."""
+
+import yaml
+from e2e_install import BUSYBOX
+from e2e_job import Job
+from e2e_report import report
+from kubernetes.client import CoreV1Api
+
+# A model that makes a step in milliseconds. The micro-batch is named, for the same bits at any
+# world want the same one.
+TRAINER = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
+           "data": ["/usr/share/common-licenses/GPL-3"], "steps": 1500, "globalBatchSize": 8,
+           "microBatchSize": 1, "sequenceLength": 32, "learningRate": 1e-3,
+           "checkpointEvery": 50}
+
+
+class Site:
+    def __init__(self, stack, namespace, folder):
+        self.stack, self.namespace, self.folder = stack, namespace, folder
+        self.client = stack.client()
+        self._volumes = []
+
+    def kubectl(self, *arguments, **options):
+        return self.stack.kubectl("-n", self.namespace, *arguments, **options)
+
+    def train(self, name="gpt", trainer=None, **spec):
+        """A job of the built-in trainer, 2 x 2 unless `spec` says otherwise, with checkpoints."""
+        self.make_volume(name)
+        return self.apply(name, trainer={**TRAINER, **(trainer or {})},
+                          checkpoint={"claim": name, "path": "/checkpoints"}, **spec)
+
+    def program(self, name, command, **spec):
+        """A job of busybox that runs `command` in each process."""
+        return self.apply(name, command=command, **{"image": BUSYBOX, **spec})
+
+    def apply(self, name, **spec):
+        self.kubectl("apply", "-f", "-", input=yaml.safe_dump({
+            "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": name},
+            "spec": {"numMachines": 2, "processesPerMachine": 2, "topology": {"bind": "None"},
+                     **spec}}))
+        return Job(self, name)
+
+    def make_volume(self, name):
+        """A ReadWriteMany claim of this name, whose files every node sees in `folder`/`name`."""
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        volume = f"{self.namespace}-{name}"
+        api = CoreV1Api(self.client)
+        size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+        api.create_persistent_volume({
+            "metadata": {"name": volume},
+            "spec": {"capacity": size, "accessModes": modes, "storageClassName": "",
+                     "persistentVolumeReclaimPolicy": "Retain",
+                     "hostPath": {"path": str(folder)},
+                     "claimRef": {"namespace": self.namespace, "name": name}}})
+        self._volumes.append(volume)
+        api.create_namespaced_persistent_volume_claim(self.namespace, {
+            "metadata": {"name": name},
+            "spec": {"accessModes": modes, "storageClassName": "", "volumeName": volume,
+                     "resources": {"requests": size}}})
+
+    def files(self, name, contents):
+        """A ConfigMap; what a template says to mount it at `path`."""
+        CoreV1Api(self.client).create_namespaced_config_map(
+            self.namespace, {"metadata": {"name": name}, "data": contents})
+
+    def report(self):
+        return report(self.stack, self.namespace)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Jobs first, so that the next test has the nodes to itself."""
+        self.kubectl("delete", "tj", "--all", "--cascade=foreground", "--timeout=120s")
+        for volume in self._volumes:
+            CoreV1Api(self.client).delete_persistent_volume(volume)
