@@ -7,7 +7,6 @@ from e2e_job import PATIENCE
 from waiting import holds_for, wait_until
 
 
-
 def fenced(job, pod):
     """Whether a pod's ranks are dead; never may they run beside those of another generation."""
     ranks = job.ranks()

@@ -1,0 +1,71 @@
+"""Jobs that wait for room, for a name server, or for something that will never come."""
+
+import re
+
+
+NOTHING = ["sleep", "0"]  # what a process does
+NOBODY = "registry.invalid/nobody/nothing:1"
+
+
+def asks(cpu):
+    return {"resourcesPerProcess": {"cpu": cpu}, "processesPerMachine": 1,
+            "placement": {"onePerNode": "Required"}}
+
+
+def test_of_two_jobs_that_fit_only_one_at_a_time_both_come_to_their_end(site):
+    cpu = f"{site.stack.cpus() * 600}m"
+    jobs = [site.program(name, ["sleep", "8"], numMachines=len(site.stack.nodes.names),
+                         health={"startTimeout": "5s"}, **asks(cpu)) for name in ("one", "other")]
+    for job in jobs:
+        job.wait_state("Succeeded")
+
+
+def test_jobs_start_and_heal_without_a_name_server(site, undisturbed):
+    with site.stack.without_dns():
+        job = site.train()
+        job.wait_trained()
+        job.kill(rank=1)
+        job.wait_state("Succeeded")
+    assert job.weights() == undisturbed
+
+
+def says(job, pattern):
+    job.wait(lambda s: re.search(pattern, s.get("reason", "")), f"a reason like {pattern!r}")
+
+
+def test_a_job_that_fits_nowhere_says_why(site):
+    says(site.program("big", NOTHING, **asks("1000")), r"2 of 2 machines .*Insufficient cpu")
+
+
+def test_a_job_that_wants_gpus_where_there_are_none_says_so(site):
+    job = site.program("gpus", NOTHING, resourcesPerProcess={"gpu": 1})
+    says(job, r"Insufficient nvidia\.com/gpu")
+
+
+def test_an_image_that_nobody_has_is_named(site):
+    says(site.program("image", NOTHING, image=NOBODY), rf"cannot start .*{re.escape(NOBODY)}")
+
+
+def test_a_claim_that_does_not_exist_is_named(site):
+    job = site.program("claim", NOTHING, checkpoint={"claim": "nowhere", "path": "/checkpoints"})
+    says(job, r'persistentvolumeclaim "nowhere" not found')
+
+
+def test_a_restricted_namespace_says_what_a_pod_lacks(site):
+    site.kubectl("label", "namespace", site.namespace,
+                 "pod-security.kubernetes.io/enforce=restricted")
+    job = site.program("rooted", NOTHING)
+    says(job, r"may not be made: .*runAsNonRoot")
+    job.delete()
+    job.wait_gone()
+    secure = {"runAsNonRoot": True, "runAsUser": 1000}
+    site.program("secure", NOTHING,
+                 template={"spec": {"securityContext": secure}}).wait_state("Succeeded")
+
+
+def test_a_quota_that_is_used_up_is_named_and_waited_for(site):
+    site.kubectl("create", "quota", "few", "--hard=pods=1")
+    job = site.program("many", NOTHING)
+    says(job, r"may not be made: .*exceeded quota: few")
+    site.kubectl("delete", "quota", "few")
+    job.wait_state("Succeeded")
