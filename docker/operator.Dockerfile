@@ -1,0 +1,30 @@
+# lockstep/operator, at the root of the tree: docker build -f docker/operator.Dockerfile .
+# The program, kubectl-lockstep for `helm test`, and their shared libraries: no shell, no package
+# manager, nothing that writes a file.
+
+# Up to the programs, the same in both Dockerfiles: they share these layers.
+FROM debian:bookworm-slim AS toolchain
+ARG XDG_CACHE_HOME=/root/.cache
+ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
+WORKDIR /src
+COPY tools/deps tools/deps
+COPY tools/lib tools/lib
+RUN tools/deps --build
+
+FROM toolchain AS build
+COPY . .
+# Whoever has a ccache of this compiler's may mount it, and say so; objects know the locale, too.
+ARG CCACHE_DIR=/var/cache/ccache
+ARG LANG
+RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
+    docker/compile /out lockstep-operator kubectl-lockstep && \
+    docker/runtime-root /root-of-image /out/lockstep-operator /out/kubectl-lockstep
+
+FROM scratch
+COPY --from=build /root-of-image /
+USER 65532:65532
+ENTRYPOINT ["/lockstep-operator"]
+LABEL org.opencontainers.image.title="Lockstep operator" \
+      org.opencontainers.image.description="Runs TrainingJobs on a Kubernetes cluster" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"

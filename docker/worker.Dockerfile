@@ -1,0 +1,36 @@
+# lockstep/worker, at the root of the tree: docker build -f docker/worker.Dockerfile .
+# Two things in one: where pods take the agent from, one static file, and the image of jobs that
+# name none, with the built-in trainer.
+
+# Up to the programs, the same in both Dockerfiles: they share these layers.
+FROM debian:bookworm-slim AS toolchain
+ARG XDG_CACHE_HOME=/root/.cache
+ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
+WORKDIR /src
+COPY tools/deps tools/deps
+COPY tools/lib tools/lib
+RUN tools/deps --build
+
+FROM toolchain AS build
+COPY . .
+# Whoever has a ccache of this compiler's may mount it, and say so; objects know the locale, too.
+ARG CCACHE_DIR=/var/cache/ccache
+ARG LANG
+RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
+    docker/compile /out lockstep-agent lockstep lockstep-trainer
+
+FROM debian:bookworm-slim
+# What lockstep-trainer is linked with. Lists and logs would only make the layer larger.
+RUN apt-get update && \
+    apt-get install -y --no-install-recommends libdnnl2 libgloo0 libgomp1 libssl3 && \
+    rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* && \
+    ln -s /lockstep-agent /usr/local/bin/lockstep-agent
+COPY --from=build /out/lockstep /out/lockstep-trainer /usr/local/bin/
+COPY --from=build /out/lockstep-agent /lockstep-agent
+USER 65532:65532
+CMD ["lockstep", "--help"]
+LABEL org.opencontainers.image.title="Lockstep worker" \
+      org.opencontainers.image.description="The agent of TrainingJobs, and the built-in trainer" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"

@@ -1,0 +1,129 @@
+"""The images that tools/images builds, unpacked and run as a restricted pod runs them."""
+
+import pathlib
+import re
+import stat
+import subprocess
+
+import pytest
+from waiting import wait_until
+
+ROOT = pathlib.Path(__file__).parents[2]
+VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_text())[1]
+PATIENCE = 120
+
+
+def test_both_have_labels_a_version_and_a_numeric_user(operator, worker):
+    for image, name in ((operator, "operator"), (worker, "worker")):
+        assert image.name == f"docker.io/lockstep/{name}:{VERSION}"
+        labels = image.config["Labels"]
+        assert labels["org.opencontainers.image.version"] == VERSION
+        assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+        assert labels["org.opencontainers.image.title"] == f"Lockstep {name}"
+        assert labels["org.opencontainers.image.description"]
+        assert image.config["User"] == "65532:65532"
+
+
+def test_the_operators_is_25_mb_in_all_and_the_workers_adds_60(built):
+    total = re.search(r"([0-9.]+) MB compressed", built["operator"])
+    added = re.search(r"([0-9.]+) MB of it Lockstep's", built["worker"])
+    assert float(total[1]) <= 25 and float(added[1]) <= 60, built
+
+
+def test_the_operators_holds_no_shell_and_nothing_setuid(operator):
+    programs = [path for path in operator.root.rglob("*") if path.is_file()
+                and not path.is_symlink() and path.stat().st_mode & 0o111]
+    names = {path.relative_to(operator.root).as_posix() for path in programs
+             if ".so" not in path.name}
+    assert names == {"lockstep-operator", "kubectl-lockstep"}
+    assert not [path for path in programs if path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID)]
+
+
+def test_scanners_find_the_packages_that_the_operators_libraries_are_from(operator):
+    records = {path.name: path.read_text()
+               for path in (operator.root / "var/lib/dpkg/status.d").iterdir()}
+    for package in ("libc6", "libssl3", "libcpprest2.10", "libcurl4"):
+        assert f"Package: {package}\n" in records[package]
+        assert re.search(r"^Version: \S+$", records[package], re.MULTILINE)
+    for package in records:
+        assert (operator.root / "usr/share/doc" / package / "copyright").is_file()
+
+
+def test_the_operator_says_its_version(operator):
+    done = operator.run(*operator.config["Entrypoint"], "--version")
+    assert (done.returncode, done.stdout) == (0, f"lockstep-operator {VERSION}\n"), done.stderr
+
+
+def test_the_operator_leads_on_a_real_api_server(operator, cluster, namespace, tmp_path):
+    cluster.install_crd()
+    pod = tmp_path / "pod"
+    pod.mkdir()
+    pod.chmod(0o755)
+    kubeconfig = pod / "kubeconfig"
+    kubeconfig.write_text(cluster.kubeconfig.read_text())
+    kubeconfig.chmod(0o644)
+    log = tmp_path / "log"
+    with open(log, "w") as output:
+        process = operator.start(
+            *operator.config["Entrypoint"], "--kubeconfig", kubeconfig, "--namespace", namespace,
+            "--system-namespace", namespace, "--agent-image", "agent:test", "--metrics-address",
+            "127.0.0.1:0", mounts=[pod], stdout=output, stderr=output)
+    try:
+        wait_until(lambda: process.poll() is not None or holder(cluster, namespace), "a leader",
+                   PATIENCE, 0.1)
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def holder(cluster, namespace):
+    """Of the operators' Lease; "" or None: nobody."""
+    lease = cluster.kubectl("-n", namespace, "get", "lease", "lockstep-operator", "-o",
+                            "jsonpath={.spec.holderIdentity}", check=False)
+    return lease.stdout if lease.returncode == 0 else None
+
+
+@pytest.mark.parametrize("program", ["lockstep-agent", "lockstep"])
+def test_the_worker_holds_static_programs(worker, program):
+    path = {"lockstep-agent": "lockstep-agent", "lockstep": "usr/local/bin/lockstep"}[program]
+    done = subprocess.run(["readelf", "--program-headers", worker.root / path],
+                          capture_output=True, text=True, check=True)
+    assert "INTERP" not in done.stdout and "DYNAMIC" not in done.stdout
+
+
+def test_the_agents_file_is_all_that_an_empty_root_needs(worker, tmp_path):
+    """What an init container leaves in the pod's folder, in an image with nothing in it."""
+    pod = tmp_path / "pod"
+    pod.mkdir()
+    pod.chmod(0o777)
+    done = worker.run("/lockstep-agent", "--install", pod, mounts=[pod])
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run(["chroot", "--userspec=54321:54321", pod, "/lockstep-agent", "--version"],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"lockstep-agent {VERSION}\n"), done.stderr
+
+
+def test_the_worker_trains_with_the_libraries_it_brings(worker, tmp_path):
+    folder = tmp_path / "pod"
+    folder.mkdir()
+    folder.chmod(0o755)
+    job = folder / "job.yaml"
+    job.write_text("""\
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: gpt}
+spec:
+  numMachines: 2
+  processesPerMachine: 2
+  topology: {bind: None}
+  trainer:
+    model: {layers: 1, heads: 2, width: 32, vocabulary: 256}
+    data: [/usr/share/common-licenses/GPL-3]
+    steps: 3
+    globalBatchSize: 8
+    sequenceLength: 32
+""")
+    done = worker.run("lockstep", "run", job, mounts=[folder],
+                      environment={"TMPDIR": "/run", "HOME": "/run"})
+    assert done.returncode == 0, done.stdout + done.stderr
