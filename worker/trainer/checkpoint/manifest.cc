@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/sha256.h"
 #include "worker/trainer/checkpoint/small_file.h"
-#include "worker/trainer/data/sha256.h"
 
 namespace lockstep::trainer {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "worker/trainer/data/sha256.h"
+#include "base/sha256.h"
 
 namespace lockstep::trainer {
 

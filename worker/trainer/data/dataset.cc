@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/sha256.h"
 #include "worker/trainer/data/find_files.h"
-#include "worker/trainer/data/sha256.h"
 #include "worker/trainer/data/shuffle.h"
 #include "worker/trainer/data/token_file.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/sha256.h"
 #include "worker/trainer/data/dataset.h"
-#include "worker/trainer/data/sha256.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/gradient_tree.h"
 #include "worker/trainer/engine/replica.h"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/sha256.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
-#include "worker/trainer/data/sha256.h"
 #include "worker/trainer/report/tensorboard.h"
 
 namespace {
@@ -70,7 +70,7 @@ int WriteEvents(std::span<char*> arguments) {
 int ReadModel(std::span<char*> arguments) {
   Result<trainer::LoadedModel> model = trainer::ReadModel(arguments[0]);
   if (!model.ok()) return Fail(model.error());
-  trainer::Sha256 sum;
+  lockstep::Sha256 sum;
   sum.Add(std::as_bytes(std::span(model->parameters)));
   const trainer::Shape& shape = model->shape;
   std::printf("%d %d %d %d %d %s\n", shape.layers, shape.heads, shape.width, shape.vocabulary,

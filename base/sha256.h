@@ -1,6 +1,6 @@
 // SHA-256 of bytes that come piece by piece.
-#ifndef LOCKSTEP_WORKER_TRAINER_DATA_SHA256_H_
-#define LOCKSTEP_WORKER_TRAINER_DATA_SHA256_H_
+#ifndef LOCKSTEP_BASE_SHA256_H_
+#define LOCKSTEP_BASE_SHA256_H_
 
 #include <openssl/evp.h>
 
@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-namespace lockstep::trainer {
+namespace lockstep {
 
 class Sha256 {
  public:
@@ -22,6 +22,6 @@ class Sha256 {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
 };
 
-}  // namespace lockstep::trainer
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_TRAINER_DATA_SHA256_H_
+#endif  // LOCKSTEP_BASE_SHA256_H_

@@ -1,9 +1,9 @@
-#include "worker/trainer/data/sha256.h"
+#include "base/sha256.h"
 
 #include <array>
 #include <cassert>
 
-namespace lockstep::trainer {
+namespace lockstep {
 
 Sha256::Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
   [[maybe_unused]] int ok = EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr);
@@ -28,4 +28,4 @@ std::string Sha256::Hex() {
   return hex;
 }
 
-}  // namespace lockstep::trainer
+}  // namespace lockstep
