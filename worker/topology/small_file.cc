@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/unique_fd.h"
+
 namespace lockstep::topology {
 namespace {
 
@@ -13,15 +15,14 @@ constexpr size_t kMaxBytes = 1 << 20;
 }  // namespace
 
 std::optional<std::string> ReadSmallFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
   std::string text;
   char buffer[4096];
   ssize_t n = 0;
-  while (text.size() < kMaxBytes && (n = read(fd, buffer, sizeof buffer)) > 0) {
+  while (text.size() < kMaxBytes && (n = read(fd.get(), buffer, sizeof buffer)) > 0) {
     text.append(buffer, static_cast<size_t>(n));
   }
-  close(fd);
   if (n < 0) return std::nullopt;
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   return text;

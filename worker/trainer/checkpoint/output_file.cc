@@ -28,25 +28,15 @@ Error WriteError(const std::string& path, int code) {
 }  // namespace
 
 Result<OutputFile> OutputFile::Create(const std::string& path) {
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return WriteError(path, errno);
-  return OutputFile(fd, path);
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      path_(std::move(other.path_)),
-      sum_(std::move(other.sum_)),
-      bytes_(other.bytes_) {}
-
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) close(fd_);
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!fd.valid()) return WriteError(path, errno);
+  return OutputFile(std::move(fd), path);
 }
 
 Status OutputFile::Write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kPieceBytes));
-    ssize_t put = write(fd_, piece.data(), piece.size());
+    ssize_t put = write(fd_.get(), piece.data(), piece.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return WriteError(path_, errno);
     auto written = static_cast<size_t>(put);
@@ -58,9 +48,9 @@ Status OutputFile::Write(std::span<const std::byte> bytes) {
 }
 
 Result<FileSum> OutputFile::Finish() {
-  if (fsync(fd_) != 0) return WriteError(path_, errno);
+  if (fsync(fd_.get()) != 0) return WriteError(path_, errno);
   // Network file systems may tell only here that there is no space.
-  if (close(std::exchange(fd_, -1)) != 0) return WriteError(path_, errno);
+  if (close(fd_.release()) != 0) return WriteError(path_, errno);
   return FileSum{bytes_, sum_.Hex()};
 }
 
@@ -79,11 +69,8 @@ Result<FileSum> SumFile(const std::string& path) {
 }
 
 Status SyncFolder(const std::string& folder) {
-  int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return WriteError(folder, errno);
-  int code = fsync(fd) == 0 ? 0 : errno;
-  close(fd);
-  if (code != 0) return WriteError(folder, code);
+  const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() || fsync(fd.get()) != 0) return WriteError(folder, errno);
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/sha256.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::trainer {
 
@@ -26,10 +27,6 @@ class OutputFile {
   // Empties what stands there.
   static Result<OutputFile> Create(const std::string& path);
 
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();
-
   // In large pieces, straight from `bytes`. kUnavailable names the file: disk full, I/O error.
   Status Write(std::span<const std::byte> bytes);
   Status Write(std::string_view text) { return Write(std::as_bytes(std::span(text))); }
@@ -38,9 +35,9 @@ class OutputFile {
   Result<FileSum> Finish();
 
  private:
-  OutputFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  OutputFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
-  int fd_;
+  UniqueFd fd_;
   std::string path_;
   Sha256 sum_;
   uint64_t bytes_ = 0;

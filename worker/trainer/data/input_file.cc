@@ -34,30 +34,17 @@ Error KindError(const std::string& path, mode_t mode) {
 
 Result<InputFile> InputFile::Open(const std::string& path) {
   // Without O_NONBLOCK a pipe would wait for its writer here.
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return OpenError(path, errno);
-  InputFile file(fd, path, 0);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return OpenError(path, errno);
   struct stat status{};
-  if (fstat(fd, &status) != 0) return ErrnoError("reading the size of " + path, errno);
+  if (fstat(fd.get(), &status) != 0) return ErrnoError("reading the size of " + path, errno);
   if (!S_ISREG(status.st_mode)) return KindError(path, status.st_mode);
-  file.size_ = static_cast<uint64_t>(status.st_size);
-  return file;
-}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(path_, other.path_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-InputFile::~InputFile() {
-  if (fd_ >= 0) close(fd_);
+  return InputFile(std::move(fd), path, static_cast<uint64_t>(status.st_size));
 }
 
 Status InputFile::ReadAt(uint64_t offset, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
-    ssize_t got = pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    ssize_t got = pread(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       return Error::Unavailable("reading " + path_ + " at byte " + std::to_string(offset) + ": " +

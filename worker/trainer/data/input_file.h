@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::trainer {
 
@@ -23,10 +24,6 @@ class InputFile {
   // what to do.
   static Result<InputFile> Open(const std::string& path);
 
-  InputFile(InputFile&& other) noexcept { *this = std::move(other); }
-  InputFile& operator=(InputFile&& other) noexcept;
-  ~InputFile();
-
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_; }  // bytes, when it was opened
 
@@ -34,10 +31,10 @@ class InputFile {
   Status ReadAt(uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
-  InputFile(int fd, std::string path, uint64_t size)
-      : fd_(fd), path_(std::move(path)), size_(size) {}
+  InputFile(UniqueFd fd, std::string path, uint64_t size)
+      : fd_(std::move(fd)), path_(std::move(path)), size_(size) {}
 
-  int fd_ = -1;
+  UniqueFd fd_;
   std::string path_;
   uint64_t size_ = 0;
 };

@@ -17,43 +17,38 @@ namespace {
 constexpr size_t kMaxLine = size_t{64} * 1024;  // as the agent has it
 constexpr Duration kReconnect = seconds(1);
 
-// -1 with errno.
-int ConnectTo(const std::string& path, int flags) {
+// Not valid, with errno.
+UniqueFd ConnectTo(const std::string& path, int flags) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
-    return -1;
+    return {};
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-  if (fd < 0) return -1;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
-  const int saved = errno;
-  close(fd);
-  errno = saved;
-  return -1;
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  if (!fd.valid()) return {};
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return fd;
+  const int why = errno;
+  fd.reset();
+  errno = why;
+  return {};
 }
 
 // One connection for one question.
 class Question {
  public:
-  Question(const std::string& path, Time deadline) : path_(path), deadline_(deadline) {
-    fd_ = ConnectTo(path, 0);
-  }
-  ~Question() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Question(const Question&) = delete;
-  Question& operator=(const Question&) = delete;
+  Question(const std::string& path, Time deadline)
+      : path_(path), deadline_(deadline), fd_(ConnectTo(path, 0)) {}
 
   Result<std::string> Ask(const std::string& line) {
-    if (fd_ < 0) return Unavailable();
+    if (!fd_.valid()) return Unavailable();
     for (size_t sent = 0; sent < line.size();) {
       Status ready = Wait(POLLOUT);
       if (!ready.ok()) return ready.error();
       const ssize_t n =
-          send(fd_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+          send(fd_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0 && errno != EAGAIN && errno != EINTR) return Unavailable();
       if (n > 0) sent += static_cast<size_t>(n);
     }
@@ -62,7 +57,7 @@ class Question {
       Status ready = Wait(POLLIN);
       if (!ready.ok()) return ready.error();
       char part[4096];
-      const ssize_t n = recv(fd_, part, sizeof part, MSG_DONTWAIT);
+      const ssize_t n = recv(fd_.get(), part, sizeof part, MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (n <= 0) return Unavailable();
       answer.append(part, static_cast<size_t>(n));
@@ -80,14 +75,14 @@ class Question {
   Status Wait(short events) {
     const Duration left = deadline_ - BootTime();
     const auto patience = duration_cast<milliseconds>(left).count();
-    pollfd entry{fd_, events, 0};
+    pollfd entry{fd_.get(), events, 0};
     if (patience > 0 && poll(&entry, 1, static_cast<int>(patience)) != 0) return {};
     return Error::Timeout("the agent at " + path_ + " gave no answer in time");
   }
 
   const std::string& path_;
   const Time deadline_;
-  int fd_ = -1;
+  UniqueFd fd_;
 };
 
 }  // namespace
@@ -95,18 +90,14 @@ class Question {
 AgentLink::AgentLink(std::string socket_path, int rank)
     : path_(std::move(socket_path)), rank_(rank) {}
 
-AgentLink::~AgentLink() {
-  if (socket_ >= 0) close(socket_);
-}
-
 bool AgentLink::Connected() {
-  if (socket_ >= 0) return true;
+  if (socket_.valid()) return true;
   const Time now = BootTime();
   if (path_.empty() || now < next_connect_) return false;
   next_connect_ = now + kReconnect;
   socket_ = ConnectTo(path_, SOCK_NONBLOCK);
   unsent_.clear();
-  return socket_ >= 0;
+  return socket_.valid();
 }
 
 void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& values) {
@@ -122,7 +113,7 @@ void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& v
     }
   }
   Flush();
-  if (!unsent_.empty() || socket_ < 0) return;  // the rest of an older line comes first
+  if (!unsent_.empty() || !socket_.valid()) return;  // the rest of an older line comes first
   unsent_ = message.dump() + "\n";
   const size_t whole = unsent_.size();
   Flush();
@@ -132,11 +123,11 @@ void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& v
 // Sends what it can of unsent_ at once.
 void AgentLink::Flush() {
   if (unsent_.empty()) return;
-  const ssize_t sent = send(socket_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent =
+      send(socket_.get(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0) unsent_.erase(0, static_cast<size_t>(sent));
   if (sent >= 0 || errno == EAGAIN || errno == EINTR) return;
-  close(socket_);
-  socket_ = -1;
+  socket_.reset();
   unsent_.clear();
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "base/unique_fd.h"
 
 namespace lockstep::trainer {
 
@@ -19,7 +20,6 @@ class AgentLink {
  public:
   // An empty path: there is no agent. Report() then does nothing.
   AgentLink(std::string socket_path, int rank);
-  ~AgentLink();
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
@@ -40,7 +40,7 @@ class AgentLink {
 
   const std::string path_;
   const int rank_;
-  int socket_ = -1;
+  UniqueFd socket_;
   std::string unsent_;  // of a line that was sent in part
   Time next_connect_{};
 };

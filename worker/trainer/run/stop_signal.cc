@@ -13,16 +13,12 @@ StopSignal::StopSignal() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  fd_ = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
-}
-
-StopSignal::~StopSignal() {
-  if (fd_ >= 0) close(fd_);
+  fd_.reset(signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
 bool StopSignal::Asked() {
   signalfd_siginfo info{};
-  if (!asked_ && fd_ >= 0) asked_ = read(fd_, &info, sizeof info) == sizeof info;
+  if (!asked_ && fd_.valid()) asked_ = read(fd_.get(), &info, sizeof info) == sizeof info;
   return asked_;
 }
 

@@ -2,13 +2,14 @@
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_
 
+#include "base/unique_fd.h"
+
 namespace lockstep::trainer {
 
 class StopSignal {
  public:
   // Blocks SIGTERM in this thread and those it starts: make it before any.
   StopSignal();
-  ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
@@ -16,7 +17,7 @@ class StopSignal {
   bool Asked();
 
  private:
-  int fd_ = -1;
+  UniqueFd fd_;
   bool asked_ = false;
 };
 
