@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::agent {
@@ -37,47 +38,6 @@ std::optional<uint64_t> Field(const std::string& text, const std::string& name) 
   return std::nullopt;
 }
 
-// The folders of one controller that this process is counted in, innermost first. A container often
-// sees its own cgroup as the root of the mount while /proc/self/cgroup gives the host's path, so
-// those folders may not exist.
-struct CgroupFolders {
-  std::vector<std::string> v2;
-  std::vector<std::string> v1;
-};
-
-void AddFolders(const std::string& mount, std::string path, std::vector<std::string>* folders) {
-  // A process outside its cgroup namespace's root: what is above can't be named.
-  if (path.find("..") != std::string::npos || path == "/") path.clear();
-  for (;; path.erase(path.rfind('/'))) {
-    folders->push_back(mount + path);
-    if (path.rfind('/') == std::string::npos) return;
-  }
-}
-
-// A line of /proc/self/cgroup is "4:cpu,cpuacct:/path", for v2 "0::/path".
-CgroupFolders FoldersOf(const std::string& root, const std::string& controller) {
-  const std::string mounts = root + "/sys/fs/cgroup/";
-  CgroupFolders folders;
-  std::istringstream lines(ReadSmallFile(root + "/proc/self/cgroup").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (controllers.empty()) {
-      AddFolders(root + "/sys/fs/cgroup", path, &folders.v2);
-      AddFolders(mounts + "unified", path, &folders.v2);
-    } else if (("," + controllers + ",").find("," + controller + ",") != std::string::npos) {
-      AddFolders(mounts + controllers, path, &folders.v1);
-      if (controllers != controller) {
-        AddFolders(mounts + controller, path, &folders.v1);
-      }
-    }
-  }
-  return folders;
-}
-
 std::optional<std::string> Innermost(const std::vector<std::string>& folders, const char* file) {
   for (const std::string& folder : folders) {
     if (std::optional<std::string> text = ReadSmallFile(folder + file)) return text;
@@ -96,7 +56,7 @@ std::optional<uint64_t> Tightest(const std::vector<std::string>& folders, const 
 }
 
 void ReadMemory(const std::string& root, MachineStats* stats) {
-  const CgroupFolders folders = FoldersOf(root, "memory");
+  const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "memory");
   if (const auto current = Innermost(folders.v2, "/memory.current")) {
     stats->memory_bytes = ParseNumber(*current);
     stats->memory_limit_bytes = Tightest(folders.v2, "/memory.max");
@@ -111,7 +71,7 @@ void ReadMemory(const std::string& root, MachineStats* stats) {
 }
 
 void ReadThrottling(const std::string& root, MachineStats* stats) {
-  const CgroupFolders folders = FoldersOf(root, "cpu");
+  const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "cpu");
   const std::string v2 = Innermost(folders.v2, "/cpu.stat").value_or("");
   const std::string v1 = Innermost(folders.v1, "/cpu.stat").value_or("");
   if (const auto microseconds = Field(v2, "throttled_usec")) {

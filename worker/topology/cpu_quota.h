@@ -13,8 +13,7 @@ struct CpuQuota {
 
 // The tightest limit among this process's cgroup and those above it that can be seen below `root`:
 // cpu.max of cgroup v2 ("max 100000", "150000 100000"), cpu.cfs_quota_us and cpu.cfs_period_us of
-// v1. A container often sees its own cgroup as the root of the mount while /proc/self/cgroup gives
-// the host's path, so every beginning of that path is tried.
+// v1.
 CpuQuota ReadCpuQuota(const std::string& root);
 
 }  // namespace lockstep::topology
