@@ -46,9 +46,8 @@ class Nodes:
     def processes(self, pod):
         """The ids, here, of all processes of a pod (a V1Pod), wherever it runs: sandbox, agent,
         ranks."""
-        group = f"pod{pod.metadata.uid}"
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                if group in processes.control_groups(pid)]
+                if processes.pod(pid) == pod.metadata.uid]
 
     def kill(self, pod, variable, value):
         """SIGKILL to the process of a pod that has this in its environment, RANK=3 for one; its

@@ -65,6 +65,14 @@ def with_variable(variable, value):
     return [pid for pid in pids if environment(pid).get(variable) == value and alive(pid)]
 
 
+def usage(pid):
+    """Seconds of CPU so far, and MiB of memory now."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return cpu, pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def parent(pid):
     """0 for a process that is gone."""
     try:
