@@ -26,6 +26,8 @@ struct GangStatus {
     Duration silent_for{};
     bool connected = false;
     bool replace = false;
+    std::string binding;  // None, Partial or Node; empty while unknown
+    std::string binding_reason;
   };
   // Times are durations since the answering agent was born; nullopt: has not happened.
   struct GenerationStatus {
@@ -39,6 +41,8 @@ struct GangStatus {
     std::optional<Duration> ended;
     std::string stop_reason;  // empty while it runs or when it ended well
     std::string resume;
+    int64_t resumed_at = 0;  // steps, as in GenerationRecord
+    int64_t last_step = 0;
     Failure failure;
   };
   uint64_t version = 0;
@@ -49,6 +53,7 @@ struct GangStatus {
   uint32_t machine0_attempt = 0;
   std::string phase;  // a CoordinatorPhase, or a MemberPhase from a member
   std::string reason;
+  std::optional<Duration> starts_again;  // since the answering agent was born; in phase Backoff
   Generation generation;
   Counters counters;
   std::vector<MachineStatus> machines;

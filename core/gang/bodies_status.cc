@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxProgress = 512;
 constexpr size_t kMaxHistoryInStatus = 16;
+constexpr size_t kMaxBindingReasons = 8;  // one is enough to act on
 
 // ---- writing ----
 
@@ -44,9 +45,12 @@ Json Write(const RankProgress& p) {
 }
 
 Json Write(const GangStatus::MachineStatus& m) {
-  return {{"index", m.index},         {"attempt", m.attempt},
-          {"state", m.state},         {"silentForSeconds", Seconds(m.silent_for)},
-          {"connected", m.connected}, {"replace", m.replace}};
+  Json json = {{"index", m.index},         {"attempt", m.attempt},
+               {"state", m.state},         {"silentForSeconds", Seconds(m.silent_for)},
+               {"connected", m.connected}, {"replace", m.replace}};
+  if (!m.binding.empty()) json["binding"] = m.binding;
+  if (!m.binding_reason.empty()) json["bindingReason"] = m.binding_reason;
+  return json;
 }
 
 Json Write(const GangStatus::GenerationStatus& g) {
@@ -60,6 +64,8 @@ Json Write(const GangStatus::GenerationStatus& g) {
           {"ended", Optional(g.ended)},
           {"stopReason", g.stop_reason},
           {"resume", g.resume},
+          {"resumedAt", g.resumed_at},
+          {"lastStep", g.last_step},
           {"failure", Write(g.failure)}};
 }
 
@@ -99,6 +105,8 @@ GangStatus::MachineStatus ReadMachine(const Object& o) {
   m.silent_for = o.Span("silentForSeconds").value_or(Duration::zero());
   m.connected = o.Bool("connected");
   m.replace = o.Bool("replace");
+  m.binding = o.Text("binding");
+  m.binding_reason = o.Text("bindingReason");
   return m;
 }
 
@@ -114,6 +122,8 @@ GangStatus::GenerationStatus ReadGenerationStatus(const Object& o) {
   g.ended = o.Span("ended");
   g.stop_reason = o.Text("stopReason");
   g.resume = o.Text("resume");
+  g.resumed_at = o.Integer<int64_t>("resumedAt");
+  g.last_step = o.Integer<int64_t>("lastStep");
   if (o.Has("failure")) g.failure = ReadFailure(o.Child("failure"));
   return g;
 }
@@ -135,9 +145,11 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
   status.coordinator = true;
   status.machine0_attempt = config.attempt;
   status.phase = ToString(coordinator.phase());
-  status.reason = coordinator.Reason(now);
+  status.reason = coordinator.Reason();
+  status.starts_again = Since(born, coordinator.starts_again());
   status.generation = coordinator.generation();
   status.counters = coordinator.counters();
+  size_t reasons = 0;
   for (uint32_t i = 0; i < config.machines; ++i) {
     MachineView view = coordinator.machine(now, i);
     GangStatus::MachineStatus machine;
@@ -150,6 +162,11 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
     machine.silent_for = view.silent_for;
     machine.connected = view.connected;
     machine.replace = view.replace;
+    machine.binding = ToString(view.binding);
+    if (reasons < kMaxBindingReasons && !view.binding_reason.empty()) {
+      machine.binding_reason = std::move(view.binding_reason);
+      ++reasons;
+    }
     status.machines.push_back(std::move(machine));
   }
   for (const auto& [rank, progress] : coordinator.progress()) {
@@ -171,6 +188,8 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
     g.ended = Since(born, record.ended);
     if (record.stop_sent != kNever) g.stop_reason = ToString(record.stop_reason);
     g.resume = record.resume;
+    g.resumed_at = record.resumed_at;
+    g.last_step = record.last_step;
     g.failure = record.failure;
     status.history.push_back(std::move(g));
   }
@@ -195,6 +214,8 @@ GangStatus StatusOf(const Member& member, Time now) {
   self.attempt = config.attempt;
   self.state = ToString(member.phase());
   self.connected = member.welcomed();
+  self.binding = ToString(member.report().binding);
+  self.binding_reason = member.report().binding_reason;
   GangStatus::MachineStatus machine0;
   machine0.attempt = member.machine0_attempt();
   machine0.silent_for = member.coordinator_silence(now);
@@ -214,6 +235,7 @@ std::string ToJson(const GangStatus& status) {
                {"machine0Attempt", status.machine0_attempt},
                {"phase", status.phase},
                {"reason", Shortened(status.reason)},
+               {"startsAgain", Optional(status.starts_again)},
                {"generation", status.generation.ToString()},
                {"counters", Write(status.counters)},
                {"machines", WriteList(status.machines)},
@@ -235,6 +257,7 @@ Result<GangStatus> ParseGangStatus(std::string_view text) {
     status.machine0_attempt = o.Integer<uint32_t>("machine0Attempt");
     status.phase = o.Text("phase");
     status.reason = o.Text("reason");
+    status.starts_again = o.Span("startsAgain");
     status.generation = ReadGeneration(o, "generation");
     if (o.Has("counters")) status.counters = ReadCounters(o.Child("counters"));
     status.machines = o.List("machines", 1024, ReadMachine);

@@ -83,7 +83,8 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       last_decision_ =
           "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;
       Log(last_decision_);
-      backoff_until_ = now + seconds(1);
+      backoff_ = seconds(1);
+      backoff_until_ = now + backoff_;
       Wait();
     } else if (Obstacle(now) == CoordinatorPhase::kPreparing) {
       Announce(now, prepared);
@@ -227,6 +228,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   }
   slot.report = hello.report;
   Resynchronise(now, slot, hello.machine);
+  CountSteps(hello.report);
   Apply(now, hello.machine, hello.report);
 }
 
@@ -311,7 +313,17 @@ void Coordinator::Handle(Time now, uint32_t machine, const Pong& pong) {
 void Coordinator::Handle(Time now, uint32_t machine, const ReportMessage& message) {
   ++version_;
   slots_[machine].report = message.report;
+  CountSteps(message.report);
   Apply(now, machine, message.report);
+}
+
+void Coordinator::CountSteps(const Report& report) {
+  if (history_.empty() || Record().generation != report.generation) return;
+  GenerationRecord& record = Record();
+  record.last_step = std::max(record.last_step, report.last_step);
+  if (report.first_step == 0) return;
+  record.resumed_at =
+      record.resumed_at == 0 ? report.first_step : std::min(record.resumed_at, report.first_step);
 }
 
 void Coordinator::Handle(Time now, uint32_t machine, const StopRequest& request) {
@@ -463,7 +475,13 @@ MachineView Coordinator::machine(Time now, uint32_t index) const {
   if (slot.attempt != 0) view.silent_for = std::max(now - slot.answered_at, Duration::zero());
   view.generation = slot.report.generation;
   view.phase = slot.report.phase;
+  view.binding = slot.report.binding;
+  view.binding_reason = slot.report.binding_reason;
   return view;
+}
+
+Time Coordinator::starts_again() const {
+  return phase_ == CoordinatorPhase::kBackoff ? backoff_until_ : kNever;
 }
 
 bool Coordinator::MayExit() const {

@@ -136,6 +136,8 @@ struct GenerationRecord {
   StopReason stop_reason = StopReason::kFailure;
   Failure failure;  // cause kNone when it ended well
   std::string resume;
+  int64_t resumed_at = 0;  // the lowest step that a machine reported first; 0: none yet
+  int64_t last_step = 0;   // the furthest that a report told of
 };
 
 struct MachineView {
@@ -147,6 +149,8 @@ struct MachineView {
   Duration silent_for{};
   Generation generation;
   MemberPhase phase = MemberPhase::kJoining;
+  Binding binding = Binding::kUnknown;
+  std::string binding_reason;
 };
 
 class Coordinator {
@@ -173,7 +177,9 @@ class Coordinator {
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const Failure& last_failure() const { return last_failure_; }
   // Why it is in this phase, in words a user can act on.
-  std::string Reason(Time now) const;
+  std::string Reason() const;
+  // When it starts again, in phase kBackoff; kNever in others.
+  Time starts_again() const;
   // Grows with every change that /status shows.
   uint64_t version() const { return version_; }
   // A drained machine 0 leaves only when no other machine's ranks depend on it.
@@ -231,6 +237,7 @@ class Coordinator {
   void Replace(Time now, Slot& slot, const Hello& hello);
   void Resynchronise(Time now, Slot& slot, uint32_t machine);
   void Apply(Time now, uint32_t machine, const Report& report);
+  void CountSteps(const Report& report);
 
   CoordinatorActions Step(Time now);
   void CheckLease(Time now);
@@ -289,6 +296,7 @@ class Coordinator {
   StopReason stop_reason_ = StopReason::kFailure;
   Time kill_at_ = kNever;
   Time backoff_until_ = Time::min();
+  Duration backoff_{};
   int short_lives_ = 0;
   std::optional<Failure> previous_failure_;
   Failure last_failure_;

@@ -301,7 +301,8 @@ void Coordinator::Judge(Time now, const RootCause& root) {
     case FailureAction::kRestart:
       break;
   }
-  backoff_until_ = now + decision.backoff;
+  backoff_ = decision.backoff;
+  backoff_until_ = now + backoff_;
 }
 
 void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
@@ -317,7 +318,7 @@ void Coordinator::Wait() {
   ++version_;
 }
 
-std::string Coordinator::Reason(Time now) const {
+std::string Coordinator::Reason() const {
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
       std::string waiting;
@@ -338,7 +339,7 @@ std::string Coordinator::Reason(Time now) const {
     case CoordinatorPhase::kFencing:
       return "waiting until no rank of an earlier generation can be alive";
     case CoordinatorPhase::kBackoff:
-      return "waiting " + std::to_string(duration_cast<seconds>(backoff_until_ - now).count() + 1) +
+      return "waiting " + std::to_string(backoff_ / seconds(1)) +
              " s before the next generation: " + last_decision_;
     case CoordinatorPhase::kHeld:
       return std::string("stopped on request: ") + (wish_stop_ ? ToString(wish_stop_->reason) : "");

@@ -65,6 +65,18 @@ MemberActions Member::OnSpawned(Time now, Generation generation) {
   return Take();
 }
 
+MemberActions Member::OnBound(Time now, Generation generation, Binding binding,
+                              std::string reason) {
+  Begin(now);
+  if (generation == report_.generation && MayHaveLiveRanks(phase())) {
+    report_.binding = binding;
+    if (reason.size() > kMaxBindingReason) reason.resize(kMaxBindingReason);
+    report_.binding_reason = std::move(reason);
+    SendReport();
+  }
+  return Take();
+}
+
 MemberActions Member::OnProcessDied(Time now, Generation generation, Death death) {
   Begin(now);
   if (generation == report_.generation && report_.deaths.size() < kMaxDeathsInReport) {
@@ -118,8 +130,9 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   Begin(now);
   progress_[progress.rank] = progress;
   last_progress_[progress.rank] = now;
-  if (!report_.first_step && progress.step > 0) {
-    report_.first_step = true;
+  report_.last_step = std::max(report_.last_step, progress.step);
+  if (report_.first_step == 0 && progress.step > 0) {
+    report_.first_step = progress.step;
     SendReport();
   }
   if (next_progress_ == kNever) next_progress_ = now + kProgressInterval;

@@ -91,6 +91,8 @@ class Member {
   MemberActions OnDisconnected(Time now);
   MemberActions OnMessage(Time now, const Message& message);
   MemberActions OnSpawned(Time now, Generation generation);
+  // How its ranks are bound; `reason` says why it is less than was asked.
+  MemberActions OnBound(Time now, Generation generation, Binding binding, std::string reason);
   // A process ended with other than exit code 0, could not be started, or hangs.
   MemberActions OnProcessDied(Time now, Generation generation, Death death);
   // A process exited 0.

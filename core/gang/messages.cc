@@ -127,6 +127,10 @@ void Field(V& v, MemberPhase& value) {
   EnumField(v, value, kMemberPhaseCount);
 }
 template <typename V>
+void Field(V& v, Binding& value) {
+  EnumField(v, value, kBindingCount);
+}
+template <typename V>
 void Field(V& v, StopReason& value) {
   EnumField(v, value, kStopReasonCount);
 }
@@ -169,8 +173,8 @@ void Field(V& v, Death& d) {
 }
 template <typename V>
 void Field(V& v, Report& r) {
-  Fields(v, r.generation, r.phase, r.lease_expired, r.lease_expired_at, r.first_step, r.unkillable,
-         r.deaths);
+  Fields(v, r.generation, r.phase, r.lease_expired, r.lease_expired_at, r.first_step, r.last_step,
+         r.unkillable, r.binding, r.binding_reason, r.deaths);
 }
 template <typename V>
 void Field(V& v, LeaseGrant& g) {
@@ -303,6 +307,11 @@ const char* ToString(StopReason reason) {
       "Failure",  "MachineLost", "LeaseExpired", "Suspended",
       "Draining", "Deadline",    "Scaled",       "Deleted"};
   return kNames.at(static_cast<size_t>(reason));
+}
+
+const char* ToString(Binding binding) {
+  static constexpr std::array<const char*, kBindingCount> kNames = {"", "None", "Partial", "Node"};
+  return kNames.at(static_cast<size_t>(binding));
 }
 
 const char* NameOf(const Message& message) {

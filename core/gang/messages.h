@@ -78,6 +78,16 @@ enum class StopReason : uint8_t {
 inline constexpr int kStopReasonCount = 8;
 const char* ToString(StopReason reason);
 
+// How the processes of a machine are bound, read back from the kernel: as the least bound of them.
+enum class Binding : uint8_t {
+  kUnknown,  // nothing runs, or nothing was asked for
+  kNone,     // they run where they like
+  kPartial,  // bound, but not all of it as asked
+  kNode,     // as asked
+};
+inline constexpr int kBindingCount = 4;
+const char* ToString(Binding binding);  // "", "None", "Partial", "Node"
+
 // A death of a process, or a hang, as its own machine saw it.
 struct Death {
   uint32_t rank = 0;
@@ -91,6 +101,7 @@ struct Death {
   friend bool operator==(const Death&, const Death&) = default;
 };
 inline constexpr size_t kMaxStderrTail = 1024;
+inline constexpr size_t kMaxBindingReason = 200;
 inline constexpr size_t kMaxDeathsInReport = 16;
 
 // A member's whole state in its latest generation; saying it twice does no harm.
@@ -102,8 +113,11 @@ struct Report {
   MemberPhase phase = MemberPhase::kJoining;
   bool lease_expired = false;  // the generation ended here because its lease ran out
   Time lease_expired_at{};     // on the machine's own clock
-  bool first_step = false;     // some rank has reported a step
+  int64_t first_step = 0;      // the first that some rank reported; 0: none yet
+  int64_t last_step = 0;       // the furthest, when this was said
   bool unkillable = false;     // a process outlived SIGKILL by 30 s
+  Binding binding = Binding::kUnknown;
+  std::string binding_reason;  // why it is less than asked; at most kMaxBindingReason bytes
   std::vector<Death> deaths;   // the earliest, at most kMaxDeathsInReport; exits 0 are none
 
   friend bool operator==(const Report&, const Report&) = default;

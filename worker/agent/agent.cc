@@ -146,6 +146,9 @@ Status Agent::OpenRanks(const std::string& executable) {
   std::string socket_path = config_.run_dir + "/agent.sock";
   LocalRanks::Handlers handlers;
   handlers.on_spawned = [this](core::Generation g) { Do(member_->OnSpawned(BootTime(), g)); };
+  handlers.on_bound = [this](core::Generation g, core::Binding binding, std::string reason) {
+    Do(member_->OnBound(BootTime(), g, binding, std::move(reason)));
+  };
   handlers.on_died = [this](core::Generation g, core::Death death) {
     Do(member_->OnProcessDied(BootTime(), g, std::move(death)));
   };

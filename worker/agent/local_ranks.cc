@@ -53,6 +53,18 @@ std::string OwnFolder() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
 
+core::Binding BindingOf(topology::EffectiveMode mode) {
+  switch (mode) {
+    case topology::EffectiveMode::kNone:
+      return core::Binding::kNone;
+    case topology::EffectiveMode::kPartial:
+      return core::Binding::kPartial;
+    case topology::EffectiveMode::kNode:
+      return core::Binding::kNode;
+  }
+  return core::Binding::kUnknown;
+}
+
 }  // namespace
 
 LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
@@ -199,6 +211,17 @@ void LocalRanks::ReadBindings() {
     }
   }
   binding_said_ = true;
+  ReportBinding();
+}
+
+// The least bound of them stands for the machine. One that is dead already has nothing to tell.
+void LocalRanks::ReportBinding() {
+  const bool asked = config_->job.spec.topology.bind != core::Bind::kNone;
+  if (!asked || views_.empty() || processes_.live() < views_.size()) return;
+  const View& least = *std::min_element(
+      views_.begin(), views_.end(),
+      [](const View& a, const View& b) { return a.binding.mode < b.binding.mode; });
+  handlers_.on_bound(generation_, BindingOf(least.binding.mode), least.binding.reason);
 }
 
 // ---- ending ----

@@ -32,6 +32,8 @@ class LocalRanks {
  public:
   struct Handlers {
     std::function<void(core::Generation)> on_spawned;
+    // `reason`: why it is less than was asked.
+    std::function<void(core::Generation, core::Binding, std::string reason)> on_bound;
     std::function<void(core::Generation, core::Death)> on_died;
     std::function<void(core::Generation, uint32_t rank)> on_finished;
     std::function<void(core::Generation)> on_all_dead;
@@ -77,6 +79,7 @@ class LocalRanks {
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   void ReadBindings();
+  void ReportBinding();
   void OnDeath(const ProcessSet::Death& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
   uint32_t RankOf(int local_rank) const;

@@ -19,7 +19,7 @@ GangStatus SomeStatus() {
   status.phase = "Running";
   status.generation = {2, 5};
   status.counters.process_failures = 3;
-  status.machines.push_back({1, 4, "Lost", milliseconds(1500), true, true});
+  status.machines.push_back({1, 4, "Lost", milliseconds(1500), true, true, "Partial", "cpuset"});
   status.progress.push_back({3, 10, 100, std::numeric_limits<double>::quiet_NaN(), 4096});
   GangStatus::GenerationStatus generation;
   generation.generation = {2, 4};
@@ -61,7 +61,8 @@ TEST(GangStatusTest, BytesThatAreNoUtf8AreReplacedNotThrown) {
 TEST(GangStatusTest, AThousandMachinesFitTheLimit) {
   GangStatus status = SomeStatus();
   for (uint32_t i = 0; i < 1023; ++i) {
-    status.machines.push_back({i, 4000000000U, "Stopping", nanoseconds(1234567891), true, true});
+    status.machines.push_back(
+        {i, 4000000000U, "Stopping", nanoseconds(1234567891), true, true, "Partial", ""});
   }
   for (uint32_t i = 0; i < 511; ++i) {
     status.progress.push_back({i, 1234567890, 1234567890, 2.123456789012345, 123456.789012345});

@@ -9,7 +9,10 @@ Report SomeReport() {
   Report report(Generation{2, 5}, MemberPhase::kStopping);
   report.lease_expired = true;
   report.lease_expired_at = seconds(6);
-  report.first_step = true;
+  report.first_step = 11;
+  report.last_step = 20;
+  report.binding = Binding::kPartial;
+  report.binding_reason = "sched_setaffinity: EPERM";
   Death death;
   death.rank = 3;
   death.cause = Cause::kProcessSignal;
