@@ -217,10 +217,11 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
          [this, what, watched](const ApiResult<std::string>& answer) {
            if (!answer.ok()) return TryAgain(answer.error());
            const Metadata found = ReadMetadata(*answer);
-           if (found.owner_uid != order_.uid) {
-             Refuse(Refusal::Kind::kNameConflict, what, "");
-           } else if (found.deleting) {
+           const bool own = found.owner_uid == order_.uid;
+           if (own ? found.deleting : IsOfTrainingJob(*answer, order_.job.name)) {
              carried_.complete = false;  // until its delete event
+           } else if (!own) {
+             Refuse(Refusal::Kind::kNameConflict, what, "");
            } else {
              carried_.written.push_back({watched, found.resource_version});
            }

@@ -15,6 +15,10 @@ struct Metadata {
 // Of any object's JSON; what can't be read is left empty.
 Metadata ReadMetadata(const std::string& json);
 
+// Whether its controlling owner is a TrainingJob of this name: if not this one, then one that was
+// deleted before, whose objects the garbage collector has yet to find.
+bool IsOfTrainingJob(const std::string& json, const std::string& job);
+
 }  // namespace lockstep::control
 
 #endif  // LOCKSTEP_OPERATOR_CONTROL_METADATA_H_
