@@ -1,5 +1,5 @@
-"""Lockstep on three real nodes, installed by its chart: from `kubectl apply` to ranks, from a death to
-ranks. A rank's first act is to make a file in a folder that all nodes share: the times are the
+"""Lockstep on three real nodes, installed by its chart: from `kubectl apply` to ranks, from a death
+to ranks. A rank's first act is to make a file in a folder that all nodes share: the times are the
 kernel's, of these files.
 
     tools/bench cluster [-- --samples 5 --losses 2]

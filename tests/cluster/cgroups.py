@@ -41,10 +41,10 @@ def _hierarchies():
 
 
 def _remove_tree(group):
-    for below in group.iterdir():
-        if below.is_dir():
-            _remove_tree(below)
     try:
+        for below in group.iterdir():
+            if below.is_dir():
+                _remove_tree(below)
         group.rmdir()
     except OSError:
         pass  # a process in it is not quite gone; the caller comes again

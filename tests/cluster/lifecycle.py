@@ -9,6 +9,7 @@
 """
 
 import concurrent.futures
+import os
 import pathlib
 import shutil
 import time
@@ -26,6 +27,8 @@ from programs import ClusterError, Programs
 
 def bring_up(folder, say, nodes=0, fake_nodes=0, audit=False):
     folder = pathlib.Path(folder).resolve()
+    if nodes and os.geteuid() != 0:
+        raise ClusterError("nodes are network namespaces: run this as root")
     _make_room(folder)
     groups = ["control-plane", *(["node", "containers", "coredns"] if nodes else [])]
     bins = {group: parts.build(group, say) for group in groups}
@@ -136,6 +139,6 @@ def _stop(folder):
 
 def _remove_leftovers():
     """Networks of folders where nothing runs any more: what started them was killed."""
-    for folder in network.folders():
+    for folder in network.unplugged():
         if not programs.running(folder):
             _stop(pathlib.Path(folder))

@@ -15,6 +15,7 @@ import subprocess
 
 FIRST, LAST = 100, 227
 LOCK = pathlib.Path("/run/lock/lockstep-cluster")
+SYSTEM = pathlib.Path("/sys/class/net")
 PREFIX = "ls-"  # of every bridge
 
 
@@ -32,7 +33,7 @@ class Network:
             number = _free_number(bridge)
             network = Network(bridge, number)
             _ip(f"link add {bridge} type bridge",
-                f"link set {bridge} alias {folder}",
+                f"link set {bridge} alias '{folder}'",
                 f"addr add {network.address}/24 dev {bridge}",
                 f"link set {bridge} up")
         return network
@@ -77,22 +78,28 @@ def name_for(folder):
 
 
 def exists(folder):
-    return pathlib.Path("/sys/class/net", name_for(folder)).exists()
+    return SYSTEM.joinpath(name_for(folder)).exists()
 
 
-def folders():
-    """The folders that bridges were made for."""
+def unplugged():
+    """The folders of bridges that no node is plugged into: a node's end goes with the node, even
+    one whose processes cannot be seen from here, as from a container."""
     found = json.loads(_ip_json("-details", "link", "show", "type", "bridge"))
     return [link["ifalias"] for link in found
-            if link.get("ifname", "").startswith(PREFIX) and "ifalias" in link]
+            if link.get("ifname", "").startswith(PREFIX) and "ifalias" in link
+            and not any(SYSTEM.joinpath(link["ifname"], "brif").iterdir())]
 
 
 def remove(folder):
     """The bridge and what is plugged into it, if they are there."""
     bridge = name_for(folder)
     names = [link.get("ifname", "") for link in json.loads(_ip_json("link", "show"))]
-    _ip(*(f"link del {name}" for name in names
-          if name == bridge or name.startswith(bridge + "-")))
+    for name in names:
+        if name == bridge or name.startswith(bridge + "-"):
+            with contextlib.suppress(OSError):  # a dead node's end goes by itself meanwhile
+                _ip(f"link del {name}")
+    if exists(folder):
+        raise OSError(f"the bridge {bridge} could not be removed")
 
 
 def _free_number(bridge):

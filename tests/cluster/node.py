@@ -102,7 +102,7 @@ class Node:
 
     def inside(self):
         """What to put before a command so that it runs on the node."""
-        return ["nsenter", f"--target={self.init()}", "--mount", "--net", "--pid", "--uts"]
+        return ["nsenter", f"--target={self.init()}", "--mount", "--net", "--pid", "--uts", "--root"]
 
     def init(self):
         """The id of the node's process 1."""

@@ -160,7 +160,7 @@ def test_nothing_is_left_of_a_cluster_with_pods_nor_of_one_that_was_killed(tmp_p
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    assert network.exists(folder)
+    wait_until(lambda: str(folder) in network.unplugged(), "its node to be gone", PATIENCE)
 
     # The next one, wherever it is, clears away what nobody will take down.
     with cluster_in(tmp_path / "next", "--nodes", "1"):
