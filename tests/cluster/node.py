@@ -102,7 +102,8 @@ class Node:
 
     def inside(self):
         """What to put before a command so that it runs on the node."""
-        return ["nsenter", f"--target={self.init()}", "--mount", "--net", "--pid", "--uts", "--root"]
+        namespaces = ["--mount", "--net", "--pid", "--uts", "--root"]
+        return ["nsenter", f"--target={self.init()}", *namespaces]
 
     def init(self):
         """The id of the node's process 1."""
