@@ -128,6 +128,8 @@ def lose_a_node():
     say(f"all ranks run again, {time.monotonic() - lost:.1f} s after the node died")
     run("kubectl get nodes")
     run("kubectl get pods -l lockstep.dev/job=gpt -o wide")
+    say("the second generation took up where the first had its last checkpoint")
+    run(f"tail -n +1 {SHARED}/generations/*")
 
 
 def ask(metrics, *queries):
@@ -148,6 +150,7 @@ def main():
     finally:
         if not keep:
             run("tools/cluster down")
+            shutil.rmtree(SHARED, ignore_errors=True)
     if keep:
         say("the cluster is still up:")
         print("    tools/cluster shell                    kubectl and helm talk to it\n"
