@@ -1,5 +1,3 @@
-#include "operator/kube/curl_transport.h"
-
 #include <curl/curl.h>
 #include <sys/epoll.h>
 
@@ -13,6 +11,7 @@
 
 #include "base/event_loop.h"
 #include "operator/kube/curl_transfer.h"
+#include "operator/kube/transport_factory.h"
 
 namespace lockstep::kube {
 namespace {
@@ -248,16 +247,13 @@ CurlEndpoint EndpointOf(const std::string& server, const std::string& name,
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> MakeCurlTransport(const std::string& server,
-                                                     const std::string& tls_server_name,
-                                                     std::shared_ptr<Credentials> credentials,
-                                                     TransportOptions options) {
+Result<std::unique_ptr<Transport>> MakeCurlTransport(TransportParts parts) {
   if (!InitializeCurl()) return Error::Internal("libcurl cannot be initialized");
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
-  return std::unique_ptr<Transport>(
-      std::make_unique<CurlTransport>(EndpointOf(server, tls_server_name, std::move(options)),
-                                      std::move(credentials), std::move(*loop)));
+  return std::unique_ptr<Transport>(std::make_unique<CurlTransport>(
+      EndpointOf(parts.server, parts.tls_server_name, std::move(parts.options)),
+      std::move(parts.credentials), std::move(*loop)));
 }
 
 }  // namespace lockstep::kube

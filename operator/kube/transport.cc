@@ -2,9 +2,8 @@
 
 #include <utility>
 
-#include "operator/kube/cpprest_transport.h"
 #include "operator/kube/credentials.h"
-#include "operator/kube/curl_transport.h"
+#include "operator/kube/transport_factory.h"
 
 namespace lockstep::kube {
 
@@ -25,12 +24,11 @@ const char* ToString(Method method) {
 }
 
 Result<std::unique_ptr<Transport>> MakeTransport(ClientConfig config, TransportOptions options) {
-  std::string server = config.server;
-  std::string name = config.tls_server_name;
+  TransportParts parts{config.server, config.tls_server_name, nullptr, std::move(options)};
   Result<std::shared_ptr<Credentials>> credentials = Credentials::Create(std::move(config));
   if (!credentials.ok()) return credentials.error();
-  auto make = options.library == HttpLibrary::kCurl ? &MakeCurlTransport : &MakeCpprestTransport;
-  return make(server, name, *credentials, std::move(options));
+  parts.credentials = std::move(*credentials);
+  return MakeCurlTransport(std::move(parts));
 }
 
 }  // namespace lockstep::kube

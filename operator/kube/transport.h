@@ -1,7 +1,6 @@
 // Transport: HTTP to one API server. The one place that knows an HTTP library; everything above it
 // sees requests, answers and streams. All implementations pass one contract test suite
-// (tests/operator/kube/transport_contract_test.cc), and docs/adr/006-http-library.md says why which
-// one is used.
+// (tests/operator/kube/transport), and docs/adr/006-http-library.md says why which one is used.
 //
 // Credentials are added here, and nothing here is ever logged. Redirects are not followed, names
 // of the environment's proxies not looked at, no authority but the configured one is trusted.
@@ -83,11 +82,7 @@ class Transport {
                                        StreamHandlers handlers) = 0;
 };
 
-// What carries requests; streams are always libcurl's.
-enum class HttpLibrary { kCurl, kCpprest };
-
 struct TransportOptions {
-  HttpLibrary library = HttpLibrary::kCurl;
   size_t connections = 16;  // kept open and warm; not a limit on requests under way
   size_t max_body = size_t{32} << 20;
   Duration connect_timeout = seconds(10);

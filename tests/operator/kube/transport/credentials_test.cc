@@ -93,9 +93,15 @@ TEST_F(CredentialsTest, FilesAreReadAgainAndTheLastGoodOnesStay) {
   Write("token", "three");
   ASSERT_TRUE(Eventually([&] { return credentials->Current()->tls->ca == "CA 2"; }));
   EXPECT_NE(credentials->Current()->tls, first->tls);
+  // While one of the files is missing, nothing is taken of the others.
   std::remove(File("token").c_str());
-  std::this_thread::sleep_for(milliseconds(50));
-  EXPECT_EQ(credentials->Current()->tls->ca, "CA 2");
+  Write("ca", "CA 3");
+  Write("token", "four");
+  ASSERT_TRUE(Eventually([&] {
+    auto current = credentials->Current();
+    EXPECT_EQ(current->tls->ca == "CA 3", current->authorization == "Bearer four");
+    return current->authorization == "Bearer four";
+  }));
   EXPECT_EQ(first->authorization, "Bearer one");
 }
 

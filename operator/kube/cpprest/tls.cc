@@ -1,4 +1,4 @@
-#include "operator/kube/cpprest_tls.h"
+#include "operator/kube/cpprest/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

@@ -1,5 +1,3 @@
-#include "operator/kube/cpprest_transport.h"
-
 #include <cpprest/containerstream.h>
 #include <cpprest/http_client.h>
 #include <openssl/err.h>
@@ -13,8 +11,8 @@
 #include <unordered_set>
 #include <utility>  // first: Boost 1.74's asio needs it in C++20 and does not say so
 
-#include "operator/kube/cpprest_tls.h"
-#include "operator/kube/curl_transport.h"
+#include "operator/kube/cpprest/tls.h"
+#include "operator/kube/transport_factory.h"
 
 namespace lockstep::kube {
 namespace {
@@ -122,14 +120,12 @@ class CpprestCall : public std::enable_shared_from_this<CpprestCall> {
 
 class CpprestTransport final : public Transport {
  public:
-  CpprestTransport(std::string server, std::string tls_server_name,
-                   std::shared_ptr<Credentials> credentials, std::unique_ptr<Transport> streams,
-                   TransportOptions options)
-      : server_(std::move(server)),
-        name_(std::move(tls_server_name)),
-        credentials_(std::move(credentials)),
+  CpprestTransport(TransportParts parts, std::unique_ptr<Transport> streams)
+      : server_(std::move(parts.server)),
+        name_(std::move(parts.tls_server_name)),
+        credentials_(std::move(parts.credentials)),
         streams_(std::move(streams)),
-        options_(std::move(options)),
+        options_(std::move(parts.options)),
         warm_timer_(Service()) {
     if (options_.connections > 1) Service().post([this] { Warm(); });
   }
@@ -236,17 +232,13 @@ class CpprestTransport final : public Transport {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> MakeCpprestTransport(const std::string& server,
-                                                        const std::string& tls_server_name,
-                                                        std::shared_ptr<Credentials> credentials,
-                                                        TransportOptions options) {
-  TransportOptions for_streams = options;
-  for_streams.connections = 1;
-  Result<std::unique_ptr<Transport>> streams =
-      MakeCurlTransport(server, tls_server_name, credentials, std::move(for_streams));
+Result<std::unique_ptr<Transport>> MakeCpprestTransport(TransportParts parts) {
+  TransportParts for_streams = parts;
+  for_streams.options.connections = 1;
+  Result<std::unique_ptr<Transport>> streams = MakeCurlTransport(std::move(for_streams));
   if (!streams.ok()) return streams.error();
-  return std::unique_ptr<Transport>(std::make_unique<CpprestTransport>(
-      server, tls_server_name, std::move(credentials), std::move(*streams), std::move(options)));
+  return std::unique_ptr<Transport>(
+      std::make_unique<CpprestTransport>(std::move(parts), std::move(*streams)));
 }
 
 }  // namespace lockstep::kube

@@ -1,0 +1,37 @@
+// How a Transport is made on one HTTP library or another: the same for each, so that each can be
+// put to the same tests.
+//
+// MakeTransport, and with it all that is shipped, uses libcurl; cpprestsdk is linked by the
+// contract tests alone (docs/adr/006-http-library.md).
+#ifndef LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
+#define LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "operator/kube/credentials.h"
+#include "operator/kube/transport.h"
+
+namespace lockstep::kube {
+
+struct TransportParts {
+  std::string server;           // as in ClientConfig
+  std::string tls_server_name;  // the same
+  std::shared_ptr<Credentials> credentials;
+  TransportOptions options;
+};
+
+using TransportFactory = Result<std::unique_ptr<Transport>>(TransportParts parts);
+
+// HTTP/1.1. One thread, an EventLoop that drives libcurl's multi handle; every callback runs there.
+TransportFactory MakeCurlTransport;
+
+// HTTP/1.1, for requests; its streams are libcurl's. All of cpprestsdk runs on one thread for the
+// whole process, which is also the one that calls back: with more, its cancellation touches a TLS
+// connection while another thread is in it. In library lockstep_cpprest_transport.
+TransportFactory MakeCpprestTransport;
+
+}  // namespace lockstep::kube
+
+#endif  // LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
