@@ -4,16 +4,14 @@
 
 #include <algorithm>
 
-#include "base/overloaded.h"
 #include "base/wall_time.h"
 #include "core/job/names.h"
+#include "operator/control/action_object.h"
 #include "operator/control/decide.h"
 #include "operator/control/key_secret.h"
 #include "operator/control/machines.h"
 #include "operator/control/policies.h"
-#include "operator/control/service_objects.h"
 #include "operator/kube/api.h"
-#include "operator/kube/decode.h"
 
 namespace lockstep::control {
 namespace {
@@ -25,15 +23,15 @@ constexpr Duration kKeyRetry = seconds(2);
 constexpr Duration kFirstRefusalPause = milliseconds(500);
 constexpr Duration kLongestRefusalPause = seconds(60);
 constexpr int kPlanVersion = 1;
-constexpr int kFewestReplacements = 10;  // a minute, however small the cluster
+// Jobs with writes under way, each with one at least: as many as keep the client busy. The others
+// wait here, where what happens to them meanwhile is one decision, and where the urgent go first.
+constexpr int kOrdersAtOnce = 16;
 
 std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
 
-const kube::ServiceView* OwnService(const kube::Cache<kube::ServiceView>& services,
-                                    const kube::ObjectName& job, const std::string& name,
-                                    const std::string& uid) {
-  const kube::ServiceView* service = services.Find({job.name_space, name});
-  return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
+kube::ObjectName JobOf(const std::string& name) {
+  const size_t slash = name.find('/');
+  return {name.substr(0, slash), name.substr(slash + 1)};
 }
 
 // A quota or a name may be free again soon, or in an hour.
@@ -58,21 +56,21 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       metrics_(metrics),
       options_(std::move(options)),
       executor_(loop, client, events),
+      refresher_(loop, client, &caches_),
       link_(loop, {},
             {.on_status =
                  [this](const std::string& job, const core::GangStatus& status, Time at) {
-                   const size_t slash = job.find('/');
-                   const JobKey key{job.substr(0, slash), job.substr(slash + 1)};
-                   const auto record = records_.find(key);
+                   const auto record = records_.find(JobOf(job));
                    if (record == records_.end()) return;
                    Learn(status, at, &record->second);
-                   Wake(key.name_space, key.name, Priority::kNormal);
+                   Wake(record->first.name_space, record->first.name, Priority::kNormal);
                  },
              .on_accepted =
                  [this](const std::string& job) {
-                   const size_t slash = job.find('/');
-                   Wake(job.substr(0, slash), job.substr(slash + 1), Priority::kNormal);
+                   const JobKey key = JobOf(job);
+                   Wake(key.name_space, key.name, Priority::kNormal);
                  }}),
+      figures_(metrics),
       alive_(std::make_shared<bool>(true)) {}
 
 Controller::~Controller() {
@@ -107,23 +105,25 @@ void Controller::OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch) {
 }
 
 void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
-  const Priority priority = batch.replace ? Priority::kBackground : Priority::kNormal;
-  jobs_.Apply(std::move(batch), [&](const kube::JobView* before, const kube::JobView* after) {
+  caches_.jobs.Apply(std::move(batch), [&](const kube::JobView* before,
+                                           const kube::JobView* after) {
     const kube::ObjectMeta& meta = (after != nullptr ? after : before)->meta;
-    Wake(meta.name_space, meta.name, priority);
+    // What was begun is finished first.
+    Wake(meta.name_space, meta.name, before == nullptr ? Priority::kBackground : Priority::kNormal);
   });
-  queue_.Progress(Watched::kTrainingJobs, jobs_.resource_version(), BootTime());
+  queue_.Progress(Watched::kTrainingJobs, caches_.jobs.resource_version(), BootTime());
   Pump();
 }
 
 void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
-  pods_.Apply(std::move(batch), [&](const kube::PodView* before, const kube::PodView* after) {
-    const kube::PodView& pod = after != nullptr ? *after : *before;
-    if (after == nullptr) Mourn(pod);
-    Wake(pod.meta.name_space, pod.job,
-         IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
-  });
-  queue_.Progress(Watched::kPods, pods_.resource_version(), BootTime());
+  caches_.pods.Apply(std::move(batch),
+                     [&](const kube::PodView* before, const kube::PodView* after) {
+                       const kube::PodView& pod = after != nullptr ? *after : *before;
+                       if (after == nullptr) Mourn(pod);
+                       Wake(pod.meta.name_space, pod.job,
+                            IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
+                     });
+  queue_.Progress(Watched::kPods, caches_.pods.resource_version(), BootTime());
   Pump();
 }
 
@@ -141,26 +141,28 @@ void Controller::Mourn(const kube::PodView& pod) {
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
-  services_.Apply(std::move(batch),
-                  [&](const kube::ServiceView* before, const kube::ServiceView* after) {
-                    const kube::ServiceView& service = after != nullptr ? *after : *before;
-                    Wake(service.meta.name_space, service.job, Priority::kNormal);
-                  });
-  queue_.Progress(Watched::kServices, services_.resource_version(), BootTime());
+  caches_.services.Apply(std::move(batch),
+                         [&](const kube::ServiceView* before, const kube::ServiceView* after) {
+                           const kube::ServiceView& service = after != nullptr ? *after : *before;
+                           Wake(service.meta.name_space, service.job, Priority::kNormal);
+                         });
+  queue_.Progress(Watched::kServices, caches_.services.resource_version(), BootTime());
   Pump();
 }
 
 // Only a node that goes, or is declared out of service, changes what is decided.
 void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
   std::set<std::string> changed;
-  nodes_.Apply(std::move(batch), [&](const kube::NodeView* before, const kube::NodeView* after) {
-    const bool was_fine = before == nullptr || !before->out_of_service;
-    const bool is_lost = after == nullptr || after->out_of_service;
-    if (was_fine && is_lost) changed.insert((after != nullptr ? after : before)->meta.name);
-  });
-  queue_.Progress(Watched::kNodes, nodes_.resource_version(), BootTime());
+  caches_.nodes.Apply(std::move(batch),
+                      [&](const kube::NodeView* before, const kube::NodeView* after) {
+                        const bool was_fine = before == nullptr || !before->out_of_service;
+                        const bool is_lost = after == nullptr || after->out_of_service;
+                        if (was_fine && is_lost)
+                          changed.insert((after != nullptr ? after : before)->meta.name);
+                      });
+  queue_.Progress(Watched::kNodes, caches_.nodes.resource_version(), BootTime());
   if (!changed.empty()) {
-    pods_.ForEach([&](const kube::PodView& pod) {
+    caches_.pods.ForEach([&](const kube::PodView& pod) {
       if (changed.contains(pod.node)) Wake(pod.meta.name_space, pod.job, Priority::kUrgent);
     });
   }
@@ -215,10 +217,15 @@ void Controller::LoadKeys() {
 
 void Controller::Pump() {
   if (!leading_ || stopped_ || !keys_ || !synced()) return;
-  const Time now = BootTime();
-  while (std::optional<kube::Work> work = queue_.Take(now)) Work(*work);
   loop_->CancelTimer(timer_);
   timer_ = 0;
+  const Time now = BootTime();
+  while (orders_ < kOrdersAtOnce) {
+    const std::optional<kube::Work> work = queue_.Take(now);
+    if (!work) break;
+    Work(*work);
+  }
+  if (orders_ == kOrdersAtOnce) return;  // until one is carried out
   if (const Time wake = queue_.NextWake(); wake != kNever) {
     timer_ = loop_->StartTimer(wake, [this, alive = alive_] {
       if (!*alive) return;
@@ -232,7 +239,7 @@ void Controller::Forget(const JobKey& key) {
   link_.Forget(NameOf(key));
   const auto record = records_.find(key);
   if (record != records_.end()) {
-    CountState(&record->second, std::nullopt);
+    figures_.SetState(std::nullopt, &record->second);
     records_.erase(record);
   }
   std::erase_if(waiting_for_nodes_, [&](const auto& each) { return each.second == key; });
@@ -241,7 +248,7 @@ void Controller::Forget(const JobKey& key) {
 void Controller::Work(const kube::Work& work) {
   const JobKey& key = work.key;
   if (work.stale) return Refresh(key);
-  const kube::JobView* view = jobs_.Find(key);
+  const kube::JobView* view = caches_.jobs.Find(key);
   if (view == nullptr) {
     Forget(key);
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
@@ -265,21 +272,13 @@ void Controller::Work(const kube::Work& work) {
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
     return;
   }
-  CountState(&record, record.status.state);
+  figures_.SetState(record.status.state, &record);
   const Time began = BootTime();
   const Snapshot snapshot = Take(*view, record);
   SetPeers(key, record, snapshot);
   Decision decision = Decide(snapshot, {WallNow(), began});
   metrics_->OnDecided(work.waited, BootTime() - began);
   CarryOut(key, &record, std::move(decision));
-}
-
-void Controller::CountState(JobRecord* record, std::optional<core::JobState> state) {
-  if (record->counted == state) return;
-  if (record->counted) --jobs_by_state_[*record->counted];
-  if (state) ++jobs_by_state_[*state];
-  record->counted = state;
-  metrics_->SetJobs(jobs_by_state_);
 }
 
 bool Controller::GiveKey(JobRecord* record) const {
@@ -294,7 +293,7 @@ bool Controller::GiveKey(JobRecord* record) const {
   return true;
 }
 
-Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) const {
+Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   const JobKey key{view.meta.name_space, view.meta.name};
   Snapshot snapshot;
   snapshot.job = &record.job;
@@ -306,21 +305,21 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) co
   snapshot.deleting = view.meta.deleted.has_value();
   snapshot.status = record.status;
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
-  for (const kube::PodView* pod : pods_.ByJob(key)) {
+  for (const kube::PodView* pod : caches_.pods.ByJob(key)) {
     if (pod->meta.owner_uid != record.uid) continue;
     snapshot.pods.push_back(pod);
     if (options_.watches_nodes && !pod->node.empty()) {
-      snapshot.nodes[pod->node] = nodes_.Find({"", pod->node});
+      snapshot.nodes[pod->node] = caches_.nodes.Find({"", pod->node});
     }
   }
-  snapshot.headless = OwnService(services_, key, core::ServiceName(key.name), record.uid);
+  snapshot.headless = caches_.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid);
   snapshot.coordinator_service =
-      OwnService(services_, key, core::CoordinatorServiceName(key.name), record.uid);
+      caches_.OwnService({key.name_space, core::CoordinatorServiceName(key.name)}, record.uid);
   snapshot.coordinator = record.coordinator;
   snapshot.member = record.member;
   snapshot.wish_accepted = record.wish && link_.Accepted(NameOf(key), *record.wish);
   snapshot.memory = record.memory;
-  snapshot.replacements_allowed = ReplacementsAllowed();
+  snapshot.replacements_allowed = brake_.Allowed(caches_.pods.size(), BootTime());
   snapshot.oldest_waiting = IsOldestWaiting(view);
   return snapshot;
 }
@@ -348,15 +347,6 @@ bool Controller::IsOldestWaiting(const kube::JobView& view) const {
              std::pair(view.meta.created, JobKey{view.meta.name_space, view.meta.name});
 }
 
-// A brake: whatever makes machines look lost by the hundred, they are not replaced by the hundred.
-int Controller::ReplacementsAllowed() const {
-  const Time now = BootTime();
-  const auto recent = std::count_if(replacements_.begin(), replacements_.end(),
-                                    [&](Time at) { return at > now - minutes(1); });
-  const int most = std::max(kFewestReplacements, static_cast<int>(pods_.size() / 20));
-  return most - static_cast<int>(recent);
-}
-
 void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
   record->memory = std::move(decision.memory);
   record->wish = decision.wish;
@@ -366,10 +356,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;
   }
-  for (int i = 0; i < decision.replacements; ++i) replacements_.push_back(BootTime());
-  while (!replacements_.empty() && replacements_.front() < BootTime() - minutes(1)) {
-    replacements_.pop_front();
-  }
+  brake_.Replaced(decision.replacements, BootTime());
   Order order;
   order.job = key;
   order.uid = record->uid;
@@ -379,10 +366,11 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   order.body_of = [this, key](const Action& action) -> Result<std::string> {
     const auto found = records_.find(key);
     if (found == records_.end()) return Error::NotFound("the job is gone");
-    return BodyOf(found->second, action);
+    return ObjectOf(action, found->second, caches_, options_.delivery);
   };
   std::optional<core::JobStatus> written =
       order.decision.intent ? order.decision.intent : order.decision.status;
+  ++orders_;
   executor_.Carry(std::move(order),
                   [this, key, uid = record->uid, written = std::move(written)](
                       const Carried& carried) { OnCarried(key, uid, written, carried); });
@@ -390,6 +378,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
 
 void Controller::OnCarried(const JobKey& key, const std::string& uid,
                            const std::optional<core::JobStatus>& written, const Carried& carried) {
+  --orders_;
   const Time now = BootTime();
   for (const Carried::Written& each : carried.written) {
     queue_.Park(key, each.resource, each.version, now);
@@ -409,10 +398,7 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
     }
     if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
     if (carried.status_written && written) {
-      Count(key, found->second.status, *written);
-      // What the server answered is what was sent, in its next version: no need to read it again.
-      found->second.status = *written;
-      found->second.resource_version = carried.job_version;
+      OnStatusWritten(key, &found->second, *written, carried.job_version);
     }
   }
   queue_.Done(key, now, carried.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
@@ -420,124 +406,28 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
   Pump();
 }
 
-// What a written status means for the operator's figures.
-void Controller::Count(const JobKey& key, const core::JobStatus& before,
-                       const core::JobStatus& after) {
-  const kube::JobView* view = jobs_.Find(key);
-  if (view == nullptr) return;
-  const Duration age = WallNow() - view->meta.created;
-  if (before.created_epoch == 0 && after.created_epoch != 0) metrics_->OnPodsMade(age);
-  if (!before.timings.started && after.timings.started) metrics_->OnRunning(age);
-  const auto grew = [](int32_t a, int32_t b) { return std::max(b - a, 0); };
-  for (int i = grew(before.restarts.application, after.restarts.application); i > 0; --i) {
-    metrics_->OnRestart(core::CauseClass::kApplication);
-  }
-  for (int i = grew(before.restarts.infrastructure, after.restarts.infrastructure); i > 0; --i) {
-    metrics_->OnRestart(core::CauseClass::kInfrastructure);
-  }
-  for (int i = grew(before.restarts.stopped, after.restarts.stopped); i > 0; --i) {
-    metrics_->OnRestart(core::CauseClass::kStopped);
-  }
-  const bool waits = after.state == core::JobState::kPending && !after.attempts.empty();
-  const std::pair place(view->meta.created, key);
-  if (waits) {
-    waiting_for_nodes_.insert(place);
-  } else {
-    waiting_for_nodes_.erase(place);
-  }
-}
-
-Result<std::string> Controller::BodyOf(const JobRecord& record, const Action& action) const {
-  return std::visit(
-      Overloaded{
-          [&](const CreateKeySecret&) -> Result<std::string> {
-            return KeySecretObject(record.job, record.key);
-          },
-          [&](const CreateHeadlessService&) -> Result<std::string> {
-            return HeadlessServiceObject(record.job);
-          },
-          [&](const CreateCoordinatorService& create) -> Result<std::string> {
-            return CoordinatorServiceObject(record.job, create.attempt);
-          },
-          [&](const PointCoordinatorService& point) -> Result<std::string> {
-            return CoordinatorServicePatch(point.uid, point.attempt);
-          },
-          [&](const CreatePod& create) -> Result<std::string> {
-            const kube::ServiceView* service =
-                services_.Find({record.job.metadata.name_space,
-                                core::CoordinatorServiceName(record.job.metadata.name)});
-            if (service == nullptr) return Error::NotFound("the coordinator's Service is gone");
-            return PodObject(record.job, record.status,
-                             {.machine = create.machine,
-                              .attempt = create.attempt,
-                              .predecessor_dead = create.predecessor_dead,
-                              .coordinator_ip = service->cluster_ip,
-                              .avoid_nodes = create.avoid_nodes},
-                             options_.delivery);
-          },
-          [](const auto&) -> Result<std::string> { return Error::Internal("nothing to make"); },
-      },
-      action);
-}
-
-// ---- reading again ----
-
-// A write has not come back for long: the watch may be behind. The job's objects are read from the
-// server; what the watch brings later is newer or the same.
-void Controller::Refresh(const JobKey& key) {
-  struct Reads {
-    int open = 3;
-    bool failed = false;
-  };
-  auto reads = std::make_shared<Reads>();
-  const auto close = [this, key, reads, alive = alive_](bool ok) {
-    reads->failed |= !ok;
-    if (--reads->open > 0) return;
-    queue_.Done(key, BootTime(), reads->failed ? kube::Outcome::kRetry : kube::Outcome::kOk);
-    if (!reads->failed) Wake(key.name_space, key.name, Priority::kNormal);
-    Pump();
-  };
-  const auto read = [this, close](kube::Request request, const auto& on_body) {
-    client_->Call(std::move(request), [this, close, on_body,
-                                       alive = alive_](kube::ApiResult<std::string> answer) {
-      loop_->PostFromAnyThread([alive, close, on_body, answer = std::move(answer)]() mutable {
-        if (*alive) close(on_body(std::move(answer)));
-      });
-    });
-  };
-  const std::string selector = kube::Query({{"labelSelector", "lockstep.dev/job=" + key.name}});
-  read({kube::Method::kGet, kube::Path(kube::kTrainingJobs, key.name_space, key.name), ""},
-       [this, key](kube::ApiResult<std::string> answer) {
-         if (!answer.ok()) return answer.error().kind == kube::ApiErrorKind::kNotFound;
-         kube::Decoder decoder;
-         Result<kube::JobView> job = decoder.Object<kube::JobView>(std::move(*answer));
-         if (job.ok()) jobs_.Put(std::move(*job), [](const auto*, const auto*) {});
-         return job.ok();
-       });
-  // What the list doesn't hold is gone.
-  const auto put_all = [key](kube::ApiResult<std::string> answer, auto* cache, const auto& item) {
-    if (!answer.ok()) return false;
-    kube::Decoder decoder;
-    std::vector<std::decay_t<decltype(item)>> items;
-    if (!decoder.Page(std::move(*answer), &items).ok()) return false;
-    const auto ignore = [](const auto*, const auto*) {};
-    std::set<std::string> gone;
-    for (const auto* each : cache->ByJob(key)) gone.insert(each->meta.name);
-    for (auto& each : items) {
-      gone.erase(each.meta.name);
-      cache->Put(std::move(each), ignore);
+void Controller::OnStatusWritten(const JobKey& key, JobRecord* record,
+                                 const core::JobStatus& status, const std::string& version) {
+  if (const kube::JobView* view = caches_.jobs.Find(key); view != nullptr) {
+    figures_.OnWritten(record->status, status, WallNow() - view->meta.created);
+    const std::pair place(view->meta.created, key);
+    if (status.state == core::JobState::kPending && !status.attempts.empty()) {
+      waiting_for_nodes_.insert(place);
+    } else {
+      waiting_for_nodes_.erase(place);
     }
-    for (const std::string& name : gone) cache->Remove({key.name_space, name}, ignore);
-    return true;
-  };
-  read({kube::Method::kGet, kube::Path(kube::kPods, key.name_space, {}, {}, selector), ""},
-       [this, put_all](kube::ApiResult<std::string> answer) {
-         return put_all(std::move(answer), &pods_, kube::PodView{});
-       });
-  read({kube::Method::kGet, kube::Path(kube::kServices, key.name_space, {}, {}, selector), ""},
-       [this, put_all](kube::ApiResult<std::string> answer) {
-         return put_all(std::move(answer), &services_, kube::ServiceView{});
-       });
+  }
+  // What the server answered is what was sent, in its next version: no need to read it again.
+  record->status = status;
+  record->resource_version = version;
+}
+
+void Controller::Refresh(const JobKey& key) {
+  refresher_.Read(key, [this, key](bool ok) {
+    queue_.Done(key, BootTime(), ok ? kube::Outcome::kOk : kube::Outcome::kRetry);
+    if (ok) Wake(key.name_space, key.name, Priority::kNormal);
+    Pump();
+  });
 }
 
 }  // namespace lockstep::control

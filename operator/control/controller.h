@@ -6,24 +6,27 @@
 #ifndef LOCKSTEP_OPERATOR_CONTROL_CONTROLLER_H_
 #define LOCKSTEP_OPERATOR_CONTROL_CONTROLLER_H_
 
-#include <deque>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <utility>
 
 #include "base/event_loop.h"
+#include "operator/control/brake.h"
+#include "operator/control/caches.h"
 #include "operator/control/decision.h"
 #include "operator/control/executor.h"
+#include "operator/control/job_figures.h"
 #include "operator/control/job_record.h"
 #include "operator/control/master_key.h"
 #include "operator/control/metrics.h"
 #include "operator/control/pod_object.h"
+#include "operator/control/refresher.h"
 #include "operator/gang/gang_link.h"
-#include "operator/kube/cache.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
 #include "operator/kube/views.h"
@@ -82,38 +85,34 @@ class Controller {
   void Work(const kube::Work& work);
   void Forget(const JobKey& key);
   void Refresh(const JobKey& key);
-  Snapshot Take(const kube::JobView& view, const JobRecord& record) const;
+  Snapshot Take(const kube::JobView& view, const JobRecord& record);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnCarried(const JobKey& key, const std::string& uid,
                  const std::optional<core::JobStatus>& written, const Carried& carried);
-  void Count(const JobKey& key, const core::JobStatus& before, const core::JobStatus& after);
-  Result<std::string> BodyOf(const JobRecord& record, const Action& action) const;
+  void OnStatusWritten(const JobKey& key, JobRecord* record, const core::JobStatus& status,
+                       const std::string& version);
   void SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot);
-  // nullopt: the job is gone.
-  void CountState(JobRecord* record, std::optional<core::JobState> state);
   bool GiveKey(JobRecord* record) const;
   bool IsOldestWaiting(const kube::JobView& view) const;
-  int ReplacementsAllowed() const;
 
   EventLoop* loop_;
   kube::Client* client_;
   Metrics* metrics_;
   ControllerOptions options_;
+  Caches caches_;
   Executor executor_;
+  Refresher refresher_;
   gang::GangLink link_;
+  JobFigures figures_;
+  Brake brake_;
 
-  kube::Cache<kube::JobView> jobs_;
-  kube::Cache<kube::PodView> pods_;
-  kube::Cache<kube::ServiceView> services_;
-  kube::Cache<kube::NodeView> nodes_;
   kube::WorkQueue queue_;
   uint64_t round_ = 0;
   std::set<kube::Watched> whole_;  // resources that were read in this round
   std::map<JobKey, JobRecord> records_;
   std::set<std::pair<WallTime, JobKey>> waiting_for_nodes_;
-  std::map<core::JobState, int> jobs_by_state_;
-  std::deque<Time> replacements_;  // of the last minute
   std::optional<MasterKeys> keys_;
+  int orders_ = 0;  // that are carried out now
   bool leading_ = false;
   bool stopped_ = false;
   bool pump_posted_ = false;

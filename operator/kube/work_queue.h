@@ -34,7 +34,7 @@ namespace lockstep::kube {
 
 // Of two for one key the higher counts. First in, first out within one.
 enum class Priority : uint8_t {
-  kBackground,  // the first list after a start
+  kBackground,  // a job that is new, or seen for the first time
   kNormal,
   kUrgent,  // a machine is lost, a job stops
 };
