@@ -1,3 +1,4 @@
+#include <chrono>
 #include <climits>
 #include <filesystem>
 #include <iostream>
@@ -55,7 +56,8 @@ int Fail(const std::string& message, int code) {
   return code;
 }
 
-int Run(const RunCommand& command, Time started) {
+int Run(const RunCommand& command, Time started,
+        std::chrono::system_clock::time_point started_wall) {
   if (command.file.empty() && command.flags.command.empty()) {
     return Fail("run: give a FILE, or -- and a command line", kExitUsage);
   }
@@ -84,6 +86,7 @@ int Run(const RunCommand& command, Time started) {
   options.table = !command.no_table;
   options.verbose = command.verbose;
   options.started = started;
+  options.started_wall = started_wall;
   Result<int> code = RunJob(job, std::move(*state), options);
   return code.ok() ? *code : Fail(code.error().message, kExitTrouble);
 }
@@ -152,8 +155,9 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       "  130, 143, 129  stopped by Ctrl-C, SIGTERM, SIGHUP");
   command->callback([run, invocation] {
     Time started = BootTime();
+    auto started_wall = std::chrono::system_clock::now();
     run->flags.command = invocation->command;
-    invocation->exit_code = Run(*run, started);
+    invocation->exit_code = Run(*run, started, started_wall);
   });
 }
 

@@ -1,40 +1,32 @@
 #include "cli/run/local_operator.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "base/event_loop.h"
-#include "base/hkdf.h"
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
-#include "cli/run/address.h"
 #include "cli/run/decide.h"
 #include "cli/run/fleet.h"
+#include "cli/run/ground.h"
 #include "cli/run/history.h"
 #include "cli/run/report.h"
-#include "cli/run/run_folder.h"
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
+#include "cli/run/view.h"
 #include "core/gang/bodies.h"
 #include "core/gang/progress.h"
-#include "core/job/agent_config.h"
 #include "core/job/names.h"
 #include "operator/gang/gang_link.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kTerminationFile = "termination.json";
 constexpr Duration kRedraw = milliseconds(250);
 constexpr Duration kSweepAgain = milliseconds(10);
 // Agents are born within milliseconds here.
@@ -44,48 +36,11 @@ constexpr Duration kLastRetry = milliseconds(100);
 constexpr Duration kCalm = milliseconds(50);
 constexpr int kManyMachines = 8;
 
-template <typename T>
-Result<T> Random() {
-  T value{};
-  if (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
-    return ErrnoError("getrandom", errno);
-  }
-  return value;
-}
-
 std::string HowItEnded(const AgentEnd& end) {
   if (end.signal == 0) return "exited with code " + std::to_string(end.code);
   const char* name = sigabbrev_np(end.signal);
   return "was killed by " +
          (name == nullptr ? "signal " + std::to_string(end.signal) : std::string("SIG") + name);
-}
-
-// What must be there before the first agent is started.
-struct Ground {
-  Key key{};
-  AddressBlock addresses;
-  RunFolder folder;
-  std::unique_ptr<EventLoop> loop;
-  rlimit open_files{};
-};
-
-Result<Ground> Prepare(uint32_t machines) {
-  Result<Key> key = Random<Key>();
-  if (!key.ok()) return key.error();
-  auto random = [] {
-    Result<uint16_t> bits = Random<uint16_t>();
-    return bits.ok() ? *bits : static_cast<uint16_t>(getpid());
-  };
-  rlimit open_files = RaiseFileLimit();
-  Result<AddressBlock> addresses = ChooseBlock(machines, random, GangPortsFree);
-  if (!addresses.ok()) return addresses.error();
-  Result<RunFolder> folder = RunFolder::Make();
-  if (!folder.ok()) return folder.error();
-  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
-  if (!loop.ok()) return loop.error();
-  if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
-  std::signal(SIGPIPE, SIG_IGN);
-  return Ground{*key, *addresses, std::move(*folder), std::move(*loop), open_files};
 }
 
 gang::GangLinkOptions LinkOptions(int machines) {
@@ -130,7 +85,6 @@ class LocalOperator {
     snapshot_.active_deadline = seconds(spec.active_deadline_seconds);
     snapshot_.started = options.started;
     snapshot_.machines.resize(static_cast<size_t>(spec.num_machines));
-    started_wall_ = std::chrono::system_clock::now();
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
       ground_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -197,8 +151,9 @@ class LocalOperator {
     Machine& machine = snapshot_.machines[end.machine];
     machine.running = false;
     machine.exit = AgentExit{end.code, end.signal, end.at, std::nullopt, end.last_words};
-    std::string message = AgentFolder(end.machine, machine.attempt) + "/" + kTerminationFile;
-    Result<std::string> text = ReadTextFile(message, 2 * core::kMaxTerminationMessage);
+    Result<std::string> text =
+        ReadTextFile(ground_.folder.TerminationFile(end.machine, machine.attempt),
+                     2 * core::kMaxTerminationMessage);
     if (text.ok()) {
       Result<core::Termination> termination = core::ParseTermination(*text);
       if (termination.ok()) machine.exit->message = std::move(*termination);
@@ -281,31 +236,10 @@ class LocalOperator {
     next.started = BootTime();
     next.running = true;
     machine = std::move(next);
-    Result<std::string> folder = ground_.folder.MakeAgentFolder(index, machine.attempt);
-    if (!folder.ok()) return folder.error();
-    std::string address = ground_.addresses.Machine(index);
-    core::AgentConfig config;
-    config.job_uid = snapshot_.job_uid;
-    config.job = job_;
-    config.machine = index;
-    config.attempt = machine.attempt;
-    config.machine0_attempt = snapshot_.machines.front().attempt;
-    config.epoch = snapshot_.epoch;
-    if (index == 0) {
-      for (const Machine& other : snapshot_.machines) config.attempts.push_back(other.attempt);
-    }
-    config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
-    config.key = ground_.key;
-    config.coordinator = At(ground_.addresses.Machine(0), core::kGangPort);
-    config.listen = At(address, core::kGangPort);
-    config.metrics_listen = At(address, core::kMetricsPort);
-    config.advertise = address;
-    config.run_dir = *folder;
-    config.checkpoint_path = state_.path();
-    config.log_path = job_.spec.logs.path;
-    config.termination_path = *folder + "/" + kTerminationFile;
-    config.interface = "lo";
-    return fleet_.Start(config);
+    Result<core::AgentConfig> config =
+        AgentConfigOf(ground_, job_, state_.path(), snapshot_, index);
+    if (!config.ok()) return config.error();
+    return fleet_.Start(*config);
   }
 
   // The agents that run.
@@ -323,84 +257,20 @@ class LocalOperator {
     return peers;
   }
 
-  static std::string At(const std::string& address, int port) {
-    return core::ToString(core::HostPort{address, static_cast<uint16_t>(port)});
-  }
-
-  std::string AgentFolder(uint32_t machine, uint32_t attempt) const {
-    return ground_.folder.path() + "/m" + std::to_string(machine) + "." + std::to_string(attempt);
-  }
-
   // ---- what is shown ----
 
-  // Why nothing runs, when that will last.
-  std::string WaitingFor() const {
-    if (!snapshot_.coordinator) return "";
-    const core::GangStatus& status = *snapshot_.coordinator;
-    for (core::CoordinatorPhase phase :
-         {core::CoordinatorPhase::kBackoff, core::CoordinatorPhase::kHeld,
-          core::CoordinatorPhase::kGathering, core::CoordinatorPhase::kVerdict,
-          core::CoordinatorPhase::kDone}) {
-      if (status.phase == ToString(phase)) return status.reason;
-    }
-    return "";
-  }
-
   void Tell() {
-    for (const std::string& line : teller_.Tell(history_, WaitingFor())) screen_.Event(line);
+    for (const std::string& line : teller_.Tell(history_, WaitingFor(snapshot_)))
+      screen_.Event(line);
   }
 
   void Show(Time now) {
     if (screen_.live() && now >= next_table_) {
-      screen_.SetTable(RenderTable(View(now), Screen::Size(), screen_.color()));
+      screen_.SetTable(RenderTable(ViewOf(job_, snapshot_, history_, rate_, now), Screen::Size(),
+                                   screen_.color()));
       next_table_ = now + kRedraw;
     }
     screen_.Flush();
-  }
-
-  TableView View(Time now) const {
-    TableView view;
-    view.job = job_.metadata.name;
-    view.elapsed = now - snapshot_.started;
-    view.restarts = std::max(static_cast<int>(history_.generations().size()) - 1, 0);
-    view.state = snapshot_.stop ? "Stopping" : "Starting";
-    if (snapshot_.coordinator) {
-      const core::GangStatus& status = *snapshot_.coordinator;
-      if (!snapshot_.stop) view.state = status.phase;
-      if (status.phase != ToString(core::CoordinatorPhase::kRunning)) view.reason = status.reason;
-      if (status.generation.exists()) view.generation = status.generation.ToString();
-      view.progress = core::Summarize(status.progress);
-      if (view.progress) {
-        view.steps_per_second = rate_.steps_per_second();
-        view.remaining = rate_.Remaining();
-      }
-    }
-    for (uint32_t i = 0; i < snapshot_.machines.size(); ++i) view.rows.push_back(Row(i));
-    return view;
-  }
-
-  TableRow Row(uint32_t index) const {
-    const Machine& machine = snapshot_.machines[index];
-    int64_t processes = job_.spec.processes_per_machine;
-    TableRow row;
-    row.machine = index;
-    row.first_rank = index * processes;
-    row.last_rank = row.first_rank + processes - 1;
-    row.state = machine.running ? "Starting" : "Lost";
-    if (machine.starts > 1) row.note = "attempt " + std::to_string(machine.attempt);
-    if (!snapshot_.coordinator) return row;
-    for (const auto& seen : snapshot_.coordinator->machines) {
-      if (seen.index == index && seen.attempt == machine.attempt && machine.running) {
-        row.state = seen.state;
-      }
-    }
-    int64_t started = core::ProcessesStarted(job_.spec);
-    std::vector<core::RankProgress> ranks;
-    for (const core::RankProgress& rank : snapshot_.coordinator->progress) {
-      if (rank.rank / started == index) ranks.push_back(rank);
-    }
-    row.progress = core::Summarize(ranks);
-    return row;
   }
 
   // ---- the end ----
@@ -409,19 +279,7 @@ class LocalOperator {
     LearnEnd(outcome);
     Tell();
     screen_.SetTable({});
-    std::string line = "job " + job_.metadata.name + " ";
-    line += outcome.state == JobState::kSucceeded   ? "succeeded"
-            : outcome.state == JobState::kSuspended ? "stopped"
-                                                    : "failed";
-    if (outcome.state == JobState::kFailed && !outcome.failure.message.empty()) {
-      line += ": " + outcome.failure.message;
-      if (outcome.reason != outcome.failure.message) line += "; " + outcome.reason;
-    }
-    size_t generations = history_.generations().size();
-    line += " (" + std::to_string(generations) +
-            (generations == 1 ? " generation, " : " generations, ") +
-            Brief(BootTime() - snapshot_.started) + ")";
-    screen_.Event(line);
+    screen_.Event(ClosingLine(job_, outcome, history_, BootTime() - snapshot_.started));
     if (job_.spec.logs.console != core::Console::kAll && !outcome.failure.stderr_tail.empty()) {
       screen_.RankText(outcome.failure.stderr_tail + "\n");
     }
@@ -457,7 +315,7 @@ class LocalOperator {
     report.num_machines = job_.spec.num_machines;
     report.processes_per_machine = job_.spec.processes_per_machine;
     report.epoch = snapshot_.epoch;
-    report.started_wall = started_wall_;
+    report.started_wall = options_.started_wall;
     report.started = snapshot_.started;
     report.finished = BootTime();
     report.outcome = outcome;
@@ -496,14 +354,13 @@ class LocalOperator {
   Teller teller_;
   core::RateMeter rate_;
   std::vector<MachineEnd> ends_;
-  std::chrono::system_clock::time_point started_wall_;
   Time next_table_{};
 };
 
 }  // namespace
 
 Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOptions& options) {
-  Result<Ground> ground = Prepare(static_cast<uint32_t>(job.spec.num_machines));
+  Result<Ground> ground = PrepareGround(static_cast<uint32_t>(job.spec.num_machines));
   if (!ground.ok()) return ground.error();
   LocalOperator local_operator(job, std::move(state), options, std::move(*ground));
   return local_operator.Run();

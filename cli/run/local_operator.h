@@ -4,6 +4,7 @@
 #ifndef LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
 #define LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
 
+#include <chrono>
 #include <string>
 
 #include "base/result.h"
@@ -13,12 +14,13 @@
 namespace lockstep::cli {
 
 struct RunOptions {
-  std::string agent;       // path of lockstep-agent
-  std::string report;      // file for the report; "": none
-  bool namespaces = true;  // PID namespaces where they are allowed
-  bool table = true;       // a live table when stderr is a terminal
-  bool verbose = false;    // agents' own logs
-  Time started{};          // when the user asked
+  std::string agent;                                   // path of lockstep-agent
+  std::string report;                                  // file for the report; "": none
+  bool namespaces = true;                              // PID namespaces where they are allowed
+  bool table = true;                                   // a live table when stderr is a terminal
+  bool verbose = false;                                // agents' own logs
+  Time started{};                                      // when the user asked
+  std::chrono::system_clock::time_point started_wall;  // the same moment, for the report
 };
 
 // Runs the job to its end. The exit code of `lockstep run`; an Error when it could not be begun.

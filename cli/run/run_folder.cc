@@ -75,9 +75,17 @@ RunFolder::~RunFolder() {
 }
 
 Result<std::string> RunFolder::MakeAgentFolder(uint32_t machine, uint32_t attempt) const {
-  std::string folder = path_ + "/m" + std::to_string(machine) + "." + std::to_string(attempt);
+  std::string folder = AgentFolder(machine, attempt);
   if (mkdir(folder.c_str(), 0700) != 0) return ErrnoError("cannot make " + folder, errno);
   return folder;
+}
+
+std::string RunFolder::TerminationFile(uint32_t machine, uint32_t attempt) const {
+  return AgentFolder(machine, attempt) + "/termination.json";
+}
+
+std::string RunFolder::AgentFolder(uint32_t machine, uint32_t attempt) const {
+  return path_ + "/m" + std::to_string(machine) + "." + std::to_string(attempt);
 }
 
 }  // namespace lockstep::cli

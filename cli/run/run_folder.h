@@ -22,9 +22,12 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // A new folder for one agent.
   Result<std::string> MakeAgentFolder(uint32_t machine, uint32_t attempt) const;
+  // Where that agent leaves its termination message, in its folder.
+  std::string TerminationFile(uint32_t machine, uint32_t attempt) const;
 
  private:
   RunFolder() = default;
+  std::string AgentFolder(uint32_t machine, uint32_t attempt) const;
 
   std::string path_;
   UniqueFd lock_;

@@ -1,0 +1,81 @@
+#include "cli/run/ground.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "cli/run/fleet.h"
+#include "core/job/names.h"
+
+namespace lockstep::cli {
+namespace {
+
+template <typename T>
+Result<T> Random() {
+  T value{};
+  if (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
+    return ErrnoError("getrandom", errno);
+  }
+  return value;
+}
+
+std::string At(const std::string& address, int port) {
+  return core::ToString(core::HostPort{address, static_cast<uint16_t>(port)});
+}
+
+}  // namespace
+
+Result<Ground> PrepareGround(uint32_t machines) {
+  Result<Key> key = Random<Key>();
+  if (!key.ok()) return key.error();
+  auto random = [] {
+    Result<uint16_t> bits = Random<uint16_t>();
+    return bits.ok() ? *bits : static_cast<uint16_t>(getpid());
+  };
+  rlimit open_files = RaiseFileLimit();
+  Result<AddressBlock> addresses = ChooseBlock(machines, random, GangPortsFree);
+  if (!addresses.ok()) return addresses.error();
+  Result<RunFolder> folder = RunFolder::Make();
+  if (!folder.ok()) return folder.error();
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.error();
+  if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
+  std::signal(SIGPIPE, SIG_IGN);
+  return Ground{*key, *addresses, std::move(*folder), std::move(*loop), open_files};
+}
+
+Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,
+                                        const std::string& checkpoint_path,
+                                        const Snapshot& snapshot, uint32_t machine) {
+  const uint32_t attempt = snapshot.machines[machine].attempt;
+  Result<std::string> folder = ground.folder.MakeAgentFolder(machine, attempt);
+  if (!folder.ok()) return folder.error();
+  std::string address = ground.addresses.Machine(machine);
+  core::AgentConfig config;
+  config.job_uid = snapshot.job_uid;
+  config.job = job;
+  config.machine = machine;
+  config.attempt = attempt;
+  config.machine0_attempt = snapshot.machines.front().attempt;
+  config.epoch = snapshot.epoch;
+  if (machine == 0) {
+    for (const Machine& other : snapshot.machines) config.attempts.push_back(other.attempt);
+  }
+  config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
+  config.key = ground.key;
+  config.coordinator = At(ground.addresses.Machine(0), core::kGangPort);
+  config.listen = At(address, core::kGangPort);
+  config.metrics_listen = At(address, core::kMetricsPort);
+  config.advertise = address;
+  config.run_dir = *folder;
+  config.checkpoint_path = checkpoint_path;
+  config.log_path = job.spec.logs.path;
+  config.termination_path = ground.folder.TerminationFile(machine, attempt);
+  config.interface = "lo";
+  return config;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,41 @@
+// What must be there before a run's first agent is started, and what each agent is given of it.
+#ifndef LOCKSTEP_CLI_RUN_GROUND_H_
+#define LOCKSTEP_CLI_RUN_GROUND_H_
+
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/hkdf.h"
+#include "base/result.h"
+#include "cli/run/address.h"
+#include "cli/run/decide.h"
+#include "cli/run/run_folder.h"
+#include "core/job/agent_config.h"
+#include "core/job/spec.h"
+
+namespace lockstep::cli {
+
+struct Ground {
+  Key key{};
+  AddressBlock addresses;
+  RunFolder folder;
+  std::unique_ptr<EventLoop> loop;
+  rlimit open_files{};  // as it was before this program raised it: what ranks get
+};
+
+// Changes this process: a subreaper, deaf to SIGPIPE, that may open many files.
+Result<Ground> PrepareGround(uint32_t machines);
+
+// For the attempt of `machine` that stands in `snapshot`, whose folder is made.
+// `checkpoint_path`: of the run's state.
+Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,
+                                        const std::string& checkpoint_path,
+                                        const Snapshot& snapshot, uint32_t machine);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_GROUND_H_
