@@ -16,7 +16,7 @@ struct Placeholder {
   std::string_view name;
   const char* value;
 };
-constexpr std::array<Placeholder, 17> kPlaceholders = {{
+constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"MASTER_ADDR", "<IP of machine 0>"},
     {"MASTER_PORT", "<new each generation>"},
     {"PET_MASTER_ADDR", "<IP of machine 0>"},
@@ -31,10 +31,11 @@ constexpr std::array<Placeholder, 17> kPlaceholders = {{
     {"LOCKSTEP_RESTARTS", "<restarts so far>"},
     {"LOCKSTEP_SOCKET", "<the agent's socket>"},
     {"LOCKSTEP_LOCAL_DIR", "<memory that survives restarts>"},
+    {"LOCKSTEP_CHECKPOINT_DIR", "<checkpoint.path>/checkpoints/<attempt>-<n>"},
     {"LOCKSTEP_RESUME_DIR", "<the checkpoint to resume from>"},
-    {"NCCL_SOCKET_IFNAME", "<the only interface>"},
-    {"GLOO_SOCKET_IFNAME", "<the only interface>"},
-}};
+    {"NCCL_SOCKET_IFNAME", "<the only interface, where there is one>"},
+    {"GLOO_SOCKET_IFNAME", "<the only interface, where there is one>"},
+});
 
 constexpr std::array<std::string_view, 7> kOfOneProcess = {
     "RANK",      "LOCAL_RANK",    "GROUP_RANK",      "NODE_RANK",
@@ -55,9 +56,9 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   ProcessIdentity identity;
   identity.machine = machine;
   identity.local_rank = local_rank;
-  identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file = "-";
-  identity.checkpoint_dir = job.spec.checkpoint.path;
-  identity.resume_dir = job.spec.checkpoint.path.empty() ? "" : "-";
+  identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
+      identity.only_interface = "-";
+  if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   identity.omp_threads = 1;
   identity.has_gpu = job.spec.resources_per_process.gpu.value_or(0) > 0;
   return identity;

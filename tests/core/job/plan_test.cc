@@ -48,6 +48,19 @@ TEST(Plan, SeparatesWhatDiffersFromWhatIsTheSame) {
   EXPECT_THAT(plan.machines[1].processes[0].environment, Contains(Pair("LOCKSTEP_MACHINE", "1")));
 }
 
+TEST(Plan, SaysInWordsWhatOnlyTheStartOfAGenerationTells) {
+  TrainingJob job = Job(2, 2);
+  job.spec.checkpoint.path = "/ckpt";
+  for (Launch launch : {Launch::kPerProcess, Launch::kPerMachine}) {
+    job.spec.launch = launch;
+    const Plan plan = MakePlan(job);
+    EXPECT_THAT(plan.environment, testing::Not(Contains(Pair(testing::_, "-"))));
+    EXPECT_THAT(plan.environment, Contains(Pair("LOCKSTEP_CHECKPOINT_DIR",
+                                                "<checkpoint.path>/checkpoints/<attempt>-<n>")));
+    EXPECT_THAT(plan.environment, Contains(Pair("NCCL_SOCKET_IFNAME", HasSubstr("interface"))));
+  }
+}
+
 TEST(Plan, ShowsTheUsersEnv) {
   TrainingJob job = Job(1, 1);
   job.spec.env.resize(2);
