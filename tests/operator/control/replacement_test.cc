@@ -230,6 +230,20 @@ TEST(Replacement, TheBrakeHoldsBackTheRestAndSaysSo) {
   EXPECT_LE(later.wake, scene.now.boot + seconds(5));
 }
 
+// How long the operator waits before it makes the next pod.
+Duration WaitForPod(Scene& scene) {
+  Duration waited{};
+  Decision decision = scene.Settle();
+  while (All<CreatePod>(decision).empty() && waited < minutes(2)) {
+    scene.Make(decision);
+    scene.Pass(seconds(1));
+    waited += seconds(1);
+    decision = scene.Settle();
+  }
+  scene.Make(decision);
+  return waited;
+}
+
 TEST(Replacement, TheFirstReplacementComesAtOnceAndLaterQuickOnesWait) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
@@ -237,16 +251,7 @@ TEST(Replacement, TheFirstReplacementComesAtOnceAndLaterQuickOnesWait) {
   for (int i = 0; i < 4; ++i) {
     scene.Pass(seconds(2));
     scene.pod(1).worker = Killed(9);
-    Decision decision = scene.Settle();
-    Duration waited{};
-    while (All<CreatePod>(decision).empty() && waited < minutes(2)) {
-      scene.Make(decision);
-      scene.Pass(seconds(1));
-      waited += seconds(1);
-      decision = scene.Settle();
-    }
-    scene.Make(decision);
-    waits.push_back(waited);
+    waits.push_back(WaitForPod(scene));
   }
   EXPECT_THAT(waits, testing::ElementsAre(seconds(0), seconds(1), seconds(5), seconds(30)));
 }
@@ -259,14 +264,7 @@ TEST(Replacement, ANodeThatEvictsEveryPodAtOnceIsNotAskedInAHurry) {
     scene.pod(1).phase = kube::PodPhase::kFailed;
     scene.pod(1).worker = {};
     scene.pod(1).reason = "Evicted";
-    Decision decision = scene.Settle();
-    while (All<CreatePod>(decision).empty() && waited < minutes(2)) {
-      scene.Make(decision);
-      scene.Pass(seconds(1));
-      waited += seconds(1);
-      decision = scene.Settle();
-    }
-    scene.Make(decision);
+    waited += WaitForPod(scene);
   }
   EXPECT_EQ(waited, seconds(6)) << "0, 1 and 5 s";
   EXPECT_EQ(scene.status().counters.replacements, 0U);

@@ -12,27 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "tests/base/loop_test_base.h"
-#include "tests/worker/agent/shell.h"
+#include "tests/worker/agent/process_test_base.h"
 #include "worker/agent/descendants.h"
-#include "worker/agent/process_set.h"
 
 namespace lockstep::agent {
 namespace {
 
 constexpr char kSelf[] = "/proc/self/exe";
 
-class GuardTest : public LoopTest {
+class GuardTest : public ProcessTest {
  protected:
-  GuardTest()
-      : spawner_(std::move(*Spawner::Create())),
-        table_(std::move(*LiveTable::Create())),
-        processes_(
-            loop(), table_.get(),
-            {.on_death = [this](const ProcessSet::Death& death) { deaths_.push_back(death); },
-             .on_gone = [this] { ++gone_; },
-             .on_unkillable = {}}) {}
-
   void StartGuard() {
     auto guard = Guard::Start(
         loop(), spawner_.get(), table_.get(), kSelf,
@@ -45,23 +34,6 @@ class GuardTest : public LoopTest {
     guard_ = std::move(*guard);
   }
 
-  pid_t StartRank(const std::string& script) {
-    SpawnResult result = spawner_->Spawn(Shell(script));
-    auto& process = std::get<SpawnedProcess>(result);
-    outputs_.push_back(std::make_unique<Output>(loop(), std::move(process.stdout_fd)));
-    errors_.push_back(std::move(process.stderr_fd));
-    EXPECT_TRUE(processes_.Add(0, process.pid, std::move(process.pidfd)).ok());
-    EXPECT_TRUE(RunUntil([&] { return !outputs_.back()->text().empty(); }));
-    return process.pid;
-  }
-
-  std::unique_ptr<Spawner> spawner_;
-  std::unique_ptr<LiveTable> table_;
-  std::vector<ProcessSet::Death> deaths_;
-  int gone_ = 0;
-  std::vector<std::unique_ptr<Output>> outputs_;
-  std::vector<UniqueFd> errors_;  // a shell that finds its stderr closed dies of SIGPIPE
-  ProcessSet processes_;
   std::vector<pid_t> guards_;
   std::string lost_;
   std::unique_ptr<Guard> guard_;
@@ -69,7 +41,7 @@ class GuardTest : public LoopTest {
 
 TEST_F(GuardTest, KillsTheRanksAndTheirDaemonsWhenTheLeaseEnds) {
   StartGuard();
-  StartRank("(setsid sleep 1000 &); echo ready; exec sleep 1000");
+  Start(0, "(setsid sleep 1000 &); echo ready; exec sleep 1000");
   const Time end = BootTime() + milliseconds(50);
   guard_->SetLeaseEnd(end);
   ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1 && outputs_[0]->ended(); }));
@@ -80,7 +52,7 @@ TEST_F(GuardTest, KillsTheRanksAndTheirDaemonsWhenTheLeaseEnds) {
 
 TEST_F(GuardTest, ALeaseThatIsExtendedKillsNobody) {
   StartGuard();
-  StartRank("echo ready; exec sleep 1000");
+  Start(0, "echo ready; exec sleep 1000");
   for (int i = 1; i <= 20; ++i) {
     guard_->SetLeaseEnd(BootTime() + milliseconds(100));
     bool due = false;
@@ -96,7 +68,7 @@ TEST_F(GuardTest, ALeaseThatIsExtendedKillsNobody) {
 
 TEST_F(GuardTest, AnEarlierEndCountsAtOnce) {
   StartGuard();
-  StartRank("echo ready; exec sleep 1000");
+  Start(0, "echo ready; exec sleep 1000");
   guard_->SetLeaseEnd(BootTime() + hours(1));
   Settle();
   guard_->SetLeaseEnd(BootTime());
@@ -105,7 +77,7 @@ TEST_F(GuardTest, AnEarlierEndCountsAtOnce) {
 
 TEST_F(GuardTest, AKilledGuardIsReplacedAndTheNewOneKnowsTheLease) {
   StartGuard();
-  StartRank("echo ready; exec sleep 1000");
+  Start(0, "echo ready; exec sleep 1000");
   guard_->SetLeaseEnd(BootTime() + milliseconds(300));
   kill(guard_->pid(), SIGKILL);
   ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
@@ -126,7 +98,7 @@ TEST_F(GuardTest, AGuardThatKeepsDyingIsTold) {
 
 TEST_F(GuardTest, StoppingAGenerationLeavesTheGuardAlive) {
   StartGuard();
-  StartRank("echo ready; exec sleep 1000");
+  Start(0, "echo ready; exec sleep 1000");
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
   EXPECT_EQ(guards_.size(), 1U);

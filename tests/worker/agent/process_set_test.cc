@@ -9,54 +9,16 @@
 #include <array>
 #include <csignal>
 #include <map>
-#include <memory>
-#include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "tests/base/loop_test_base.h"
-#include "tests/worker/agent/shell.h"
+#include "tests/worker/agent/process_test_base.h"
 #include "worker/agent/descendants.h"
-#include "worker/agent/spawn.h"
 
 namespace lockstep::agent {
 namespace {
 
-class ProcessSetTest : public LoopTest {
- protected:
-  ProcessSetTest()
-      : spawner_(std::move(*Spawner::Create())),
-        table_(std::move(*LiveTable::Create())),
-        processes_(
-            loop(), table_.get(),
-            {.on_death = [this](const ProcessSet::Death& death) { deaths_.push_back(death); },
-             .on_gone = [this] { ++gone_; },
-             .on_unkillable = [this](const std::string& names) { unkillable_ = names; }}) {}
-
-  // Starts the script and returns once it has written "ready".
-  pid_t Start(int local_rank, const std::string& script) {
-    SpawnResult result = spawner_->Spawn(Shell(script));
-    auto& process = std::get<SpawnedProcess>(result);
-    outputs_.push_back(std::make_unique<Output>(loop(), std::move(process.stdout_fd)));
-    errors_.push_back(std::move(process.stderr_fd));
-    EXPECT_TRUE(processes_.Add(local_rank, process.pid, std::move(process.pidfd)).ok());
-    const Output& output = *outputs_.back();
-    if (script.find("ready") != std::string::npos) {
-      EXPECT_TRUE(RunUntil([&] { return output.text().find("ready") != std::string::npos; }));
-    }
-    return process.pid;
-  }
-
-  std::unique_ptr<Spawner> spawner_;
-  std::unique_ptr<LiveTable> table_;
-  std::vector<ProcessSet::Death> deaths_;
-  int gone_ = 0;
-  std::string unkillable_;
-  std::vector<std::unique_ptr<Output>> outputs_;
-  std::vector<UniqueFd> errors_;  // a shell that finds its stderr closed dies of SIGPIPE
-  ProcessSet processes_;
-};
+using ProcessSetTest = ProcessTest;
 
 TEST_F(ProcessSetTest, TellsAnExitCodeAndASignalApart) {
   Start(0, "exit 3");
