@@ -1,9 +1,12 @@
-// The fencing rules, by name. In every shipped build a rule is the constant `true`; the simulator's
-// build (LOCKSTEP_MUTANTS) can switch one off, and must then find the harm it prevents.
+// The gang's fencing rules, by name; see base/rules.h.
 #ifndef LOCKSTEP_CORE_GANG_RULES_H_
 #define LOCKSTEP_CORE_GANG_RULES_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+
+#include "base/rules.h"
 
 namespace lockstep::core {
 
@@ -27,19 +30,15 @@ enum class Rule : uint8_t {
   kCommitNeedsFreshAnswers,  // a commit needs a PING sent after the request, answered by all
   kCommitNeedsLease,         // and a lease that is live when the yes is said
 };
-inline constexpr int kRuleCount = 16;
-
-// "RefuseLowerCoordinator", ...
-const char* ToString(Rule rule);
-
-#ifdef LOCKSTEP_MUTANTS
-// Per thread, so that simulators of different mutants run beside each other.
-bool Holds(Rule rule);
-void SwitchOff(Rule rule);
-void SwitchAllOn();
-#else
-constexpr bool Holds(Rule) { return true; }
-#endif
+constexpr auto NamesOf(Rule) {
+  return std::to_array<const char*>(
+      {"RefuseLowerCoordinator", "CoordinatorFencesItself", "HigherAttemptWins",
+       "HigherAttemptStopsGang", "LeaseExpires", "LeaseFromOldestAnswer", "LeaseFromSending",
+       "LapsedLeaseStaysLapsed", "LeaseGuardsAnnouncement", "LowerLWaits", "WaitForPredecessor",
+       "WaitForOldCoordinator", "WaitForWitness", "WaitForStopped", "CommitNeedsFreshAnswers",
+       "CommitNeedsLease"});
+}
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kCommitNeedsLease) + 1);
 
 }  // namespace lockstep::core
 

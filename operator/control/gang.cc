@@ -1,4 +1,5 @@
 #include "operator/control/policies.h"
+#include "operator/control/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -28,7 +29,7 @@ std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
 // a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
 bool GoneMeansDead(Draft& draft) {
   const std::optional<Time>& since = draft.memory().fencing_since;
-  if (!since) return false;
+  if (!since || !Holds(Rule::kGoneMeansDead)) return false;
   for (const Machine& machine : draft.machines) {
     for (const kube::PodView* pod : machine.earlier) {
       if (!IsOver(*pod)) return false;
@@ -57,6 +58,7 @@ std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
 bool RecordLease(Draft& draft) {
   const Duration length = draft.spec().failure_policy.machine_lost_after;
   if (draft.machines.empty() || length <= draft.next.machine_lost_after) return false;
+  if (!Holds(Rule::kLongLeaseRecorded)) return false;
   draft.next.machine_lost_after = length;
   draft.Intend();
   return true;

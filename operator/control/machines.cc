@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "operator/control/rules.h"
+
 namespace lockstep::control {
 namespace {
 
@@ -143,12 +145,14 @@ std::vector<const PodView*> Leftovers(const Snapshot& snapshot) {
 }
 
 bool PredecessorsDead(const Memory& memory, const Machine& machine) {
-  if (machine.attempt <= 1) return true;
+  if (machine.attempt <= 1 || !Holds(Rule::kPredecessorsSeenDead)) return true;
   if (!memory.from_the_beginning) return false;
-  return std::all_of(memory.existed.begin(), memory.existed.end(), [&](const Incarnation& each) {
+  const auto is_over = [&](const Incarnation& each) {
     return each.first != machine.index || each.second >= machine.attempt ||
            memory.ended.contains(each);
-  });
+  };
+  return std::all_of(memory.existed.begin(), memory.existed.end(), is_over) &&
+         std::all_of(memory.recorded.begin(), memory.recorded.end(), is_over);
 }
 
 End EndOf(const Snapshot& snapshot, const Machine& machine) {

@@ -5,6 +5,9 @@ namespace lockstep::control {
 void Remember(Draft& draft) {
   Memory& memory = draft.memory();
   if (draft.snapshot.status.epoch == 0) memory.from_the_beginning = true;
+  for (const Machine& machine : draft.machines) {
+    if (machine.attempt > 0) memory.recorded.insert({machine.index, machine.attempt});
+  }
   for (const kube::PodView* pod : draft.snapshot.pods) {
     if (pod->machine < 0) continue;
     const Incarnation incarnation{static_cast<uint32_t>(pod->machine), pod->attempt};

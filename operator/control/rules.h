@@ -1,31 +1,30 @@
-// Rules of the operator that the simulator can switch off, by name, as core/gang/rules.h has the
-// gang's: the constant `true` in every shipped build; the simulator switches one off, and must find
-// the harm.
+// Rules of the operator, by name; see base/rules.h.
 #ifndef LOCKSTEP_OPERATOR_CONTROL_RULES_H_
 #define LOCKSTEP_OPERATOR_CONTROL_RULES_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+
+#include "base/rules.h"
 
 namespace lockstep::control {
 
 enum class Rule : uint8_t {
-  kSilenceIsCounted,  // that a member is not connected to machine 0 is no evidence
-  kVerdictEndsAll,    // nothing is decided after it
-  kCountersMerge,     // what a new coordinator has not heard of yet is not lost
+  kSilenceIsCounted,      // that a member is not connected to machine 0 is no evidence
+  kVerdictEndsAll,        // nothing is decided after it
+  kCountersMerge,         // what a new coordinator has not heard of yet is not lost
+  kPredecessorsSeenDead,  // an attempt whose end was not seen may be alive
+  kLongLeaseRecorded,     // before machine 0 grants longer leases
+  kVoidVerdicts,          // those of earlier attempts do not count
+  kGoneMeansDead,         // else a gang whose pods all vanished unseen would wait for ever
 };
-inline constexpr int kRuleCount = 3;
-
-// "SilenceIsCounted", ...
-const char* ToString(Rule rule);
-
-#ifdef LOCKSTEP_MUTANTS
-// Per thread, so that simulators of different mutants run beside each other.
-bool Holds(Rule rule);
-void SwitchOff(Rule rule);
-void SwitchAllOn();
-#else
-constexpr bool Holds(Rule) { return true; }
-#endif
+constexpr auto NamesOf(Rule) {
+  return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
+                                     "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
+                                     "GoneMeansDead"});
+}
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kGoneMeansDead) + 1);
 
 }  // namespace lockstep::control
 

@@ -51,6 +51,15 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
+// How a generation comes on, from the steps of its slowest rank in one report after the other.
+struct Pace {
+  core::Generation generation;
+  int64_t first_step = 0;
+  Time began{};  // of the report that told of it
+  int64_t step = 0;
+  Time moved_at{};
+};
+
 // (machine, attempt)
 using Incarnation = std::pair<uint32_t, uint32_t>;
 
@@ -58,6 +67,7 @@ using Incarnation = std::pair<uint32_t, uint32_t>;
 // and what follows is slower or more careful, never wrong. Decide gives it back changed.
 struct Memory {
   bool from_the_beginning = false;    // this operator has seen every attempt of the job
+  std::set<Incarnation> recorded;     // attempts that stood in status; somebody made them, perhaps
   std::set<Incarnation> existed;      // pods seen
   std::set<Incarnation> ended;        // whose processes were seen to be over
   std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
@@ -75,6 +85,8 @@ struct Memory {
   std::optional<Time> start_again;      // after letting go
   std::optional<Time> stop_since;       // the stop that is under way was first wanted
   std::optional<Time> over_since;       // the verdict, or a spent budget, was first seen
+  std::optional<Pace> pace;             // of the generation that runs
+  std::map<core::Generation, int64_t> furthest;  // the last step of generations
 };
 
 struct Snapshot {
@@ -96,6 +108,7 @@ struct Snapshot {
   std::optional<GangReport> coordinator;  // machine 0's, of its current attempt
   std::optional<GangReport> member;       // another's, asked because machine 0 was silent
   bool wish_accepted = false;             // machine 0's current attempt took the wish that stands
+  std::string gang_error;                 // why the last question to its agents got no answer
 
   Memory memory;
   // How many machines the whole operator may still replace now (a brake for the cluster).

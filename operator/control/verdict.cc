@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "operator/control/policies.h"
+#include "operator/control/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -119,7 +120,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
                        now.wall);
   };
   set(success ? "Complete" : "Failed", true, reason, message);
-  for (const char* type : {"PodsReady", "Running"}) {
+  for (const char* type : {"PodsReady", "Running", "Stalled"}) {
     if (core::FindCondition(status.conditions, type) != nullptr) {
       set(type, false, "Finished", "the job has ended");
     }
@@ -129,6 +130,12 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
 bool Conclude(Draft& draft) {
   if (RefuseSpec(draft)) return true;
   for (const Machine& machine : draft.machines) {
+    if (!Holds(Rule::kVoidVerdicts)) {
+      for (const kube::PodView* pod : machine.earlier) {
+        const auto message = core::ParseTermination(pod->worker.message);
+        if (message.ok() && message->verdict) return EndByGang(draft, *message);
+      }
+    }
     if (machine.life != Life::kEnded && machine.life != Life::kGone) continue;
     const struct End end = EndOf(draft.snapshot, machine);
     if (end.kind == EndKind::kVerdict) return EndByGang(draft, *end.message);

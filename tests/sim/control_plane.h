@@ -38,6 +38,7 @@ class ControlPlane : public Operator {
   void Resume() override;
   void SetL(Duration length) override;
   void StaleService(Duration duration) override;
+  void DeleteNode(Machine& machine, Duration most) override { kubelets_.DeleteNode(machine, most); }
 
   core::FailurePolicy policy_at_birth() const override { return kubelets_.policy_at_birth(); }
   std::optional<Node> Endpoint() const override;

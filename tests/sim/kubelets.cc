@@ -80,6 +80,20 @@ void Kubelets::Look(const std::string& name, Container& container) {
   if (ended && pod.meta.deleted) Remove(name);
 }
 
+void Kubelets::DeleteNode(const Machine& machine, Duration most) {
+  for (auto& [name, container] : containers_) {
+    if (container.machine != &machine || !api_.objects().pods.contains(name)) continue;
+    // Before it is recorded that it was made, it would be made again.
+    if (container.spec.attempt > api_.objects().status.created_epoch) continue;
+    const bool reached = !world_.network().Blocked(machine.node(), kOperatorNode);
+    world_.Log("pod ", name, " vanishes with its node");
+    Remove(name);
+    const Duration later =
+        reached ? world_.random().Between(Duration::zero(), most) : Duration::zero();
+    world_.queue().After(later, [ended = container.machine] { ended->Kill(false); });
+  }
+}
+
 void Kubelets::Tell(const std::string& name, const Machine& machine) {
   kube::ContainerState state;
   state.kind = StateKind::kRunning;

@@ -24,6 +24,11 @@ class Kubelets {
   // A pod was made; `policy` is its coordinator's, should it have one.
   void OnPod(const std::string& name, const MachineSpec& spec, const core::FailurePolicy& policy);
 
+  // The node of this machine is deleted: its pods are gone at once, their containers after `most`
+  // at the latest, though nobody sees it. Nobody declares a node gone that cannot be reached and
+  // still runs: there it was switched off.
+  void DeleteNode(const Machine& machine, Duration most);
+
   // Null while there is no container.
   Machine* MachineOf(const std::string& pod) const;
   const core::FailurePolicy& policy_at_birth() const { return policy_; }

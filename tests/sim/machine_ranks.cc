@@ -53,7 +53,7 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
   if (start.generation != spawning_) return;
   if (stopping_ && stopping_->generation == start.generation) return;
   // The agent may have been stopped since; it looks at the lease again before each exec.
-  if (Local() >= lease_end_ && core::Holds(core::Rule::kLeaseExpires)) return;
+  if (Local() >= lease_end_ && Holds(core::Rule::kLeaseExpires)) return;
   uint32_t rank = spec_.index * world_.shape().processes + local_rank;
   if (std::exchange(fail_next_spawn_, false)) {
     world_.Log(Name(), " cannot start rank ", rank);
@@ -233,7 +233,7 @@ void Machine::ArmGuard() {
 
 void Machine::GuardWakes() {
   if (terminated() || !guard_alive_) return;
-  if (world_.Mutated("NoGuard") || !core::Holds(core::Rule::kLeaseExpires)) return;
+  if (world_.Mutated("NoGuard") || !Holds(core::Rule::kLeaseExpires)) return;
   if (Local() < lease_end_) return ArmGuard();
   if (processes_.empty()) return;
   world_.Log(Name(), " guard kills the ranks");

@@ -11,6 +11,7 @@
 
 namespace lockstep::sim {
 
+class Machine;
 class World;
 
 class Operator {
@@ -27,6 +28,7 @@ class Operator {
   virtual void Resume() = 0;
   virtual void SetL(Duration length) = 0;
   virtual void StaleService(Duration duration) = 0;
+  virtual void DeleteNode(Machine& machine, Duration most) = 0;
 
   // ---- what stands in the API server ----
   // Of the coordinator that is being made.

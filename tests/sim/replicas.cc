@@ -168,6 +168,9 @@ void ControlPlane::CarryOut(Replica& replica, control::Decision decision) {
           if (answer.ok && std::holds_alternative<control::CreateKeySecret>(action)) {
             replica.memory.key_made = true;
           }
+          if (const auto* pod = std::get_if<control::CreatePod>(&action); pod && answer.ok) {
+            replica.memory.existed.insert({pod->machine, pod->attempt});
+          }
           Close(replica, run);
         });
   }

@@ -15,10 +15,10 @@ namespace {
 using core::CoordinatorPhase;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "exit",        "signal",      "spawn-failure", "hang",      "kill-agent",    "oom",
-    "stop-agent",  "kill-guard",  "cut",           "partition", "delay",         "slow-death",
-    "slow-spawn",  "drain",       "suspend",       "set-l",     "operator-down", "operator-pause",
-    "slow-volume", "late-rename", "stale-service"};
+    "exit",        "signal",      "spawn-failure", "hang",       "kill-agent",    "oom",
+    "stop-agent",  "kill-guard",  "cut",           "partition",  "delay",         "slow-death",
+    "slow-spawn",  "drain",       "suspend",       "set-l",      "operator-down", "operator-pause",
+    "slow-volume", "late-rename", "stale-service", "delete-node"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -108,6 +108,24 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
   if (schedule.Off("HigherAttemptWins")) {
     return {{kOperatorPause, 10, 40, 20, 100, true, 0, 0}, {kKillAgent, 5, 30, 0, 0, false, 0, 0}};
   }
+  if (schedule.Off("PredecessorsSeenDead")) {
+    return {{kDeleteNode, 10, 100, 0, 0, false, 500, 1000}, {kCut, 0, 20, 0, 0, false, 0, 0}};
+  }
+  if (schedule.Off("LongLeaseRecorded")) {
+    return {{kSetL, 1, 5, 0, 0, true, 8000, 9000},
+            {kPartition, 100, 150, 400, 600, true, 7, 7},
+            {kSetL, 1, 30, 0, 0, true, 2000, 2000},
+            {kKillAgent, 95, 125, 0, 0, false, 0, 0}};
+  }
+  if (schedule.Off("VoidVerdicts")) {
+    return {{kDelay, 10, 40, 300, 300, true, 30, 60},
+            {kExit, 5, 30, 0, 0, false, 2, 2},
+            {kCut, 0, 0, 0, 0, true, 0, 0, kVerdict, 1},
+            {kPartition, 0, 0, 140, 220, true, 7, 7, kVerdict, 1}};
+  }
+  if (schedule.Off("GoneMeansDead")) {
+    return {{kDeleteNode, 10, 100, 0, 0, true, 0, 500}, {kDeleteNode, 0, 5, 0, 0, false, 0, 500}};
+  }
   if (schedule.Off("LowerLWaits")) {
     return {{kSetL, 1, 5, 0, 0, true, 5000, 9000},
             {kPartition, 100, 150, 100, 200, false, 1, 1},
@@ -196,6 +214,9 @@ void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
       break;
     case FaultKind::kSetL:
       fault.arg = random.Chance(50) ? 2000 + random.Below(2000) : 5000 + random.Below(10'000);
+      break;
+    case FaultKind::kDeleteNode:
+      fault.arg = random.Below(1000);
       break;
     case FaultKind::kSuspend:
       fault.arg = random.Below(2);

@@ -37,8 +37,9 @@ enum class FaultKind : uint8_t {
   kSlowVolume,     // operations take up to arg ms
   kLateRename,     // the next granted rename lands this much later
   kStaleService,   // the coordinator's Service points to the last machine 0 for this long
+  kDeleteNode,     // the machine's pods vanish; kubelet ends their containers up to arg ms later
 };
-inline constexpr int kFaultKindCount = 21;
+inline constexpr int kFaultKindCount = 22;
 const char* ToString(FaultKind kind);
 
 inline constexpr uint32_t kFromPeers = 1;

@@ -312,4 +312,7 @@ const core::Counters& StandIn::told(Node node) const {
   return kNothing;
 }
 
+// It watches no pods: the machine is switched off.
+void StandIn::DeleteNode(Machine& machine, Duration) { machine.Kill(false); }
+
 }  // namespace lockstep::sim

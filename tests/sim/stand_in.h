@@ -30,6 +30,7 @@ class StandIn : public Operator {
   void Resume() override;
   void SetL(Duration length) override;
   void StaleService(Duration duration) override;
+  void DeleteNode(Machine& machine, Duration most) override;
 
   core::FailurePolicy policy_at_birth() const override;
   std::optional<Node> Endpoint() const override;

@@ -185,6 +185,8 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
       return machine.SlowSpawn(arg, fault.duration);
     case FaultKind::kDrain:
       return machine.Terminate(arg);
+    case FaultKind::kDeleteNode:
+      return operator_->DeleteNode(machine, arg);
     default:
       return;
   }
@@ -193,20 +195,11 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
 // ---- running, shrinking, mutants ----
 
 Outcome RunSchedule(const Schedule& schedule, std::ostream* trace) {
-  core::SwitchAllOn();
-  for (int i = 0; i < core::kRuleCount; ++i) {
-    auto rule = static_cast<core::Rule>(i);
-    if (schedule.Off(ToString(rule))) core::SwitchOff(rule);
-  }
-  for (int i = 0; i < control::kRuleCount; ++i) {
-    auto rule = static_cast<control::Rule>(i);
-    if (schedule.Off(ToString(rule))) control::SwitchOff(rule);
-  }
+  const auto off = [&](const char* name) { return schedule.Off(name); };
+  SwitchRules<core::Rule>(off);
+  SwitchRules<control::Rule>(off);
   World world(schedule, trace);
-  Outcome outcome = world.Run();
-  core::SwitchAllOn();
-  control::SwitchAllOn();
-  return outcome;
+  return world.Run();
 }
 
 Schedule Shrink(const Schedule& schedule) {
@@ -241,12 +234,10 @@ Schedule Shrink(const Schedule& schedule) {
 
 std::vector<std::string> Mutants() {
   std::vector<std::string> mutants = {"ReaderIgnoresLine", "NoGuard", "PredecessorAssumedDead"};
-  for (int i = 0; i < core::kRuleCount; ++i) {
-    auto rule = static_cast<core::Rule>(i);
-    // Each of the two covers for the other.
-    if (rule == core::Rule::kRefuseLowerCoordinator) continue;
-    std::string name = ToString(rule);
-    if (rule == core::Rule::kCoordinatorFencesItself) name += "+RefuseLowerCoordinator";
+  for (std::string name : NamesOf(core::Rule{})) {
+    // Each of these two covers for the other.
+    if (name == "RefuseLowerCoordinator") continue;
+    if (name == "CoordinatorFencesItself") name += "+RefuseLowerCoordinator";
     mutants.push_back(std::move(name));
   }
   return mutants;
@@ -254,9 +245,7 @@ std::vector<std::string> Mutants() {
 
 std::vector<std::string> ControlMutants() {
   std::vector<std::string> mutants = {"NoCompareAndSwap", "LeadsOnOldCaches"};
-  for (int i = 0; i < control::kRuleCount; ++i) {
-    mutants.emplace_back(ToString(static_cast<control::Rule>(i)));
-  }
+  for (const char* name : NamesOf(control::Rule{})) mutants.emplace_back(name);
   return mutants;
 }
 
