@@ -318,6 +318,7 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   snapshot.coordinator = record.coordinator;
   snapshot.member = record.member;
   snapshot.wish_accepted = record.wish && link_.Accepted(NameOf(key), *record.wish);
+  snapshot.gang_error = link_.LastError(NameOf(key));
   snapshot.memory = record.memory;
   snapshot.replacements_allowed = brake_.Allowed(caches_.pods.size(), BootTime());
   snapshot.oldest_waiting = IsOldestWaiting(view);

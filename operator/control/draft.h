@@ -38,6 +38,13 @@ struct Draft {
   void Intend() { decision.intent = next; }
 };
 
+// Puts a condition of the job into `next`.
+void PutCondition(Draft& draft, const char* type, core::Condition::Value value, const char* reason,
+                  std::string message);
+// One that does not hold is written only where it once did.
+void SetCondition(Draft& draft, const char* type, bool holds, const char* reason,
+                  std::string message);
+
 // The last answer of the coordinator that is in force; null when there is none.
 const core::GangStatus* Coordinator(const Draft& draft);
 bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase);

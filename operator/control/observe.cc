@@ -18,6 +18,14 @@ using core::MachineState;
 constexpr Duration kProgressEvery = seconds(30);
 constexpr Duration kDetailsEvery = seconds(1);
 
+// Null: not among the worst hundred.
+const core::MachineStatus* Listed(const JobStatus& status, uint32_t index) {
+  const auto found = std::find_if(
+      status.machine_statuses.begin(), status.machine_statuses.end(),
+      [&](const core::MachineStatus& m) { return m.index == static_cast<int32_t>(index); });
+  return found == status.machine_statuses.end() ? nullptr : &*found;
+}
+
 // What the coordinator says of a machine whose container runs.
 MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
   for (const auto& seen : status.machines) {
@@ -75,6 +83,10 @@ void ObserveMachines(Draft& draft) {
     core::MachineStatus seen;
     seen.index = static_cast<int32_t>(machine.index);
     seen.state = state;
+    if (const core::MachineStatus* before = Listed(draft.snapshot.status, machine.index)) {
+      seen.replacements = before->replacements;
+    }
+    seen.binding = BindingOf(draft, machine);
     if (machine.pod != nullptr) {
       seen.pod = machine.pod->meta.name;
       seen.node = machine.pod->node;
@@ -106,31 +118,22 @@ JobState StateOf(const Draft& draft, const std::optional<Stop>& stop) {
   return begun ? JobState::kRestarting : JobState::kStarting;
 }
 
-void Set(Draft& draft, const char* type, bool holds, const char* reason, std::string message) {
-  if (!holds && core::FindCondition(draft.next.conditions, type) == nullptr) return;
-  core::SetCondition(draft.next.conditions,
-                     {.type = type,
-                      .status = holds ? Condition::Value::kTrue : Condition::Value::kFalse,
-                      .reason = reason,
-                      .message = std::move(message),
-                      .observed_generation = draft.snapshot.generation,
-                      .last_transition_time = draft.now.wall},
-                     draft.now.wall);
-}
-
 void ObserveConditions(Draft& draft) {
   const JobStatus& next = draft.next;
   const bool ready = !draft.machines.empty() && next.machines.ready == next.machines.desired;
-  Set(draft, "PodsReady", ready, ready ? "AllPodsReady" : "NotAllReady", "");
+  SetCondition(draft, "PodsReady", ready, ready ? "AllPodsReady" : "NotAllReady", "");
   const bool running = next.state == JobState::kRunning;
-  Set(draft, "Running", running, running ? "AllRanksRunning" : core::ToString(next.state), "");
+  SetCondition(draft, "Running", running, running ? "AllRanksRunning" : core::ToString(next.state),
+               "");
   if (next.state == JobState::kSuspended) {
-    Set(draft, "Suspended", true, "SpecSuspend", "spec.suspend is true");
+    SetCondition(draft, "Suspended", true, "SpecSuspend", "spec.suspend is true");
   }
+  ObserveAlignment(draft);
+  ObserveStall(draft);
   const std::optional<Refusal>& refusal = draft.snapshot.memory.refusal;
   const bool conflict = refusal && refusal->kind == Refusal::Kind::kNameConflict;
-  Set(draft, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
-      conflict ? next.reason : "");
+  SetCondition(draft, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
+               conflict ? next.reason : "");
 }
 
 std::string Number(double value) {
@@ -196,37 +199,6 @@ void ObserveProgress(Draft& draft, const core::GangStatus& gang) {
   draft.next.progress = std::move(progress);
 }
 
-// The coordinator's times are durations since its agent was born, which is when its container was
-// started, to the second that kubelet tells.
-std::optional<WallTime> WallOf(const Draft& draft, const std::optional<Duration>& since_birth) {
-  const std::optional<WallTime>& born = draft.machines.front().pod->worker.started;
-  if (!born || !since_birth) return std::nullopt;
-  return *born + *since_birth;
-}
-
-void ObserveHistory(Draft& draft, const core::GangStatus& gang) {
-  std::vector<core::RestartRecord>& history = draft.next.history;
-  for (size_t i = 0; i < gang.history.size(); ++i) {
-    const auto& generation = gang.history[i];
-    if (!generation.ended) continue;
-    auto place = std::find_if(history.begin(), history.end(), [&](const core::RestartRecord& r) {
-      return r.generation >= generation.generation;
-    });
-    if (place == history.end() || place->generation != generation.generation) {
-      place = history.insert(place, core::RestartRecord{});
-    }
-    place->generation = generation.generation;
-    place->cause = generation.failure.cause == core::Cause::kNone ? core::Cause::kStopRequested
-                                                                  : generation.failure.cause;
-    place->machine = generation.failure.machine;
-    place->detected = WallOf(draft, generation.died ? generation.died : generation.stop_sent);
-    if (i + 1 < gang.history.size()) {
-      place->respawned = WallOf(draft, gang.history[i + 1].spawned);
-      place->first_step = WallOf(draft, gang.history[i + 1].first_step);
-    }
-  }
-}
-
 void ObserveFailure(Draft& draft, const core::GangStatus& gang) {
   const core::Failure& failure = gang.last_failure;
   if (failure.cause == core::Cause::kNone) return;
@@ -255,7 +227,7 @@ void ObserveGang(Draft& draft) {
   if (!Holds(Rule::kCountersMerge)) next.counters = {};
   next.counters.Merge(gang->counters);
   if (gang->generation.exists()) next.generation = gang->generation;
-  ObserveHistory(draft, *gang);
+  RecordHistory(draft, *gang);
   ObserveFailure(draft, *gang);
   ObserveProgress(draft, *gang);
 }
@@ -315,6 +287,7 @@ void Observe(Draft& draft, const std::optional<Stop>& stop) {
   CountRestarts(next);
   next.reason = stop ? stop->message : next.state == JobState::kRunning ? "" : WhyNotRunning(draft);
   ObserveConditions(draft);
+  if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(draft);
   core::Trim(next);
   if (next == draft.snapshot.status) return;
   Time& written = draft.memory().status_written;

@@ -57,11 +57,27 @@ bool Replace(Draft& draft);
 bool RecordLease(Draft& draft);
 void SpeakToGang(Draft& draft, const std::optional<Stop>& stop);
 
-// observe.cc, reason.cc: what is seen, as status.
+// observe.cc: what is seen, as status.
 void Observe(Draft& draft, const std::optional<Stop>& stop);
 // `restarts` from what stands in the counters.
 void CountRestarts(core::JobStatus& status);
-std::string WhyNotRunning(const Draft& draft);
+// reason.cc: in words a user can act on.
+std::string WhyNotRunning(Draft& draft);
+// Of a job that runs; "" when all is well.
+std::string WorthKnowing(Draft& draft);
+// alignment.cc: condition TopologyAligned, from what agents report and kubelets refuse; and one
+// machine's binding, empty while unknown.
+void ObserveAlignment(Draft& draft);
+std::string BindingOf(const Draft& draft, const Machine& machine);
+// stall.cc: condition Stalled.
+void ObserveStall(Draft& draft);
+// history.cc: how generations ended and the next ones came.
+void RecordHistory(Draft& draft, const core::GangStatus& gang);
+// Nobody else tells of the end of a generation whose machine 0 is lost.
+void RecordLossOfMachine0(Draft& draft, core::Cause cause);
+// The coordinator's times are durations since its agent was born, which is when its container was
+// started, to the second that kubelet tells.
+std::optional<WallTime> WallOf(const Draft& draft, const std::optional<Duration>& since_birth);
 
 }  // namespace lockstep::control
 

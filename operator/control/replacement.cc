@@ -107,17 +107,38 @@ void Charge(core::Counters& counters, EndKind kind) {
   }
 }
 
+core::Cause CauseOf(EndKind kind) {
+  if (kind == EndKind::kAsked) return core::Cause::kStopRequested;
+  return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
+}
+
 core::LastFailure Record(const Draft& draft, const Loss& loss) {
   core::LastFailure last;
   last.time = draft.now.wall;
   last.epoch = draft.snapshot.status.epoch;
   last.generation = draft.snapshot.status.generation;
   if (loss.machine->pod != nullptr) last.node = loss.machine->pod->node;
-  last.failure.cause =
-      loss.kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
+  last.failure.cause = CauseOf(loss.kind);
   last.failure.machine = static_cast<int>(loss.machine->index);
   last.failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;
   return last;
+}
+
+// Of a machine that is not listed among the worst hundred, this is the first.
+void CountReplacement(core::JobStatus& status, uint32_t index) {
+  std::vector<core::MachineStatus>& listed = status.machine_statuses;
+  const auto found = std::find_if(listed.begin(), listed.end(), [&](const auto& machine) {
+    return machine.index == static_cast<int32_t>(index);
+  });
+  if (found != listed.end()) {
+    ++found->replacements;
+    return;
+  }
+  if (listed.size() >= core::kMaxMachineStatuses) listed.pop_back();  // the best of them
+  core::MachineStatus machine;
+  machine.index = static_cast<int32_t>(index);
+  machine.replacements = 1;
+  listed.push_back(std::move(machine));
 }
 
 // After resetAfter of health the budget is whole again.
@@ -162,6 +183,8 @@ bool Replace(Draft& draft) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
     Charge(next.counters, loss.kind);
     SetBackoff(draft, loss);
+    CountReplacement(next, loss.machine->index);
+    if (loss.machine->index == 0) RecordLossOfMachine0(draft, CauseOf(loss.kind));
     if (loss.kind != EndKind::kAsked) next.last_failure = Record(draft, loss);
     draft.Tell(loss.kind != EndKind::kAsked, "MachineReplaced",
                "machine " + std::to_string(loss.machine->index) + ": " + loss.what + "; attempt " +

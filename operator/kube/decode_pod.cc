@@ -24,6 +24,8 @@ error_code ReadPodCondition(ondemand::value value, PodView& pod) {
     }
   } else if (condition.type == "Ready") {
     pod.ready = condition.is_true;
+  } else if (condition.type == "PodReadyToStartContainers") {
+    pod.unprepared = condition.is_false;
   } else if (condition.type == "DisruptionTarget" && condition.is_true) {
     pod.disruption = condition.reason;
   }

@@ -59,8 +59,9 @@ struct PodView {
   int32_t machine = -1;  // label lockstep.dev/machine; -1 absent or no number
   uint32_t attempt = 0;  // label lockstep.dev/attempt; 0 absent or no number
   PodPhase phase = PodPhase::kUnknown;
-  bool scheduled = false;  // condition PodScheduled
-  bool ready = false;      // condition Ready
+  bool scheduled = false;   // condition PodScheduled
+  bool ready = false;       // condition Ready
+  bool unprepared = false;  // condition PodReadyToStartContainers=False: no volumes or no network
   std::string node;
   std::string pod_ip;
   std::string host_ip;

@@ -129,6 +129,7 @@ void Read(const Json& json, PodView& pod) {
       pod.schedule_reason = Text(condition, "reason");
       pod.schedule_message = Text(condition, "message");
     }
+    if (type == "PodReadyToStartContainers") pod.unprepared = value == "False";
     if (type == "DisruptionTarget" && value == "True") pod.disruption = Text(condition, "reason");
   }
   for (const Json& container : Elements(status, "containerStatuses")) {

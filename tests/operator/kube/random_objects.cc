@@ -20,7 +20,8 @@ Json RandomObjects::Pod() {
   status["hostIP"] = Maybe("10.1.0." + std::to_string(Below(256)));
   if (OneIn(3)) status["reason"] = Maybe("Evicted");
   if (OneIn(3)) status["message"] = Maybe(Text());
-  for (const char* type : {"PodScheduled", "Ready", "DisruptionTarget", "Initialized"}) {
+  for (const char* type :
+       {"PodScheduled", "Ready", "DisruptionTarget", "PodReadyToStartContainers", "Initialized"}) {
     if (!OneIn(3)) status["conditions"].push_back(Maybe(Condition(type)));
   }
   for (const char* name : {"sidecar", "worker"}) {

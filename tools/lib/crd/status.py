@@ -56,7 +56,8 @@ def _history():
                        "detected": time("When its end was noticed."),
                        "respawned": time("When every rank of the next one was started."),
                        "firstStep": time("When the next one reported its first step."),
-                       "lostSteps": integer("Steps that were done again.", 0, None, wide=True),
+                       "lostSteps": integer("Steps to do again: from the one resumed at to "
+                                           "the furthest reached.", 0, None, wide=True),
                    }), 10)
 
 
@@ -96,8 +97,8 @@ def _machines():
         "node": _words("The pod's node."),
         "state": _words("Lost, Failed, Absent, Pending, Starting, Draining, Stopping, Stopped, "
                         "Idle, Running, Finished or Succeeded."),
-        "replacements": _count("How often it was replaced."),
-        "binding": _words("How its processes are bound: None or Node."),
+        "replacements": _count("How often it was replaced since the gang was made."),
+        "binding": _words("How its processes are bound: None, Partial or Node."),
     })
     return {
         "machines": struct("How many machines.", {
