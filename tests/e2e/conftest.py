@@ -6,6 +6,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests/lib"))
 
+from e2e_install import provide  # noqa: E402
 from e2e_site import Site  # noqa: E402
 from e2e_stack import stack  # noqa: E402,F401
 
@@ -40,3 +41,15 @@ def undisturbed(stack, tmp_path_factory):  # noqa: F811
         job = made.train()
         job.wait_state("Succeeded")
         return job.weights()
+
+
+@pytest.fixture(scope="session")
+def python(stack):  # noqa: F811
+    """The name of an image with Python, and nothing of Lockstep."""
+    return provide(stack, "python")
+
+
+@pytest.fixture(scope="session")
+def torch(stack):  # noqa: F811
+    """The name of one with PyTorch."""
+    return provide(stack, "torch")

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 
 NOTHING = ["sleep", "0"]  # what a process does
 NOBODY = "registry.invalid/nobody/nothing:1"
@@ -12,6 +14,7 @@ def asks(cpu):
             "placement": {"onePerNode": "Required"}}
 
 
+@pytest.mark.slow
 def test_of_two_jobs_that_fit_only_one_at_a_time_both_come_to_their_end(site):
     cpu = f"{site.stack.cpus() * 600}m"
     jobs = [site.program(name, ["sleep", "8"], numMachines=len(site.stack.nodes.names),
@@ -49,6 +52,20 @@ def test_an_image_that_nobody_has_is_named(site):
 def test_a_claim_that_does_not_exist_is_named(site):
     job = site.program("claim", NOTHING, checkpoint={"claim": "nowhere", "path": "/checkpoints"})
     says(job, r'persistentvolumeclaim "nowhere" not found')
+
+
+def test_a_claim_without_a_volume_says_so(site):
+    site.claim("unbound")
+    job = site.program("claim", NOTHING, checkpoint={"claim": "unbound", "path": "/checkpoints"})
+    says(job, "unbound immediate PersistentVolumeClaims")
+
+
+def test_agents_that_the_operator_cannot_reach_run_on_and_the_reason_names_the_port(site):
+    with site.stack.without_agents():
+        job = site.program("apart", ["sleep", "600"])
+        says(job, r"cannot reach the job's agents, port 7070 .*NetworkPolicy")
+        assert len(job.ranks()) == 4
+    job.wait_state("Running")
 
 
 def test_a_restricted_namespace_says_what_a_pod_lacks(site):

@@ -4,12 +4,8 @@ import pathlib
 import re
 
 import pytest
-from e2e_install import TORCH
 
 ROOT = pathlib.Path(__file__).parents[2]
-# The example as it lies in the repository, which it expects around itself.
-FILES = {"ddp.py": ("examples", ROOT / "examples/ddp.py"),
-         "lockstep.py": ("worker/python", ROOT / "worker/python/lockstep.py")}
 # What torchrun is to PerMachine: one process a machine that starts the ranks itself.
 LAUNCHER = """
 import os, subprocess, sys
@@ -26,22 +22,23 @@ sys.exit(max(map(abs, codes)))
 """
 
 
-def ddp(site, name, command, **spec):
-    """A job of examples/ddp.py, which is mounted together with what it imports."""
-    site.files("program", {**{n: path.read_text() for n, (_, path) in FILES.items()},
-                           "launch.py": LAUNCHER})
-    mounts = [{"name": "program", "mountPath": f"/work/{folder}"}
-              for folder in ("examples", "worker/python")]
-    site.make_volume(name)
+def ddp(site, name, image, command, **spec):
+    """A job of examples/ddp.py, with what it imports where it lies in the repository, too."""
+    folders = {"ddp.py": "examples", "lockstep.py": "worker/python"}
+    programs = {file: (ROOT / folder / file).read_text() for file, folder in folders.items()}
+    site.files("program", {**programs, "launch.py": LAUNCHER})
+    mounts = [{"name": "program", "mountPath": f"/work/{folder}"} for folder in folders.values()]
+    site.volume(name)
     return site.program(
-        name, command, image=TORCH,
+        name, command, image=image,
         checkpoint={"claim": name, "path": "/checkpoints"},
         template={"spec": {"volumes": [{"name": "program", "configMap": {"name": "program"}}],
                            "containers": [{"name": "worker", "volumeMounts": mounts}]}}, **spec)
 
 
-def test_a_pytorch_job_goes_on_from_its_checkpoint_after_a_rank_was_killed(site):
-    job = ddp(site, "ddp", ["python3", "/work/examples/ddp.py", "--seconds-per-step=0.05"])
+@pytest.mark.slow
+def test_a_pytorch_job_goes_on_from_its_checkpoint_after_a_rank_was_killed(site, torch):
+    job = ddp(site, "ddp", torch, ["python3", "/work/examples/ddp.py", "--seconds-per-step=0.05"])
     job.wait_trained()
     before = job.uids()
     job.kill(rank=1)
@@ -53,10 +50,20 @@ def test_a_pytorch_job_goes_on_from_its_checkpoint_after_a_rank_was_killed(site)
 
 
 @pytest.mark.slow
-def test_a_launcher_of_the_users_own_starts_the_ranks_of_its_machine(site):
-    job = ddp(site, "launched", ["python3", "/work/examples/launch.py", "/work/examples/ddp.py"],
-              launch="PerMachine")
+def test_a_launcher_of_the_users_own_starts_the_ranks_of_its_machine(site, torch):
+    job = ddp(site, "launched", torch, launch="PerMachine",
+              command=["python3", "/work/examples/launch.py", "/work/examples/ddp.py"])
     job.wait_state("Succeeded")
     assert "trained to step 200" in job.log(0)
     for machine in (0, 1):
         assert f"launched 2 on machine {machine}" in job.log(machine)
+
+
+@pytest.mark.slow
+def test_the_agent_may_also_come_by_an_image_volume(site, python):
+    says = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])"
+    with site.stack.delivering("image-volume"):
+        job = site.program("plain", ["python3", "-c", says], image=python)
+        job.wait_state("Succeeded")
+    assert all(not pod.spec.init_containers for pod in job.pods())
+    assert "rank 3 of 4" in job.log(1)

@@ -6,20 +6,30 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-NAMESPACE = "lockstep-system"
-
-
-# Images that jobs run; the first is on every node from the start.
-BUSYBOX, PYTHON, TORCH = "lockstep.test/busybox:1", "lockstep-test/python:1", "lockstep-test/torch:1"
+SYSTEM = "lockstep-system"  # where the chart is installed
+BUSYBOX = "lockstep.test/busybox:1"  # on every node from the start
 
 
 def install(cluster):
-    """Builds what is not built yet."""
+    """Builds Lockstep's images if they are not built yet."""
     subprocess.run([ROOT / "tools/images"], check=True)
-    subprocess.run([ROOT / "tests/images/build"], check=True)
-    archives = CACHE / "lockstep/images"
-    subprocess.run([ROOT / "tests/cluster/load", "--dir", cluster.folder,
-                    *(archives / f"{name}.tar"
-                      for name in ("operator", "worker", "test-python", "test-torch"))], check=True)
+    _load(cluster, *(CACHE / "lockstep/images" / f"{name}.tar" for name in ("operator", "worker")))
+    upgrade(cluster)
+
+
+def provide(cluster, name):
+    """The image of tests/images with this name, once every node has it: what jobs call it."""
+    built = subprocess.run([ROOT / "tests/images/build", name], check=True, text=True,
+                           stdout=subprocess.PIPE)
+    _load(cluster, built.stdout.split()[-1])
+    return f"lockstep-test/{name}:1"
+
+
+def _load(cluster, *archives):
+    subprocess.run([ROOT / "tests/cluster/load", "--dir", cluster.folder, *archives], check=True)
+
+
+def upgrade(cluster, *options):
+    """The release, installed if it is not there, with these values and no others."""
     cluster.helm("upgrade", "--install", "lockstep", ROOT / "helm/lockstep", "--namespace",
-                 NAMESPACE, "--create-namespace", "--wait", "--timeout", "5m")
+                 SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *options)

@@ -1,6 +1,7 @@
 """Everything that tells why a test on the cluster failed, as one text."""
 
-SYSTEM = "lockstep-system"
+from e2e_install import SYSTEM
+
 LINES = 80  # of each log
 
 

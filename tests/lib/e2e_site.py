@@ -12,6 +12,7 @@ TRAINER = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
            "data": ["/usr/share/common-licenses/GPL-3"], "steps": 1500, "globalBatchSize": 8,
            "microBatchSize": 1, "sequenceLength": 32, "learningRate": 1e-3,
            "checkpointEvery": 50}
+SIZE, MODES = {"storage": "1Gi"}, ["ReadWriteMany"]  # of every volume
 
 
 class Site:
@@ -25,7 +26,7 @@ class Site:
 
     def train(self, name="gpt", trainer=None, **spec):
         """A job of the built-in trainer, 2 x 2 unless `spec` says otherwise, with checkpoints."""
-        self.make_volume(name)
+        self.volume(name)
         return self.apply(name, trainer={**TRAINER, **(trainer or {})},
                           checkpoint={"claim": name, "path": "/checkpoints"}, **spec)
 
@@ -41,28 +42,30 @@ class Site:
                      **spec}}))
         return Job(self, name)
 
-    def make_volume(self, name):
+    def volume(self, name):
         """A ReadWriteMany claim of this name, whose files every node sees in `folder`/`name`."""
         folder = self.folder / name
         folder.mkdir(parents=True)
         folder.chmod(0o777)
-        volume = f"{self.namespace}-{name}"
+        volume = f"{self.namespace}-{name}"  # of no namespace
         api = CoreV1Api(self.client)
-        size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
         api.create_persistent_volume({
             "metadata": {"name": volume},
-            "spec": {"capacity": size, "accessModes": modes, "storageClassName": "",
+            "spec": {"capacity": SIZE, "accessModes": MODES, "storageClassName": "",
                      "persistentVolumeReclaimPolicy": "Retain",
                      "hostPath": {"path": str(folder)},
                      "claimRef": {"namespace": self.namespace, "name": name}}})
         self._volumes.append(volume)
-        api.create_namespaced_persistent_volume_claim(self.namespace, {
+        self.claim(name, volumeName=volume)
+
+    def claim(self, name, **spec):
+        CoreV1Api(self.client).create_namespaced_persistent_volume_claim(self.namespace, {
             "metadata": {"name": name},
-            "spec": {"accessModes": modes, "storageClassName": "", "volumeName": volume,
-                     "resources": {"requests": size}}})
+            "spec": {"accessModes": MODES, "storageClassName": "",
+                     "resources": {"requests": SIZE}, **spec}})
 
     def files(self, name, contents):
-        """A ConfigMap; what a template says to mount it at `path`."""
+        """A ConfigMap."""
         CoreV1Api(self.client).create_namespaced_config_map(
             self.namespace, {"metadata": {"name": name}, "data": contents})
 

@@ -9,18 +9,20 @@
 import contextlib
 import os
 import signal
+import subprocess
 
 import processes
 import pytest
 from cluster import Cluster, cluster_in
-from e2e_install import install
+from e2e_install import SYSTEM, install, upgrade
 from e2e_watch import first
 from kubernetes.client import AppsV1Api, CoordinationV1Api, CoreV1Api
 from nodes import Nodes
 from waiting import wait_until
 
-SYSTEM, OPERATOR = "lockstep-system", "lockstep-operator"
+OPERATOR = "lockstep-operator"
 PATIENCE = 300.0  # seconds
+GANG_PORT = 7070
 
 
 class Stack(Cluster):
@@ -71,16 +73,19 @@ class Stack(Cluster):
 
     # ---- operators ----
 
+    def holder(self):
+        """Who leads, as the Lease names it: another name each time an operator starts."""
+        return CoordinationV1Api(self.client()).read_namespaced_lease(
+            OPERATOR, SYSTEM).spec.holder_identity or ""
+
     def leader(self):
-        """The name of the pod that holds the Lease."""
-        lease = CoordinationV1Api(self.client()).read_namespaced_lease(OPERATOR, SYSTEM)
-        return next(pod.metadata.name for pod in self._operators()
-                    if lease.spec.holder_identity.startswith(pod.metadata.name))
+        """The name of the leader's pod."""
+        return self.holder().rpartition("_")[0]
 
     def wait_leader(self, other_than):
-        first(lambda _, lease: not lease["spec"].get("holderIdentity", "").startswith(other_than)
-              and lease["spec"].get("holderIdentity"), f"a leader other than {other_than}",
-              PATIENCE, CoordinationV1Api(self.client()).list_namespaced_lease, SYSTEM,
+        first(lambda _, lease: lease["spec"].get("holderIdentity", "") not in ("", other_than),
+              f"a leader other than {other_than}", PATIENCE,
+              CoordinationV1Api(self.client()).list_namespaced_lease, SYSTEM,
               field_selector=f"metadata.name={OPERATOR}")
 
     def node_of(self, name):
@@ -97,13 +102,40 @@ class Stack(Cluster):
     def without_operators(self):
         self._scale(0)
         try:
-            wait_until(lambda: not self._operators(), "the operators to go", PATIENCE, 0.2)
+            wait_until(lambda: not self.operators(), "the operators to go", PATIENCE, 0.2)
             yield
         finally:
             self._scale(2)
             self.wait_whole()
 
-    def _operators(self):
+    @contextlib.contextmanager
+    def without_agents(self):
+        """Operators whose packets to agents are dropped, as by a NetworkPolicy."""
+        rule = ("table inet apart { chain out { type filter hook output priority 0; "
+                f"tcp dport {GANG_PORT} drop; }}; }}")
+        pods = self.operators()
+        for pod in pods:
+            self._in_network_of(pod, "nft", rule)
+        try:
+            yield
+        finally:
+            for pod in pods:
+                self._in_network_of(pod, "nft", "delete table inet apart")
+
+    def _in_network_of(self, pod, *command):
+        subprocess.run(["nsenter", f"--net=/proc/{self.nodes.processes(pod)[0]}/ns/net", *command],
+                       check=True)
+
+    @contextlib.contextmanager
+    def delivering(self, how):
+        """The agent, into the pods of new jobs."""
+        upgrade(self, "--set", f"agent.delivery={how}")
+        try:
+            yield
+        finally:
+            upgrade(self)
+
+    def operators(self):
         return CoreV1Api(self.client()).list_namespaced_pod(
             SYSTEM, label_selector="app.kubernetes.io/name=lockstep").items
 

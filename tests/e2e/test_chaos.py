@@ -1,0 +1,116 @@
+"""Random faults of every kind, two at a time, from a seed: the weights stay the same to the bit.
+
+LOCKSTEP_CHAOS_SECONDS (120) says for how long, LOCKSTEP_CHAOS_SEED which faults; a run prints its
+own.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import time
+
+import pytest
+from e2e_job import FINISHED, PATIENCE
+from waiting import wait_until
+
+SECONDS = float(os.environ.get("LOCKSTEP_CHAOS_SECONDS", "120"))
+SEED = int(os.environ.get("LOCKSTEP_CHAOS_SEED") or time.time_ns() % 1_000_000)
+LONGEST = 20.0  # seconds that one fault lasts, of those that last
+
+
+class Chaos:
+    """Each method breaks something for as long as its context lasts."""
+
+    def __init__(self, site, job, dice):
+        self._stack, self._site, self._job, self._dice = site.stack, site, job, dice
+
+    @contextlib.contextmanager
+    def killed_rank(self):
+        with contextlib.suppress(IndexError, ProcessLookupError):  # none runs just now
+            victim = self._dice.choice(sorted(self._job.ranks(), key=lambda each: each.rank))
+            os.kill(victim.pid, signal.SIGKILL)
+        yield
+
+    @contextlib.contextmanager
+    def deleted_pod(self):
+        with contextlib.suppress(IndexError):
+            pod = self._dice.choice(sorted(p.metadata.name for p in self._job.live().values()))
+            self._site.kubectl("delete", "pod", pod, "--wait=false", "--ignore-not-found")
+        yield
+
+    @contextlib.contextmanager
+    def suspended_job(self):
+        self._job.patch(suspend=True)
+        yield
+        self._job.patch(suspend=False)
+
+    @contextlib.contextmanager
+    def smaller_gang(self):
+        self._job.patch(numMachines=1)
+        yield
+        self._job.patch(numMachines=2)
+
+    @contextlib.contextmanager
+    def killed_leader(self):
+        if leader := self._stack.leader():
+            self._stack.kill_operator(leader)
+        yield
+
+    @contextlib.contextmanager
+    def restarted_api_server(self):
+        self._stack.nodes.restart("kube-apiserver")
+        yield
+
+    def no_dns(self):
+        return self._stack.without_dns()
+
+    def powerless_node(self):
+        return self._stack.powerless(self._node())
+
+    def unreachable_node(self):
+        return self._stack.unreachable(self._node())
+
+    def _node(self):
+        return self._dice.choice(sorted(self._stack.nodes.names))
+
+
+# What happens to one and the same thing happens one after the other.
+FAULTS = {
+    Chaos.killed_rank: "rank", Chaos.deleted_pod: "pod", Chaos.suspended_job: "spec",
+    Chaos.smaller_gang: "spec", Chaos.killed_leader: "leader",
+    Chaos.restarted_api_server: "server", Chaos.no_dns: "dns", Chaos.powerless_node: "node",
+    Chaos.unreachable_node: "node",
+}
+
+
+def rage(chaos, job, dice, until):
+    """Faults, of which two last at any time, until the job is done or the time is up."""
+    with contextlib.ExitStack() as mend:
+        open_faults = {}  # by what they break, oldest first
+        while time.monotonic() < until and job.status().get("state") not in FINISHED:
+            fault = dice.choice([f for f in FAULTS if FAULTS[f] not in open_faults])
+            print(f"{time.strftime('%X')} {fault.__name__}", flush=True)
+            lasting = contextlib.ExitStack()
+            mend.push(lasting)
+            lasting.enter_context(fault(chaos))
+            open_faults[FAULTS[fault]] = lasting
+            pause = time.monotonic() + dice.uniform(0, LONGEST / 2)
+            wait_until(lambda end=pause: time.monotonic() > end, "a while", PATIENCE, 0.1)
+            if len(open_faults) > 1:
+                open_faults.pop(next(iter(open_faults))).close()
+
+
+@pytest.mark.slow
+def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
+    print(f"LOCKSTEP_CHAOS_SEED={SEED}")
+    dice, until, count = random.Random(SEED), time.monotonic() + SECONDS, 0
+    while time.monotonic() < until:
+        count += 1
+        job = site.train(f"gpt{count}", failurePolicy={"maxRestarts": 1000,
+                                                       "maxMachineReplacements": 1000})
+        job.wait_state("Running")
+        rage(Chaos(site, job, dice), job, dice, until)
+        site.stack.wait_whole()
+        job.wait_state("Succeeded", 3 * PATIENCE)
+        assert job.weights() == undisturbed

@@ -1,0 +1,47 @@
+"""Operators, API server and nodes that go, together too."""
+
+import pytest
+from e2e_job import PATIENCE
+from waiting import wait_until
+
+
+def generations(job):
+    return {rank.generation for rank in job.ranks()}
+
+
+def test_a_leader_that_dies_is_followed_and_jobs_do_not_notice(site, undisturbed):
+    stack, job = site.stack, site.train()
+    job.wait_trained()
+    before, holder = job.uids(), stack.holder()
+    stack.kill_operator(stack.leader())
+    job.kill(rank=3)
+    stack.wait_leader(other_than=holder)
+    job.wait_state("Succeeded")
+    assert job.weights() == undisturbed
+    assert {pod.metadata.uid for pod in job.pods()} == set(before.values())
+
+
+@pytest.mark.slow
+def test_a_gang_heals_while_every_operator_is_away(site, undisturbed):
+    job = site.train()
+    job.wait_trained()
+    with site.stack.without_operators():
+        first = {rank.generation for rank in job.ranks()}
+        job.kill(rank=2)
+        wait_until(lambda: len(job.ranks()) == 4 and not first & generations(job),
+                   "the next generation", PATIENCE, 0.1)
+    status = job.wait_state("Succeeded")
+    assert status["restarts"]["application"] == 1
+    assert job.weights() == undisturbed
+
+
+@pytest.mark.slow
+def test_an_api_server_that_restarts_costs_a_job_nothing(site, undisturbed):
+    job = site.train()
+    job.wait_trained()
+    before = job.uids()
+    site.stack.nodes.restart("kube-apiserver")
+    status = job.wait_state("Succeeded")
+    assert status["restarts"]["total"] == 0
+    assert {pod.metadata.uid for pod in job.pods()} == set(before.values())
+    assert job.weights() == undisturbed
