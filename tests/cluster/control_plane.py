@@ -103,10 +103,10 @@ class ControlPlane:
                       for each in protocols]})
 
     def wait_for_nodes(self, names):
-        self._programs.wait(f"kubelet-{names[0]}",
-                            lambda: all(self.node_is_usable(name) for name in names))
+        for name in names:
+            self._programs.wait(f"kubelet-{name}", lambda name=name: self._node_is_usable(name))
 
-    def node_is_usable(self, name):
+    def _node_is_usable(self, name):
         answer = self.get(f"/api/v1/nodes/{name}")
         return answer.ok and fake_nodes.is_usable(answer.json())
 

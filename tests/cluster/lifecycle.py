@@ -84,39 +84,40 @@ def load(folder, archives):
 
 def _bring_up(folder, bins, node_count, fake_node_count, audit):
     cluster = Programs(folder)
+    control = bins["control-plane"]
     (folder / "bin").mkdir(parents=True)
     cluster.save()  # from here on the folder is ours to remove
     for name in ("kubectl", "helm"):
-        (folder / "bin" / name).symlink_to(bins["control-plane"] / name)
+        (folder / "bin" / name).symlink_to(control / name)
     plane = ControlPlane(cluster)
     # First, for by this process a network is known to be in use.
-    plane.start_etcd(bins["control-plane"])
+    plane.start_etcd(control)
+    nodes = _lay_out(cluster, node_count, bins) if node_count else []
+    address = cluster.state.get("address", "127.0.0.1")
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        nodes, address, booting = [], "127.0.0.1", []
-        if node_count:
-            _remove_leftovers()
-            net = Network.claim(folder)
-            address = net.address
-            images.write_busybox(folder / "busybox.tar")
-            cluster.state["network"] = net.number
-            cluster.state["nodes"] = node_count
-            cluster.state["bins"] = {group: str(path) for group, path in bins.items()}
-            cluster.save()
-            nodes = node.all_of(cluster)
-            booting = [pool.submit(each.boot) for each in nodes]
-        plane.start_api_server(bins["control-plane"], address, audit)
-        plane.start_controllers(bins["control-plane"])
-        if node_count:
-            plane.start_dns(bins["coredns"], address)
-        for each in booting:
-            each.result()
+        booting = pool.map(node.Node.boot, nodes)
+        plane.start_api_server(control, address, audit)
+        plane.start_controllers(control)
+        list(booting)
     for each in nodes:
         each.join()
-    plane.wait_for_controllers()
-    if fake_node_count:
-        plane.start_fake_nodes(bins["control-plane"], fake_node_count)
     if nodes:
-        plane.wait_for_nodes([each.name for each in nodes])
+        plane.start_dns(bins["coredns"], address)
+    if fake_node_count:
+        plane.start_fake_nodes(control, fake_node_count)
+    plane.wait_for_controllers()
+    plane.wait_for_nodes([each.name for each in nodes])
+
+
+def _lay_out(cluster, count, bins):
+    """A network, and the nodes on it, without power as yet."""
+    _remove_leftovers()
+    net = Network.claim(cluster.folder)
+    images.write_busybox(cluster.folder / "busybox.tar")
+    cluster.state |= {"network": net.number, "address": net.address, "nodes": count,
+                      "bins": {group: str(path) for group, path in bins.items()}}
+    cluster.save()
+    return node.all_of(cluster)
 
 
 def _make_room(folder):
