@@ -93,6 +93,10 @@ void Metrics::OnApiCall(const kube::CallRecord& call) {
   api_seconds_->Add({{"verb", verb}}, Short()).Observe(Seconds(call.duration));
 }
 
+void Metrics::OnWatch(const std::string& resource) {
+  watch_restarts_->Add({{"resource", resource}});
+}
+
 void Metrics::OnWatchRestart(const std::string& resource) {
   watch_restarts_->Add({{"resource", resource}}).Increment();
 }

@@ -24,6 +24,7 @@ class Metrics {
 
   void OnDecided(Duration queue_wait, Duration decide);
   void OnApiCall(const kube::CallRecord& call);
+  void OnWatch(const std::string& resource);  // begun; its restarts are counted from 0
   void OnWatchRestart(const std::string& resource);
   void OnPodsMade(Duration since_creation);
   void OnRunning(Duration since_creation);

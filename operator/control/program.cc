@@ -109,6 +109,7 @@ class Operator {
                                              const std::string& name_space,
                                              const std::string& query) {
     const std::string name(resource.plural);
+    metrics_.OnWatch(name);
     return std::make_unique<kube::Reflector<T>>(
         watch_transport_.get(),
         kube::WatchOptions{.path = kube::Path(resource, name_space),
