@@ -1,10 +1,11 @@
 """A stand-in for NVIDIA's DCGM exporter, for machines without GPUs: its exposition text, with made
 up values, for pods that are named to it.
 
-    with DcgmExporter(lambda: [("ml", "gpt-0")]) as exporter:
+    with DcgmExporter(lambda half: [("ml", f"gpt-{half}")]) as exporter:
         exporter.scrape_configs()
 """
 
+import contextlib
 import http.server
 import math
 import threading
@@ -25,14 +26,14 @@ METRICS = [
 
 class DcgmExporter:
     def __init__(self, pods):
-        """`pods()`: (namespace, name) of each pod that uses GPUs."""
+        """`pods(half)`: (namespace, name) of each pod that uses GPUs, for half 0 and 1."""
         self._pods = pods
 
     def scrape_configs(self):
         """It twice, as found in clusters: honorLabels keeps namespace and pod as the exporter says
         them; without, Prometheus gives these to the exporter's own pod and renames the others."""
         host, port = self._server.server_address
-        for honor, half in ((True, "even"), (False, "odd")):
+        for half, honor in enumerate((True, False)):
             yield {"job_name": f"dcgm-exporter-{half}", "honor_labels": honor,
                    "metrics_path": f"/{half}", "static_configs": [{
                        "targets": [f"{host}:{port}"],
@@ -43,12 +44,13 @@ class DcgmExporter:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                body = exporter._page(0 if self.path == "/even" else 1).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                body = exporter._page(int(self.path[1:])).encode()
+                with contextlib.suppress(ConnectionError):  # the scraper's patience has ended
+                    self.send_response(200)
+                    self.send_header("Content-Type", "text/plain; version=0.0.4")
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
@@ -64,9 +66,7 @@ class DcgmExporter:
         self._thread.join()
 
     def _page(self, half):
-        """Of every second pod."""
-        pods = sorted(self._pods())[half::2]
-        lines = []
+        pods, lines = sorted(self._pods(half)), []
         for name, text, value in METRICS:
             lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
             for place, (namespace, pod) in enumerate(pods):

@@ -4,12 +4,25 @@ that the Prometheus Operator gives to targets: so the chart's own objects are wh
 Only what the chart may use: selectors, one port by name, relabelings, metricRelabelings.
 """
 
+import pathlib
 import re
 
+import yaml
 
-def scrape_configs(monitors, kubeconfig):
-    """One for each endpoint of these objects."""
-    return [config for monitor in monitors for config in _of(monitor, str(kubeconfig))]
+CHART = pathlib.Path(__file__).resolve().parents[2] / "helm/lockstep"
+
+
+def chart_objects(cluster, namespace):
+    """What the chart installs into this namespace where its Prometheus has an operator."""
+    text = cluster.helm("template", "lockstep", CHART, "--namespace", namespace, "--set",
+                        "monitoring.enabled=true")
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def scrape_configs(objects, kubeconfig):
+    """One for each endpoint of the monitors among these objects."""
+    return [config for monitor in objects if monitor["kind"] in ("PodMonitor", "ServiceMonitor")
+            for config in _of(monitor, str(kubeconfig))]
 
 
 def _of(monitor, kubeconfig):

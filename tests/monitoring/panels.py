@@ -38,19 +38,21 @@ class View:
     def step(self):
         return max(INTERVAL, (self.end - self.start) / STEPS)
 
-    def fill(self, text):
+    def fill(self, text, step=None):
         """Variables replaced as Grafana does; it looks back four scrapes at least for a rate."""
+        step = step or self.step
         values = {"namespace": self.namespace, "trainingjob": self.trainingjob,
                   "__range": f"{self.end - self.start:.0f}s",
-                  "__rate_interval": f"{max(4 * INTERVAL, self.step + INTERVAL):.0f}s"}
+                  "__rate_interval": f"{max(4 * INTERVAL, step + INTERVAL):.0f}s"}
         return re.sub(r"\$([a-z_]\w*)", lambda name: values[name[1]], text)
 
 
-def answers(api, target, view):
+def answers(api, target, view, step=None):
     """[(labels, [(time, value)])] of a panel's query; one point a line if it is instant."""
-    expr = view.fill(target["expr"])
+    step = step or view.step
+    expr = view.fill(target["expr"], step)
     if not target["instant"]:
-        return [line for line in api.range(expr, view.start, view.end, view.step) if line[1]]
+        return [line for line in api.range(expr, view.start, view.end, step) if line[1]]
     return [(labels, [(view.end, value)]) for labels, value in api.instant(expr, view.end)
             if value == value]  # without NaN
 

@@ -23,7 +23,7 @@ from waiting import wait_until  # noqa: E402
 RULES = TESTS.parent / "helm/lockstep/rules"
 PATIENCE = 120.0  # seconds; far beyond what anything takes
 # Seconds between scrapes. Grafana looks back at least four of them for a rate.
-INTERVAL = 1
+INTERVAL = 2
 
 
 def program(name):

@@ -21,14 +21,13 @@ import yaml
 from agent_kubelet import AgentKubelet
 from dcgm import DcgmExporter
 from jobs import Jobs, operator
-from monitors import scrape_configs
+from monitors import chart_objects, scrape_configs
 from ports import free_port
 from processes import children, environment
 from prometheus import PATIENCE, Prometheus
 from tls import binary
 from waiting import wait_until
 
-CHART = pathlib.Path(__file__).resolve().parents[2] / "helm/lockstep"
 NAME = "gpt"
 
 
@@ -71,7 +70,7 @@ class WatchedJob:
 
 
 @contextlib.contextmanager
-def watched_job(cluster, namespace, folder, model=None):
+def watched_job(cluster, namespace, folder, **trainer):
     """It trains with the built-in trainer until the end of this. `start` is before its creation."""
     cluster.install_crd()
     os.environ["PATH"] = f"{pathlib.Path(binary('lockstep')).parent}:{os.environ['PATH']}"
@@ -81,38 +80,41 @@ def watched_job(cluster, namespace, folder, model=None):
         jobs = Jobs(cluster, namespace, kubelet, folder)
         stack.enter_context(operator(cluster.kubeconfig, folder, "--namespace", namespace,
                                      "--system-namespace", namespace, metrics=str(port)))
-        monitors = _install_monitors(jobs, port)
+        objects = chart_objects(cluster, namespace)
+        _lead_to_operator(jobs, objects, port)
+        # A folder a pod; those that have ended are found by no query.
         gpus = stack.enter_context(DcgmExporter(
-            lambda: [(namespace, pod) for pod in jobs.pods(NAME)]))
+            lambda machine: [(namespace, pod.name)
+                             for pod in (folder / "pods").glob(f"{NAME}-{machine}*")]))
         prometheus = stack.enter_context(Prometheus(folder / "prometheus", [
-            *scrape_configs(monitors, cluster.kubeconfig), *gpus.scrape_configs()]))
+            *scrape_configs(objects, cluster.kubeconfig), *gpus.scrape_configs()]))
+        start = time.time()  # a scrape of the operator lies between this and the job's creation
         prometheus.wait("lockstep_operator_leader == 1")
-        start = time.time()
-        _apply(jobs, folder, model)
+        apply(jobs, NAME, **trainer)
         jobs.wait_state(NAME, "Running")
         yield WatchedJob(prometheus, jobs, start, namespace)
-        jobs.kubectl("delete", "tj", NAME, "--wait=false")
-        wait_until(lambda: not jobs.pods(NAME), "the job's pods to go", PATIENCE, 0.1)
+        jobs.kubectl("delete", "tj", "--all", "--wait=false")
+        wait_until(lambda: not jobs.kubectl("get", "pods", "-o", "name"), "the pods to go",
+                   PATIENCE, 0.1)
 
 
-def _apply(jobs, folder, model):
-    model = model or {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256}
+def apply(jobs, name, machines=2, **trainer):
+    """A job of the built-in trainer, two processes a machine, with these changes to it."""
     jobs.kubectl("apply", "-f", "-", input=yaml.safe_dump({
-        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": NAME},
+        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name},
         "spec": {
-            "numMachines": 2, "processesPerMachine": 2, "image": "example.com/test:1",
-            "schedulerName": "nobody", "checkpoint": {"path": str(folder / "checkpoints")},
-            "trainer": {"model": model, "data": ["/usr/share/common-licenses/GPL-3"],
-                        "steps": 1000000, "globalBatchSize": 8, "sequenceLength": 32,
-                        "checkpointEvery": 20}}}))
+            "numMachines": machines, "processesPerMachine": 2, "image": "example.com/test:1",
+            "schedulerName": "nobody",
+            "checkpoint": {"path": str(jobs.folder / "checkpoints" / name)},
+            "trainer": {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
+                        "data": ["/usr/share/common-licenses/GPL-3"], "steps": 1000000,
+                        "globalBatchSize": 8, "sequenceLength": 32, "checkpointEvery": 20,
+                        **trainer}}}))
 
 
-def _install_monitors(jobs, port):
-    """The chart's Service, with an EndpointSlice to the operator; and the chart's monitors."""
-    text = jobs.cluster.helm("template", "lockstep", CHART, "--namespace", jobs.namespace, "--set",
-                             "monitoring.enabled=true")
-    made = [each for each in yaml.safe_load_all(text) if each]
-    [service] = [each for each in made if each["kind"] == "Service"]
+def _lead_to_operator(jobs, objects, port):
+    """The chart's Service, with an EndpointSlice to the operator."""
+    [service] = [each for each in objects if each["kind"] == "Service"]
     # The slice's controller would see to it that it is empty.
     del service["spec"]["selector"]
     name = service["metadata"]["name"]
@@ -123,7 +125,6 @@ def _install_monitors(jobs, port):
               "endpoints": [{"addresses": [_own_address()], "conditions": {"ready": True}}]}
     jobs.kubectl("apply", "-f", "-", input=json.dumps(
         {"apiVersion": "v1", "kind": "List", "items": [service, slice_]}))
-    return [each for each in made if each["kind"] in ("PodMonitor", "ServiceMonitor")]
 
 
 def _own_address():

@@ -4,8 +4,8 @@ from dashboards.grafana import (
     Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline, table,
     timeseries)
 from dashboards.shared import (
-    GOODPUT, GOODPUT_COLORS, PRODUCTIVE, RANGE, RATE, goodput_by_state, lost_steps, quantile,
-    recovery_over_time, recovery_quantiles, restarts, share)
+    GOODPUT, GOODPUT_COLORS, MACHINE_PHASES, PRODUCTIVE, RANGE, RATE, goodput_by_state, lost_steps,
+    quantile, recovery_over_time, recovery_quantiles, restarts, share)
 
 WHERE = 'namespace=~"$namespace"'
 JOB = "namespace, trainingjob"
@@ -13,6 +13,9 @@ CALLS = "lockstep_operator_api_calls_total"
 # Answers that are part of normal work: not there (yet), there already, changed meanwhile, a watch
 # that is too old. Without an answer `code` is the kind of error.
 FAILED = 'code!~"[23]..|404|409|410"'
+JOB_STATES = {"Pending": "yellow", "Starting": "blue", "Running": "green", "Restarting": "orange",
+              "Stopping": "light-blue", "Suspended": "purple", "Succeeded": "dark-green",
+              "Failed": "red"}
 LEADING = "on (instance) group_left () (lockstep_operator_leader == 1)"
 
 
@@ -76,12 +79,13 @@ def _jobs():
         timeseries("Jobs by state", "TrainingJobs by status.state, as the leading operator sees "
                    "them, in all namespaces.", "short",
                    Query(f"max by (state) (lockstep_operator_jobs * {LEADING})", "{{state}}"),
-                   width=12, stacked="normal", decimals=0),
+                   width=12, stacked="normal", decimals=0, colors=JOB_STATES),
         timeseries("Machines by phase",
                    "What the jobs' machines do, as their agents say. A machine that does not "
                    "answer is in none.", "short",
                    Query(f"sum by (phase) (lockstep_machine_phase{{{WHERE}}})", "{{phase}}"),
-                   width=12, stacked="normal", decimals=0),
+                   width=12, stacked="normal", decimals=0,
+                   colors={phase.name: phase.color for phase in MACHINE_PHASES}),
         table("Jobs", "One line a job whose agents answer. The job's name leads to its own "
               "dashboard.", columns, {"namespace": "Namespace", "trainingjob": "Job"},
               link=("Open the Job dashboard", job)),

@@ -38,4 +38,4 @@ def _of_the_job(metric, where):
     pod = f'label_replace({metric}, "pod", "$1", "exported_pod", "(.+)")'
     both = f'label_replace({pod}, "namespace", "$1", "exported_namespace", "(.+)")'
     machines = f"max by (namespace, pod, machine) (lockstep_build_info{{{where}}})"
-    return f"{both} * on (namespace, pod) group_left (machine) {machines}"
+    return f"max by (machine, gpu) ({both} * on (namespace, pod) group_left (machine) {machines})"

@@ -41,10 +41,11 @@ class State:
 
 
 def timeseries(title, description, unit, *queries, width=8, height=8, stacked=None, bars=False,
-               from_zero=True, **defaults):
-    """`stacked`: "normal", or "percent" for shares of their sum."""
+               from_zero=True, colors=None, **defaults):
+    """`stacked`: "normal", or "percent" for shares of their sum. `bars`: for events, counted by the
+    minute at least. `colors`: of lines with a name that is known before."""
     custom = {"drawStyle": "bars" if bars else "line", "lineWidth": 1, "showPoints": "never",
-              "fillOpacity": 60 if bars or stacked else 8, "spanNulls": False}
+              "fillOpacity": 60 if bars or stacked else 0, "spanNulls": False}
     if stacked:
         custom["stacking"] = {"mode": stacked, "group": "A"}
     options = {
@@ -52,8 +53,14 @@ def timeseries(title, description, unit, *queries, width=8, height=8, stacked=No
         "tooltip": {"mode": "multi", "sort": "desc"}}
     if from_zero:
         defaults["min"] = 0
-    return _panel("timeseries", title, description, unit, queries, width, height, options,
-                  {"custom": custom, "color": {"mode": "palette-classic"}, **defaults})
+    panel = _panel("timeseries", title, description, unit, queries, width, height, options,
+                   {"custom": custom, "color": {"mode": "palette-classic"}, **defaults})
+    panel["fieldConfig"]["overrides"] = [
+        _override(name, {"color": {"mode": "fixed", "fixedColor": color}})
+        for name, color in (colors or {}).items()]
+    if bars:
+        panel["interval"] = "1m"
+    return panel
 
 
 def stat(title, description, unit, query, width=4, height=4, text="value", mappings=(),

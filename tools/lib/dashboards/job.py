@@ -5,21 +5,17 @@ from dashboards.grafana import (
     Query, Row, State, bar_gauge, dashboard, gauge, query_variable, stat, state_timeline,
     timeseries)
 from dashboards.shared import (
-    GOODPUT, GOODPUT_COLORS, PRODUCTIVE, RATE, goodput_by_state, lost_steps, mean, quantile,
-    recovery_over_time, recovery_quantiles, restarts, share)
+    GOODPUT, GOODPUT_COLORS, MACHINE_PHASES, PRODUCTIVE, RATE, goodput_by_state, lost_steps, mean,
+    quantile, recovery_over_time, recovery_quantiles, restarts, share)
 
 WHERE = 'namespace="$namespace",trainingjob="$trainingjob"'
 
-# In the order of core::CoordinatorPhase and core::MemberPhase.
+# In the order of core::CoordinatorPhase.
 GANG_PHASES = [
     State("Gathering", "#8F8F8F"), State("Fencing", "purple"), State("Backoff", "orange"),
     State("Preparing", "light-blue"), State("Starting", "blue"), State("Running", "green"),
     State("Stopping", "red"), State("Held", "yellow"), State("Verdict", "dark-green"),
     State("Done", "dark-green")]
-MACHINE_PHASES = [
-    State("Joining", "#8F8F8F"), State("Idle", "light-blue"), State("Starting", "blue"),
-    State("Running", "green"), State("Finished", "dark-green"), State("Stopping", "red"),
-    State("Stopped", "orange"), State("Exiting", "dark-green")]
 # The parts of a step that the built-in trainer reports; a program may report them as well.
 STEP_PARTS = "data|forward|backward|collective_wait|optimizer|checkpoint"
 

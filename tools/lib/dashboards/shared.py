@@ -1,6 +1,6 @@
 """Panels that both dashboards have: of the jobs that `where`, a label selector, takes."""
 
-from dashboards.grafana import Query, bar_gauge, timeseries
+from dashboards.grafana import Query, State, bar_gauge, timeseries
 
 RATE = "$__rate_interval"
 RANGE = "$__range"
@@ -26,8 +26,16 @@ def share(counter, part, where, by="", over=RANGE):
             f" / (sum{grouping} (increase({counter}{{{where}}}[{over}])) > 0)")
 
 
+# In the order of core::MemberPhase.
+MACHINE_PHASES = [
+    State("Joining", "#8F8F8F"), State("Idle", "light-blue"), State("Starting", "blue"),
+    State("Running", "green"), State("Finished", "dark-green"), State("Stopping", "red"),
+    State("Stopped", "orange"), State("Exiting", "purple")]
+
 GOODPUT = "lockstep_goodput_seconds_total"
 PRODUCTIVE = 'state="productive"'
+GOODPUT_STATES = {"productive": "green", "lost": "red", "restart": "orange", "waiting": "yellow",
+                  "checkpoint": "blue"}
 GOODPUT_COLORS = [(None, "red"), (0.8, "orange"), (0.95, "green")]
 
 
@@ -73,7 +81,7 @@ def goodput_by_state(where, width=8):
         Query(f"sum by (state) (rate({GOODPUT}{{{where}}}[{RATE}]))"
               f" / ignoring (state) group_left sum (rate({GOODPUT}{{{where}}}[{RATE}]))",
               "{{state}}"),
-        width=width, stacked="normal", max=1)
+        width=width, stacked="normal", max=1, colors=GOODPUT_STATES)
 
 
 def lost_steps(where, by, width=8):
