@@ -152,7 +152,7 @@ def _machines():
                    "given back before that.", "percentunit",
                    Query(f"max by (machine) (lockstep_memory_bytes{{{WHERE}}}"
                          f" / lockstep_memory_limit_bytes{{{WHERE}}})", "machine {{machine}}"),
-                   max=1),
+                   max=1, noValue="no limit"),
         timeseries("/dev/shm", "Shared memory that is used, of its size. It counts as memory of "
                    "the container.", "percentunit",
                    Query(f"max by (machine) (lockstep_shared_memory_used_bytes{{{WHERE}}}"
