@@ -185,8 +185,8 @@ def main():
             bench.install()
             since = now()
             bench.start_and_restart(given.samples)
-            bench.node_losses(given.losses)
             bench.operators(since)
+            bench.node_losses(given.losses)  # an operator's node may be among them
 
 
 if __name__ == "__main__":
