@@ -150,15 +150,18 @@ void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
   Pump();
 }
 
-// Only a node that goes, or is declared out of service, changes what is decided.
+// Only a node that goes, is declared out of service or cannot be reached changes what is decided.
 void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
   std::set<std::string> changed;
   caches_.nodes.Apply(std::move(batch),
                       [&](const kube::NodeView* before, const kube::NodeView* after) {
-                        const bool was_fine = before == nullptr || !before->out_of_service;
-                        const bool is_lost = after == nullptr || after->out_of_service;
-                        if (was_fine && is_lost)
+                        const bool gone = before != nullptr && after == nullptr;
+                        const kube::NodeView was = before != nullptr ? *before : kube::NodeView{};
+                        const kube::NodeView is = after != nullptr ? *after : kube::NodeView{};
+                        if (gone || (is.out_of_service && !was.out_of_service) ||
+                            (is.unreachable && !was.unreachable)) {
                           changed.insert((after != nullptr ? after : before)->meta.name);
+                        }
                       });
   queue_.Progress(Watched::kNodes, caches_.nodes.resource_version(), BootTime());
   if (!changed.empty()) {

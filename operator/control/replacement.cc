@@ -51,11 +51,31 @@ std::optional<std::string> AccusationOfMachine0(const Draft& draft, const Machin
   return member ? Accusation(draft, *member, machine) : std::nullopt;
 }
 
+bool HasJoined(const Draft& draft, const Machine& machine) {
+  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  if (!coordinator || machine.index == 0) return coordinator.has_value();
+  const auto& seen = coordinator->status.machines;
+  return std::any_of(seen.begin(), seen.end(), [&](const auto& member) {
+    return member.index == machine.index && member.attempt == machine.attempt;
+  });
+}
+
+// A scheduler goes on sending pods to a node that died until the cluster has noticed. The agent of
+// such a pod is in no gang, and if it starts after all, its attempt is too low for any.
+std::optional<Loss> FindStranded(const Draft& draft, const Machine& machine) {
+  const auto node = draft.snapshot.nodes.find(machine.pod->node);
+  if (node == draft.snapshot.nodes.end() || !node->second->unreachable) return std::nullopt;
+  if (HasJoined(draft, machine)) return std::nullopt;
+  return Loss{&machine, EndKind::kLost,
+              "node " + machine.pod->node + " cannot be reached, and it has not started there"};
+}
+
 std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
   if (machine.life == Life::kEnded || machine.life == Life::kGone) {
     const End end = EndOf(draft.snapshot, machine);
     return Loss{&machine, end.kind, end.what};
   }
+  if (machine.life == Life::kWaiting) return FindStranded(draft, machine);
   if (machine.life != Life::kRunning) return std::nullopt;
   const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
   std::optional<std::string> accusation;

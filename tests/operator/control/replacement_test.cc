@@ -201,6 +201,26 @@ TEST(Replacement, ANodeThatIsNotReadyIsNoEvidence) {
   EXPECT_FALSE(scene.Decide().intent);
 }
 
+TEST(Replacement, APodThatNeverStartedOnAnUnreachableNodeIsReplacedUnlessItsAgentHasJoined) {
+  for (const bool joined : {false, true}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    scene.pod(1).worker = {};
+    const uint32_t attempt = joined ? 1 : 0;  // 0: no word of it yet
+    scene.Report(core::CoordinatorPhase::kGathering).machines[1].attempt = attempt;
+    kube::NodeView node;
+    scene.snapshot().nodes["node-1"] = &node;
+    EXPECT_FALSE(scene.Decide().intent);
+    node.unreachable = true;
+    const Decision decision = scene.Decide();
+    EXPECT_EQ(decision.intent.has_value(), !joined);
+    if (joined) continue;
+    EXPECT_EQ(decision.intent->attempts.Of(0), 1U);
+    EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
+    EXPECT_EQ(decision.intent->counters.replacements, 1U);
+  }
+}
+
 TEST(Replacement, SeveralLostMachinesShareOneEpoch) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
