@@ -60,14 +60,28 @@ bool HasJoined(const Draft& draft, const Machine& machine) {
   });
 }
 
-// A scheduler goes on sending pods to a node that died until the cluster has noticed. The agent of
-// such a pod is in no gang, and if it starts after all, its attempt is too low for any.
+// Machine 0 runs for as long as a machine may be silent: who lives has said HELLO by now.
+bool HasListened(const Draft& draft) {
+  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  const Machine& machine0 = draft.machines.front();
+  if (!coordinator || draft.now.boot - coordinator->at > kFresh || machine0.pod == nullptr) {
+    return false;
+  }
+  const std::optional<WallTime>& since = machine0.pod->worker.started;
+  return since && draft.now.wall >= *since + draft.spec().failure_policy.machine_lost_after;
+}
+
+// A machine that the gang has never heard of, on a node that the cluster has not heard of either: a
+// scheduler goes on sending pods to a node that died until that is noticed, and a machine may die
+// together with the machine 0 that knew it. If its agent comes after all, its attempt is too low.
 std::optional<Loss> FindStranded(const Draft& draft, const Machine& machine) {
   const auto node = draft.snapshot.nodes.find(machine.pod->node);
   if (node == draft.snapshot.nodes.end() || !node->second->unreachable) return std::nullopt;
   if (HasJoined(draft, machine)) return std::nullopt;
+  if (machine.life == Life::kRunning && !HasListened(draft)) return std::nullopt;
   return Loss{&machine, EndKind::kLost,
-              "node " + machine.pod->node + " cannot be reached, and it has not started there"};
+              "node " + machine.pod->node +
+                  " cannot be reached, and the gang has not heard of the machine"};
 }
 
 std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
@@ -84,7 +98,7 @@ std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
   } else if (coordinator) {
     accusation = Accusation(draft, *coordinator, machine);
   }
-  if (!accusation) return std::nullopt;
+  if (!accusation) return FindStranded(draft, machine);
   return Loss{&machine, EndKind::kLost, *accusation};
 }
 

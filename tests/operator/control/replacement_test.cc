@@ -221,6 +221,21 @@ TEST(Replacement, APodThatNeverStartedOnAnUnreachableNodeIsReplacedUnlessItsAgen
   }
 }
 
+TEST(Replacement, AMachineThatDiedWithTheMachine0ThatKnewItIsLostOnceTheNextHasListenedForL) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  kube::NodeView node;
+  node.unreachable = true;
+  scene.snapshot().nodes["node-1"] = &node;
+  for (const Duration age : {seconds(14), seconds(15)}) {
+    scene.pod(0).worker.started = scene.now.wall - age;
+    scene.Report(core::CoordinatorPhase::kGathering).machines[1].attempt = 0;
+    EXPECT_EQ(scene.Decide().intent.has_value(), age == seconds(15));
+  }
+  scene.Report(core::CoordinatorPhase::kGathering);
+  EXPECT_FALSE(scene.Decide().intent) << "it has said HELLO";
+}
+
 TEST(Replacement, SeveralLostMachinesShareOneEpoch) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
