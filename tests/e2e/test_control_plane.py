@@ -45,3 +45,17 @@ def test_an_api_server_that_restarts_costs_a_job_nothing(site, undisturbed):
     assert status["restarts"]["total"] == 0
     assert {pod.metadata.uid for pod in job.pods()} == set(before.values())
     assert job.weights() == undisturbed
+
+
+@pytest.mark.slow
+def test_the_leaders_node_and_machines_may_die_at_once(site, undisturbed):
+    stack, job = site.stack, site.train(numMachines=4, processesPerMachine=1)
+    job.wait_trained()
+    holder, leader = stack.holder(), stack.leader()
+    # Two of three nodes. The scheduler goes on sending pods there until it has noticed.
+    left = {p.spec.node_name for p in stack.operators() if p.metadata.name != leader}
+    with stack.powerless(*(set(stack.nodes.names) - left)):
+        stack.wait_leader(other_than=holder)
+        status = job.wait_state("Succeeded")
+    assert status["restarts"]["infrastructure"] > 0
+    assert job.weights() == undisturbed

@@ -16,7 +16,7 @@ def test_helm_test_sees_a_job_through(stack):
 def test_a_running_job_does_not_notice_an_upgrade_and_a_rollback(site):
     job = site.program("gpt", ["sh", "-c", "sleep 3600"])
     before = job.wait_state("Running")
-    pods, leader = job.uids(), site.stack.leader()
+    pods, leader = job.uids(), site.stack.holder()
 
     revision = json.loads(site.stack.helm("history", "lockstep", "--namespace", SYSTEM,
                                            "--output", "json"))[-1]["revision"]
@@ -24,7 +24,7 @@ def test_a_running_job_does_not_notice_an_upgrade_and_a_rollback(site):
                    ["rollback", "lockstep", revision]):
         site.stack.helm(*change, "--namespace", SYSTEM, "--wait", "--timeout", "5m")
         site.stack.wait_leader(other_than=leader)
-        leader = site.stack.leader()
+        leader = site.stack.holder()
         after = job.status()
         assert job.uids() == pods
         assert [after[each] for each in ("state", "epoch", "generation", "restarts")] == [
