@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-
 NOTHING = ["sleep", "0"]  # what a process does
 NOBODY = "registry.invalid/nobody/nothing:1"
 
@@ -45,6 +44,7 @@ def test_a_job_that_wants_gpus_where_there_are_none_says_so(site):
     says(job, r"Insufficient nvidia\.com/gpu")
 
 
+@pytest.mark.slow
 def test_an_image_that_nobody_has_is_named(site):
     says(site.program("image", NOTHING, image=NOBODY), rf"cannot start .*{re.escape(NOBODY)}")
 
@@ -60,6 +60,7 @@ def test_a_claim_without_a_volume_says_so(site):
     says(job, "unbound immediate PersistentVolumeClaims")
 
 
+@pytest.mark.slow
 def test_agents_that_the_operator_cannot_reach_run_on_and_the_reason_names_the_port(site):
     with site.stack.without_agents():
         job = site.program("apart", ["sleep", "600"])
