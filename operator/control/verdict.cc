@@ -37,6 +37,7 @@ std::string Sentence(const core::Failure& failure, const std::string& reason) {
 bool End(Draft& draft, bool success, const std::string& reason, const std::string& message,
          core::JobVerdict verdict) {
   draft.next.verdict = verdict;
+  ConcludeProgress(draft);
   MarkFinished(draft.next, success, reason, message, draft.now);
   draft.next.observed_generation = draft.snapshot.generation;
   draft.Tell(!success, success ? "Succeeded" : "Failed", message);

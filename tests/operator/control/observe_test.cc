@@ -112,31 +112,6 @@ TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
   EXPECT_EQ(scene.status().ready, "4/4");
 }
 
-TEST(Observe, ProgressIsWrittenAtMostEveryThirtySeconds) {
-  Scene scene(MakeJob("gpt").Machines(1));
-  scene.Run();
-  const auto step = [&](int64_t n) {
-    core::RankProgress progress;
-    progress.step = n;
-    progress.total_steps = 100;
-    scene.Report(CoordinatorPhase::kRunning).progress = {progress};
-  };
-  step(10);
-  scene.Pass(seconds(1));
-  scene.Settle();
-  EXPECT_THAT(scene.status().progress_text, HasSubstr("10/100 10%"));
-  int writes = 0;
-  for (int i = 0; i < 60; ++i) {
-    scene.Pass(seconds(1));
-    step(11 + i);
-    const Decision decision = scene.Decide();
-    if (!decision.status) continue;
-    ++writes;
-    scene.status() = *decision.status;
-  }
-  EXPECT_EQ(writes, 2);
-}
-
 TEST(Observe, ANameConflictIsACondition) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Settle();
