@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -25,6 +26,9 @@ std::string Read(const std::filesystem::path& path) {
   return text.str();
 }
 
+// Those that only a cluster can run.
+const std::set<std::string> kNeedSecrets = {"cluster.yaml", "secrets.yaml"};
+
 TEST(Examples, AreJobsThatCanRun) {
   int examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(Root() / "examples")) {
@@ -33,7 +37,7 @@ TEST(Examples, AreJobsThatCanRun) {
     const ParseResult parsed = ParseYaml(Read(entry.path()));
     ASSERT_TRUE(parsed.ok()) << Format(parsed.problems, entry.path().string());
     EXPECT_EQ(Format(Validate(*parsed.job, Target::kCluster), entry.path().string()), "");
-    if (entry.path().filename() == "cluster.yaml") continue;  // needs a Secret
+    if (kNeedSecrets.contains(entry.path().filename())) continue;
     EXPECT_EQ(Format(Validate(*parsed.job, Target::kLocal), entry.path().string()), "");
   }
   EXPECT_GE(examples, 3);
