@@ -18,7 +18,7 @@ import subprocess
 import threading
 
 from api_client import ApiClient, ApiServer
-from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes
+from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, now
 from proxy import Proxy
 from tls import binary
 
@@ -99,6 +99,9 @@ class _Writer(KubeletWriter):
         path = f"/api/v1/namespaces/{self._namespace}/secrets/{secret}"
         data = (await self._api.call("GET", path))["data"]
         return {name: base64.b64decode(value) for name, value in data.items()}
+
+    def started(self):
+        return now()
 
     def _running(self, pod):
         status = super()._running(pod)

@@ -140,14 +140,16 @@ class ApiProxy:
         self._tasks, self._writers = set(), set()
         self._upstream, self._idle = asyncio.Semaphore(UPSTREAM), []
         self._listener = None
-        # Bound as long as the proxy is there, so that it can refuse and come back on its port.
-        self._reserved = socket.create_server(("127.0.0.1", 0))
+        # Bound as long as the proxy is there, so that it can refuse and come back on its port; it
+        # never listens, or connections would wait in place of being refused.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
         self.port = self._reserved.getsockname()[1]
 
     async def open(self):
         self._listener = await asyncio.start_server(
-            self._serve, sock=self._reserved.dup(), ssl=self._certificate.context,
-            limit=http1.LIMIT)
+            self._serve, "127.0.0.1", self.port, ssl=self._certificate.context, limit=http1.LIMIT)
 
     async def close(self):
         for task in list(self._background):
@@ -179,6 +181,9 @@ class ApiProxy:
         task = asyncio.current_task()
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if not self._listener.is_serving():  # its handshake outlived the listener
+            writer.transport.abort()
+            return
         client = _Peer(reader, writer)
         self._writers.add(writer)
         try:
