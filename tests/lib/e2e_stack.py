@@ -113,14 +113,11 @@ class Stack(Cluster):
         """Operators whose packets to agents are dropped, as by a NetworkPolicy."""
         rule = ("table inet apart { chain out { type filter hook output priority 0; "
                 f"tcp dport {GANG_PORT} drop; }}; }}")
-        pods = self.operators()
-        for pod in pods:
-            self._in_network_of(pod, "nft", rule)
-        try:
+        with contextlib.ExitStack() as mend:
+            for pod in self.operators():
+                self._in_network_of(pod, "nft", rule)
+                mend.callback(self._in_network_of, pod, "nft", "delete table inet apart")
             yield
-        finally:
-            for pod in pods:
-                self._in_network_of(pod, "nft", "delete table inet apart")
 
     def _in_network_of(self, pod, *command):
         subprocess.run(["nsenter", f"--net=/proc/{self.nodes.processes(pod)[0]}/ns/net", *command],
@@ -137,7 +134,8 @@ class Stack(Cluster):
 
     def operators(self):
         return CoreV1Api(self.client()).list_namespaced_pod(
-            SYSTEM, label_selector="app.kubernetes.io/name=lockstep").items
+            SYSTEM, label_selector="app.kubernetes.io/name=lockstep,"
+                                   "app.kubernetes.io/component=operator").items
 
     def _scale(self, count):
         self.kubectl("-n", SYSTEM, "scale", "deployment", "--all", f"--replicas={count}")
