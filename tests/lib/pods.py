@@ -8,6 +8,7 @@ ports: each agent has two of its own.
         assert pods.end(0)["exitCode"] == 0
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -70,8 +71,13 @@ class Pods:
 
     def __exit__(self, *_):
         for pod in self.pods.values():
+            # unshare's --kill-child ends with pod.sh's change of user. With process 1 ends all of its
+            # namespace, and then unshare.
+            for child in processes.children(pod.process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
             if pod.process.poll() is None:
-                pod.process.kill()  # and with it, by --kill-child, all of its namespace
+                pod.process.kill()
             pod.process.wait()
 
     @staticmethod
