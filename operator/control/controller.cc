@@ -12,6 +12,7 @@
 #include "operator/control/machines.h"
 #include "operator/control/policies.h"
 #include "operator/kube/api.h"
+#include "operator/kube/resource_version.h"
 
 namespace lockstep::control {
 namespace {
@@ -108,6 +109,7 @@ void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
   caches_.jobs.Apply(std::move(batch), [&](const kube::JobView* before,
                                            const kube::JobView* after) {
     const kube::ObjectMeta& meta = (after != nullptr ? after : before)->meta;
+    if (after != nullptr && Knows(meta)) return;
     // What was begun is finished first.
     Wake(meta.name_space, meta.name, before == nullptr ? Priority::kBackground : Priority::kNormal);
   });
@@ -125,6 +127,13 @@ void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
                      });
   queue_.Progress(Watched::kPods, caches_.pods.resource_version(), BootTime());
   Pump();
+}
+
+// It tells of nothing but what this operator itself wrote, or of what came before that.
+bool Controller::Knows(const kube::ObjectMeta& job) const {
+  const auto record = records_.find({job.name_space, job.name});
+  return record != records_.end() && record->second.uid == job.uid &&
+         kube::Covers(record->second.resource_version, job.resource_version);
 }
 
 // How it ended counts, though it is gone before anything was decided.
@@ -402,6 +411,11 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
     }
     if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
     if (carried.status_written && written) {
+      // The record holds it; a cache that is behind is seen to be, where versions can be compared.
+      if (!kube::IsResourceVersion(carried.job_version)) {
+        queue_.Park(key, Watched::kTrainingJobs, carried.job_version, now);
+      }
+      Wake(key.name_space, key.name, Priority::kNormal);
       OnStatusWritten(key, &found->second, *written, carried.job_version);
     }
   }

@@ -75,6 +75,7 @@ class Controller {
             void (Controller::*apply)(kube::Batch<T>));
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
+  bool Knows(const kube::ObjectMeta& job) const;
   void Mourn(const kube::PodView& pod);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);

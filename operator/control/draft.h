@@ -35,7 +35,11 @@ struct Draft {
     decision.events.push_back({warning, std::move(reason), std::move(text)});
   }
   // `next` is to be written before anything else happens.
-  void Intend() { decision.intent = next; }
+  void Intend() {
+    next.observed_generation = snapshot.generation;
+    memory().status_written = now.boot;
+    decision.intent = next;
+  }
 };
 
 // Puts a condition of the job into `next`.

@@ -104,8 +104,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     Call(PutStatus(order_, status), [this](const ApiResult<std::string>& answer) {
       if (!answer.ok()) return TryAgain(answer.error());
       carried_.status_written = true;
-      Wrote(Watched::kTrainingJobs, *answer);
-      if (!carried_.written.empty()) carried_.job_version = carried_.written.back().version;
+      carried_.job_version = ReadMetadata(*answer).resource_version;
     });
   }
 

@@ -6,6 +6,7 @@
 #include "core/job/parse.h"
 #include "core/job/text.h"
 #include "core/job/validate.h"
+#include "operator/kube/resource_version.h"
 
 namespace lockstep::control {
 namespace {
@@ -29,7 +30,11 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
     record->uid = view.meta.uid;
     record->counted = counted;
   }
-  if (record->resource_version == view.meta.resource_version) return {};
+  // What this operator wrote is known before the watch tells of it.
+  if (record->resource_version == view.meta.resource_version ||
+      kube::Covers(record->resource_version, view.meta.resource_version)) {
+    return {};
+  }
   core::Document document = core::ReadJson(view.json);
   if (!document.root) return Error::Invalid("the object is no JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));

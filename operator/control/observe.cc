@@ -170,7 +170,12 @@ void ObserveTimings(Draft& draft) {
   const bool placed = !draft.machines.empty() &&
                       std::all_of(draft.machines.begin(), draft.machines.end(),
                                   [](const Machine& m) { return m.life >= Life::kWaiting; });
-  if (placed && !timings.scheduled) timings.scheduled = draft.now.wall;
+  if (placed && !timings.scheduled) {
+    // What is seen now may be written later.
+    std::optional<WallTime>& scheduled = draft.memory().scheduled;
+    if (!scheduled) scheduled = draft.now.wall;
+    timings.scheduled = scheduled;
+  }
   if (draft.next.state == JobState::kRunning && !timings.started) {
     timings.started = draft.now.wall;
     draft.Tell(false, "Running", "every rank of every machine runs");
@@ -184,6 +189,11 @@ void ObserveTimings(Draft& draft) {
   }
 }
 
+// That all pods have a node is soon followed by their start.
+bool IsPassing(JobState before, JobState after) {
+  return before == JobState::kPending && after == JobState::kStarting;
+}
+
 // What people wait for, or what is decided by. The rest, counts of pods on their way above all,
 // would otherwise be written once for every pod.
 bool IsUrgent(const JobStatus& before, const JobStatus& after) {
@@ -193,7 +203,8 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
                         return x.type == y.type && x.status == y.status;
                       });
   };
-  return before.state != after.state || before.created_epoch != after.created_epoch ||
+  return (before.state != after.state && !IsPassing(before.state, after.state)) ||
+         before.created_epoch != after.created_epoch ||
          before.observed_generation != after.observed_generation ||
          before.generation != after.generation || before.counters != after.counters ||
          before.last_failure != after.last_failure || !same_conditions(before, after);

@@ -54,6 +54,7 @@ bool Assemble(Draft& draft) {
   next.attempts.Reset(spec.num_machines, next.epoch);
   next.replicas = spec.num_machines;
   draft.memory().made_in = next.epoch;
+  draft.memory().scheduled.reset();
   next.state = core::JobState::kPending;
   next.reason = "its pods are being made";
   if (next.agent.image.empty()) next.agent = draft.snapshot.agent;

@@ -72,7 +72,8 @@ struct Memory {
   std::set<Incarnation> ended;        // whose processes were seen to be over
   std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
   uint32_t made_in = 0;               // the epoch in which the whole gang was made; 0: not known
-  Time status_written{};              // what was seen, last
+  Time status_written{};              // last
+  std::optional<WallTime> scheduled;  // every pod of the gang was seen to have a node
   // Pods as they last were, that went away before their end was decided on.
   std::map<Incarnation, kube::PodView> vanished;
   bool key_made = false;                // the job's Secret, by this operator

@@ -46,6 +46,7 @@ void GangJob::Set(GangPeers peers) {
   poll_.Leave();
   put_.Leave();
   version_ = 0;
+  heard_ = true;
   ask_others_ = false;
   retry_ = put_retry_ = shared_->options.first_retry;
   Time now = shared_->loop->now();
@@ -114,6 +115,7 @@ Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
 
 void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   Time now = shared_->loop->now();
+  if (asked_.machine == 0) SetHeard(answer.ok());
   Result<core::GangStatus> status = Read(answer);
   Duration wait{};
   ask_others_ = !status.ok() && asked_.machine == 0;
@@ -142,9 +144,16 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
 
 // ---- telling ----
 
+void GangJob::SetHeard(bool heard) {
+  const bool again = heard && !heard_;
+  heard_ = heard;
+  if (again && !put_.busy()) put_.Schedule(shared_->loop->now());
+}
+
+// One that is not heard is not told either: asking it goes on, and says when it is there.
 void GangJob::Put() {
   const GangPeers::Member* machine0 = Machine0Of(peers_);
-  if (machine0 == nullptr || wish_.empty() || Accepted(wish_)) return put_.Leave();
+  if (machine0 == nullptr || wish_.empty() || Accepted(wish_) || !heard_) return put_.Leave();
   HttpClient& client = put_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
   said_ = wish_;
   said_to_ = machine0->attempt;

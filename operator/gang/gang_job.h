@@ -44,6 +44,7 @@ class GangJob {
   Result<core::GangStatus> Read(const Result<HttpAnswer>& answer) const;
   Duration PollLength() const;
 
+  void SetHeard(bool heard);
   void Put();
   void OnPutAnswer(const Result<HttpAnswer>& answer);
 
@@ -54,6 +55,7 @@ class GangJob {
   GatedLine poll_;
   GangPeers::Member asked_;  // whose answer is awaited
   uint64_t version_ = 0;     // of machine 0's last answer
+  bool heard_ = true;        // machine 0 answered last time, with whatever; or was not yet asked
   bool ask_others_ = false;  // machine 0 did not answer last time
   size_t next_other_ = 0;    // among peers_.members
   Duration retry_;

@@ -38,7 +38,7 @@ struct CallRecord {
 };
 
 struct ClientOptions {
-  size_t max_in_flight = 16;               // as many as the transport keeps connections
+  size_t max_in_flight = 32;               // as many as the transport keeps connections
   Duration timeout = seconds(30);          // of a call with its retries
   Duration attempt_timeout = seconds(15);  // of one attempt
   int attempts = 6;

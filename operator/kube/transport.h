@@ -83,7 +83,7 @@ class Transport {
 };
 
 struct TransportOptions {
-  size_t connections = 16;  // kept open and warm; not a limit on requests under way
+  size_t connections = 32;  // kept open and warm; not a limit on requests under way
   size_t max_body = size_t{32} << 20;
   Duration connect_timeout = seconds(10);
   std::string user_agent = "lockstep";

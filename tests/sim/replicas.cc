@@ -40,9 +40,12 @@ void ControlPlane::Deliver(Replica& replica, Kind kind, uint64_t version,
   last = std::max(last, world_.now() + late);
   world_.queue().At(last, [this, &replica, kind, k, version, change] {
     if (version <= replica.cache.seen[k]) return;  // it came with a list
-    change(replica.cache);
     replica.cache.seen[k] = version;
-    if (kind == Kind::kJob) replica.cache.job_version = version;
+    if (kind == Kind::kJob) {
+      if (version <= replica.cache.job_version) return;  // its own write, known since the answer
+      replica.cache.job_version = version;
+    }
+    change(replica.cache);
     Work(replica);
   });
 }
@@ -189,6 +192,11 @@ void ControlPlane::Close(Replica& replica, const std::shared_ptr<Run>& run) {
         },
         [this, &replica, run](const Answer& answer) {
           if (!answer.ok) run->complete = false;
+          // Known before the watch tells of it, unless that was faster.
+          if (answer.ok && replica.cache.job_version < answer.version) {
+            replica.cache.status = *run->decision.status;
+            replica.cache.job_version = answer.version;
+          }
           Close(replica, run);
         });
   }
@@ -216,7 +224,9 @@ void ControlPlane::Call(Replica& replica, std::function<Answer()> at_server,
                          [&replica, life, answer, on_answer = std::move(on_answer)] {
                            if (replica.life != life) return;
                            uint64_t& parked = replica.parked[static_cast<size_t>(answer.kind)];
-                           if (answer.ok) parked = std::max(parked, answer.version);
+                           if (answer.ok && answer.kind != Kind::kJob) {
+                             parked = std::max(parked, answer.version);
+                           }
                            on_answer(answer);
                          });
   });

@@ -60,6 +60,7 @@ TEST(Reason, IsAQuotasOrAnAdmissionsRefusal) {
   scene.memory().refusal = Refusal{Refusal::Kind::kForbidden, "pod gpt-0",
                                    "pods \"gpt-0\" is forbidden: exceeded quota: gpus"};
   scene.memory().make_again = scene.now.boot + seconds(10);
+  scene.Pass(seconds(1));  // such details are written once a second
   EXPECT_EQ(ReasonOf(scene),
             "pod gpt-0 may not be made: exceeded quota: gpus; ask for less, or raise the quota");
 }

@@ -98,9 +98,10 @@ def command_rules():
 def place_rules():
     """Of the whole spec: one place only."""
     twice = "stands in the template's {} too; keep one of them"
-    rules = [rule(f"!has(self.{name}) || !{_worker_has(name)}", twice.format("worker container"),
+    # The template first: most jobs have none, and that is all that is read of them then.
+    rules = [rule(f"!{_worker_has(name)} || !has(self.{name})", twice.format("worker container"),
                   f".{name}") for name in OF_CONTAINER]
-    rules += [rule(f"!has(self.{name}) || !has(self.template) || !has(self.template.spec) || "
-                   f"!has(self.template.spec.{name})", twice.format("pod"), f".{name}")
-              for name in OF_POD]
+    rules += [rule("!has(self.template) || !has(self.template.spec) || "
+                   f"!has(self.template.spec.{name}) || !has(self.{name})", twice.format("pod"),
+                   f".{name}") for name in OF_POD]
     return rules

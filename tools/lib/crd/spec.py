@@ -131,7 +131,8 @@ def _time_and_logs():
                            default="Auto"),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
-            filled=True),
+            rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
+                 "it; make a new job", ".claim"), filled=True),
         "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "2m", "0s", "24h"),
         "health": struct("How long a job may show no progress.", {
             "startTimeout": duration("How long the machines may wait to be scheduled before the "
@@ -190,7 +191,8 @@ def spec(pod):
                 1024, default=1),
             "processesPerMachine": integer(
                 "Processes on each machine. The world size is numMachines times this.", 1, 64,
-                default=1),
+                rule("self == oldSelf", "can't change: ranks are numbered by it for the life of the "
+                     "job; make a new job"), default=1),
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
