@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 import requests
@@ -20,18 +21,14 @@ from _bench import BIN
 WRITES = re.compile(r'^lockstep_operator_api_calls_total\{(.*)\} (\d+)$', re.MULTILINE)
 
 
-class Operator:
-    """The program, as a process of this computer."""
+class Process:
+    """A program under test, as a process of this computer."""
 
-    def __init__(self, cluster, namespace, folder, *options):
+    def __init__(self, command, folder):
         self._log_path = Path(tempfile.mkstemp(dir=folder, suffix=".log")[1])
         with open(self._log_path, "wb") as log:
-            self._process = subprocess.Popen(
-                [BIN / "lockstep-operator", "--kubeconfig", cluster.kubeconfig,
-                 "--system-namespace", namespace, "--agent-image", "agent:bench",
-                 "--metrics-address", "127.0.0.1:0", *options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self._address = None
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log)
 
     def cpu(self):
         """Seconds of CPU so far."""
@@ -43,20 +40,6 @@ class Operator:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return {name: int(re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)[1]) / 1024
                 for name, field in (("memory_mib", "VmRSS"), ("anonymous_mib", "RssAnon"))}
-
-    def ask(self, path):
-        """None while nobody listens."""
-        if not self._address:
-            port = re.search(r"metrics on port (\d+)", self.log())
-            if not port:
-                return None
-            self._address = f"http://127.0.0.1:{port[1]}"
-        return requests.get(self._address + path, timeout=60)
-
-    def writes(self):
-        """Requests so far that change something, but for those of the Lease."""
-        return sum(int(count) for labels, count in WRITES.findall(self.ask("/metrics").text)
-                   if 'verb="GET"' not in labels)
 
     def runs(self):
         return self._process.poll() is None
@@ -71,6 +54,28 @@ class Operator:
     def stop(self):
         self._process.terminate()
         self._process.wait(60)
+
+
+class Operator(Process):
+    def __init__(self, cluster, namespace, folder, *options):
+        super().__init__([BIN / "lockstep-operator", "--kubeconfig", cluster.kubeconfig,
+                          "--system-namespace", namespace, "--agent-image", "agent:bench",
+                          "--metrics-address", "127.0.0.1:0", *options], folder)
+        self._address = None
+
+    def ask(self, path):
+        """None while nobody listens."""
+        if not self._address:
+            port = re.search(r"metrics on port (\d+)", self.log())
+            if not port:
+                return None
+            self._address = f"http://127.0.0.1:{port[1]}"
+        return requests.get(self._address + path, timeout=60)
+
+    def writes(self):
+        """Requests so far that change something, but for those of the Lease."""
+        return sum(int(count) for labels, count in WRITES.findall(self.ask("/metrics").text)
+                   if 'verb="GET"' not in labels)
 
 
 class Server:
@@ -136,6 +141,24 @@ end
             answer = wrk.communicate()[0]
         return next(float(line.split()[1]) for line in answer.splitlines()
                     if line.startswith("Requests/sec"))
+
+
+def creation(cluster, namespace, resource, machines):
+    """Seconds from the newest request that made such an object to the answer of the last pod's,
+    as the API server's audit log has them: a watch tells late when all cores are busy."""
+    job, pods = None, []
+    for line in (cluster.folder / "audit.log").read_text().splitlines():
+        entry = json.loads(line)
+        what = entry.get("objectRef", {})
+        if (entry["verb"], what.get("namespace"), what.get("subresource")) != (
+                "create", namespace, None) or entry["responseStatus"]["code"] != 201:
+            continue
+        if what["resource"] == resource:
+            job, pods = datetime.fromisoformat(entry["requestReceivedTimestamp"]), []
+        elif what["resource"] == "pods":
+            pods.append(datetime.fromisoformat(entry["stageTimestamp"]))
+    assert len(pods) == machines, f"{len(pods)} pods of {machines} in the audit log"
+    return (max(pods) - job).total_seconds()
 
 
 def wait_for(holds, what, patience=600.0):

@@ -1,8 +1,8 @@
 """The operator on a real API server with fake nodes, whose pods run at once and have no agents: so
 "ready" below is all pods Running. The raw limit, parallel POSTs of the same number of pods, is
-measured in the same run.
+measured in the same run; so is JobSet, where --peer asks for it.
 
-    tools/bench operator [-- --jobs 50 200 --rounds 3 --many 2000]
+    tools/bench operator [-- --jobs 50 200 --rounds 3 --many 2000 --peer]
 """
 
 import argparse
@@ -20,7 +20,8 @@ from pathlib import Path
 import kubernetes
 import requests
 from _bench import emit, quantile
-from _operator_bench import Operator, Server, wait_for
+from _operator_bench import Operator, Server, creation, wait_for
+from _jobset import Beside, JobSet
 from cluster import SCRIPTS, Cluster
 from kubelet_writer import termination
 
@@ -113,7 +114,7 @@ class Bench:
         self.wait(lambda: not self.pods, "the pods to go")
 
 
-def one_large_job(bench, rounds, raw_namespace, machines=128):
+def one_large_job(bench, cluster, rounds, raw_namespace, machines=128):
     """Beside two limits: of small pods that nobody schedules, and of the operator's own pods, with
     all that scheduler and nodes then write."""
     small = {"metadata": {"generateName": "raw-"},
@@ -124,11 +125,9 @@ def one_large_job(bench, rounds, raw_namespace, machines=128):
     for index in range(rounds):
         rate = bench.server.raw_rate(raw_path, small)
         name = f"large-{index}"
-        began = bench.submit([name], machines)
-        names = {f"{name}-{machine}" for machine in range(machines)}
-        bench.wait(lambda names=names: names <= bench.created.keys(), "the large job's pods")
-        took.append(max(bench.created[each] for each in names) - began)
+        bench.submit([name], machines)
         bench.wait_ready([name])
+        took.append(creation(cluster, bench.namespace, "trainingjobs", machines))
         same = {"metadata": {"generateName": "raw-"}, "spec": bench.pods[f"{name}-0"]["spec"]}
         del same["spec"]["nodeName"]
         bench.remove([name])
@@ -144,6 +143,24 @@ def one_large_job(bench, rounds, raw_namespace, machines=128):
                   statistics.median(mine / limit for mine, limit in zip(took, raw_same))}
     emit("operator", f"one job of {machines} machines: creation to last pod", unit="s",
          median=statistics.median(took), all=took, aim=0.25, **beside)
+
+
+def limit(bench, pods):
+    """As many pods as jobs of so many machines have, POSTed by wrk: from the first request until
+    they run. No operator has anything to do with them."""
+    if shutil.which("wrk") is None:
+        return
+    pod = {"metadata": {"generateName": "raw-"}, "spec": template(bench)["spec"]}
+    before = len(bench.running)
+    began = time.monotonic()
+    created = len(bench.created)
+    bench.server.raw_rate(bench.pods_path, pod, PATIENCE,
+                          lambda: len(bench.created) >= created + pods)
+    bench.wait(lambda: len(bench.running) >= before + pods, "the raw pods")
+    emit("operator", f"{pods} such pods by wrk, without jobs: first request to all running",
+         unit="s", value=time.monotonic() - began)
+    bench.core.delete_collection_namespaced_pod(bench.namespace, grace_period_seconds=0)
+    bench.wait(lambda: not bench.pods, "the raw pods to go")
 
 
 def many_jobs(bench, count, machines=4):
@@ -227,17 +244,44 @@ def is_ready(operator):
     return answer is not None and answer.status_code == 200
 
 
+def template(bench):
+    """A pod as the operator makes it, to be made again by others."""
+    bench.submit(["template"], 1)
+    bench.wait_ready(["template"])
+    pod = bench.pods["template-0"]
+    bench.remove(["template"])
+    bench.ready.pop("template")
+    del pod["spec"]["nodeName"]
+    return pod
+
+
+def peer(cluster, folder, counts):
+    """JobSet on the same API server, with as many jobs of as many pods."""
+    manager = JobSet(cluster, folder)
+    try:
+        with cluster.namespace("peer") as namespace:
+            beside = Beside(Server(cluster, folder), namespace)
+            beside.run(["warm"], 2)
+            beside.run(["large"], 128)
+            emit("operator", "JobSet, one job of 128 machines: creation to last pod", unit="s",
+                 value=creation(cluster, namespace, "jobsets", 128))
+            for count in counts:
+                cpu = manager.cpu()
+                running = beside.run([f"many-{count}-{index}" for index in range(count)], 4)
+                emit("operator", f"JobSet, {count} jobs of 4: creation to all pods running",
+                     unit="s", value=running, cpu_ms_a_job=(manager.cpu() - cpu) / count * 1000,
+                     **manager.memory())
+    finally:
+        manager.stop()
+
+
 def full(bench, cluster, folder, count, machines=10):
     """Very many jobs, which another controller manages, and pods that bear their names: what they
     weigh in the caches, and how soon a new operator knows them all."""
-    bench.submit(["template"], 1)
-    bench.wait_ready(["template"])
-    spec = bench.pods["template-0"]["spec"]
-    labels = bench.pods["template-0"]["metadata"]["labels"]
-    bench.remove(["template"])
-    del spec["nodeName"]
-    pod = {"metadata": {"name": "full-%d", "labels": {**labels, "lockstep.dev/job": "full-%d"}},
-           "spec": {**spec, "schedulerName": "nobody"}}
+    seen = template(bench)
+    pod = {"metadata": {"name": "full-%d", "labels": {**seen["metadata"]["labels"],
+                                                      "lockstep.dev/job": "full-%d"}},
+           "spec": {**seen["spec"], "schedulerName": "nobody"}}
     bench.operator.stop()
     server = bench.server
     server.raw_rate(bench.jobs_path, job("full-%d", machines, managedBy="example.com/other"),
@@ -249,18 +293,20 @@ def full(bench, cluster, folder, count, machines=10):
     synced = time.monotonic() - began
     time.sleep(10)  # every job is looked at once
     emit("operator", f"{count} jobs, {count * machines} pods cached: memory; start to synced",
-         jobs=len(bench.jobs), pods=len(bench.pods), **bench.operator.memory(), memory_aim_mib=80, synced_s=synced,
-         synced_aim_s=5)
+         jobs=len(bench.jobs), pods=len(bench.pods), **bench.operator.memory(),
+         memory_aim_mib=80, synced_s=synced, synced_aim_s=5)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, nargs="+", default=[50, 200])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--peer", action="store_true", help="JobSet too, which is built first")
     parser.add_argument("--many", type=int, default=2000, metavar="JOBS", help="0: not that")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
-    subprocess.run([SCRIPTS / "up", "--dir", folder / "cluster", "--fake-nodes", "50"], check=True)
+    subprocess.run([SCRIPTS / "up", "--dir", folder / "cluster", "--fake-nodes", "50",
+                    "--audit"], check=True)
     try:
         cluster = Cluster(folder / "cluster")
         cluster.install_crd()
@@ -270,14 +316,19 @@ def main():
             bench.submit(["warm"], 2)
             bench.wait_ready(["warm"])
             bench.remove(["warm"])
-            one_large_job(bench, options.rounds, raw_namespace)
+            one_large_job(bench, cluster, options.rounds, raw_namespace)
             writes(bench)
+            limit(bench, 4 * max(options.jobs))
             for count in options.jobs:
                 names = many_jobs(bench, count)
                 if count == max(options.jobs):
                     replaced(bench, names[:count * 4 // 25])  # the brake's limit is 5 % a minute
                 bench.remove(names)
             failover(bench, cluster, folder)
+            if options.peer:
+                bench.operator.stop()
+                peer(cluster, folder, options.jobs)
+                bench.operator = Operator(cluster, namespace, folder)
             if options.many:
                 full(bench, cluster, folder, options.many)
             bench.operator.stop()

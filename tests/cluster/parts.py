@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs that tests run and Debian lacks, built from pinned Go modules.
 
-`parts.py [GROUP...]` builds what is missing of these groups, or of all, and prints the folders
+`parts.py [GROUP...]` builds what is missing of these groups, or of all that tests want, and prints the folders
 where the programs lie: one a group, outside the source tree, and another one for every other
 go.mod, so a clone finds what an older one has built.
 """
@@ -71,7 +71,9 @@ GROUPS = {
         "promtool": "github.com/prometheus/prometheus/cmd/promtool",
         "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     }, tags="remove_all_sd,enable_kubernetes_sd"),
+    "peers": Group(HERE.parent / "bench/peers", {"jobset": "sigs.k8s.io/jobset"}),
 }
+ON_DEMAND = ["peers"]  # for benchmarks that are asked to compare
 # How kwok's nodes and pods behave: at once, with no delays of their own.
 STAGES = ["node/fast", "node/heartbeat-with-lease", "pod/fast"]
 FLAGS = ["-trimpath", "-buildvcs=false"]
@@ -96,7 +98,7 @@ def build(name, say):
                 _build_one(group, folder / program, package)
                 say(f"built {program} in {time.monotonic() - started:.0f} s")
         if "kwok" in group.programs:
-            _write_stages(group.module, folder / "stages.yaml")
+            _write_stages(folder / "stages.yaml")
         (folder / "complete").touch()
     return folder
 
@@ -104,6 +106,12 @@ def build(name, say):
 def files(module):
     """The folder with the files of NAME@VERSION, which Go's cache keeps."""
     return pathlib.Path(json.loads(_go(HERE, "mod", "download", "-json", module))["Dir"])
+
+
+def source(name, module):
+    """The folder with the files of a module, in the version that a group's go.mod names."""
+    folder = GROUPS[name].module
+    return pathlib.Path(_go(folder, "list", "-m", "-f", "{{.Dir}}", module).strip())
 
 
 def _fingerprint(group):
@@ -132,8 +140,8 @@ def _version(module):
         yield from ("-X", f"k8s.io/component-base/version.{name}={value}")
 
 
-def _write_stages(module, target):
-    kwok = pathlib.Path(_go(module, "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok").strip())
+def _write_stages(target):
+    kwok = source("control-plane", "sigs.k8s.io/kwok")
     files = [file for stage in STAGES
              for file in sorted((kwok / "kustomize/stage" / stage).glob("*.yaml"))]
     texts = [text for text in map(pathlib.Path.read_text, files) if "kind: Stage" in text]
@@ -174,7 +182,7 @@ if __name__ == "__main__":
     if unknown:
         sys.exit(f"cluster: no group {', '.join(unknown)}; there are {', '.join(GROUPS)}")
     try:
-        for each in sys.argv[1:] or GROUPS:
+        for each in sys.argv[1:] or [name for name in GROUPS if name not in ON_DEMAND]:
             print(build(each, lambda text: print(f"cluster: {text}", file=sys.stderr, flush=True)))
     except BuildError as error:
         sys.exit(f"cluster: {error}")
