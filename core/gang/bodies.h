@@ -14,6 +14,7 @@
 #include "core/gang/coordinator.h"
 #include "core/gang/member.h"
 #include "core/gang/messages.h"
+#include "core/gang/progress.h"
 
 namespace lockstep::core {
 
@@ -86,6 +87,7 @@ struct Termination {
   bool verdict = false;
   std::string reason;
   Failure failure;
+  std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
 };
 inline constexpr size_t kMaxTerminationMessage = 3500;
 std::string ToJson(const Termination& termination);

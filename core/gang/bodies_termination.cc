@@ -10,11 +10,27 @@ using body::Parse;
 using body::ReadFailure;
 using body::ReadGeneration;
 using body::Shortened;
-using body::Write;
 
 namespace {
 
 constexpr size_t kShortMessage = 256;
+
+Json Write(const GangProgress& p) {
+  Json json = {{"step", p.step}};
+  if (p.total_steps > 0) json["totalSteps"] = p.total_steps;
+  if (p.loss) json["loss"] = *p.loss;
+  if (p.tokens_per_second > 0) json["tokensPerSecond"] = p.tokens_per_second;
+  return json;
+}
+
+GangProgress ReadProgress(const Object& o) {
+  GangProgress p;
+  p.step = o.Integer<int64_t>("step");
+  p.total_steps = o.Integer<int64_t>("totalSteps");
+  if (o.Has("loss")) p.loss = o.Number("loss", 0);
+  p.tokens_per_second = o.Number("tokensPerSecond", 0);
+  return p;
+}
 
 }  // namespace
 
@@ -22,7 +38,8 @@ std::string ToJson(const Termination& t) {
   Json json = {{"exitCode", t.exit_code},        {"generation", t.generation.ToString()},
                {"machine", t.machine},           {"attempt", t.attempt},
                {"verdict", t.verdict},           {"reason", Shortened(t.reason)},
-               {"lastFailure", Write(t.failure)}};
+               {"lastFailure", body::Write(t.failure)}};
+  if (t.progress) json["progress"] = Write(*t.progress);
   std::string text = Dump(json);
   // Escapes can triple a string; the stderr tail is what can be done without.
   for (size_t keep = t.failure.stderr_tail.size(); text.size() > kMaxTerminationMessage;) {
@@ -51,6 +68,7 @@ Result<Termination> ParseTermination(std::string_view text) {
     t.verdict = o.Bool("verdict");
     t.reason = o.Text("reason");
     if (o.Has("lastFailure")) t.failure = ReadFailure(o.Child("lastFailure"));
+    if (o.Has("progress")) t.progress = ReadProgress(o.Child("progress"));
     return t;
   });
 }

@@ -95,6 +95,7 @@ MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_
     last_progress_.erase(rank);
     ++finished_;
     if (finished_ == config_.processes && phase() == MemberPhase::kRunning) {
+      if (next_progress_ != kNever) SendProgress();  // the last steps, before the end
       report_.phase = MemberPhase::kFinished;
       SendReport();
     }
@@ -179,14 +180,7 @@ MemberActions Member::OnGuardKilled(Time now) {
 MemberActions Member::OnTimer(Time now) {
   Begin(now);
   CheckHangs(now);
-  if (now >= next_progress_) {
-    next_progress_ = kNever;
-    if (welcomed_) {
-      Progress message{report_.generation, {}};
-      for (const auto& [rank, progress] : progress_) message.ranks.push_back(progress);
-      Send(std::move(message));
-    }
-  }
+  if (now >= next_progress_) SendProgress();
   if (draining_ && now >= drain_deadline_) {
     drain_deadline_ = kNever;
     StopRanks(now, now);
@@ -194,6 +188,14 @@ MemberActions Member::OnTimer(Time now) {
   CheckDrain(now);
   CheckSilence(now);
   return Take();
+}
+
+void Member::SendProgress() {
+  next_progress_ = kNever;
+  if (!welcomed_) return;
+  Progress message{report_.generation, {}};
+  for (const auto& [rank, progress] : progress_) message.ranks.push_back(progress);
+  Send(std::move(message));
 }
 
 Time Member::NextWake() const {

@@ -151,6 +151,7 @@ class Member {
   void StopRanks(Time now, Time kill_at);
   void SendHello(Time now);
   void SendReport();
+  void SendProgress();
   void Send(Message message);
   void RefuseCommits(const std::string& reason);
   void Leave(int code, std::optional<Verdict> verdict, std::string reason);

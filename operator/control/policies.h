@@ -71,9 +71,10 @@ void ObserveAlignment(Draft& draft);
 std::string BindingOf(const Draft& draft, const Machine& machine);
 // stall.cc: condition Stalled.
 void ObserveStall(Draft& draft);
-// progress.cc: what ranks report, at most twice a minute; and at the job's end what was heard last.
+// progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent
+// told, or what was heard last.
 void ObserveProgress(Draft& draft, const core::GangStatus& gang);
-void ConcludeProgress(Draft& draft);
+void ConcludeProgress(Draft& draft, const std::optional<core::GangProgress>& told);
 // history.cc: how generations ended and the next ones came.
 void RecordHistory(Draft& draft, const core::GangStatus& gang);
 // Nobody else tells of the end of a generation whose machine 0 is lost.

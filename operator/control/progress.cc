@@ -85,10 +85,10 @@ void ObserveProgress(Draft& draft, const core::GangStatus& gang) {
   Set(draft.next, std::move(progress));
 }
 
-void ConcludeProgress(Draft& draft) {
+void ConcludeProgress(Draft& draft, const std::optional<core::GangProgress>& told) {
   const std::optional<GangReport>& last = draft.snapshot.coordinator;
-  const auto seen = last ? core::Summarize(last->status.progress) : std::nullopt;
-  if (seen) {
+  const auto heard = last ? core::Summarize(last->status.progress) : std::nullopt;
+  if (const auto& seen = told ? told : heard) {
     Set(draft.next, ProgressOf(draft, *seen));
   } else if (draft.next.progress) {
     draft.next.progress->eta_seconds.reset();

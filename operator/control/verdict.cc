@@ -35,9 +35,9 @@ std::string Sentence(const core::Failure& failure, const std::string& reason) {
 }
 
 bool End(Draft& draft, bool success, const std::string& reason, const std::string& message,
-         core::JobVerdict verdict) {
+         core::JobVerdict verdict, const std::optional<core::GangProgress>& progress = {}) {
   draft.next.verdict = verdict;
-  ConcludeProgress(draft);
+  ConcludeProgress(draft, progress);
   MarkFinished(draft.next, success, reason, message, draft.now);
   draft.next.observed_generation = draft.snapshot.generation;
   draft.Tell(!success, success ? "Succeeded" : "Failed", message);
@@ -64,7 +64,8 @@ bool EndByGang(Draft& draft, const core::Termination& verdict) {
   const std::string message = success ? "every process of every machine exited with code 0"
                                       : Sentence(verdict.failure, verdict.reason);
   return End(draft, success, success ? "Succeeded" : core::ToString(cause), message,
-             {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause});
+             {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
+             verdict.progress);
 }
 
 // A spec that the CRD let through and core does not.

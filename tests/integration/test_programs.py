@@ -67,6 +67,17 @@ def test_a_data_parallel_training_of_four_processes_succeeds(gang, tmp_path):
     assert told["exitCode"] == 0
     assert "trained to step 60" in made.agents[0].output
     assert commits(made)[-1] == "000006.step-60"
+    assert told["progress"]["step"] == 60
+
+
+def test_the_last_steps_stand_in_the_termination_message_however_soon_the_end_follows(gang):
+    script = "import lockstep\nfor n in range(1, 8): lockstep.report(step=n, total_steps=7)"
+    made = gang(machines=2, processes=2, environment=PYTHON,
+                command=[sys.executable, "-c", script])
+    made.start()
+    told = made.verdict(120)
+    assert told["exitCode"] == 0
+    assert told["progress"] == {"step": 7, "totalSteps": 7}
 
 
 def test_an_accelerate_program_sees_one_world_of_all_processes(gang):

@@ -153,6 +153,7 @@ Status Agent::OpenRanks(const std::string& executable) {
     Do(member_->OnProcessDied(BootTime(), g, std::move(death)));
   };
   handlers.on_finished = [this](core::Generation g, uint32_t rank) {
+    progress_->ReadNow();  // its last step, before its end
     Do(member_->OnProcessFinished(BootTime(), g, rank));
   };
   handlers.on_all_dead = [this](core::Generation g) {
@@ -409,6 +410,7 @@ void Agent::WriteTermination() {
     t.reason = exit_->verdict->reason;
     t.failure = exit_->verdict->failure;
   }
+  t.progress = core::Summarize(Status_().progress);
   std::string text = core::ToJson(t);
   // Kubernetes makes the file; it is truncated, never replaced.
   UniqueFd fd(

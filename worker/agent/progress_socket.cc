@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace lockstep::agent {
 
@@ -106,6 +107,12 @@ bool ProgressSocket::Read(ClientId id, Client& client) {
     return false;
   }
   return true;
+}
+
+void ProgressSocket::ReadNow() {
+  std::vector<ClientId> ids;
+  for (const auto& [id, client] : clients_) ids.push_back(id);
+  for (ClientId id : ids) OnReady(id, EPOLLIN);
 }
 
 void ProgressSocket::Answer(ClientId id, const std::string& line) {

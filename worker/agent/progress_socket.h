@@ -38,6 +38,8 @@ class ProgressSocket {
   ProgressSocket(const ProgressSocket&) = delete;
   ProgressSocket& operator=(const ProgressSocket&) = delete;
 
+  // Hands over what clients have sent, without waiting for the loop to come to them.
+  void ReadNow();
   // Nothing happens when the client is gone.
   void Answer(ClientId client, const std::string& line);
   size_t clients() const { return clients_.size(); }

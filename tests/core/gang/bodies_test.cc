@@ -138,6 +138,7 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
   t.attempt = 3;
   t.verdict = true;
   t.failure = SomeStatus().last_failure;
+  t.progress = GangProgress{.step = 59, .total_steps = 60, .loss = 0.25, .tokens_per_second = 7};
   Result<Termination> read = ParseTermination(ToJson(t));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(ToJson(*read), ToJson(t));

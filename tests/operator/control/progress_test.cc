@@ -49,6 +49,19 @@ TEST(Progress, TheLastIsWrittenWithTheVerdictAndPromisesNoMore) {
   EXPECT_FALSE(decision.intent->progress->eta_seconds);
 }
 
+TEST(Progress, WhatTheLastAgentToldIsNewerThanWhatWasHeard) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  Step(scene, 90);
+  scene.Settle();
+  core::GangProgress told;
+  told.step = told.total_steps = 100;
+  scene.pod(0).worker = Verdict(0, {1, 1}, 1, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
+}
+
 TEST(Progress, WhatStandsOfAGangThatNobodyHearsIsLeftWithoutAnEta) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();

@@ -223,8 +223,10 @@ inline kube::ContainerState OutOfMemory() {
 
 // The agent of (machine, attempt) leaves with a verdict of machine 0's `generation`.
 inline kube::ContainerState Verdict(int code, core::Generation generation, uint32_t machine,
-                                    uint32_t attempt) {
+                                    uint32_t attempt,
+                                    const std::optional<core::GangProgress>& progress = {}) {
   core::Termination termination;
+  termination.progress = progress;
   termination.exit_code = code;
   termination.generation = generation;
   termination.machine = machine;
