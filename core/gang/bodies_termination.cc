@@ -35,9 +35,12 @@ GangProgress ReadProgress(const Object& o) {
 }  // namespace
 
 std::string ToJson(const Termination& t) {
-  Json json = {{"exitCode", t.exit_code},        {"generation", t.generation.ToString()},
-               {"machine", t.machine},           {"attempt", t.attempt},
-               {"verdict", t.verdict},           {"reason", Shortened(t.reason)},
+  Json json = {{"exitCode", t.exit_code},
+               {"generation", t.generation.ToString()},
+               {"machine", t.machine},
+               {"attempt", t.attempt},
+               {"verdict", t.verdict},
+               {"reason", Shortened(t.reason)},
                {"lastFailure", body::Write(t.failure)}};
   if (t.progress) json["progress"] = Write(*t.progress);
   std::string text = Dump(json);

@@ -79,6 +79,9 @@ class Beside:
         self._lock = threading.Lock()
         self._running = {}
         server.follow(f"/api/v1/namespaces/{namespace}/pods", self._see)
+        session = server.session()
+        wait_for(lambda: session.post(f"{server.url}{self._path}?dryRun=All",
+                                      json=jobset("probe", 1)).ok, "JobSet and its webhooks")
 
     def _see(self, kind, pod):
         at, name = time.monotonic(), pod["metadata"]["name"]

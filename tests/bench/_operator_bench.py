@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -111,11 +110,9 @@ class Server:
                         see(event["type"], event["object"])
         threading.Thread(target=run, daemon=True).start()
 
-    def raw_rate(self, path, body, seconds=4, enough=lambda: False):
+    def raw_rate(self, path, body, seconds, enough=lambda: False):
         """Objects a second that parallel POSTs make at best, by wrk, for so long or until there are
-        enough; None without it. %d in the body is another number each time."""
-        if shutil.which("wrk") is None:
-            return None
+        enough. %d in the body is another number each time."""
         with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
             script.write(f"""wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
@@ -147,7 +144,8 @@ def creation(cluster, namespace, resource, machines):
     """Seconds from the newest request that made such an object to the answer of the last pod's,
     as the API server's audit log has them: a watch tells late when all cores are busy."""
     job, pods = None, []
-    for line in (cluster.folder / "audit.log").read_text().splitlines():
+    whole, _, _ = (cluster.folder / "audit.log").read_text().rpartition("\n")
+    for line in whole.splitlines():
         entry = json.loads(line)
         what = entry.get("objectRef", {})
         if (entry["verb"], what.get("namespace"), what.get("subresource")) != (
