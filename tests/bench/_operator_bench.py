@@ -97,17 +97,25 @@ class Server:
 
     def follow(self, path, see):
         """Calls `see(type, object)` for each event of a collection, in a thread. The server ends
-        the watch of a reader that is slow: it goes on where it was."""
+        the watch of a reader that is slow, or is itself ended: it goes on where it was."""
+        session, version = self.session(), ""
+
+        def watch():
+            nonlocal version
+            with session.get(self.url + path, stream=True, params={
+                    "watch": "1", "resourceVersion": version}) as answer:
+                answer.raise_for_status()
+                for line in answer.iter_lines(chunk_size=None):
+                    event = json.loads(line)
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    see(event["type"], event["object"])
+
         def run():
-            session, version = self.session(), ""
             while True:
-                with session.get(self.url + path, stream=True, params={
-                        "watch": "1", "resourceVersion": version}) as answer:
-                    answer.raise_for_status()
-                    for line in answer.iter_lines(chunk_size=None):
-                        event = json.loads(line)
-                        version = event["object"]["metadata"]["resourceVersion"]
-                        see(event["type"], event["object"])
+                try:
+                    watch()
+                except requests.RequestException:
+                    time.sleep(0.1)
         threading.Thread(target=run, daemon=True).start()
 
     def raw_rate(self, path, body, seconds, enough=lambda: False):
