@@ -57,6 +57,13 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->envname("LOCKSTEP_LEASE_DURATION")
       ->check(CLI::Range(3, 600))
       ->capture_default_str();
+  int64_t silence_seconds = options->watch_silence / seconds(1);
+  app.add_option("--watch-silence", silence_seconds,
+                 "Seconds without a byte after which a watch is taken for dead; the API server "
+                 "says something about once a minute")
+      ->envname("LOCKSTEP_WATCH_SILENCE")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
   app.add_option("--identity", options->identity, "In the Lease; must be this process's alone")
       ->envname("LOCKSTEP_IDENTITY");
   app.add_option("--log-level", options->log_level)
@@ -74,6 +81,7 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options->lease_duration = seconds(lease_seconds);
+  options->watch_silence = seconds(silence_seconds);
   options->log_json = format == "json";
   return std::nullopt;
 }

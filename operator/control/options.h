@@ -20,6 +20,7 @@ struct Options {
   std::string metrics_address = "8080";
   std::string lease_name = "lockstep-operator";
   Duration lease_duration = seconds(15);
+  Duration watch_silence = seconds(120);
   std::string identity;  // "": host name and a random part
   std::string log_level = "info";
   bool log_json = true;

@@ -114,7 +114,8 @@ class Operator {
         watch_transport_.get(),
         kube::WatchOptions{.path = kube::Path(resource, name_space),
                            .query = query,
-                           .seed = std::hash<std::string>()(identity_ + name)},
+                           .seed = std::hash<std::string>()(identity_ + name),
+                           .silence = options_.watch_silence},
         kube::WatchHandlers<T>{.on_batch =
                                    [this, round = round_](kube::Batch<T> batch) {
                                      controller_.OnBatch(round, std::move(batch));

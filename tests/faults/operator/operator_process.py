@@ -13,7 +13,7 @@ LEASE_LOST = 1  # the exit code
 
 
 class OperatorProcess:
-    def __init__(self, log, kubeconfig, namespace):
+    def __init__(self, log, kubeconfig, namespace, options=()):
         self._log = log
         # It must not outlive a test that is killed.
         self._command = [
@@ -21,7 +21,7 @@ class OperatorProcess:
             binary("lockstep-operator"), "--kubeconfig", kubeconfig, "--namespace", namespace,
             "--system-namespace", namespace, "--agent-image", "agent:test",
             "--metrics-address", "127.0.0.1:0", "--lease-duration", LEASE_SECONDS,
-            "--log-format", "text"]
+            "--log-format", "text", *options]
         self._process = self._running = None
         self._killed = self._stopping = False
         self.deaths = []  # codes of those that ended by themselves; negative: the signal

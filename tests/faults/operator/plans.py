@@ -39,6 +39,7 @@ class Plan:
     scenario: str
     faults: list = dataclasses.field(default_factory=list)  # as keyword arguments of Fault
     operators: int = 1  # of which one leads
+    options: list = dataclasses.field(default_factory=list)  # of the operators
 
     @classmethod
     def read(cls, path):

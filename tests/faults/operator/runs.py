@@ -68,17 +68,17 @@ class Ground:
         self._api.close()
 
 
-async def record(ground, scenario):
+async def record(ground, scenario, quiet=QUIET):
     """A run without faults, to which all others of the scenario are compared."""
     async with World(ground, []) as world:
         await scenarios.ALL[scenario](world)
-        await _quiet(world)
+        await _quiet(world, quiet)
         return await _left_behind(world, scenario)
 
 
 async def play(ground, plan, reference):
     started = time.monotonic()
-    async with World(ground, plan.made_faults(), plan.operators) as world:
+    async with World(ground, plan.made_faults(), plan.operators, plan.options) as world:
         try:
             violations = await _judge(world, plan, reference)
         except Exception as error:  # one that cannot be judged is told like any other
@@ -124,12 +124,12 @@ async def _judge(world, plan, reference):
     ]
 
 
-async def _quiet(world):
-    """Waits for `QUIET` seconds in which an operator leads and writes nothing but its Lease."""
+async def _quiet(world, seconds=QUIET):
+    """Waits for so long in which an operator leads and writes nothing but its Lease."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         before = len(world.proxy.calls)
-        await asyncio.sleep(QUIET)
+        await asyncio.sleep(seconds)
         written = [call for call in world.proxy.calls[before:] if call.is_write]
         if written and all(call.key.resource == "leases" for call in written):
             return

@@ -2,7 +2,7 @@
 
     run                   what CI runs: the crash plans of two scenarios, the plans in plans/, and a
                           seeded sample of all others
-    run --all             every plan
+    run --all             every plan, and a minute without a write after each scenario
     run plans/x.json      these
 
 The last line says how many plans were played and how many were violated; these are kept, each in a
@@ -30,6 +30,7 @@ ALWAYS = ("create", "machine_loss")  # scenarios whose crash plans are never lef
 PLANS = pathlib.Path(__file__).parent / "plans"
 SAMPLE = 60
 AT_ONCE = 24
+MINUTE = 60.0
 
 
 def main():
@@ -66,7 +67,7 @@ async def play(cluster, folder, given):
     async with runs.Ground(cluster, folder) as ground:
         wanted = [plans.Plan.read(path) for path in given.plans]
         names = {plan.scenario for plan in wanted} or given.scenario or scenarios.ALL
-        references = await record_all(ground, names)
+        references = await record_all(ground, names, MINUTE if given.all else runs.QUIET)
         chosen = wanted or choose(references, given)
         random.Random(given.seed).shuffle(chosen)
         await runs.play_all(ground, chosen, references, given.at_once, report.add)
@@ -75,9 +76,10 @@ async def play(cluster, folder, given):
     return report.violations
 
 
-async def record_all(ground, names):
+async def record_all(ground, names, quiet):
     """Each twice: what differs between two runs without faults says nothing."""
-    recorded = await asyncio.gather(*(runs.record(ground, name) for name in [*names, *names]))
+    recorded = await asyncio.gather(*(runs.record(ground, name, quiet)
+                                      for name in [*names, *names]))
     references = {}
     for run in recorded:
         first = references.setdefault(run.scenario, run)

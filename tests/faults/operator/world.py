@@ -24,7 +24,7 @@ KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
 
 
 class World:
-    def __init__(self, ground, faults, operators=1):
+    def __init__(self, ground, faults, operators=1, options=()):
         self._ground = ground
         self.api = ApiClient(ground.server)
         self.namespace = f"faults-{secrets.token_hex(4)}"
@@ -34,7 +34,8 @@ class World:
         ground.certificate.write_kubeconfig(folder / "kubeconfig", self.proxy.port,
                                             ground.server.token, self.namespace)
         self.operators = [OperatorProcess(folder / f"operator-{index}.log", folder / "kubeconfig",
-                                          self.namespace) for index in range(operators)]
+                                          self.namespace, options)
+                          for index in range(operators)]
         self.kubelet = KubeletWriter(self.api, self.namespace, ground.nodes.names, self._changed)
         self.jobs, self.uids, self.decoys = {}, [], {}
         self._change, self._tasks = asyncio.Event(), []
