@@ -1,5 +1,7 @@
 """Operators, API server and nodes that go, together too."""
 
+import time
+
 import pytest
 from e2e_job import PATIENCE
 from waiting import wait_until
@@ -22,14 +24,16 @@ def test_a_leader_that_dies_is_followed_and_jobs_do_not_notice(site, undisturbed
 
 
 @pytest.mark.slow
-def test_a_gang_heals_while_every_operator_is_away(site, undisturbed):
+def test_a_gang_heals_while_every_operator_is_away_for_a_minute(site, undisturbed):
     job = site.train()
     job.wait_trained()
     with site.stack.without_operators():
+        back_at = time.monotonic() + 60
         first = {rank.generation for rank in job.ranks()}
         job.kill(rank=2)
         wait_until(lambda: len(job.ranks()) == 4 and not first & generations(job),
                    "the next generation", PATIENCE, 0.1)
+        wait_until(lambda: time.monotonic() > back_at, "a minute to pass", PATIENCE, 0.5)
     status = job.wait_state("Succeeded")
     assert status["restarts"]["application"] == 1
     assert job.weights() == undisturbed

@@ -27,7 +27,9 @@ def test_jobs_start_and_heal_without_a_name_server(site, undisturbed):
         job = site.train()
         job.wait_trained()
         job.kill(rank=1)
+        site.kubectl("delete", "pod", "gpt-1", "--wait=false")
         job.wait_state("Succeeded")
+    assert "gpt-1-r2" in {pod.metadata.name for pod in job.pods()}
     assert job.weights() == undisturbed
 
 
