@@ -27,8 +27,8 @@ def doubts():
         # Created, but who knows: it looks whose the object is that is there already.
         Fault("POST", "pods", "gpt-0", do="drop-after"),
         Fault("POST", "services", "gpt", do="drop-after"),
-        # Its own write does not come back to it.
-        Fault("MODIFIED", "trainingjobs", "gpt", nth=3, do="delay", seconds=8),
+        # The pods that it made do not come back to it.
+        Fault("ADDED", "pods", "gpt-1", do="delay", seconds=8),
     ]
 
 
