@@ -312,9 +312,9 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   snapshot.problems = record.problems;
   snapshot.namespace_name = key.name_space;
   snapshot.uid = record.uid;
-  snapshot.generation = view.meta.generation;
+  snapshot.generation = record.generation;
   snapshot.created = view.meta.created;
-  snapshot.deleting = view.meta.deleted.has_value();
+  snapshot.deleting = record.deleting;
   snapshot.status = record.status;
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
   for (const kube::PodView* pod : caches_.pods.ByJob(key)) {
@@ -442,6 +442,10 @@ void Controller::OnStatusWritten(const JobKey& key, JobRecord* record,
 
 void Controller::Refresh(const JobKey& key) {
   refresher_.Read(key, [this, key](bool ok) {
+    // Whatever was read counts, also from a server that went back to an older state.
+    if (const auto record = records_.find(key); ok && record != records_.end()) {
+      record->second.resource_version.clear();
+    }
     queue_.Done(key, BootTime(), ok ? kube::Outcome::kOk : kube::Outcome::kRetry);
     if (ok) Wake(key.name_space, key.name, Priority::kNormal);
     Pump();

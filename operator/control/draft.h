@@ -36,7 +36,6 @@ struct Draft {
   }
   // `next` is to be written before anything else happens.
   void Intend() {
-    next.observed_generation = snapshot.generation;
     memory().status_written = now.boot;
     decision.intent = next;
   }

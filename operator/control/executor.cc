@@ -206,7 +206,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   void TryAgain(const kube::ApiError& error) {
     carried_.complete = false;
-    carried_.uncertain |= error.ambiguous;
+    carried_.uncertain |= error.ambiguous || error.kind == ApiErrorKind::kConflict;
   }
 
   // Somebody has that name already: this job, in an earlier try, or a stranger.

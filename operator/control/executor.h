@@ -40,7 +40,7 @@ struct Carried {
   std::string job_version;       // of the job, once the status is written
   bool status_written = false;   // the intent or the status, if there was one
   bool complete = true;          // false: something failed; to be decided again, later
-  bool uncertain = false;        // a write may have been done without an answer
+  bool uncertain = false;  // a write may have been done without an answer, or met a newer object
   bool key_made = false;
   std::vector<Incarnation> pods_made;
   bool made_something = false;     // a create succeeded

@@ -43,6 +43,7 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
     LearnSpec(std::move(*document.root), record);
     record->generation = view.meta.generation;
   }
+  record->deleting = view.meta.deleted.has_value();
   record->job.metadata.name = view.meta.name;
   record->job.metadata.name_space = view.meta.name_space;
   record->job.metadata.uid = view.meta.uid;

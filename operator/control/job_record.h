@@ -21,6 +21,7 @@ struct JobRecord {
   std::string uid;
   std::string resource_version;  // that the status was read from
   int64_t generation = -1;       // that the spec was
+  bool deleting = false;
   core::TrainingJob job;
   std::vector<core::Problem> problems;  // errors: of reading, or of judging
   core::JobStatus status;
@@ -31,7 +32,7 @@ struct JobRecord {
   std::optional<GangReport> member;
   std::optional<core::GangWish> wish;  // that machine 0 is to take
   Memory memory;
-  bool uncertain = false;  // a write may have been done or not: read before deciding again
+  bool uncertain = false;  // of what the API server holds: read before deciding again
   std::optional<core::JobState> counted;  // in the operator's figures
 };
 

@@ -53,6 +53,7 @@ bool Assemble(Draft& draft) {
   ++next.epoch;
   next.attempts.Reset(spec.num_machines, next.epoch);
   next.replicas = spec.num_machines;
+  next.observed_generation = draft.snapshot.generation;
   draft.memory().made_in = next.epoch;
   draft.memory().scheduled.reset();
   next.state = core::JobState::kPending;

@@ -74,7 +74,7 @@ void ObserveStall(Draft& draft);
 // progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent
 // told, or what was heard last.
 void ObserveProgress(Draft& draft, const core::GangStatus& gang);
-void ConcludeProgress(Draft& draft, const std::optional<core::GangProgress>& told);
+void ConcludeProgress(Draft& draft, const core::Termination* verdict);  // null: nobody's
 // history.cc: how generations ended and the next ones came.
 void RecordHistory(Draft& draft, const core::GangStatus& gang);
 // Nobody else tells of the end of a generation whose machine 0 is lost.

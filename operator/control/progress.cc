@@ -1,5 +1,6 @@
 #include "core/gang/progress.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
@@ -45,11 +46,14 @@ std::optional<int64_t> EtaSeconds(const core::JobProgress& before, const core::J
 // As it is to be written now.
 core::JobProgress ProgressOf(const Draft& draft, const core::GangProgress& seen) {
   core::JobProgress progress;
-  progress.step = seen.step;
-  progress.total_steps = seen.total_steps;
+  progress.step = std::max<int64_t>(seen.step, 0);
+  progress.total_steps = std::max<int64_t>(seen.total_steps, 0);
   progress.last_updated = draft.now.wall;
-  if (seen.total_steps > 0) {
-    progress.percent = static_cast<int32_t>(100 * seen.step / seen.total_steps);
+  if (progress.total_steps > 0) {
+    // A program may count on beyond its own total.
+    const double share =
+        static_cast<double>(progress.step) / static_cast<double>(progress.total_steps);
+    progress.percent = static_cast<int32_t>(100 * std::min(share, 1.0));
   }
   if (seen.loss) progress.metrics.push_back({"loss", Number(*seen.loss)});
   if (seen.tokens_per_second > 0) {
@@ -85,10 +89,21 @@ void ObserveProgress(Draft& draft, const core::GangStatus& gang) {
   Set(draft.next, std::move(progress));
 }
 
-void ConcludeProgress(Draft& draft, const std::optional<core::GangProgress>& told) {
+void ConcludeProgress(Draft& draft, const core::Termination* verdict) {
   const std::optional<GangReport>& last = draft.snapshot.coordinator;
-  const auto heard = last ? core::Summarize(last->status.progress) : std::nullopt;
-  if (const auto& seen = told ? told : heard) {
+  std::optional<core::GangProgress> seen =
+      last ? core::Summarize(last->status.progress) : std::nullopt;
+  if (verdict != nullptr && verdict->progress) {
+    // Of machine 0 it is the whole gang's; of another one's ranks, which all came to the same end,
+    // the last step is.
+    const bool of_all = verdict->machine == 0 || !seen;
+    if (of_all) {
+      seen = verdict->progress;
+    } else if (verdict->exit_code == 0) {
+      seen->step = std::max(seen->step, verdict->progress->step);
+    }
+  }
+  if (seen) {
     Set(draft.next, ProgressOf(draft, *seen));
   } else if (draft.next.progress) {
     draft.next.progress->eta_seconds.reset();

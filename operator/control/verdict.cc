@@ -35,9 +35,9 @@ std::string Sentence(const core::Failure& failure, const std::string& reason) {
 }
 
 bool End(Draft& draft, bool success, const std::string& reason, const std::string& message,
-         core::JobVerdict verdict, const std::optional<core::GangProgress>& progress = {}) {
+         core::JobVerdict verdict, const core::Termination* told = nullptr) {
   draft.next.verdict = verdict;
-  ConcludeProgress(draft, progress);
+  ConcludeProgress(draft, told);
   MarkFinished(draft.next, success, reason, message, draft.now);
   draft.next.observed_generation = draft.snapshot.generation;
   draft.Tell(!success, success ? "Succeeded" : "Failed", message);
@@ -65,7 +65,7 @@ bool EndByGang(Draft& draft, const core::Termination& verdict) {
                                       : Sentence(verdict.failure, verdict.reason);
   return End(draft, success, success ? "Succeeded" : core::ToString(cause), message,
              {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
-             verdict.progress);
+             &verdict);
 }
 
 // A spec that the CRD let through and core does not.

@@ -22,6 +22,11 @@ const GangPeers::Member* Machine0Of(const GangPeers& peers) {
   return found == peers.members.end() ? nullptr : &*found;
 }
 
+// Nobody answered; an answer that can't be read is one.
+bool IsSilence(const Error& error) {
+  return error.kind != ErrorKind::kTooLarge && error.kind != ErrorKind::kInvalid;
+}
+
 }  // namespace
 
 GangJob::GangJob(GangShared* shared, std::string name)
@@ -115,7 +120,7 @@ Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
 
 void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   Time now = shared_->loop->now();
-  if (asked_.machine == 0) SetHeard(answer.ok());
+  if (asked_.machine == 0) SetHeard(answer.ok() || !IsSilence(answer.error()));
   Result<core::GangStatus> status = Read(answer);
   Duration wait{};
   ask_others_ = !status.ok() && asked_.machine == 0;

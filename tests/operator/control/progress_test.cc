@@ -56,10 +56,38 @@ TEST(Progress, WhatTheLastAgentToldIsNewerThanWhatWasHeard) {
   scene.Settle();
   core::GangProgress told;
   told.step = told.total_steps = 100;
-  scene.pod(0).worker = Verdict(0, {1, 1}, 1, 1, told);
+  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
+}
+
+TEST(Progress, OfAnotherMachineThatEndsFirstTheLastStepCounts) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::RankProgress heard;
+  heard.step = 90;
+  heard.total_steps = 100;
+  heard.tokens_per_second = 8;
+  scene.Report(CoordinatorPhase::kRunning).progress = {heard};
+  scene.Settle();
+  core::GangProgress told;
+  told.step = told.total_steps = 100;
+  told.tokens_per_second = 2;  // its own ranks'
+  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->progress);
+  EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
+  EXPECT_EQ(decision.intent->progress->metrics.back().value, "8");
+}
+
+TEST(Progress, CountingOnBeyondTheTotalIsAHundredPercent) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  Step(scene, 1010);
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_EQ(scene.status().progress->percent, 100);
 }
 
 TEST(Progress, WhatStandsOfAGangThatNobodyHearsIsLeftWithoutAnEta) {
