@@ -87,6 +87,7 @@ struct Termination {
   bool verdict = false;
   std::string reason;
   Failure failure;
+  std::optional<Counters> counters;      // machine 0 tells them
   std::optional<GangProgress> progress;  // of the ranks this agent knew: machine 0's knew all
 };
 inline constexpr size_t kMaxTerminationMessage = 3500;

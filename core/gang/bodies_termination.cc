@@ -7,6 +7,7 @@ using body::Dump;
 using body::Json;
 using body::Object;
 using body::Parse;
+using body::ReadCounters;
 using body::ReadFailure;
 using body::ReadGeneration;
 using body::Shortened;
@@ -42,6 +43,7 @@ std::string ToJson(const Termination& t) {
                {"verdict", t.verdict},
                {"reason", Shortened(t.reason)},
                {"lastFailure", body::Write(t.failure)}};
+  if (t.counters) json["counters"] = body::Write(*t.counters);
   if (t.progress) json["progress"] = Write(*t.progress);
   std::string text = Dump(json);
   // Escapes can triple a string; the stderr tail is what can be done without.
@@ -71,6 +73,7 @@ Result<Termination> ParseTermination(std::string_view text) {
     t.verdict = o.Bool("verdict");
     t.reason = o.Text("reason");
     if (o.Has("lastFailure")) t.failure = ReadFailure(o.Child("lastFailure"));
+    if (o.Has("counters")) t.counters = ReadCounters(o.Child("counters"));
     if (o.Has("progress")) t.progress = ReadProgress(o.Child("progress"));
     return t;
   });

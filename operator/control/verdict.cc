@@ -57,6 +57,10 @@ bool Fail(Draft& draft, Cause cause, int exit_code, const std::string& message) 
 bool EndByGang(Draft& draft, const core::Termination& verdict) {
   const bool success = verdict.exit_code == 0;
   draft.next.generation = verdict.generation;
+  if (verdict.counters) {
+    draft.next.counters.Merge(*verdict.counters);
+    CountRestarts(draft.next);
+  }
   if (!success) {
     draft.next.last_failure = FailureRecord(draft, verdict.failure, verdict.generation);
   }

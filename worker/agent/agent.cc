@@ -410,6 +410,7 @@ void Agent::WriteTermination() {
     t.reason = exit_->verdict->reason;
     t.failure = exit_->verdict->failure;
   }
+  if (coordinator_) t.counters = coordinator_->coordinator().counters();
   t.progress = core::Summarize(Status_().progress);
   std::string text = core::ToJson(t);
   // Kubernetes makes the file; it is truncated, never replaced.

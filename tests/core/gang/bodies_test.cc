@@ -138,6 +138,8 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
   t.attempt = 3;
   t.verdict = true;
   t.failure = SomeStatus().last_failure;
+  t.counters = Counters{};
+  t.counters->process_failures = 3;
   t.progress = GangProgress{.step = 59, .total_steps = 60, .loss = 0.25, .tokens_per_second = 7};
   Result<Termination> read = ParseTermination(ToJson(t));
   ASSERT_TRUE(read.ok()) << read.error().message;

@@ -54,8 +54,9 @@ TEST(Progress, WhatTheLastAgentToldIsNewerThanWhatWasHeard) {
   scene.Run();
   Step(scene, 90);
   scene.Settle();
-  core::GangProgress told;
-  told.step = told.total_steps = 100;
+  core::Termination told;
+  told.progress.emplace();
+  told.progress->step = told.progress->total_steps = 100;
   scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
@@ -71,9 +72,10 @@ TEST(Progress, OfAnotherMachineThatEndsFirstTheLastStepCounts) {
   heard.tokens_per_second = 8;
   scene.Report(CoordinatorPhase::kRunning).progress = {heard};
   scene.Settle();
-  core::GangProgress told;
-  told.step = told.total_steps = 100;
-  told.tokens_per_second = 2;  // its own ranks'
+  core::Termination told;
+  told.progress.emplace();
+  told.progress->step = told.progress->total_steps = 100;
+  told.progress->tokens_per_second = 2;  // its own ranks'
   scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->progress);

@@ -221,12 +221,10 @@ inline kube::ContainerState OutOfMemory() {
   return state;
 }
 
-// The agent of (machine, attempt) leaves with a verdict of machine 0's `generation`.
+// The agent of (machine, attempt) leaves with a verdict of machine 0's `generation`, and with what
+// else stands in `termination`.
 inline kube::ContainerState Verdict(int code, core::Generation generation, uint32_t machine,
-                                    uint32_t attempt,
-                                    const std::optional<core::GangProgress>& progress = {}) {
-  core::Termination termination;
-  termination.progress = progress;
+                                    uint32_t attempt, core::Termination termination = {}) {
   termination.exit_code = code;
   termination.generation = generation;
   termination.machine = machine;

@@ -23,6 +23,17 @@ TEST(Verdict, SuccessIsRecordedBeforeAnythingElse) {
   EXPECT_THAT(decision.actions, IsEmpty());
 }
 
+TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.counters.emplace().process_failures = 2;
+  scene.pod(0).worker = Verdict(0, {1, 3}, 0, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->restarts.application, 2);
+}
+
 TEST(Verdict, FailureNamesItsRootCause) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
