@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -94,6 +95,19 @@ class Server:
         session.verify = str(self._authority)
         session.headers["Authorization"] = f"Bearer {self.token}"
         return session
+
+    def post_all(self, path, objects):
+        """POSTs them 16 at a time; when the first request was sent."""
+        sessions = threading.local()
+
+        def post(each):
+            if not hasattr(sessions, "one"):
+                sessions.one = self.session()
+            sessions.one.post(self.url + path, json=each).raise_for_status()
+        began = time.monotonic()
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(post, objects))
+        return began
 
     def follow(self, path, see):
         """Calls `see(type, object)` for each event of a collection, in a thread. The server ends

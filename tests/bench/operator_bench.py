@@ -92,26 +92,14 @@ class Bench:
     def wait_ready(self, names):
         self.wait(lambda: all(name in self.ready for name in names), f"{names[0]}, ...")
 
-    def each(self, function, names):
-        with ThreadPoolExecutor(16) as pool:
-            return list(pool.map(function, names))
-
     def submit(self, names, machines):
-        """Creates the jobs 16 at a time; when the first request was sent."""
-        sessions = threading.local()
-
-        def post(name):
-            if not hasattr(sessions, "one"):
-                sessions.one = self.server.session()
-            sessions.one.post(self.server.url + self.jobs_path, json=job(name, machines)
-                              ).raise_for_status()
-        began = time.monotonic()
-        self.each(post, names)
-        return began
+        """Creates the jobs; when the first request was sent."""
+        return self.server.post_all(self.jobs_path, [job(name, machines) for name in names])
 
     def remove(self, names):
-        self.each(lambda name: self.custom.delete_namespaced_custom_object(
-            *GROUP, self.namespace, "trainingjobs", name), names)
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda name: self.custom.delete_namespaced_custom_object(
+                *GROUP, self.namespace, "trainingjobs", name), names))
         self.wait(lambda: not self.pods, "the pods to go")
 
 
