@@ -319,7 +319,8 @@ def main():
             for count in options.jobs:
                 names = many_jobs(bench, count)
                 if count == max(options.jobs):
-                    replaced(bench, names[:max(1, count * 4 // 25)])  # the brake's limit is 5 % a minute
+                    # The brake's limit is 5 % a minute.
+                    replaced(bench, names[:max(1, count * 4 // 25)])
                 bench.remove(names)
             failover(bench, cluster, folder)
             if options.peer:
