@@ -320,11 +320,11 @@ class Gang:
 
     def heal(self):
         """Replaces every agent that has ended without a verdict, as long as nobody has one."""
+        # In this order: an agent that ended after the look at verdicts may have left one.
+        ended = [(machine, agent) for machine, agent in self.agents.items() if not agent.running]
         if self._verdict():
             return
-        for machine, agent in list(self.agents.items()):
-            if agent.running:
-                continue
+        for machine, agent in ended:
             wait_until(lambda a=agent: not self.left_of(a), f"what {agent} started to die")
             self.replace(machine)
         if not self._is_told() and self.status():
