@@ -126,7 +126,7 @@ void ObserveConditions(Draft& draft) {
   }
   ObserveAlignment(draft);
   ObserveStall(draft);
-  const std::optional<Refusal>& refusal = draft.snapshot.memory.refusal;
+  const std::optional<Refusal>& refusal = draft.memory().refusal;
   const bool conflict = refusal && refusal->kind == Refusal::Kind::kNameConflict;
   SetCondition(draft, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
                conflict ? next.reason : "");

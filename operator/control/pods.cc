@@ -68,8 +68,8 @@ bool Assemble(Draft& draft) {
 
 void MakeMissing(Draft& draft) {
   const Snapshot& snapshot = draft.snapshot;
-  if (snapshot.memory.refusal && draft.now.boot < snapshot.memory.make_again) {
-    draft.WakeAt(snapshot.memory.make_again);
+  if (draft.memory().refusal && draft.now.boot < draft.memory().make_again) {
+    draft.WakeAt(draft.memory().make_again);
     return;
   }
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));

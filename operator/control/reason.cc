@@ -187,7 +187,7 @@ std::string OfGang(const Draft& draft, const core::GangStatus& gang) {
 }  // namespace
 
 std::string WhyNotRunning(Draft& draft) {
-  if (draft.snapshot.memory.refusal) return OfRefusal(*draft.snapshot.memory.refusal);
+  if (draft.memory().refusal) return OfRefusal(*draft.memory().refusal);
   if (!draft.note.empty()) return draft.note;
   for (auto* look : {OfPending, OfWaiting, OfGone}) {
     if (std::string why = look(draft); !why.empty()) return why;

@@ -1,6 +1,20 @@
+#include <algorithm>
+
 #include "operator/control/policies.h"
 
 namespace lockstep::control {
+
+namespace {
+
+bool IsMissingSomething(Draft& draft) {
+  return !draft.memory().key_made || draft.snapshot.headless == nullptr ||
+         draft.snapshot.coordinator_service == nullptr ||
+         std::ranges::any_of(draft.machines, [](const Machine& machine) {
+           return machine.life == Life::kToCreate;
+         });
+}
+
+}  // namespace
 
 void Remember(Draft& draft) {
   Memory& memory = draft.memory();
@@ -20,6 +34,12 @@ void Remember(Draft& draft) {
     const auto& [machine, attempt] = each.first;
     return attempt != draft.snapshot.status.attempts.Of(static_cast<int>(machine));
   });
+  // What was refused may be there all the same, by a try whose answer was lost, or not be wanted
+  // any more.
+  if (!IsMissingSomething(draft)) {
+    memory.refusal.reset();
+    memory.refusals = 0;
+  }
   const core::GangStatus* gang = Coordinator(draft);
   if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kFencing)) {
     memory.fencing_since.reset();

@@ -37,7 +37,7 @@ struct GangReport {
   Time at{};
 };
 
-// What the API server last refused for this job; gone once a call of the same kind succeeds.
+// What the API server last refused for this job; gone once a call succeeds, or nothing is missing.
 struct Refusal {
   enum class Kind : uint8_t {
     kNameConflict,  // an object of that name belongs to somebody else

@@ -31,6 +31,7 @@ PLANS = pathlib.Path(__file__).parent / "plans"
 SAMPLE = 60
 AT_ONCE = 24
 MINUTE = 60.0
+TOLD_EVERY = 250  # plans
 
 
 def main():
@@ -69,6 +70,7 @@ async def play(cluster, folder, given):
         names = {plan.scenario for plan in wanted} or given.scenario or scenarios.ALL
         references = await record_all(ground, names, MINUTE if given.all else runs.QUIET)
         chosen = wanted or choose(references, given)
+        report.planned = len(chosen)
         random.Random(given.seed).shuffle(chosen)
         await runs.play_all(ground, chosen, references, given.at_once, report.add)
     print(f"{report.plans} plans in {time.monotonic() - started:.0f} s, in {report.not_struck} the "
@@ -109,10 +111,12 @@ def choose(references, given):
 class Report:
     def __init__(self, folder):
         self._folder = folder
-        self.plans = self.violations = self.not_struck = 0
+        self.planned = self.plans = self.violations = self.not_struck = 0
 
     def add(self, verdict):
         self.plans += 1
+        if self.plans % TOLD_EVERY == 0:
+            print(f"{self.plans} of {self.planned} plans", flush=True)
         self.not_struck += not verdict.struck
         if not verdict.violations:
             return

@@ -65,6 +65,20 @@ TEST(Reason, IsAQuotasOrAnAdmissionsRefusal) {
             "pod gpt-0 may not be made: exceeded quota: gpus; ask for less, or raise the quota");
 }
 
+TEST(Reason, IsNoRefusalOnceWhatWasRefusedIsThere) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Make(scene.Settle());
+  const Decision pods = scene.Settle();
+  scene.memory().refusal = Refusal{Refusal::Kind::kForbidden, "pod gpt-0", "exceeded quota: gpus"};
+  scene.memory().refusals = 3;
+  scene.memory().make_again = scene.now.boot + seconds(10);
+  scene.Make(pods);  // the answer to one of these was lost
+  scene.Settle();
+  EXPECT_THAT(scene.status().reason, testing::Not(HasSubstr("may not be made")));
+  EXPECT_FALSE(scene.memory().refusal);
+  EXPECT_EQ(scene.memory().refusals, 0);
+}
+
 TEST(Reason, NamesTheClaimThatSeveralMachinesWaitFor) {
   Scene scene(MakeJob("gpt").Machines(4));
   for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
