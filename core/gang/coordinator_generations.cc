@@ -261,13 +261,13 @@ void Coordinator::Judge(Time now, const RootCause& root) {
   record.failure = root.failure;
   last_failure_ = root.failure;
   Cause cause = root.failure.cause;
-  bool out_of_memory = cause == Cause::kOutOfMemory;
+  // A whole container's: the operator counted it before it told of it.
+  bool counted = cause == Cause::kOutOfMemory && root.failure.rank < 0;
   bool application = ClassOf(cause) == CauseClass::kApplication;
 
   FailureContext context;
   context.failure = root.failure;
-  // The operator has counted a container's OutOfMemory before it told of it.
-  context.application_failures_used = counters_.application_used() - (out_of_memory ? 1 : 0);
+  context.application_failures_used = counters_.application_used() - (counted ? 1 : 0);
   context.machine_failures_used = counters_.infrastructure_used();
   bool spawned = record.spawned != kNever && record.spawned < record.stop_sent;
   context.lived = spawned ? record.stop_sent - record.spawned : Duration::zero();
@@ -276,7 +276,7 @@ void Coordinator::Judge(Time now, const RootCause& root) {
   context.previous = previous_failure_;
   FailureDecision decision = DecideFailure(config_.policy, context);
 
-  if (application && !out_of_memory) ++counters_.process_failures;
+  if (application && !counted) ++counters_.process_failures;
   if (cause == Cause::kLeaseExpired) ++counters_.leases_expired;
   short_lives_ = context.lived < kShortLife ? short_lives_ + 1 : 0;
   previous_failure_.reset();

@@ -29,6 +29,8 @@ std::string Describe(const Candidate& c) {
       return who + " could not be started (exit code " + std::to_string(c.death->exit_code) + ")";
     case Cause::kProcessSignal:
       return who + " was killed by " + SignalName(c.death->signal);
+    case Cause::kOutOfMemory:
+      return who + " was killed by the kernel: its machine was out of memory";
     default:
       return who + " exited with code " + std::to_string(c.death->exit_code);
   }

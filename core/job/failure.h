@@ -18,7 +18,7 @@ enum class Cause : uint8_t {
   kProcessExit,        // a process exited with a code other than 0
   kProcessSignal,      // a process died of a signal
   kCommandNotFound,    // the command could not be started (exit 126, 127)
-  kOutOfMemory,        // the container went over its memory limit
+  kOutOfMemory,        // the container, or a rank of it, went over its memory limit
   kEarlyCrash,         // the same rank failed the same way twice before a first step
   kHang,               // no progress line for hangTimeout
   kMachineLost,        // a machine fell silent for L, or its agent is gone

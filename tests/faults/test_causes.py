@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import socket
 
@@ -81,6 +82,32 @@ def test_a_command_that_is_missing_on_one_machine_names_that_machine(gang):
     told = fails(made)
     assert failure_of(told)["machine"] == 1
     assert failure_of(told)["exitCode"] == 127
+
+
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def cramped(tmp_path):
+    """The start of a command line that runs a machine in a memory cgroup with 64 MiB."""
+    if not os.access(MEMORY / "memory.limit_in_bytes", os.W_OK):
+        pytest.skip("with version 2 of cgroups kubelets let the whole container die")
+    group = MEMORY / f"lockstep-{os.getpid()}-{tmp_path.name}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the machine's processes to end")
+    group.rmdir()
+
+
+def test_a_rank_that_the_kernel_kills_for_memory_is_told_from_one_that_somebody_killed(
+        gang, cramped):
+    hoard = 'if [ "$RANK" = 1 ]; then x=0123456789; while :; do x=$x$x; done; fi; sleep 600'
+    made = gang(command=["sh", "-c", hoard], policy={"maxRestarts": 0})
+    made.start(prefix=cramped)
+    cause = failure_of(fails(made))
+    assert (cause["cause"], cause["rank"], cause["signal"]) == ("OutOfMemory", 1, 9)
+    assert "its machine was out of memory" in cause["message"]
 
 
 # ---- rules ----

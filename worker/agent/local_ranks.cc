@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -129,6 +130,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
     if (!*alive || generation != generation_) return;
     handlers_.on_spawned(generation);
     ReadBindings();
+    oom_kills_ = stats_.ReadOomKills();
   });
 }
 
@@ -240,7 +242,7 @@ void LocalRanks::OnDeath(const ProcessSet::Death& death) {
   if (death.exit_code == 0) return handlers_.on_finished(generation_, rank);
   Death told;
   told.rank = rank;
-  told.cause = death.signal != 0 ? core::Cause::kProcessSignal : core::Cause::kProcessExit;
+  told.cause = CauseOf(death);
   told.exit_code = death.exit_code;
   told.signal = death.signal;
   told.at = death.at;
@@ -248,6 +250,17 @@ void LocalRanks::OnDeath(const ProcessSet::Death& death) {
   told.stderr_tail = std::move(tail);
   if (death.by_itself) logs_->ShowFailed(static_cast<int>(rank));
   handlers_.on_died(generation_, std::move(told));
+}
+
+// The kernel says of no process that it was killed for want of memory; it counts them.
+core::Cause LocalRanks::CauseOf(const ProcessSet::Death& death) {
+  if (death.signal == 0) return core::Cause::kProcessExit;
+  if (death.signal != SIGKILL || !death.by_itself) return core::Cause::kProcessSignal;
+  if (!oom_kills_ || stats_.ReadOomKills().value_or(0) <= *oom_kills_) {
+    return core::Cause::kProcessSignal;
+  }
+  ++*oom_kills_;
+  return core::Cause::kOutOfMemory;
 }
 
 void LocalRanks::Fail(uint32_t rank, int exit_code, const std::string& message) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "worker/agent/live_table.h"
 #include "worker/agent/log.h"
 #include "worker/agent/log_pump.h"
+#include "worker/agent/machine_stats.h"
 #include "worker/agent/process_set.h"
 #include "worker/agent/spawn.h"
 #include "worker/topology/apply.h"
@@ -81,6 +83,7 @@ class LocalRanks {
   void ReadBindings();
   void ReportBinding();
   void OnDeath(const ProcessSet::Death& death);
+  core::Cause CauseOf(const ProcessSet::Death& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
   uint32_t RankOf(int local_rank) const;
 
@@ -102,6 +105,8 @@ class LocalRanks {
   std::vector<Launch> launches_;
   std::vector<View> views_;
   bool binding_said_ = false;
+  MachineStatsReader stats_;
+  std::optional<uint64_t> oom_kills_;  // as counted when the ranks began, and those explained since
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -60,13 +60,10 @@ void ReadMemory(const std::string& root, MachineStats* stats) {
   if (const auto current = Innermost(folders.v2, "/memory.current")) {
     stats->memory_bytes = ParseNumber(*current);
     stats->memory_limit_bytes = Tightest(folders.v2, "/memory.max");
-    const std::string events = Innermost(folders.v2, "/memory.events").value_or("");
-    stats->oom_events = Field(events, "oom");
-    stats->oom_kills = Field(events, "oom_kill");
+    stats->oom_events = Field(Innermost(folders.v2, "/memory.events").value_or(""), "oom");
   } else if (const auto usage = Innermost(folders.v1, "/memory.usage_in_bytes")) {
     stats->memory_bytes = ParseNumber(*usage);
     stats->memory_limit_bytes = Tightest(folders.v1, "/memory.limit_in_bytes");
-    stats->oom_kills = Field(Innermost(folders.v1, "/memory.oom_control").value_or(""), "oom_kill");
   }
 }
 
@@ -105,9 +102,17 @@ void ReadSharedMemory(const std::string& root, MachineStats* stats) {
 MachineStats MachineStatsReader::Read() const {
   MachineStats stats;
   ReadMemory(root_, &stats);
+  stats.oom_kills = ReadOomKills();
   ReadThrottling(root_, &stats);
   ReadSharedMemory(root_, &stats);
   return stats;
+}
+
+std::optional<uint64_t> MachineStatsReader::ReadOomKills() const {
+  const topology::CgroupFolders folders = topology::FindCgroupFolders(root_, "memory");
+  std::optional<std::string> events = Innermost(folders.v2, "/memory.events");
+  if (!events) events = Innermost(folders.v1, "/memory.oom_control");
+  return Field(events.value_or(""), "oom_kill");
 }
 
 std::optional<ProcessStats> MachineStatsReader::ReadProcess(pid_t pid) const {

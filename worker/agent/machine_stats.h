@@ -42,6 +42,8 @@ class MachineStatsReader {
   explicit MachineStatsReader(std::string root = "") : root_(std::move(root)) {}
 
   MachineStats Read() const;
+  // Of Read() this alone. The kernel counts before it kills.
+  std::optional<uint64_t> ReadOomKills() const;
   // nullopt when there is no such process.
   std::optional<ProcessStats> ReadProcess(pid_t pid) const;
 

@@ -290,6 +290,18 @@ TEST_F(CoordinatorTest, AContainersOutOfMemoryIsChargedToTheApplication) {
   EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
 }
 
+TEST_F(CoordinatorTest, ARanksOutOfMemoryIsCountedHereForNoOperatorSawIt) {
+  policy_.max_restarts = 1;
+  Begin(2);
+  for (int times = 1; times <= 2; ++times) {
+    ASSERT_FALSE(coordinator_->verdict().has_value());
+    Kill(1, 3, SIGKILL, Cause::kOutOfMemory);
+    EXPECT_EQ(coordinator_->counters().process_failures, static_cast<uint32_t>(times));
+  }
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
+}
+
 TEST_F(CoordinatorTest, AGenerationThatCannotBePreparedIsTriedAgainUnderTheNextNumber) {
   prepare_error_ = "no space left on device";
   Begin(1);

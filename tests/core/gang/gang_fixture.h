@@ -102,10 +102,10 @@ class GangFixture : public ::testing::Test {
     }
   }
 
-  void Kill(uint32_t index, uint32_t rank, int signal) {
+  void Kill(uint32_t index, uint32_t rank, int signal, Cause cause = Cause::kProcessSignal) {
     Death death;
     death.rank = rank;
-    death.cause = Cause::kProcessSignal;
+    death.cause = cause;
     death.signal = signal;
     death.at = now_;
     Do(index, machines_[index].member->OnProcessDied(now_, coordinator_->generation(), death));

@@ -1,5 +1,6 @@
 #include "core/gang/root_cause.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -109,6 +110,16 @@ TEST(RootCauseTest, ThenTheLowestRank) {
   RootCause root = FindRootCause({Fate(1, {Exited(3, 1, kStop - microseconds(50))}),
                                   Fate(0, {Exited(1, 1, kStop - microseconds(40))})});
   EXPECT_EQ(root.failure.rank, 1);
+}
+
+TEST(RootCauseTest, ARankKilledForMemoryIsNamedBeforeItsPeersExits) {
+  Death starved = Killed(2, SIGKILL, kStop + milliseconds(2));
+  starved.cause = Cause::kOutOfMemory;
+  const RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop)}), Fate(1, {starved})});
+  EXPECT_EQ(root.failure.cause, Cause::kOutOfMemory);
+  EXPECT_EQ(root.failure.rank, 2);
+  EXPECT_THAT(root.failure.message, testing::HasSubstr("rank 2 on machine 1 was killed by the "
+                                                       "kernel: its machine was out of memory"));
 }
 
 TEST(RootCauseTest, WhatThisMachineKilledIsNoCandidate) {
