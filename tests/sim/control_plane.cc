@@ -39,6 +39,7 @@ void ControlPlane::Begin() {
     spec.processes_per_machine = static_cast<int32_t>(shape.processes);
     spec.grace_period = shape.grace;
     spec.health.hang_timeout = shape.hang_timeout;
+    spec.health.start_timeout = shape.start_timeout;
     spec.failure_policy.machine_lost_after = shape.lost_after;
     spec.failure_policy.max_restarts = shape.max_restarts;
     spec.failure_policy.restart_grace_period = shape.restart_grace;
@@ -236,8 +237,7 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::CreatePod& create,
   pod.machine = static_cast<int32_t>(create.machine);
   pod.attempt = create.attempt;
   pod.phase = kube::PodPhase::kPending;
-  pod.scheduled = true;
-  pod.pod_ip = "10.0.0.1";
+  pod.scheduled = kubelets_.HasRoom();
   if (control::IsFinished(known)) {
     world_.invariants().Violate("VerdictIsFinal", name + " is made after the verdict");
   }
@@ -258,7 +258,7 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::CreatePod& create,
   core::FailurePolicy policy = api_.objects().spec.failure_policy;
   policy.machine_lost_after = std::max(policy.machine_lost_after, known.machine_lost_after);
   kubelets_.OnPod(name, spec, policy);
-  world_.Log("pod ", name, " is made");
+  world_.Log("pod ", name, pod.scheduled ? " is made" : " is made, and finds no node");
   return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.meta.name] = pod; });
 }
 

@@ -39,9 +39,17 @@ void Kubelets::OnPod(const std::string& name, const MachineSpec& spec,
   Container container;
   container.spec = spec;
   container.policy = policy;
-  container.start_at = world_.now() + world_.random().Between(milliseconds(5), milliseconds(400));
+  container.start_at = world_.now() + StartLatency();
   containers_[name] = std::move(container);
 }
+
+Duration Kubelets::StartLatency() {
+  return world_.random().Between(milliseconds(5), milliseconds(400));
+}
+
+void Kubelets::NoRoom(Duration duration) { room_at_ = std::max(room_at_, world_.now() + duration); }
+
+bool Kubelets::HasRoom() const { return world_.now() >= room_at_; }
 
 Machine* Kubelets::MachineOf(const std::string& pod) const {
   const auto found = containers_.find(pod);
@@ -59,6 +67,10 @@ void Kubelets::Look(const std::string& name, Container& container) {
   const kube::PodView& pod = found->second;
   if (container.machine == nullptr) {
     if (pod.meta.deleted) return Remove(name);
+    if (!pod.scheduled) {
+      if (HasRoom()) Place(name, container);
+      return;
+    }
     if (world_.now() < container.start_at) return;
     policy_ = container.policy;
     container.machine = &world_.AddMachine(container.spec);
@@ -78,6 +90,11 @@ void Kubelets::Look(const std::string& name, Container& container) {
   const StateKind kind = ended ? StateKind::kTerminated : StateKind::kRunning;
   if (pod.worker.kind != kind && pod.worker.kind != StateKind::kTerminated) Tell(name, machine);
   if (ended && pod.meta.deleted) Remove(name);
+}
+
+void Kubelets::Place(const std::string& name, Container& container) {
+  container.start_at = world_.now() + StartLatency();
+  api_.Apply(Kind::kPods, [name](Objects& objects) { objects.pods.at(name).scheduled = true; });
 }
 
 void Kubelets::DeleteNode(const Machine& machine, Duration most) {

@@ -1,5 +1,6 @@
-// Kubelets: pods become machines, and what happens to a machine is told to the API server, as long
-// as its node reaches it. Nothing is force-deleted: an object goes when its container has ended.
+// Kubelets, and the scheduler before them: pods become machines, and what happens to a machine is
+// told to the API server, as long as its node reaches it. Nothing is force-deleted: an object goes
+// when its container has ended.
 #ifndef LOCKSTEP_TESTS_SIM_KUBELETS_H_
 #define LOCKSTEP_TESTS_SIM_KUBELETS_H_
 
@@ -29,6 +30,10 @@ class Kubelets {
   // still runs: there it was switched off.
   void DeleteNode(const Machine& machine, Duration most);
 
+  // Pods that are made meanwhile wait for a node.
+  void NoRoom(Duration duration);
+  bool HasRoom() const;
+
   // Null while there is no container.
   Machine* MachineOf(const std::string& pod) const;
   const core::FailurePolicy& policy_at_birth() const { return policy_; }
@@ -43,6 +48,8 @@ class Kubelets {
     Time kill_at = kNever;
   };
 
+  Duration StartLatency();
+  void Place(const std::string& name, Container& container);
   void Tick();
   void Look(const std::string& name, Container& container);
   void Tell(const std::string& name, const Machine& machine);
@@ -52,6 +59,7 @@ class Kubelets {
   ApiServer& api_;
   std::map<std::string, Container> containers_;  // of every pod that ever was
   core::FailurePolicy policy_;
+  Time room_at_{};
 };
 
 }  // namespace lockstep::sim

@@ -29,6 +29,7 @@ class Operator {
   virtual void SetL(Duration length) = 0;
   virtual void StaleService(Duration duration) = 0;
   virtual void DeleteNode(Machine& machine, Duration most) = 0;
+  virtual void NoRoom(Duration duration) = 0;
 
   // ---- what stands in the API server ----
   // Of the coordinator that is being made.

@@ -133,6 +133,7 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.wish_accepted = replica.wish && replica.wish_accepted;
   snapshot.memory = replica.memory;
   snapshot.replacements_allowed = 10;
+  snapshot.oldest_waiting = kubelets_.HasRoom();
   const control::Now now{.wall = WallOf(world_.now()), .boot = kBoot + world_.now()};
   control::Decision decision = control::Decide(snapshot, now);
   replica.memory = decision.memory;

@@ -15,10 +15,10 @@ namespace {
 using core::CoordinatorPhase;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "exit",        "signal",      "spawn-failure", "hang",       "kill-agent",    "oom",
-    "stop-agent",  "kill-guard",  "cut",           "partition",  "delay",         "slow-death",
-    "slow-spawn",  "drain",       "suspend",       "set-l",      "operator-down", "operator-pause",
-    "slow-volume", "late-rename", "stale-service", "delete-node"};
+    "exit",        "signal",      "spawn-failure", "hang",        "kill-agent",    "oom",
+    "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
+    "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
+    "slow-volume", "late-rename", "stale-service", "delete-node", "no-room"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -218,6 +218,9 @@ void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
     case FaultKind::kDeleteNode:
       fault.arg = random.Below(1000);
       break;
+    case FaultKind::kNoRoom:
+      fault.duration = random.Between(milliseconds(100), seconds(12));
+      break;
     case FaultKind::kSuspend:
       fault.arg = random.Below(2);
       fault.duration = random.Between(milliseconds(100), seconds(6));
@@ -326,6 +329,7 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));
   shape.skew = random.Chance(30) ? 0 : 50'000;
   shape.trusting_operator = random.Chance(30);
+  shape.start_timeout = seconds(4);
   if (Has(faults, FaultKind::kHang)) shape.hang_timeout = seconds(3);
   return shape;
 }

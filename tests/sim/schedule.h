@@ -38,8 +38,9 @@ enum class FaultKind : uint8_t {
   kLateRename,     // the next granted rename lands this much later
   kStaleService,   // the coordinator's Service points to the last machine 0 for this long
   kDeleteNode,     // the machine's pods vanish; kubelet ends their containers up to arg ms later
+  kNoRoom,         // what is made meanwhile gets no node, and an older job waits for one as well
 };
-inline constexpr int kFaultKindCount = 22;
+inline constexpr int kFaultKindCount = 23;
 const char* ToString(FaultKind kind);
 
 inline constexpr uint32_t kFromPeers = 1;
@@ -67,7 +68,8 @@ Result<Fault> ParseFault(const std::string& line);
 struct Shape {
   uint32_t machines = 2;
   uint32_t processes = 1;
-  Duration lost_after{};  // L at first
+  Duration lost_after{};     // L at first
+  Duration start_timeout{};  // until a gang without nodes lets go
   Duration grace{};
   Duration restart_grace{};
   Duration hang_timeout{};

@@ -31,6 +31,7 @@ class StandIn : public Operator {
   void SetL(Duration length) override;
   void StaleService(Duration duration) override;
   void DeleteNode(Machine& machine, Duration most) override;
+  void NoRoom(Duration) override {}  // what it makes is placed
 
   core::FailurePolicy policy_at_birth() const override;
   std::optional<Node> Endpoint() const override;

@@ -129,6 +129,9 @@ void World::Inject(const Fault& fault) {
       return operator_->Down(fault.duration);
     case FaultKind::kOperatorPause:
       return operator_->Pause(fault.duration);
+    case FaultKind::kNoRoom:
+      TouchAll();
+      return operator_->NoRoom(fault.duration);
     case FaultKind::kSlowVolume:
       return volume_.Slow(milliseconds(fault.arg), fault.duration);
     case FaultKind::kLateRename:
