@@ -62,6 +62,13 @@ def test_a_claim_without_a_volume_says_so(site):
     says(job, "unbound immediate PersistentVolumeClaims")
 
 
+def test_a_volume_of_one_node_is_named_where_machines_want_several(site):
+    site.volume("local", node=site.stack.nodes.names[0])
+    job = site.program("split", NOTHING, checkpoint={"claim": "local", "path": "/checkpoints"},
+                       placement={"onePerNode": "Required"})
+    says(job, "1 of 2 machines .*volume node affinity conflict.* need a ReadWriteMany claim")
+
+
 @pytest.mark.slow
 def test_agents_that_the_operator_cannot_reach_run_on_and_the_reason_names_the_port(site):
     with site.stack.without_agents():

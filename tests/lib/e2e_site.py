@@ -42,21 +42,28 @@ class Site:
                      **spec}}))
         return Job(self, name)
 
-    def volume(self, name):
-        """A ReadWriteMany claim of this name, whose files every node sees in `folder`/`name`."""
+    def volume(self, name, node=None):
+        """A claim of this name, whose files stand in `folder`/`name`: ReadWriteMany and seen by every
+        node, or ReadWriteOnce and to be had on one `node` alone.
+        """
         folder = self.folder / name
         folder.mkdir(parents=True)
         folder.chmod(0o777)
         volume = f"{self.namespace}-{name}"  # of no namespace
-        api = CoreV1Api(self.client)
-        api.create_persistent_volume({
+        reach = {"accessModes": MODES}
+        if node is not None:
+            here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+            reach = {"accessModes": ["ReadWriteOnce"], "nodeAffinity": {"required": {
+                "nodeSelectorTerms": [{"matchExpressions": [here]}]}}}
+        CoreV1Api(self.client).create_persistent_volume({
             "metadata": {"name": volume},
-            "spec": {"capacity": SIZE, "accessModes": MODES, "storageClassName": "",
+            "spec": {"capacity": SIZE, "storageClassName": "",
                      "persistentVolumeReclaimPolicy": "Retain",
                      "hostPath": {"path": str(folder)},
-                     "claimRef": {"namespace": self.namespace, "name": name}}})
+                     "claimRef": {"namespace": self.namespace, "name": name},
+                     **reach}})
         self._volumes.append(volume)
-        self.claim(name, volumeName=volume)
+        self.claim(name, volumeName=volume, accessModes=reach["accessModes"])
 
     def claim(self, name, **spec):
         CoreV1Api(self.client).create_namespaced_persistent_volume_claim(self.namespace, {
