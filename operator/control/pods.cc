@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "operator/control/policies.h"
 
@@ -6,6 +7,10 @@ namespace lockstep::control {
 namespace {
 
 using core::Condition;
+
+// Services that were there and are gone went with their job, as a rule, of which another watch
+// tells a moment later.
+constexpr Duration kServicesGone = seconds(3);
 
 // Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
 std::vector<std::string> FailedNodes(const Draft& draft, const Machine& machine) {
@@ -35,6 +40,19 @@ void StartClocks(Draft& draft) {
                       .last_transition_time = draft.now.wall},
                      draft.now.wall);
   draft.Tell(false, "Resumed", "spec.suspend is false: the gang is made again");
+}
+
+void MakeServices(Draft& draft, uint32_t machine0) {
+  const Snapshot& snapshot = draft.snapshot;
+  const kube::ServiceView* coordinator = snapshot.coordinator_service;
+  if (coordinator != nullptr && coordinator->selector_attempt != machine0) {
+    draft.Do(PointCoordinatorService{coordinator->meta.uid, machine0});
+  }
+  if (snapshot.headless != nullptr && coordinator != nullptr) return;
+  const std::optional<Time>& seen = draft.memory().services_seen;
+  if (seen && draft.now.boot < *seen + kServicesGone) return draft.WakeAt(*seen + kServicesGone);
+  if (snapshot.headless == nullptr) draft.Do(CreateHeadlessService{});
+  if (coordinator == nullptr) draft.Do(CreateCoordinatorService{machine0});
 }
 
 }  // namespace
@@ -74,12 +92,7 @@ void MakeMissing(Draft& draft) {
   }
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
   if (!draft.memory().key_made) draft.Do(CreateKeySecret{});
-  if (snapshot.headless == nullptr) draft.Do(CreateHeadlessService{});
-  if (snapshot.coordinator_service == nullptr) {
-    draft.Do(CreateCoordinatorService{machine0});
-  } else if (snapshot.coordinator_service->selector_attempt != machine0) {
-    draft.Do(PointCoordinatorService{snapshot.coordinator_service->meta.uid, machine0});
-  }
+  MakeServices(draft, machine0);
   const bool ready = draft.memory().key_made && snapshot.coordinator_service != nullptr &&
                      !snapshot.coordinator_service->cluster_ip.empty();
   if (!ready) return;

@@ -34,6 +34,9 @@ void Remember(Draft& draft) {
     const auto& [machine, attempt] = each.first;
     return attempt != draft.snapshot.status.attempts.Of(static_cast<int>(machine));
   });
+  if (draft.snapshot.headless != nullptr && draft.snapshot.coordinator_service != nullptr) {
+    memory.services_seen = draft.now.boot;
+  }
   // What was refused may be there all the same, by a try whose answer was lost, or not be wanted
   // any more.
   if (!IsMissingSomething(draft)) {

@@ -51,16 +51,6 @@ class Plan:
     def made_faults(self):
         return [Fault(**each) for each in self.faults]
 
-    def may_repeat(self, key):
-        """Whether the faults allow an operator to make this more often: Services of a job that is
-        gone, while word of that is held back from it; or comes late by itself, for jobs and
-        Services are two watches, where the job is made again at once or the server restarts, for
-        each watch comes back in its own time."""
-        held_back = self.scenario == "made_again" or any(
-            fault["do"] == "restart" or fault["do"] == "delay" and fault["verb"] == "DELETED"
-            for fault in self.faults)
-        return held_back and key.startswith("POST services ")
-
     @property
     def name(self):
         parts = [self.scenario]

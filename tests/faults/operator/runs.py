@@ -111,7 +111,7 @@ async def _judge(world, plan, reference):
     return [
         *unlike,
         *oracles.as_often_as(oracles.creations(reference.writes), oracles.creations(writes),
-                             "created", also=plan.may_repeat),
+                             "created"),
         *oracles.as_often_as(oracles.deletions(reference.writes), oracles.deletions(writes),
                              "deleted"),
         *oracles.nothing_foreign_written(writes, world.uids),

@@ -37,6 +37,19 @@ TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
   EXPECT_THAT(All<CreateCoordinatorService>(second), IsEmpty());
 }
 
+TEST(Pods, ServicesThatWereThereAreMadeAgainOnceTheJobIsSurelyNotGoneWithThem) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.RemoveServices();
+  const Decision at_once = scene.Settle();
+  EXPECT_THAT(at_once.actions, IsEmpty());
+  ASSERT_NE(at_once.wake, kNever);
+  scene.now.boot = at_once.wake;
+  const Decision later = scene.Settle();
+  EXPECT_THAT(All<CreateHeadlessService>(later), SizeIs(1));
+  EXPECT_THAT(All<CreateCoordinatorService>(later), SizeIs(1));
+}
+
 TEST(Pods, OnlyThoseThatAreMissingAreMade) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Make(scene.Settle());

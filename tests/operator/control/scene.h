@@ -89,6 +89,10 @@ class Scene {
   }
   void RemovePods() { pods_.clear(); }
 
+  void RemoveServices() {
+    headless_.reset();
+    coordinator_.reset();
+  }
   void AddServices() {
     headless_.emplace();
     coordinator_.emplace();
