@@ -174,11 +174,21 @@ std::string OfOldWord(Draft& draft) {
   return "";
 }
 
+std::string AtSecond(WallTime at) {
+  return FormatWallTime(std::chrono::round<std::chrono::seconds>(at));
+}
+
+std::string OfLettingGo(const Draft& draft) {
+  const WallTime at = draft.now.wall + (*draft.decision.memory.start_again - draft.now.boot);
+  return "it let go of its nodes, for not all machines found one within startTimeout; tries again "
+         "at " +
+         AtSecond(at);
+}
+
 std::string OfGang(const Draft& draft, const core::GangStatus& gang) {
   if (gang.starts_again) {
     if (const auto at = WallOf(draft, gang.starts_again)) {
-      return gang.reason + "; starts again at " +
-             FormatWallTime(std::chrono::round<std::chrono::seconds>(*at));
+      return gang.reason + "; starts again at " + AtSecond(*at);
     }
   }
   return gang.reason;
@@ -189,6 +199,7 @@ std::string OfGang(const Draft& draft, const core::GangStatus& gang) {
 std::string WhyNotRunning(Draft& draft) {
   if (draft.memory().refusal) return OfRefusal(*draft.memory().refusal);
   if (!draft.note.empty()) return draft.note;
+  if (draft.memory().start_again) return OfLettingGo(draft);
   for (auto* look : {OfPending, OfWaiting, OfGone}) {
     if (std::string why = look(draft); !why.empty()) return why;
   }

@@ -54,6 +54,7 @@ TEST(Placement, ItTriesAgainLaterAndLaterEachTime) {
     scene.RemovePods();
     const Decision waits = scene.Settle();
     EXPECT_TRUE(scene.status().attempts.empty());
+    EXPECT_THAT(scene.status().reason, HasSubstr("let go of its nodes"));
     const Duration pause = waits.wake - scene.now.boot;
     EXPECT_GT(pause, before);
     EXPECT_LE(pause, minutes(8));
