@@ -258,7 +258,6 @@ void Coordinator::Judge(Time now, const RootCause& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
   record.died = root.at == kNever ? kNever : std::min(root.at, record.stop_sent);
-  record.failure = root.failure;
   last_failure_ = root.failure;
   Cause cause = root.failure.cause;
   // A whole container's: the operator counted it before it told of it.
@@ -275,6 +274,9 @@ void Coordinator::Judge(Time now, const RootCause& root) {
   context.short_lives = short_lives_;
   context.previous = previous_failure_;
   FailureDecision decision = DecideFailure(config_.policy, context);
+  // The budget's end is no cause; a crash that repeats itself is.
+  if (decision.cause == Cause::kEarlyCrash) last_failure_.cause = decision.cause;
+  record.failure = last_failure_;
 
   if (application && !counted) ++counters_.process_failures;
   if (cause == Cause::kLeaseExpired) ++counters_.leases_expired;
@@ -290,7 +292,7 @@ void Coordinator::Judge(Time now, const RootCause& root) {
       Verdict failed;
       failed.generation = generation_;
       failed.exit_code = static_cast<uint32_t>(decision.exit_code);
-      failed.failure = root.failure;
+      failed.failure = last_failure_;
       failed.reason = decision.reason;
       return DeliverVerdict(now, std::move(failed));
     }

@@ -57,7 +57,7 @@ def test_the_same_crash_twice_before_a_first_step_fails_the_job_early(gang):
     told = fails(made)
     assert told["exitCode"] == 70
     assert told["generation"] == "1-2"
-    assert failure_of(told)["exitCode"] == 5
+    assert (failure_of(told)["cause"], failure_of(told)["exitCode"]) == ("EarlyCrash", 5)
 
 
 @pytest.mark.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc/passwd", 126)])
