@@ -79,7 +79,10 @@ CoordinatorActions Coordinator::OnDisconnect(Time now, ConnectionId connection) 
 
 CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
   if (phase_ == CoordinatorPhase::kPreparing && prepared.generation == generation_) {
-    if (!prepared.error.empty()) {
+    if (prepared.taken != 0) {
+      generation_.n = std::max(generation_.n, prepared.taken);
+      Wait();
+    } else if (!prepared.error.empty()) {
       last_decision_ =
           "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;
       Log(last_decision_);

@@ -119,7 +119,8 @@ struct Prepared {
   std::string master_address;
   uint32_t port = 0;
   std::string resume;
-  std::string error;  // not empty: could not be prepared; it is tried again under the next number
+  std::string error;   // not empty: could not be prepared; it is tried again under the next number
+  uint32_t taken = 0;  // not 0: its number is another job's; it is tried again above this one
 };
 
 // One ended or running generation, for status and reports. Times on the coordinator's clock;

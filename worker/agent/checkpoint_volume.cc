@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -57,43 +59,54 @@ std::optional<uint32_t> CommitNumber(std::string_view name) {
   return Number(name.substr(0, 6));
 }
 
-Result<GenerationFile> ReadGenerationFile(const fs::path& path, Generation generation,
-                                          const std::string& job_uid) {
+struct OneFile {
+  GenerationFile file;
+  std::string job_uid;
+};
+
+// nullopt: it says nothing. A crash between creating and writing it leaves it empty: that
+// generation never started.
+std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation generation) {
   std::ifstream in(path, std::ios::binary);
   std::string text(kMaxGenerationFile, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(in.gcount()));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  // A crash between creating and writing it leaves it empty: that generation never started.
-  if (!json.is_object() || !json.value("resumes", Json()).is_string()) {
-    return Error::NotFound(path.string() + " holds no generation");
-  }
+  if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
   std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
-  if (uid != job_uid) {
-    return Error::Invalid(path.parent_path().parent_path().string() +
-                          " holds checkpoints of another job (" + uid +
-                          "); choose another checkpoint.path, or continue from one of them "
-                          "with resume: PATH in an empty folder");
-  }
-  return GenerationFile{generation, json["resumes"].get<std::string>()};
+  return OneFile{{generation, json["resumes"].get<std::string>()}, std::move(uid)};
 }
 
-Result<std::vector<GenerationFile>> ReadGenerations(const fs::path& folder,
-                                                    const std::string& job_uid) {
-  std::vector<GenerationFile> files;
+struct Generations {
+  std::vector<GenerationFile> own;
+  std::vector<Generation> others;
+  std::string other_uid;  // of one of them
+};
+
+Result<Generations> ReadGenerations(const fs::path& folder, const std::string& job_uid) {
+  Generations found;
   std::error_code code;
   for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
     std::optional<Generation> generation = ParseName(it->path().filename().string());
     if (!generation) continue;
-    Result<GenerationFile> file = ReadGenerationFile(it->path(), *generation, job_uid);
-    if (file.ok()) {
-      files.push_back(*file);
-    } else if (file.error().kind != ErrorKind::kNotFound) {
-      return file.error();
+    std::optional<OneFile> file = ReadGenerationFile(it->path(), *generation);
+    if (file && file->job_uid == job_uid) {
+      found.own.push_back(std::move(file->file));
+    } else if (file) {
+      found.others.push_back(*generation);
+      found.other_uid = std::move(file->job_uid);
     }
   }
   if (code) return FileError("reading " + folder.string(), code);
-  return files;
+  return found;
+}
+
+uint32_t HighestOf(const std::vector<Generation>& generations, uint32_t attempt) {
+  uint32_t highest = 0;
+  for (const Generation& each : generations) {
+    if (each.attempt == attempt) highest = std::max(highest, each.n);
+  }
+  return highest;
 }
 
 Result<std::vector<CheckpointEntry>> ReadCheckpoints(const fs::path& folder,
@@ -132,15 +145,23 @@ Status CreateExclusively(const fs::path& path, const std::string& text) {
 CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume)
     : root_(std::move(root)), job_uid_(std::move(job_uid)), resume_(std::move(resume)) {}
 
-Result<std::string> CheckpointVolume::BeginGeneration(Generation generation, bool first) const {
+Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation generation,
+                                                                  bool first) const {
   fs::path generations = fs::path(root_) / "generations";
   std::error_code code;
   fs::create_directories(generations, code);
-  if (!code) fs::create_directories(CheckpointDir(generation), code);
   if (code) return FileError("making folders in " + root_, code);
-
-  Result<std::vector<GenerationFile>> files = ReadGenerations(generations, job_uid_);
-  if (!files.ok()) return files.error();
+  Result<Generations> found = ReadGenerations(generations, job_uid_);
+  if (!found.ok()) return found.error();
+  if (found->own.empty() && !found->others.empty() && resume_ == "Auto") {
+    return Error::Invalid(root_ + " holds checkpoints of another job (" + found->other_uid +
+                          "): continue from one of them with checkpoint.resume: PATH, begin anew "
+                          "beside them with resume: Never, or choose another checkpoint.path");
+  }
+  const uint32_t taken = HighestOf(found->others, generation.attempt);
+  if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
+  fs::create_directories(CheckpointDir(generation), code);
+  if (code) return FileError("making folders in " + root_, code);
   std::string resumes;
   if (first && resume_ != "Auto") {
     resumes = resume_ == "Never" ? "" : resume_;
@@ -149,18 +170,18 @@ Result<std::string> CheckpointVolume::BeginGeneration(Generation generation, boo
     }
   } else {
     std::vector<CheckpointEntry> checkpoints;
-    for (const GenerationFile& file : *files) {
+    for (const GenerationFile& file : found->own) {
       Result<std::vector<CheckpointEntry>> entries =
           ReadCheckpoints(CheckpointDir(file.generation), file.generation);
       if (!entries.ok()) return entries.error();
       checkpoints.insert(checkpoints.end(), entries->begin(), entries->end());
     }
-    resumes = core::ChooseResume(*files, checkpoints, generation);
+    resumes = core::ChooseResume(found->own, checkpoints, generation);
   }
   Json json = {{"generation", generation.ToString()}, {"jobUID", job_uid_}, {"resumes", resumes}};
   Status created = CreateExclusively(generations / generation.ToString(), json.dump() + "\n");
   if (!created.ok()) return created.error();
-  return resumes;
+  return Begun{std::move(resumes)};
 }
 
 std::string CheckpointVolume::CheckpointDir(Generation generation) const {

@@ -9,6 +9,7 @@
 #ifndef LOCKSTEP_WORKER_AGENT_CHECKPOINT_VOLUME_H_
 #define LOCKSTEP_WORKER_AGENT_CHECKPOINT_VOLUME_H_
 
+#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -21,11 +22,16 @@ class CheckpointVolume {
   // `root` is absolute. `resume` is the job's checkpoint.resume: Auto, Never or a path.
   CheckpointVolume(std::string root, std::string job_uid, std::string resume);
 
-  // Creates the generation's file and folder, and returns the checkpoint to resume from ("" none).
-  // `first`: no generation of this job has run yet, so Never and a path apply. Conflict if the
-  // generation's file exists: its number was taken by another coordinator. Invalid if the folder
-  // holds another job's generations.
-  Result<std::string> BeginGeneration(core::Generation generation, bool first) const;
+  struct Begun {
+    std::string resumes;  // the checkpoint to resume from; "": none
+    // Not 0: nothing was begun, for other jobs have the numbers of this attempt up to this one.
+    uint32_t taken = 0;
+  };
+  // Creates the generation's file and folder. `first`: no generation of this job has run yet, so
+  // Never and a path apply. Conflict if the generation's file exists: its number was taken by
+  // another coordinator. Invalid if the folder holds other jobs' generations alone and `resume`
+  // is Auto, which may mean them.
+  Result<Begun> BeginGeneration(core::Generation generation, bool first) const;
 
   std::string CheckpointDir(core::Generation generation) const;
   // Where commit `number` of this generation goes: .../000003.<name>.

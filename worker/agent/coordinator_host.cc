@@ -119,12 +119,13 @@ void CoordinatorHost::Prepare(core::Generation generation) {
   bool first = coordinator_.counters().generations == 0;
   files_->Run(
       [volume = *volume_, generation, first] { return volume.BeginGeneration(generation, first); },
-      [this, alive = alive_, prepared](Result<std::string> resume) mutable {
+      [this, alive = alive_, prepared](Result<CheckpointVolume::Begun> begun) mutable {
         if (!*alive) return;
-        if (resume.ok()) {
-          prepared.resume = *resume;
+        if (begun.ok()) {
+          prepared.resume = begun->resumes;
+          prepared.taken = begun->taken;
         } else {
-          prepared.error = resume.error().message;
+          prepared.error = begun.error().message;
         }
         FinishPreparing(prepared);
       });

@@ -302,6 +302,13 @@ TEST_F(CoordinatorTest, ARanksOutOfMemoryIsCountedHereForNoOperatorSawIt) {
   EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
 }
 
+TEST_F(CoordinatorTest, NumbersThatAnotherJobHasAreLeftOutAtOnce) {
+  prepare_taken_ = 41;
+  Begin(2);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-42");
+}
+
 TEST_F(CoordinatorTest, AGenerationThatCannotBePreparedIsTriedAgainUnderTheNextNumber) {
   prepare_error_ = "no space left on device";
   Begin(1);

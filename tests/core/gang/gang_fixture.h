@@ -151,8 +151,9 @@ class GangFixture : public ::testing::Test {
         }
       } else if (auto* prepare = std::get_if<PrepareGeneration>(&action)) {
         prepared_.push_back(prepare->generation);
-        Do(coordinator_->OnPrepared(
-            now_, Prepared{prepare->generation, "127.0.0.1", 29500, "", prepare_error_}));
+        Prepared done{prepare->generation, "127.0.0.1", 29500, "", prepare_error_};
+        if (prepare->generation.n <= prepare_taken_) done.taken = prepare_taken_;
+        Do(coordinator_->OnPrepared(now_, done));
       } else if (auto* exit = std::get_if<ExitCoordinator>(&action)) {
         coordinator_exit_ = *exit;
       }
@@ -184,6 +185,7 @@ class GangFixture : public ::testing::Test {
   std::vector<Machine> machines_;
   std::vector<Generation> prepared_;
   std::string prepare_error_;
+  uint32_t prepare_taken_ = 0;
   std::optional<ExitCoordinator> coordinator_exit_;
 
  private:

@@ -25,9 +25,14 @@ class CheckpointVolumeTest : public ::testing::Test {
   }
 
   std::string Begin(Generation generation, bool first = false, const std::string& resume = "Auto") {
-    Result<std::string> resumes = Volume(resume).BeginGeneration(generation, first);
-    EXPECT_TRUE(resumes.ok()) << resumes.error().message;
-    return resumes.ok() ? *resumes : "error";
+    return BeginAs("job", generation, first, resume);
+  }
+  std::string BeginAs(const std::string& uid, Generation generation, bool first,
+                      const std::string& resume) {
+    Result<CheckpointVolume::Begun> begun = Volume(resume, uid).BeginGeneration(generation, first);
+    EXPECT_TRUE(begun.ok()) << begun.error().message;
+    if (!begun.ok()) return "error";
+    return begun->taken == 0 ? begun->resumes : "taken " + std::to_string(begun->taken);
   }
 
   // As a process does after the agent's yes.
@@ -83,10 +88,24 @@ TEST_F(CheckpointVolumeTest, ANumberThatIsTakenIsAConflict) {
 
 TEST_F(CheckpointVolumeTest, AnotherJobsFolderIsRefusedWithWhatToDo) {
   Begin({1, 1}, true);
-  Result<std::string> refused = Volume("Auto", "other").BeginGeneration({2, 1}, true);
+  auto refused = Volume("Auto", "other").BeginGeneration({2, 1}, true);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
   EXPECT_NE(refused.error().message.find("resume: PATH"), std::string::npos);
+}
+
+TEST_F(CheckpointVolumeTest, AnotherJobMayGoOnBesideItWithNumbersOfItsOwn) {
+  Begin({1, 1}, true);
+  Begin({1, 2});
+  std::string theirs = Commit({1, 2}, 1, "step-10");
+  EXPECT_EQ(BeginAs("other", {1, 1}, true, theirs), "taken 2");
+  EXPECT_EQ(BeginAs("other", {1, 3}, true, theirs), theirs);
+  std::string ours = Commit({1, 3}, 1, "step-20");
+  EXPECT_EQ(BeginAs("other", {1, 4}, false, theirs), ours);
+  EXPECT_EQ(BeginAs("third", {1, 5}, true, "Never"), "");
+  // Neither disturbs the first one, nor what they mean by Auto from then on.
+  EXPECT_EQ(Begin({2, 1}), theirs);
+  EXPECT_EQ(BeginAs("other", {3, 1}, false, "Auto"), ours);
 }
 
 TEST_F(CheckpointVolumeTest, NeverAndAPathCountForTheJobsFirstGenerationOnly) {
@@ -98,7 +117,7 @@ TEST_F(CheckpointVolumeTest, NeverAndAPathCountForTheJobsFirstGenerationOnly) {
 }
 
 TEST_F(CheckpointVolumeTest, APathThatIsNoFolderIsAnError) {
-  Result<std::string> missing = Volume(root_ + "/missing").BeginGeneration({1, 1}, true);
+  auto missing = Volume(root_ + "/missing").BeginGeneration({1, 1}, true);
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
 }
