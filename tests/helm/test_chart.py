@@ -130,6 +130,7 @@ def test_the_version_is_that_of_the_programs():
     ({"replicas": 9}, "at '/replicas': maximum: got 9, want 5"),
     ({"replicas": "2"}, "at '/replicas': got string, want integer"),
     ({"image": {"tag": "a b"}}, "at '/image/tag'"),
+    ({"agent": {"image": {"digest": "sha256:1"}}}, "at '/agent/image/digest'"),
     ({"image": {"pullPolicy": "Sometimes"}}, "'Always', 'IfNotPresent', 'Never'"),
     ({"agent": {"delivery": "copy"}}, "'init-container', 'image-volume'"),
     ({"leaseSeconds": 1}, "at '/leaseSeconds': minimum: got 1, want 3"),

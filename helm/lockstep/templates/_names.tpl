@@ -46,7 +46,7 @@ matchExpressions:
 {{- define "lockstep.image" -}}
 {{- $context := index . 0 -}}
 {{- $image := index . 1 -}}
-{{ $image.repository }}:{{ $image.tag | default $context.Chart.AppVersion }}
+{{ $image.repository }}{{ with $image.digest }}@{{ . }}{{ else }}:{{ $image.tag | default $context.Chart.AppVersion }}{{ end }}
 {{- end -}}
 
 {{/* A file of crds/ with the release's labels, and the annotations that come second. */}}

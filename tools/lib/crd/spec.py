@@ -58,11 +58,12 @@ def _place():
                            "share of the cores; None doesn't.", "None", "Node", default="Node"),
             "memoryPolicy": choice("Memory from the NUMA node that the process is bound to.",
                                    "None", "Preferred", "Strict", default="Preferred"),
-            "policy": choice("What follows where kubelet or machine can't align: nothing (None), a "
-                             "word in status (Preferred), a failure (Required).",
+            "policy": choice("Required: the pod also has CPU limits, so that kubelet's static policy "
+                             "gives it cores of its own. A machine that could not be aligned is "
+                             "told in the condition TopologyAligned.",
                              "None", "Preferred", "Required", default="Preferred"),
-            "gpuVisibility": choice("Whether a process sees all GPUs of its machine (Shared) or "
-                                    "only its own, as device 0 (Isolated).",
+            "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated is "
+                                    "accepted, and not yet honoured.",
                                     "Shared", "Isolated", default="Shared"),
         }, rule("self.bind == 'Node' || self.memoryPolicy != 'Strict'", "Strict needs bind: Node",
                 ".memoryPolicy"),

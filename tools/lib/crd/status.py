@@ -103,7 +103,7 @@ def _machines():
     return {
         "machines": struct("How many machines.", {
             "desired": _count("Wanted."),
-            "ready": _count("In the gang with every process running."),
+            "ready": _count("Whose pod is ready: its containers have started."),
             "byState": mapping("By state.", integer("", 0, _MOST), 32),
         }),
         "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, 100),
