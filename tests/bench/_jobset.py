@@ -3,7 +3,6 @@ webhooks, which the API server reaches on loopback.
 """
 
 import base64
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +14,7 @@ from _operator_bench import Process, wait_for
 sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
 
 import parts  # noqa: E402
+from certificate import self_signed  # noqa: E402
 from ports import free_port  # noqa: E402
 
 RATE = {"qps": 500, "burst": 500}  # its default
@@ -26,7 +26,7 @@ class JobSet(Process):
         program = parts.build("peers", print) / "jobset"
         source = parts.source("peers", "sigs.k8s.io/jobset") / "config/components"
         self.webhooks = free_port()
-        _make_certificate(folder)
+        self_signed(folder / "tls.crt", folder / "tls.key")
         cluster.kubectl("apply", "--server-side", "-f", source / "crd/bases")
         cluster.kubectl("apply", "-f", "-", input=self._webhooks(source, folder))
         config = folder / "jobset.yaml"
@@ -51,13 +51,6 @@ class JobSet(Process):
                 hook["objectSelector"] = {"matchExpressions": [
                     {"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
         return yaml.safe_dump_all(documents)
-
-
-def _make_certificate(folder):
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-         "-keyout", folder / "tls.key", "-out", folder / "tls.crt", "-subj", "/CN=127.0.0.1",
-         "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
 
 
 def jobset(name, machines):

@@ -83,6 +83,7 @@ class Node:
         """The link first: a computer without power says nobody goodbye."""
         self._network.detach(self._index)
         _end(self._cluster.folder, self.init())
+        self._cluster.forget(self._log_name(""))
 
     def cut(self):
         self._network.cut(self._index)

@@ -80,6 +80,11 @@ class Programs:
         self._running[name] = process
         return process
 
+    def forget(self, suffix):
+        """Those whose names end so were ended on purpose."""
+        for name in [each for each in self._running if each.endswith(suffix)]:
+            self._running.pop(name).wait(PATIENCE)
+
     def wait(self, name, condition):
         """Until condition() holds, with every program started so far still there."""
         def holds():

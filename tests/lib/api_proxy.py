@@ -17,10 +17,10 @@ import json
 import re
 import socket
 import ssl
-import subprocess
 import urllib.parse
 
 import http1
+from certificate import self_signed
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 UPSTREAM = 8  # calls at a time; watches have connections of their own
@@ -35,10 +35,7 @@ class Certificate:
 
     def __init__(self, folder):
         self._certificate, key = folder / "proxy.crt", folder / "proxy.key"
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                        "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-subj", "/CN=proxy",
-                        "-addext", "subjectAltName=IP:127.0.0.1", "-out", self._certificate,
-                        "-keyout", key], check=True, capture_output=True)
+        self_signed(self._certificate, key)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(self._certificate, key)
 
