@@ -41,14 +41,14 @@ Result<std::string> FindAgent(const std::string& wanted) {
   return Error::NotFound(found.error().message + "; build it, or name it with --agent");
 }
 
+bool IsPath(const std::string& resume) { return resume != "Auto" && resume != "Never"; }
+
 // Agents see the same paths as whoever typed them.
 void MakePathsAbsolute(core::Spec* spec) {
   if (!spec->logs.path.empty()) spec->logs.path = fs::absolute(spec->logs.path).string();
   if (!spec->working_dir.empty()) spec->working_dir = fs::absolute(spec->working_dir).string();
   const std::string& resume = spec->checkpoint.resume;
-  if (resume != "Auto" && resume != "Never") {
-    spec->checkpoint.resume = fs::absolute(resume).string();
-  }
+  if (IsPath(resume)) spec->checkpoint.resume = fs::absolute(resume).string();
 }
 
 int Fail(const std::string& message, int code) {
@@ -76,6 +76,10 @@ int Run(const RunCommand& command, Time started,
     std::cerr << "lockstep: warning: " << warning << "\n";
   }
   MakePathsAbsolute(&job.spec);
+  const std::string& resume = job.spec.checkpoint.resume;
+  if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
+    return Fail("checkpoint.resume names " + resume + ", which is no folder", kExitUsage);
+  }
   Result<RunState> state =
       RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
   if (!state.ok()) return Fail(state.error().message, kExitTrouble);

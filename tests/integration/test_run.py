@@ -56,3 +56,39 @@ spec:
     assert code == 0, output
     assert report["state"] == "Succeeded"
     assert "training from step" in output.split("training from step 0")[-1], output
+
+
+WRITES = """
+import lockstep, os, pathlib
+before = lockstep.latest()
+print("went on from", (pathlib.Path(before) / "whose").read_text() if before else "nothing")
+made = pathlib.Path(lockstep.checkpoint_dir()) / "step-1"
+made.mkdir()
+(made / "whose").write_text(os.environ["LOCKSTEP_JOB"])
+lockstep.commit(made)
+"""
+
+
+def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+
+    def run(name, *options):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return Run(folder, "-m", "1", "-p", "1", "--name", name, "--checkpoint", str(checkpoints),
+                   *options, "--", sys.executable, "-c", WRITES)
+
+    def newest():
+        return str(checkpoints / (checkpoints / "LATEST").read_text().strip())
+
+    def says(what, name, *options):
+        code, _, output = run(name, *options).finish()
+        assert code == 0, output
+        assert f"went on from {what}" in output
+
+    says("nothing", "first")
+    says("first", "third", "--resume", newest())
+    says("third", "third-again", "--resume", newest())
+    says("nothing", "fourth", "--resume", "Never")
+    for what, options in {"resume: PATH": (), "no folder": ("--resume", "no/where")}.items():
+        assert what in run("another", *options).process.communicate(timeout=60)[0]
