@@ -9,7 +9,6 @@ import random
 import signal
 import time
 
-import pytest
 from e2e_job import FINISHED, PATIENCE
 from waiting import wait_until
 
@@ -100,7 +99,6 @@ def rage(chaos, job, dice, until):
                 open_faults.pop(next(iter(open_faults))).close()
 
 
-@pytest.mark.slow
 def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
     print(f"LOCKSTEP_CHAOS_SEED={SEED}")
     dice, until, count = random.Random(SEED), time.monotonic() + SECONDS, 0
