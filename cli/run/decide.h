@@ -54,6 +54,7 @@ struct Snapshot {
   Duration active_deadline{};  // 0: none
   Time started{};
   uint32_t epoch = 0;
+  uint32_t first_epoch = 0;  // of this run
   std::vector<Machine> machines;
   // Merged over all coordinators, so that a new one forgets no failure; replacements and their base
   // are this operator's own.

@@ -61,6 +61,7 @@ Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::Traini
   config.attempt = attempt;
   config.machine0_attempt = snapshot.machines.front().attempt;
   config.epoch = snapshot.epoch;
+  config.first_attempt = snapshot.first_epoch;
   if (machine == 0) {
     for (const Machine& other : snapshot.machines) config.attempts.push_back(other.attempt);
   }

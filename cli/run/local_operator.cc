@@ -219,6 +219,7 @@ class LocalOperator {
     Result<uint32_t> epoch = state_.RaiseEpoch();
     if (!epoch.ok()) return epoch.error();
     snapshot_.epoch = *epoch;
+    if (snapshot_.first_epoch == 0) snapshot_.first_epoch = *epoch;
     for (uint32_t machine : decision.start) {
       snapshot_.machines[machine].attempt = *epoch;
     }

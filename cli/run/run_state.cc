@@ -69,30 +69,37 @@ bool ParseNumber(const std::string& name, std::pair<uint32_t, uint32_t>* number)
   return attempt.ec == std::errc() && attempt.ptr == middle && n.ec == std::errc() && n.ptr == end;
 }
 
-// The last generation in the folder, by its file: what `resume: Auto` goes on from.
-struct LastGeneration {
-  std::pair<uint32_t, uint32_t> number{0, 0};
-  std::string job_uid;  // "" when the file doesn't say
+// "" when the file doesn't say.
+std::string JobUidIn(const std::string& path) {
+  Result<std::string> text = ReadTextFile(path, kMaxGenerationFile);
+  json generation = json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
+  if (!generation.is_object()) return "";
+  auto uid = generation.find("jobUID");
+  return uid != generation.end() && uid->is_string() ? uid->get<std::string>() : "";
+}
+
+// The generations in the folder, by their files.
+struct Generations {
+  std::pair<uint32_t, uint32_t> last{0, 0};
+  bool own = false;   // some are this job's: `resume: Auto` goes on from them
+  std::string other;  // the UID of another job, whose the last one of others' is
 };
 
-LastGeneration FindLastGeneration(const std::string& folder) {
-  LastGeneration last;
-  std::string path;
+Generations FindGenerations(const std::string& folder, const std::string& job_uid) {
+  Generations found;
+  std::pair<uint32_t, uint32_t> last_other{0, 0};
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder + "/generations", error)) {
     std::pair<uint32_t, uint32_t> number;
     if (!ParseNumber(entry.path().filename().string(), &number)) continue;
-    if (number < last.number) continue;
-    last.number = number;
-    path = entry.path().string();
+    found.last = std::max(found.last, number);
+    std::string uid = JobUidIn(entry.path().string());
+    if (uid == job_uid) found.own = true;
+    if (uid.empty() || uid == job_uid || number < last_other) continue;
+    last_other = number;
+    found.other = std::move(uid);
   }
-  if (path.empty()) return last;
-  Result<std::string> text = ReadTextFile(path, kMaxGenerationFile);
-  json generation = json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
-  if (!generation.is_object()) return last;
-  auto uid = generation.find("jobUID");
-  if (uid != generation.end() && uid->is_string()) last.job_uid = uid->get<std::string>();
-  return last;
+  return found;
 }
 
 Error ForeignCheckpoints(const std::string& folder, const std::string& whose) {
@@ -179,10 +186,10 @@ Result<RunState> RunState::Open(const std::string& job, const std::string& path,
     return text.error();
   }
   // Numbers go on even where run.json was lost.
-  LastGeneration last = FindLastGeneration(state.path_);
-  state.record_.epoch = std::max(state.record_.epoch, last.number.first);
-  if (resume == "Auto" && !last.job_uid.empty() && last.job_uid != state.record_.job_uid) {
-    return ForeignCheckpoints(state.path_, earlier_name.empty() ? last.job_uid : earlier_name);
+  const Generations found = FindGenerations(state.path_, state.record_.job_uid);
+  state.record_.epoch = std::max(state.record_.epoch, found.last.first);
+  if (resume == "Auto" && !found.own && !found.other.empty()) {
+    return ForeignCheckpoints(state.path_, earlier_name.empty() ? found.other : earlier_name);
   }
   return state;
 }

@@ -80,13 +80,14 @@ CoordinatorActions Coordinator::OnDisconnect(Time now, ConnectionId connection) 
 CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
   if (phase_ == CoordinatorPhase::kPreparing && prepared.generation == generation_) {
     if (prepared.taken != 0) {
+      Log("other jobs have the numbers up to " + std::to_string(prepared.taken));
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
     } else if (!prepared.error.empty()) {
       last_decision_ =
           "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;
       Log(last_decision_);
-      backoff_ = seconds(1);
+      backoff_ = ++unprepared_ == 1 ? seconds(1) : unprepared_ == 2 ? seconds(5) : seconds(30);
       backoff_until_ = now + backoff_;
       Wait();
     } else if (Obstacle(now) == CoordinatorPhase::kPreparing) {

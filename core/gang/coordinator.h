@@ -297,6 +297,7 @@ class Coordinator {
   StopReason stop_reason_ = StopReason::kFailure;
   Time kill_at_ = kNever;
   Time backoff_until_ = Time::min();
+  int unprepared_ = 0;  // generations in a row that could not be prepared
   Duration backoff_{};
   int short_lives_ = 0;
   std::optional<Failure> previous_failure_;

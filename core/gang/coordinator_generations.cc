@@ -82,6 +82,8 @@ void Coordinator::TryStart(Time now) {
 void Coordinator::Announce(Time now, const Prepared& prepared) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !LeaseLive(now)) return Wait();
   phase_ = CoordinatorPhase::kStarting;
+  if (unprepared_ > 0) last_decision_.clear();
+  unprepared_ = 0;
   commit_number_ = 0;
   progress_.clear();
   GenerationRecord record;

@@ -77,8 +77,8 @@ class FieldReader {
     if (required && out->empty()) Fail(name, "must not be empty");
   }
 
-  void Read(const char* name, uint32_t* out, uint32_t low) {
-    const json* value = Find(name, /*required=*/true);
+  void Read(const char* name, uint32_t* out, uint32_t low, bool required = true) {
+    const json* value = Find(name, required);
     if (value == nullptr) return;
     constexpr auto kHigh = std::numeric_limits<uint32_t>::max();
     if (!value->is_number_integer() || *value < low || *value > kHigh) {
@@ -217,6 +217,8 @@ std::string ToJson(const AgentConfig& config) {
       {"terminationPath", config.termination_path},
       {"interface", config.interface},
   };
+  // An agent of an older version knows no such field; on clusters it is always 1.
+  if (config.first_attempt != 1) object["firstAttempt"] = config.first_attempt;
   if (!config.attempts.empty()) object["attempts"] = config.attempts;
   if (config.key) object["key"] = ToHex(*config.key);
   if (!config.key_file.empty()) object["keyFile"] = config.key_file;
@@ -242,6 +244,7 @@ Result<AgentConfig> ParseAgentConfig(std::string_view text) {
   reader.Read("attempt", &config.attempt, 1);
   reader.Read("machine0Attempt", &config.machine0_attempt, 1);
   reader.Read("epoch", &config.epoch, 1);
+  reader.Read("firstAttempt", &config.first_attempt, 1, /*required=*/false);
   reader.Read("predecessorDead", &config.predecessor_dead);
   reader.Read("attempts", &config.attempts);
   reader.ReadKey("key", &config.key);

@@ -29,6 +29,7 @@ struct AgentConfig {
   uint32_t attempt = 1;
   uint32_t machine0_attempt = 1;  // the highest known when this was made
   uint32_t epoch = 1;             // at least every attempt
+  uint32_t first_attempt = 1;     // of the job's life; of `lockstep run`, of this run
   bool predecessor_dead = true;   // nothing of this machine's earlier attempts is alive
   // For machine 0: each machine's attempt when this was made (0: none yet), so that the coordinator
   // refuses lower ones that are made late. Empty: not known.

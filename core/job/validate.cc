@@ -262,6 +262,8 @@ std::string IgnoredLocally(const TrainingJob& job) {
       {spec.resources_per_process.memory.has_value(), "resourcesPerProcess.memory"},
       {!spec.resources_per_machine.empty(), "resourcesPerMachine"},
       {spec.shared_memory.has_value(), "sharedMemory"},
+      {spec.topology.policy != standard.topology.policy, "topology.policy"},
+      {spec.topology.gpu_visibility != standard.topology.gpu_visibility, "topology.gpuVisibility"},
       {spec.placement != standard.placement, "placement"},
       {!spec.checkpoint.claim.empty(), "checkpoint.claim"},
       {spec.health.start_timeout != standard.health.start_timeout, "health.startTimeout"},

@@ -16,7 +16,7 @@ std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
       if (IsOver(*pod) && (last == nullptr || pod->attempt > last->attempt)) last = pod;
     }
     if (last == nullptr) continue;
-    const bool out_of_memory = last->worker.reason == "OOMKilled";
+    const bool out_of_memory = WasOutOfMemory(last->worker);
     ended.push_back({machine.index, last->attempt,
                      out_of_memory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost});
   }

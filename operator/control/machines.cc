@@ -79,7 +79,7 @@ End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
   if (end.message && core::VerdictCounts(*end.message, machine.attempt, machine0)) {
     end.kind = EndKind::kVerdict;
-  } else if (worker.reason == "OOMKilled") {
+  } else if (WasOutOfMemory(worker)) {
     end.kind = EndKind::kOutOfMemory;
     end.what = "its container went over its memory limit" + Where(pod);
   } else if (IsOneOf(pod.reason, kRequests) || !pod.disruption.empty() ||
@@ -99,6 +99,11 @@ End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
 }
 
 }  // namespace
+
+bool WasOutOfMemory(const ContainerState& worker) {
+  constexpr int kKilled = 137;
+  return worker.reason == "OOMKilled" && worker.exit_code == kKilled;
+}
 
 bool IsOver(const PodView& pod) {
   return pod.worker.kind == ContainerState::Kind::kTerminated || pod.phase == PodPhase::kFailed ||

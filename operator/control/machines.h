@@ -40,6 +40,9 @@ std::vector<const kube::PodView*> Leftovers(const Snapshot& snapshot);
 
 // Whether the worker container is over, so that nothing it started can be alive.
 bool IsOver(const kube::PodView& pod);
+// The kernel ended the whole container for memory. Where it ended one rank (cgroup v1), the runtime
+// gives that reason to whatever end the container comes to later.
+bool WasOutOfMemory(const kube::ContainerState& worker);
 
 // Every lower attempt of the machine was seen to be over, or there is none.
 bool PredecessorsDead(const Memory& memory, const Machine& machine);

@@ -49,8 +49,8 @@ void MakeServices(Draft& draft, uint32_t machine0) {
     draft.Do(PointCoordinatorService{coordinator->meta.uid, machine0});
   }
   if (snapshot.headless != nullptr && coordinator != nullptr) return;
-  const std::optional<Time>& seen = draft.memory().services_seen;
-  if (seen && draft.now.boot < *seen + kServicesGone) return draft.WakeAt(*seen + kServicesGone);
+  const std::optional<Time>& gone = draft.memory().services_gone;
+  if (gone && draft.now.boot < *gone + kServicesGone) return draft.WakeAt(*gone + kServicesGone);
   if (snapshot.headless == nullptr) draft.Do(CreateHeadlessService{});
   if (coordinator == nullptr) draft.Do(CreateCoordinatorService{machine0});
 }

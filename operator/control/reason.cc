@@ -199,7 +199,7 @@ std::string OfGang(const Draft& draft, const core::GangStatus& gang) {
 std::string WhyNotRunning(Draft& draft) {
   if (draft.memory().refusal) return OfRefusal(*draft.memory().refusal);
   if (!draft.note.empty()) return draft.note;
-  if (draft.memory().start_again) return OfLettingGo(draft);
+  if (draft.machines.empty() && draft.memory().start_again) return OfLettingGo(draft);
   for (auto* look : {OfPending, OfWaiting, OfGone}) {
     if (std::string why = look(draft); !why.empty()) return why;
   }

@@ -35,8 +35,12 @@ void Remember(Draft& draft) {
     return attempt != draft.snapshot.status.attempts.Of(static_cast<int>(machine));
   });
   if (draft.snapshot.headless != nullptr && draft.snapshot.coordinator_service != nullptr) {
-    memory.services_seen = draft.now.boot;
+    memory.had_services = true;
+    memory.services_gone.reset();
+  } else if (memory.had_services && !memory.services_gone) {
+    memory.services_gone = draft.now.boot;
   }
+  if (!draft.snapshot.status.attempts.empty()) memory.start_again.reset();
   // What was refused may be there all the same, by a try whose answer was lost, or not be wanted
   // any more.
   if (!IsMissingSomething(draft)) {

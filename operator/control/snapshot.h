@@ -77,7 +77,8 @@ struct Memory {
   // Pods as they last were, that went away before their end was decided on.
   std::map<Incarnation, kube::PodView> vanished;
   bool key_made = false;                // the job's Secret, by this operator
-  std::optional<Time> services_seen;    // both Services, last
+  bool had_services = false;            // both were seen
+  std::optional<Time> services_gone;    // since when one of them is missing
   std::optional<Refusal> refusal;       // these three are set by whoever carries decisions out
   int refusals = 0;                     // in a row
   Time make_again{};                    // nothing is made before, for the last try was refused

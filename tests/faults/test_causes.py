@@ -97,11 +97,11 @@ def cramped(tmp_path):
     (group / "memory.limit_in_bytes").write_text(str(64 << 20))
     yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
     wait_until(lambda: not (group / "cgroup.procs").read_text(), "the machine's processes to end")
-    group.rmdir()
+    group.rmdir()  # asked for before `gang`, which ends them
 
 
 def test_a_rank_that_the_kernel_kills_for_memory_is_told_from_one_that_somebody_killed(
-        gang, cramped):
+        cramped, gang):
     hoard = 'if [ "$RANK" = 1 ]; then x=0123456789; while :; do x=$x$x; done; fi; sleep 600'
     made = gang(command=["sh", "-c", hoard], policy={"maxRestarts": 0})
     made.start(prefix=cramped)

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+import processes
 from run import ROOT, Run, ranks
 from waiting import wait_until
 
@@ -69,6 +70,24 @@ lockstep.commit(made)
 """
 
 
+WAITS = WRITES + """
+import time
+if before is None:
+    time.sleep(600)
+"""
+
+
+def test_an_agent_that_is_lost_costs_no_progress_where_the_run_began_with_never(tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+    run = Run(tmp_path, "-m", "1", "-p", "1", "--name", "lost", "--checkpoint", str(checkpoints),
+              "--resume", "Never", "--", sys.executable, "-c", WAITS)
+    wait_until((checkpoints / "LATEST").exists, "a checkpoint", 60)
+    os.kill(processes.parent(run.wait_ranks(1)[0][0]), signal.SIGKILL)
+    code, _, output = run.finish()
+    assert code == 0, output
+    assert "went on from lost" in output
+
+
 def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_path):
     checkpoints = tmp_path / "checkpoints"
 
@@ -90,5 +109,6 @@ def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_
     says("first", "third", "--resume", newest())
     says("third", "third-again", "--resume", newest())
     says("nothing", "fourth", "--resume", "Never")
+    says("first", "first")
     for what, options in {"resume: PATH": (), "no folder": ("--resume", "no/where")}.items():
         assert what in run("another", *options).process.communicate(timeout=60)[0]

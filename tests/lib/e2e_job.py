@@ -7,7 +7,6 @@
     assert job.weights() == undisturbed
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -108,15 +107,18 @@ class Job:
 
     def log(self, index=0):
         """What the newest attempt of a machine has written."""
-        newest = max((pod for pod in self.pods() if machine(pod) == index), key=attempt)
-
         def read():
-            # A node whose power was just back is called Ready before its kubelet answers.
-            with contextlib.suppress(ApiException):
-                return CoreV1Api(self.site.client).read_namespaced_pod_log(
-                    newest.metadata.name, self.site.namespace, container="worker")
+            newest = max((pod for pod in self.pods() if machine(pod) == index), key=attempt)
+            try:
+                return [CoreV1Api(self.site.client).read_namespaced_pod_log(
+                    newest.metadata.name, self.site.namespace, container="worker")]
+            except ApiException as error:
+                # A node whose power was just back is called Ready before its kubelet answers.
+                if error.status < 500:
+                    raise
+                return None
 
-        return wait_until(read, f"the log of {newest.metadata.name}", PATIENCE, 0.5)
+        return wait_until(read, f"the log of machine {index}", PATIENCE, 0.5)[0]
 
     def weights(self):
         """SHA-256 of the final weights, as the built-in trainer's rank 0 says it."""

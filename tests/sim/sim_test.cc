@@ -132,6 +132,22 @@ TEST_P(ControlMutant, IsCaught) {
 INSTANTIATE_TEST_SUITE_P(Every, ControlMutant, testing::ValuesIn(ControlMutants()),
                          [](const auto& mutant) { return mutant.param; });
 
+TEST(NoRoom, MakesAGangLetGoAndComeBack) {
+  Result<Schedule> schedule = ParseSchedule(
+      "seed 6\ncontrol\n"
+      "fault no-room at=1500ms for=11000ms machine=0 rank=0 arg=0\n"
+      "fault kill-agent at=1600ms for=0ms machine=1 rank=0 arg=0\n");
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  std::ostringstream trace;
+  const Outcome outcome = RunSchedule(*schedule, &trace);
+  EXPECT_FALSE(outcome.violation.has_value()) << trace.str();
+  EXPECT_TRUE(outcome.success);
+  for (const char* event : {"pod gpt-1-r2 is made, and finds no node", "pod gpt-0 is deleted",
+                            "pod gpt-0-r3 is made\n"}) {
+    EXPECT_NE(trace.str().find(event), std::string::npos) << event << " in " << trace.str();
+  }
+}
+
 std::vector<std::string> Cases() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SIM_CASES)) {

@@ -91,7 +91,8 @@ Status Agent::Open(const std::string& executable) {
   member_ = std::make_unique<core::Member>(ForMember(config_));
   telemetry_ = std::make_unique<Telemetry>(config_.job.metadata.name, config_.machine, BootTime());
   if (!config_.checkpoint_path.empty()) {
-    volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume);
+    volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume,
+                    config_.first_attempt);
   }
   // Before there is a second thread: hwloc is told where to look by the environment.
   Status ranks = OpenRanks(executable);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -142,11 +143,14 @@ Status CreateExclusively(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume)
-    : root_(std::move(root)), job_uid_(std::move(job_uid)), resume_(std::move(resume)) {}
+CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume,
+                                   uint32_t first_attempt)
+    : root_(std::move(root)),
+      job_uid_(std::move(job_uid)),
+      resume_(std::move(resume)),
+      first_attempt_(first_attempt) {}
 
-Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation generation,
-                                                                  bool first) const {
+Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation generation) const {
   fs::path generations = fs::path(root_) / "generations";
   std::error_code code;
   fs::create_directories(generations, code);
@@ -159,11 +163,17 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
                           "beside them with resume: Never, or choose another checkpoint.path");
   }
   const uint32_t taken = HighestOf(found->others, generation.attempt);
+  if (taken == std::numeric_limits<uint32_t>::max()) {
+    return Error::TooLarge("another job has the last number there is in " + generations.string());
+  }
   if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
   fs::create_directories(CheckpointDir(generation), code);
   if (code) return FileError("making folders in " + root_, code);
   std::string resumes;
-  if (first && resume_ != "Auto") {
+  const bool begun = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
+    return file.generation.attempt >= first_attempt_;
+  });
+  if (!begun && resume_ != "Auto") {
     resumes = resume_ == "Never" ? "" : resume_;
     if (!resumes.empty() && !fs::is_directory(resumes, code)) {
       return Error::NotFound("checkpoint.resume names " + resumes + ", which is no folder");

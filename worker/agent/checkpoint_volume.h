@@ -19,19 +19,20 @@ namespace lockstep::agent {
 
 class CheckpointVolume {
  public:
-  // `root` is absolute. `resume` is the job's checkpoint.resume: Auto, Never or a path.
-  CheckpointVolume(std::string root, std::string job_uid, std::string resume);
+  // `root` is absolute. `resume` is the job's checkpoint.resume: Auto, Never or a path. The latter
+  // two apply to the first generation of `first_attempt` or later.
+  CheckpointVolume(std::string root, std::string job_uid, std::string resume = "Auto",
+                   uint32_t first_attempt = 1);
 
   struct Begun {
     std::string resumes;  // the checkpoint to resume from; "": none
     // Not 0: nothing was begun, for other jobs have the numbers of this attempt up to this one.
     uint32_t taken = 0;
   };
-  // Creates the generation's file and folder. `first`: no generation of this job has run yet, so
-  // Never and a path apply. Conflict if the generation's file exists: its number was taken by
-  // another coordinator. Invalid if the folder holds other jobs' generations alone and `resume`
-  // is Auto, which may mean them.
-  Result<Begun> BeginGeneration(core::Generation generation, bool first) const;
+  // Creates the generation's file and folder. Conflict if the generation's file exists: its number
+  // was taken by another coordinator. Invalid if the folder holds other jobs' generations alone and
+  // `resume` is Auto, which may mean them.
+  Result<Begun> BeginGeneration(core::Generation generation) const;
 
   std::string CheckpointDir(core::Generation generation) const;
   // Where commit `number` of this generation goes: .../000003.<name>.
@@ -42,6 +43,7 @@ class CheckpointVolume {
   std::string root_;
   std::string job_uid_;
   std::string resume_;
+  uint32_t first_attempt_;
 };
 
 }  // namespace lockstep::agent

@@ -116,19 +116,17 @@ void CoordinatorHost::Prepare(core::Generation generation) {
     });
     return;
   }
-  bool first = coordinator_.counters().generations == 0;
-  files_->Run(
-      [volume = *volume_, generation, first] { return volume.BeginGeneration(generation, first); },
-      [this, alive = alive_, prepared](Result<CheckpointVolume::Begun> begun) mutable {
-        if (!*alive) return;
-        if (begun.ok()) {
-          prepared.resume = begun->resumes;
-          prepared.taken = begun->taken;
-        } else {
-          prepared.error = begun.error().message;
-        }
-        FinishPreparing(prepared);
-      });
+  files_->Run([volume = *volume_, generation] { return volume.BeginGeneration(generation); },
+              [this, alive = alive_, prepared](Result<CheckpointVolume::Begun> begun) mutable {
+                if (!*alive) return;
+                if (begun.ok()) {
+                  prepared.resume = begun->resumes;
+                  prepared.taken = begun->taken;
+                } else {
+                  prepared.error = begun.error().message;
+                }
+                FinishPreparing(prepared);
+              });
 }
 
 void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {

@@ -83,12 +83,17 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       inherited_(OwnEnvironment()),
       processes_(loop, table,
                  {.on_death = [this](const ProcessSet::Death& death) { OnDeath(death); },
-                  .on_gone = [this] { handlers_.on_all_dead(generation_); },
+                  .on_gone =
+                      [this] {
+                        handlers_.on_all_dead(generation_);
+                        oom_kills_ = stats_.ReadOomKills();
+                      },
                   .on_unkillable =
                       [this](const std::string& names) {
                         log_("still alive 30 s after SIGKILL: " + names);
                         handlers_.on_unkillable(generation_);
                       }}) {
+  oom_kills_ = stats_.ReadOomKills();
   const core::Topology& wanted = config->job.spec.topology;
   plan_ =
       topology::PlanBinding(machine_, wanted.bind, wanted.memory_policy, ProcessCount(config->job));
@@ -130,7 +135,6 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
     if (!*alive || generation != generation_) return;
     handlers_.on_spawned(generation);
     ReadBindings();
-    oom_kills_ = stats_.ReadOomKills();
   });
 }
 
@@ -148,7 +152,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.master_port = static_cast<int>(start.master_port);
   id.socket_path = socket_path_;
   if (!config_->checkpoint_path.empty()) {
-    CheckpointVolume volume(config_->checkpoint_path, config_->job_uid, "");
+    CheckpointVolume volume(config_->checkpoint_path, config_->job_uid);
     id.checkpoint_dir = volume.CheckpointDir(start.generation);
   }
   id.resume_dir = start.resume;

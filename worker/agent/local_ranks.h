@@ -106,7 +106,8 @@ class LocalRanks {
   std::vector<View> views_;
   bool binding_said_ = false;
   MachineStatsReader stats_;
-  std::optional<uint64_t> oom_kills_;  // as counted when the ranks began, and those explained since
+  std::optional<uint64_t>
+      oom_kills_;  // as counted before the ranks began, and those explained since
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

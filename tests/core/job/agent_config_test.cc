@@ -22,6 +22,7 @@ AgentConfig MakeConfig() {
   config.attempt = 5;
   config.machine0_attempt = 2;
   config.epoch = 5;
+  config.first_attempt = 2;
   config.predecessor_dead = false;
   Key key{};
   for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<uint8_t>(7 * i);
@@ -55,6 +56,7 @@ TEST(AgentConfigTest, WhatIsWrittenReadsBackEqual) {
   EXPECT_EQ(read->attempt, 5u);
   EXPECT_EQ(read->machine0_attempt, 2u);
   EXPECT_EQ(read->epoch, 5u);
+  EXPECT_EQ(read->first_attempt, 2u);
   EXPECT_FALSE(read->predecessor_dead);
   EXPECT_EQ(read->key, config.key);
   EXPECT_EQ(read->coordinator, config.coordinator);

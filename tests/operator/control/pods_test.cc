@@ -40,6 +40,7 @@ TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
 TEST(Pods, ServicesThatWereThereAreMadeAgainOnceTheJobIsSurelyNotGoneWithThem) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
+  scene.Pass(minutes(1));
   scene.RemoveServices();
   const Decision at_once = scene.Settle();
   EXPECT_THAT(at_once.actions, IsEmpty());

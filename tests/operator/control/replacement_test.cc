@@ -46,6 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
         EndCase{"outOfMemory", [](Scene& s) { s.pod(1).worker = OutOfMemory(); }, 0, 1,
                 "memory limit"},
         EndCase{"drained", [](Scene& s) { s.pod(1).worker = Exited(143); }, 0, 0, "asked to leave"},
+        EndCase{"drainedAfterARankWasOutOfMemory",
+                [](Scene& s) {
+                  s.pod(1).worker = Exited(143);
+                  s.pod(1).worker.reason = "OOMKilled";
+                },
+                0, 0, "asked to leave"},
         EndCase{"evicted",
                 [](Scene& s) {
                   s.pod(1).phase = kube::PodPhase::kFailed;
