@@ -12,12 +12,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import processes
 import yaml
 from _bench import emit, now, spread
 from cluster import SCRIPTS, cluster_in
 from kubernetes.client import CoreV1Api
 from nodes import Nodes
+from processes import name as program
+from processes import usage
 from waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -164,8 +165,8 @@ class Bench:
         found = []
         for pod in self.api.list_namespaced_pod(
                 SYSTEM, label_selector="app.kubernetes.io/component=operator").items:
-            found += [processes.usage(pid) for pid in self.nodes.processes(pod)
-                      if processes.name(pid) == "lockstep-operator"[:15]]
+            found += [usage(pid) for pid in self.nodes.processes(pod)
+                      if program(pid) == "lockstep-operator"[:15]]
         emit("cluster", "operators", unit="s of CPU, MiB each", cpu=sum(cpu for cpu, _ in found),
              memory=[round(memory, 1) for _, memory in found], during=round((now() - since) / 1e9))
 
