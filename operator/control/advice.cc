@@ -42,7 +42,7 @@ std::string AdviceOnScheduling(std::string_view message) {
       Find({{{"ReadWriteOncePod"},
              "its claim is ReadWriteOncePod, which one pod alone can use: several machines need a "
              "ReadWriteMany claim"},
-            {{"volume node affinity conflict"},
+            {{"volume node affinity conflict", "match PersistentVolume's node affinity"},
              "its volume can be had on other nodes alone: machines on several nodes need a "
              "ReadWriteMany "
              "claim"},

@@ -66,7 +66,7 @@ def test_a_volume_of_one_node_is_named_where_machines_want_several(site):
     site.volume("local", node=site.stack.nodes.names[0])
     job = site.program("split", NOTHING, checkpoint={"claim": "local", "path": "/checkpoints"},
                        placement={"onePerNode": "Required"})
-    says(job, "1 of 2 machines .*volume node affinity conflict.* need a ReadWriteMany claim")
+    says(job, r"1 of 2 machines .* its volume can be had on other nodes alone: .* ReadWriteMany")
 
 
 @pytest.mark.slow

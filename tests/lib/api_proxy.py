@@ -236,7 +236,9 @@ class ApiProxy:
                 raise EOFError
             call.status = answer.status
             if answer.status == 200:
-                client.writer.write(http1.head(answer.line, answer.headers))
+                # No client is to ask anything more here: the stream's end is the connection's.
+                client.writer.write(http1.head(answer.line,
+                                               [*answer.headers, ["Connection", "close"]]))
                 await self._relay_events(client, upstream, call)
             else:
                 client.answer(answer, await http1.read_body(upstream.reader, answer))

@@ -52,6 +52,11 @@ TEST(Advice, AVolumeForOneNodeMustBeReadWriteMany) {
                                  "PersistentVolumeClaim with the same name and ReadWriteOncePod "
                                  "access mode."),
               HasSubstr("ReadWriteMany"));
+  // Kubernetes 1.36 says it otherwise than those before it.
+  EXPECT_THAT(AdviceOnScheduling("0/3 nodes are available: 1 node(s) didn't match pod topology "
+                                 "spread constraints, 2 node(s) didn't match PersistentVolume's "
+                                 "node affinity. no new claims to deallocate"),
+              HasSubstr("ReadWriteMany"));
 }
 
 TEST(Advice, TaintsSpreadAndLabelsAreToldApart) {
