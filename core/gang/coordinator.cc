@@ -87,7 +87,7 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       last_decision_ =
           "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;
       Log(last_decision_);
-      backoff_ = ++unprepared_ == 1 ? seconds(1) : unprepared_ == 2 ? seconds(5) : seconds(30);
+      backoff_ = BackoffAfter(++unprepared_);
       backoff_until_ = now + backoff_;
       Wait();
     } else if (Obstacle(now) == CoordinatorPhase::kPreparing) {

@@ -61,10 +61,7 @@ bool IsEarlyCrash(const FailureContext& context) {
 }
 
 Duration BackoffFor(const FailureContext& context) {
-  if (context.lived >= kShortLife) return Duration::zero();
-  constexpr std::array kSteps = {seconds(0), seconds(1), seconds(5), seconds(30)};
-  const auto step = static_cast<size_t>(std::max(0, context.short_lives));
-  return kSteps[std::min(step, kSteps.size() - 1)];
+  return context.lived >= kShortLife ? Duration::zero() : BackoffAfter(context.short_lives);
 }
 
 int ExitCodeFor(const Failure& failure) {
@@ -203,6 +200,12 @@ const std::vector<FailureRule>& DefaultRules() {
       {{2, 126, 127}, {}, "", FailureAction::kFail},
   };
   return rules;
+}
+
+Duration BackoffAfter(int failures) {
+  constexpr std::array kSteps = {seconds(0), seconds(1), seconds(5), seconds(30)};
+  const auto step = static_cast<size_t>(std::max(0, failures));
+  return kSteps[std::min(step, kSteps.size() - 1)];
 }
 
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context) {

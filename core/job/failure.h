@@ -116,6 +116,9 @@ struct FailureDecision {
   std::string reason;                   // why, in words a user can act on
 };
 
+// How long the next try waits after so many failures in a row: 0, 1, 5, 30, 30, ... s.
+Duration BackoffAfter(int failures);
+
 // Rules, EarlyCrash, budgets, backoff: 0 s at first and after a generation that lived >= 60 s,
 // else 1, 5, 30, 30, ... s by short_lives.
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context);

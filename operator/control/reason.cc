@@ -179,7 +179,9 @@ std::string AtSecond(WallTime at) {
 }
 
 std::string OfLettingGo(const Draft& draft) {
-  const WallTime at = draft.now.wall + (*draft.decision.memory.start_again - draft.now.boot);
+  const Time again = *draft.decision.memory.start_again;
+  if (draft.now.boot >= again) return "its last pods have yet to go";
+  const WallTime at = draft.now.wall + (again - draft.now.boot);
   return "it let go of its nodes, for not all machines found one within startTimeout; tries again "
          "at " +
          AtSecond(at);

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <array>
 
+#include "core/job/failure.h"
 #include "operator/control/policies.h"
 #include "operator/control/rules.h"
 
@@ -9,7 +9,6 @@ namespace {
 
 constexpr Duration kQuick = seconds(60);  // a machine that lived less waits before its next attempt
 constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
-constexpr std::array<Duration, 4> kBackoff = {seconds(0), seconds(1), seconds(5), seconds(30)};
 
 struct Loss {
   const Machine* machine = nullptr;
@@ -129,8 +128,7 @@ void SetBackoff(Draft& draft, const Loss& loss) {
   }
   const int count =
       loss.kind == EndKind::kRejected ? ++memory.quick_ends[index] : memory.quick_ends[index]++;
-  const auto step = std::min(static_cast<size_t>(count), kBackoff.size() - 1);
-  memory.hold_until[index] = draft.now.boot + kBackoff[step];
+  memory.hold_until[index] = draft.now.boot + core::BackoffAfter(count);
 }
 
 void Charge(core::Counters& counters, EndKind kind) {

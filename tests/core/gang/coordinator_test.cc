@@ -319,6 +319,18 @@ TEST_F(CoordinatorTest, AGenerationThatCannotBePreparedIsTriedAgainUnderTheNextN
   EXPECT_EQ(coordinator_->generation().n, 2U);
 }
 
+TEST_F(CoordinatorTest, OnesThatCannotBePreparedWaitLongerEachTime) {
+  prepare_error_ = "no such folder";
+  Begin(1);
+  for (const Duration pause : {seconds(1), seconds(5), seconds(30), seconds(30)}) {
+    const uint32_t n = coordinator_->generation().n;
+    Advance(pause - milliseconds(50));
+    EXPECT_EQ(coordinator_->generation().n, n);
+    Advance(milliseconds(50));
+    EXPECT_EQ(coordinator_->generation().n, n + 1);
+  }
+}
+
 TEST_F(CoordinatorTest, ALowerLCountsOnlyWhenOldLeasesAreOut) {
   Begin(2);
   GangWish wish;
