@@ -13,8 +13,8 @@
 #include <iostream>
 
 #include "base/duration.h"
-#include "core/job/environment.h"
-#include "core/job/parse.h"
+#include "core/model/parse.h"
+#include "core/plan/environment.h"
 
 namespace lockstep::cli {
 namespace {
@@ -162,7 +162,7 @@ Result<LoadedJob> LoadJob(const std::string& file, const JobFlags& flags, core::
   LoadedJob loaded;
   loaded.file = file.empty() ? "command line" : file;
   if (!file.empty()) {
-    Result<std::string> text = ReadTextFile(file, core::kMaxJobBytes);
+    Result<std::string> text = ReadTextFile(file, core::kMaxDocumentBytes);
     if (!text.ok()) return text.error();
     core::ParseResult parsed =
         file.ends_with(".json") ? core::ParseJson(*text) : core::ParseYaml(*text);

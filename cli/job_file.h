@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/job/problem.h"
-#include "core/job/spec.h"
-#include "core/job/validate.h"
+#include "core/model/spec.h"
+#include "core/text/problem.h"
+#include "core/validate/validate.h"
 
 namespace lockstep::cli {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/job/plan.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
+#include "core/plan/plan.h"
 #include "worker/topology/binding_plan.h"
 
 namespace lockstep::cli {

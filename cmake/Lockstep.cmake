@@ -55,51 +55,47 @@ if(LOCKSTEP_TIDY)
   set(CMAKE_CXX_CLANG_TIDY ${LOCKSTEP_CLANG_TIDY})
 endif()
 
-# lockstep_library(NAME DEPENDS target...): one static library, lockstep_NAME, of the .cc files in
-# this folder and below it, but for a program's main.cc and folders with a CMakeLists.txt of their own.
-function(lockstep_library name)
-  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
-  list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
-  file(GLOB others CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+# lockstep_sources(VARIABLE PATTERN): the files of this folder and those below it that match, but for
+# folders with a CMakeLists.txt of their own.
+function(lockstep_sources variable pattern)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${pattern})
+  file(GLOB_RECURSE others CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/CMakeLists.txt)
+  list(REMOVE_ITEM others ${CMAKE_CURRENT_SOURCE_DIR}/CMakeLists.txt)
   foreach(other IN LISTS others)
     get_filename_component(folder ${other} DIRECTORY)
     list(FILTER sources EXCLUDE REGEX "^${folder}/")
   endforeach()
-  if(sources)
-    add_library(lockstep_${name} STATIC ${sources})
-    target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})
-  else()
-    add_library(lockstep_${name} INTERFACE)
-    target_link_libraries(lockstep_${name} INTERFACE lockstep_options ${arg_DEPENDS})
-  endif()
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+# lockstep_library(NAME DEPENDS target...): one static library, lockstep_NAME, of the .cc files of
+# this folder (lockstep_sources), less a program's main.cc.
+function(lockstep_library name)
+  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  lockstep_sources(sources *.cc)
+  list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
+  add_library(lockstep_${name} STATIC ${sources})
+  target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})
 endfunction()
 
 # lockstep_program(NAME [SHARED] DEPENDS target...): bin/NAME of this folder's main.cc, as one fully
 # static file where LOCKSTEP_STATIC says so; never with SHARED, for what exists as shared library only.
 function(lockstep_program name)
   cmake_parse_arguments(arg "SHARED" "" "DEPENDS" ${ARGN})
-  file(GLOB main CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
-  if(NOT main)
-    return()
-  endif()
-  add_executable(${name} ${main})
+  add_executable(${name} main.cc)
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS})
   if(LOCKSTEP_STATIC AND NOT arg_SHARED)
     target_link_options(${name} PRIVATE -static)
   endif()
 endfunction()
 
-# lockstep_test(NAME DEPENDS target... [LABEL label...]): one GoogleTest program of the *_test.cc
-# files in this folder, run as one ctest test. Labels (default: unit) say which suites of tools/test
+# lockstep_test(NAME DEPENDS target... [LABEL label...]): one GoogleTest program of this folder's
+# *_test.cc files (lockstep_sources), run as one ctest test. Labels (default: unit) say which suites of tools/test
 # run it: threaded ones run again under ThreadSanitizer, slow ones only in `tools/test all`; all but
 # the slow ones run again under AddressSanitizer. Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
   cmake_parse_arguments(arg "" "" "DEPENDS;LABEL" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
-  if(NOT sources)
-    return()
-  endif()
+  lockstep_sources(sources *_test.cc)
   find_package(GTest REQUIRED)
   add_executable(${name}_test ${sources})
   target_link_libraries(${name}_test

@@ -6,7 +6,7 @@
 #include "cli/cluster/jobs.h"
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
-#include "core/job/validate.h"
+#include "core/validate/validate.h"
 
 namespace lockstep::cli {
 namespace {

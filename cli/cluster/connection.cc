@@ -9,7 +9,7 @@
 
 #include "base/version.h"
 #include "cli/exit_codes.h"
-#include "core/job/limited_text.h"
+#include "core/text/limited_text.h"
 
 namespace lockstep::cli {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "cli/plan_text.h"
 #include "cli/run/history.h"
-#include "core/job/limited_text.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
+#include "core/text/limited_text.h"
 
 namespace lockstep::cli {
 namespace {

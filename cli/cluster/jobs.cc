@@ -6,10 +6,10 @@
 #include <tuple>
 #include <utility>
 
-#include "core/job/json.h"
-#include "core/job/parse.h"
-#include "core/job/problem.h"
-#include "core/job/text.h"
+#include "core/model/json.h"
+#include "core/model/parse.h"
+#include "core/text/problem.h"
+#include "core/text/text.h"
 #include "operator/kube/decode.h"
 
 namespace lockstep::cli {

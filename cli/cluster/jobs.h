@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 #include "cli/cluster/connection.h"
-#include "core/job/node.h"
-#include "core/job/spec.h"
-#include "core/job/status.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
+#include "core/text/node.h"
 #include "operator/kube/views.h"
 
 namespace lockstep::cli {

@@ -1,6 +1,6 @@
 #include "cli/cluster/log_choice.h"
 
-#include "core/job/names.h"
+#include "core/model/names.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/job/names.h"
+#include "core/model/names.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {

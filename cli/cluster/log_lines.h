@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/wall_time.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
 
 namespace lockstep::cli {
 

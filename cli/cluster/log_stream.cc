@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/job/shortcuts.h"
+#include "core/model/shortcuts.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {

@@ -11,7 +11,7 @@
 #include "cli/cluster/job_text.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/exit_codes.h"
-#include "core/job/text.h"
+#include "core/text/text.h"
 
 namespace lockstep::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/job/convert.h"
+#include "cli/convert/convert.h"
 
 #include <algorithm>
 #include <iostream>
@@ -9,8 +9,8 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
-#include "core/job/parse.h"
-#include "core/job/problem.h"
+#include "core/model/parse.h"
+#include "core/text/problem.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,18 +31,18 @@ std::string ConfigFileOf(const std::vector<std::string>& command) {
   return "";
 }
 
-Result<core::ConvertResult> ConvertCommand(const std::vector<std::string>& command) {
+Result<convert::ConvertResult> ConvertCommand(const std::vector<std::string>& command) {
   std::string config = ConfigFileOf(command);
-  if (config.empty()) return core::Convert(command);
-  Result<std::string> text = ReadTextFile(config, core::kMaxJobBytes);
+  if (config.empty()) return convert::Convert(command);
+  Result<std::string> text = ReadTextFile(config, core::kMaxDocumentBytes);
   if (!text.ok()) return text.error();
-  return core::Convert(command, *text);
+  return convert::Convert(command, *text);
 }
 
-Result<core::ConvertResult> ConvertFile(const std::string& file) {
-  Result<std::string> text = ReadTextFile(file, core::kMaxJobBytes);
+Result<convert::ConvertResult> ConvertFile(const std::string& file) {
+  Result<std::string> text = ReadTextFile(file, core::kMaxDocumentBytes);
   if (!text.ok()) return text.error();
-  return core::Convert(*text);
+  return convert::Convert(*text);
 }
 
 int Convert(const ConvertOptions& options) {
@@ -51,7 +51,7 @@ int Convert(const ConvertOptions& options) {
     return kExitUsage;
   }
   bool of_file = options.command.empty();
-  Result<core::ConvertResult> converted =
+  Result<convert::ConvertResult> converted =
       of_file ? ConvertFile(options.file) : ConvertCommand(options.command);
   if (!converted.ok()) {
     std::cerr << "lockstep convert: " << converted.error().message << "\n";

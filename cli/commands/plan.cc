@@ -1,4 +1,4 @@
-#include "core/job/plan.h"
+#include "core/plan/plan.h"
 
 #include <iostream>
 #include <memory>

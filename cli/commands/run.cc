@@ -11,7 +11,7 @@
 #include "cli/job_file.h"
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
-#include "core/job/plan.h"
+#include "core/plan/plan.h"
 
 namespace lockstep::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
 
 namespace lockstep::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cli/app.h"
 #include "cli/commands/commands.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
 
 namespace lockstep::cli {
 

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
-#include "core/job/names.h"
+#include "core/model/names.h"
 
 namespace lockstep::cli {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/failure/failure.h"
 #include "core/gang/bodies.h"
-#include "core/job/failure.h"
 
 namespace lockstep::cli {
 

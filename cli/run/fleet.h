@@ -18,7 +18,7 @@
 #include "base/result.h"
 #include "cli/run/screen.h"
 #include "cli/run/spawn.h"
-#include "core/job/agent_config.h"
+#include "core/plan/agent_config.h"
 
 namespace lockstep::cli {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/run/fleet.h"
-#include "core/job/names.h"
+#include "core/model/names.h"
 
 namespace lockstep::cli {
 namespace {

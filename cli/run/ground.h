@@ -14,8 +14,8 @@
 #include "cli/run/address.h"
 #include "cli/run/decide.h"
 #include "cli/run/run_folder.h"
-#include "core/job/agent_config.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
+#include "core/plan/agent_config.h"
 
 namespace lockstep::cli {
 

@@ -21,7 +21,7 @@
 #include "cli/run/view.h"
 #include "core/gang/bodies.h"
 #include "core/gang/progress.h"
-#include "core/job/names.h"
+#include "core/model/names.h"
 #include "operator/gang/gang_link.h"
 
 namespace lockstep::cli {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "cli/run/run_state.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
 
 namespace lockstep::cli {
 

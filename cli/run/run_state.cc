@@ -14,7 +14,7 @@
 
 #include "base/uuid.h"
 #include "cli/job_file.h"
-#include "core/job/names.h"
+#include "core/model/names.h"
 
 namespace lockstep::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/run/history.h"
 #include "cli/run/table.h"
 #include "core/gang/progress.h"
-#include "core/job/spec.h"
+#include "core/model/spec.h"
 
 namespace lockstep::cli {
 

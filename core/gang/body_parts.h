@@ -15,8 +15,8 @@
 #include "base/duration.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "core/failure/failure.h"
 #include "core/gang/messages.h"
-#include "core/job/failure.h"
 
 namespace lockstep::core::body {
 

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/failure/failure.h"
 #include "core/gang/messages.h"
 #include "core/gang/root_cause.h"
-#include "core/job/failure.h"
 
 namespace lockstep::core {
 

@@ -274,23 +274,6 @@ Result<Message> DecodeAs(size_t index, Reader& reader) {
 
 }  // namespace
 
-std::string Generation::ToString() const {
-  return std::to_string(attempt) + "-" + std::to_string(n);
-}
-
-void Counters::Merge(const Counters& other) {
-  auto raise = [](uint32_t& mine, uint32_t theirs) { mine = std::max(mine, theirs); };
-  raise(generations, other.generations);
-  raise(process_failures, other.process_failures);
-  raise(process_failures_base, other.process_failures_base);
-  raise(out_of_memory, other.out_of_memory);
-  raise(out_of_memory_base, other.out_of_memory_base);
-  raise(replacements, other.replacements);
-  raise(replacements_base, other.replacements_base);
-  raise(leases_expired, other.leases_expired);
-  raise(stops, other.stops);
-}
-
 const char* ToString(MemberPhase phase) {
   static constexpr std::array<const char*, kMemberPhaseCount> kNames = {
       "Joining", "Idle", "Starting", "Running", "Finished", "Stopping", "Stopped", "Exiting"};

@@ -12,42 +12,11 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "core/job/failure.h"
+#include "core/failure/counters.h"
+#include "core/failure/failure.h"
+#include "core/failure/generation.h"
 
 namespace lockstep::core {
-
-// (attempt of the machine 0 that announces it, n). A coordinator's attempt is fixed at its birth,
-// so no two generations share a number. {0, 0} is no generation.
-struct Generation {
-  uint32_t attempt = 0;
-  uint32_t n = 0;
-
-  bool exists() const { return attempt != 0; }
-  std::string ToString() const;  // "2-5"
-  friend auto operator<=>(const Generation&, const Generation&) = default;
-};
-
-// Every counter only grows and has one writer, so any two copies merge by maximum. What is charged
-// to a budget is a counter less its base; a reset raises the base.
-struct Counters {
-  uint32_t generations = 0;       // started; coordinator
-  uint32_t process_failures = 0;  // coordinator
-  uint32_t process_failures_base = 0;
-  uint32_t out_of_memory = 0;       // of whole containers; operator
-  uint32_t out_of_memory_base = 0;  // coordinator
-  uint32_t replacements = 0;        // operator
-  uint32_t replacements_base = 0;   // operator
-  uint32_t leases_expired = 0;      // coordinator
-  uint32_t stops = 0;               // coordinator
-
-  int application_used() const {
-    return static_cast<int>(process_failures - process_failures_base + out_of_memory -
-                            out_of_memory_base);
-  }
-  int infrastructure_used() const { return static_cast<int>(replacements - replacements_base); }
-  void Merge(const Counters& other);
-  friend bool operator==(const Counters&, const Counters&) = default;
-};
 
 // Where a member stands in its latest generation.
 enum class MemberPhase : uint8_t {

@@ -4,7 +4,7 @@
 #include <array>
 #include <csignal>
 
-#include "core/job/signals.h"
+#include "core/failure/signals.h"
 
 namespace lockstep::core {
 

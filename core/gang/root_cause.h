@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/failure/failure.h"
 #include "core/gang/messages.h"
-#include "core/job/failure.h"
 
 namespace lockstep::core {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/gang/coordinator.h"
-#include "core/job/names.h"
+#include "core/model/names.h"
 
 namespace lockstep::gang {
 namespace {

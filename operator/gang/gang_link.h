@@ -31,7 +31,7 @@
 #include "base/hkdf.h"
 #include "base/time.h"
 #include "core/gang/bodies.h"
-#include "core/job/agent_config.h"
+#include "core/plan/agent_config.h"
 
 namespace lockstep::gang {
 

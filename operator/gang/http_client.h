@@ -23,7 +23,7 @@
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "base/unique_fd.h"
-#include "core/job/agent_config.h"
+#include "core/plan/agent_config.h"
 #include "operator/gang/http_answer.h"
 
 namespace lockstep::gang {

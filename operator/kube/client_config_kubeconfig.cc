@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/job/text.h"
+#include "core/text/text.h"
 #include "operator/kube/client_config.h"
 #include "operator/kube/small_file.h"
 

@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/job/environment.h"
-#include "core/job/fields.h"
-#include "core/job/json.h"
-#include "core/job/launcher.h"
-#include "core/job/names.h"
-#include "core/job/parse.h"
-#include "core/job/signals.h"
-#include "core/job/status_fields.h"
-#include "core/job/text.h"
-#include "core/job/validate.h"
+#include "core/failure/signals.h"
+#include "core/model/fields.h"
+#include "core/model/json.h"
+#include "core/model/names.h"
+#include "core/model/parse.h"
+#include "core/plan/environment.h"
+#include "core/plan/launcher.h"
+#include "core/status/status_fields.h"
+#include "core/text/text.h"
+#include "core/validate/validate.h"
 
 namespace lockstep {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "core/gang/member.h"
-#include "worker/agent/gang_client.h"
+#include "worker/agent/gang/gang_client.h"
 
 namespace lockstep::bench {
 

@@ -11,7 +11,7 @@
 
 #include "base/tls_psk.h"
 #include "tests/bench/helper.h"
-#include "worker/agent/endpoint.h"
+#include "worker/agent/gang/endpoint.h"
 
 namespace lockstep::bench {
 

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "tests/bench/scale.h"
-#include "worker/agent/coordinator_host.h"
-#include "worker/agent/gang_listener.h"
+#include "worker/agent/gang/coordinator_host.h"
+#include "worker/agent/gang/gang_listener.h"
 
 namespace lockstep::bench {
 

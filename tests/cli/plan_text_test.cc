@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/job/parse.h"
+#include "core/model/parse.h"
 
 namespace lockstep::cli {
 namespace {

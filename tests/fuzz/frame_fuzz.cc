@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/agent/frame.h"
+#include "worker/agent/gang/frame.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "worker/agent/http_parser.h"
+#include "worker/agent/http/http_parser.h"
 
 namespace {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include "core/job/convert.h"
-#include "core/job/json.h"
-#include "core/job/parse.h"
-#include "core/job/plan.h"
-#include "core/job/validate.h"
+#include "cli/convert/convert.h"
+#include "core/model/json.h"
+#include "core/model/parse.h"
+#include "core/plan/plan.h"
+#include "core/validate/validate.h"
 
 namespace {
 
@@ -28,12 +28,12 @@ void Demand(bool holds, const char* what, const std::string& text) {
 void DemandRoundTrip(const TrainingJob& job) {
   const std::string yaml = ToYaml(job, Defaults::kWrite);
   const ParseResult from_yaml = lockstep::core::ParseYaml(yaml);
-  if (yaml.size() < lockstep::core::kMaxJobBytes) {
+  if (yaml.size() < lockstep::core::kMaxDocumentBytes) {
     Demand(from_yaml.ok() && *from_yaml.job == job, "the YAML doesn't read back", yaml);
   }
   const std::string json = ToJson(job);
   const ParseResult from_json = lockstep::core::ParseJson(json);
-  if (json.size() < lockstep::core::kMaxJobBytes) {
+  if (json.size() < lockstep::core::kMaxDocumentBytes) {
     Demand(from_json.ok() && *from_json.job == job, "the JSON doesn't read back", json);
   }
 }

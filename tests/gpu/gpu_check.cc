@@ -13,8 +13,8 @@
 
 #include "tests/gpu/values.h"
 #include "worker/collectives/connect.h"
-#include "worker/collectives/cuda.h"
-#include "worker/collectives/cuda_bench.h"
+#include "worker/collectives/nccl/cuda.h"
+#include "worker/collectives/nccl/cuda_bench.h"
 #include "worker/trainer/cuda/cuda_check.h"
 
 namespace lockstep::gpu {

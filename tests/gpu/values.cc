@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/collectives/cuda.h"
+#include "worker/collectives/nccl/cuda.h"
 
 namespace lockstep::gpu {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "worker/collectives/cuda_api.h"
+#include "worker/collectives/nccl/cuda_api.h"
 
 namespace lockstep::nccl_stand_in {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "tests/nccl_stand_in/exchange.h"
-#include "worker/collectives/nccl_api.h"
+#include "worker/collectives/nccl/nccl_api.h"
 
 namespace lockstep::nccl_stand_in {
 

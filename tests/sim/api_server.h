@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "core/job/spec.h"
-#include "core/job/status.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
 #include "operator/kube/views.h"
 
 namespace lockstep::sim {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/job/names.h"
-#include "operator/control/policies.h"
+#include "core/model/names.h"
+#include "operator/policy/policies.h"
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/wall_time.h"
-#include "operator/control/decision.h"
+#include "operator/policy/decision.h"
 #include "tests/sim/api_server.h"
 #include "tests/sim/kubelets.h"
 #include "tests/sim/operator.h"

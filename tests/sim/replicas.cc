@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/gang/bodies.h"
-#include "operator/control/decide.h"
-#include "operator/control/machines.h"
+#include "operator/policy/decide.h"
+#include "operator/policy/machines.h"
 #include "tests/sim/control_plane.h"
 #include "tests/sim/world.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/gang/rules.h"
-#include "operator/control/rules.h"
+#include "operator/policy/rules.h"
 #include "tests/sim/control_plane.h"
 #include "tests/sim/stand_in.h"
 

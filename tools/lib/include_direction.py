@@ -9,17 +9,31 @@ import re
 import sys
 
 # Folder -> what it may include besides itself. The nearest folder of a file that stands here counts.
+CORE = {
+    "core": set(),
+    "core/failure": {"base", "core"},
+    "core/text": {"base"},
+    "core/model": {"base", "core", "core/failure", "core/text"},
+    "core/plan": {"base", "core", "core/failure", "core/text", "core/model"},
+    "core/validate": {"base", "core", "core/failure", "core/text", "core/model", "core/plan"},
+    "core/status": {"base", "core", "core/failure", "core/text", "core/model"},
+    "core/gang": {"base", "core", "core/failure"},
+}
+BELOW = {"base", *CORE}
 ALLOWED = {
     "base": set(),
-    "core": {"base"},
-    "operator/kube": {"base", "core"},
-    "operator/gang": {"base", "core"},
-    "operator/control": {"base", "core", "operator/kube", "operator/gang"},
-    "worker/topology": {"base", "core"},
-    "worker/agent": {"base", "core", "worker/topology"},
-    "worker/collectives": {"base", "core"},
-    "worker/trainer": {"base", "core", "worker/collectives"},
-    "cli": {"base", "core", "worker/topology", "operator/kube", "operator/gang"},
+    **CORE,
+    "operator/kube": BELOW,
+    "operator/gang": BELOW,
+    "operator/policy": BELOW | {"operator/kube"},
+    "operator/objects": BELOW | {"operator/kube"},
+    "operator/controller": BELOW
+    | {"operator/kube", "operator/gang", "operator/policy", "operator/objects"},
+    "worker/topology": BELOW,
+    "worker/agent": BELOW | {"worker/topology"},
+    "worker/collectives": BELOW,
+    "worker/trainer": BELOW | {"worker/collectives"},
+    "cli": BELOW | {"worker/topology", "operator/kube", "operator/gang"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

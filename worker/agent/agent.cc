@@ -14,7 +14,7 @@
 #include <utility>
 #include <variant>
 
-#include "core/job/names.h"
+#include "core/model/names.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::agent {

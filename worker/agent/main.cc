@@ -14,10 +14,10 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
-#include "core/job/agent_config.h"
+#include "core/plan/agent_config.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/guard.h"
 #include "worker/agent/install.h"
+#include "worker/agent/ranks/guard.h"
 
 namespace {
 

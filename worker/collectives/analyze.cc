@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "worker/collectives/blame.h"
+#include "worker/collectives/store/blame.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "worker/collectives/no_sigpipe.h"
+#include "worker/collectives/store/no_sigpipe.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -17,11 +17,11 @@
 #include "base/thread_annotations.h"
 #include "worker/collectives/collectives.h"
 #include "worker/collectives/connect.h"
-#include "worker/collectives/flight_recorder.h"
-#include "worker/collectives/store_client.h"
-#include "worker/collectives/store_server.h"
+#include "worker/collectives/store/flight_recorder.h"
+#include "worker/collectives/store/store_client.h"
+#include "worker/collectives/store/store_server.h"
+#include "worker/collectives/store/watchdog.h"
 #include "worker/collectives/transport.h"
-#include "worker/collectives/watchdog.h"
 #include "worker/collectives/work.h"
 
 namespace lockstep::collectives {

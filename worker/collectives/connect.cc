@@ -6,9 +6,9 @@
 
 #include "worker/collectives/alone.h"
 #include "worker/collectives/communicator.h"
-#include "worker/collectives/socket.h"
-#include "worker/collectives/store_client.h"
-#include "worker/collectives/store_server.h"
+#include "worker/collectives/store/socket.h"
+#include "worker/collectives/store/store_client.h"
+#include "worker/collectives/store/store_server.h"
 #include "worker/collectives/transport.h"
 
 namespace lockstep::collectives {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "core/job/spec.h"
+#include "core/model/spec.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::topology {

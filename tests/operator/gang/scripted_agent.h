@@ -13,10 +13,10 @@
 
 #include "base/event_loop.h"
 #include "base/tls_psk.h"
-#include "core/job/names.h"
+#include "core/model/names.h"
 #include "operator/gang/gang_link.h"
-#include "worker/agent/gang_listener.h"
-#include "worker/agent/status_server.h"
+#include "worker/agent/gang/gang_listener.h"
+#include "worker/agent/http/status_server.h"
 
 namespace lockstep::gang {
 

@@ -14,7 +14,7 @@
 
 #include "base/free_port.h"
 #include "worker/collectives/connect.h"
-#include "worker/collectives/socket.h"
+#include "worker/collectives/store/socket.h"
 
 namespace lockstep::collectives {
 

@@ -1,7 +1,7 @@
 """Launchers in a command, as CEL sees them: a program called directly, by `python -m` with at most
 one option before it, `accelerate launch`, or in the open in the script of a shell.
 
-core/job/launcher.cc also looks through env, quotes and further options. What only core finds, the
+core/plan/launcher.cc also looks through env, quotes and further options. What only core finds, the
 operator fails with the same message.
 """
 

@@ -1,6 +1,6 @@
-"""Names that rules speak of, and the forms of names. core/job/ has the same; tests/api compares."""
+"""Names that rules speak of, and the forms of names. core/model/ has the same; tests/api compares."""
 
-# core/job/environment.cc
+# core/plan/environment.cc
 RESERVED_VARIABLES = [
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
     "NODE_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT",
@@ -9,14 +9,14 @@ RESERVED_VARIABLES = [
     "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_MAX_RESTARTS",
 ]
 
-# core/job/signals.cc
+# core/failure/signals.cc
 SIGNALS = [
     "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL",
     "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGXCPU", "SIGXFSZ",
     "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGSYS",
 ]
 
-# core/job/names.cc: on everything made for a job.
+# core/model/names.cc: on everything made for a job.
 OWN_LABELS = [
     "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component",
     "app.kubernetes.io/managed-by",
@@ -24,7 +24,7 @@ OWN_LABELS = [
 OWN_LABEL_PREFIX = "lockstep.dev/"
 OWN_NAME_PREFIX = "lockstep-"  # of containers and volumes
 
-# core/job/launcher.cc
+# core/plan/launcher.cc
 LAUNCHERS = [
     "torchrun", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun",
     "colossalai", "srun",

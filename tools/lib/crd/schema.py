@@ -1,7 +1,7 @@
 """The words that the CRD's schema is written in: one function a kind of field.
 
 Every list, mapping and text has a limit: without one the API server can't bound what a CEL rule
-costs, and refuses the rule. A rule's message says what to write, as core's own does (core/job/).
+costs, and refuses the rule. A rule's message says what to write, as core's own does (core/validate/).
 """
 
 

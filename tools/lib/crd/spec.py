@@ -1,4 +1,4 @@
-"""spec: every field that core/job/fields.h knows, with its limits, defaults and rules."""
+"""spec: every field that core/model/fields.h knows, with its limits, defaults and rules."""
 
 from crd import shortcuts
 from crd.names import QUALIFIED_NAME, SIGNALS, SUBDOMAIN, matches

@@ -1,4 +1,4 @@
-"""status: what core/job/status.h writes. Only the operator writes it, so limits are its own and
+"""status: what core/status/status.h writes. Only the operator writes it, so limits are its own and
 wide; no field is required but what lists are told apart by.
 """
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "worker/collectives/connect.h"
-#include "worker/collectives/cuda_bench.h"
+#include "worker/collectives/nccl/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/cuda_check.h"
 #include "worker/trainer/run/exit_code.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "worker/collectives/cuda.h"
+#include "worker/collectives/nccl/cuda.h"
 
 namespace lockstep::trainer {
 

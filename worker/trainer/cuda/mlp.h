@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "worker/collectives/collectives.h"
-#include "worker/collectives/cuda.h"
+#include "worker/collectives/nccl/cuda.h"
 #include "worker/trainer/cuda/kernels.h"
 #include "worker/trainer/cuda/mlp_shape.h"
 

@@ -1,4 +1,4 @@
-#include "worker/collectives/cuda.h"
+#include "worker/collectives/nccl/cuda.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

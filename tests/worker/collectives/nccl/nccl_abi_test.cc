@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "tests/worker/collectives/nccl/rank_processes.h"
-#include "worker/collectives/cuda_api.h"
-#include "worker/collectives/nccl_api.h"
+#include "worker/collectives/nccl/cuda_api.h"
+#include "worker/collectives/nccl/nccl_api.h"
 
 namespace lockstep::collectives {
 namespace {

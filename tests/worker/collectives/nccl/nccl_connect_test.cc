@@ -10,7 +10,7 @@
 #include "tests/worker/collectives/nccl/rank_processes.h"
 #include "tests/worker/collectives/ranks.h"
 #include "worker/collectives/connect.h"
-#include "worker/collectives/cuda_bench.h"
+#include "worker/collectives/nccl/cuda_bench.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/worker/collectives/nccl/rank_processes.h"
-#include "worker/collectives/nccl_transport.h"
+#include "worker/collectives/nccl/nccl_transport.h"
 
 namespace lockstep::collectives {
 namespace {

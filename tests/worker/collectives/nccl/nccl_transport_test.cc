@@ -1,4 +1,4 @@
-#include "worker/collectives/nccl_transport.h"
+#include "worker/collectives/nccl/nccl_transport.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

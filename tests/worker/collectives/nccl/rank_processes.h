@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/collectives/cuda.h"
-#include "worker/collectives/nccl_transport.h"
+#include "worker/collectives/nccl/cuda.h"
+#include "worker/collectives/nccl/nccl_transport.h"
 #include "worker/collectives/transport.h"
 
 namespace lockstep::collectives {

@@ -1,0 +1,30 @@
+// Converting other launchers' ways of saying a job into a TrainingJob's YAML, with a `#` comment
+// for whatever could not be carried over.
+#ifndef LOCKSTEP_CLI_CONVERT_CONVERT_H_
+#define LOCKSTEP_CLI_CONVERT_CONVERT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/problem.h"
+
+namespace lockstep::convert {
+
+struct ConvertResult {
+  std::string yaml;               // a TrainingJob; empty when there are errors
+  std::vector<Problem> problems;  // positions are those of the source
+};
+
+// A file: accelerate's config, a Kubeflow PyTorchJob (kubeflow.org/v1) or TrainJob
+// (trainer.kubeflow.org/v1alpha1), told apart by what stands in it.
+ConvertResult Convert(std::string_view text);
+
+// A command line: torchrun, accelerate launch, or their `python -m` forms. A config file that it
+// names with --config_file is passed as `accelerate_config`, empty for none.
+ConvertResult Convert(const std::vector<std::string>& command,
+                      std::string_view accelerate_config = {});
+
+}  // namespace lockstep::convert
+
+#endif  // LOCKSTEP_CLI_CONVERT_CONVERT_H_

@@ -1,0 +1,113 @@
+#include "cli/convert/draft.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/model/json.h"
+
+namespace lockstep::convert {
+namespace {
+
+constexpr size_t kCommentWidth = 98;
+
+// `text` as comment lines, broken between words.
+std::string Comment(std::string_view text) {
+  std::string comment;
+  std::string line = "#";
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(" \n"), text.size());
+    if (line.size() + 1 + end > kCommentWidth && line.size() > 3) {
+      comment += line + "\n";
+      line = "#  ";
+    }
+    line += " " + std::string(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return comment + line + "\n";
+}
+
+}  // namespace
+
+void Draft::Error(std::string path, Position position, std::string message) {
+  problems_.push_back({.path = std::move(path),
+                       .line = position.line,
+                       .column = position.column,
+                       .message = std::move(message)});
+}
+
+void Draft::SetEnv(std::string name, std::string value) {
+  EnvVar entry;
+  entry.name = std::move(name);
+  entry.value = std::move(value);
+  job.spec.env.push_back(std::move(entry));
+}
+
+void Draft::SetMachines(int64_t machines, const std::string& what, Position position) {
+  if (machines < 1 || machines > std::numeric_limits<int32_t>::max()) {
+    Error(what, position, "must be a number of machines, 1 or more");
+    return;
+  }
+  job.spec.num_machines = static_cast<int32_t>(machines);
+}
+
+void Draft::SetProcesses(int64_t processes, const std::string& what, Position position) {
+  if (processes < 1 || processes > std::numeric_limits<int32_t>::max()) {
+    Error(what, position, "must be a number of processes, 1 or more");
+    return;
+  }
+  job.spec.processes_per_machine = static_cast<int32_t>(processes);
+}
+
+void Draft::SetTotal(int64_t processes, int64_t machines, const std::string& what,
+                     Position position) {
+  SetMachines(machines, "num_machines", position);
+  if (machines < 1) return;
+  if (processes < 1) {
+    Error(what, position, "must be the total number of processes, 1 or more");
+  } else if (processes % machines != 0) {
+    const int64_t below = processes / machines * machines;
+    Error(what, position,
+          std::to_string(processes) + " processes can't be dealt out evenly to " +
+              std::to_string(machines) + " machines; " + what +
+              " is the total of all machines: write " +
+              (below > 0 ? std::to_string(below) + " or " : "") + std::to_string(below + machines));
+  } else {
+    SetProcesses(processes / machines, what, position);
+  }
+}
+
+ConvertResult Draft::Finish() const {
+  ConvertResult result;
+  result.problems = problems_;
+  if (HasErrors(problems_)) return result;
+  for (const std::string& remark : remarks_) result.yaml += Comment(remark);
+  result.yaml += ToYaml(job);
+  return result;
+}
+
+std::optional<int64_t> ParseInteger(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> IntegerAt(const Node& map, std::string_view key) {
+  const Node* node = map.Find(key);
+  return node == nullptr ? std::nullopt : ParseInteger(node->text());
+}
+
+std::string TextAt(const Node& map, std::string_view key) {
+  const Node* node = map.Find(key);
+  return node == nullptr || node->IsNull() || !node->IsScalar() ? "" : node->text();
+}
+
+bool TrueAt(const Node& map, std::string_view key) {
+  const Node* node = map.Find(key);
+  if (node == nullptr || !node->IsScalar()) return false;
+  const std::string& text = node->text();
+  return text == "true" || text == "True" || text == "yes" || text == "Yes" || text == "on";
+}
+
+}  // namespace lockstep::convert

@@ -1,0 +1,62 @@
+// Draft: a TrainingJob in the making, with a remark beside each field that needs one. What the
+// converters of other launchers' jobs fill in, and write at the end.
+#ifndef LOCKSTEP_CLI_CONVERT_DRAFT_H_
+#define LOCKSTEP_CLI_CONVERT_DRAFT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/convert/convert.h"
+#include "core/model/spec.h"
+#include "core/text/node.h"
+#include "core/text/problem.h"
+
+namespace lockstep::convert {
+
+class Draft {
+ public:
+  Draft() { job.metadata.name = "converted"; }
+
+  TrainingJob job;
+
+  // A line at the top: what could not be carried over, or was and would surprise.
+  void Remark(std::string text) { remarks_.push_back(std::move(text)); }
+  void Error(std::string path, Position position, std::string message);
+  void SetEnv(std::string name, std::string value);
+
+  // numMachines and processesPerMachine of a total, which must divide.
+  void SetTotal(int64_t processes, int64_t machines, const std::string& what, Position position);
+  void SetMachines(int64_t machines, const std::string& what, Position position);
+  void SetProcesses(int64_t processes, const std::string& what, Position position);
+
+  ConvertResult Finish() const;
+
+ private:
+  std::vector<std::string> remarks_;
+  std::vector<Problem> problems_;
+};
+
+// A whole number at `key`, however it is quoted; absent when there is none, null, or no number.
+std::optional<int64_t> IntegerAt(const Node& map, std::string_view key);
+std::optional<int64_t> ParseInteger(std::string_view text);
+// A scalar's text at `key`; empty when there is none.
+std::string TextAt(const Node& map, std::string_view key);
+bool TrueAt(const Node& map, std::string_view key);
+
+// Fills `draft` from one kind of source each.
+void ConvertAccelerateConfig(const Node& config, Draft& draft);
+void ConvertPyTorchJob(const Node& document, Draft& draft);
+void ConvertTrainJob(const Node& document, Draft& draft);
+// `arguments` are those behind the launcher's own name; `python` runs the scripts.
+void ConvertTorchrun(const std::vector<std::string>& arguments, const std::string& python,
+                     Draft& draft);
+// `config` may be null.
+void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const std::string& python,
+                             const Node* config, Draft& draft);
+
+}  // namespace lockstep::convert
+
+#endif  // LOCKSTEP_CLI_CONVERT_DRAFT_H_

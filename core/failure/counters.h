@@ -1,0 +1,33 @@
+// What a job counts over its whole life: in status, in messages and in metrics.
+#ifndef LOCKSTEP_CORE_FAILURE_COUNTERS_H_
+#define LOCKSTEP_CORE_FAILURE_COUNTERS_H_
+
+#include <cstdint>
+
+namespace lockstep::core {
+
+// Every counter only grows and has one writer, so any two copies merge by maximum. What is charged
+// to a budget is a counter less its base; a reset raises the base.
+struct Counters {
+  uint32_t generations = 0;       // started; coordinator
+  uint32_t process_failures = 0;  // coordinator
+  uint32_t process_failures_base = 0;
+  uint32_t out_of_memory = 0;       // of whole containers; operator
+  uint32_t out_of_memory_base = 0;  // coordinator
+  uint32_t replacements = 0;        // operator
+  uint32_t replacements_base = 0;   // operator
+  uint32_t leases_expired = 0;      // coordinator
+  uint32_t stops = 0;               // coordinator
+
+  int application_used() const {
+    return static_cast<int>(process_failures - process_failures_base + out_of_memory -
+                            out_of_memory_base);
+  }
+  int infrastructure_used() const { return static_cast<int>(replacements - replacements_base); }
+  void Merge(const Counters& other);
+  friend bool operator==(const Counters&, const Counters&) = default;
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_FAILURE_COUNTERS_H_

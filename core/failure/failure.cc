@@ -1,0 +1,243 @@
+#include "core/failure/failure.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace lockstep::core {
+
+static_assert(kEnumNames<Cause>.size() == kCauseCount);
+
+namespace {
+
+constexpr Duration kShortLife = seconds(60);
+
+// The agent's exit codes (docs/cli.md).
+constexpr int kExitFailed = 70;
+constexpr int kExitHang = 77;
+constexpr int kExitConfiguration = 78;
+
+std::string Number(int64_t value) { return std::to_string(value); }
+
+bool Contains(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool Matches(const FailureRule& rule, const Failure& failure) {
+  if (rule.exit_codes.empty() && rule.signals.empty() && rule.stderr_regex.empty()) return false;
+  if (!rule.exit_codes.empty() && !Contains(rule.exit_codes, failure.exit_code)) return false;
+  if (!rule.signals.empty() && !Contains(rule.signals, failure.signal)) return false;
+  if (rule.stderr_regex.empty()) return true;
+  const RE2 regex(rule.stderr_regex, RE2::Quiet);
+  return regex.ok() && RE2::PartialMatch(failure.stderr_tail, regex);
+}
+
+const FailureRule* FirstMatch(const std::vector<FailureRule>& rules, const Failure& failure) {
+  const auto match = std::find_if(rules.begin(), rules.end(),
+                                  [&](const FailureRule& rule) { return Matches(rule, failure); });
+  return match == rules.end() ? nullptr : &*match;
+}
+
+// Signals that a program brings on itself. SIGKILL and SIGTERM come from outside.
+bool IsCrash(int signal) {
+  constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGSYS};
+  return std::find(kCrashes.begin(), kCrashes.end(), signal) != kCrashes.end();
+}
+
+// The same rank died in the same way twice in a row, each time before a first step: a bug that no
+// restart heals. Only what a process did by itself counts.
+bool IsEarlyCrash(const FailureContext& context) {
+  if (context.first_step_seen || context.lived >= kShortLife || !context.previous) return false;
+  const Failure& now = context.failure;
+  const Failure& before = *context.previous;
+  if (now.rank < 0 || now.rank != before.rank) return false;
+  if (now.cause == Cause::kProcessSignal && before.cause == Cause::kProcessSignal) {
+    return now.signal == before.signal && IsCrash(now.signal);
+  }
+  return now.cause == Cause::kProcessExit && before.cause == Cause::kProcessExit &&
+         now.exit_code == before.exit_code;
+}
+
+Duration BackoffFor(const FailureContext& context) {
+  return context.lived >= kShortLife ? Duration::zero() : BackoffAfter(context.short_lives);
+}
+
+int ExitCodeFor(const Failure& failure) {
+  switch (failure.cause) {
+    case Cause::kHang:
+      return kExitHang;
+    case Cause::kCommandNotFound:
+    case Cause::kConfiguration:
+      return kExitConfiguration;
+    default:
+      return failure.exit_code == kExitConfiguration ? kExitConfiguration : kExitFailed;
+  }
+}
+
+std::string HowItEnded(const Failure& failure) {
+  if (failure.signal > 0) return "signal " + Number(failure.signal);
+  if (failure.exit_code >= 0) return "exit code " + Number(failure.exit_code);
+  return std::string("cause ") + ToString(failure.cause);
+}
+
+FailureDecision Fail(Cause cause, const Failure& failure, std::string reason) {
+  return {.action = FailureAction::kFail,
+          .cause = cause,
+          .exit_code = ExitCodeFor(failure),
+          .reason = std::move(reason)};
+}
+
+std::string WhatAlwaysFails(const Failure& failure) {
+  if (failure.cause == Cause::kConfiguration) {
+    return "the job cannot run as it is written; correct it, for a restart would end the same way";
+  }
+  return "the command could not be started; correct spec.command or the image, for a restart would "
+         "end the same way";
+}
+
+std::string WhyDefaultRule(const Failure& failure) {
+  if (failure.exit_code == 2) {
+    return "exit code 2 says that the command line was wrong, so the job is not restarted; to "
+           "restart on it, add the rule {exitCodes: [2], action: Restart}";
+  }
+  return "exit code " + Number(failure.exit_code) +
+         " says that the command was not found or cannot be executed; correct spec.command or the "
+         "image";
+}
+
+// Budgets, then backoff.
+FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureContext& context,
+                                    FailureAction action) {
+  const Failure& failure = context.failure;
+  // To replace a machine is infrastructure's business, whatever the process died of.
+  const bool infrastructure = action == FailureAction::kReplaceMachine ||
+                              ClassOf(failure.cause) == CauseClass::kInfrastructure;
+  if (infrastructure) {
+    if (context.machine_failures_used > policy.max_machine_replacements) {
+      return Fail(Cause::kRestartsExhausted, failure,
+                  Number(context.machine_failures_used) +
+                      " machines failed and spec.failurePolicy.maxMachineReplacements is " +
+                      Number(policy.max_machine_replacements));
+    }
+  } else if (context.application_failures_used + 1 > policy.max_restarts) {
+    return Fail(Cause::kRestartsExhausted, failure,
+                "the processes failed " + Number(context.application_failures_used + 1) +
+                    " times and spec.failurePolicy.maxRestarts is " + Number(policy.max_restarts));
+  }
+  FailureDecision decision;
+  decision.action = action;
+  decision.cause = failure.cause;
+  decision.backoff = BackoffFor(context);
+  if (infrastructure) {
+    decision.reason = "machine failure " + Number(context.machine_failures_used) + " of " +
+                      Number(policy.max_machine_replacements) + " allowed";
+  } else {
+    decision.reason = "restart " + Number(context.application_failures_used + 1) + " of " +
+                      Number(policy.max_restarts) + " allowed";
+  }
+  return decision;
+}
+
+}  // namespace
+
+const char* ToString(Cause cause) { return ToString<Cause>(cause); }
+
+std::optional<Cause> ParseCause(const std::string& name) { return ParseEnum<Cause>(name); }
+
+CauseClass ClassOf(Cause cause) {
+  switch (cause) {
+    case Cause::kProcessExit:
+    case Cause::kProcessSignal:
+    case Cause::kCommandNotFound:
+    case Cause::kOutOfMemory:
+    case Cause::kEarlyCrash:
+    case Cause::kHang:
+    case Cause::kConfiguration:
+      return CauseClass::kApplication;
+    case Cause::kMachineLost:
+    case Cause::kLeaseExpired:
+    case Cause::kUnkillable:
+      return CauseClass::kInfrastructure;
+    case Cause::kStopRequested:
+      return CauseClass::kStopped;
+    case Cause::kNone:
+    case Cause::kRestartsExhausted:
+      return CauseClass::kNone;
+  }
+  return CauseClass::kNone;
+}
+
+const char* ToString(CauseClass cause_class) {
+  switch (cause_class) {
+    case CauseClass::kNone:
+      return "none";
+    case CauseClass::kApplication:
+      return "application";
+    case CauseClass::kInfrastructure:
+      return "infrastructure";
+    case CauseClass::kStopped:
+      return "stopped";
+  }
+  return "none";
+}
+
+const char* ToString(FailureAction action) {
+  switch (action) {
+    case FailureAction::kRestart:
+      return "Restart";
+    case FailureAction::kFail:
+      return "Fail";
+    case FailureAction::kReplaceMachine:
+      return "ReplaceMachine";
+  }
+  return "Restart";
+}
+
+const std::vector<FailureRule>& DefaultRules() {
+  static const std::vector<FailureRule> rules = {
+      {{2, 126, 127}, {}, "", FailureAction::kFail},
+  };
+  return rules;
+}
+
+Duration BackoffAfter(int failures) {
+  constexpr std::array kSteps = {seconds(0), seconds(1), seconds(5), seconds(30)};
+  const auto step = static_cast<size_t>(std::max(0, failures));
+  return kSteps[std::min(step, kSteps.size() - 1)];
+}
+
+FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context) {
+  const Failure& failure = context.failure;
+  // Nothing failed: whoever asked for the stop decides what follows, and nothing is charged.
+  if (ClassOf(failure.cause) == CauseClass::kStopped) {
+    return {.action = FailureAction::kRestart,
+            .cause = failure.cause,
+            .reason = "stopped on request; no budget is charged"};
+  }
+  if (const FailureRule* rule = FirstMatch(policy.rules, failure)) {
+    const std::string which =
+        "rule " + Number(rule - policy.rules.data()) + " of spec.failurePolicy.rules";
+    if (rule->action == FailureAction::kFail) {
+      return Fail(failure.cause, failure, which + " fails the job on " + HowItEnded(failure));
+    }
+    return RestartWithinBudget(policy, context, rule->action);
+  }
+  if (failure.cause == Cause::kCommandNotFound || failure.cause == Cause::kConfiguration) {
+    return Fail(failure.cause, failure, WhatAlwaysFails(failure));
+  }
+  if (FirstMatch(DefaultRules(), failure) != nullptr) {
+    return Fail(failure.cause, failure, WhyDefaultRule(failure));
+  }
+  if (IsEarlyCrash(context)) {
+    return Fail(Cause::kEarlyCrash, failure,
+                "rank " + Number(failure.rank) + " ended twice in a row with " +
+                    HowItEnded(failure) + " before a first step; a restart would end the same way");
+  }
+  const FailureAction action = failure.cause == Cause::kUnkillable ? FailureAction::kReplaceMachine
+                                                                   : FailureAction::kRestart;
+  return RestartWithinBudget(policy, context, action);
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,128 @@
+// What went wrong in a gang: causes, the failure record that ends in `status.lastFailure` and in
+// the termination message, and the policy that says what follows. Pure functions.
+#ifndef LOCKSTEP_CORE_FAILURE_FAILURE_H_
+#define LOCKSTEP_CORE_FAILURE_FAILURE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/enum_names.h"
+#include "base/time.h"
+
+namespace lockstep::core {
+
+enum class Cause : uint8_t {
+  kNone,
+  kProcessExit,        // a process exited with a code other than 0
+  kProcessSignal,      // a process died of a signal
+  kCommandNotFound,    // the command could not be started (exit 126, 127)
+  kOutOfMemory,        // the container, or a rank of it, went over its memory limit
+  kEarlyCrash,         // the same rank failed the same way twice before a first step
+  kHang,               // no progress line for hangTimeout
+  kMachineLost,        // a machine fell silent for L, or its agent is gone
+  kLeaseExpired,       // a lease ran out, yet every machine came back
+  kUnkillable,         // a process would not die within 30 s of SIGKILL
+  kConfiguration,      // the job cannot run as it is written
+  kRestartsExhausted,  // never a root cause: the budget that ended the job
+  kStopRequested,      // suspend, drain, deadline, scale, delete: costs no budget
+};
+inline constexpr int kCauseCount = 13;
+
+template <>
+inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
+    {Cause::kNone, "None"},
+    {Cause::kProcessExit, "ProcessExit"},
+    {Cause::kProcessSignal, "ProcessSignal"},
+    {Cause::kCommandNotFound, "CommandNotFound"},
+    {Cause::kOutOfMemory, "OutOfMemory"},
+    {Cause::kEarlyCrash, "EarlyCrash"},
+    {Cause::kHang, "Hang"},
+    {Cause::kMachineLost, "MachineLost"},
+    {Cause::kLeaseExpired, "LeaseExpired"},
+    {Cause::kUnkillable, "Unkillable"},
+    {Cause::kConfiguration, "Configuration"},
+    {Cause::kRestartsExhausted, "RestartsExhausted"},
+    {Cause::kStopRequested, "StopRequested"},
+});
+
+// "ProcessExit", "MachineLost", ...: as in status and in metrics' label `cause`.
+const char* ToString(Cause cause);
+std::optional<Cause> ParseCause(const std::string& name);
+
+// Which budget a cause is charged to.
+enum class CauseClass : uint8_t { kNone, kApplication, kInfrastructure, kStopped };
+CauseClass ClassOf(Cause cause);
+const char* ToString(CauseClass cause_class);  // "application", "infrastructure", "stopped"
+
+// `lastFailure` of api.md, less time and node which the edge adds. -1: does not apply.
+struct Failure {
+  Cause cause = Cause::kNone;
+  int machine = -1;
+  int rank = -1;
+  int exit_code = -1;       // 0..255; -1 when it died of a signal or no process is to blame
+  int signal = 0;           // 0 when it exited by itself
+  std::string message;      // one sentence for people, naming machine, rank and code or signal
+  std::string stderr_tail;  // its last lines, valid UTF-8, at most 1 KiB
+
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+enum class FailureAction : uint8_t { kRestart, kFail, kReplaceMachine };
+const char* ToString(FailureAction action);
+
+// One of `failurePolicy.rules`; every list that is not empty must match. First match wins.
+struct FailureRule {
+  std::vector<int> exit_codes;
+  std::vector<int> signals;  // numbers; names (SIGBUS) in the file
+  std::string stderr_regex;  // RE2 over the last lines; empty: any
+  FailureAction action = FailureAction::kRestart;
+
+  friend bool operator==(const FailureRule&, const FailureRule&) = default;
+};
+
+struct FailurePolicy {
+  int max_restarts = 3;
+  int max_machine_replacements = 10;
+  Duration reset_after = hours(1);
+  Duration restart_grace_period = Duration::zero();
+  Duration machine_lost_after = seconds(15);  // L
+  std::vector<FailureRule> rules;             // the user's; the defaults follow them
+
+  friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
+};
+
+// The rules that stand behind the user's: exit codes 2, 126 and 127 fail the job.
+const std::vector<FailureRule>& DefaultRules();
+
+// What the coordinator knows when a generation has ended.
+struct FailureContext {
+  Failure failure;                    // the root cause
+  int application_failures_used = 0;  // charged since the last reset, this one not counted
+  int machine_failures_used = 0;      // likewise; counted by the operator
+  Duration lived = Duration::zero();  // of the generation that ended, from all ranks spawned
+  bool first_step_seen = false;       // some process had reported a step in it
+  int short_lives = 0;                // generations before it, in a row, that lived < 60 s
+  std::optional<Failure> previous;    // root cause of the generation before it, when that one
+                                      // ended before a first step
+};
+
+struct FailureDecision {
+  FailureAction action = FailureAction::kRestart;
+  Cause cause = Cause::kNone;           // kEarlyCrash, kRestartsExhausted or the failure's own
+  Duration backoff = Duration::zero();  // before the next generation; 0 at the first restart
+  int exit_code = 0;                    // of the agent when action is kFail: 70, 77 or 78
+  std::string reason;                   // why, in words a user can act on
+};
+
+// How long the next try waits after so many failures in a row: 0, 1, 5, 30, 30, ... s.
+Duration BackoffAfter(int failures);
+
+// Rules, EarlyCrash, budgets, backoff: 0 s at first and after a generation that lived >= 60 s,
+// else 1, 5, 30, 30, ... s by short_lives.
+FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_FAILURE_FAILURE_H_

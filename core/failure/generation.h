@@ -1,0 +1,24 @@
+// The number of a generation.
+#ifndef LOCKSTEP_CORE_FAILURE_GENERATION_H_
+#define LOCKSTEP_CORE_FAILURE_GENERATION_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace lockstep::core {
+
+// (attempt of the machine 0 that announces it, n). A coordinator's attempt is fixed at its birth,
+// so no two generations share a number. {0, 0} is no generation.
+struct Generation {
+  uint32_t attempt = 0;
+  uint32_t n = 0;
+
+  bool exists() const { return attempt != 0; }
+  std::string ToString() const;  // "2-5"
+  friend auto operator<=>(const Generation&, const Generation&) = default;
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_FAILURE_GENERATION_H_

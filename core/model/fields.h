@@ -1,0 +1,179 @@
+// The table of every field of a TrainingJob: its name in files and where it lives in the spec. The
+// reader, the writer and the spelling help all go over these tables, so none can forget a field.
+#ifndef LOCKSTEP_CORE_MODEL_FIELDS_H_
+#define LOCKSTEP_CORE_MODEL_FIELDS_H_
+
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "core/model/machine_attempts.h"
+#include "core/model/spec.h"
+
+namespace lockstep::core {
+
+// How a member's type stands in a file, where the type alone doesn't say.
+struct Plain {};  // as its type says
+// With a limit, which the CRD has as well: letters of a text; items of a list or map, and letters
+// of each item that is a text.
+struct AtMost {
+  size_t most = 0;
+  size_t letters = 0;
+};
+// A vector<int> written as SIGBUS, SIGSEGV, ...
+struct SignalNames {
+  size_t most = 0;
+};
+struct Always {};  // as its type says, and written though it is at its default
+struct Inline {};  // a struct whose fields stand beside the others; it has no name
+
+template <typename Struct, typename Type, typename Form = Plain>
+struct Field {
+  std::string_view name;
+  Type Struct::* member;
+  Form form{};
+};
+template <typename Struct, typename Type>
+Field(std::string_view, Type Struct::*) -> Field<Struct, Type, Plain>;
+template <typename Struct, typename Type, typename Form>
+Field(std::string_view, Type Struct::*, Form) -> Field<Struct, Type, Form>;
+
+struct NoFields {};
+
+template <typename Struct>
+inline constexpr NoFields kFields{};
+
+template <typename Struct>
+concept HasFields = !std::is_same_v<std::remove_cv_t<decltype(kFields<Struct>)>, NoFields>;
+
+template <HasFields Struct, typename Visitor>
+constexpr void ForEachField(Visitor&& visitor) {
+  std::apply([&](const auto&... field) { (visitor(field), ...); }, kFields<Struct>);
+}
+
+template <HasFields Struct>
+std::vector<std::string_view> FieldNames() {
+  std::vector<std::string_view> names;
+  ForEachField<Struct>([&](const auto& field) { names.push_back(field.name); });
+  return names;
+}
+
+template <>
+inline constexpr auto kFields<Metadata> =
+    std::tuple(Field{"name", &Metadata::name}, Field{"namespace", &Metadata::name_space},
+               Field{"labels", &Metadata::labels}, Field{"annotations", &Metadata::annotations},
+               Field{"uid", &Metadata::uid});
+
+template <>
+inline constexpr auto kFields<EnvVar> = std::tuple(Field{"name", &EnvVar::name, AtMost{253}},
+                                                   Field{"value", &EnvVar::value, AtMost{131072}},
+                                                   Field{"valueFrom", &EnvVar::value_from});
+
+template <>
+inline constexpr auto kFields<LocalObjectReference> =
+    std::tuple(Field{"name", &LocalObjectReference::name, AtMost{253}});
+
+// Only where the model isn't a preset's name.
+template <>
+inline constexpr auto kFields<TrainerModel> = std::tuple(
+    Field{"layers", &TrainerModel::layers}, Field{"heads", &TrainerModel::heads},
+    Field{"width", &TrainerModel::width}, Field{"vocabulary", &TrainerModel::vocabulary});
+
+template <>
+inline constexpr auto kFields<Trainer> = std::tuple(
+    Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
+    Field{"data", &Trainer::data, AtMost{256, 4096}}, Field{"steps", &Trainer::steps},
+    Field{"globalBatchSize", &Trainer::global_batch_size},
+    Field{"microBatchSize", &Trainer::micro_batch_size},
+    Field{"sequenceLength", &Trainer::sequence_length},
+    Field{"learningRate", &Trainer::learning_rate}, Field{"warmupSteps", &Trainer::warmup_steps},
+    Field{"decaySteps", &Trainer::decay_steps}, Field{"weightDecay", &Trainer::weight_decay},
+    Field{"clip", &Trainer::clip}, Field{"seed", &Trainer::seed},
+    Field{"precision", &Trainer::precision}, Field{"sync", &Trainer::sync},
+    Field{"servers", &Trainer::servers, AtMost{1024}}, Field{"reduce", &Trainer::reduce},
+    Field{"bucketMb", &Trainer::bucket_mb}, Field{"overlap", &Trainer::overlap},
+    Field{"checkpointEvery", &Trainer::checkpoint_every},
+    Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
+
+template <>
+inline constexpr auto kFields<ResourcesPerProcess> =
+    std::tuple(Field{"gpu", &ResourcesPerProcess::gpu}, Field{"cpu", &ResourcesPerProcess::cpu},
+               Field{"memory", &ResourcesPerProcess::memory},
+               Field{"gpuResource", &ResourcesPerProcess::gpu_resource, AtMost{317}});
+
+template <>
+inline constexpr auto kFields<Topology> = std::tuple(
+    Field{"bind", &Topology::bind}, Field{"memoryPolicy", &Topology::memory_policy},
+    Field{"policy", &Topology::policy}, Field{"gpuVisibility", &Topology::gpu_visibility});
+
+template <>
+inline constexpr auto kFields<Placement> =
+    std::tuple(Field{"onePerNode", &Placement::one_per_node},
+               Field{"topologyKey", &Placement::topology_key, AtMost{317}},
+               Field{"topologyMode", &Placement::topology_mode});
+
+template <>
+inline constexpr auto kFields<FailureRule> =
+    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}},
+               Field{"signals", &FailureRule::signals, SignalNames{.most = 32}},
+               Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
+               Field{"action", &FailureRule::action});
+
+template <>
+inline constexpr auto kFields<FailurePolicy> =
+    std::tuple(Field{"maxRestarts", &FailurePolicy::max_restarts},
+               Field{"maxMachineReplacements", &FailurePolicy::max_machine_replacements},
+               Field{"resetAfter", &FailurePolicy::reset_after},
+               Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
+               Field{"machineLostAfter", &FailurePolicy::machine_lost_after},
+               Field{"rules", &FailurePolicy::rules, AtMost{64}});
+
+template <>
+inline constexpr auto kFields<Checkpoint> = std::tuple(
+    Field{"claim", &Checkpoint::claim, AtMost{253}}, Field{"path", &Checkpoint::path, AtMost{4096}},
+    Field{"resume", &Checkpoint::resume, AtMost{4096}});
+
+template <>
+inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health::start_timeout},
+                                                   Field{"hangTimeout", &Health::hang_timeout});
+
+template <>
+inline constexpr auto kFields<Logs> =
+    std::tuple(Field{"console", &Logs::console}, Field{"format", &Logs::format},
+               Field{"path", &Logs::path, AtMost{4096}});
+
+template <>
+inline constexpr auto kFields<AttemptRange> =
+    std::tuple(Field{"attempt", &AttemptRange::attempt, Always{}},
+               Field{"machines", &AttemptRange::machines, Always{}});
+
+template <>
+inline constexpr auto kFields<Spec> = std::tuple(
+    Field{"numMachines", &Spec::num_machines},
+    Field{"processesPerMachine", &Spec::processes_per_machine},
+    Field{"image", &Spec::image, AtMost{1024}},
+    Field{"command", &Spec::command, AtMost{256, 16384}},
+    Field{"args", &Spec::args, AtMost{1024, 16384}},
+    Field{"workingDir", &Spec::working_dir, AtMost{4096}}, Field{"env", &Spec::env, AtMost{1024}},
+    Field{"envFrom", &Spec::env_from, AtMost{64}},
+    Field{"imagePullSecrets", &Spec::image_pull_secrets, AtMost{16}},
+    Field{"launch", &Spec::launch}, Field{"framework", &Spec::framework},
+    Field{"trainer", &Spec::trainer}, Field{"template", &Spec::template_},
+    Field{"resourcesPerProcess", &Spec::resources_per_process},
+    Field{"resourcesPerMachine", &Spec::resources_per_machine, AtMost{32}},
+    Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
+    Field{"placement", &Spec::placement}, Field{"failurePolicy", &Spec::failure_policy},
+    Field{"checkpoint", &Spec::checkpoint}, Field{"gracePeriod", &Spec::grace_period},
+    Field{"health", &Spec::health}, Field{"logs", &Spec::logs}, Field{"suspend", &Spec::suspend},
+    Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds},
+    Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished},
+    Field{"cleanPodPolicy", &Spec::clean_pod_policy},
+    Field{"priorityClassName", &Spec::priority_class_name, AtMost{253}},
+    Field{"schedulerName", &Spec::scheduler_name, AtMost{253}},
+    Field{"managedBy", &Spec::managed_by, AtMost{317}});
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_MODEL_FIELDS_H_

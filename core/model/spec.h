@@ -1,0 +1,254 @@
+// TrainingJob: what a user asks for, typed. docs/trainingjob.md describes every field.
+//
+// A default-constructed Spec holds the defaults. Field names and their order in files stand in one
+// table (core/model/fields.h) that the reader, the writer and the spelling help share.
+//
+//   ParseResult parsed = ParseYaml(text, "job.yaml");
+//   if (!parsed.job) return Show(parsed.problems);
+//   std::vector<Problem> problems = Validate(*parsed.job, Target::kLocal);
+#ifndef LOCKSTEP_CORE_MODEL_SPEC_H_
+#define LOCKSTEP_CORE_MODEL_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/enum_names.h"
+#include "base/quantity.h"
+#include "base/time.h"
+#include "core/failure/failure.h"
+#include "core/text/node.h"
+
+namespace lockstep::core {
+
+inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";
+inline constexpr const char* kKind = "TrainingJob";
+
+enum class Launch : uint8_t { kPerProcess, kPerMachine };
+enum class Framework : uint8_t { kTorch, kAccelerate, kNone };
+enum class Bind : uint8_t { kNone, kNode };
+enum class MemoryPolicy : uint8_t { kNone, kPreferred, kStrict };
+enum class TopologyPolicy : uint8_t { kNone, kPreferred, kRequired };
+enum class GpuVisibility : uint8_t { kShared, kIsolated };
+enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
+enum class TopologyMode : uint8_t { kPreferred, kRequired };
+enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
+enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
+enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
+enum class Precision : uint8_t { kFp32, kBf16 };
+enum class Sync : uint8_t { kAllReduce, kParameterServer };
+enum class Reduce : uint8_t { kTree, kRing };
+enum class TrainerMode : uint8_t { kTrain, kGenerate };
+
+struct Metadata {
+  std::string name;
+  std::string name_space;  // `namespace`
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  std::string uid;  // set by the API server; empty in a file
+
+  friend bool operator==(const Metadata&, const Metadata&) = default;
+};
+
+struct EnvVar {
+  std::string name;
+  std::string value;
+  Node value_from;  // null when there is none
+
+  friend bool operator==(const EnvVar&, const EnvVar&) = default;
+};
+
+struct LocalObjectReference {
+  std::string name;
+
+  friend bool operator==(const LocalObjectReference&, const LocalObjectReference&) = default;
+};
+
+// A preset's name, or the four sizes.
+struct TrainerModel {
+  std::string preset = "nano";  // nano | micro | gpt2; empty when the sizes are given
+  int32_t layers = 0;
+  int32_t heads = 0;
+  int32_t width = 0;
+  int32_t vocabulary = 0;
+
+  friend bool operator==(const TrainerModel&, const TrainerModel&) = default;
+};
+
+struct Trainer {
+  TrainerModel model;
+  std::vector<std::string> data;  // globs of text or llm.c .bin files
+  int64_t steps = 1000;
+  int32_t global_batch_size = 16;           // sequences a step, the whole job
+  std::optional<int32_t> micro_batch_size;  // sequences a process at a time; absent: chosen
+  int32_t sequence_length = 128;
+  double learning_rate = 3e-4;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // 0: steps
+  double weight_decay = 0.1;
+  double clip = 1.0;  // of the gradient's norm; 0: off
+  int64_t seed = 1337;
+  Precision precision = Precision::kFp32;
+  Sync sync = Sync::kAllReduce;
+  std::vector<int32_t> servers = {0};  // of the parameter server: ranks
+  Reduce reduce = Reduce::kTree;
+  int32_t bucket_mb = 25;
+  bool overlap = true;
+  int64_t checkpoint_every = 100;  // steps; 0: only the last
+  TrainerMode mode = TrainerMode::kTrain;
+  std::vector<std::string> prompts;  // globs of text files, a prompt a line
+
+  friend bool operator==(const Trainer&, const Trainer&) = default;
+};
+
+struct ResourcesPerProcess {
+  std::optional<int32_t> gpu;
+  std::optional<Quantity> cpu;
+  std::optional<Quantity> memory;
+  std::string gpu_resource = "nvidia.com/gpu";
+
+  friend bool operator==(const ResourcesPerProcess&, const ResourcesPerProcess&) = default;
+};
+
+struct Topology {
+  Bind bind = Bind::kNode;
+  MemoryPolicy memory_policy = MemoryPolicy::kPreferred;
+  TopologyPolicy policy = TopologyPolicy::kPreferred;
+  GpuVisibility gpu_visibility = GpuVisibility::kShared;
+
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+struct Placement {
+  OnePerNode one_per_node = OnePerNode::kAuto;
+  std::string topology_key;
+  TopologyMode topology_mode = TopologyMode::kPreferred;
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+struct Checkpoint {
+  std::string claim;            // a PersistentVolumeClaim
+  std::string path;             // a folder: on that volume, or of this machine with `lockstep run`
+  std::string resume = "Auto";  // Auto | Never | a path
+
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+
+struct Health {
+  Duration start_timeout = minutes(10);
+  Duration hang_timeout = Duration::zero();  // 0: off
+
+  friend bool operator==(const Health&, const Health&) = default;
+};
+
+struct Logs {
+  Console console = Console::kAll;
+  LogFormat format = LogFormat::kPrefix;
+  std::string path;  // a folder for one file a rank and generation; empty: none
+
+  friend bool operator==(const Logs&, const Logs&) = default;
+};
+
+struct Spec {
+  int32_t num_machines = 1;
+  int32_t processes_per_machine = 1;
+  std::string image;
+  std::vector<std::string> command;  // empty: the built-in trainer
+  std::vector<std::string> args;
+  std::string working_dir;
+  std::vector<EnvVar> env;
+  std::vector<Node> env_from;
+  std::vector<LocalObjectReference> image_pull_secrets;
+  Launch launch = Launch::kPerProcess;
+  Framework framework = Framework::kTorch;
+  std::optional<Trainer> trainer;
+  Node template_;  // a PodTemplateSpec, handed through; null when there is none
+  ResourcesPerProcess resources_per_process;
+  std::map<std::string, Quantity> resources_per_machine;
+  std::optional<Quantity> shared_memory;
+  Topology topology;
+  Placement placement;
+  FailurePolicy failure_policy;
+  Checkpoint checkpoint;
+  Duration grace_period = seconds(120);
+  Health health;
+  Logs logs;
+  bool suspend = false;
+  int64_t active_deadline_seconds = 0;  // 0: none
+  std::optional<int32_t> ttl_seconds_after_finished;
+  CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
+  std::string priority_class_name;
+  std::string scheduler_name;
+  std::string managed_by = "lockstep.dev/operator";
+
+  friend bool operator==(const Spec&, const Spec&) = default;
+};
+
+struct TrainingJob {
+  Metadata metadata;
+  Spec spec;
+  SourceMap source;  // where each path stood in the file it came from; empty when made in code
+
+  // Where it came from doesn't count.
+  friend bool operator==(const TrainingJob& a, const TrainingJob& b) {
+    return a.metadata == b.metadata && a.spec == b.spec;
+  }
+};
+
+// numMachines x processesPerMachine, which Validate has bounded.
+int64_t WorldSize(const Spec& spec);
+// How many processes an agent starts: processesPerMachine, or 1 under PerMachine.
+int ProcessesStarted(const Spec& spec);
+
+// clang-format off
+template <> inline constexpr auto kEnumNames<Launch> = std::to_array<EnumName<Launch>>(
+    {{Launch::kPerProcess, "PerProcess"}, {Launch::kPerMachine, "PerMachine"}});
+template <> inline constexpr auto kEnumNames<Framework> = std::to_array<EnumName<Framework>>(
+    {{Framework::kTorch, "Torch"}, {Framework::kAccelerate, "Accelerate"},
+     {Framework::kNone, "None"}});
+template <> inline constexpr auto kEnumNames<Bind> = std::to_array<EnumName<Bind>>(
+    {{Bind::kNone, "None"}, {Bind::kNode, "Node"}});
+template <> inline constexpr auto kEnumNames<MemoryPolicy> = std::to_array<EnumName<MemoryPolicy>>(
+    {{MemoryPolicy::kNone, "None"}, {MemoryPolicy::kPreferred, "Preferred"},
+     {MemoryPolicy::kStrict, "Strict"}});
+template <> inline constexpr auto kEnumNames<TopologyPolicy> =
+    std::to_array<EnumName<TopologyPolicy>>(
+    {{TopologyPolicy::kNone, "None"}, {TopologyPolicy::kPreferred, "Preferred"},
+     {TopologyPolicy::kRequired, "Required"}});
+template <> inline constexpr auto kEnumNames<GpuVisibility> =
+    std::to_array<EnumName<GpuVisibility>>(
+    {{GpuVisibility::kShared, "Shared"}, {GpuVisibility::kIsolated, "Isolated"}});
+template <> inline constexpr auto kEnumNames<OnePerNode> = std::to_array<EnumName<OnePerNode>>(
+    {{OnePerNode::kAuto, "Auto"}, {OnePerNode::kRequired, "Required"},
+     {OnePerNode::kPreferred, "Preferred"}, {OnePerNode::kNone, "None"}});
+template <> inline constexpr auto kEnumNames<TopologyMode> = std::to_array<EnumName<TopologyMode>>(
+    {{TopologyMode::kPreferred, "Preferred"}, {TopologyMode::kRequired, "Required"}});
+template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<Console>>(
+    {{Console::kAll, "All"}, {Console::kRankZero, "RankZero"},
+     {Console::kFailedOnly, "FailedOnly"}});
+template <> inline constexpr auto kEnumNames<LogFormat> = std::to_array<EnumName<LogFormat>>(
+    {{LogFormat::kPrefix, "Prefix"}, {LogFormat::kRaw, "Raw"}, {LogFormat::kJson, "Json"}});
+template <> inline constexpr auto kEnumNames<CleanPodPolicy> =
+    std::to_array<EnumName<CleanPodPolicy>>(
+    {{CleanPodPolicy::kNone, "None"}, {CleanPodPolicy::kRunning, "Running"},
+     {CleanPodPolicy::kAll, "All"}});
+template <> inline constexpr auto kEnumNames<Precision> = std::to_array<EnumName<Precision>>(
+    {{Precision::kFp32, "Fp32"}, {Precision::kBf16, "Bf16"}});
+template <> inline constexpr auto kEnumNames<Sync> = std::to_array<EnumName<Sync>>(
+    {{Sync::kAllReduce, "AllReduce"}, {Sync::kParameterServer, "ParameterServer"}});
+template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Reduce>>(
+    {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}});
+template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumName<TrainerMode>>(
+    {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
+template <> inline constexpr auto kEnumNames<FailureAction> =
+    std::to_array<EnumName<FailureAction>>(
+    {{FailureAction::kRestart, "Restart"}, {FailureAction::kFail, "Fail"},
+     {FailureAction::kReplaceMachine, "ReplaceMachine"}});
+// clang-format on
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_MODEL_SPEC_H_

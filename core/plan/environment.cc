@@ -1,0 +1,274 @@
+#include "core/plan/environment.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "core/plan/plan.h"
+#include "core/plan/trainer_command.h"
+
+namespace lockstep::core {
+namespace {
+
+// A variable is the user's where the user has set it.
+constexpr std::array<std::string_view, 11> kOverridable = {
+    "OMP_NUM_THREADS",
+    "NCCL_SOCKET_IFNAME",
+    "GLOO_SOCKET_IFNAME",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    "ACCELERATE_USE_CPU",
+    "ACCELERATE_MIXED_PRECISION",
+    "ACCELERATE_DYNAMO_BACKEND",
+    "ACCELERATE_DYNAMO_MODE",
+    "ACCELERATE_DYNAMO_USE_FULLGRAPH",
+    "ACCELERATE_DYNAMO_USE_DYNAMIC",
+    "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
+};
+
+constexpr std::array<std::string_view, 23> kReserved = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "NODE_RANK",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "ROLE_NAME",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_ERROR_FILE",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "PET_NNODES",
+    "PET_NPROC_PER_NODE",
+    "PET_NODE_RANK",
+    "PET_MASTER_ADDR",
+    "PET_MASTER_PORT",
+    "PET_MAX_RESTARTS",
+};
+
+template <size_t N>
+bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What another launcher around us has left would mislead a process: SLURM_* (jax and others act on
+// it), and the rank variables, of which not all are set anew in every framework.
+bool IsLeftover(std::string_view name) { return name.starts_with("SLURM_") || IsReserved(name); }
+
+class Collector {
+ public:
+  explicit Collector(Variables& variables) : variables_(variables) {}
+
+  void Set(std::string name, std::string value) {
+    variables_.emplace_back(std::move(name), std::move(value));
+  }
+  void Set(std::string name, int64_t value) { Set(std::move(name), std::to_string(value)); }
+  void SetUnlessEmpty(std::string name, const std::string& value) {
+    if (!value.empty()) Set(std::move(name), value);
+  }
+
+ private:
+  Variables& variables_;
+};
+
+// One process a machine that starts the others itself: it must not find a rank of its own, or it
+// takes itself for one of those.
+void SetForLauncher(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  env.Set("NODE_RANK", id.machine);
+  env.Set("MASTER_ADDR", id.master_addr);
+  env.Set("MASTER_PORT", id.master_port);
+  env.Set("PET_NNODES", spec.num_machines);
+  env.Set("PET_NPROC_PER_NODE", spec.processes_per_machine);
+  env.Set("PET_NODE_RANK", id.machine);
+  env.Set("PET_MASTER_ADDR", id.master_addr);
+  env.Set("PET_MASTER_PORT", id.master_port);
+  // The gang restarts as a whole; a launcher that restarts alone would wait for peers in vain.
+  env.Set("PET_MAX_RESTARTS", 0);
+}
+
+void SetRanks(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  const int64_t rank = RankOf(spec, id.machine, id.local_rank);
+  const int64_t world = WorldSize(spec);
+  env.Set("RANK", rank);
+  env.Set("LOCAL_RANK", id.local_rank);
+  env.Set("WORLD_SIZE", world);
+  env.Set("LOCAL_WORLD_SIZE", spec.processes_per_machine);
+  env.Set("GROUP_RANK", id.machine);
+  env.Set("GROUP_WORLD_SIZE", spec.num_machines);
+  env.Set("NODE_RANK", id.machine);
+  env.Set("ROLE_RANK", rank);
+  env.Set("ROLE_WORLD_SIZE", world);
+  env.Set("MASTER_ADDR", id.master_addr);
+  env.Set("MASTER_PORT", id.master_port);
+}
+
+void SetForTorch(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  env.Set("TORCHELASTIC_RUN_ID", id.job_uid);
+  env.Set("TORCHELASTIC_RESTART_COUNT", id.restarts);
+  env.Set("TORCHELASTIC_MAX_RESTARTS", spec.failure_policy.max_restarts);
+  env.SetUnlessEmpty("TORCHELASTIC_ERROR_FILE", id.error_file);
+  env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1);
+}
+
+// What `accelerate launch` always sets, with its own defaults.
+void SetForAccelerate(const ProcessIdentity& id, Collector& env) {
+  env.Set("ACCELERATE_MIXED_PRECISION", "no");
+  env.Set("ACCELERATE_DYNAMO_BACKEND", "NO");
+  env.Set("ACCELERATE_DYNAMO_MODE", "default");
+  env.Set("ACCELERATE_DYNAMO_USE_FULLGRAPH", "False");
+  env.Set("ACCELERATE_DYNAMO_USE_DYNAMIC", "False");
+  env.Set("ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION", "False");
+  if (!id.has_gpu) env.Set("ACCELERATE_USE_CPU", "true");
+}
+
+void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
+  env.Set("LOCKSTEP_JOB", job.metadata.name);
+  env.Set("LOCKSTEP_JOB_UID", id.job_uid);
+  env.Set("LOCKSTEP_EPOCH", id.epoch);
+  env.Set("LOCKSTEP_GENERATION", std::to_string(id.attempt) + "-" + std::to_string(id.n));
+  env.Set("LOCKSTEP_RESTARTS", id.restarts);
+  env.Set("LOCKSTEP_MACHINE", id.machine);
+  env.SetUnlessEmpty("LOCKSTEP_SOCKET", id.socket_path);
+  env.SetUnlessEmpty("LOCKSTEP_CHECKPOINT_DIR", id.checkpoint_dir);
+  env.SetUnlessEmpty("LOCKSTEP_RESUME_DIR", id.resume_dir);
+  env.SetUnlessEmpty("LOCKSTEP_LOCAL_DIR", id.local_dir);
+}
+
+std::pair<std::string_view, std::string_view> Split(std::string_view assignment) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos) return {assignment, {}};
+  return {assignment.substr(0, equals), assignment.substr(equals + 1)};
+}
+
+// The job's env as Kubernetes makes it: $(NAME) is a variable that stands above it in the list.
+// What has valueFrom is in `inherited` already where there is a cluster to give it.
+Variables UserVariables(const Spec& spec) {
+  Variables variables;
+  for (const EnvVar& entry : spec.env) {
+    if (!entry.value_from.IsNull()) continue;
+    variables.emplace_back(entry.name, ExpandVariables(entry.value, variables));
+  }
+  return variables;
+}
+
+const std::string* Find(const Variables& variables, std::string_view name) {
+  // The last one wins, as in a process's environment built from the list.
+  const auto found = std::find_if(variables.rbegin(), variables.rend(),
+                                  [&](const auto& variable) { return variable.first == name; });
+  return found == variables.rend() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+bool IsUserOverridable(std::string_view name) { return Contains(kOverridable, name); }
+
+std::span<const std::string_view> ReservedNames() { return kReserved; }
+
+bool IsReserved(std::string_view name) {
+  return name.starts_with("LOCKSTEP_") || Contains(kReserved, name);
+}
+
+Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& identity) {
+  Variables variables;
+  Collector env(variables);
+  const Spec& spec = job.spec;
+  if (spec.launch == Launch::kPerMachine) {
+    SetForLauncher(spec, identity, env);
+  } else {
+    SetRanks(spec, identity, env);
+    if (spec.framework != Framework::kNone) SetForTorch(spec, identity, env);
+  }
+  if (spec.framework == Framework::kAccelerate) SetForAccelerate(identity, env);
+  if (identity.omp_threads > 0) env.Set("OMP_NUM_THREADS", identity.omp_threads);
+  env.SetUnlessEmpty("NCCL_SOCKET_IFNAME", identity.only_interface);
+  env.SetUnlessEmpty("GLOO_SOCKET_IFNAME", identity.only_interface);
+  SetOwn(job, identity, env);
+  return variables;
+}
+
+std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inherited,
+                                          const TrainingJob& job, const ProcessIdentity& identity) {
+  std::map<std::string, std::string, std::less<>> environment;
+  for (const std::string& assignment : inherited) {
+    const auto [name, value] = Split(assignment);
+    if (!name.empty() && !IsLeftover(name)) environment[std::string(name)] = value;
+  }
+  for (auto& [name, value] : UserVariables(job.spec)) environment[name] = std::move(value);
+  for (auto& [name, value] : ProcessEnvironment(job, identity)) {
+    if (IsUserOverridable(name) && environment.contains(name)) continue;
+    environment[name] = std::move(value);
+  }
+  std::vector<std::string> assignments;
+  assignments.reserve(environment.size());
+  for (const auto& [name, value] : environment) {
+    assignments.emplace_back(name).append("=").append(value);
+  }
+  return assignments;
+}
+
+std::vector<std::string> FromShell(std::vector<std::string> arguments) {
+  for (std::string& argument : arguments) {
+    std::string text;
+    for (size_t i = 0; i < argument.size(); ++i) {
+      text += argument[i];
+      const bool doubled = i + 1 < argument.size() && argument[i + 1] == '$';
+      if (argument[i] == '$' && doubled) text += '$';
+    }
+    argument = std::move(text);
+  }
+  return arguments;
+}
+
+std::string ExpandVariables(std::string_view text, const Variables& variables) {
+  std::string expanded;
+  const size_t last_close = text.rfind(')');
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t dollar = text.find('$', at);
+    expanded += text.substr(at, dollar - at);
+    if (dollar == std::string_view::npos) break;
+    const char next = dollar + 1 < text.size() ? text[dollar + 1] : '\0';
+    const bool opens = next == '(' && last_close != std::string_view::npos && dollar < last_close;
+    const size_t close = opens ? text.find(')', dollar) : std::string_view::npos;
+    if (next == '$') {
+      expanded += '$';
+      at = dollar + 2;
+    } else if (close == std::string_view::npos) {
+      expanded += '$';
+      at = dollar + 1;
+    } else {
+      const std::string_view name = text.substr(dollar + 2, close - dollar - 2);
+      const std::string* value = Find(variables, name);
+      expanded +=
+          value != nullptr ? std::string_view(*value) : text.substr(dollar, close + 1 - dollar);
+      at = close + 1;
+    }
+  }
+  return expanded;
+}
+
+std::vector<std::string> BuildCommand(const TrainingJob& job,
+                                      const std::vector<std::string>& environment) {
+  Variables variables;
+  variables.reserve(environment.size());
+  for (const std::string& assignment : environment) {
+    const auto [name, value] = Split(assignment);
+    variables.emplace_back(name, value);
+  }
+  if (job.spec.command.empty() && job.spec.trainer) return TrainerCommand(*job.spec.trainer);
+  std::vector<std::string> command;
+  for (const auto* part : {&job.spec.command, &job.spec.args}) {
+    for (const std::string& argument : *part) {
+      command.push_back(ExpandVariables(argument, variables));
+    }
+  }
+  return command;
+}
+
+}  // namespace lockstep::core

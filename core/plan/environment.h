@@ -1,0 +1,72 @@
+// What each process of a job finds in its environment: docs/environment.md names every variable
+// and who reads it. Pure: what only the machine knows comes in with ProcessIdentity.
+#ifndef LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_
+#define LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/model/spec.h"
+
+namespace lockstep::core {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// One process of one generation. Strings may be empty: then the variable is not set.
+struct ProcessIdentity {
+  int machine = 0;
+  int local_rank = 0;
+  int64_t attempt = 0;  // with n: the generation's number
+  int64_t n = 0;
+  int64_t epoch = 0;
+  int64_t restarts = 0;  // of the whole gang, for any reason, since the job began
+  std::string job_uid;
+  std::string master_addr;  // an IP
+  int master_port = 0;
+  std::string socket_path;  // progress, heartbeats, commits
+  std::string checkpoint_dir;
+  std::string resume_dir;  // the checkpoint this generation resumes from
+  std::string local_dir;   // memory that survives restarts in place
+  std::string error_file;  // where torch's @record writes
+  int omp_threads = 0;     // cores bound to this process; 0: unknown
+  bool has_gpu = false;
+  std::string only_interface;  // the one network interface that isn't loopback, if there is one
+};
+
+// What Lockstep sets for a process, in a fixed order, without regard to what is there already.
+Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& identity);
+
+// The whole environment as execve takes it ("NAME=value"): `inherited` less SLURM_* and what an
+// outer launcher left, then the job's env, then ProcessEnvironment, in which the user's own value
+// wins for those names that IsUserOverridable.
+std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inherited,
+                                          const TrainingJob& job, const ProcessIdentity& identity);
+
+// Names that Lockstep sets only where the user has not: OMP_NUM_THREADS, NCCL_SOCKET_IFNAME, ...
+bool IsUserOverridable(std::string_view name);
+// Names that spec.env must not hold, for every process needs its own: RANK, MASTER_ADDR,
+// LOCKSTEP_*, ...
+bool IsReserved(std::string_view name);
+// Those of them that don't begin with LOCKSTEP_.
+std::span<const std::string_view> ReservedNames();
+
+// Kubernetes' $(NAME), with $$(NAME) for the text itself; unknown names are left as they are.
+std::string ExpandVariables(std::string_view text, const Variables& variables);
+
+// A command line as a shell handed it over, as spec.command says it: there `$$` means `$`, so it is
+// doubled. $(NAME) stays what it is.
+std::vector<std::string> FromShell(std::vector<std::string> arguments);
+
+// command and args with $(NAME) expanded from `environment` (as BuildEnvironment made it): so
+// `--machine_rank $(NODE_RANK)` works for launchers that read no environment. The trainer's command
+// where the job names none.
+std::vector<std::string> BuildCommand(const TrainingJob& job,
+                                      const std::vector<std::string>& environment);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_

@@ -1,0 +1,193 @@
+#include "core/plan/launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace lockstep::core {
+namespace {
+
+using Words = std::span<const std::string>;
+
+constexpr std::array<std::string_view, 9> kLaunchers = {"torchrun",   "deepspeed",     "mpirun",
+                                                        "mpiexec",    "mpiexec.hydra", "orterun",
+                                                        "horovodrun", "colossalai",    "srun"};
+
+struct Module {
+  std::string_view module;
+  std::string_view launcher;
+};
+constexpr std::array<Module, 6> kModules = {{
+    {"torch.distributed.run", "torchrun"},
+    {"torch.distributed.launch", "torchrun"},
+    {"accelerate.commands.launch", "accelerate launch"},
+    {"accelerate.commands.accelerate_cli", "accelerate launch"},
+    {"deepspeed.launcher.runner", "deepspeed"},
+    {"horovod.runner", "horovodrun"},
+}};
+
+std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool IsSeparator(const std::string& word) {
+  return IsOneOf(word, {";", "|", "&", "&&", "||", "\n", "(", ")"});
+}
+
+bool IsAssignment(std::string_view word) {
+  const size_t equals = word.find('=');
+  return equals != std::string_view::npos && equals > 0 && word[0] != '-' &&
+         word.substr(0, equals).find('/') == std::string_view::npos;
+}
+
+std::string OfPython(Words words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "-m" && i + 1 < words.size()) {
+      for (const Module& known : kModules) {
+        if (known.module == words[i + 1]) return std::string(known.launcher);
+      }
+      return {};
+    }
+    // -X and -W take a word of their own.
+    if (word == "-X" || word == "-W") {
+      ++i;
+      continue;
+    }
+    if (!word.starts_with('-')) return {};
+  }
+  return {};
+}
+
+std::string OfWords(Words words, int shells_left);
+
+std::string OfShell(Words words, int shells_left) {
+  const auto script = std::find_if(words.begin() + 1, words.end(), [](const std::string& word) {
+    return word.size() >= 2 && word[0] == '-' && word[1] != '-' && word.back() == 'c';
+  });
+  if (script == words.end() || script + 1 == words.end() || shells_left == 0) return {};
+  const std::vector<std::string> inner = SplitShellWords(*(script + 1));
+  auto start = inner.begin();
+  while (start != inner.end()) {
+    const auto end = std::find_if(start, inner.end(), IsSeparator);
+    std::string launcher = OfWords(Words(start, end), shells_left - 1);
+    if (!launcher.empty()) return launcher;
+    start = end == inner.end() ? end : end + 1;
+  }
+  return {};
+}
+
+std::string OfWords(Words words, int shells_left) {
+  // What only sets the stage for the program.
+  while (!words.empty() && (IsAssignment(words[0]) ||
+                            IsOneOf(BaseName(words[0]), {"env", "exec", "nohup", "time", "-i"}))) {
+    words = words.subspan(1);
+  }
+  if (words.empty()) return {};
+  const std::string_view program = BaseName(words[0]);
+  if (IsPython(program)) return OfPython(words);
+  if (IsOneOf(program, {"sh", "bash", "dash", "ash", "zsh"})) return OfShell(words, shells_left);
+  if (program == "accelerate") {
+    return words.size() > 1 && words[1] == "launch" ? "accelerate launch" : "";
+  }
+  const auto known = std::find(kLaunchers.begin(), kLaunchers.end(), program);
+  return known == kLaunchers.end() ? "" : std::string(*known);
+}
+
+bool NeedsNoQuotes(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("-_./=:,@%+").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string LauncherOf(const std::vector<std::string>& command) {
+  constexpr int kShellsDeep = 3;
+  return OfWords(Words(command), kShellsDeep);
+}
+
+std::vector<std::string_view> LauncherNames() {
+  std::vector<std::string_view> names(kLaunchers.begin(), kLaunchers.end());
+  for (const Module& known : kModules) names.push_back(known.module);
+  return names;
+}
+
+bool IsPython(std::string_view program) {
+  std::string_view name = BaseName(program);
+  if (!name.starts_with("python")) return false;
+  name.remove_prefix(6);
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+}
+
+std::vector<std::string> SplitShellWords(std::string_view text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool in_word = false;
+  char quote = '\0';
+  const auto finish = [&] {
+    if (in_word) words.push_back(std::move(word));
+    word.clear();
+    in_word = false;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != '\0') {
+      if (c == quote) {
+        quote = '\0';
+      } else if (c == '\\' && quote == '"' && i + 1 < text.size() &&
+                 std::string_view("\"\\$`").find(text[i + 1]) != std::string_view::npos) {
+        word += text[++i];
+      } else {
+        word += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+      in_word = true;
+    } else if (c == '\\' && i + 1 < text.size()) {
+      ++i;
+      if (text[i] != '\n') {
+        word += text[i];
+        in_word = true;
+      }
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      finish();
+    } else if (std::string_view(";|&\n()").find(c) != std::string_view::npos) {
+      finish();
+      words.emplace_back(1, c);
+    } else {
+      word += c;
+      in_word = true;
+    }
+  }
+  finish();
+  return words;
+}
+
+std::string ShellQuote(const std::vector<std::string>& arguments) {
+  std::string line;
+  for (const std::string& argument : arguments) {
+    if (!line.empty()) line += ' ';
+    if (!argument.empty() && std::all_of(argument.begin(), argument.end(), NeedsNoQuotes)) {
+      line += argument;
+      continue;
+    }
+    line += '\'';
+    for (const char c : argument) {
+      if (c == '\'') {
+        line += "'\\''";
+      } else {
+        line += c;
+      }
+    }
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace lockstep::core

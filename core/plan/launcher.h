@@ -1,0 +1,30 @@
+// Commands that start other processes, recognised by how they are called.
+#ifndef LOCKSTEP_CORE_PLAN_LAUNCHER_H_
+#define LOCKSTEP_CORE_PLAN_LAUNCHER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::core {
+
+// The name of the launcher that a command starts ("torchrun", "accelerate launch", "deepspeed",
+// "mpirun", ...), looking through `python -m`, `env` and a shell's -c; empty when it is none.
+std::string LauncherOf(const std::vector<std::string>& command);
+
+// Programs and Python modules that are launchers, by their own names.
+std::vector<std::string_view> LauncherNames();
+
+// python, python3, python3.11, with or without a path before it.
+bool IsPython(std::string_view program);
+
+// A command's words as a shell would split them: quotes and backslashes are honoured; ; | & and
+// line ends stand as words of their own. Nothing is expanded.
+std::vector<std::string> SplitShellWords(std::string_view text);
+
+// A command line as a shell takes it.
+std::string ShellQuote(const std::vector<std::string>& arguments);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_PLAN_LAUNCHER_H_

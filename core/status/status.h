@@ -1,0 +1,255 @@
+// JobStatus: a TrainingJob's `status`, typed: what the operator writes and the command line shows.
+// docs/trainingjob.md describes every field. Plain values; equal statuses are equal documents, so
+// "write it only if it changed" is a comparison of two trimmed ones.
+//
+//   Result<JobStatus> status = ReadJobStatus(document.Find("status"));
+//   SetCondition(status->conditions, {.type = "Running", .status = Condition::Value::kTrue, ...},
+//   now); Trim(*status); Send(ToJson(*status));
+#ifndef LOCKSTEP_CORE_STATUS_STATUS_H_
+#define LOCKSTEP_CORE_STATUS_STATUS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/enum_names.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/wall_time.h"
+#include "core/failure/counters.h"
+#include "core/failure/failure.h"
+#include "core/failure/generation.h"
+#include "core/model/machine_attempts.h"
+#include "core/text/node.h"
+
+namespace lockstep::core {
+
+enum class JobState : uint8_t {
+  kPending,     // not all machines are scheduled
+  kStarting,    // they are; the first generation has not begun
+  kRunning,     // every rank of a generation runs
+  kRestarting,  // a generation ended and another will follow
+  kStopping,    // on its way to Suspended or a verdict
+  kSuspended,
+  kSucceeded,
+  kFailed,
+};
+
+// One machine's, as pod and gang tell it. Worst first: machineStatuses is in this order.
+enum class MachineState : uint8_t {
+  kLost,      // silent for L, or its agent is gone
+  kFailed,    // its pod failed, or cannot start
+  kAbsent,    // it has no pod
+  kPending,   // its pod is not scheduled
+  kStarting,  // scheduled; its agent has not joined the gang, or ranks are being exec'ed
+  kDraining,  // its agent got SIGTERM
+  kStopping,  // signals sent
+  kStopped,   // no process is alive; waits for the next generation
+  kIdle,      // in the gang; no generation yet
+  kRunning,
+  kFinished,  // its ranks exited 0; waits for the others
+  kSucceeded,
+};
+
+// metav1.Condition. Reason is CamelCase and never empty; transitions are in whole seconds.
+struct Condition {
+  enum class Value : uint8_t { kFalse, kTrue, kUnknown };
+
+  std::string type{};
+  Value status = Value::kUnknown;
+  std::string reason{};
+  std::string message{};
+  int64_t observed_generation = 0;
+  WallTime last_transition_time{};
+
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+// Fixed at the job's first creation.
+struct AgentVersion {
+  std::string image{};
+  int32_t plan_version = 0;
+  int32_t key_version = 0;
+
+  friend bool operator==(const AgentVersion&, const AgentVersion&) = default;
+};
+
+struct JobVerdict {
+  Generation generation{};  // none when no generation decided it: a deadline, an invalid spec
+  int32_t exit_code = 0;
+  Cause cause = Cause::kNone;
+
+  friend bool operator==(const JobVerdict&, const JobVerdict&) = default;
+};
+
+struct MachineCounts {
+  int32_t desired = 0;
+  int32_t ready = 0;
+  std::map<MachineState, int32_t> by_state{};
+
+  friend bool operator==(const MachineCounts&, const MachineCounts&) = default;
+};
+
+struct MachineStatus {
+  int32_t index = 0;
+  std::string pod{};
+  std::string node{};
+  MachineState state = MachineState::kAbsent;
+  int32_t replacements = 0;
+  std::string binding{};  // of its processes: None, Partial or Node; empty while unknown
+
+  friend bool operator==(const MachineStatus&, const MachineStatus&) = default;
+};
+
+// For people; `counters` is what budgets go by.
+struct RestartCounts {
+  int32_t total = 0;
+  int32_t application = 0;
+  int32_t infrastructure = 0;
+  int32_t stopped = 0;
+
+  friend bool operator==(const RestartCounts&, const RestartCounts&) = default;
+};
+
+struct LastFailure {
+  std::optional<WallTime> time{};
+  uint32_t epoch = 0;
+  Generation generation{};
+  std::string node{};
+  Failure failure;  // its fields stand beside the others
+
+  friend bool operator==(const LastFailure&, const LastFailure&) = default;
+};
+
+// One generation that ended before the job did, and how the next one came.
+struct RestartRecord {
+  Generation generation{};  // the one that ended
+  Cause cause = Cause::kNone;
+  int32_t machine = -1;  // of the root cause; -1: none
+  std::optional<WallTime> detected{};
+  std::optional<WallTime> respawned{};   // every rank of the next one was exec'ed
+  std::optional<WallTime> first_step{};  // of the next one
+  std::optional<int64_t> lost_steps{};   // done again; unknown where processes report no steps
+
+  friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
+};
+
+struct ProgressMetric {
+  std::string name{};
+  std::string value{};  // a number as text: the Kubernetes API has no floats
+
+  friend bool operator==(const ProgressMetric&, const ProgressMetric&) = default;
+};
+
+struct JobProgress {
+  int64_t step = 0;
+  int64_t total_steps = 0;  // 0: not said
+  int32_t percent = 0;
+  std::optional<int64_t> eta_seconds{};
+  std::vector<ProgressMetric> metrics{};
+  std::optional<WallTime> last_updated{};
+
+  friend bool operator==(const JobProgress&, const JobProgress&) = default;
+};
+
+struct Timings {
+  std::optional<WallTime> created{};
+  std::optional<WallTime> scheduled{};
+  std::optional<WallTime> started{};
+  std::optional<WallTime> first_step{};
+  std::optional<WallTime> finished{};
+
+  friend bool operator==(const Timings&, const Timings&) = default;
+};
+
+struct JobStatus {
+  JobState state = JobState::kPending;
+  std::string reason;         // why it is in this state, in words a user can act on
+  std::string ready;          // "3/4"
+  int32_t processes = 0;      // numMachines x processesPerMachine
+  std::string progress_text;  // "1200/5000 24% eta 1h10m"
+  int64_t observed_generation = 0;
+  std::vector<Condition> conditions;
+
+  // What fences: raised and recorded before anything is made by them (docs/architecture.md).
+  uint32_t epoch = 0;          // 0: nothing was ever made
+  uint32_t created_epoch = 0;  // every pod of epochs up to it was created: where one of them is
+                               // absent, its machine is lost
+  MachineAttempts attempts;    // the current one of each machine
+  AgentVersion agent;
+  std::optional<JobVerdict> verdict;
+
+  // What a new operator or coordinator must not forget.
+  Counters counters;
+  Duration machine_lost_after{};  // the highest L ever in force; 0: none yet
+
+  Generation generation;  // the last that was announced
+  int32_t replicas = 0;   // N of the epoch's gang
+  std::string selector;
+  MachineCounts machines;
+  std::vector<MachineStatus> machine_statuses;  // worst first
+  RestartCounts restarts;
+  std::optional<LastFailure> last_failure;
+  std::vector<RestartRecord> history;  // oldest first
+  std::optional<JobProgress> progress;
+  Timings timings;
+
+  friend bool operator==(const JobStatus&, const JobStatus&) = default;
+};
+
+inline constexpr size_t kMaxStatusBytes = size_t{64} << 10;  // of its JSON
+inline constexpr size_t kMaxStatusString = 256;
+inline constexpr size_t kMaxStatusStderr = 1024;
+inline constexpr size_t kMaxMachineStatuses = 100;
+inline constexpr size_t kMaxStatusHistory = 10;
+inline constexpr size_t kMaxConditions = 16;
+inline constexpr size_t kMaxMetrics = 16;
+
+// What the writer does last: orders machine_statuses and keeps the worst, keeps the newest history,
+// cuts strings between two characters (stderr keeps its end), replaces bytes that are no UTF-8,
+// rounds times down to milliseconds, and drops more of the lists until ToJson fits
+// kMaxStatusBytes. Trimming twice changes nothing.
+void Trim(JobStatus& status);
+
+// Puts `wanted` in place of the condition of its type, or adds it. lastTransitionTime becomes `now`
+// if its status changed, else stays. Whether anything changed.
+bool SetCondition(std::vector<Condition>& conditions, Condition wanted, WallTime now);
+// Null when there is none.
+const Condition* FindCondition(const std::vector<Condition>& conditions, std::string_view type);
+
+// What is at its default is left out, but for counts.
+Node ToNode(const JobStatus& status);
+std::string ToJson(const JobStatus& status);
+
+// Unknown fields are ignored, for a newer operator may have written them. Invalid: a field of a
+// wrong type, an unknown name, a number out of range; TooLarge: a list beyond its limit. The
+// message names the field. No node, null and {} are a status of nothing.
+Result<JobStatus> ReadJobStatus(const Node* status);
+Result<JobStatus> ParseJobStatus(std::string_view json);
+
+// clang-format off
+template <> inline constexpr auto kEnumNames<JobState> = std::to_array<EnumName<JobState>>(
+    {{JobState::kPending, "Pending"}, {JobState::kStarting, "Starting"},
+     {JobState::kRunning, "Running"}, {JobState::kRestarting, "Restarting"},
+     {JobState::kStopping, "Stopping"}, {JobState::kSuspended, "Suspended"},
+     {JobState::kSucceeded, "Succeeded"}, {JobState::kFailed, "Failed"}});
+template <> inline constexpr auto kEnumNames<MachineState> = std::to_array<EnumName<MachineState>>(
+    {{MachineState::kLost, "Lost"}, {MachineState::kFailed, "Failed"},
+     {MachineState::kAbsent, "Absent"}, {MachineState::kPending, "Pending"},
+     {MachineState::kStarting, "Starting"}, {MachineState::kDraining, "Draining"},
+     {MachineState::kStopping, "Stopping"}, {MachineState::kStopped, "Stopped"},
+     {MachineState::kIdle, "Idle"}, {MachineState::kRunning, "Running"},
+     {MachineState::kFinished, "Finished"}, {MachineState::kSucceeded, "Succeeded"}});
+template <> inline constexpr auto kEnumNames<Condition::Value> =
+    std::to_array<EnumName<Condition::Value>>(
+    {{Condition::Value::kFalse, "False"}, {Condition::Value::kTrue, "True"},
+     {Condition::Value::kUnknown, "Unknown"}});
+// clang-format on
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_STATUS_STATUS_H_

@@ -1,0 +1,117 @@
+// The tables of a status's fields, as core/model/fields.h has a job's. Private to
+// core/status/status*.cc.
+#ifndef LOCKSTEP_CORE_STATUS_STATUS_FIELDS_H_
+#define LOCKSTEP_CORE_STATUS_STATUS_FIELDS_H_
+
+#include "core/model/fields.h"
+#include "core/status/status.h"
+
+namespace lockstep::core {
+
+// As metav1.Condition, whose fields the API server insists on.
+template <>
+inline constexpr auto kFields<Condition> = std::tuple(
+    Field{"type", &Condition::type, Always{}}, Field{"status", &Condition::status, Always{}},
+    Field{"reason", &Condition::reason, Always{}}, Field{"message", &Condition::message, Always{}},
+    Field{"observedGeneration", &Condition::observed_generation},
+    Field{"lastTransitionTime", &Condition::last_transition_time, Always{}});
+
+template <>
+inline constexpr auto kFields<AgentVersion> = std::tuple(
+    Field{"image", &AgentVersion::image}, Field{"planVersion", &AgentVersion::plan_version},
+    Field{"keyVersion", &AgentVersion::key_version});
+
+template <>
+inline constexpr auto kFields<JobVerdict> =
+    std::tuple(Field{"generation", &JobVerdict::generation},
+               Field{"exitCode", &JobVerdict::exit_code, Always{}},
+               Field{"cause", &JobVerdict::cause, Always{}});
+
+template <>
+inline constexpr auto kFields<Counters> =
+    std::tuple(Field{"generations", &Counters::generations},
+               Field{"processFailures", &Counters::process_failures},
+               Field{"processFailuresBase", &Counters::process_failures_base},
+               Field{"outOfMemory", &Counters::out_of_memory},
+               Field{"outOfMemoryBase", &Counters::out_of_memory_base},
+               Field{"replacements", &Counters::replacements},
+               Field{"replacementsBase", &Counters::replacements_base},
+               Field{"leasesExpired", &Counters::leases_expired}, Field{"stops", &Counters::stops});
+
+template <>
+inline constexpr auto kFields<MachineCounts> = std::tuple(
+    Field{"desired", &MachineCounts::desired, Always{}},
+    Field{"ready", &MachineCounts::ready, Always{}}, Field{"byState", &MachineCounts::by_state});
+
+template <>
+inline constexpr auto kFields<MachineStatus> =
+    std::tuple(Field{"index", &MachineStatus::index, Always{}}, Field{"pod", &MachineStatus::pod},
+               Field{"node", &MachineStatus::node}, Field{"state", &MachineStatus::state, Always{}},
+               Field{"replacements", &MachineStatus::replacements, Always{}},
+               Field{"binding", &MachineStatus::binding});
+
+template <>
+inline constexpr auto kFields<RestartCounts> =
+    std::tuple(Field{"total", &RestartCounts::total, Always{}},
+               Field{"application", &RestartCounts::application, Always{}},
+               Field{"infrastructure", &RestartCounts::infrastructure, Always{}},
+               Field{"stopped", &RestartCounts::stopped, Always{}});
+
+template <>
+inline constexpr auto kFields<Failure> =
+    std::tuple(Field{"cause", &Failure::cause, Always{}}, Field{"machine", &Failure::machine},
+               Field{"rank", &Failure::rank}, Field{"exitCode", &Failure::exit_code},
+               Field{"signal", &Failure::signal}, Field{"message", &Failure::message},
+               Field{"stderr", &Failure::stderr_tail});
+
+template <>
+inline constexpr auto kFields<LastFailure> =
+    std::tuple(Field{"time", &LastFailure::time}, Field{"epoch", &LastFailure::epoch},
+               Field{"generation", &LastFailure::generation}, Field{"node", &LastFailure::node},
+               Field{"", &LastFailure::failure, Inline{}});
+
+template <>
+inline constexpr auto kFields<RestartRecord> = std::tuple(
+    Field{"generation", &RestartRecord::generation},
+    Field{"cause", &RestartRecord::cause, Always{}}, Field{"machine", &RestartRecord::machine},
+    Field{"detected", &RestartRecord::detected}, Field{"respawned", &RestartRecord::respawned},
+    Field{"firstStep", &RestartRecord::first_step}, Field{"lostSteps", &RestartRecord::lost_steps});
+
+template <>
+inline constexpr auto kFields<ProgressMetric> =
+    std::tuple(Field{"name", &ProgressMetric::name, Always{}},
+               Field{"value", &ProgressMetric::value, Always{}});
+
+template <>
+inline constexpr auto kFields<JobProgress> = std::tuple(
+    Field{"step", &JobProgress::step, Always{}}, Field{"totalSteps", &JobProgress::total_steps},
+    Field{"percent", &JobProgress::percent}, Field{"etaSeconds", &JobProgress::eta_seconds},
+    Field{"metrics", &JobProgress::metrics}, Field{"lastUpdated", &JobProgress::last_updated});
+
+template <>
+inline constexpr auto kFields<Timings> =
+    std::tuple(Field{"created", &Timings::created}, Field{"scheduled", &Timings::scheduled},
+               Field{"started", &Timings::started}, Field{"firstStep", &Timings::first_step},
+               Field{"finished", &Timings::finished});
+
+template <>
+inline constexpr auto kFields<JobStatus> = std::tuple(
+    Field{"state", &JobStatus::state, Always{}}, Field{"reason", &JobStatus::reason},
+    Field{"ready", &JobStatus::ready}, Field{"processes", &JobStatus::processes},
+    Field{"progressText", &JobStatus::progress_text},
+    Field{"observedGeneration", &JobStatus::observed_generation},
+    Field{"conditions", &JobStatus::conditions}, Field{"epoch", &JobStatus::epoch, Always{}},
+    Field{"createdEpoch", &JobStatus::created_epoch}, Field{"attempts", &JobStatus::attempts},
+    Field{"agent", &JobStatus::agent}, Field{"verdict", &JobStatus::verdict},
+    Field{"counters", &JobStatus::counters},
+    Field{"machineLostAfter", &JobStatus::machine_lost_after},
+    Field{"generation", &JobStatus::generation}, Field{"replicas", &JobStatus::replicas, Always{}},
+    Field{"selector", &JobStatus::selector}, Field{"machines", &JobStatus::machines, Always{}},
+    Field{"machineStatuses", &JobStatus::machine_statuses},
+    Field{"restarts", &JobStatus::restarts, Always{}},
+    Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
+    Field{"progress", &JobStatus::progress}, Field{"timings", &JobStatus::timings});
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_STATUS_STATUS_FIELDS_H_

@@ -1,0 +1,242 @@
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/text/text.h"
+
+namespace lockstep::core {
+namespace {
+
+constexpr size_t kMaxExpandedBytes = 4 * kMaxDocumentBytes;
+
+Position At(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
+
+// Ends the parse; what was wrong becomes a Problem at the edge of ReadYaml.
+class Refused : public std::runtime_error {
+ public:
+  Refused(Position position, const std::string& message)
+      : std::runtime_error(message), position(position) {}
+  Position position;
+};
+
+// Builds the tree from yaml-cpp's events, which know where each node stood. yaml-cpp's own Node is
+// not used: it keeps no place of keys, merges duplicate ones and follows aliases without a limit.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { document_ = At(mark); }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Place(Node::Scalar(Node::Kind::kNull, "null", At(mark)), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto target = anchors_.find(anchor);
+    if (target == anchors_.end()) {
+      throw Refused(At(mark), "this alias stands inside what it names; write the value out");
+    }
+    Node copy = target->second;
+    copy.set_position(At(mark));
+    Count(copy);
+    Place(std::move(copy), 0);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    Node::Kind kind = Node::Kind::kString;
+    if (tag == "?" && value == "<<" && !InValue()) {
+      throw Refused(At(mark), "merge keys (<<) are not supported; write the fields out");
+    }
+    if (tag == "?") {
+      kind = IsYaml11Bool(value) && InValue() ? Node::Kind::kBool : PlainScalarKind(value);
+    } else if (tag != "!" && tag != "tag:yaml.org,2002:str") {
+      throw Refused(At(mark), "the tag " + tag + " is not supported; write the value without it");
+    }
+    std::string text = value;
+    if (kind == Node::Kind::kBool && !IsYaml11Bool(value)) {
+      text = value[0] == 't' || value[0] == 'T' ? "true" : "false";
+    }
+    Node node = Node::Scalar(kind, std::move(text), At(mark));
+    Count(node);
+    Place(std::move(node), anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value /*style*/) override {
+    Open(Node::List(At(mark)), tag, anchor);
+  }
+  void OnSequenceEnd() override { Close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value /*style*/) override {
+    Open(Node::Map(At(mark)), tag, anchor);
+  }
+  void OnMapEnd() override { Close(); }
+
+  Node TakeRoot() { return std::move(root_); }
+  Position document() const { return document_; }
+  std::vector<Problem> TakeProblems() { return std::move(problems_); }
+
+ private:
+  struct OpenNode {
+    Node node;
+    YAML::anchor_t anchor = 0;
+    bool has_key = false;  // of a map: the key is read and its value comes next
+    std::string key{};
+    Position key_position{};
+    std::set<std::string> keys{};
+  };
+
+  bool InValue() const {
+    return open_.empty() || open_.back().node.IsList() || open_.back().has_key;
+  }
+
+  void Count(const Node& node) {
+    bytes_ += node.text().size();
+    ++nodes_;
+    if (nodes_ > kMaxNodes || bytes_ > kMaxExpandedBytes) {
+      throw Refused(node.position(), "the document is too large once its aliases are written out");
+    }
+    for (const Node& item : node.items()) Count(item);
+    for (const NodeMember& member : node.members()) {
+      bytes_ += member.key.size();
+      Count(member.value);
+    }
+  }
+
+  void Open(Node node, const std::string& tag, YAML::anchor_t anchor) {
+    if (tag != "?" && tag != "!" && tag != "tag:yaml.org,2002:map" &&
+        tag != "tag:yaml.org,2002:seq") {
+      throw Refused(node.position(), "the tag " + tag + " is not supported; leave it out");
+    }
+    if (open_.size() >= static_cast<size_t>(kMaxDepth)) {
+      throw Refused(node.position(),
+                    "nested more than " + std::to_string(kMaxDepth) + " levels deep");
+    }
+    if (!InValue()) throw Refused(node.position(), "a key must be text, not a list or a mapping");
+    Count(node);
+    open_.push_back({.node = std::move(node), .anchor = anchor});
+  }
+
+  void Close() {
+    OpenNode closed = std::move(open_.back());
+    open_.pop_back();
+    Place(std::move(closed.node), closed.anchor);
+  }
+
+  void Place(Node node, YAML::anchor_t anchor) {
+    if (anchor != 0) {
+      // What is anchored is kept once more.
+      Count(node);
+      anchors_[anchor] = node;
+    }
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    OpenNode& parent = open_.back();
+    if (parent.node.IsList()) {
+      parent.node.Append(std::move(node));
+    } else if (!parent.has_key) {
+      TakeKey(parent, node);
+    } else {
+      parent.has_key = false;
+      // yaml-cpp places what is not written at the next token.
+      if (node.IsNull()) node.set_position(parent.key_position);
+      if (!parent.keys.insert(parent.key).second) {
+        problems_.push_back({.path = parent.key,
+                             .line = parent.key_position.line,
+                             .column = parent.key_position.column,
+                             .message = "this key stands here twice; remove one of them"});
+        return;
+      }
+      parent.node.Add(std::move(parent.key), std::move(node));
+      parent.node.members().back().position = parent.key_position;
+    }
+  }
+
+  static void TakeKey(OpenNode& parent, const Node& node) {
+    if (!node.IsScalar() || node.IsNull()) {
+      throw Refused(node.position(), "a key must be text");
+    }
+    parent.has_key = true;
+    parent.key = node.text();
+    parent.key_position = node.position();
+  }
+
+  std::vector<OpenNode> open_;
+  std::map<YAML::anchor_t, Node> anchors_;
+  Node root_;
+  Position document_;
+  int nodes_ = 0;
+  size_t bytes_ = 0;
+  std::vector<Problem> problems_;
+};
+
+Problem NotYaml(Position position, std::string message) {
+  return {.line = position.line, .column = position.column, .message = std::move(message)};
+}
+
+// yaml-cpp's words, without its own "yaml-cpp: error at line ...".
+Problem FromException(const YAML::Exception& e) {
+  return NotYaml(At(e.mark), "this is no YAML: " + e.msg);
+}
+
+Document ParseDocuments(std::string_view text) {
+  Document document;
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  Position last;
+  while (true) {
+    TreeBuilder builder;
+    if (!parser.HandleNextDocument(builder)) break;
+    // yaml-cpp takes a sign that begins nothing (",") for an empty document, and never passes it.
+    const Position here = builder.document();
+    if (here.line == last.line && here.column == last.column) {
+      throw Refused(here, "this is no YAML: nothing can begin with what stands here");
+    }
+    last = here;
+    for (Problem& problem : builder.TakeProblems()) document.problems.push_back(std::move(problem));
+    Node root = builder.TakeRoot();
+    if (root.IsNull()) continue;
+    if (document.root) {
+      document.problems.push_back(
+          NotYaml(root.position(), "a second document starts here; keep one job in a file"));
+      break;
+    }
+    document.root = std::move(root);
+  }
+  return document;
+}
+
+}  // namespace
+
+Document ReadYaml(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  Document document;
+  if (std::optional<Problem> problem = CheckText(text)) {
+    document.problems.push_back(*std::move(problem));
+    return document;
+  }
+  try {
+    document = ParseDocuments(text);
+  } catch (const Refused& e) {
+    document.problems.push_back(NotYaml(e.position, e.what()));
+  } catch (const YAML::Exception& e) {
+    document.problems.push_back(FromException(e));
+  } catch (const std::exception& e) {
+    document.problems.push_back(NotYaml({}, std::string("this is no YAML: ") + e.what()));
+  }
+  if (!document.root && document.problems.empty()) {
+    document.problems.push_back(NotYaml({}, "the file is empty; write a TrainingJob"));
+  }
+  if (!document.problems.empty()) document.root.reset();
+  return document;
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,53 @@
+// Text to a document's tree and back, for YAML and JSON alike. Anything a hostile file can hold is
+// bounded here: bytes, depth, nodes after aliases are expanded.
+#ifndef LOCKSTEP_CORE_TEXT_TEXT_H_
+#define LOCKSTEP_CORE_TEXT_TEXT_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/node.h"
+#include "core/text/problem.h"
+
+namespace lockstep::core {
+
+inline constexpr size_t kMaxDocumentBytes = 1 << 20;
+inline constexpr int kMaxDepth = 64;
+inline constexpr int kMaxNodes = 100'000;
+
+struct Document {
+  std::optional<Node> root;  // absent when there are errors
+  std::vector<Problem> problems;
+};
+
+// One YAML document of at most kMaxDocumentBytes. Duplicate keys, a second document, merge keys and
+// aliases that expand to more than kMaxNodes are errors.
+Document ReadYaml(std::string_view text);
+Document ReadJson(std::string_view text);
+
+// Block style, two spaces; texts are quoted wherever a reader could take them for something else.
+std::string WriteYaml(const Node& node);
+// One line.
+std::string WriteJson(const Node& node);
+
+// Length of the UTF-8 character at the start of `text`; 0 when it is none.
+size_t CharacterLength(std::string_view text);
+
+// What both readers ask first: size and UTF-8 without control characters.
+std::optional<Problem> CheckText(std::string_view text);
+
+// Whether YAML 1.1 or 1.2 would take a plain scalar for something other than text.
+Node::Kind PlainScalarKind(std::string_view text);
+// Characters of a UTF-8 text.
+size_t CountLetters(std::string_view text);
+// Digits as JSON wants them: no +, no leading zero, a digit on both sides of the point.
+bool IsJsonNumber(std::string_view text);
+// yes, no, on, off: a bool to kubectl, text to others.
+bool IsYaml11Bool(std::string_view text);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_TEXT_TEXT_H_

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/text/text.h"
+
+namespace lockstep::core {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  std::string quoted =
+      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // JSON lets DEL stand; our own readers, and YAML, don't.
+  for (size_t at = quoted.find('\x7f'); at != std::string::npos; at = quoted.find('\x7f', at)) {
+    quoted.replace(at, 1, "\\u007f");
+  }
+  return quoted;
+}
+
+bool IsPlainCharacter(char c) { return c >= 0x20 && c < 0x7f; }
+
+// A text that every YAML reader takes for text without quotes.
+bool CanStandPlain(const std::string& text) {
+  if (PlainScalarKind(text) != Node::Kind::kString || IsYaml11Bool(text)) return false;
+  if (text == "y" || text == "Y" || text == "n" || text == "N" || text == "<<") return false;
+  if (!std::all_of(text.begin(), text.end(), IsPlainCharacter)) return false;
+  if (std::string_view("-?:,[]{}#&*!|>'\"%@`= ").find(text[0]) != std::string_view::npos) {
+    // A flag, --lr or -m, is the common case and safe.
+    const bool is_flag = text[0] == '-' && text.size() > 1 && text[1] != ' ' && text != "---";
+    if (!is_flag) return false;
+  }
+  if (text.back() == ' ' || text.back() == ':') return false;
+  // 12:30 is a number to YAML 1.1.
+  const bool sexagesimal = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || c == ':' || c == '.' || c == '-' || c == '+' || c == '_';
+  });
+  return !sexagesimal && text.find(": ") == std::string::npos &&
+         text.find(" #") == std::string::npos && text.find_first_of(",[]{}") == std::string::npos;
+}
+
+// A text of several lines that a literal block (|) holds as it is.
+bool CanStandAsBlock(const std::string& text) {
+  const size_t newline = text.find('\n');
+  if (newline == std::string::npos || newline == 0 || newline + 1 == text.size()) return false;
+  if (text[0] == ' ' || text.ends_with("\n\n")) return false;
+  if (text.find(" \n") != std::string::npos || text.back() == ' ') return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return IsPlainCharacter(c) || c == '\n'; });
+}
+
+class YamlWriter {
+ public:
+  std::string Write(const Node& node) {
+    if (node.IsScalar() || node.IsEmpty()) {
+      text_ += Scalar(node) + "\n";
+    } else {
+      Block(node, 0);
+    }
+    return std::move(text_);
+  }
+
+ private:
+  static std::string Scalar(const Node& node) {
+    if (node.IsList()) return "[]";
+    if (node.IsMap()) return "{}";
+    if (node.IsNull()) return "null";
+    if (!node.IsString()) return node.text();
+    return CanStandPlain(node.text()) ? node.text() : Quoted(node.text());
+  }
+
+  // What stands behind "key:" or "-" on the same line; a list or mapping starts the next line.
+  void Value(const Node& node, int indent) {
+    if (node.IsScalar() || node.IsEmpty()) {
+      if (node.IsString() && CanStandAsBlock(node.text())) {
+        Literal(node.text(), indent);
+      } else {
+        text_ += " " + Scalar(node) + "\n";
+      }
+      return;
+    }
+    text_ += "\n";
+    Block(node, indent);
+  }
+
+  void Literal(const std::string& text, int indent) {
+    const bool ends_in_newline = text.back() == '\n';
+    text_ += ends_in_newline ? " |\n" : " |-\n";
+    size_t start = 0;
+    while (start < text.size()) {
+      size_t end = text.find('\n', start);
+      if (end == std::string::npos) end = text.size();
+      if (end > start) Indent(indent);
+      text_ += text.substr(start, end - start) + "\n";
+      start = end + 1;
+    }
+  }
+
+  void Block(const Node& node, int indent) {
+    if (node.IsList()) {
+      for (const Node& item : node.items()) {
+        Indent(indent);
+        text_ += "-";
+        Item(item, indent);
+      }
+      return;
+    }
+    for (const NodeMember& member : node.members()) {
+      Indent(indent);
+      WriteMember(member, indent);
+    }
+  }
+
+  void WriteMember(const NodeMember& member, int indent) {
+    text_ += (CanStandPlain(member.key) ? member.key : Quoted(member.key)) + ":";
+    Value(member.value, member.value.IsList() ? indent : indent + 2);
+  }
+
+  // A mapping's first member stands beside the dash.
+  void Item(const Node& item, int indent) {
+    if (!item.IsMap() || item.IsEmpty()) {
+      Value(item, indent + 2);
+      return;
+    }
+    bool first = true;
+    for (const NodeMember& member : item.members()) {
+      if (first) {
+        text_ += " ";
+      } else {
+        Indent(indent + 2);
+      }
+      first = false;
+      WriteMember(member, indent + 2);
+    }
+  }
+
+  void Indent(int indent) { text_.append(static_cast<size_t>(indent), ' '); }
+
+  std::string text_;
+};
+
+void AppendJson(const Node& node, std::string& text) {
+  switch (node.kind()) {
+    case Node::Kind::kNull:
+      text += "null";
+      return;
+    case Node::Kind::kBool:
+    case Node::Kind::kInteger:
+    case Node::Kind::kFloat:
+      text += node.text();
+      return;
+    case Node::Kind::kString:
+      text += Quoted(node.text());
+      return;
+    case Node::Kind::kList: {
+      text += '[';
+      const char* separator = "";
+      for (const Node& item : node.items()) {
+        text += separator;
+        AppendJson(item, text);
+        separator = ",";
+      }
+      text += ']';
+      return;
+    }
+    case Node::Kind::kMap: {
+      text += '{';
+      const char* separator = "";
+      for (const NodeMember& member : node.members()) {
+        text += separator + Quoted(member.key) + ":";
+        AppendJson(member.value, text);
+        separator = ",";
+      }
+      text += '}';
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+std::string WriteYaml(const Node& node) { return YamlWriter().Write(node); }
+
+std::string WriteJson(const Node& node) {
+  std::string text;
+  AppendJson(node, text);
+  return text;
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/model/names.h"
+#include "core/model/shortcuts.h"
+#include "core/validate/judge.h"
+
+namespace lockstep::core {
+namespace {
+
+const std::string kPath = "spec.template";
+
+struct Elsewhere {
+  std::string_view field;
+  std::string_view advice;
+};
+
+bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void JudgeLabels(Judge& judge, const Node& labels) {
+  const std::map<std::string, std::string> own = JobLabels("");
+  for (const NodeMember& label : labels.members()) {
+    if (!label.key.starts_with(kLabelPrefix) && !own.contains(label.key)) continue;
+    judge.Error(kPath + ".metadata.labels", "holds a label that Lockstep sets itself; remove it",
+                label.key);
+  }
+}
+
+void JudgeMetadata(Judge& judge, const Node& metadata) {
+  for (const NodeMember& member : metadata.members()) {
+    const std::string path = kPath + ".metadata." + member.key;
+    if (member.key == "labels") {
+      JudgeLabels(judge, member.value);
+    } else if (IsOneOf(member.key,
+                       {"name", "generateName", "namespace", "ownerReferences", "finalizers"})) {
+      judge.Error(path, "remove it: Lockstep sets the pods' " + member.key);
+    } else if (member.key != "annotations") {
+      judge.Error(path, "unknown field; a template's metadata has labels and annotations");
+    }
+  }
+}
+
+// Containers and volumes, by the names that Lockstep adds its own under.
+void JudgeNames(Judge& judge, const Node& pod, std::string_view list) {
+  const Node* items = pod.Find(list);
+  if (items == nullptr) return;
+  for (const Node& item : items->items()) {
+    const Node* name = item.Find("name");
+    if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
+    judge.Error(kPath + ".spec." + std::string(list),
+                "holds a name that begins with " + std::string(kOwnNamePrefix) +
+                    "; those are Lockstep's own",
+                name->Describe());
+  }
+}
+
+void JudgePod(Judge& judge, const Node& pod) {
+  constexpr std::array<Elsewhere, 4> kElsewhere = {{
+      {"hostname", "remove it: Lockstep sets the pods' hostname"},
+      {"subdomain", "remove it: Lockstep sets the pods' subdomain"},
+      {"terminationGracePeriodSeconds", "write it as spec.gracePeriod"},
+      {"activeDeadlineSeconds", "write it as spec.activeDeadlineSeconds"},
+  }};
+  for (const Elsewhere& each : kElsewhere) {
+    if (pod.Find(each.field) == nullptr) continue;
+    judge.Error(kPath + ".spec." + std::string(each.field), std::string(each.advice));
+  }
+  const Node* policy = pod.Find("restartPolicy");
+  if (policy != nullptr && policy->text() != "Never") {
+    judge.Error(kPath + ".spec.restartPolicy",
+                "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
+                policy->Describe());
+  }
+  for (const std::string_view list : {"containers", "initContainers", "volumes"}) {
+    JudgeNames(judge, pod, list);
+  }
+}
+
+void JudgeShortcuts(Judge& judge) {
+  const Spec& spec = judge.job.spec;
+  for (const DoubledShortcut& doubled : DoubledShortcuts(spec)) {
+    judge.Error("spec." + doubled.field,
+                "stands in the template's " + doubled.place + " too; keep one of them");
+  }
+  const Node* worker = WorkerContainer(spec);
+  if (worker != nullptr && worker->Find("resources") != nullptr) {
+    judge.Error(kPath,
+                "has resources in its worker container; write them as spec.resourcesPerProcess and "
+                "spec.resourcesPerMachine");
+  }
+}
+
+}  // namespace
+
+void JudgeTemplate(Judge& judge) {
+  const Node& pod_template = judge.job.spec.template_;
+  if (pod_template.IsNull()) return;
+  if (!pod_template.IsMap()) {
+    judge.Error(kPath, "must be a pod template: {metadata, spec}", pod_template.Describe());
+    return;
+  }
+  for (const NodeMember& member : pod_template.members()) {
+    if (member.key == "metadata") {
+      JudgeMetadata(judge, member.value);
+    } else if (member.key == "spec") {
+      JudgePod(judge, member.value);
+    } else {
+      judge.Error(kPath, "holds the unknown field \"" + member.key +
+                             "\"; a pod template has metadata and spec");
+    }
+  }
+  JudgeShortcuts(judge);
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,30 @@
+// What makes a TrainingJob one that can run: every rule is judged, every error is told at once.
+#ifndef LOCKSTEP_CORE_VALIDATE_VALIDATE_H_
+#define LOCKSTEP_CORE_VALIDATE_VALIDATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/model/spec.h"
+#include "core/text/problem.h"
+
+namespace lockstep::core {
+
+enum class Target : uint8_t {
+  kLocal,    // `lockstep run` on this computer
+  kCluster,  // Kubernetes
+};
+
+// In the order of the file. `gpus`: how many this computer has, for kLocal; absent: not judged.
+std::vector<Problem> Validate(const TrainingJob& job, Target target,
+                              std::optional<int> gpus = std::nullopt);
+
+// The fields that are set but mean nothing to `lockstep run`, by name: "image, placement".
+// Empty when there is none.
+std::string IgnoredLocally(const TrainingJob& job);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_VALIDATE_VALIDATE_H_

@@ -1,0 +1,46 @@
+#include "operator/controller/action_object.h"
+
+#include <variant>
+
+#include "base/overloaded.h"
+#include "core/model/names.h"
+#include "operator/objects/key_secret.h"
+#include "operator/objects/service_objects.h"
+
+namespace lockstep::control {
+
+Result<std::string> ObjectOf(const Action& action, const JobRecord& record, const Caches& caches,
+                             AgentDelivery delivery) {
+  return std::visit(
+      Overloaded{
+          [&](const CreateKeySecret&) -> Result<std::string> {
+            return KeySecretObject(record.job, record.key);
+          },
+          [&](const CreateHeadlessService&) -> Result<std::string> {
+            return HeadlessServiceObject(record.job);
+          },
+          [&](const CreateCoordinatorService& create) -> Result<std::string> {
+            return CoordinatorServiceObject(record.job, create.attempt);
+          },
+          [&](const PointCoordinatorService& point) -> Result<std::string> {
+            return CoordinatorServicePatch(point.uid, point.attempt);
+          },
+          [&](const CreatePod& create) -> Result<std::string> {
+            const core::Metadata& job = record.job.metadata;
+            const kube::ServiceView* service =
+                caches.services.Find({job.name_space, core::CoordinatorServiceName(job.name)});
+            if (service == nullptr) return Error::NotFound("the coordinator's Service is gone");
+            return PodObject(record.job, record.status,
+                             {.machine = create.machine,
+                              .attempt = create.attempt,
+                              .predecessor_dead = create.predecessor_dead,
+                              .coordinator_ip = service->cluster_ip,
+                              .avoid_nodes = create.avoid_nodes},
+                             delivery);
+          },
+          [](const auto&) -> Result<std::string> { return Error::Internal("nothing to make"); },
+      },
+      action);
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,455 @@
+#include "operator/controller/controller.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "base/wall_time.h"
+#include "core/model/names.h"
+#include "operator/controller/action_object.h"
+#include "operator/kube/api.h"
+#include "operator/kube/resource_version.h"
+#include "operator/objects/key_secret.h"
+#include "operator/policy/decide.h"
+#include "operator/policy/machines.h"
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+using kube::Priority;
+using kube::Watched;
+
+constexpr Duration kKeyRetry = seconds(2);
+constexpr Duration kFirstRefusalPause = milliseconds(500);
+constexpr Duration kLongestRefusalPause = seconds(60);
+constexpr int kPlanVersion = 1;
+// Jobs with writes under way, each with one at least: as many as keep the client busy. The others
+// wait here, where what happens to them meanwhile is one decision, and where the urgent go first.
+constexpr int kOrdersAtOnce = 16;
+
+std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
+
+kube::ObjectName JobOf(const std::string& name) {
+  const size_t slash = name.find('/');
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+// A quota or a name may be free again soon, or in an hour.
+Duration RefusalPause(int refusals) {
+  Duration pause = kFirstRefusalPause;
+  for (int i = 0; i < refusals && pause < kLongestRefusalPause; ++i) pause *= 2;
+  return std::min(pause, kLongestRefusalPause);
+}
+
+// An event that should not wait behind others: something ended.
+bool IsUrgent(const kube::PodView* before, const kube::PodView* after) {
+  if (after == nullptr) return true;
+  return IsOver(*after) && (before == nullptr || !IsOver(*before));
+}
+
+}  // namespace
+
+Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events,
+                       Metrics* metrics, ControllerOptions options)
+    : loop_(loop),
+      client_(client),
+      metrics_(metrics),
+      options_(std::move(options)),
+      executor_(loop, client, events),
+      refresher_(loop, client, &caches_),
+      link_(loop, {},
+            {.on_status =
+                 [this](const std::string& job, const core::GangStatus& status, Time at) {
+                   const auto record = records_.find(JobOf(job));
+                   if (record == records_.end()) return;
+                   Learn(status, at, &record->second);
+                   Wake(record->first.name_space, record->first.name, Priority::kNormal);
+                 },
+             .on_accepted =
+                 [this](const std::string& job) {
+                   const JobKey key = JobOf(job);
+                   Wake(key.name_space, key.name, Priority::kNormal);
+                 }}),
+      figures_(metrics),
+      alive_(std::make_shared<bool>(true)) {}
+
+Controller::~Controller() {
+  *alive_ = false;
+  loop_->CancelTimer(timer_);
+}
+
+// ---- what is seen ----
+
+template <typename T>
+void Controller::Hand(uint64_t round, Watched resource, kube::Batch<T> batch,
+                      void (Controller::*apply)(kube::Batch<T>)) {
+  loop_->PostFromAnyThread(
+      [this, alive = alive_, round, resource, apply, batch = std::move(batch)]() mutable {
+        if (!*alive || round != round_) return;
+        if (batch.replace) whole_.insert(resource);
+        (this->*apply)(std::move(batch));
+      });
+}
+
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::JobView> batch) {
+  Hand(round, Watched::kTrainingJobs, std::move(batch), &Controller::ApplyJobs);
+}
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::PodView> batch) {
+  Hand(round, Watched::kPods, std::move(batch), &Controller::ApplyPods);
+}
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch) {
+  Hand(round, Watched::kServices, std::move(batch), &Controller::ApplyServices);
+}
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch) {
+  Hand(round, Watched::kNodes, std::move(batch), &Controller::ApplyNodes);
+}
+
+void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
+  caches_.jobs.Apply(std::move(batch), [&](const kube::JobView* before,
+                                           const kube::JobView* after) {
+    const kube::ObjectMeta& meta = (after != nullptr ? after : before)->meta;
+    if (after != nullptr && Knows(meta)) return;
+    // What was begun is finished first.
+    Wake(meta.name_space, meta.name, before == nullptr ? Priority::kBackground : Priority::kNormal);
+  });
+  queue_.Progress(Watched::kTrainingJobs, caches_.jobs.resource_version(), BootTime());
+  Pump();
+}
+
+void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
+  caches_.pods.Apply(std::move(batch),
+                     [&](const kube::PodView* before, const kube::PodView* after) {
+                       const kube::PodView& pod = after != nullptr ? *after : *before;
+                       if (after == nullptr) Mourn(pod);
+                       Wake(pod.meta.name_space, pod.job,
+                            IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
+                     });
+  queue_.Progress(Watched::kPods, caches_.pods.resource_version(), BootTime());
+  Pump();
+}
+
+// It tells of nothing but what this operator itself wrote, or of what came before that.
+bool Controller::Knows(const kube::ObjectMeta& job) const {
+  const auto record = records_.find({job.name_space, job.name});
+  return record != records_.end() && record->second.uid == job.uid &&
+         kube::Covers(record->second.resource_version, job.resource_version);
+}
+
+// How it ended counts, though it is gone before anything was decided.
+void Controller::Mourn(const kube::PodView& pod) {
+  const auto record = records_.find({pod.meta.name_space, pod.job});
+  if (record == records_.end() || record->second.uid != pod.meta.owner_uid || pod.machine < 0) {
+    return;
+  }
+  const Incarnation incarnation{static_cast<uint32_t>(pod.machine), pod.attempt};
+  Memory& memory = record->second.memory;
+  memory.existed.insert(incarnation);
+  if (IsOver(pod)) memory.ended.insert(incarnation);
+  memory.vanished.insert_or_assign(incarnation, pod);
+}
+
+void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
+  caches_.services.Apply(std::move(batch),
+                         [&](const kube::ServiceView* before, const kube::ServiceView* after) {
+                           const kube::ServiceView& service = after != nullptr ? *after : *before;
+                           Wake(service.meta.name_space, service.job, Priority::kNormal);
+                         });
+  queue_.Progress(Watched::kServices, caches_.services.resource_version(), BootTime());
+  Pump();
+}
+
+// Only a node that goes, is declared out of service or cannot be reached changes what is decided.
+void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
+  std::set<std::string> changed;
+  caches_.nodes.Apply(std::move(batch),
+                      [&](const kube::NodeView* before, const kube::NodeView* after) {
+                        const bool gone = before != nullptr && after == nullptr;
+                        const kube::NodeView was = before != nullptr ? *before : kube::NodeView{};
+                        const kube::NodeView is = after != nullptr ? *after : kube::NodeView{};
+                        if (gone || (is.out_of_service && !was.out_of_service) ||
+                            (is.unreachable && !was.unreachable)) {
+                          changed.insert((after != nullptr ? after : before)->meta.name);
+                        }
+                      });
+  queue_.Progress(Watched::kNodes, caches_.nodes.resource_version(), BootTime());
+  if (!changed.empty()) {
+    caches_.pods.ForEach([&](const kube::PodView& pod) {
+      if (changed.contains(pod.node)) Wake(pod.meta.name_space, pod.job, Priority::kUrgent);
+    });
+  }
+  Pump();
+}
+
+void Controller::BeginRound(uint64_t round) {
+  round_ = round;
+  whole_.clear();
+}
+
+bool Controller::synced() const {
+  return whole_.size() == (options_.watches_nodes ? size_t{4} : size_t{3});
+}
+
+void Controller::Wake(std::string_view name_space, std::string_view job, Priority priority) {
+  if (job.empty()) return;
+  queue_.Add({std::string(name_space), std::string(job)}, priority, BootTime());
+  if (pump_posted_) return;
+  pump_posted_ = true;
+  loop_->Post([this, alive = alive_] {
+    if (!*alive) return;
+    pump_posted_ = false;
+    Pump();
+  });
+}
+
+// ---- working ----
+
+void Controller::Lead() {
+  leading_ = true;
+  LoadKeys();
+}
+
+void Controller::LoadKeys() {
+  LoadMasterKeys(client_, options_.system_namespace,
+                 [this, alive = alive_](kube::ApiResult<MasterKeys> keys) {
+                   loop_->PostFromAnyThread([this, alive, keys = std::move(keys)]() mutable {
+                     if (!*alive || stopped_) return;
+                     if (keys.ok()) {
+                       keys_ = std::move(*keys);
+                       return Pump();
+                     }
+                     spdlog::error("no master key: {}: {}", kube::ToString(keys.error().kind),
+                                   keys.error().message);
+                     loop_->StartTimer(BootTime() + kKeyRetry, [this, alive] {
+                       if (*alive) LoadKeys();
+                     });
+                   });
+                 });
+}
+
+void Controller::Pump() {
+  if (!leading_ || stopped_ || !keys_ || !synced()) return;
+  loop_->CancelTimer(timer_);
+  timer_ = 0;
+  const Time now = BootTime();
+  while (orders_ < kOrdersAtOnce) {
+    const std::optional<kube::Work> work = queue_.Take(now);
+    if (!work) break;
+    Work(*work);
+  }
+  if (orders_ == kOrdersAtOnce) return;  // until one is carried out
+  if (const Time wake = queue_.NextWake(); wake != kNever) {
+    timer_ = loop_->StartTimer(wake, [this, alive = alive_] {
+      if (!*alive) return;
+      timer_ = 0;
+      Pump();
+    });
+  }
+}
+
+void Controller::Forget(const JobKey& key) {
+  link_.Forget(NameOf(key));
+  const auto record = records_.find(key);
+  if (record != records_.end()) {
+    figures_.SetState(std::nullopt, &record->second);
+    records_.erase(record);
+  }
+  std::erase_if(waiting_for_nodes_, [&](const auto& each) { return each.second == key; });
+}
+
+void Controller::Work(const kube::Work& work) {
+  const JobKey& key = work.key;
+  if (work.stale) return Refresh(key);
+  const kube::JobView* view = caches_.jobs.Find(key);
+  if (view == nullptr) {
+    Forget(key);
+    queue_.Done(key, BootTime(), kube::Outcome::kOk);
+    return;
+  }
+  JobRecord& record = records_[key];
+  if (record.uncertain) {
+    record.uncertain = false;
+    return Refresh(key);
+  }
+  if (!record.uid.empty() && record.uid != view->meta.uid) link_.Forget(NameOf(key));
+  if (Status learned = Learn(*view, &record); !learned.ok()) {
+    spdlog::error("{}: its status cannot be read, nothing is decided: {}", NameOf(key),
+                  learned.error().message);
+    queue_.Done(key, BootTime(), kube::Outcome::kRetry);
+    return;
+  }
+  if (!GiveKey(&record)) {
+    spdlog::error("{}: Secret {} does not hold version {}", NameOf(key), kMasterKeySecret,
+                  record.status.agent.key_version);
+    queue_.Done(key, BootTime(), kube::Outcome::kRetry);
+    return;
+  }
+  figures_.SetState(record.status.state, &record);
+  const Time began = BootTime();
+  const Snapshot snapshot = Take(*view, record);
+  SetPeers(key, record, snapshot);
+  Decision decision = Decide(snapshot, {WallNow(), began});
+  metrics_->OnDecided(work.waited, BootTime() - began);
+  CarryOut(key, &record, std::move(decision));
+}
+
+bool Controller::GiveKey(JobRecord* record) const {
+  if (record->has_key) return true;
+  const int32_t wanted = record->status.agent.key_version;
+  const std::vector<uint8_t>* master = keys_->Find(wanted == 0 ? keys_->newest() : wanted);
+  if (master == nullptr) return false;
+  Result<Key> key = GangKey(*master, record->job);
+  if (!key.ok()) return false;
+  record->key = *key;
+  record->has_key = true;
+  return true;
+}
+
+Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
+  const JobKey key{view.meta.name_space, view.meta.name};
+  Snapshot snapshot;
+  snapshot.job = &record.job;
+  snapshot.problems = record.problems;
+  snapshot.namespace_name = key.name_space;
+  snapshot.uid = record.uid;
+  snapshot.generation = record.generation;
+  snapshot.created = view.meta.created;
+  snapshot.deleting = record.deleting;
+  snapshot.status = record.status;
+  snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
+  for (const kube::PodView* pod : caches_.pods.ByJob(key)) {
+    if (pod->meta.owner_uid != record.uid) continue;
+    snapshot.pods.push_back(pod);
+    if (options_.watches_nodes && !pod->node.empty()) {
+      snapshot.nodes[pod->node] = caches_.nodes.Find({"", pod->node});
+    }
+  }
+  snapshot.headless = caches_.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid);
+  snapshot.coordinator_service =
+      caches_.OwnService({key.name_space, core::CoordinatorServiceName(key.name)}, record.uid);
+  snapshot.coordinator = record.coordinator;
+  snapshot.member = record.member;
+  snapshot.wish_accepted = record.wish && link_.Accepted(NameOf(key), *record.wish);
+  snapshot.gang_error = link_.LastError(NameOf(key));
+  snapshot.memory = record.memory;
+  snapshot.replacements_allowed = brake_.Allowed(caches_.pods.size(), BootTime());
+  snapshot.oldest_waiting = IsOldestWaiting(view);
+  return snapshot;
+}
+
+void Controller::SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot) {
+  gang::GangPeers peers;
+  peers.job_uid = record.uid;
+  peers.key = record.key;
+  peers.machine_lost_after = record.job.spec.failure_policy.machine_lost_after;
+  for (const Machine& machine : Machines(snapshot)) {
+    if (machine.life != Life::kRunning || machine.pod->pod_ip.empty()) continue;
+    peers.members.push_back(
+        {machine.index, machine.attempt, {machine.pod->pod_ip, core::kGangPort}});
+  }
+  if (peers.members.empty() || snapshot.deleting || IsFinished(snapshot.status)) {
+    link_.Forget(NameOf(key));
+  } else {
+    link_.Set(NameOf(key), std::move(peers));
+  }
+}
+
+bool Controller::IsOldestWaiting(const kube::JobView& view) const {
+  return waiting_for_nodes_.empty() ||
+         *waiting_for_nodes_.begin() >=
+             std::pair(view.meta.created, JobKey{view.meta.name_space, view.meta.name});
+}
+
+void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
+  record->memory = std::move(decision.memory);
+  record->wish = decision.wish;
+  if (decision.wish) link_.SetWish(NameOf(key), decision.wish);
+  if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);
+  if (!decision.intent && !decision.status && decision.actions.empty()) {
+    queue_.Done(key, BootTime(), kube::Outcome::kOk);
+    return;
+  }
+  brake_.Replaced(decision.replacements, BootTime());
+  Order order;
+  order.job = key;
+  order.uid = record->uid;
+  order.resource_version = record->resource_version;
+  order.decision = std::move(decision);
+  // The record outlives the order or is of no interest any more: both belong to this thread.
+  order.body_of = [this, key](const Action& action) -> Result<std::string> {
+    const auto found = records_.find(key);
+    if (found == records_.end()) return Error::NotFound("the job is gone");
+    return ObjectOf(action, found->second, caches_, options_.delivery);
+  };
+  std::optional<core::JobStatus> written =
+      order.decision.intent ? order.decision.intent : order.decision.status;
+  ++orders_;
+  executor_.Carry(std::move(order),
+                  [this, key, uid = record->uid, written = std::move(written)](
+                      const Carried& carried) { OnCarried(key, uid, written, carried); });
+}
+
+void Controller::OnCarried(const JobKey& key, const std::string& uid,
+                           const std::optional<core::JobStatus>& written, const Carried& carried) {
+  --orders_;
+  const Time now = BootTime();
+  for (const Carried::Written& each : carried.written) {
+    queue_.Park(key, each.resource, each.version, now);
+  }
+  const auto found = records_.find(key);
+  if (found != records_.end() && found->second.uid == uid) {
+    Memory& memory = found->second.memory;
+    memory.key_made |= carried.key_made;
+    memory.existed.insert(carried.pods_made.begin(), carried.pods_made.end());
+    found->second.uncertain = carried.uncertain;
+    if (carried.refusal) {
+      memory.refusal = carried.refusal;
+      memory.make_again = now + RefusalPause(memory.refusals++);
+    } else if (carried.complete && carried.made_something) {
+      memory.refusal.reset();
+      memory.refusals = 0;
+    }
+    if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
+    if (carried.status_written && written) {
+      // The record holds it; a cache that is behind is seen to be, where versions can be compared.
+      if (!kube::IsResourceVersion(carried.job_version)) {
+        queue_.Park(key, Watched::kTrainingJobs, carried.job_version, now);
+      }
+      Wake(key.name_space, key.name, Priority::kNormal);
+      OnStatusWritten(key, &found->second, *written, carried.job_version);
+    }
+  }
+  queue_.Done(key, now, carried.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
+  if (stopped_) return;
+  Pump();
+}
+
+void Controller::OnStatusWritten(const JobKey& key, JobRecord* record,
+                                 const core::JobStatus& status, const std::string& version) {
+  if (const kube::JobView* view = caches_.jobs.Find(key); view != nullptr) {
+    figures_.OnWritten(record->status, status, WallNow() - view->meta.created);
+    const std::pair place(view->meta.created, key);
+    if (status.state == core::JobState::kPending && !status.attempts.empty()) {
+      waiting_for_nodes_.insert(place);
+    } else {
+      waiting_for_nodes_.erase(place);
+    }
+  }
+  // What the server answered is what was sent, in its next version: no need to read it again.
+  record->status = status;
+  record->resource_version = version;
+}
+
+void Controller::Refresh(const JobKey& key) {
+  refresher_.Read(key, [this, key](bool ok) {
+    // Whatever was read counts, also from a server that went back to an older state.
+    if (const auto record = records_.find(key); ok && record != records_.end()) {
+      record->second.resource_version.clear();
+    }
+    queue_.Done(key, BootTime(), ok ? kube::Outcome::kOk : kube::Outcome::kRetry);
+    if (ok) Wake(key.name_space, key.name, Priority::kNormal);
+    Pump();
+  });
+}
+
+}  // namespace lockstep::control

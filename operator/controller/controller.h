@@ -1,0 +1,126 @@
+// Controller: the loop of the operator. Watch batches come in, keys of jobs go through the work
+// queue, each is decided from one snapshot, and the executor carries the decision out.
+//
+// Everything here belongs to the event loop's thread; OnBatch may be called from any. Until Lead()
+// it only keeps its caches warm.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_CONTROLLER_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_CONTROLLER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/event_loop.h"
+#include "operator/controller/brake.h"
+#include "operator/controller/caches.h"
+#include "operator/controller/executor.h"
+#include "operator/controller/job_figures.h"
+#include "operator/controller/job_record.h"
+#include "operator/controller/master_key.h"
+#include "operator/controller/metrics.h"
+#include "operator/controller/refresher.h"
+#include "operator/gang/gang_link.h"
+#include "operator/kube/client.h"
+#include "operator/kube/events.h"
+#include "operator/kube/views.h"
+#include "operator/kube/watch.h"
+#include "operator/kube/work_queue.h"
+#include "operator/objects/pod_object.h"
+#include "operator/policy/decision.h"
+
+namespace lockstep::control {
+
+struct ControllerOptions {
+  std::string agent_image;
+  AgentDelivery delivery;
+  std::string system_namespace;
+  bool watches_nodes = true;  // not with a Role only
+};
+
+class Controller {
+ public:
+  // All pointers must outlive it.
+  Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events, Metrics* metrics,
+             ControllerOptions options);
+  ~Controller();
+
+  // Batches of an earlier round than the last begun are dropped.
+  void OnBatch(uint64_t round, kube::Batch<kube::JobView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::PodView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch);
+
+  // All resources are read anew, consistently; nothing is decided before they are whole.
+  void BeginRound(uint64_t round);
+
+  // This operator may write now. Loads the master key, then works. A round must have been begun
+  // since: caches of different age, in which a new pod is missing, would show a lost machine.
+  void Lead();
+
+  // Every resource was read as a whole in this round.
+  bool synced() const;
+  // No decision is begun any more.
+  void Stop() { stopped_ = true; }
+
+ private:
+  using JobKey = kube::ObjectName;
+
+  template <typename T>
+  void Hand(uint64_t round, kube::Watched resource, kube::Batch<T> batch,
+            void (Controller::*apply)(kube::Batch<T>));
+  void ApplyJobs(kube::Batch<kube::JobView> batch);
+  void ApplyPods(kube::Batch<kube::PodView> batch);
+  bool Knows(const kube::ObjectMeta& job) const;
+  void Mourn(const kube::PodView& pod);
+  void ApplyServices(kube::Batch<kube::ServiceView> batch);
+  void ApplyNodes(kube::Batch<kube::NodeView> batch);
+  void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
+
+  void LoadKeys();
+  void Pump();
+  void Work(const kube::Work& work);
+  void Forget(const JobKey& key);
+  void Refresh(const JobKey& key);
+  Snapshot Take(const kube::JobView& view, const JobRecord& record);
+  void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
+  void OnCarried(const JobKey& key, const std::string& uid,
+                 const std::optional<core::JobStatus>& written, const Carried& carried);
+  void OnStatusWritten(const JobKey& key, JobRecord* record, const core::JobStatus& status,
+                       const std::string& version);
+  void SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot);
+  bool GiveKey(JobRecord* record) const;
+  bool IsOldestWaiting(const kube::JobView& view) const;
+
+  EventLoop* loop_;
+  kube::Client* client_;
+  Metrics* metrics_;
+  ControllerOptions options_;
+  Caches caches_;
+  Executor executor_;
+  Refresher refresher_;
+  gang::GangLink link_;
+  JobFigures figures_;
+  Brake brake_;
+
+  kube::WorkQueue queue_;
+  uint64_t round_ = 0;
+  std::set<kube::Watched> whole_;  // resources that were read in this round
+  std::map<JobKey, JobRecord> records_;
+  std::set<std::pair<WallTime, JobKey>> waiting_for_nodes_;
+  std::optional<MasterKeys> keys_;
+  int orders_ = 0;  // that are carried out now
+  bool leading_ = false;
+  bool stopped_ = false;
+  bool pump_posted_ = false;
+  TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_;
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_CONTROLLER_H_

@@ -1,0 +1,266 @@
+#include "operator/controller/executor.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/overloaded.h"
+#include "core/model/json.h"
+#include "core/model/names.h"
+#include "operator/objects/metadata.h"
+#include "operator/objects/pod_object.h"
+
+namespace lockstep::control {
+namespace {
+
+using kube::ApiErrorKind;
+using kube::ApiResult;
+using kube::Method;
+using kube::Path;
+using kube::Request;
+using kube::Watched;
+using nlohmann::json;
+
+constexpr const char* kJsonPatch = "application/json-patch+json";
+constexpr const char* kMergePatch = "application/merge-patch+json";
+
+// The whole status in one write, refused with 409 unless the object is still the one it was made
+// from.
+Request PutStatus(const Order& order, const core::JobStatus& status) {
+  std::string body = R"([{"op":"replace","path":"/metadata/resourceVersion","value":)" +
+                     json(order.resource_version).dump() +
+                     R"(},{"op":"add","path":"/status","value":)" + core::ToJson(status) + "}]";
+  return {Method::kPatch, Path(kube::kTrainingJobs, order.job.name_space, order.job.name, "status"),
+          std::move(body), kJsonPatch};
+}
+
+Request Delete(const kube::Resource& resource, const std::string& name_space,
+               const std::string& name, const std::string& uid,
+               const std::optional<int64_t>& grace) {
+  json body = {{"apiVersion", "v1"},
+               {"kind", "DeleteOptions"},
+               {"preconditions", {{"uid", uid}}},
+               {"propagationPolicy", "Background"}};
+  if (grace) body["gracePeriodSeconds"] = *grace;
+  return {Method::kDelete, Path(resource, name_space, name), body.dump()};
+}
+
+}  // namespace
+
+// One order on its way. Lives in the callbacks that wait for answers.
+class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
+ public:
+  Run(Executor* executor, Order order, std::function<void(Carried)> done)
+      : loop_(executor->loop_),
+        client_(executor->client_),
+        events_(executor->events_),
+        alive_(executor->alive_),
+        order_(std::move(order)),
+        done_(std::move(done)) {}
+
+  void Begin() {
+    if (order_.decision.intent) return WriteStatus(*order_.decision.intent);
+    open_ = 1;  // this one: nothing ends before everything was begun
+    for (const Action& action : order_.decision.actions) Begin(action);
+    Close();
+  }
+
+ private:
+  // Sends it; the answer comes back in the loop.
+  void Call(Request request, std::function<void(ApiResult<std::string>)> on_answer) {
+    ++open_;
+    auto self = shared_from_this();
+    client_->Call(std::move(request), [self, on_answer = std::move(on_answer)](
+                                          ApiResult<std::string> answer) mutable {
+      EventLoop* loop = self->loop_;
+      loop->PostFromAnyThread([self = std::move(self), on_answer = std::move(on_answer),
+                               answer = std::move(answer)]() mutable {
+        if (!*self->alive_) return;
+        on_answer(std::move(answer));
+        self->Close();
+      });
+    });
+  }
+
+  void Close() {
+    if (--open_ > 0) return;
+    if (!status_begun_ && order_.decision.status) return WriteStatus(*order_.decision.status);
+    Finish();
+  }
+
+  void Finish() {
+    if (carried_.complete) {
+      const kube::ObjectRef job{core::kApiVersion, core::kKind, order_.job.name_space,
+                                order_.job.name, order_.uid};
+      for (const EventNote& event : order_.decision.events) {
+        events_->Record(job, event.warning ? kube::EventType::kWarning : kube::EventType::kNormal,
+                        event.reason, event.reason, event.note);
+      }
+    }
+    done_(std::move(carried_));
+  }
+
+  void WriteStatus(const core::JobStatus& status) {
+    status_begun_ = true;
+    Call(PutStatus(order_, status), [this](const ApiResult<std::string>& answer) {
+      if (!answer.ok()) return TryAgain(answer.error());
+      carried_.status_written = true;
+      carried_.job_version = ReadMetadata(*answer).resource_version;
+    });
+  }
+
+  void Wrote(Watched resource, const std::string& body) {
+    if (std::string version = ReadMetadata(body).resource_version; !version.empty()) {
+      carried_.written.push_back({resource, std::move(version)});
+    }
+  }
+
+  // ---- actions ----
+
+  void Begin(const Action& action) {
+    const std::string& name_space = order_.job.name_space;
+    const std::string& job = order_.job.name;
+    std::visit(
+        Overloaded{
+            [&](const CreateKeySecret&) {
+              Create(action, kube::kSecrets, core::KeySecretName(job, order_.uid), std::nullopt);
+            },
+            [&](const CreateHeadlessService&) {
+              Create(action, kube::kServices, core::ServiceName(job), Watched::kServices);
+            },
+            [&](const CreateCoordinatorService&) {
+              Create(action, kube::kServices, core::CoordinatorServiceName(job),
+                     Watched::kServices);
+            },
+            [&](const PointCoordinatorService&) {
+              Result<std::string> body = order_.body_of(action);
+              if (!body.ok()) return;
+              Change({Method::kPatch,
+                      Path(kube::kServices, name_space, core::CoordinatorServiceName(job)),
+                      std::move(*body), kMergePatch},
+                     Watched::kServices);
+            },
+            [&](const CreatePod& pod) {
+              Create(action, kube::kPods,
+                     core::PodName(job, static_cast<int>(pod.machine), pod.attempt, kFirstEpoch),
+                     Watched::kPods);
+            },
+            [&](const DeletePod& pod) {
+              Change(Delete(kube::kPods, name_space, pod.name, pod.uid, pod.grace_seconds),
+                     Watched::kPods);
+            },
+            [&](const DeleteJob&) {
+              Change(Delete(kube::kTrainingJobs, name_space, job, order_.uid, std::nullopt),
+                     Watched::kTrainingJobs);
+            },
+        },
+        action);
+  }
+
+  // `watched`: absent for what no cache is kept of.
+  void Create(const Action& action, const kube::Resource& resource, const std::string& name,
+              std::optional<Watched> watched) {
+    const std::string what =
+        std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
+    Result<std::string> body = order_.body_of(action);
+    if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message);
+    std::optional<Incarnation> pod;
+    if (const auto* create = std::get_if<CreatePod>(&action)) {
+      pod = Incarnation{create->machine, create->attempt};
+    }
+    Call({Method::kPost, Path(resource, order_.job.name_space), std::move(*body)},
+         [this, resource, name, what, watched, pod](const ApiResult<std::string>& answer) {
+           if (answer.ok()) {
+             carried_.made_something = true;
+             if (!watched) {
+               carried_.key_made = true;
+               return;
+             }
+             if (pod) carried_.pods_made.push_back(*pod);
+             Wrote(*watched, *answer);
+             return;
+           }
+           OnCreateError(resource, name, what, watched, answer.error());
+         });
+  }
+
+  void OnCreateError(const kube::Resource& resource, const std::string& name,
+                     const std::string& what, std::optional<Watched> watched,
+                     const kube::ApiError& error) {
+    switch (error.kind) {
+      case ApiErrorKind::kAlreadyExists:
+        // The Secret may not be read; its name holds the job's UID.
+        if (!watched) {
+          carried_.key_made = true;
+        } else {
+          Inspect(resource, name, what, *watched);
+        }
+        return;
+      case ApiErrorKind::kForbidden:
+        return Refuse(Refusal::Kind::kForbidden, what, error.message);
+      case ApiErrorKind::kInvalid:
+        return Refuse(Refusal::Kind::kInvalid, what, error.message);
+      default:
+        TryAgain(error);
+    }
+  }
+
+  void TryAgain(const kube::ApiError& error) {
+    carried_.complete = false;
+    carried_.uncertain |= error.ambiguous || error.kind == ApiErrorKind::kConflict;
+  }
+
+  // Somebody has that name already: this job, in an earlier try, or a stranger.
+  void Inspect(const kube::Resource& resource, const std::string& name, const std::string& what,
+               Watched watched) {
+    Call({Method::kGet, Path(resource, order_.job.name_space, name), ""},
+         [this, what, watched](const ApiResult<std::string>& answer) {
+           if (!answer.ok()) return TryAgain(answer.error());
+           const Metadata found = ReadMetadata(*answer);
+           const bool own = found.owner_uid == order_.uid;
+           if (own ? found.deleting : IsOfTrainingJob(*answer, order_.job.name)) {
+             carried_.complete = false;  // until its delete event
+           } else if (!own) {
+             Refuse(Refusal::Kind::kNameConflict, what, "");
+           } else {
+             carried_.written.push_back({watched, found.resource_version});
+           }
+         });
+  }
+
+  void Refuse(Refusal::Kind kind, const std::string& object, const std::string& message) {
+    // Answers come in any order; what is told does not change with it.
+    if (!carried_.refusal || object < carried_.refusal->object) {
+      carried_.refusal = Refusal{kind, object, message};
+    }
+  }
+
+  // A patch or a deletion. What is gone, or is another object by now, will be seen in the cache.
+  void Change(Request request, Watched watched) {
+    Call(std::move(request), [this, watched](const ApiResult<std::string>& answer) {
+      if (answer.ok()) return Wrote(watched, *answer);
+      if (answer.error().kind != ApiErrorKind::kNotFound) TryAgain(answer.error());
+    });
+  }
+
+  EventLoop* loop_;
+  kube::Client* client_;
+  kube::EventRecorder* events_;
+  std::shared_ptr<bool> alive_;
+  Order order_;
+  std::function<void(Carried)> done_;
+  Carried carried_;
+  int open_ = 0;
+  bool status_begun_ = false;
+};
+
+Executor::Executor(EventLoop* loop, kube::Client* client, kube::EventRecorder* events)
+    : loop_(loop), client_(client), events_(events), alive_(std::make_shared<bool>(true)) {}
+
+Executor::~Executor() { *alive_ = false; }
+
+void Executor::Carry(Order order, std::function<void(Carried)> done) {
+  auto run = std::make_shared<Run>(this, std::move(order), std::move(done));
+  loop_->Post([run] { run->Begin(); });
+}
+
+}  // namespace lockstep::control

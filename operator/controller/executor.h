@@ -1,0 +1,70 @@
+// Executor: carries out one Decision against the API server: the intent alone, or all actions in
+// parallel and then the status. It decides nothing, and remembers nothing.
+//
+// Writes are safe to repeat: names are deterministic, deletions name a UID, statuses the
+// resourceVersion they were made from.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_EXECUTOR_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_EXECUTOR_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "operator/kube/client.h"
+#include "operator/kube/events.h"
+#include "operator/kube/views.h"
+#include "operator/policy/decision.h"
+
+namespace lockstep::control {
+
+// The job that a Decision is about, and what is made for it.
+struct Order {
+  kube::ObjectName job;
+  std::string uid;
+  std::string resource_version;  // that the decision was made from
+  Decision decision;
+  // The JSON of what a Create or Point action makes.
+  std::function<Result<std::string>(const Action&)> body_of;
+};
+
+// What came of it.
+struct Carried {
+  struct Written {
+    kube::Watched resource;
+    std::string version;
+  };
+  std::vector<Written> written;  // the caches must come this far before the next decision
+  std::string job_version;       // of the job, once the status is written
+  bool status_written = false;   // the intent or the status, if there was one
+  bool complete = true;          // false: something failed; to be decided again, later
+  bool uncertain = false;  // a write may have been done without an answer, or met a newer object
+  bool key_made = false;
+  std::vector<Incarnation> pods_made;
+  bool made_something = false;     // a create succeeded
+  std::optional<Refusal> refusal;  // why something can't be made
+};
+
+class Executor {
+ public:
+  // All must outlive it; `loop` is where `done` is called.
+  Executor(EventLoop* loop, kube::Client* client, kube::EventRecorder* events);
+  ~Executor();
+
+  // Calls `done` once, from the loop, never from within. Several orders may be under way, but only
+  // one of a job.
+  void Carry(Order order, std::function<void(Carried)> done);
+
+ private:
+  class Run;
+  EventLoop* loop_;
+  kube::Client* client_;
+  kube::EventRecorder* events_;
+  std::shared_ptr<bool> alive_;  // false once the executor is gone: late answers are dropped
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_EXECUTOR_H_

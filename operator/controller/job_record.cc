@@ -1,0 +1,65 @@
+#include "operator/controller/job_record.h"
+
+#include <utility>
+
+#include "core/model/parse.h"
+#include "core/text/node.h"
+#include "core/text/text.h"
+#include "core/validate/validate.h"
+#include "operator/kube/resource_version.h"
+
+namespace lockstep::control {
+namespace {
+
+void LearnSpec(core::Node document, JobRecord* record) {
+  core::ParseResult parsed = core::ReadStoredJob(std::move(document));
+  record->problems = std::move(parsed.problems);
+  if (parsed.job) record->job = std::move(*parsed.job);
+  core::AddProblems(core::Validate(record->job, core::Target::kCluster), &record->problems);
+  std::erase_if(record->problems, [](const core::Problem& problem) {
+    return problem.severity != core::Severity::kError;
+  });
+}
+
+}  // namespace
+
+Status Learn(const kube::JobView& view, JobRecord* record) {
+  if (record->uid != view.meta.uid) {
+    const std::optional<core::JobState> counted = record->counted;
+    *record = JobRecord{};
+    record->uid = view.meta.uid;
+    record->counted = counted;
+  }
+  // What this operator wrote is known before the watch tells of it.
+  if (record->resource_version == view.meta.resource_version ||
+      kube::Covers(record->resource_version, view.meta.resource_version)) {
+    return {};
+  }
+  core::Document document = core::ReadJson(view.json);
+  if (!document.root) return Error::Invalid("the object is no JSON");
+  Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
+  if (!status.ok()) return status.error();
+  if (record->generation != view.meta.generation) {
+    LearnSpec(std::move(*document.root), record);
+    record->generation = view.meta.generation;
+  }
+  record->deleting = view.meta.deleted.has_value();
+  record->job.metadata.name = view.meta.name;
+  record->job.metadata.name_space = view.meta.name_space;
+  record->job.metadata.uid = view.meta.uid;
+  record->status = std::move(*status);
+  record->resource_version = view.meta.resource_version;
+  return {};
+}
+
+void Learn(const core::GangStatus& status, Time at, JobRecord* record) {
+  if (status.job_uid != record->uid) return;
+  if (status.machine != 0) {
+    record->member = GangReport{status, at};
+    return;
+  }
+  record->member.reset();
+  record->coordinator = GangReport{status, at};
+}
+
+}  // namespace lockstep::control

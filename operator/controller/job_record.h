@@ -1,0 +1,49 @@
+// JobRecord: one job as this operator knows it beyond the caches: its spec and status parsed, what
+// its agents last said, and the memory that Decide hands from call to call.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_JOB_RECORD_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_JOB_RECORD_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hkdf.h"
+#include "base/result.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
+#include "core/text/problem.h"
+#include "operator/kube/views.h"
+#include "operator/policy/snapshot.h"
+
+namespace lockstep::control {
+
+struct JobRecord {
+  std::string uid;
+  std::string resource_version;  // that the status was read from
+  int64_t generation = -1;       // that the spec was
+  bool deleting = false;
+  core::TrainingJob job;
+  std::vector<core::Problem> problems;  // errors: of reading, or of judging
+  core::JobStatus status;
+  Key key{};
+  bool has_key = false;
+
+  std::optional<GangReport> coordinator;
+  std::optional<GangReport> member;
+  std::optional<core::GangWish> wish;  // that machine 0 is to take
+  Memory memory;
+  bool uncertain = false;  // of what the API server holds: read before deciding again
+  std::optional<core::JobState> counted;  // in the operator's figures
+};
+
+// Brings the record up to the object; another UID begins a new one. Invalid when its status can't
+// be read, as if a later version had written it: then nothing may be decided.
+Status Learn(const kube::JobView& view, JobRecord* record);
+
+// A report of one of the gang's agents. What another attempt of machine 0 than the current one says
+// as coordinator is of no use.
+void Learn(const core::GangStatus& status, Time at, JobRecord* record);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_JOB_RECORD_H_

@@ -1,0 +1,35 @@
+// The operator's command line and environment. docs/operator.md lists them.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_OPTIONS_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_OPTIONS_H_
+
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "operator/objects/pod_object.h"
+
+namespace lockstep::control {
+
+struct Options {
+  std::string kubeconfig;  // "": in the cluster, else $KUBECONFIG or ~/.kube/config
+  std::string context;
+  std::string name_space;        // "": all namespaces
+  std::string system_namespace;  // "": the operator's own
+  std::string agent_image;
+  AgentDelivery delivery;
+  std::string metrics_address = "8080";
+  std::string lease_name = "lockstep-operator";
+  Duration lease_duration = seconds(15);
+  Duration watch_silence = seconds(120);
+  std::string identity;  // "": host name and a random part
+  std::string log_level = "info";
+  bool log_json = true;
+};
+
+// The exit code when the program is to end at once (--help, --version, a mistake), with what there
+// was to say printed.
+std::optional<int> ParseOptions(int argc, char** argv, Options* options);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_OPTIONS_H_

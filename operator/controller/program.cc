@@ -1,0 +1,259 @@
+#include "operator/controller/program.h"
+
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/event_loop.h"
+#include "base/version.h"
+#include "operator/controller/controller.h"
+#include "operator/controller/health_server.h"
+#include "operator/controller/log.h"
+#include "operator/controller/metrics.h"
+#include "operator/kube/client.h"
+#include "operator/kube/events.h"
+#include "operator/kube/lease_election.h"
+#include "operator/kube/transport.h"
+#include "operator/kube/watch.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr int kExitLeaseLost = 1;
+constexpr int kExitSetup = 2;
+constexpr Duration kBeatEvery = seconds(5);
+constexpr Duration kBeatLate = seconds(60);  // the loop hangs: restart the process
+
+Result<kube::ClientConfig> LoadConfig(const Options& options) {
+  if (!options.kubeconfig.empty()) {
+    return kube::LoadKubeconfig(options.kubeconfig, options.context);
+  }
+  if (options.context.empty()) {
+    Result<kube::ClientConfig> in_cluster = kube::LoadInCluster();
+    if (in_cluster.ok() || in_cluster.error().kind != ErrorKind::kNotFound) return in_cluster;
+  }
+  const char* file = std::getenv("KUBECONFIG");
+  if (file != nullptr && *file != '\0') return kube::LoadKubeconfig(file, options.context);
+  const char* home = std::getenv("HOME");
+  return kube::LoadKubeconfig(std::string(home == nullptr ? "" : home) + "/.kube/config",
+                              options.context);
+}
+
+// Never the same twice, however often one pod's container is restarted.
+std::string Identity() {
+  std::array<char, 64> host{};
+  gethostname(host.data(), host.size() - 1);
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) {
+    random = static_cast<uint64_t>(BootTime().count());
+  }
+  return std::string(host.data()) + "_" + fmt::format("{:016x}", random);
+}
+
+class Operator {
+ public:
+  Operator(const Options& options, std::unique_ptr<EventLoop> loop,
+           std::unique_ptr<kube::Transport> transport, std::unique_ptr<kube::Transport> watches,
+           std::unique_ptr<kube::Transport> lease, std::string system_namespace)
+      : options_(options),
+        identity_(options.identity.empty() ? Identity() : options.identity),
+        system_namespace_(std::move(system_namespace)),
+        loop_(std::move(loop)),
+        lease_transport_(std::move(lease)),
+        watch_transport_(std::move(watches)),
+        metrics_(kVersion),
+        client_(std::move(transport),
+                {.permit = [this] { return permit_.Held(); },
+                 .on_attempt = [this](const kube::CallRecord& call) { metrics_.OnApiCall(call); }}),
+        events_(&client_, {.instance = identity_}),
+        controller_(loop_.get(), &client_, &events_, &metrics_,
+                    {.agent_image = options.agent_image,
+                     .delivery = options.delivery,
+                     .system_namespace = system_namespace_,
+                     .watches_nodes = options.name_space.empty()}) {}
+
+  Result<int> Run() {
+    Result<std::unique_ptr<HealthServer>> health = HealthServer::Start(
+        options_.metrics_address, {.healthy = [this] { return Beats(); },
+                                   .not_ready = [this] { return NotReady(); },
+                                   .metrics = [this] { return metrics_.Scrape(); }});
+    if (!health.ok()) return health.error();
+    loop_->OnSignal(SIGTERM, [this] { Leave(0, "asked to stop"); });
+    loop_->OnSignal(SIGINT, [this] { Leave(0, "asked to stop"); });
+    Beat();
+    Watch();
+    Elect();
+    spdlog::info("lockstep-operator {} as {}, namespace {}, metrics on port {}", kVersion,
+                 identity_, options_.name_space.empty() ? "(all)" : options_.name_space,
+                 (*health)->port());
+    loop_->Run();
+    controller_.Stop();
+    // No write after this: the permit is dropped before the Lease is released.
+    election_->Stop();
+    return exit_code_;
+  }
+
+ private:
+  template <typename T>
+  std::unique_ptr<kube::Reflector<T>> Follow(const kube::Resource& resource,
+                                             const std::string& name_space,
+                                             const std::string& query) {
+    const std::string name(resource.plural);
+    metrics_.OnWatch(name);
+    return std::make_unique<kube::Reflector<T>>(
+        watch_transport_.get(),
+        kube::WatchOptions{.path = kube::Path(resource, name_space),
+                           .query = query,
+                           .seed = std::hash<std::string>()(identity_ + name),
+                           .silence = options_.watch_silence},
+        kube::WatchHandlers<T>{.on_batch =
+                                   [this, round = round_](kube::Batch<T> batch) {
+                                     controller_.OnBatch(round, std::move(batch));
+                                     loop_->PostFromAnyThread(
+                                         [this] { synced_ = controller_.synced(); });
+                                   },
+                               .on_problem =
+                                   [said = std::string(), name](const Error& error) mutable {
+                                     if (error.message == said) return;
+                                     said = error.message;
+                                     spdlog::warn("cannot follow {}: {}", name, error.message);
+                                   },
+                               .on_restart = [this, name] { metrics_.OnWatchRestart(name); }});
+  }
+
+  // Begins to read everything; again when this operator begins to lead.
+  void Watch() {
+    controller_.BeginRound(++round_);
+    const std::string ours = kube::Query({{"labelSelector", "lockstep.dev/job"}});
+    const std::string& name_space = options_.name_space;
+    jobs_ = Follow<kube::JobView>(kube::kTrainingJobs, name_space, "");
+    pods_ = Follow<kube::PodView>(kube::kPods, name_space, ours);
+    services_ = Follow<kube::ServiceView>(kube::kServices, name_space, ours);
+    if (name_space.empty()) nodes_ = Follow<kube::NodeView>(kube::kNodes, "", "");
+  }
+
+  void Elect() {
+    const Duration length = options_.lease_duration;
+    election_ = std::make_unique<kube::LeaseElection>(
+        lease_transport_.get(),
+        kube::LeaseOptions{.name_space = system_namespace_,
+                           .name = options_.lease_name,
+                           .identity = identity_,
+                           .duration = length,
+                           .renew_deadline = length * 2 / 3,
+                           .retry = length * 2 / 15},
+        &permit_,
+        kube::LeaseHandlers{
+            .on_started =
+                [this] {
+                  loop_->PostFromAnyThread([this] {
+                    spdlog::info("leading: Lease {}/{}", system_namespace_, options_.lease_name);
+                    metrics_.SetLeader(true);
+                    Watch();
+                    controller_.Lead();
+                  });
+                },
+            .on_lost =
+                [this] {
+                  loop_->PostFromAnyThread([this] { Leave(kExitLeaseLost, "the Lease is lost"); });
+                },
+            .on_problem =
+                [this, said = std::string()](const Error& error) mutable {
+                  if (error.message == said) return;
+                  said = error.message;
+                  spdlog::warn("Lease {}/{}: {}", system_namespace_, options_.lease_name,
+                               error.message);
+                }});
+  }
+
+  void Leave(int code, const char* why) {
+    spdlog::info("leaving: {}", why);
+    metrics_.SetLeader(false);
+    controller_.Stop();
+    exit_code_ = code;
+    loop_->Stop();
+  }
+
+  void Beat() {
+    last_beat_ = BootTime().count();
+    loop_->StartTimer(BootTime() + kBeatEvery, [this] { Beat(); });
+  }
+  bool Beats() const { return BootTime() - Time(last_beat_) < kBeatLate; }
+
+  std::string NotReady() const {
+    if (synced_) return "";
+    return "waits for its first view of TrainingJobs, pods, Services" +
+           std::string(options_.name_space.empty() ? " and nodes" : "") +
+           ": is the CRD installed, and may it list and watch them?";
+  }
+
+  const Options options_;
+  const std::string identity_;
+  const std::string system_namespace_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<kube::Transport> lease_transport_;
+  std::unique_ptr<kube::Transport> watch_transport_;
+  kube::Permit permit_;
+  Metrics metrics_;
+  kube::Client client_;
+  kube::EventRecorder events_;
+  Controller controller_;
+  std::unique_ptr<kube::LeaseElection> election_;
+  std::unique_ptr<kube::Reflector<kube::JobView>> jobs_;
+  std::unique_ptr<kube::Reflector<kube::PodView>> pods_;
+  std::unique_ptr<kube::Reflector<kube::ServiceView>> services_;
+  std::unique_ptr<kube::Reflector<kube::NodeView>> nodes_;
+  uint64_t round_ = 0;
+  std::atomic<bool> synced_ = false;
+  std::atomic<Time::rep> last_beat_ = 0;
+  int exit_code_ = 0;
+};
+
+Result<int> Run(const Options& options) {
+  Result<kube::ClientConfig> config = LoadConfig(options);
+  if (!config.ok()) return config.error();
+  const std::string system_namespace =
+      options.system_namespace.empty() ? config->default_namespace : options.system_namespace;
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.error();
+  // Neither the Lease's requests nor the watches may wait behind a burst of pods.
+  Result<std::unique_ptr<kube::Transport>> lease = kube::MakeTransport(*config, {.connections = 1});
+  if (!lease.ok()) return lease.error();
+  Result<std::unique_ptr<kube::Transport>> watches =
+      kube::MakeTransport(*config, {.connections = 1});
+  if (!watches.ok()) return watches.error();
+  Result<std::unique_ptr<kube::Transport>> transport = kube::MakeTransport(std::move(*config));
+  if (!transport.ok()) return transport.error();
+  Operator program(options, std::move(*loop), std::move(*transport), std::move(*watches),
+                   std::move(*lease), system_namespace);
+  return program.Run();
+}
+
+}  // namespace
+
+int RunOperator(const Options& options) {
+  // Before there are threads, which inherit the mask: signals come to the loop alone.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGTERM, SIGINT, SIGPIPE}) sigaddset(&signals, each);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A dozen threads that allocate little: arenas of their own would only hold what they freed.
+  mallopt(M_ARENA_MAX, 2);
+  SetUpLog(options.log_level, options.log_json);
+  Result<int> code = Run(options);
+  if (code.ok()) return *code;
+  spdlog::error("{}", code.error().message);
+  return kExitSetup;
+}
+
+}  // namespace lockstep::control

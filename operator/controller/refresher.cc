@@ -1,0 +1,82 @@
+#include "operator/controller/refresher.h"
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/kube/api.h"
+#include "operator/kube/decode.h"
+
+namespace lockstep::control {
+namespace {
+
+using Answer = kube::ApiResult<std::string>;
+
+constexpr auto kNobodyToTell = [](const auto*, const auto*) {};
+
+bool TakeJob(const kube::ObjectName& name, Answer answer, kube::Cache<kube::JobView>* cache) {
+  if (!answer.ok()) {
+    if (answer.error().kind != kube::ApiErrorKind::kNotFound) return false;
+    cache->Remove(name, kNobodyToTell);
+    return true;
+  }
+  kube::Decoder decoder;
+  Result<kube::JobView> job = decoder.Object<kube::JobView>(std::move(*answer));
+  if (job.ok()) cache->Put(std::move(*job), kNobodyToTell);
+  return job.ok();
+}
+
+// What the list doesn't hold is gone.
+template <typename T>
+bool TakeList(const kube::ObjectName& job, Answer answer, kube::Cache<T>* cache) {
+  if (!answer.ok()) return false;
+  kube::Decoder decoder;
+  std::vector<T> items;
+  if (!decoder.Page(std::move(*answer), &items).ok()) return false;
+  std::set<std::string> gone;
+  for (const T* each : cache->ByJob(job)) gone.insert(each->meta.name);
+  for (T& each : items) {
+    gone.erase(each.meta.name);
+    cache->Put(std::move(each), kNobodyToTell);
+  }
+  for (const std::string& name : gone) cache->Remove({job.name_space, name}, kNobodyToTell);
+  return true;
+}
+
+}  // namespace
+
+Refresher::Refresher(EventLoop* loop, kube::Client* client, Caches* caches)
+    : loop_(loop), client_(client), caches_(caches), alive_(std::make_shared<bool>(true)) {}
+
+Refresher::~Refresher() { *alive_ = false; }
+
+void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> done) {
+  struct Reads {
+    int open = 3;
+    bool ok = true;
+    std::function<void(bool)> done;
+  };
+  auto reads = std::make_shared<Reads>();
+  reads->done = std::move(done);
+  const auto read = [&](std::string path, std::function<bool(Answer)> take) {
+    client_->Call(
+        {kube::Method::kGet, std::move(path), ""},
+        [loop = loop_, alive = alive_, reads, take = std::move(take)](Answer answer) {
+          loop->PostFromAnyThread([alive, reads, take, answer = std::move(answer)]() mutable {
+            if (!*alive) return;
+            reads->ok &= take(std::move(answer));
+            if (--reads->open == 0) reads->done(reads->ok);
+          });
+        });
+  };
+  const std::string selector = kube::Query({{"labelSelector", "lockstep.dev/job=" + job.name}});
+  read(kube::Path(kube::kTrainingJobs, job.name_space, job.name),
+       [this, job](Answer answer) { return TakeJob(job, std::move(answer), &caches_->jobs); });
+  read(kube::Path(kube::kPods, job.name_space, {}, {}, selector),
+       [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->pods); });
+  read(kube::Path(kube::kServices, job.name_space, {}, {}, selector),
+       [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->services); });
+}
+
+}  // namespace lockstep::control

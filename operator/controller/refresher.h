@@ -1,0 +1,35 @@
+// Refresher: reads one job's objects from the API server into the caches, for when a write has not
+// come back for long, or may have been done without an answer: the watch may be behind. What the
+// watch brings later is newer or the same.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_REFRESHER_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_REFRESHER_H_
+
+#include <functional>
+#include <memory>
+
+#include "base/event_loop.h"
+#include "operator/controller/caches.h"
+#include "operator/kube/client.h"
+#include "operator/kube/views.h"
+
+namespace lockstep::control {
+
+class Refresher {
+ public:
+  // All must outlive it.
+  Refresher(EventLoop* loop, kube::Client* client, Caches* caches);
+  ~Refresher();
+
+  // Calls `done` once, from the loop, never from within: whether all of it could be read.
+  void Read(const kube::ObjectName& job, std::function<void(bool ok)> done);
+
+ private:
+  EventLoop* loop_;
+  kube::Client* client_;
+  Caches* caches_;
+  std::shared_ptr<bool> alive_;  // false once it is gone: late answers are dropped
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_REFRESHER_H_

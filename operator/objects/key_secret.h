@@ -1,0 +1,27 @@
+// The Secret <job>-key-<uid8> with the gang's key, as JSON for the API server. The key follows from
+// the master key and the job's UID: made again, it is the same. Keep what is returned out of logs.
+#ifndef LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
+#define LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/hkdf.h"
+#include "base/result.h"
+#include "core/model/spec.h"
+
+namespace lockstep::control {
+
+// In the Secret, and the file's name in the pod: the key's 32 bytes as they are.
+inline constexpr const char* kKeyEntry = "gang";
+
+// The key that the job's agents and whoever asks them for /status prove to each other. Invalid: the
+// master key is too short, or the job has no UID.
+Result<Key> GangKey(std::span<const uint8_t> master_key, const core::TrainingJob& job);
+
+std::string KeySecretObject(const core::TrainingJob& job, const Key& key);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_

@@ -1,0 +1,24 @@
+// The few fields of an answered object that decide what its write means.
+#ifndef LOCKSTEP_OPERATOR_OBJECTS_METADATA_H_
+#define LOCKSTEP_OPERATOR_OBJECTS_METADATA_H_
+
+#include <string>
+
+namespace lockstep::control {
+
+struct Metadata {
+  std::string resource_version;  // empty: the answer is no object (a Status)
+  std::string owner_uid;         // of the controlling owner
+  bool deleting = false;
+};
+
+// Of any object's JSON; what can't be read is left empty.
+Metadata ReadMetadata(const std::string& json);
+
+// Whether its controlling owner is a TrainingJob of this name: if not this one, then one that was
+// deleted before, whose objects the garbage collector has yet to find.
+bool IsOfTrainingJob(const std::string& json, const std::string& job);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_OBJECTS_METADATA_H_

@@ -1,0 +1,40 @@
+// What the objects of a job share. Private to the builders of operator/objects.
+#ifndef LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
+#define LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/model/spec.h"
+#include "core/text/node.h"
+
+namespace lockstep::control {
+
+using Json = nlohmann::json;
+using Labels = std::map<std::string, std::string>;
+
+// Of pods and Services; the API server takes at most 15 letters. The second is that of metrics,
+// health and readiness.
+inline constexpr const char* kGangPortName = "lockstep-gang";
+inline constexpr const char* kHttpPortName = "lockstep-http";
+
+// Name, namespace, labels, and the job as the controlling owner.
+Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Labels& labels);
+
+Json FromNode(const core::Node& node);
+
+// One line; what is no UTF-8 is replaced.
+std::string Dump(const Json& json);
+
+// Absent or null: to the API server the same.
+bool IsUnset(const Json& object, const char* key);
+// The object or list at `key`, made where it is unset.
+Json& ObjectAt(Json& parent, const char* key);
+Json& ListAt(Json& parent, const char* key);
+void SetIfUnset(Json& object, const char* key, Json value);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_

@@ -1,0 +1,96 @@
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+#include "core/model/names.h"
+#include "core/plan/agent_config.h"
+#include "operator/objects/key_secret.h"
+#include "operator/objects/pod_parts.h"
+
+namespace lockstep::control::pod {
+namespace {
+
+constexpr std::string_view kVariableName = "LOCKSTEP_CONFIG";
+// An address is at most this much longer than what stands for it.
+constexpr size_t kLongestAddress = INET6_ADDRSTRLEN;
+
+// What the agent needs of the job. Template and environment stand in the container already, where
+// kubelet has put values to what only the cluster knows.
+core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status) {
+  core::TrainingJob slim;
+  slim.metadata.name = job.metadata.name;
+  slim.metadata.name_space = job.metadata.name_space;
+  slim.metadata.uid = job.metadata.uid;
+  slim.spec = job.spec;
+  slim.spec.template_ = core::Node();
+  slim.spec.env.clear();
+  slim.spec.env_from.clear();
+  slim.spec.image_pull_secrets.clear();
+  // The gang's own, whatever the spec says by now: a pod is made for one number of machines, and a
+  // coordinator must wait for the leases of the one before it.
+  if (status.replicas > 0) slim.spec.num_machines = status.replicas;
+  Duration& lost_after = slim.spec.failure_policy.machine_lost_after;
+  lost_after = std::max(lost_after, status.machine_lost_after);
+  return slim;
+}
+
+// Every `$` but that of our own reference stands for itself.
+std::string Escaped(const std::string& json) {
+  std::string escaped;
+  escaped.reserve(json.size() + 64);
+  for (const char c : json) {
+    escaped += c;
+    if (c == '$') escaped += c;
+  }
+  // No text of the job's can hold these quotes: there they have a backslash.
+  const std::string reference = R"("advertise":"$$()" + std::string(kIpVariable) + ")\"";
+  const size_t dollars = escaped.find(reference) + reference.find("$$");
+  return escaped.erase(dollars, 1);
+}
+
+}  // namespace
+
+Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::JobStatus& status,
+                                   const PodRequest& request, const std::string& termination_path) {
+  const std::string coordinator =
+      core::ToString(core::HostPort{.host = request.coordinator_ip, .port = core::kGangPort});
+  if (const auto address = core::ParseHostPort(coordinator); !address.ok()) {
+    return Error::Invalid("the coordinator's address " + address.error().message);
+  }
+  const bool ipv6 = request.coordinator_ip.find(':') != std::string::npos;
+  const std::string any = ipv6 ? "::" : "0.0.0.0";
+
+  core::AgentConfig config;
+  config.job_uid = job.metadata.uid;
+  config.job = JobForAgent(job, status);
+  config.machine = request.machine;
+  config.attempt = request.attempt;
+  config.machine0_attempt = status.attempts.Of(0);
+  config.epoch = status.epoch;
+  for (int m = 0; request.machine == 0 && m < config.job.spec.num_machines; ++m) {
+    config.attempts.push_back(status.attempts.Of(m));
+  }
+  config.predecessor_dead = request.predecessor_dead;
+  config.key_file = std::string(kKeyFolder) + "/" + kKeyEntry;
+  config.coordinator = coordinator;
+  config.listen = core::ToString(core::HostPort{.host = any, .port = core::kGangPort});
+  config.metrics_listen = core::ToString(core::HostPort{.host = any, .port = core::kMetricsPort});
+  config.advertise = "$(" + std::string(kIpVariable) + ")";
+  // Within the volume, whose own folder belongs to root: the agent wants one for itself alone.
+  config.run_dir = std::string(kRunFolder) + "/agent";
+  config.checkpoint_path = job.spec.checkpoint.path;
+  config.log_path = job.spec.logs.path;
+  config.termination_path = termination_path;
+
+  const std::string json = core::ToJson(config);
+  const size_t size = kVariableName.size() + 1 + json.size() + kLongestAddress + 1;
+  if (size > kMaxConfigVariable) {
+    return Error::TooLarge(
+        "the job is too large for a pod's environment: " + std::to_string(json.size()) +
+        " bytes without template and env, and 128 KiB is the most; write long "
+        "arguments into a file");
+  }
+  return Escaped(json);
+}
+
+}  // namespace lockstep::control::pod

@@ -1,0 +1,91 @@
+#include "operator/objects/pod_object.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/model/names.h"
+#include "core/model/shortcuts.h"
+#include "operator/objects/pod_parts.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr const char* kTerminationPath = "/dev/termination-log";
+// For the agent, after the last SIGKILL: sweep, termination message, VERDICT.
+constexpr auto kAgentGrace = seconds(15);
+
+// The template's `worker` container; an empty one, put first, where it has none.
+Json& WorkerIn(Json& spec) {
+  Json& containers = ListAt(spec, "containers");
+  for (Json& container : containers) {
+    if (container.value("name", "") == core::kWorkerContainer) return container;
+  }
+  return *containers.insert(containers.begin(), Json::object());
+}
+
+void SetOwnFields(const core::TrainingJob& job, uint32_t machine, Json& spec) {
+  const core::Spec& wanted = job.spec;
+  spec["restartPolicy"] = "Never";
+  spec["hostname"] = core::HostName(job.metadata.name, static_cast<int>(machine));
+  spec["subdomain"] = core::ServiceName(job.metadata.name);
+  spec["terminationGracePeriodSeconds"] =
+      (std::chrono::ceil<seconds>(wanted.grace_period) + kAgentGrace).count();
+  SetIfUnset(spec, "automountServiceAccountToken", false);
+  SetIfUnset(spec, "enableServiceLinks", false);
+  SetIfUnset(ObjectAt(spec, "securityContext"), "seccompProfile", {{"type", "RuntimeDefault"}});
+  if (!wanted.priority_class_name.empty()) spec["priorityClassName"] = wanted.priority_class_name;
+  if (!wanted.scheduler_name.empty()) spec["schedulerName"] = wanted.scheduler_name;
+  for (const core::LocalObjectReference& secret : wanted.image_pull_secrets) {
+    ListAt(spec, "imagePullSecrets").push_back({{"name", secret.name}});
+  }
+}
+
+// The template's labels and annotations below ours.
+Json MetadataOfPod(const core::TrainingJob& job, const PodRequest& request, Json user) {
+  Json metadata = MetadataOf(
+      job, PodNameOf(job, request.machine, request.attempt),
+      core::PodLabels(job.metadata.name, static_cast<int>(request.machine), request.attempt));
+  Json& labels = ObjectAt(user, "labels");
+  labels.update(metadata["labels"]);
+  metadata["labels"] = std::move(labels);
+  Json& annotations = ObjectAt(user, "annotations");
+  SetIfUnset(annotations, "kubectl.kubernetes.io/default-container", core::kWorkerContainer);
+  metadata["annotations"] = std::move(annotations);
+  return metadata;
+}
+
+Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& status,
+                          const PodRequest& request, const AgentDelivery& delivery) {
+  Json pod_template = FromNode(job.spec.template_);
+  if (pod_template.is_null()) pod_template = Json::object();
+  Json spec = std::move(ObjectAt(pod_template, "spec"));
+  Json& worker = WorkerIn(spec);
+  const std::string termination_path = worker.value("terminationMessagePath", kTerminationPath);
+  Result<std::string> config = pod::ConfigVariable(job, status, request, termination_path);
+  if (!config.ok()) return config.error();
+  worker = pod::Worker(std::move(worker), job, delivery, *config);
+  SetOwnFields(job, request.machine, spec);
+  pod::AddVolumes(job, status.agent.image, delivery, spec, worker);
+  pod::Place(job, request.avoid_nodes, spec);
+  return Dump({{"apiVersion", "v1"},
+               {"kind", "Pod"},
+               {"metadata", MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"))},
+               {"spec", std::move(spec)}});
+}
+
+}  // namespace
+
+std::string PodNameOf(const core::TrainingJob& job, uint32_t machine, uint32_t attempt) {
+  return core::PodName(job.metadata.name, static_cast<int>(machine), attempt, kFirstEpoch);
+}
+
+Result<std::string> PodObject(const core::TrainingJob& job, const core::JobStatus& status,
+                              const PodRequest& request, const AgentDelivery& delivery) {
+  try {
+    return Build(job, status, request, delivery);
+  } catch (const Json::exception& wrong_type) {
+    return Error::Invalid(std::string("spec.template is no pod template: ") + wrong_type.what());
+  }
+}
+
+}  // namespace lockstep::control

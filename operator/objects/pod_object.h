@@ -1,0 +1,52 @@
+// The pod of one machine and one attempt, as JSON for the API server: the user's template with
+// Lockstep's parts put in. docs/pods.md lists them. Pure: the same arguments, the same bytes.
+#ifndef LOCKSTEP_OPERATOR_OBJECTS_POD_OBJECT_H_
+#define LOCKSTEP_OPERATOR_OBJECTS_POD_OBJECT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
+
+namespace lockstep::control {
+
+// How the agent's one file comes to the user's image; its image is in status.agent.
+struct AgentDelivery {
+  enum class Method : uint8_t {
+    kInitContainer,  // copies it to a folder of the pod
+    kImageVolume,    // Kubernetes 1.36 and later
+  };
+  Method method = Method::kInitContainer;
+  std::string pull_policy = "IfNotPresent";
+  std::string trainer_image{};  // for jobs that name no image
+};
+
+// What differs from pod to pod.
+struct PodRequest {
+  uint32_t machine = 0;
+  uint32_t attempt = 1;
+  bool predecessor_dead = true;            // no earlier attempt of this machine can be alive
+  std::string coordinator_ip{};            // of Service <job>-coordinator
+  std::vector<std::string> avoid_nodes{};  // where earlier attempts failed
+};
+
+// The first epoch of a job: its pods are <job>-<machine>, later ones <job>-<machine>-r<attempt>.
+inline constexpr int64_t kFirstEpoch = 1;
+// Of the environment variable that tells the agent its configuration, as execve takes it.
+inline constexpr size_t kMaxConfigVariable = size_t{128} << 10;
+
+std::string PodNameOf(const core::TrainingJob& job, uint32_t machine, uint32_t attempt);
+
+// `job` has passed Validate and its metadata holds namespace and UID; of `status`, attempts, epoch,
+// agent and machine_lost_after count. TooLarge: the job's configuration is beyond
+// kMaxConfigVariable. Invalid: the coordinator's address is no IP.
+Result<std::string> PodObject(const core::TrainingJob& job, const core::JobStatus& status,
+                              const PodRequest& request, const AgentDelivery& delivery);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_OBJECTS_POD_OBJECT_H_

@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "operator/objects/pod_parts.h"
+
+namespace lockstep::control::pod {
+namespace {
+
+using core::OnePerNode;
+
+constexpr const char* kNodeKey = "kubernetes.io/hostname";
+constexpr int kWeight = 100;
+
+Json JobSelector(const core::TrainingJob& job) {
+  return {{"matchLabels", {{"lockstep.dev/job", job.metadata.name}}}};
+}
+
+OnePerNode Resolved(const core::Spec& spec) {
+  const OnePerNode asked = spec.placement.one_per_node;
+  if (asked != OnePerNode::kAuto) return asked;
+  // Two pods of a job on a node have no peer-to-peer between their GPUs.
+  const bool gpus = spec.resources_per_process.gpu.value_or(0) > 0;
+  return gpus ? OnePerNode::kRequired : OnePerNode::kPreferred;
+}
+
+Json SpreadConstraint(const core::TrainingJob& job, OnePerNode one_per_node) {
+  Json constraint = {{"topologyKey", kNodeKey},
+                     {"maxSkew", 1},
+                     {"labelSelector", JobSelector(job)},
+                     {"whenUnsatisfiable", "ScheduleAnyway"}};
+  if (one_per_node == OnePerNode::kRequired) {
+    constraint["whenUnsatisfiable"] = "DoNotSchedule";
+    // The skew is counted from the emptiest node, and from 0 while there are fewer nodes than this:
+    // so always. Without it, twice as many machines as nodes would be spread evenly.
+    constraint["minDomains"] = 1'000'000;
+  }
+  return constraint;
+}
+
+// The API server takes one constraint for each of these pairs; the user's own comes first.
+bool SamePlace(const Json& a, const Json& b) {
+  return a.at("topologyKey") == b.at("topologyKey") &&
+         a.at("whenUnsatisfiable") == b.at("whenUnsatisfiable");
+}
+
+void Spread(const core::TrainingJob& job, Json& spec) {
+  const OnePerNode one_per_node = Resolved(job.spec);
+  if (one_per_node == OnePerNode::kNone) return;
+  Json constraint = SpreadConstraint(job, one_per_node);
+  Json& constraints = ListAt(spec, "topologySpreadConstraints");
+  const bool taken = std::any_of(constraints.begin(), constraints.end(),
+                                 [&](const Json& other) { return SamePlace(other, constraint); });
+  if (!taken) constraints.push_back(std::move(constraint));
+}
+
+void KeepTogether(const core::TrainingJob& job, Json& spec) {
+  const core::Placement& placement = job.spec.placement;
+  if (placement.topology_key.empty()) return;
+  Json term = {{"labelSelector", JobSelector(job)}, {"topologyKey", placement.topology_key}};
+  Json& affinity = ObjectAt(ObjectAt(spec, "affinity"), "podAffinity");
+  if (placement.topology_mode == core::TopologyMode::kRequired) {
+    ListAt(affinity, "requiredDuringSchedulingIgnoredDuringExecution").push_back(std::move(term));
+  } else {
+    ListAt(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
+        .push_back({{"weight", kWeight}, {"podAffinityTerm", std::move(term)}});
+  }
+}
+
+void Avoid(const std::vector<std::string>& nodes, Json& spec) {
+  if (nodes.empty()) return;
+  Json fields = Json::array();
+  for (const std::string& node : nodes) {  // a requirement on a field takes one value
+    fields.push_back(
+        {{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", Json::array({node})}});
+  }
+  ListAt(ObjectAt(ObjectAt(spec, "affinity"), "nodeAffinity"),
+         "preferredDuringSchedulingIgnoredDuringExecution")
+      .push_back({{"weight", kWeight}, {"preference", {{"matchFields", std::move(fields)}}}});
+}
+
+}  // namespace
+
+void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes, Json& spec) {
+  Spread(job, spec);
+  KeepTogether(job, spec);
+  Avoid(avoid_nodes, spec);
+}
+
+}  // namespace lockstep::control::pod

@@ -1,0 +1,50 @@
+#include "operator/objects/service_objects.h"
+
+#include "core/model/names.h"
+#include "operator/objects/object_parts.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr const char* kAttemptLabel = "lockstep.dev/attempt";
+
+Json Port(const char* name, int number) {
+  return {{"name", name}, {"port", number}, {"targetPort", name}, {"protocol", "TCP"}};
+}
+
+Json Service(const core::TrainingJob& job, const std::string& name, Json spec) {
+  spec["publishNotReadyAddresses"] = true;
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata", MetadataOf(job, name, core::JobLabels(job.metadata.name))},
+          {"spec", std::move(spec)}};
+}
+
+}  // namespace
+
+std::string HeadlessServiceObject(const core::TrainingJob& job) {
+  const std::string& name = job.metadata.name;
+  return Dump(Service(job, core::ServiceName(name),
+                      {{"clusterIP", "None"},
+                       {"selector", {{"lockstep.dev/job", name}}},
+                       {"ports", Json::array({Port(kGangPortName, core::kGangPort),
+                                              Port(kHttpPortName, core::kMetricsPort)})}}));
+}
+
+std::string CoordinatorServiceObject(const core::TrainingJob& job, uint32_t attempt) {
+  const std::string& name = job.metadata.name;
+  return Dump(Service(job, core::CoordinatorServiceName(name),
+                      {{"type", "ClusterIP"},
+                       {"selector",
+                        {{"lockstep.dev/job", name},
+                         {"lockstep.dev/machine", "0"},
+                         {kAttemptLabel, std::to_string(attempt)}}},
+                       {"ports", Json::array({Port(kGangPortName, core::kGangPort)})}}));
+}
+
+std::string CoordinatorServicePatch(std::string_view uid, uint32_t attempt) {
+  const Json selector = {{kAttemptLabel, std::to_string(attempt)}};
+  return Dump({{"metadata", {{"uid", uid}}}, {"spec", {{"selector", selector}}}});
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,30 @@
+// What a user can do about the messages with which schedulers, kubelets and the API server say why
+// a pod is not there or does not start: for status.reason. Pure functions over those messages,
+// which stand in tests/operator/policy/advice_test.cc as their writers give them; "" for one that
+// is not known, which is then shown alone.
+#ifndef LOCKSTEP_OPERATOR_POLICY_ADVICE_H_
+#define LOCKSTEP_OPERATOR_POLICY_ADVICE_H_
+
+#include <string>
+#include <string_view>
+
+namespace lockstep::control {
+
+// Of condition PodScheduled=False.
+std::string AdviceOnScheduling(std::string_view message);
+// Of a container that waits: state.waiting's reason and message.
+std::string AdviceOnContainer(std::string_view reason, std::string_view message);
+// Of a create that the API server forbids.
+std::string AdviceOnRefusal(std::string_view message);
+
+// Whether the image of such a container could not be had. The reason then alternates between two
+// for as long as kubelet tries.
+bool IsImageTrouble(std::string_view reason);
+
+// "lead: message; advice" in at most `limit` bytes; the message gives way.
+std::string Compose(std::string_view lead, std::string_view message, std::string_view advice,
+                    size_t limit);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_ADVICE_H_

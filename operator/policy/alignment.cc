@@ -1,0 +1,71 @@
+#include <algorithm>
+
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Condition;
+
+const core::GangStatus::MachineStatus* Told(const Draft& draft, const Machine& machine) {
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang == nullptr) return nullptr;
+  const auto told =
+      std::find_if(gang->machines.begin(), gang->machines.end(), [&](const auto& each) {
+        return each.index == machine.index && each.attempt == machine.attempt;
+      });
+  return told == gang->machines.end() || told->binding.empty() ? nullptr : &*told;
+}
+
+bool IsAlignmentError(const kube::PodView& pod) {
+  return pod.reason == "TopologyAffinityError" || pod.reason == "SMTAlignmentError";
+}
+
+// Why kubelet would not have the machine, for as long as no attempt of it runs.
+const kube::PodView* Rejected(const Machine& machine) {
+  if (machine.life == Life::kRunning) return nullptr;
+  if (machine.last_seen != nullptr && IsAlignmentError(*machine.last_seen)) {
+    return machine.last_seen;
+  }
+  const auto found = std::find_if(machine.earlier.begin(), machine.earlier.end(),
+                                  [](const auto* pod) { return IsAlignmentError(*pod); });
+  return found == machine.earlier.end() ? nullptr : *found;
+}
+
+std::string Name(const Machine& machine) { return "machine " + std::to_string(machine.index); }
+
+}  // namespace
+
+std::string BindingOf(const Draft& draft, const Machine& machine) {
+  const auto* told = Told(draft, machine);
+  return told == nullptr ? "" : told->binding;
+}
+
+// Between two generations nothing is bound: what was said last stands.
+void ObserveAlignment(Draft& draft) {
+  if (draft.spec().topology.bind == core::Bind::kNone) {
+    std::erase_if(draft.next.conditions,
+                  [](const Condition& each) { return each.type == "TopologyAligned"; });
+    return;
+  }
+  bool all_told = !draft.machines.empty();
+  for (const Machine& machine : draft.machines) {
+    if (const kube::PodView* pod = Rejected(machine)) {
+      return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "RejectedByKubelet",
+                          Name(machine) + " on node " + pod->node + ": " + pod->reason +
+                              (pod->message.empty() ? "" : ": " + pod->message));
+    }
+    const auto* told = Told(draft, machine);
+    all_told &= told != nullptr;
+    if (told == nullptr || told->binding == "Node") continue;
+    std::string message = Name(machine) + " is bound " + told->binding + " where " +
+                          core::ToString(draft.spec().topology.bind) + " was asked";
+    if (!told->binding_reason.empty()) message += ": " + told->binding_reason;
+    return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",
+                        std::move(message));
+  }
+  if (!all_told) return;
+  PutCondition(draft, "TopologyAligned", Condition::Value::kTrue, "AllBoundAsAsked", "");
+}
+
+}  // namespace lockstep::control

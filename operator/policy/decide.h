@@ -1,0 +1,19 @@
+// The operator's mind: what is to be done for one job, from what is seen of it and the time. Pure.
+// docs/architecture.md says why in this order; each policy has its own file.
+//
+//   Decision decision = Decide(snapshot, now);
+#ifndef LOCKSTEP_OPERATOR_POLICY_DECIDE_H_
+#define LOCKSTEP_OPERATOR_POLICY_DECIDE_H_
+
+#include "operator/policy/decision.h"
+#include "operator/policy/snapshot.h"
+
+namespace lockstep::control {
+
+inline constexpr const char* kManager = "lockstep.dev/operator";  // spec.managedBy
+
+Decision Decide(const Snapshot& snapshot, Now now);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_DECIDE_H_

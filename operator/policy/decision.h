@@ -1,0 +1,67 @@
+// Decision: what Decide wants done for one job. Level-triggered: deciding again from the same
+// snapshot gives the same Decision, and nothing is lost by carrying it out late.
+#ifndef LOCKSTEP_OPERATOR_POLICY_DECISION_H_
+#define LOCKSTEP_OPERATOR_POLICY_DECISION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/coordinator.h"
+#include "core/status/status.h"
+#include "operator/policy/snapshot.h"
+
+namespace lockstep::control {
+
+struct CreateKeySecret {};
+struct CreateHeadlessService {};
+// Its selector names machine 0's attempt.
+struct CreateCoordinatorService {
+  uint32_t attempt = 0;
+};
+struct PointCoordinatorService {
+  std::string uid;  // precondition
+  uint32_t attempt = 0;
+};
+struct CreatePod {
+  uint32_t machine = 0;
+  uint32_t attempt = 0;
+  bool predecessor_dead = false;         // no earlier attempt of this machine can be alive
+  std::vector<std::string> avoid_nodes;  // where its earlier attempts failed
+};
+struct DeletePod {
+  std::string name;
+  std::string uid;                       // precondition
+  std::optional<int64_t> grace_seconds;  // the pod's own when absent
+};
+// The TrainingJob itself, and with it everything it owns.
+struct DeleteJob {};
+
+using Action = std::variant<CreateKeySecret, CreateHeadlessService, CreateCoordinatorService,
+                            PointCoordinatorService, CreatePod, DeletePod, DeleteJob>;
+
+// For `kubectl describe`.
+struct EventNote {
+  bool warning = false;
+  std::string reason;  // CamelCase
+  std::string note;
+};
+
+struct Decision {
+  // Written by compare-and-swap before anything else happens; the rest is then decided again.
+  std::optional<core::JobStatus> intent;
+  std::vector<Action> actions;            // carried out in parallel
+  std::optional<core::GangWish> wish;     // what machine 0 is to know
+  std::optional<core::JobStatus> status;  // what is seen; written last
+  std::vector<EventNote> events;          // told once the write they belong to has succeeded
+  int replacements = 0;                   // how many machines the intent replaces
+  Memory memory;                          // to be remembered until the next call
+  Time wake = kNever;                     // decide again then, though nothing happens
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_DECISION_H_

@@ -1,0 +1,57 @@
+// Draft: a Decision in the making, which the policies fill one after the other.
+#ifndef LOCKSTEP_OPERATOR_POLICY_DRAFT_H_
+#define LOCKSTEP_OPERATOR_POLICY_DRAFT_H_
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/policy/decision.h"
+#include "operator/policy/machines.h"
+#include "operator/policy/snapshot.h"
+
+namespace lockstep::control {
+
+struct Draft {
+  Draft(const Snapshot& seen, Now at)
+      : snapshot(seen), now(at), machines(Machines(seen)), next(seen.status) {
+    decision.memory = seen.memory;
+  }
+
+  const Snapshot& snapshot;
+  const Now now;
+  const std::vector<Machine> machines;
+  core::JobStatus next;  // the status as it is to become
+  Decision decision;
+  std::string note;  // of a policy, to stand in status.reason
+
+  const core::Spec& spec() const { return snapshot.job->spec; }
+  Memory& memory() { return decision.memory; }
+
+  void Do(Action action) { decision.actions.push_back(std::move(action)); }
+  void WakeAt(Time boot) { decision.wake = std::min(decision.wake, boot); }
+  void Tell(bool warning, std::string reason, std::string text) {
+    decision.events.push_back({warning, std::move(reason), std::move(text)});
+  }
+  // `next` is to be written before anything else happens.
+  void Intend() {
+    memory().status_written = now.boot;
+    decision.intent = next;
+  }
+};
+
+// Puts a condition of the job into `next`.
+void PutCondition(Draft& draft, const char* type, core::Condition::Value value, const char* reason,
+                  std::string message);
+// One that does not hold is written only where it once did.
+void SetCondition(Draft& draft, const char* type, bool holds, const char* reason,
+                  std::string message);
+
+// The last answer of the coordinator that is in force; null when there is none.
+const core::GangStatus* Coordinator(const Draft& draft);
+bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_DRAFT_H_

@@ -1,0 +1,83 @@
+#include "operator/policy/policies.h"
+#include "operator/policy/rules.h"
+
+namespace lockstep::control {
+namespace {
+
+// Ends that machine 0 is told of, so that it need not wait for silence: of every machine but its
+// own, the newest attempt that was seen to be over.
+std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
+  std::vector<core::GangWish::Terminated> ended;
+  for (const Machine& machine : draft.machines) {
+    if (machine.index == 0) continue;
+    const kube::PodView* last = nullptr;
+    if (machine.life == Life::kEnded) last = machine.pod;
+    for (const kube::PodView* pod : machine.earlier) {
+      if (IsOver(*pod) && (last == nullptr || pod->attempt > last->attempt)) last = pod;
+    }
+    if (last == nullptr) continue;
+    const bool out_of_memory = WasOutOfMemory(last->worker);
+    ended.push_back({machine.index, last->attempt,
+                     out_of_memory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost});
+  }
+  return ended;
+}
+
+// A coordinator that has all its members and still waits for the end of earlier ranks has nobody
+// who could tell. Where it has waited for L, a pod that is gone from the API server is dead:
+// Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
+// a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
+bool GoneMeansDead(Draft& draft) {
+  const std::optional<Time>& since = draft.memory().fencing_since;
+  if (!since || !Holds(Rule::kGoneMeansDead)) return false;
+  for (const Machine& machine : draft.machines) {
+    for (const kube::PodView* pod : machine.earlier) {
+      if (!IsOver(*pod)) return false;
+    }
+  }
+  const Time due = *since + draft.snapshot.status.machine_lost_after;
+  if (draft.now.boot >= due) return true;
+  draft.WakeAt(due);
+  return false;
+}
+
+std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
+  const bool gone_means_dead = GoneMeansDead(draft);
+  std::vector<core::GangWish::Fenced> fenced;
+  for (const Machine& machine : draft.machines) {
+    if (machine.attempt <= 1) continue;
+    if (gone_means_dead || PredecessorsDead(draft.memory(), machine)) {
+      fenced.push_back({machine.index, machine.attempt});
+    }
+  }
+  return fenced;
+}
+
+}  // namespace
+
+bool RecordLease(Draft& draft) {
+  const Duration length = draft.spec().failure_policy.machine_lost_after;
+  if (draft.machines.empty() || length <= draft.next.machine_lost_after) return false;
+  if (!Holds(Rule::kLongLeaseRecorded)) return false;
+  draft.next.machine_lost_after = length;
+  draft.Intend();
+  return true;
+}
+
+void SpeakToGang(Draft& draft, const std::optional<Stop>& stop) {
+  if (draft.machines.empty() || draft.machines.front().life != Life::kRunning) return;
+  const core::Spec& spec = draft.spec();
+  core::GangWish wish;
+  wish.job_uid = draft.snapshot.uid;
+  wish.epoch = draft.snapshot.status.epoch;
+  wish.observed_generation = draft.snapshot.generation;
+  wish.policy = spec.failure_policy;
+  wish.hang_timeout = spec.health.hang_timeout;
+  wish.machine_failures = draft.snapshot.status.counters;
+  wish.terminated = Terminated(draft);
+  wish.fenced = Fenced(draft);
+  if (stop) wish.stop = core::GangWish::StopWish{stop->reason, spec.grace_period};
+  draft.decision.wish = std::move(wish);
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,114 @@
+#include "core/gang/progress.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr Duration kProgressEvery = seconds(30);
+
+std::string Number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+// Text such as 1h10m for people.
+std::string Brief(int64_t total_seconds) {
+  char text[32];
+  if (total_seconds >= 3600) {
+    std::snprintf(text, sizeof text, "%" PRId64 "h%" PRId64 "m", total_seconds / 3600,
+                  total_seconds % 3600 / 60);
+  } else if (total_seconds >= 60) {
+    std::snprintf(text, sizeof text, "%" PRId64 "m", total_seconds / 60);
+  } else {
+    std::snprintf(text, sizeof text, "%" PRId64 "s", total_seconds);
+  }
+  return text;
+}
+
+// The rate is that since the progress last written: no memory is needed for it.
+std::optional<int64_t> EtaSeconds(const core::JobProgress& before, const core::JobProgress& after) {
+  if (!before.last_updated || after.step <= before.step || after.total_steps <= after.step) {
+    return std::nullopt;
+  }
+  const double elapsed =
+      std::chrono::duration<double>(*after.last_updated - *before.last_updated).count();
+  const double rate = static_cast<double>(after.step - before.step) / elapsed;
+  if (!(rate > 0)) return std::nullopt;
+  return static_cast<int64_t>(static_cast<double>(after.total_steps - after.step) / rate);
+}
+
+// As it is to be written now.
+core::JobProgress ProgressOf(const Draft& draft, const core::GangProgress& seen) {
+  core::JobProgress progress;
+  progress.step = std::max<int64_t>(seen.step, 0);
+  progress.total_steps = std::max<int64_t>(seen.total_steps, 0);
+  progress.last_updated = draft.now.wall;
+  if (progress.total_steps > 0) {
+    // A program may count on beyond its own total.
+    const double share =
+        static_cast<double>(progress.step) / static_cast<double>(progress.total_steps);
+    progress.percent = static_cast<int32_t>(100 * std::min(share, 1.0));
+  }
+  if (seen.loss) progress.metrics.push_back({"loss", Number(*seen.loss)});
+  if (seen.tokens_per_second > 0) {
+    progress.metrics.push_back({"tokensPerSecond", Number(seen.tokens_per_second)});
+  }
+  return progress;
+}
+
+void Set(core::JobStatus& status, core::JobProgress progress) {
+  std::string text = std::to_string(progress.step);
+  if (progress.total_steps > 0) {
+    text +=
+        "/" + std::to_string(progress.total_steps) + " " + std::to_string(progress.percent) + "%";
+  }
+  if (progress.eta_seconds) text += " eta " + Brief(*progress.eta_seconds);
+  status.progress_text = text;
+  status.progress = std::move(progress);
+}
+
+}  // namespace
+
+void ObserveProgress(Draft& draft, const core::GangStatus& gang) {
+  const std::optional<core::GangProgress> seen = core::Summarize(gang.progress);
+  if (!seen) return;
+  const core::JobProgress before = draft.snapshot.status.progress.value_or(core::JobProgress{});
+  if (before.last_updated && draft.now.wall < *before.last_updated + kProgressEvery) {
+    draft.WakeAt(draft.now.Boot(*before.last_updated + kProgressEvery));
+    return;
+  }
+  if (before.last_updated && before.step == seen->step) return;
+  core::JobProgress progress = ProgressOf(draft, *seen);
+  progress.eta_seconds = EtaSeconds(before, progress);
+  Set(draft.next, std::move(progress));
+}
+
+void ConcludeProgress(Draft& draft, const core::Termination* verdict) {
+  const std::optional<GangReport>& last = draft.snapshot.coordinator;
+  std::optional<core::GangProgress> seen =
+      last ? core::Summarize(last->status.progress) : std::nullopt;
+  if (verdict != nullptr && verdict->progress) {
+    // Of machine 0 it is the whole gang's; of another one's ranks, which all came to the same end,
+    // the last step is.
+    const bool of_all = verdict->machine == 0 || !seen;
+    if (of_all) {
+      seen = verdict->progress;
+    } else if (verdict->exit_code == 0) {
+      seen->step = std::max(seen->step, verdict->progress->step);
+    }
+  }
+  if (seen) {
+    Set(draft.next, ProgressOf(draft, *seen));
+  } else if (draft.next.progress) {
+    draft.next.progress->eta_seconds.reset();
+    Set(draft.next, *draft.next.progress);
+  }
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,232 @@
+#include <algorithm>
+
+#include "core/failure/failure.h"
+#include "operator/policy/policies.h"
+#include "operator/policy/rules.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr Duration kQuick = seconds(60);  // a machine that lived less waits before its next attempt
+constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
+
+struct Loss {
+  const Machine* machine = nullptr;
+  EndKind kind = EndKind::kLost;
+  std::string what;
+};
+
+// What agents say of a machine whose pod looks well. A word about another attempt is none, and so
+// is that of an agent that was replaced itself.
+std::optional<std::string> Accusation(const Draft& draft, const GangReport& report,
+                                      const Machine& machine) {
+  const core::GangStatus& status = report.status;
+  if (draft.now.boot - report.at > kFresh || status.machine >= draft.machines.size()) {
+    return std::nullopt;
+  }
+  const Machine& witness = draft.machines[status.machine];
+  if (witness.life != Life::kRunning || witness.attempt != status.attempt) return std::nullopt;
+  for (const auto& seen : status.machines) {
+    if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
+    if (seen.replace) return "failurePolicy asks for another machine";
+    const bool silent = seen.silent_for >= draft.spec().failure_policy.machine_lost_after;
+    // A member calls machine 0 lost until it has heard of it.
+    const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
+    if (!silent && !(may_call_lost && seen.state == "Lost")) return std::nullopt;
+    return "machine " + std::to_string(status.machine) + " has not heard of it for " +
+           std::to_string(seen.silent_for / seconds(1)) + " s";
+  }
+  return std::nullopt;
+}
+
+// Others tell of machine 0's silence, and itself that it is to be replaced.
+std::optional<std::string> AccusationOfMachine0(const Draft& draft, const Machine& machine) {
+  if (const core::GangStatus* own = Coordinator(draft)) {
+    for (const auto& seen : own->machines) {
+      if (seen.index == 0 && seen.replace) return "failurePolicy asks for another machine";
+    }
+  }
+  const std::optional<GangReport>& member = draft.snapshot.member;
+  return member ? Accusation(draft, *member, machine) : std::nullopt;
+}
+
+bool HasJoined(const Draft& draft, const Machine& machine) {
+  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  if (!coordinator || machine.index == 0) return coordinator.has_value();
+  const auto& seen = coordinator->status.machines;
+  return std::any_of(seen.begin(), seen.end(), [&](const auto& member) {
+    return member.index == machine.index && member.attempt == machine.attempt;
+  });
+}
+
+// Machine 0 runs for as long as a machine may be silent: who lives has said HELLO by now.
+bool HasListened(const Draft& draft) {
+  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  const Machine& machine0 = draft.machines.front();
+  if (!coordinator || draft.now.boot - coordinator->at > kFresh || machine0.pod == nullptr) {
+    return false;
+  }
+  const std::optional<WallTime>& since = machine0.pod->worker.started;
+  return since && draft.now.wall >= *since + draft.spec().failure_policy.machine_lost_after;
+}
+
+// A machine that the gang has never heard of, on a node that the cluster has not heard of either: a
+// scheduler goes on sending pods to a node that died until that is noticed, and a machine may die
+// together with the machine 0 that knew it. If its agent comes after all, its attempt is too low.
+std::optional<Loss> FindStranded(const Draft& draft, const Machine& machine) {
+  const auto node = draft.snapshot.nodes.find(machine.pod->node);
+  if (node == draft.snapshot.nodes.end() || !node->second->unreachable) return std::nullopt;
+  if (HasJoined(draft, machine)) return std::nullopt;
+  if (machine.life == Life::kRunning && !HasListened(draft)) return std::nullopt;
+  return Loss{&machine, EndKind::kLost,
+              "node " + machine.pod->node +
+                  " cannot be reached, and the gang has not heard of the machine"};
+}
+
+std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
+  if (machine.life == Life::kEnded || machine.life == Life::kGone) {
+    const End end = EndOf(draft.snapshot, machine);
+    return Loss{&machine, end.kind, end.what};
+  }
+  if (machine.life == Life::kWaiting) return FindStranded(draft, machine);
+  if (machine.life != Life::kRunning) return std::nullopt;
+  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  std::optional<std::string> accusation;
+  if (machine.index == 0) {
+    accusation = AccusationOfMachine0(draft, machine);
+  } else if (coordinator) {
+    accusation = Accusation(draft, *coordinator, machine);
+  }
+  if (!accusation) return FindStranded(draft, machine);
+  return Loss{&machine, EndKind::kLost, *accusation};
+}
+
+// Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
+std::vector<Loss> FindLosses(const Draft& draft) {
+  std::vector<Loss> losses;
+  bool machine0_lost = false;
+  for (const Machine& machine : draft.machines) {
+    if (machine0_lost && machine.life == Life::kRunning) continue;
+    std::optional<Loss> loss = FindLoss(draft, machine);
+    if (!loss) continue;
+    machine0_lost |= machine.index == 0;
+    losses.push_back(*loss);
+  }
+  return losses;
+}
+
+// How long the machine's next attempt waits: at once for the first, later after quick ends, so that
+// a node that rejects or kills everything is not asked again and again.
+void SetBackoff(Draft& draft, const Loss& loss) {
+  Memory& memory = draft.memory();
+  const kube::PodView* pod = loss.machine->last_seen;
+  const uint32_t index = loss.machine->index;
+  const bool quick = pod != nullptr && draft.now.wall - pod->meta.created < kQuick;
+  if (!quick) {
+    memory.quick_ends.erase(index);
+    return;
+  }
+  const int count =
+      loss.kind == EndKind::kRejected ? ++memory.quick_ends[index] : memory.quick_ends[index]++;
+  memory.hold_until[index] = draft.now.boot + core::BackoffAfter(count);
+}
+
+void Charge(core::Counters& counters, EndKind kind) {
+  if (kind == EndKind::kOutOfMemory) {
+    ++counters.out_of_memory;
+  } else if (kind != EndKind::kAsked) {
+    ++counters.replacements;
+  }
+}
+
+core::Cause CauseOf(EndKind kind) {
+  if (kind == EndKind::kAsked) return core::Cause::kStopRequested;
+  return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
+}
+
+core::LastFailure Record(const Draft& draft, const Loss& loss) {
+  core::LastFailure last;
+  last.time = draft.now.wall;
+  last.epoch = draft.snapshot.status.epoch;
+  last.generation = draft.snapshot.status.generation;
+  if (loss.machine->pod != nullptr) last.node = loss.machine->pod->node;
+  last.failure.cause = CauseOf(loss.kind);
+  last.failure.machine = static_cast<int>(loss.machine->index);
+  last.failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;
+  return last;
+}
+
+// Of a machine that is not listed among the worst hundred, this is the first.
+void CountReplacement(core::JobStatus& status, uint32_t index) {
+  std::vector<core::MachineStatus>& listed = status.machine_statuses;
+  const auto found = std::find_if(listed.begin(), listed.end(), [&](const auto& machine) {
+    return machine.index == static_cast<int32_t>(index);
+  });
+  if (found != listed.end()) {
+    ++found->replacements;
+    return;
+  }
+  if (listed.size() >= core::kMaxMachineStatuses) listed.pop_back();  // the best of them
+  core::MachineStatus machine;
+  machine.index = static_cast<int32_t>(index);
+  machine.replacements = 1;
+  listed.push_back(std::move(machine));
+}
+
+// After resetAfter of health the budget is whole again.
+bool ResetBudget(Draft& draft) {
+  const core::GangStatus* status = Coordinator(draft);
+  if (draft.next.counters.infrastructure_used() == 0 || status == nullptr ||
+      !IsPhase(*status, core::CoordinatorPhase::kRunning) || !draft.snapshot.status.last_failure ||
+      !draft.snapshot.status.last_failure->time) {
+    return false;
+  }
+  const WallTime due =
+      *draft.snapshot.status.last_failure->time + draft.spec().failure_policy.reset_after;
+  if (draft.now.wall < due) {
+    draft.WakeAt(draft.now.Boot(due));
+    return false;
+  }
+  draft.next.counters.replacements_base = draft.next.counters.replacements;
+  draft.Intend();
+  return true;
+}
+
+}  // namespace
+
+bool Replace(Draft& draft) {
+  const core::Counters& counters = draft.snapshot.status.counters;
+  if (counters.infrastructure_used() > draft.spec().failure_policy.max_machine_replacements) {
+    return false;  // the job ends
+  }
+  std::vector<Loss> losses = FindLosses(draft);
+  const auto allowed = static_cast<size_t>(std::max(draft.snapshot.replacements_allowed, 0));
+  if (losses.size() > allowed) {
+    draft.note = std::to_string(losses.size() - allowed) +
+                 " lost machines wait: the operator replaces only so many a minute, over all jobs";
+    draft.WakeAt(draft.now.boot + seconds(5));
+    losses.resize(allowed);
+  }
+  if (losses.empty()) return ResetBudget(draft);
+
+  core::JobStatus& next = draft.next;
+  ++next.epoch;
+  for (const Loss& loss : losses) {
+    next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
+    Charge(next.counters, loss.kind);
+    SetBackoff(draft, loss);
+    CountReplacement(next, loss.machine->index);
+    if (loss.machine->index == 0) RecordLossOfMachine0(draft, CauseOf(loss.kind));
+    if (loss.kind != EndKind::kAsked) next.last_failure = Record(draft, loss);
+    draft.Tell(loss.kind != EndKind::kAsked, "MachineReplaced",
+               "machine " + std::to_string(loss.machine->index) + ": " + loss.what + "; attempt " +
+                   std::to_string(next.epoch) + " takes its place");
+  }
+  CountRestarts(next);
+  if (next.timings.started) next.state = core::JobState::kRestarting;
+  draft.decision.replacements = static_cast<int>(losses.size());
+  draft.Intend();
+  return true;
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,31 @@
+// Rules of the operator, by name; see base/rules.h.
+#ifndef LOCKSTEP_OPERATOR_POLICY_RULES_H_
+#define LOCKSTEP_OPERATOR_POLICY_RULES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/rules.h"
+
+namespace lockstep::control {
+
+enum class Rule : uint8_t {
+  kSilenceIsCounted,      // that a member is not connected to machine 0 is no evidence
+  kVerdictEndsAll,        // nothing is decided after it
+  kCountersMerge,         // what a new coordinator has not heard of yet is not lost
+  kPredecessorsSeenDead,  // an attempt whose end was not seen may be alive
+  kLongLeaseRecorded,     // before machine 0 grants longer leases
+  kVoidVerdicts,          // those of earlier attempts do not count
+  kGoneMeansDead,         // else a gang whose pods all vanished unseen would wait for ever
+};
+constexpr auto NamesOf(Rule) {
+  return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
+                                     "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
+                                     "GoneMeansDead"});
+}
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kGoneMeansDead) + 1);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_RULES_H_

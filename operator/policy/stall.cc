@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "core/gang/progress.h"
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Condition;
+
+constexpr int kSteps = 10;                  // of the generation's own pace
+constexpr Duration kShortest = minutes(1);  // without hangTimeout
+constexpr Duration kNearest = seconds(5);   // with it: reports come about once a second
+
+// How long a step of this generation took, at a mean; nullopt before the second.
+std::optional<Duration> MeanStep(const Pace& pace) {
+  if (pace.step <= pace.first_step) return std::nullopt;
+  return (pace.moved_at - pace.began) / (pace.step - pace.first_step);
+}
+
+std::optional<Duration> Limit(const Draft& draft, const Pace& pace) {
+  const Duration hang_timeout = draft.spec().health.hang_timeout;
+  std::optional<Duration> limit;
+  if (const auto step = MeanStep(pace)) limit = std::max(*step * kSteps, kShortest);
+  if (hang_timeout <= Duration::zero()) return limit;
+  const Duration half = std::max<Duration>(hang_timeout / 2, kNearest);
+  return limit ? std::min(*limit, half) : half;
+}
+
+// Counted between reports: that none comes is no evidence.
+void Follow(std::optional<Pace>& pace, const GangReport& report, int64_t step) {
+  const core::Generation generation = report.status.generation;
+  if (!pace || pace->generation != generation || step < pace->step) {
+    pace = Pace{generation, step, report.at, step, report.at};
+  } else if (step > pace->step) {
+    pace->step = step;
+    pace->moved_at = report.at;
+  }
+}
+
+std::string InWords(Duration duration) {
+  const auto count = std::max<int64_t>(duration / seconds(1), 1);
+  return count < 120 ? std::to_string(count) + " s" : std::to_string(count / 60) + " min";
+}
+
+}  // namespace
+
+void ObserveStall(Draft& draft) {
+  std::optional<Pace>& pace = draft.memory().pace;
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang == nullptr && draft.next.state == core::JobState::kRunning) return;
+  std::optional<core::GangProgress> progress;
+  if (gang != nullptr && draft.next.state == core::JobState::kRunning) {
+    progress = core::Summarize(gang->progress);
+  }
+  const bool at_the_end =
+      progress && progress->total_steps > 0 && progress->step >= progress->total_steps;
+  if (!progress || progress->step <= 0 || at_the_end) {
+    pace.reset();
+    return SetCondition(draft, "Stalled", false, "NoStepIsAwaited", "");
+  }
+  const bool known = pace.has_value();
+  Follow(pace, *draft.snapshot.coordinator, progress->step);
+  const Duration still = draft.snapshot.coordinator->at - pace->moved_at;
+  const std::optional<Duration> limit = Limit(draft, *pace);
+  if (limit && still >= *limit) {
+    const Condition* before = core::FindCondition(draft.next.conditions, "Stalled");
+    if (before != nullptr && before->status == Condition::Value::kTrue) return;
+    const std::string message =
+        "no step since step " + std::to_string(pace->step) + " for " + InWords(*limit) +
+        ": a hang is suspected; `lockstep logs` shows what its ranks said last, and " +
+        (draft.spec().health.hang_timeout > Duration::zero()
+             ? "the gang restarts at spec.health.hangTimeout"
+             : "spec.health.hangTimeout would restart the gang");
+    draft.Tell(true, "Stalled", message);
+    return SetCondition(draft, "Stalled", true, "NoProgress", message);
+  }
+  // An operator that has just begun to look does not know that it goes on.
+  const bool moved = pace->step > pace->first_step;
+  const bool same = known || pace->generation == draft.snapshot.status.generation;
+  if (moved || !same) SetCondition(draft, "Stalled", false, "Progresses", "");
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,11 @@
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+
+std::optional<Stop> StopForSuspend(Draft& draft) {
+  if (!draft.spec().suspend) return std::nullopt;
+  return Stop{.reason = core::StopReason::kSuspended,
+              .message = "spec.suspend is true; set it to false to go on"};
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,156 @@
+#include <algorithm>
+
+#include "operator/policy/policies.h"
+#include "operator/policy/rules.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Cause;
+using core::Condition;
+
+constexpr Duration kVerdictPatience = seconds(10);  // for machine 0 to end a job by itself
+constexpr int kExitConfiguration = 78;
+constexpr int kExitMachines = 75;
+
+core::LastFailure FailureRecord(const Draft& draft, const core::Failure& failure,
+                                core::Generation generation) {
+  core::LastFailure last;
+  last.time = draft.now.wall;
+  last.epoch = draft.snapshot.status.epoch;
+  last.generation = generation;
+  last.failure = failure;
+  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < draft.machines.size()) {
+    const kube::PodView* pod = draft.machines[static_cast<size_t>(failure.machine)].pod;
+    if (pod != nullptr) last.node = pod->node;
+  }
+  return last;
+}
+
+// How the job's failure is told in one sentence: who, and what it was.
+std::string Sentence(const core::Failure& failure, const std::string& reason) {
+  if (failure.message.empty()) return reason;
+  return reason.empty() || reason == failure.message ? failure.message
+                                                     : failure.message + "; " + reason;
+}
+
+bool End(Draft& draft, bool success, const std::string& reason, const std::string& message,
+         core::JobVerdict verdict, const core::Termination* told = nullptr) {
+  draft.next.verdict = verdict;
+  ConcludeProgress(draft, told);
+  MarkFinished(draft.next, success, reason, message, draft.now);
+  draft.next.observed_generation = draft.snapshot.generation;
+  draft.Tell(!success, success ? "Succeeded" : "Failed", message);
+  draft.Intend();
+  return true;
+}
+
+bool Fail(Draft& draft, Cause cause, int exit_code, const std::string& message) {
+  core::Failure failure;
+  failure.cause = cause;
+  failure.message = message;
+  draft.next.last_failure = FailureRecord(draft, failure, draft.next.generation);
+  return End(draft, false, core::ToString(cause), message,
+             {.generation = {}, .exit_code = exit_code, .cause = cause});
+}
+
+bool EndByGang(Draft& draft, const core::Termination& verdict) {
+  const bool success = verdict.exit_code == 0;
+  draft.next.generation = verdict.generation;
+  if (verdict.counters) {
+    draft.next.counters.Merge(*verdict.counters);
+    CountRestarts(draft.next);
+  }
+  if (!success) {
+    draft.next.last_failure = FailureRecord(draft, verdict.failure, verdict.generation);
+  }
+  const Cause cause = success ? Cause::kNone : verdict.failure.cause;
+  const std::string message = success ? "every process of every machine exited with code 0"
+                                      : Sentence(verdict.failure, verdict.reason);
+  return End(draft, success, success ? "Succeeded" : core::ToString(cause), message,
+             {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
+             &verdict);
+}
+
+// A spec that the CRD let through and core does not.
+bool RefuseSpec(Draft& draft) {
+  if (draft.snapshot.problems.empty() || !draft.snapshot.status.attempts.empty()) return false;
+  std::string message;
+  for (const core::Problem& problem : draft.snapshot.problems) {
+    if (!message.empty()) message += "; ";
+    message += problem.path.empty() ? problem.message : problem.path + ": " + problem.message;
+  }
+  return End(draft, false, "InvalidSpec", message,
+             {.generation = {}, .exit_code = kExitConfiguration, .cause = Cause::kConfiguration});
+}
+
+// Machine 0 ends the job by itself when it hears of the count; without it, this does.
+bool SpendBudget(Draft& draft) {
+  const int used = draft.snapshot.status.counters.infrastructure_used();
+  const int allowed = draft.spec().failure_policy.max_machine_replacements;
+  std::optional<Time>& since = draft.memory().over_since;
+  if (used <= allowed || draft.machines.empty()) {
+    since.reset();
+    return false;
+  }
+  if (!since) since = draft.now.boot;
+  if (Coordinator(draft) != nullptr && draft.now.boot < *since + kVerdictPatience) {
+    draft.WakeAt(*since + kVerdictPatience);
+    return false;
+  }
+  return Fail(draft, Cause::kMachineLost, kExitMachines,
+              std::to_string(used) + " machines failed and spec.failurePolicy." +
+                  "maxMachineReplacements is " + std::to_string(allowed));
+}
+
+}  // namespace
+
+bool IsFinished(const core::JobStatus& status) {
+  return status.state == core::JobState::kSucceeded || status.state == core::JobState::kFailed;
+}
+
+void MarkFinished(core::JobStatus& status, bool success, const std::string& reason,
+                  const std::string& message, const Now& now) {
+  status.state = success ? core::JobState::kSucceeded : core::JobState::kFailed;
+  status.reason = message;
+  status.timings.finished = now.wall;
+  const auto set = [&](const char* type, bool holds, const std::string& why,
+                       const std::string& text) {
+    core::SetCondition(status.conditions,
+                       {.type = type,
+                        .status = holds ? Condition::Value::kTrue : Condition::Value::kFalse,
+                        .reason = why,
+                        .message = text,
+                        .observed_generation = status.observed_generation,
+                        .last_transition_time = now.wall},
+                       now.wall);
+  };
+  set(success ? "Complete" : "Failed", true, reason, message);
+  for (const char* type : {"PodsReady", "Running", "Stalled"}) {
+    if (core::FindCondition(status.conditions, type) != nullptr) {
+      set(type, false, "Finished", "the job has ended");
+    }
+  }
+}
+
+bool Conclude(Draft& draft) {
+  if (RefuseSpec(draft)) return true;
+  for (const Machine& machine : draft.machines) {
+    if (!Holds(Rule::kVoidVerdicts)) {
+      for (const kube::PodView* pod : machine.earlier) {
+        const auto message = core::ParseTermination(pod->worker.message);
+        if (message.ok() && message->verdict) return EndByGang(draft, *message);
+      }
+    }
+    if (machine.life != Life::kEnded && machine.life != Life::kGone) continue;
+    const struct End end = EndOf(draft.snapshot, machine);
+    if (end.kind == EndKind::kVerdict) return EndByGang(draft, *end.message);
+    if (end.kind == EndKind::kConfiguration) {
+      return Fail(draft, Cause::kConfiguration, kExitConfiguration,
+                  "machine " + std::to_string(machine.index) + ": " + end.what);
+    }
+  }
+  return SpendBudget(draft);
+}
+
+}  // namespace lockstep::control

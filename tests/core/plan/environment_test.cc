@@ -1,0 +1,273 @@
+#include "core/plan/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace lockstep::core {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+TrainingJob Job() {
+  TrainingJob job;
+  job.metadata.name = "gpt";
+  job.spec.num_machines = 2;
+  job.spec.processes_per_machine = 4;
+  job.spec.command = {"python", "train.py"};
+  return job;
+}
+
+ProcessIdentity Identity() {
+  ProcessIdentity id;
+  id.machine = 1;
+  id.local_rank = 3;
+  id.attempt = 2;
+  id.n = 5;
+  id.epoch = 4;
+  id.restarts = 6;
+  id.job_uid = "u-1";
+  id.master_addr = "10.0.0.1";
+  id.master_port = 20001;
+  id.socket_path = "/run/s";
+  id.checkpoint_dir = "/ckpt";
+  id.resume_dir = "/ckpt/step-7";
+  id.local_dir = "/local";
+  id.error_file = "/err/7";
+  id.omp_threads = 3;
+  return id;
+}
+
+std::map<std::string, std::string> Environment(const TrainingJob& job, const ProcessIdentity& id) {
+  std::map<std::string, std::string> map;
+  for (const auto& [name, value] : ProcessEnvironment(job, id)) {
+    EXPECT_TRUE(map.emplace(name, value).second) << name << " is set twice";
+  }
+  return map;
+}
+
+EnvVar Var(std::string name, std::string value) {
+  EnvVar entry;
+  entry.name = std::move(name);
+  entry.value = std::move(value);
+  return entry;
+}
+
+TEST(ProcessEnvironment, GivesTorchAllThatTorchrunWould) {
+  EXPECT_EQ(Environment(Job(), Identity()), (std::map<std::string, std::string>{
+                                                {"RANK", "7"},
+                                                {"LOCAL_RANK", "3"},
+                                                {"WORLD_SIZE", "8"},
+                                                {"LOCAL_WORLD_SIZE", "4"},
+                                                {"GROUP_RANK", "1"},
+                                                {"GROUP_WORLD_SIZE", "2"},
+                                                {"NODE_RANK", "1"},
+                                                {"ROLE_RANK", "7"},
+                                                {"ROLE_WORLD_SIZE", "8"},
+                                                {"MASTER_ADDR", "10.0.0.1"},
+                                                {"MASTER_PORT", "20001"},
+                                                {"OMP_NUM_THREADS", "3"},
+                                                {"TORCHELASTIC_RUN_ID", "u-1"},
+                                                {"TORCHELASTIC_RESTART_COUNT", "6"},
+                                                {"TORCHELASTIC_MAX_RESTARTS", "3"},
+                                                {"TORCHELASTIC_ERROR_FILE", "/err/7"},
+                                                {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                {"LOCKSTEP_JOB", "gpt"},
+                                                {"LOCKSTEP_JOB_UID", "u-1"},
+                                                {"LOCKSTEP_EPOCH", "4"},
+                                                {"LOCKSTEP_GENERATION", "2-5"},
+                                                {"LOCKSTEP_RESTARTS", "6"},
+                                                {"LOCKSTEP_MACHINE", "1"},
+                                                {"LOCKSTEP_SOCKET", "/run/s"},
+                                                {"LOCKSTEP_CHECKPOINT_DIR", "/ckpt"},
+                                                {"LOCKSTEP_RESUME_DIR", "/ckpt/step-7"},
+                                                {"LOCKSTEP_LOCAL_DIR", "/local"},
+                                            }));
+}
+
+TEST(ProcessEnvironment, SetsNothingForWhatIsUnknown) {
+  const auto environment = Environment(Job(), {});
+  for (const char* name :
+       {"OMP_NUM_THREADS", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "LOCKSTEP_SOCKET",
+        "LOCKSTEP_CHECKPOINT_DIR", "LOCKSTEP_RESUME_DIR", "TORCHELASTIC_ERROR_FILE"}) {
+    EXPECT_FALSE(environment.contains(name)) << name;
+  }
+}
+
+TEST(ProcessEnvironment, NamesTheOnlyInterface) {
+  ProcessIdentity id = Identity();
+  id.only_interface = "eth0";
+  const auto environment = Environment(Job(), id);
+  EXPECT_EQ(environment.at("NCCL_SOCKET_IFNAME"), "eth0");
+  EXPECT_EQ(environment.at("GLOO_SOCKET_IFNAME"), "eth0");
+}
+
+TEST(ProcessEnvironment, KeepsAccelerateTogetherWithoutAGpu) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kAccelerate;
+  auto environment = Environment(job, Identity());
+  EXPECT_EQ(environment.at("ACCELERATE_USE_CPU"), "true") << "without it every rank trains alone";
+  EXPECT_EQ(environment.at("ACCELERATE_MIXED_PRECISION"), "no");
+  EXPECT_EQ(environment.at("TORCHELASTIC_RUN_ID"), "u-1");
+  ProcessIdentity id = Identity();
+  id.has_gpu = true;
+  EXPECT_FALSE(Environment(job, id).contains("ACCELERATE_USE_CPU"));
+}
+
+TEST(ProcessEnvironment, GivesNoTorchNamesWithoutAFramework) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kNone;
+  for (const auto& [name, value] : Environment(job, Identity())) {
+    EXPECT_FALSE(name.starts_with("TORCH")) << name;
+    EXPECT_FALSE(name.starts_with("ACCELERATE")) << name;
+  }
+  EXPECT_EQ(Environment(job, Identity()).at("RANK"), "7");
+}
+
+TEST(ProcessEnvironment, GivesALauncherItsMachineAndNoRank) {
+  TrainingJob job = Job();
+  job.spec.launch = Launch::kPerMachine;
+  ProcessIdentity id = Identity();
+  id.local_rank = 0;
+  const auto environment = Environment(job, id);
+  EXPECT_EQ(environment.at("PET_NNODES"), "2");
+  EXPECT_EQ(environment.at("PET_NPROC_PER_NODE"), "4");
+  EXPECT_EQ(environment.at("PET_NODE_RANK"), "1");
+  EXPECT_EQ(environment.at("PET_MASTER_ADDR"), "10.0.0.1");
+  EXPECT_EQ(environment.at("PET_MASTER_PORT"), "20001");
+  EXPECT_EQ(environment.at("PET_MAX_RESTARTS"), "0") << "the gang restarts as a whole";
+  EXPECT_EQ(environment.at("NODE_RANK"), "1");
+  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"}) {
+    EXPECT_FALSE(environment.contains(name)) << name;
+  }
+}
+
+TEST(ProcessEnvironment, SetsReservedNamesOnlyThatAreReserved) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kAccelerate;
+  ProcessIdentity id = Identity();
+  id.only_interface = "eth0";
+  for (const auto& [name, value] : ProcessEnvironment(job, id)) {
+    EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
+  }
+}
+
+TEST(BuildEnvironment, LetsTheUsersValueWinWhereItMay) {
+  TrainingJob job = Job();
+  job.spec.env = {Var("OMP_NUM_THREADS", "9")};
+  const std::vector<std::string> environment = BuildEnvironment({}, job, Identity());
+  EXPECT_THAT(environment, Contains("OMP_NUM_THREADS=9"));
+  EXPECT_THAT(BuildEnvironment({"OMP_NUM_THREADS=5"}, Job(), Identity()),
+              Contains("OMP_NUM_THREADS=5"));
+  EXPECT_THAT(BuildEnvironment({"NCCL_SOCKET_IFNAME=ib0"}, Job(), Identity()),
+              Contains("NCCL_SOCKET_IFNAME=ib0"));
+}
+
+TEST(BuildEnvironment, PutsTheJobsEnvOverTheInheritedOne) {
+  TrainingJob job = Job();
+  job.spec.env = {Var("A", "job")};
+  EXPECT_THAT(BuildEnvironment({"A=inherited", "B=kept"}, job, Identity()),
+              testing::AllOf(Contains("A=job"), Contains("B=kept"), Not(Contains("A=inherited"))));
+}
+
+TEST(BuildEnvironment, RemovesWhatAnOuterLauncherLeft) {
+  const std::vector<std::string> environment = BuildEnvironment(
+      {"SLURM_PROCID=3", "SLURM_JOB_ID=1", "RANK=99", "TORCHELASTIC_USE_AGENT_STORE=True",
+       "PET_NNODES=9", "LOCKSTEP_SPEC={}", "PATH=/bin"},
+      Job(), Identity());
+  std::set<std::string> names;
+  for (const std::string& assignment : environment) {
+    names.insert(assignment.substr(0, assignment.find('=')));
+  }
+  for (const char* gone : {"SLURM_PROCID", "SLURM_JOB_ID", "TORCHELASTIC_USE_AGENT_STORE",
+                           "PET_NNODES", "LOCKSTEP_SPEC"}) {
+    EXPECT_FALSE(names.contains(gone)) << gone;
+  }
+  EXPECT_THAT(environment, Contains("RANK=7"));
+  EXPECT_THAT(environment, Contains("PATH=/bin"));
+}
+
+TEST(BuildEnvironment, NeverLetsTheUserReplaceARank) {
+  TrainingJob job = Job();
+  job.spec.env = {Var("RANK", "0")};
+  EXPECT_THAT(BuildEnvironment({}, job, Identity()), Contains("RANK=7"));
+}
+
+TEST(BuildEnvironment, ExpandsTheJobsEnvAsKubernetesDoes) {
+  TrainingJob job = Job();
+  job.spec.env = {Var("A", "x"), Var("B", "$(A)/y"), Var("C", "$(LATER) $$(A) $A $(B)"),
+                  Var("LATER", "z"), Var("P", "/opt:$(PATH)")};
+  const std::vector<std::string> environment = BuildEnvironment({"PATH=/bin"}, job, Identity());
+  EXPECT_THAT(environment, Contains("B=x/y"));
+  EXPECT_THAT(environment, Contains("C=$(LATER) $(A) $A x/y"));
+  EXPECT_THAT(environment, Contains("P=/opt:$(PATH)"))
+      << "on a cluster too only the list's own variables are expanded";
+}
+
+TEST(BuildEnvironment, LeavesWhatTheClusterGivesToTheCluster) {
+  TrainingJob job = Job();
+  job.spec.env = {Var("SECRET", "")};
+  job.spec.env[0].value_from = Node::Map();
+  EXPECT_THAT(BuildEnvironment({"SECRET=s"}, job, Identity()), Contains("SECRET=s"));
+}
+
+TEST(BuildEnvironment, SkipsWhatIsNoAssignment) {
+  const std::vector<std::string> environment =
+      BuildEnvironment({"=x", "EMPTY="}, Job(), Identity());
+  EXPECT_THAT(environment, Contains("EMPTY="));
+  EXPECT_THAT(environment, Not(Contains("=x")));
+}
+
+TEST(ExpandVariables, TakesAnyTextAsItIs) {
+  const Variables variables = {{"A", "1"}, {"A", "2"}};
+  const struct {
+    const char* text;
+    const char* expanded;
+  } cases[] = {{"", ""},
+               {"$", "$"},
+               {"$$", "$"},
+               {"$(", "$("},
+               {"$(A", "$(A"},
+               {"$(A)", "2"},
+               {"$(A)$(A)", "22"},
+               {"$$(A)", "$(A)"},
+               {"$$$(A)", "$2"},
+               {"$()", "$()"},
+               {"a)$(A", "a)$(A"},
+               {"$(B)", "$(B)"},
+               {"100%$ x", "100%$ x"}};
+  for (const auto& c : cases) EXPECT_EQ(ExpandVariables(c.text, variables), c.expanded) << c.text;
+}
+
+TEST(FromShell, IsUndoneByExpansionButForNames) {
+  const Variables variables = {{"RANK", "3"}};
+  for (const std::string text :
+       {"kill -9 $$", "$", "$$$", "$$$$", "a$b$$c", "$(date)", "echo $RANK"}) {
+    EXPECT_EQ(ExpandVariables(FromShell({text})[0], variables), text);
+  }
+  EXPECT_EQ(ExpandVariables(FromShell({"--rank=$(RANK)"})[0], variables), "--rank=3");
+}
+
+TEST(ExpandVariables, TakesALongHostileTextInOneGo) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "$(";
+  EXPECT_EQ(ExpandVariables(text, {}), text);
+}
+
+TEST(BuildCommand, ExpandsWhatTheProcessWillFind) {
+  TrainingJob job = Job();
+  job.spec.launch = Launch::kPerMachine;
+  job.spec.command = {"accelerate", "launch"};
+  job.spec.args = {"--machine_rank=$(NODE_RANK)", "--main_process_ip=$(MASTER_ADDR)", "$(X)"};
+  const std::vector<std::string> environment = BuildEnvironment({}, job, Identity());
+  EXPECT_THAT(BuildCommand(job, environment),
+              ElementsAre("accelerate", "launch", "--machine_rank=1", "--main_process_ip=10.0.0.1",
+                          "$(X)"));
+}
+
+}  // namespace
+}  // namespace lockstep::core

@@ -1,0 +1,306 @@
+#include "core/validate/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/model/parse.h"
+
+namespace lockstep::core {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// A job that is right for both targets, with `spec` beside or instead of its fields.
+TrainingJob Job(const std::string& spec, const std::string& name = "gpt") {
+  const ParseResult parsed = ParseYaml(
+      "apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\n"
+      "metadata: {name: \"" +
+      name + "\"}\nspec:\n" + spec);
+  EXPECT_TRUE(parsed.ok()) << Format(parsed.problems, "job.yaml");
+  return parsed.job.value_or(TrainingJob());
+}
+
+std::string Problems(const TrainingJob& job, Target target,
+                     std::optional<int> gpus = std::nullopt) {
+  return Format(Validate(job, target, gpus), "job.yaml");
+}
+
+std::string Local(const std::string& spec) { return Problems(Job(spec), Target::kLocal); }
+std::string Cluster(const std::string& spec) { return Problems(Job(spec), Target::kCluster); }
+
+constexpr const char* kRun = "  command: [python, train.py]\n";
+constexpr const char* kRunImage = "  command: [python, train.py]\n  image: i\n";
+
+TEST(Validate, AcceptsASmallJob) {
+  EXPECT_EQ(Local(kRun), "");
+  EXPECT_EQ(Cluster(kRunImage), "");
+}
+
+TEST(Validate, AcceptsEveryFieldAtItsLimits) {
+  EXPECT_EQ(Cluster(std::string(kRunImage) +
+                    "  numMachines: 1024\n  processesPerMachine: 64\n"
+                    "  failurePolicy: {machineLostAfter: 2s, maxRestarts: 0,"
+                    " rules: [{exitCodes: [1, 255], action: Fail}]}\n"
+                    "  gracePeriod: 0s\n  health: {hangTimeout: 1s}\n"
+                    "  resourcesPerProcess: {memory: 1Gi}\n  sharedMemory: 64Gi\n"),
+            "");
+}
+
+TEST(Validate, TellsEveryErrorAtOnceInTheOrderOfTheFile) {
+  EXPECT_EQ(Local("  processesPerMachine: 65\n  numMachines: 0\n  gracePeriod: -1s\n"
+                  "  command: [a]\n"),
+            "job.yaml:5:24: error: spec.processesPerMachine: must lie between 1 and 64 (found 65)\n"
+            "job.yaml:6:16: error: spec.numMachines: must lie between 1 and 1024 (found 0)\n"
+            "job.yaml:7:16: error: spec.gracePeriod: must lie between 0s and 24h (found -1s)\n");
+}
+
+TEST(Validate, AsksForANameThatDnsTakes) {
+  for (const char* name : {"g", "gpt-2", "a23456789012345678901234567890123456789x"}) {
+    EXPECT_EQ(Problems(Job(kRun, name), Target::kLocal), "") << name;
+  }
+  for (const char* name : {"2gpt", "-gpt", "gpt-", "Gpt", "g_t", "g.t", "g t",
+                           "a234567890123456789012345678901234567890x"}) {
+    EXPECT_THAT(Problems(Job(kRun, name), Target::kLocal), HasSubstr("DNS-1035")) << name;
+  }
+  EXPECT_THAT(Problems(Job(kRun, ""), Target::kLocal), HasSubstr("metadata.name: is missing"));
+}
+
+TEST(Validate, HasAMessageForEveryRule) {
+  const struct {
+    Target target;
+    const char* spec;
+    const char* says;
+  } cases[] = {
+      {Target::kLocal, "  numMachines: -1\n  command: [a]\n", "between 1 and 1024"},
+      {Target::kLocal, "  numMachines: 1025\n  command: [a]\n", "between 1 and 1024"},
+      {Target::kLocal, "  {}\n", "spec.command: is missing; write the command"},
+      {Target::kLocal, "  command: [\"\"]\n", "spec.command[0]: must name a program"},
+      {Target::kLocal, "  args: [a]\n", "spec.args: needs spec.command"},
+      {Target::kCluster, "  launch: PerMachine\n", "spec.launch: needs spec.command"},
+      {Target::kCluster, "  command: [a]\n", "spec.image: is missing"},
+      {Target::kLocal, "  command: [a]\n  trainer: {data: [b]}\n", "keep one of them"},
+      {Target::kLocal, "  command: [a]\n  env: [{value: b}]\n", "env[0].name: is missing"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: a=b}]\n", "must be letters, digits"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: 1A}]\n", "not begin with a digit"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: RANK, value: \"1\"}]\n",
+       "remove it: Lockstep sets it"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: LOCKSTEP_X, value: \"1\"}]\n",
+       "remove it: Lockstep sets it"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: A}, {name: A}]\n",
+       "error: spec.env[1]: A stands here twice"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: A, valueFrom: {}}]\n",
+       "spec.env[0].valueFrom: needs a cluster"},
+      {Target::kCluster, "  command: [a]\n  env: [{name: A, value: b, valueFrom: {}}]\n",
+       "both value and valueFrom"},
+      {Target::kLocal, "  command: [a]\n  envFrom: [{secretRef: {name: s}}]\n",
+       "spec.envFrom: needs a cluster"},
+      {Target::kLocal, "  command: [a]\n  suspend: true\n", "can't run; write false"},
+      {Target::kLocal, "  command: [a]\n  imagePullSecrets: [{name: A}]\n",
+       "must be the name of a Secret"},
+      {Target::kLocal, "  command: [a]\n  topology: {bind: None, memoryPolicy: Strict}\n",
+       "Strict needs bind: Node"},
+      {Target::kLocal, "  command: [a]\n  topology: {bind: None, policy: Required}\n",
+       "Required needs bind: Node"},
+      {Target::kLocal, "  command: [a]\n  placement: {topologyMode: Required}\n",
+       "Required needs topologyKey"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {claim: c}\n",
+       "spec.checkpoint.path: is missing"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {claim: C_, path: /c}\n",
+       "name of a PersistentVolumeClaim"},
+      {Target::kCluster, "  command: [a]\n  checkpoint: {path: c}\n",
+       "must begin with / on a cluster"},
+      {Target::kLocal, "  command: [a]\n  checkpoint: {resume: auto}\n",
+       "must be Auto, Never or a path"},
+      {Target::kLocal, "  command: [a]\n  gracePeriod: 25h\n", "between 0s and 24h"},
+      {Target::kLocal, "  command: [a]\n  health: {startTimeout: 0s}\n", "between 1s and 168h"},
+      {Target::kLocal, "  command: [a]\n  health: {hangTimeout: 10ms}\n",
+       "0s (off) or lie between 1s and 168h"},
+      {Target::kLocal, "  command: [a]\n  health: {hangTimeout: -1s}\n",
+       "0s (off) or lie between 1s and 168h"},
+      {Target::kLocal, "  command: [a]\n  activeDeadlineSeconds: -1\n", "between 0 and 2147483647"},
+      {Target::kLocal, "  command: [a]\n  ttlSecondsAfterFinished: -1\n",
+       "between 0 and 2147483647"},
+      {Target::kLocal, "  command: [a]\n  priorityClassName: A\n", "name of a PriorityClass"},
+      {Target::kLocal, "  command: [a]\n  schedulerName: A\n", "name of a scheduler"},
+      {Target::kLocal, "  command: [a]\n  managedBy: me\n", "a domain and a name"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {maxRestarts: -1}\n",
+       "between 0 and 2147483647"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {maxMachineReplacements: -1}\n",
+       "between 0 and 2147483647"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {resetAfter: 0s}\n",
+       "between 1s and 8760h"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {restartGracePeriod: -1s}\n",
+       "between 0s and 24h"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {machineLostAfter: 1999ms}\n",
+       "between 2s and 10m (found 1.999s)"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {machineLostAfter: 601s}\n",
+       "between 2s and 10m"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {rules: [{action: Fail}]}\n",
+       "rules[0]: matches nothing; write exitCodes, signals or stderr"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {rules: [{exitCodes: [0]}]}\n",
+       "rules[0].exitCodes[0]: must lie between 1 and 255"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {rules: [{exitCodes: [1, 256]}]}\n",
+       "exitCodes[1]"},
+      {Target::kLocal,
+       "  command: [a]\n  failurePolicy: {rules: [{exitCodes: [1], signals: [SIGBUS]}]}\n",
+       "write two rules"},
+      {Target::kLocal, "  command: [a]\n  failurePolicy: {rules: [{stderr: \"(\"}]}\n",
+       "is no regular expression"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerProcess: {gpu: -1}\n", "between 0 and 64"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerProcess: {cpu: 0}\n", "greater than 0"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerProcess: {memory: 500m}\n",
+       "whole number of bytes"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerProcess: {memory: 65Ti}\n",
+       "must be at most 64Ti"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerProcess: {cpu: 4097}\n",
+       "must be at most 4096"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerProcess: {gpuResource: \"\"}\n",
+       "must name a resource"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerMachine: {cpu: 4}\n",
+       "write it as spec.resourcesPerProcess.cpu"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerMachine: {nvidia.com/gpu: 4}\n",
+       "write it as spec.resourcesPerProcess.gpu"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerMachine: {x/y: -4}\n", "0 or more"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerMachine: {x/y/z: 4}\n",
+       "must name resources"},
+      {Target::kLocal, "  command: [a]\n  placement: {topologyKey: a b}\n", "must be a node label"},
+      {Target::kLocal, "  command: [a]\n  sharedMemory: 0\n", "greater than 0"},
+      {Target::kLocal,
+       "  command: [a]\n  sharedMemory: 3Gi\n  processesPerMachine: 2\n"
+       "  resourcesPerProcess: {memory: 1Gi}\n",
+       "within the machine's memory, which is 2Gi"},
+      {Target::kLocal, "  command: [a]\n  template: [1]\n", "must be a pod template"},
+      {Target::kLocal, "  command: [a]\n  template: {containers: []}\n",
+       "unknown field \"containers\""},
+      {Target::kLocal,
+       "  command: [a]\n  template: {spec: {containers: [{name: worker, command: [b]}]}}\n",
+       "spec.command: stands in the template's worker container too"},
+      {Target::kLocal,
+       "  command: [a]\n  template: {spec: {containers: [{name: worker, resources: {}}]}}\n",
+       "has resources in its worker container"},
+      {Target::kLocal, "  command: [a]\n  template: {metadata: {ownerReferences: []}}\n",
+       "spec.template.metadata.ownerReferences: remove it: Lockstep sets"},
+      {Target::kLocal, "  command: [a]\n  template: {metadata: {uid: a}}\n",
+       "spec.template.metadata.uid: unknown field"},
+      {Target::kLocal, "  command: [a]\n  template: {metadata: {labels: {lockstep.dev/job: a}}}\n",
+       "holds a label that Lockstep sets itself; remove it (found lockstep.dev/job)"},
+      {Target::kLocal,
+       "  command: [a]\n  template: {metadata: {labels: {app.kubernetes.io/name: a}}}\n",
+       "(found app.kubernetes.io/name)"},
+      {Target::kLocal, "  command: [a]\n  template: {spec: {restartPolicy: Always}}\n",
+       "spec.template.spec.restartPolicy: must be Never"},
+      {Target::kLocal, "  command: [a]\n  template: {spec: {hostname: a}}\n", "remove it"},
+      {Target::kLocal, "  command: [a]\n  template: {spec: {terminationGracePeriodSeconds: 1}}\n",
+       "write it as spec.gracePeriod"},
+      {Target::kLocal, "  command: [a]\n  template: {spec: {volumes: [{name: lockstep-a}]}}\n",
+       "holds a name that begins with lockstep-"},
+      {Target::kLocal,
+       "  command: [a]\n  schedulerName: a\n  template: {spec: {schedulerName: a}}\n",
+       "spec.schedulerName: stands in the template's pod too"},
+      {Target::kCluster, "  trainer: {}\n", "spec.trainer.data: is missing"},
+      {Target::kCluster, "  trainer: {mode: Generate}\n", "spec.trainer.prompts: is missing"},
+      {Target::kCluster, "  trainer: {data: [a], model: huge}\n", "must be nano, micro or gpt2"},
+      {Target::kCluster, "  trainer: {data: [a], model: {layers: 1, heads: 3, width: 64}}\n",
+       "must be a multiple of heads, 3"},
+      {Target::kCluster, "  trainer: {data: [a], steps: 0}\n", "between 1 and"},
+      {Target::kCluster, "  trainer: {data: [a], learningRate: 0}\n", "greater than 0"},
+      {Target::kCluster, "  trainer: {data: [a], clip: -1}\n", "0 (off) or more"},
+      {Target::kCluster, "  numMachines: 3\n  trainer: {data: [a], globalBatchSize: 16}\n",
+       "can't be dealt out evenly to 3 processes; write a multiple of 3, or run it with this many "
+       "processes: 1, 2, 4, 8, 16 (found 16)"},
+      {Target::kCluster,
+       "  numMachines: 4\n  trainer: {data: [a], globalBatchSize: 16, microBatchSize: 8}\n",
+       "in micro batches of 8; write a multiple of 32, or run it with this many processes: 1, 2"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(Problems(Job(c.spec), c.target), HasSubstr(c.says)) << c.spec;
+  }
+}
+
+TEST(Validate, RefusesALauncherUnderPerProcess) {
+  const char* const commands[] = {
+      "[torchrun, train.py]",
+      "[/usr/bin/torchrun, train.py]",
+      "[accelerate, launch, train.py]",
+      "[deepspeed, train.py]",
+      "[mpirun, -n, \"4\", a]",
+      "[python, -m, torch.distributed.run, train.py]",
+      "[python3.11, -u, -m, torch.distributed.launch, train.py]",
+      "[env, A=b, torchrun, train.py]",
+      "[bash, -c, \"cd /x && exec torchrun train.py\"]",
+      "[sh, -ec, \"A=1 accelerate launch train.py\"]",
+  };
+  for (const char* command : commands) {
+    const std::string spec = std::string("  processesPerMachine: 4\n  command: ") + command + "\n";
+    EXPECT_THAT(Local(spec), AllOf(HasSubstr("spec.command: set launch: PerMachine, or drop the "
+                                             "launcher"),
+                                   HasSubstr("each of the 4 processes")))
+        << command;
+    EXPECT_EQ(Local(spec + "  launch: PerMachine\n"), "") << command;
+  }
+}
+
+TEST(Validate, FindsALauncherThatStandsInTheArgs) {
+  EXPECT_THAT(Local("  command: [python]\n  args: [-m, torch.distributed.run, train.py]\n"),
+              HasSubstr("drop the launcher"));
+}
+
+TEST(Validate, TakesNoOrdinaryProgramForALauncher) {
+  for (const char* command :
+       {"[python, train.py, torchrun]", "[python, -m, train]", "[accelerate, config]",
+        "[bash, -c, \"echo torchrun\"]", "[sh, torchrun.sh]", "[./train]"}) {
+    EXPECT_EQ(Local(std::string("  command: ") + command + "\n"), "") << command;
+  }
+}
+
+TEST(Validate, CountsTheGpusOfThisComputer) {
+  const TrainingJob job =
+      Job("  command: [a]\n  numMachines: 2\n  processesPerMachine: 2\n"
+          "  resourcesPerProcess: {gpu: 2}\n");
+  EXPECT_EQ(Problems(job, Target::kLocal), "");
+  EXPECT_EQ(Problems(job, Target::kLocal, 8), "");
+  EXPECT_THAT(Problems(job, Target::kLocal, 5),
+              HasSubstr("4 processes ask for 8 GPUs in all and this computer has 5; run at most 2 "
+                        "processes"));
+  EXPECT_THAT(Problems(job, Target::kLocal, 0), HasSubstr("remove gpu"));
+  EXPECT_THAT(Problems(job, Target::kCluster, 0), Not(HasSubstr("GPUs")));
+}
+
+TEST(Validate, JudgesAJobMadeInCodeWithoutPlaces) {
+  TrainingJob job;
+  EXPECT_THAT(Problems(job, Target::kLocal), HasSubstr("job.yaml: error: metadata.name"));
+}
+
+TEST(AddProblems, BlamesNoFieldForTheDefaultThatStandsInForAMistake) {
+  const ParseResult parsed = ParseYaml(
+      "apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: a}\n"
+      "spec: {command: python, image: }\n");
+  std::vector<Problem> problems = parsed.problems;
+  AddProblems(Validate(*parsed.job, Target::kCluster), &problems);
+  EXPECT_EQ(
+      Format(problems, "job.yaml"),
+      "job.yaml:4:17: error: spec.command: must be a list; write [python] (found the text "
+      "\"python\")\n"
+      "job.yaml:4:25: warning: spec.image: has no value and counts as absent; remove the line, "
+      "or write one\n");
+}
+
+TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {
+  EXPECT_EQ(IgnoredLocally(Job(kRun)), "");
+  EXPECT_EQ(IgnoredLocally(
+                Job("  image: i\n  imagePullSecrets: [{name: s}]\n  sharedMemory: 1Gi\n"
+                    "  resourcesPerProcess: {gpu: 1, cpu: 1, memory: 1Gi}\n"
+                    "  placement: {onePerNode: None}\n  checkpoint: {claim: c, path: /c}\n"
+                    "  ttlSecondsAfterFinished: 0\n  cleanPodPolicy: All\n  priorityClassName: p\n"
+                    "  schedulerName: s\n  health: {startTimeout: 1m}\n")),
+            "image, imagePullSecrets, resourcesPerProcess.cpu, resourcesPerProcess.memory, "
+            "sharedMemory, placement, checkpoint.claim, health.startTimeout, "
+            "ttlSecondsAfterFinished, cleanPodPolicy, priorityClassName, schedulerName");
+}
+
+}  // namespace
+}  // namespace lockstep::core

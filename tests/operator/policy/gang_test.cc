@@ -1,0 +1,131 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Gang, Machine0IsToldWhatItCannotSee) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  scene.status().counters.replacements = 2;
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.wish);
+  EXPECT_EQ(decision.wish->epoch, 1U);
+  EXPECT_EQ(decision.wish->observed_generation, 1);
+  EXPECT_EQ(decision.wish->machine_failures.replacements, 2U);
+  EXPECT_FALSE(decision.wish->stop);
+  EXPECT_THAT(decision.wish->terminated, IsEmpty());
+}
+
+TEST(Gang, NothingIsSaidWhileMachine0DoesNotRun) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(0).worker.kind = kube::ContainerState::Kind::kWaiting;
+  EXPECT_FALSE(scene.Decide().wish);
+}
+
+TEST(Gang, ATerminatedContainerIsToldAtOnce) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  scene.pod(1).worker = OutOfMemory();
+  const Decision decision = scene.Settle();
+  ASSERT_TRUE(decision.wish);
+  ASSERT_THAT(decision.wish->terminated, SizeIs(1));
+  EXPECT_EQ(decision.wish->terminated[0].machine, 1U);
+  EXPECT_EQ(decision.wish->terminated[0].attempt, 1U);
+  EXPECT_EQ(decision.wish->terminated[0].cause, core::Cause::kOutOfMemory);
+  EXPECT_EQ(decision.wish->machine_failures.out_of_memory, 1U);
+}
+
+TEST(Gang, AHigherLIsWrittenDownBeforeAnyLeaseIsGrantedUnderIt) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().failure_policy.machine_lost_after = seconds(60);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->machine_lost_after, seconds(60));
+  EXPECT_FALSE(decision.wish);
+  scene.status() = *decision.intent;
+  EXPECT_EQ(scene.Decide().wish->policy->machine_lost_after, seconds(60));
+  scene.spec().failure_policy.machine_lost_after = seconds(5);
+  EXPECT_EQ(scene.Decide().wish->policy->machine_lost_after, seconds(5));
+  EXPECT_EQ(scene.status().machine_lost_after, seconds(60)) << "of all that were ever granted";
+}
+
+// Whether machine 0's successor, and the gang's, may count on the death of what was before.
+
+bool SaidFenced(const Decision& decision, uint32_t machine) {
+  if (!decision.wish) return false;
+  for (const core::GangWish::Fenced& fenced : decision.wish->fenced) {
+    if (fenced.machine == machine) return true;
+  }
+  return false;
+}
+
+TEST(Fencing, APredecessorThatWasSeenToEndIsDead) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(1).worker = Killed(9);
+  const Decision decision = scene.Settle();
+  ASSERT_THAT(All<CreatePod>(decision), SizeIs(1));
+  EXPECT_TRUE(All<CreatePod>(decision)[0].predecessor_dead);
+  EXPECT_TRUE(SaidFenced(decision, 1));
+}
+
+TEST(Fencing, APredecessorThatMayYetRunIsNot) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(core::CoordinatorPhase::kStopping).machines[1].silent_for = seconds(20);
+  const Decision decision = scene.Settle();
+  ASSERT_THAT(All<CreatePod>(decision), SizeIs(1));
+  EXPECT_FALSE(All<CreatePod>(decision)[0].predecessor_dead);
+  scene.AddPod(1, 2);
+  scene.Report(core::CoordinatorPhase::kFencing);
+  scene.Settle();
+  scene.Pass(hours(1));
+  scene.Report(core::CoordinatorPhase::kFencing);
+  EXPECT_FALSE(SaidFenced(scene.Settle(), 1)) << "its pod is still there";
+  for (kube::PodView& pod : scene.pods()) {
+    if (pod.machine == 1) pod.worker = Killed(9);
+  }
+  EXPECT_TRUE(SaidFenced(scene.Settle(), 1));
+}
+
+TEST(Fencing, WhatVanishedUnseenIsDeadOnceTheWholeGangHasWaitedForL) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  scene.RemovePods();
+  const Decision decision = scene.Settle();
+  ASSERT_THAT(All<CreatePod>(decision), SizeIs(1));
+  EXPECT_FALSE(All<CreatePod>(decision)[0].predecessor_dead);
+  scene.Make(decision);
+  scene.Report(core::CoordinatorPhase::kFencing);
+  EXPECT_FALSE(SaidFenced(scene.Settle(), 0));
+  EXPECT_EQ(scene.Decide().wake, scene.now.boot + seconds(15));
+  scene.Pass(seconds(15));
+  EXPECT_TRUE(SaidFenced(scene.Settle(), 0)) << "or a job of one machine would wait for ever";
+}
+
+TEST(Fencing, AnOperatorThatHasJustStartedTellsItASuccessorThatHasNoWitness) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  scene.memory() = {};
+  scene.pod(0).worker = Killed(9);
+  scene.Make(scene.Settle());
+  scene.Make(scene.Settle());
+  scene.Report(core::CoordinatorPhase::kFencing);
+  scene.Settle();
+  scene.Pass(seconds(15));
+  EXPECT_TRUE(SaidFenced(scene.Settle(), 0));
+}
+
+TEST(Fencing, TheFirstAttemptHasNoPredecessor) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  EXPECT_THAT(scene.Decide().wish->fenced, IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::control

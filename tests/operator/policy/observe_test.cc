@@ -1,0 +1,128 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::CoordinatorPhase;
+using core::JobState;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+TEST(Observe, AGangThatRunsIsSeenOnceAndThenNothingIsWritten) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  EXPECT_EQ(scene.status().ready, "2/2");
+  EXPECT_EQ(scene.status().reason, "");
+  EXPECT_EQ(core::FindCondition(scene.status().conditions, "PodsReady")->status,
+            core::Condition::Value::kTrue);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(WritesNothing(scene.Decide()));
+    scene.Pass(minutes(1));
+    scene.Running();
+  }
+}
+
+TEST(Observe, StatesFollowPodsAndGang) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Settle();
+  EXPECT_EQ(scene.status().state, JobState::kPending);
+  for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
+  scene.Settle();
+  EXPECT_EQ(scene.status().state, JobState::kStarting);
+  scene.Running();
+  scene.Settle();
+  EXPECT_EQ(scene.status().state, JobState::kRunning);
+  scene.Report(CoordinatorPhase::kBackoff);
+  scene.Settle();
+  EXPECT_EQ(scene.status().state, JobState::kRestarting);
+}
+
+TEST(Observe, AnOperatorThatHasJustStartedChangesNothing) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.memory() = {};
+  scene.memory().key_made = true;
+  scene.snapshot().coordinator.reset();
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+TEST(Observe, CountersOfTheGangAreMergedAndNeverFall) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(CoordinatorPhase::kRunning).counters.process_failures = 3;
+  scene.Settle();
+  EXPECT_EQ(scene.status().counters.process_failures, 3U);
+  EXPECT_EQ(scene.status().restarts.application, 3);
+  scene.Report(CoordinatorPhase::kRunning).counters.process_failures = 1;
+  scene.Settle();
+  EXPECT_EQ(scene.status().counters.process_failures, 3U);
+}
+
+TEST(Observe, AFailureWithALongMessageIsWrittenOnce) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Failure& failure = scene.Report(CoordinatorPhase::kRunning).last_failure;
+  failure.cause = core::Cause::kProcessExit;
+  failure.machine = 1;
+  failure.message = std::string(1000, 'x');
+  failure.stderr_tail = std::string(1024, 'y');
+  scene.Settle();
+  scene.Pass(seconds(1));
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+TEST(Observe, MoreRestartsThanStatusHoldsAreWrittenOnce) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+  for (uint32_t n = 1; n <= 25; ++n) {
+    core::GangStatus::GenerationStatus generation;
+    generation.generation = {1, n};
+    generation.announced = seconds(n);
+    generation.spawned = seconds(n);
+    generation.ended = seconds(n + 1);
+    generation.died = seconds(n + 1);
+    generation.failure.cause = core::Cause::kProcessExit;
+    gang.history.push_back(generation);
+  }
+  scene.Pass(seconds(1));
+  scene.Settle();
+  ASSERT_THAT(scene.status().history, SizeIs(core::kMaxStatusHistory));
+  EXPECT_EQ(scene.status().history.back().generation.n, 25U);
+  EXPECT_EQ(scene.status().history.front().generation.n, 16U);
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
+  Scene scene(MakeJob("gpt").Machines(4));
+  scene.Run();
+  for (int machine = 0; machine < 4; ++machine) scene.pod(machine).ready = false;
+  scene.Pass(seconds(1));
+  scene.Settle();
+  int writes = 0;
+  for (int machine = 0; machine < 4; ++machine) {
+    scene.pod(machine).ready = true;
+    scene.Pass(milliseconds(10));
+    const Decision decision = scene.Decide();
+    if (!decision.status) continue;
+    ++writes;
+    scene.status() = *decision.status;
+  }
+  EXPECT_EQ(writes, 1);
+  EXPECT_EQ(scene.status().ready, "4/4");
+}
+
+TEST(Observe, ANameConflictIsACondition) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Settle();
+  scene.memory().refusal = Refusal{Refusal::Kind::kNameConflict, "service gpt", ""};
+  scene.memory().make_again = scene.now.boot + seconds(10);
+  scene.Settle();
+  const core::Condition* conflict = core::FindCondition(scene.status().conditions, "NameConflict");
+  ASSERT_NE(conflict, nullptr);
+  EXPECT_EQ(conflict->status, core::Condition::Value::kTrue);
+  EXPECT_THAT(conflict->message, HasSubstr("service gpt exists and is not this job's"));
+}
+
+}  // namespace
+}  // namespace lockstep::control

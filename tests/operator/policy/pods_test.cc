@@ -1,0 +1,140 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Pods, AnEpochIsRecordedBeforeAnythingIsMade) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->epoch, 1U);
+  EXPECT_EQ(decision.intent->attempts.size(), 3);
+  EXPECT_EQ(decision.intent->replicas, 3);
+  EXPECT_EQ(decision.intent->agent.image, "agent:1");
+  EXPECT_THAT(decision.actions, IsEmpty());
+  EXPECT_FALSE(decision.status);
+}
+
+TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  const Decision first = scene.Settle();
+  EXPECT_THAT(All<CreateKeySecret>(first), SizeIs(1));
+  EXPECT_THAT(All<CreateHeadlessService>(first), SizeIs(1));
+  ASSERT_THAT(All<CreateCoordinatorService>(first), SizeIs(1));
+  EXPECT_EQ(All<CreateCoordinatorService>(first)[0].attempt, 1U);
+  EXPECT_THAT(All<CreatePod>(first), IsEmpty());
+
+  scene.AddServices();
+  EXPECT_THAT(All<CreatePod>(scene.Settle()), IsEmpty()) << "the pods mount the Secret";
+  scene.memory().key_made = true;
+  const Decision second = scene.Settle();
+  ASSERT_THAT(All<CreatePod>(second), SizeIs(2));
+  EXPECT_TRUE(All<CreatePod>(second)[0].predecessor_dead);
+  EXPECT_THAT(All<CreateCoordinatorService>(second), IsEmpty());
+}
+
+TEST(Pods, ServicesThatWereThereAreMadeAgainOnceTheJobIsSurelyNotGoneWithThem) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Pass(minutes(1));
+  scene.RemoveServices();
+  const Decision at_once = scene.Settle();
+  EXPECT_THAT(at_once.actions, IsEmpty());
+  ASSERT_NE(at_once.wake, kNever);
+  scene.now.boot = at_once.wake;
+  const Decision later = scene.Settle();
+  EXPECT_THAT(All<CreateHeadlessService>(later), SizeIs(1));
+  EXPECT_THAT(All<CreateCoordinatorService>(later), SizeIs(1));
+}
+
+TEST(Pods, OnlyThoseThatAreMissingAreMade) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Make(scene.Settle());
+  scene.AddPod(1, 1);
+  const std::vector<CreatePod> pods = All<CreatePod>(scene.Settle());
+  ASSERT_THAT(pods, SizeIs(2));
+  EXPECT_EQ(pods[0].machine, 0U);
+  EXPECT_EQ(pods[1].machine, 2U);
+}
+
+TEST(Pods, OnceAllExistStatusSaysSoAndAMissingOneIsALostOne) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  EXPECT_EQ(scene.status().created_epoch, 1U);
+  scene.RemovePod(1);
+  scene.memory() = {};  // another operator sees it as well
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
+  EXPECT_EQ(decision.intent->attempts.Of(0), 1U);
+}
+
+TEST(Pods, APodThatVanishedBeforeStatusKnewOfAllIsNotMadeUnderItsNumberAgain) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Make(scene.Settle());
+  scene.AddPod(1, 1);
+  scene.Decide();
+  scene.RemovePod(1);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
+}
+
+TEST(Pods, TheCoordinatorsServiceFollowsMachine0) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(0).worker = Killed(9);
+  const std::vector<PointCoordinatorService> points = All<PointCoordinatorService>(scene.Settle());
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].attempt, 2U);
+  EXPECT_EQ(points[0].uid, "uid-service");
+}
+
+TEST(Pods, AReplacementAvoidsTheNodeWhereTheLastOneFailed) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(1).worker = Killed(9);
+  const std::vector<CreatePod> pods = All<CreatePod>(scene.Settle());
+  ASSERT_THAT(pods, SizeIs(1));
+  EXPECT_THAT(pods[0].avoid_nodes, Contains("node-1"));
+}
+
+TEST(Pods, TheLastFailedPodOfAMachineIsKeptForItsLogs) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Pass(minutes(2));
+  for (int i = 0; i < 3; ++i) {
+    scene.pod(1).worker = Killed(9);
+    scene.Make(scene.Settle());
+    scene.Make(scene.Settle());
+    scene.Pass(minutes(2));
+  }
+  EXPECT_THAT(scene.pods(), SizeIs(3)) << "machine 0, machine 1 and its last failed pod";
+}
+
+TEST(Pods, AReplacedPodThatStillRunsIsDeletedWithOneSecondOfGrace) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(core::CoordinatorPhase::kStopping).machines[1].silent_for = seconds(20);
+  const Decision decision = scene.Settle();
+  const std::vector<DeletePod> deletions = All<DeletePod>(decision);
+  ASSERT_THAT(deletions, SizeIs(1));
+  EXPECT_EQ(deletions[0].name, "gpt-1");
+  EXPECT_EQ(deletions[0].uid, "uid-gpt-1");
+  EXPECT_EQ(deletions[0].grace_seconds, 1);
+  EXPECT_THAT(All<CreatePod>(decision), SizeIs(1)) << "the replacement does not wait for it";
+}
+
+TEST(Pods, APodBeyondTheGangIsDeleted) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.AddPod(2, 1);
+  EXPECT_THAT(All<DeletePod>(scene.Settle()), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace lockstep::control

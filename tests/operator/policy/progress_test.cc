@@ -1,0 +1,109 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::CoordinatorPhase;
+using testing::HasSubstr;
+
+// A job of one machine, which has reported its step `n` of 100.
+void Step(Scene& scene, int64_t n) {
+  core::RankProgress progress;
+  progress.step = n;
+  progress.total_steps = 100;
+  scene.Report(CoordinatorPhase::kRunning).progress = {progress};
+}
+
+TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  Step(scene, 10);
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_THAT(scene.status().progress_text, HasSubstr("10/100 10%"));
+  int writes = 0;
+  for (int i = 0; i < 60; ++i) {
+    scene.Pass(seconds(1));
+    Step(scene, 11 + i);
+    const Decision decision = scene.Decide();
+    if (!decision.status) continue;
+    ++writes;
+    scene.status() = *decision.status;
+  }
+  EXPECT_EQ(writes, 2);
+}
+
+TEST(Progress, TheLastIsWrittenWithTheVerdictAndPromisesNoMore) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  for (const int64_t step : {10, 100}) {
+    Step(scene, step);
+    scene.Pass(seconds(1));
+    scene.Settle();
+  }
+  EXPECT_EQ(scene.status().progress->step, 10);
+  scene.pod(0).worker = Verdict(0, {1, 1}, 1, 1);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->verdict);
+  EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
+  EXPECT_FALSE(decision.intent->progress->eta_seconds);
+}
+
+TEST(Progress, WhatTheLastAgentToldIsNewerThanWhatWasHeard) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  Step(scene, 90);
+  scene.Settle();
+  core::Termination told;
+  told.progress.emplace();
+  told.progress->step = told.progress->total_steps = 100;
+  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
+}
+
+TEST(Progress, OfAnotherMachineThatEndsFirstTheLastStepCounts) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::RankProgress heard;
+  heard.step = 90;
+  heard.total_steps = 100;
+  heard.tokens_per_second = 8;
+  scene.Report(CoordinatorPhase::kRunning).progress = {heard};
+  scene.Settle();
+  core::Termination told;
+  told.progress.emplace();
+  told.progress->step = told.progress->total_steps = 100;
+  told.progress->tokens_per_second = 2;  // its own ranks'
+  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->progress);
+  EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
+  EXPECT_EQ(decision.intent->progress->metrics.back().value, "8");
+}
+
+TEST(Progress, CountingOnBeyondTheTotalIsAHundredPercent) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  Step(scene, 1010);
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_EQ(scene.status().progress->percent, 100);
+}
+
+TEST(Progress, WhatStandsOfAGangThatNobodyHearsIsLeftWithoutAnEta) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  scene.status().progress = core::JobProgress{.step = 40, .total_steps = 100, .percent = 40};
+  scene.status().progress->eta_seconds = 60;
+  scene.snapshot().coordinator.reset();
+  scene.pod(0).worker = Verdict(0, {1, 1}, 1, 1);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->progress_text, "40/100 40%");
+  EXPECT_FALSE(decision.intent->progress->eta_seconds);
+}
+
+}  // namespace
+}  // namespace lockstep::control

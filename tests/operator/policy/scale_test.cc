@@ -1,0 +1,57 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using testing::SizeIs;
+
+class Scale : public testing::TestWithParam<int> {};
+
+// From three machines to as many.
+TEST_P(Scale, StopsAllAtOneStepThenMakesAllAnew) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  scene.spec().num_machines = GetParam();
+  const Decision asked = scene.Decide();
+  ASSERT_TRUE(asked.wish && asked.wish->stop);
+  EXPECT_EQ(asked.wish->stop->reason, core::StopReason::kScaled);
+  scene.snapshot().wish_accepted = true;
+  scene.Report(core::CoordinatorPhase::kHeld);
+  EXPECT_THAT(All<DeletePod>(scene.Settle()), SizeIs(3));
+  scene.RemovePods();
+  const Decision made = scene.Settle();
+  EXPECT_EQ(scene.status().epoch, 2U);
+  EXPECT_EQ(scene.status().replicas, GetParam());
+  scene.Make(made);
+  EXPECT_THAT(All<CreatePod>(made), SizeIs(static_cast<size_t>(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, Scale, testing::Values(1, 2, 5));
+
+TEST(Scaling, BackMidwayKeepsTheGang) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  scene.spec().num_machines = 5;
+  scene.Settle();
+  scene.spec().num_machines = 3;
+  const Decision decision = scene.Decide();
+  EXPECT_FALSE(decision.intent);
+  EXPECT_FALSE(decision.wish->stop);
+}
+
+TEST(Scaling, TheDeadlineGoesOnCounting) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  const auto created = scene.status().timings.created;
+  scene.Pass(minutes(1));
+  scene.spec().num_machines = 2;
+  scene.Settle();
+  scene.Pass(seconds(2));
+  scene.Settle();
+  scene.RemovePods();
+  scene.Settle();
+  EXPECT_EQ(scene.status().timings.created, created);
+}
+
+}  // namespace
+}  // namespace lockstep::control

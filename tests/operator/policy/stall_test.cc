@@ -1,0 +1,112 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Condition;
+using testing::HasSubstr;
+
+// A gang that runs and, a second later, reports this step.
+void Step(Scene& scene, int64_t step, Duration later = seconds(1)) {
+  scene.Pass(later);
+  scene.Running();
+  core::RankProgress progress;
+  progress.step = step;
+  progress.total_steps = 100;
+  scene.snapshot().coordinator->status.progress = {progress};
+  scene.Settle();
+}
+
+bool Stalled(Scene& scene) {
+  const Condition* stalled = core::FindCondition(scene.status().conditions, "Stalled");
+  return stalled != nullptr && stalled->status == Condition::Value::kTrue;
+}
+
+Scene Runs() {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  return scene;
+}
+
+TEST(Stall, IsNoStepForTenTimesThePace) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 5; ++step) Step(scene, step, seconds(20));
+  Step(scene, 5, seconds(199));
+  EXPECT_FALSE(Stalled(scene));
+  Step(scene, 5, seconds(1));
+  EXPECT_TRUE(Stalled(scene));
+  EXPECT_EQ(scene.status().state, core::JobState::kRunning);
+  EXPECT_THAT(scene.status().reason, HasSubstr("no step since step 5"));
+}
+
+TEST(Stall, IsNoStepForAMinuteWhereStepsAreQuick) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
+  Step(scene, 5, seconds(59));
+  EXPECT_FALSE(Stalled(scene));
+  Step(scene, 5, seconds(1));
+  EXPECT_TRUE(Stalled(scene));
+}
+
+TEST(Stall, IsHalfOfHangTimeoutWhereThatIsSooner) {
+  Scene scene = Runs();
+  scene.spec().health.hang_timeout = seconds(40);
+  Step(scene, 1);
+  Step(scene, 1, seconds(19));
+  EXPECT_FALSE(Stalled(scene));
+  Step(scene, 1, seconds(1));
+  EXPECT_TRUE(Stalled(scene));
+}
+
+TEST(Stall, IsOverOnceProgressResumes) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
+  Step(scene, 5, minutes(5));
+  ASSERT_TRUE(Stalled(scene));
+  Step(scene, 6);
+  EXPECT_FALSE(Stalled(scene));
+  EXPECT_EQ(scene.status().reason, "");
+}
+
+TEST(Stall, IsWrittenOnce) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
+  Step(scene, 5, minutes(5));
+  ASSERT_TRUE(Stalled(scene));
+  scene.Pass(minutes(1));
+  scene.snapshot().coordinator->at = scene.now.boot;
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+TEST(Stall, StandsForAnOperatorThatHasJustStarted) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
+  Step(scene, 5, minutes(5));
+  scene.memory() = {};
+  scene.memory().key_made = true;
+  Step(scene, 5);
+  EXPECT_TRUE(Stalled(scene));
+  Step(scene, 6);
+  EXPECT_FALSE(Stalled(scene));
+}
+
+TEST(Stall, IsNotSeenWhereNoReportComes) {
+  Scene scene = Runs();
+  for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
+  scene.Pass(minutes(30));
+  scene.Settle();
+  EXPECT_FALSE(Stalled(scene));
+}
+
+TEST(Stall, IsNotSeenBeforeAFirstStepNorAfterTheLast) {
+  Scene scene = Runs();
+  Step(scene, 0, minutes(30));
+  Step(scene, 0, minutes(30));
+  EXPECT_FALSE(Stalled(scene));
+  for (int64_t step = 98; step <= 100; ++step) Step(scene, step);
+  Step(scene, 100, minutes(30));
+  EXPECT_FALSE(Stalled(scene));
+}
+
+}  // namespace
+}  // namespace lockstep::control

@@ -1,0 +1,146 @@
+// What every requested stop has in common; what it is for stands in the tests of suspend, deadline,
+// scale and placement.
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::CoordinatorPhase;
+using core::JobState;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Stop, TheGangIsAskedFirstAndItsPodsStay) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.wish && decision.wish->stop);
+  EXPECT_EQ(decision.wish->stop->reason, core::StopReason::kSuspended);
+  EXPECT_EQ(decision.wish->stop->grace, scene.spec().grace_period);
+  EXPECT_FALSE(decision.intent);
+  EXPECT_THAT(decision.actions, IsEmpty());
+  ASSERT_TRUE(decision.status);
+  EXPECT_EQ(decision.status->state, JobState::kStopping);
+}
+
+TEST(Stop, OnceTheGangIsHeldItsAttemptsAreTakenBackAndThenItsPodsGo) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.snapshot().wish_accepted = true;
+  scene.Report(CoordinatorPhase::kHeld);
+  const Decision dissolve = scene.Decide();
+  ASSERT_TRUE(dissolve.intent);
+  EXPECT_TRUE(dissolve.intent->attempts.empty());
+  EXPECT_EQ(dissolve.intent->replicas, 0);
+  EXPECT_THAT(dissolve.actions, IsEmpty());
+  scene.status() = *dissolve.intent;
+  const Decision clear = scene.Decide();
+  const std::vector<DeletePod> deletions = All<DeletePod>(clear);
+  ASSERT_THAT(deletions, SizeIs(2)) << "all at once";
+  EXPECT_FALSE(deletions[0].grace_seconds) << "the pod's own, which is longer than gracePeriod";
+}
+
+TEST(Stop, AGangThatDoesNotTakeTheWishIsStoppedByItsPods) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.Pass(seconds(2));
+  ASSERT_TRUE(scene.Decide().intent);
+}
+
+TEST(Stop, RanksThatSaveHaveTheirGracePeriod) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.snapshot().wish_accepted = true;
+  scene.Report(CoordinatorPhase::kStopping);
+  scene.Pass(scene.spec().grace_period + seconds(14));
+  scene.Report(CoordinatorPhase::kStopping);
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  EXPECT_TRUE(scene.Decide().intent);
+}
+
+TEST(Stop, WithoutMachine0NothingIsWaitedFor) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.RemovePod(0);
+  scene.spec().suspend = true;
+  EXPECT_TRUE(scene.Decide().intent);
+}
+
+TEST(Stop, MachinesThatEndWhileStoppingAreNotReplaced) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.pod(1).worker = Exited(143);
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Stop, AUserWhoChangesHisMindMidwayKeepsTheGang) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.spec().suspend = false;
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.wish);
+  EXPECT_FALSE(decision.wish->stop);
+  EXPECT_FALSE(decision.intent);
+  // A second stop has all its patience.
+  scene.Pass(minutes(1));
+  scene.Decide();
+  scene.spec().suspend = true;
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Stop, AUserWhoChangesHisMindLaterGetsANewGangOnceTheOldOneIsGone) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.Pass(seconds(2));
+  scene.status() = *scene.Decide().intent;
+  scene.spec().suspend = false;
+  for (kube::PodView& pod : scene.pods()) pod.meta.deleted = scene.now.wall + minutes(2);
+  EXPECT_FALSE(scene.Decide().intent) << "the old gang may yet run";
+  scene.RemovePods();
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->epoch, 2U);
+  EXPECT_EQ(decision.intent->attempts.Of(0), 2U);
+}
+
+TEST(Stop, APodOfAnEpochThatIsYetToBeHeardOfIsLeftAlone) {
+  Scene scene(MakeJob("gpt").Machines(1).Suspended());
+  scene.status().epoch = 1;
+  scene.AddPod(0, 2);  // another leader has resumed the job; its status comes later than its pod
+  EXPECT_THAT(scene.Decide().actions, IsEmpty());
+}
+
+TEST(Stop, APodOnANodeThatNobodyHearsOfIsWaitedForByItsLeaseOnly) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().num_machines = 1;
+  scene.Settle();
+  scene.Pass(seconds(2));
+  scene.status() = *scene.Decide().intent;
+  scene.pods().front().worker = Exited(143);
+  scene.pods().back().meta.deleted = scene.now.wall + seconds(30);
+  scene.pods().front().meta.deleted = scene.now.wall + seconds(30);
+  scene.Pass(seconds(44));
+  const Decision early = scene.Decide();
+  EXPECT_FALSE(early.intent);
+  EXPECT_EQ(early.wake, scene.now.boot + seconds(1));
+  scene.Pass(seconds(1));
+  EXPECT_TRUE(scene.Decide().intent);
+}
+
+}  // namespace
+}  // namespace lockstep::control

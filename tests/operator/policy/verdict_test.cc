@@ -1,0 +1,157 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Cause;
+using core::JobState;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Verdict, SuccessIsRecordedBeforeAnythingElse) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->verdict);
+  EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
+  EXPECT_EQ(decision.intent->verdict->exit_code, 0);
+  EXPECT_EQ(decision.intent->verdict->generation, (core::Generation{1, 1}));
+  EXPECT_TRUE(decision.intent->timings.finished);
+  ASSERT_NE(core::FindCondition(decision.intent->conditions, "Complete"), nullptr);
+  EXPECT_THAT(decision.actions, IsEmpty());
+}
+
+TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.counters.emplace().process_failures = 2;
+  scene.pod(0).worker = Verdict(0, {1, 3}, 0, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->restarts.application, 2);
+}
+
+TEST(Verdict, FailureNamesItsRootCause) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(0).worker = Verdict(70, {1, 2}, 0, 1);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->last_failure);
+  EXPECT_EQ(decision.intent->state, JobState::kFailed);
+  EXPECT_EQ(decision.intent->verdict->cause, Cause::kProcessExit);
+  EXPECT_THAT(decision.intent->reason, HasSubstr("rank 1 exited with code 3"));
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_TRUE(decision.events[0].warning);
+}
+
+TEST(Verdict, OneOfAnAttemptThatWasReplacedDoesNotCount) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(1).worker = Killed(9);
+  scene.Make(scene.Settle());
+  for (kube::PodView& pod : scene.pods()) {
+    if (pod.machine == 1 && pod.attempt == 1) pod.worker = Verdict(0, {1, 1}, 1, 1);
+  }
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Verdict, OneOfACoordinatorThatWasReplacedDoesNotCount) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(0).worker = Killed(9);
+  scene.Make(scene.Settle());
+  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_FALSE(decision.intent->verdict);
+  EXPECT_GT(decision.intent->attempts.Of(1), 1U) << "its agent has left";
+}
+
+TEST(Verdict, AnAgentThatCannotWorkWithItsConfigurationEndsTheJob) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(1).worker = Exited(78, "the key file is empty");
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->verdict);
+  EXPECT_EQ(decision.intent->verdict->cause, Cause::kConfiguration);
+  EXPECT_THAT(decision.intent->reason, HasSubstr("the key file is empty"));
+}
+
+TEST(Verdict, ASpecThatCannotRunFailsOnceWithItsProblems) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  core::Problem problem;
+  problem.path = "spec.args";
+  problem.message = "holds a NUL";
+  scene.snapshot().problems = {problem};
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kFailed);
+  EXPECT_THAT(decision.intent->reason, HasSubstr("spec.args: holds a NUL"));
+  scene.status() = *decision.intent;
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+// Machine 1 is lost until the budget is over.
+void SpendTheBudget(Scene& scene) {
+  scene.spec().failure_policy.max_machine_replacements = 1;
+  for (int i = 0; i < 2; ++i) {
+    scene.Pass(minutes(2));
+    scene.pod(1).worker = Killed(9);
+    scene.status() = *scene.Decide().intent;
+    scene.AddPod(1, scene.status().epoch);
+  }
+}
+
+TEST(Verdict, ASpentMachineBudgetIsMachine0sToEndForTenSeconds) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  SpendTheBudget(scene);
+  scene.Running();
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(10));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->verdict);
+  EXPECT_EQ(decision.intent->verdict->cause, Cause::kMachineLost);
+  EXPECT_THAT(decision.intent->reason, HasSubstr("maxMachineReplacements"));
+}
+
+TEST(Verdict, WithoutACoordinatorASpentMachineBudgetEndsTheJobAtOnce) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  SpendTheBudget(scene);
+  scene.snapshot().coordinator.reset();
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kFailed);
+}
+
+TEST(Verdict, ABudgetThatWasRaisedInTimeHasAllItsPatienceAgain) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  SpendTheBudget(scene);
+  scene.Running();
+  scene.Decide();
+  scene.spec().failure_policy.max_machine_replacements = 5;
+  scene.Pass(minutes(5));
+  scene.Decide();
+  scene.spec().failure_policy.max_machine_replacements = 1;
+  scene.Running();
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Verdict, AfterItNothingIsMadeWhateverHappens) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1);
+  scene.Settle();
+  scene.RemovePods();
+  scene.spec().num_machines = 4;
+  scene.spec().suspend = true;
+  EXPECT_TRUE(WritesNothing(scene.Decide()));
+}
+
+}  // namespace
+}  // namespace lockstep::control

@@ -1,0 +1,139 @@
+#include "worker/agent/ranks/checkpoint_volume.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace lockstep::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Generation;
+
+class CheckpointVolumeTest : public ::testing::Test {
+ protected:
+  CheckpointVolumeTest() {
+    std::string pattern = ::testing::TempDir() + "volume-XXXXXX";
+    root_ = mkdtemp(pattern.data());
+  }
+  ~CheckpointVolumeTest() override { fs::remove_all(root_); }
+
+  CheckpointVolume Volume(const std::string& resume = "Auto", const std::string& uid = "job",
+                          uint32_t first_attempt = 1) {
+    return {root_, uid, resume, first_attempt};
+  }
+
+  static std::string Begin(const CheckpointVolume& volume, Generation generation) {
+    Result<CheckpointVolume::Begun> begun = volume.BeginGeneration(generation);
+    EXPECT_TRUE(begun.ok()) << begun.error().message;
+    if (!begun.ok()) return "error";
+    return begun->taken == 0 ? begun->resumes : "taken " + std::to_string(begun->taken);
+  }
+  std::string Begin(Generation generation) { return Begin(Volume(), generation); }
+
+  // As a process does after the agent's yes.
+  std::string Commit(Generation generation, uint32_t number, const std::string& name) {
+    std::string path = Volume().FinalPath(generation, number, name);
+    fs::create_directories(path);
+    return path;
+  }
+
+  std::string root_;
+};
+
+TEST_F(CheckpointVolumeTest, TheFirstGenerationResumesFromNothing) {
+  EXPECT_EQ(Begin({1, 1}), "");
+  EXPECT_TRUE(fs::is_regular_file(root_ + "/generations/1-1"));
+  EXPECT_TRUE(fs::is_directory(root_ + "/checkpoints/1-1"));
+}
+
+TEST_F(CheckpointVolumeTest, TheNextOneResumesFromTheNewestCommit) {
+  Begin({1, 1});
+  Commit({1, 1}, 1, "step-10");
+  std::string newest = Commit({1, 1}, 2, "step-20");
+  EXPECT_EQ(newest, root_ + "/checkpoints/1-1/000002.step-20");
+  EXPECT_EQ(Begin({1, 2}), newest);
+}
+
+TEST_F(CheckpointVolumeTest, AGenerationWithoutACommitHandsOnWhatItResumedFrom) {
+  Begin({1, 1});
+  std::string commit = Commit({1, 1}, 1, "step-10");
+  Begin({1, 2});
+  EXPECT_EQ(Begin({2, 1}), commit);
+}
+
+TEST_F(CheckpointVolumeTest, ALateRenameOfAnOlderGenerationIsNeverRead) {
+  Begin({1, 1});
+  std::string known = Commit({1, 1}, 1, "step-10");
+  Begin({1, 2});
+  Commit({1, 1}, 2, "step-20");
+  EXPECT_EQ(Begin({1, 3}), known);
+}
+
+TEST_F(CheckpointVolumeTest, WhatIsNotCommittedIsNotComplete) {
+  Begin({1, 1});
+  fs::create_directories(root_ + "/checkpoints/1-1/step-10");
+  fs::create_directories(root_ + "/checkpoints/1-1/12345.short");
+  EXPECT_EQ(Begin({1, 2}), "");
+}
+
+TEST_F(CheckpointVolumeTest, ANumberThatIsTakenIsAConflict) {
+  Begin({1, 1});
+  EXPECT_EQ(Volume().BeginGeneration({1, 1}).error().kind, ErrorKind::kConflict);
+}
+
+TEST_F(CheckpointVolumeTest, AnotherJobsFolderIsRefusedWithWhatToDo) {
+  Begin({1, 1});
+  auto refused = Volume("Auto", "other").BeginGeneration({2, 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(refused.error().message.find("resume: PATH"), std::string::npos);
+}
+
+TEST_F(CheckpointVolumeTest, AnotherJobMayGoOnBesideItWithNumbersOfItsOwn) {
+  Begin({1, 1});
+  Begin({1, 2});
+  std::string theirs = Commit({1, 2}, 1, "step-10");
+  EXPECT_EQ(Begin(Volume(theirs, "other"), {1, 1}), "taken 2");
+  EXPECT_EQ(Begin(Volume(theirs, "other"), {1, 3}), theirs);
+  std::string ours = Commit({1, 3}, 1, "step-20");
+  EXPECT_EQ(Begin(Volume(theirs, "other"), {1, 4}), ours);
+  EXPECT_EQ(Begin(Volume("Never", "third"), {1, 5}), "");
+  // Neither disturbs the first one, nor what they mean by Auto from then on.
+  EXPECT_EQ(Begin({2, 1}), theirs);
+  EXPECT_EQ(Begin(Volume("Auto", "other"), {3, 1}), ours);
+}
+
+TEST_F(CheckpointVolumeTest, NeverAndAPathCountForTheFirstGenerationAlone) {
+  Begin({1, 1});
+  std::string commit = Commit({1, 1}, 1, "step-10");
+  EXPECT_EQ(Begin(Volume("Never", "job", 2), {2, 1}), "");
+  EXPECT_EQ(Begin(Volume(commit, "job", 3), {3, 1}), commit);
+  // Nobody needs to remember that one has begun: its file does.
+  EXPECT_EQ(Begin(Volume("Never", "job", 3), {3, 2}), commit);
+  EXPECT_EQ(Begin(Volume("Never", "job", 3), {4, 1}), commit);
+}
+
+TEST_F(CheckpointVolumeTest, APathThatIsNoFolderIsAnError) {
+  auto missing = Volume(root_ + "/missing").BeginGeneration({1, 1});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
+}
+
+TEST_F(CheckpointVolumeTest, AFileThatACrashLeftEmptyIsNoGeneration) {
+  Begin({1, 1});
+  std::string commit = Commit({1, 1}, 1, "step-10");
+  std::ofstream(root_ + "/generations/1-2").close();
+  std::ofstream(root_ + "/generations/notes.txt") << "people write things";
+  EXPECT_EQ(Begin({1, 3}), commit);
+}
+
+TEST_F(CheckpointVolumeTest, AFolderThatCannotBeMadeIsUnavailable) {
+  std::ofstream(root_ + "/generations") << "a file in its place";
+  EXPECT_FALSE(Volume().BeginGeneration({1, 1}).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::agent

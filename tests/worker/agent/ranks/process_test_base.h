@@ -1,0 +1,56 @@
+// ProcessTest: a loop with a ProcessSet and shell scripts as its processes.
+#ifndef LOCKSTEP_TESTS_WORKER_AGENT_RANKS_PROCESS_TEST_BASE_H_
+#define LOCKSTEP_TESTS_WORKER_AGENT_RANKS_PROCESS_TEST_BASE_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tests/base/loop_test_base.h"
+#include "tests/worker/agent/ranks/shell.h"
+#include "worker/agent/ranks/live_table.h"
+#include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/spawn.h"
+
+namespace lockstep::agent {
+
+class ProcessTest : public LoopTest {
+ protected:
+  ProcessTest()
+      : spawner_(std::move(*Spawner::Create())),
+        table_(std::move(*LiveTable::Create())),
+        processes_(
+            loop(), table_.get(),
+            {.on_death = [this](const ProcessSet::Death& death) { deaths_.push_back(death); },
+             .on_gone = [this] { ++gone_; },
+             .on_unkillable = [this](const std::string& names) { unkillable_ = names; }}) {}
+
+  // Starts the script and, if it says "ready" at some time, returns once it has.
+  pid_t Start(int local_rank, const std::string& script) {
+    SpawnResult result = spawner_->Spawn(Shell(script));
+    auto& process = std::get<SpawnedProcess>(result);
+    outputs_.push_back(std::make_unique<Output>(loop(), std::move(process.stdout_fd)));
+    errors_.push_back(std::move(process.stderr_fd));
+    EXPECT_TRUE(processes_.Add(local_rank, process.pid, std::move(process.pidfd)).ok());
+    const Output& output = *outputs_.back();
+    if (script.find("ready") != std::string::npos) {
+      EXPECT_TRUE(RunUntil([&] { return output.text().find("ready") != std::string::npos; }));
+    }
+    return process.pid;
+  }
+
+  std::unique_ptr<Spawner> spawner_;
+  std::unique_ptr<LiveTable> table_;
+  std::vector<ProcessSet::Death> deaths_;
+  int gone_ = 0;
+  std::string unkillable_;
+  std::vector<std::unique_ptr<Output>> outputs_;
+  std::vector<UniqueFd> errors_;  // a shell that finds its stderr closed dies of SIGPIPE
+  ProcessSet processes_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_TESTS_WORKER_AGENT_RANKS_PROCESS_TEST_BASE_H_

@@ -1,0 +1,88 @@
+#include "worker/agent/ranks/progress_message.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <variant>
+
+namespace lockstep::agent {
+namespace {
+
+template <typename T>
+T Parse(std::string_view line) {
+  const Result<ProgressMessage> message = ParseProgressMessage(line);
+  EXPECT_TRUE(message.ok()) << line;
+  if (!message.ok() || !std::holds_alternative<T>(*message)) {
+    ADD_FAILURE() << "another kind of message: " << line;
+    return {};
+  }
+  return std::get<T>(*message);
+}
+
+TEST(ProgressMessage, ReadsAReportAndTakesOtherNumbersAsMetrics) {
+  const auto report = Parse<ProgressReport>(
+      R"({"rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 1e3, "lr": 0.1,
+          "note": "text is left out", "nested": {"a": 1}})");
+  EXPECT_EQ(report.rank, 3U);
+  EXPECT_EQ(report.step, 10);
+  EXPECT_EQ(report.total_steps, 1000);
+  EXPECT_EQ(report.loss, 2.5);
+  EXPECT_EQ(report.tokens, 4096);
+  EXPECT_EQ(report.metrics, (std::map<std::string, double>{{"lr", 0.1}}));
+}
+
+TEST(ProgressMessage, AnEmptyObjectIsAHeartbeat) {
+  const auto report = Parse<ProgressReport>("{}");
+  EXPECT_EQ(report.step, 0);
+  EXPECT_TRUE(std::isnan(report.loss));
+}
+
+TEST(ProgressMessage, ReadsTheTwoQuestions) {
+  const auto commit = Parse<CommitQuestion>(R"({"rank": 1, "id": 7, "commit": "step-1200"})");
+  EXPECT_EQ(commit.rank, 1U);
+  EXPECT_EQ(commit.id, 7U);
+  EXPECT_EQ(commit.name, "step-1200");
+  EXPECT_EQ(Parse<LatestQuestion>(R"({"id": 8, "latest": true})").id, 8U);
+}
+
+TEST(ProgressMessage, ACommitsNameIsOnePathComponent) {
+  for (const char* name : {"", ".", "..", "a/b", "/etc", "../up", "a\\u0000b"}) {
+    EXPECT_FALSE(ParseProgressMessage(R"({"commit": ")" + std::string(name) + R"("})").ok())
+        << name;
+  }
+  EXPECT_FALSE(ParseProgressMessage(R"({"commit": 7})").ok());
+}
+
+TEST(ProgressMessage, RefusesNumbersThatAreNoCounts) {
+  for (const char* line :
+       {R"({"rank": -1})", R"({"rank": 4294967296})", R"({"step": 1.5})", R"({"step": 1e300})",
+        R"({"step": -9223372036854775808})", R"({"step": 18446744073709551615})",
+        R"({"step": "10"})", R"({"id": null})"}) {
+    EXPECT_FALSE(ParseProgressMessage(line).ok()) << line;
+  }
+}
+
+TEST(ProgressMessage, RefusesWhatIsNoObjectOnOneLine) {
+  for (const char* line :
+       {"", "[]", "7", "null", "{", "{}{}", "\xFF", R"({"loss": NaN})", R"({"loss": 1e999})"}) {
+    EXPECT_FALSE(ParseProgressMessage(line).ok()) << line;
+  }
+  EXPECT_FALSE(ParseProgressMessage(std::string(60'000, '[')).ok());
+  EXPECT_FALSE(ParseProgressMessage("{\"a\": \"" + std::string(70'000, 'x') + "\"}").ok());
+}
+
+TEST(ProgressMessage, HoldsNoMoreMetricsThanItsLimit) {
+  std::string line = "{\"rank\": 0";
+  for (int i = 0; i < 500; ++i) line += ", \"m" + std::to_string(i) + "\": 1";
+  EXPECT_EQ(Parse<ProgressReport>(line + "}").metrics.size(), kMaxMetrics);
+}
+
+TEST(ProgressMessage, AnswersAreOneLineOfJson) {
+  EXPECT_EQ(CommitAnswer(7, "/ckpt/1"), "{\"final\":\"/ckpt/1\",\"id\":7,\"ok\":true}\n");
+  EXPECT_EQ(CommitRefusal(7, "late"), "{\"id\":7,\"ok\":false,\"reason\":\"late\"}\n");
+  EXPECT_EQ(LatestAnswer(8, ""), "{\"id\":8,\"latest\":null}\n");
+}
+
+}  // namespace
+}  // namespace lockstep::agent

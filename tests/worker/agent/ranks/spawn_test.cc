@@ -1,0 +1,133 @@
+#include "worker/agent/ranks/spawn.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "tests/base/loop_test_base.h"
+#include "tests/worker/agent/ranks/shell.h"
+
+namespace lockstep::agent {
+namespace {
+
+class SpawnTest : public LoopTest {
+ protected:
+  SpawnTest() : spawner_(std::move(*Spawner::Create())) {}
+
+  // What the program writes to stdout until it is gone.
+  std::string OutputOf(const SpawnRequest& request) {
+    SpawnResult result = spawner_->Spawn(request);
+    auto* process = std::get_if<SpawnedProcess>(&result);
+    if (process == nullptr) return std::get<SpawnFailure>(result).message;
+    Output output(loop(), std::move(process->stdout_fd));
+    EXPECT_TRUE(RunUntil([&] { return output.ended(); }));
+    waitpid(process->pid, nullptr, 0);
+    return output.text();
+  }
+  SpawnFailure FailureOf(const SpawnRequest& request) {
+    SpawnResult result = spawner_->Spawn(request);
+    EXPECT_TRUE(std::holds_alternative<SpawnFailure>(result));
+    return std::get<SpawnFailure>(result);
+  }
+
+  std::unique_ptr<Spawner> spawner_;
+};
+
+TEST_F(SpawnTest, GivesArgumentsEnvironmentDirectoryAndPipes) {
+  SpawnRequest request = Shell("echo \"$0 $A $(pwd)\"; echo oops >&2; cat");
+  request.argv.push_back("zero");
+  request.env.push_back("A=b c");
+  request.working_directory = "/tmp";
+  SpawnResult result = spawner_->Spawn(request);
+  auto& process = std::get<SpawnedProcess>(result);
+  Output out(loop(), std::move(process.stdout_fd));
+  Output err(loop(), std::move(process.stderr_fd));
+  ASSERT_TRUE(RunUntil([&] { return out.ended() && err.ended(); }));
+  waitpid(process.pid, nullptr, 0);
+  EXPECT_EQ(out.text(), "zero b c /tmp\n");
+  EXPECT_EQ(err.text(), "oops\n");
+}
+
+TEST_F(SpawnTest, TheProcessLeadsItsOwnGroupAndDiesWithTheAgent) {
+  // Fields 3 and 5 of /proc/self/stat of a shell builtin: state and process group.
+  const std::string out = OutputOf(Shell("read -r p n s pp g rest < /proc/$$/stat; echo $$ $g"));
+  const size_t space = out.find(' ');
+  EXPECT_EQ(out.substr(0, space), out.substr(space + 1, out.size() - space - 2)) << out;
+}
+
+TEST_F(SpawnTest, SignalsAreAsNewWhateverTheAgentBlocksOrIgnores) {
+  loop()->OnSignal(SIGTERM, [] {});
+  signal(SIGPIPE, SIG_IGN);
+  const std::string out =
+      OutputOf(Shell("while read -r n v; do case $n in Sig[BI]*) echo $n $v;; esac; done "
+                     "< /proc/self/status"));
+  EXPECT_NE(out.find("SigBlk: 0000000000000000"), std::string::npos) << out;
+  EXPECT_NE(out.find("SigIgn: 0000000000000000"), std::string::npos) << out;
+}
+
+TEST_F(SpawnTest, NoDescriptorOfTheAgentGoesDownButTheExtraOnes) {
+  // Not close-on-exec, as if the agent had inherited it.
+  const UniqueFd leaky(open("/dev/null", O_RDONLY));
+  const UniqueFd given(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  SpawnRequest request = Shell(
+      "i=0; while [ $i -lt 100 ]; do [ -e /proc/$$/fd/$i ] && printf '%s ' $i; i=$((i+1)); done");
+  request.extra_fds = {given.get(), leaky.get()};
+  EXPECT_EQ(OutputOf(request), "0 1 2 3 4 ");
+  request.extra_fds.clear();
+  EXPECT_EQ(OutputOf(request), "0 1 2 ");
+}
+
+TEST_F(SpawnTest, AMissingFileIs127AndAFileThatIsNoProgramIs126) {
+  SpawnFailure failure = FailureOf({.path = "/no/such/program", .argv = {"x"}, .env = {}});
+  EXPECT_EQ(failure.exit_code, 127);
+  EXPECT_EQ(failure.errno_value, ENOENT);
+  EXPECT_NE(failure.message.find("/no/such/program"), std::string::npos);
+  failure = FailureOf({.path = "/etc/passwd", .argv = {"x"}, .env = {}});
+  EXPECT_EQ(failure.exit_code, 126);
+  EXPECT_EQ(failure.errno_value, EACCES);
+}
+
+TEST_F(SpawnTest, AMissingWorkingDirectoryIsNamed) {
+  SpawnRequest request = Shell("true");
+  request.working_directory = "/no/such/folder";
+  const SpawnFailure failure = FailureOf(request);
+  EXPECT_EQ(failure.exit_code, 126);
+  EXPECT_NE(failure.message.find("/no/such/folder"), std::string::npos) << failure.message;
+}
+
+TEST_F(SpawnTest, TheHookRunsInTheChildAndWhatItWritesIsSeenHere) {
+  struct Seen {
+    pid_t pid = 0;
+    int refuse_with = 0;
+  } seen;
+  SpawnRequest request = Shell("echo $$");
+  request.hook_data = &seen;
+  request.hook = [](void* data) noexcept {
+    static_cast<Seen*>(data)->pid = getpid();
+    return static_cast<Seen*>(data)->refuse_with;
+  };
+  EXPECT_EQ(OutputOf(request), std::to_string(seen.pid) + "\n");
+  seen.refuse_with = EPERM;
+  EXPECT_EQ(FailureOf(request).errno_value, EPERM);
+}
+
+TEST_F(SpawnTest, ProcessesKeepTheLimitOnOpenFilesThatTheAgentWasStartedWith) {
+  const std::string before = OutputOf(Shell("ulimit -n"));
+  spawner_->RaiseOwnFileLimit();
+  EXPECT_EQ(OutputOf(Shell("ulimit -n")), before);
+}
+
+TEST(FindExecutable, LooksWhereAShellWould) {
+  EXPECT_EQ(std::get<std::string>(FindExecutable("sh", "/no/where:/bin", "")), "/bin/sh");
+  EXPECT_EQ(std::get<std::string>(FindExecutable("./run", "/bin", "")), "./run");
+  EXPECT_EQ(std::get<SpawnFailure>(FindExecutable("no-such-command", "/bin", "")).exit_code, 127);
+  EXPECT_EQ(std::get<SpawnFailure>(FindExecutable("passwd", "/etc", "")).exit_code, 126);
+  EXPECT_EQ(std::get<SpawnFailure>(FindExecutable("", "/bin", "")).exit_code, 127);
+}
+
+}  // namespace
+}  // namespace lockstep::agent

@@ -1,0 +1,150 @@
+#include "worker/agent/gang/coordinator_host.h"
+
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "base/free_port.h"
+
+namespace lockstep::agent {
+
+using core::ConnectionId;
+
+CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config,
+                                 std::string master_address, std::optional<CheckpointVolume> volume,
+                                 FileWorker* files, Handlers handlers, LogFn log)
+    : loop_(loop),
+      born_(BootTime()),
+      coordinator_(std::move(config), born_),
+      master_address_(std::move(master_address)),
+      volume_(std::move(volume)),
+      files_(files),
+      handlers_(std::move(handlers)),
+      log_(std::move(log)),
+      // Two jobs that start on one machine at one moment begin to look in different places.
+      port_seed_(std::hash<std::string>()(coordinator_.config().job_uid) +
+                 static_cast<uint64_t>(born_.count())) {
+  ArmTimer();
+}
+
+CoordinatorHost::~CoordinatorHost() {
+  *alive_ = false;
+  loop_->CancelTimer(timer_);
+}
+
+void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpoint& peer) {
+  ConnectionId id = ++last_connection_;
+  FrameConnection* raw = frames.get();
+  members_[id] = std::move(frames);
+  raw->Start({.on_message =
+                  [this, id, raw](std::string_view body) {
+                    Result<core::Message> message = core::Decode(body);
+                    if (!message.ok()) return raw->Abort(message.error().message);
+                    OnMessage(id, *message);
+                  },
+              .on_close =
+                  [this, id, peer](const std::string& reason) {
+                    log_("the connection from " + peer.ToString() + " ended: " + reason);
+                    // The connection that reports its end is still on the stack.
+                    auto ended = members_.extract(id);
+                    if (!ended.empty()) {
+                      loop_->Post(
+                          [kept = std::shared_ptr<FrameConnection>(std::move(ended.mapped()))] {});
+                    }
+                    Do(coordinator_.OnDisconnect(BootTime(), id));
+                  }});
+}
+
+void CoordinatorHost::FromLocal(core::Message message) {
+  loop_->Post([this, alive = alive_, message = std::move(message)] {
+    if (*alive) OnMessage(kLocal, message);
+  });
+}
+
+Status CoordinatorHost::OnWish(const core::GangWish& wish) {
+  Result<core::CoordinatorActions> actions = coordinator_.OnWish(BootTime(), wish);
+  if (!actions.ok()) return actions.error();
+  Do(std::move(*actions));
+  return {};
+}
+
+void CoordinatorHost::OnMessage(ConnectionId id, const core::Message& message) {
+  if (handlers_.on_heard) handlers_.on_heard(message, id == kLocal);
+  Do(coordinator_.OnMessage(BootTime(), id, message));
+}
+
+void CoordinatorHost::Do(core::CoordinatorActions actions) {
+  for (core::CoordinatorAction& action : actions) {
+    if (auto* send = std::get_if<core::SendTo>(&action)) {
+      if (handlers_.on_said) handlers_.on_said(send->message);
+      if (send->connection == kLocal) {
+        loop_->Post([this, alive = alive_, message = std::move(send->message)] {
+          if (*alive) handlers_.on_local_message(message);
+        });
+      } else if (auto it = members_.find(send->connection); it != members_.end()) {
+        it->second->Send(core::Encode(send->message));
+      }
+    } else if (auto* close = std::get_if<core::CloseConnection>(&action)) {
+      if (auto it = members_.find(close->connection); it != members_.end()) {
+        it->second->Close(close->reason);
+      }
+    } else if (auto* prepare = std::get_if<core::PrepareGeneration>(&action)) {
+      Prepare(prepare->generation);
+    } else if (auto* exit = std::get_if<core::ExitCoordinator>(&action)) {
+      handlers_.on_exit(*exit);
+    } else if (auto* log = std::get_if<core::CoordinatorLog>(&action)) {
+      log_(log->line);
+    }
+  }
+  ArmTimer();
+  handlers_.on_change();
+}
+
+void CoordinatorHost::Prepare(core::Generation generation) {
+  core::Prepared prepared;
+  prepared.generation = generation;
+  prepared.master_address = master_address_;
+  Result<uint32_t> port = FindFreePort(port_seed_++);
+  if (port.ok()) {
+    prepared.port = *port;
+  } else {
+    prepared.error = port.error().message;
+  }
+  if (!volume_ || !prepared.error.empty()) {
+    loop_->Post([this, alive = alive_, prepared = std::move(prepared)] {
+      if (*alive) FinishPreparing(prepared);
+    });
+    return;
+  }
+  files_->Run([volume = *volume_, generation] { return volume.BeginGeneration(generation); },
+              [this, alive = alive_, prepared](Result<CheckpointVolume::Begun> begun) mutable {
+                if (!*alive) return;
+                if (begun.ok()) {
+                  prepared.resume = begun->resumes;
+                  prepared.taken = begun->taken;
+                } else {
+                  prepared.error = begun.error().message;
+                }
+                FinishPreparing(prepared);
+              });
+}
+
+void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {
+  Do(coordinator_.OnPrepared(BootTime(), prepared));
+}
+
+void CoordinatorHost::ArmTimer() {
+  Time wake = coordinator_.NextWake();
+  if (wake == armed_for_) return;
+  loop_->CancelTimer(timer_);
+  timer_ = 0;
+  armed_for_ = wake;
+  if (wake == kNever) return;
+  timer_ = loop_->StartTimer(wake, [this] {
+    armed_for_ = kNever;
+    timer_ = 0;
+    Do(coordinator_.OnTimer(BootTime()));
+  });
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,84 @@
+// CoordinatorHost: the coordinator (core/gang/coordinator.h) on a real machine 0: its connections,
+// its one timer, ports and generation files. Machine 0's own member talks to it in the process.
+// One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_GANG_COORDINATOR_HOST_H_
+#define LOCKSTEP_WORKER_AGENT_GANG_COORDINATOR_HOST_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "core/gang/coordinator.h"
+#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/frame_connection.h"
+#include "worker/agent/logs/log.h"
+#include "worker/agent/ranks/checkpoint_volume.h"
+#include "worker/agent/ranks/file_worker.h"
+
+namespace lockstep::agent {
+
+class CoordinatorHost {
+ public:
+  struct Handlers {
+    // To machine 0's own member. Called from the loop, never from within another call.
+    std::function<void(const core::Message&)> on_local_message;
+    std::function<void(const core::ExitCoordinator&)> on_exit;
+    // Something that /status shows may have changed.
+    std::function<void()> on_change;
+    // For metrics, may be empty: what members say (`local`: machine 0's own), and what they hear.
+    std::function<void(const core::Message&, bool local)> on_heard;
+    std::function<void(const core::Message&)> on_said;
+  };
+
+  // `volume`: nullopt when the job has no checkpoint folder. `files` outlives the host.
+  CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config, std::string master_address,
+                  std::optional<CheckpointVolume> volume, FileWorker* files, Handlers handlers,
+                  LogFn log);
+  ~CoordinatorHost();
+  CoordinatorHost(const CoordinatorHost&) = delete;
+  CoordinatorHost& operator=(const CoordinatorHost&) = delete;
+
+  // A member on the wire.
+  void Adopt(std::unique_ptr<FrameConnection> frames, const Endpoint& peer);
+  // From machine 0's own member.
+  void FromLocal(core::Message message);
+  // PUT /gang.
+  Status OnWish(const core::GangWish& wish);
+
+  const core::Coordinator& coordinator() const { return coordinator_; }
+  Time born() const { return born_; }
+
+ private:
+  static constexpr core::ConnectionId kLocal = 1;
+
+  void OnMessage(core::ConnectionId id, const core::Message& message);
+  void Do(core::CoordinatorActions actions);
+  void Prepare(core::Generation generation);
+  void FinishPreparing(const core::Prepared& prepared);
+  void ArmTimer();
+
+  EventLoop* loop_;
+  Time born_;
+  core::Coordinator coordinator_;
+  std::string master_address_;
+  std::optional<CheckpointVolume> volume_;
+  FileWorker* files_;
+  Handlers handlers_;
+  LogFn log_;
+  std::map<core::ConnectionId, std::unique_ptr<FrameConnection>> members_;
+  core::ConnectionId last_connection_ = kLocal;
+  TimerId timer_ = 0;
+  Time armed_for_ = kNever;
+  uint64_t port_seed_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_GANG_COORDINATOR_HOST_H_

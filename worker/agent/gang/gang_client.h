@@ -1,0 +1,75 @@
+// GangClient: an agent's line to the coordinator, kept up for as long as the client lives. A lost
+// connection is tried again after 5 ms, then twice as long each time up to 1 s, each time
+// shortened at random by up to half so that a thousand agents do not come back at one moment.
+//
+//   GangClient client(loop, &tls, endpoint, {.on_open = ..., .on_message = ..., .on_close = ...});
+//   client.Start();
+//   client.Send(Encode(hello));            // in on_open, and after it
+#ifndef LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_
+#define LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "base/event_loop.h"
+#include "base/time.h"
+#include "base/tls_psk.h"
+#include "worker/agent/gang/connection.h"
+#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/frame_connection.h"
+
+namespace lockstep::agent {
+
+class GangClient {
+ public:
+  struct Handlers {
+    std::function<void()> on_open;
+    std::function<void(std::string_view body)> on_message;
+    // An open line ended, or an attempt failed; the next try is already arranged.
+    std::function<void(const std::string& reason)> on_close;
+  };
+
+  static constexpr Duration kFirstRetry = milliseconds(5);
+  static constexpr Duration kLastRetry = seconds(1);
+  static constexpr Duration kConnectDeadline = seconds(5);
+
+  // `tls` is a client's context and outlives this; `seed` is for the jitter.
+  GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, Handlers handlers,
+             uint64_t seed);
+  ~GangClient();
+  GangClient(const GangClient&) = delete;
+  GangClient& operator=(const GangClient&) = delete;
+
+  void Start();
+  // Drops the line, if any, with this reason, and tries again.
+  void Reconnect(const std::string& reason);
+  // Tries another address from now on, at once.
+  void SetEndpoint(const Endpoint& endpoint);
+
+  bool open() const { return frames_ != nullptr; }
+  // Lost when not open: whoever sends says all of it again in on_open.
+  void Send(std::string_view body);
+
+ private:
+  void Connect();
+  void OnOpen();
+  void OnClose(const std::string& reason);
+  Duration NextDelay();
+
+  EventLoop* loop_;
+  const TlsPskContext* tls_;
+  Endpoint endpoint_;
+  Handlers handlers_;
+  std::mt19937_64 random_;
+  Duration delay_ = kFirstRetry;
+  TimerId retry_ = 0;
+  std::unique_ptr<Connection> connecting_;
+  std::unique_ptr<FrameConnection> frames_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_

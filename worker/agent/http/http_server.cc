@@ -1,0 +1,174 @@
+#include "worker/agent/http/http_server.h"
+
+#include <utility>
+
+namespace lockstep::agent {
+namespace {
+
+constexpr int kBacklog = 128;
+
+const char* ReasonPhrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 409:
+      return "Conflict";
+    case 413:
+      return "Content Too Large";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Status";
+  }
+}
+
+std::string Format(const HttpResponse& response, bool head_only, bool keep_alive) {
+  std::string text =
+      "HTTP/1.1 " + std::to_string(response.status) + " " + ReasonPhrase(response.status) + "\r\n";
+  text += "Content-Type: " + response.content_type + "\r\n";
+  text += "Content-Length: " + std::to_string(response.body.size()) + "\r\n";
+  text += "Cache-Control: no-store\r\n";
+  for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
+  text += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+  if (!head_only) text += response.body;
+  return text;
+}
+
+}  // namespace
+
+void HttpResponder::Send(HttpResponse response) {
+  if (gone()) return;
+  exchange_->answered = true;
+  const auto send = std::move(exchange_->send);
+  exchange_->send = nullptr;
+  send(std::move(response));
+}
+
+HttpServer::HttpServer(EventLoop* loop, HttpServerOptions options, Handler handler)
+    : loop_(loop), options_(options), handler_(std::move(handler)), acceptor_(loop) {}
+
+HttpServer::~HttpServer() {
+  for (const auto& [id, client] : clients_) {
+    if (client.exchange) client.exchange->send = nullptr;
+  }
+}
+
+Status HttpServer::Listen(const Endpoint& endpoint) {
+  Result<UniqueFd> fd = ListenTcp(endpoint, kBacklog);
+  if (!fd.ok()) return fd.error();
+  const Result<Endpoint> local = LocalEndpoint(fd->get());
+  if (!local.ok()) return local.error();
+  endpoint_ = *local;
+  return acceptor_.Start(std::move(*fd), {.on_accept = [this](UniqueFd socket, const Endpoint&) {
+                           if (clients_.size() >= options_.max_connections) return;
+                           Client& client = Add(Connection::Accept(loop_, std::move(socket)));
+                           client.connection->SetDeadline(loop_->now() + options_.request_deadline,
+                                                          "no request came in time");
+                         }});
+}
+
+void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string received) {
+  if (clients_.size() >= options_.max_connections) return;
+  OnBytes(Add(std::move(connection)), received);
+}
+
+HttpServer::Client& HttpServer::Add(std::unique_ptr<Connection> connection) {
+  const uint64_t id = ++last_client_;
+  Client& client = clients_[id];
+  client.id = id;
+  client.connection = std::move(connection);
+  Connection::Handlers handlers = {
+      .on_open = {},
+      .on_data = [this, &client](std::string_view bytes) { OnBytes(client, bytes); },
+      .on_close =
+          [this, &client](const std::string&) {
+            if (client.exchange) client.exchange->send = nullptr;
+            clients_.erase(client.id);
+          }};
+  if (client.connection->open()) {
+    client.connection->SetHandlers(std::move(handlers));
+  } else {
+    client.connection->Start(std::move(handlers));
+  }
+  return client;
+}
+
+void HttpServer::OnBytes(Client& client, std::string_view bytes) {
+  client.parser.Feed(bytes);
+  if (client.exchange) {
+    // A client may send its next request early; no more than one.
+    if (client.parser.buffered() > HttpParser::kMaxHead + HttpParser::kMaxBody) {
+      client.connection->Abort("sent on without reading its answers");
+    }
+    return;
+  }
+  ServeNext(client);
+}
+
+void HttpServer::ServeNext(Client& client) {
+  switch (client.parser.Parse()) {
+    case HttpParser::State::kNeedMore:
+      AwaitRequest(client);
+      return;
+    case HttpParser::State::kRequest:
+      client.receiving = false;
+      Serve(client, client.parser.TakeRequest());
+      return;
+    case HttpParser::State::kError:
+      client.keep_alive = false;
+      Respond(client, {.status = client.parser.error_status(),
+                       .body = client.parser.error() + "\n",
+                       .headers = {}});
+      return;
+  }
+}
+
+// The deadline of a request runs from its first byte, however slowly the others come.
+void HttpServer::AwaitRequest(Client& client) {
+  if (client.parser.idle()) {
+    client.connection->SetDeadline(BootTime() + options_.idle_deadline, "idle");
+  } else if (!client.receiving) {
+    client.receiving = true;
+    client.connection->SetDeadline(BootTime() + options_.request_deadline,
+                                   "the request did not come in time");
+  }
+}
+
+void HttpServer::Serve(Client& client, const HttpRequest& request) {
+  client.connection->ClearDeadline();
+  client.head_only = request.method == "HEAD";
+  client.keep_alive = request.keep_alive;
+  client.exchange = std::make_shared<HttpResponder::Exchange>();
+  client.exchange->send = [this, waiting = &client](const HttpResponse& response) {
+    Respond(*waiting, response);
+  };
+  handler_(request, HttpResponder(client.exchange));
+}
+
+void HttpServer::Respond(Client& client, const HttpResponse& response) {
+  client.exchange.reset();
+  client.connection->Write(Format(response, client.head_only, client.keep_alive));
+  if (!client.keep_alive) return client.connection->Close("answered");
+  // Posted: a row of requests sent early does not nest.
+  loop_->Post([this, id = client.id, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    const auto next = clients_.find(id);
+    if (next != clients_.end() && !next->second.exchange) ServeNext(next->second);
+  });
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,114 @@
+// HttpServer: a few small HTTP/1.1 resources for probes, scrapers and the operator, on a port in
+// clear (/healthz, /readyz, /metrics) or on connections that the gang's TLS port hands over
+// (/status, /gang).
+//
+//   HttpServer server(loop, {}, [&](const HttpRequest& request, HttpResponder respond) {
+//     if (request.path == "/healthz") return respond.Send({.body = "ok\n"});
+//     waiting.push_back(std::move(respond));      // a long poll: answered later
+//   });
+//
+// Bounded: 64 connections, 8 KiB of head, 64 KiB of body, ten seconds for a request to come in
+// whole, two minutes without one. One request of a connection is answered at a time. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_HTTP_HTTP_SERVER_H_
+#define LOCKSTEP_WORKER_AGENT_HTTP_HTTP_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "worker/agent/gang/acceptor.h"
+#include "worker/agent/gang/connection.h"
+#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/http/http_parser.h"
+
+namespace lockstep::agent {
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+struct HttpServerOptions {
+  size_t max_connections = 64;
+  Duration request_deadline = seconds(10);
+  Duration idle_deadline = minutes(2);
+};
+
+class HttpServer;
+
+// Answers one request, now or later. Copies answer the same request; the first answer counts.
+// Does nothing when the client, or the server, is gone.
+class HttpResponder {
+ public:
+  void Send(HttpResponse response);
+  // The client hung up, or was answered: nobody waits any more.
+  bool gone() const { return !exchange_ || exchange_->answered || !exchange_->send; }
+
+ private:
+  friend class HttpServer;
+  struct Exchange {
+    bool answered = false;
+    std::function<void(HttpResponse)> send;  // cleared when the client goes
+  };
+  explicit HttpResponder(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
+  std::shared_ptr<Exchange> exchange_;
+};
+
+class HttpServer {
+ public:
+  using Handler = std::function<void(const HttpRequest&, HttpResponder)>;
+
+  HttpServer(EventLoop* loop, HttpServerOptions options, Handler handler);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // In clear. Conflict when the port is taken.
+  Status Listen(const Endpoint& endpoint);
+  const Endpoint& endpoint() const { return endpoint_; }
+
+  // Takes an open connection over, with what it has said so far.
+  void Adopt(std::unique_ptr<Connection> connection, std::string received);
+
+  size_t connections() const { return clients_.size(); }
+
+ private:
+  struct Client {
+    uint64_t id = 0;
+    std::unique_ptr<Connection> connection;
+    HttpParser parser;
+    std::shared_ptr<HttpResponder::Exchange> exchange;  // while a request waits for its answer
+    bool head_only = false;
+    bool keep_alive = true;
+    bool receiving = false;  // a request has begun
+  };
+
+  Client& Add(std::unique_ptr<Connection> connection);
+  void OnBytes(Client& client, std::string_view bytes);
+  void ServeNext(Client& client);
+  void Serve(Client& client, const HttpRequest& request);
+  void Respond(Client& client, const HttpResponse& response);
+  void AwaitRequest(Client& client);
+
+  EventLoop* loop_;
+  HttpServerOptions options_;
+  Handler handler_;
+  Acceptor acceptor_;
+  Endpoint endpoint_;
+  std::map<uint64_t, Client> clients_;
+  uint64_t last_client_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_HTTP_HTTP_SERVER_H_

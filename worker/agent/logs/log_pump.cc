@@ -1,0 +1,161 @@
+#include "worker/agent/logs/log_pump.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace lockstep::agent {
+namespace {
+
+constexpr size_t kReadSize = size_t{64} << 10;
+// A pipe holds 64 KiB, a megabyte at most; whoever still writes to it is not waited for.
+constexpr int kReadsAtDeath = 16;
+
+// RFC 3339, UTC, milliseconds: "2026-01-31T23:59:59.042Z".
+std::string TimeOfDay() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const std::time_t whole = duration_cast<seconds>(now).count();
+  const auto millis = static_cast<int>((duration_cast<milliseconds>(now) % seconds(1)).count());
+  std::tm utc{};
+  gmtime_r(&whole, &utc);
+  std::array<char, 32> text{};
+  const size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+  const std::string fraction = std::to_string(1000 + millis).substr(1);
+  return std::string(text.data(), size) + "." + fraction + "Z";
+}
+
+const char* NameOf(size_t stream) { return stream == 0 ? "stdout" : "stderr"; }
+
+}  // namespace
+
+LogPump::LogPump(EventLoop* loop, LogPumpOptions options, Console* console, LogFiles* files)
+    : loop_(loop), options_(options), console_(console), files_(files) {}
+
+LogPump::~LogPump() {
+  for (auto& [rank, state] : ranks_) {
+    for (const Source& source : state.sources) {
+      if (source.fd.valid()) loop_->Unwatch(source.fd.get());
+    }
+  }
+}
+
+void LogPump::StartGeneration(const std::string& generation) {
+  for (auto& [rank, state] : ranks_) {
+    Close(rank, kStdout);
+    Close(rank, kStderr);
+  }
+  ranks_.clear();
+  generation_ = generation;
+  if (files_ != nullptr) files_->StartGeneration(generation);
+}
+
+void LogPump::Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd) {
+  Rank& state = ranks_[rank];
+  state.sources[kStdout].fd = std::move(stdout_fd);
+  state.sources[kStderr].fd = std::move(stderr_fd);
+  for (const Stream stream : {kStdout, kStderr}) {
+    const Status watched = loop_->Watch(state.sources[stream].fd.get(), EPOLLIN,
+                                        [this, rank, stream](uint32_t) { ReadSome(rank, stream); });
+    if (!watched.ok()) state.sources[stream].fd.reset();
+  }
+}
+
+bool LogPump::ReadSome(int rank, Stream stream) {
+  Rank& state = ranks_[rank];
+  Source& source = state.sources[stream];
+  if (!source.fd.valid()) return false;
+  std::array<char, kReadSize> buffer;
+  const ssize_t got = read(source.fd.get(), buffer.data(), buffer.size());
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0) {
+    Close(rank, stream);
+    return false;
+  }
+  const std::string_view bytes(buffer.data(), static_cast<size_t>(got));
+  bytes_read_ += bytes.size();
+  if (stream == kStderr) state.tail.Feed(bytes);
+  if (files_ != nullptr) {
+    files_->Append("rank-" + std::to_string(rank) + "." + NameOf(stream), bytes);
+  }
+  if (Shows(rank)) {
+    source.splitter.Feed(
+        bytes, [&](std::string_view line, bool continues) { Show(rank, stream, line, continues); });
+  }
+  return true;
+}
+
+void LogPump::Close(int rank, Stream stream) {
+  Source& source = ranks_[rank].sources[stream];
+  if (!source.fd.valid()) return;
+  loop_->Unwatch(source.fd.get());
+  source.fd.reset();
+  source.splitter.Finish(
+      [&](std::string_view line, bool continues) { Show(rank, stream, line, continues); });
+}
+
+std::string LogPump::Finish(int rank) {
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return {};
+  for (const Stream stream : {kStdout, kStderr}) {
+    for (int i = 0; i < kReadsAtDeath && ReadSome(rank, stream); ++i) {
+    }
+    if (!found->second.sources[stream].fd.valid()) continue;
+    found->second.sources[stream].splitter.Finish(
+        [&](std::string_view line, bool continues) { Show(rank, stream, line, continues); });
+  }
+  return found->second.tail.Lines(kFailureTail);
+}
+
+void LogPump::ShowFailed(int rank) {
+  const auto found = ranks_.find(rank);
+  if (options_.console != core::Console::kFailedOnly || found == ranks_.end()) return;
+  LineSplitter lines;
+  const auto show = [&](std::string_view line, bool continues) {
+    Show(rank, kStderr, line, continues);
+  };
+  lines.Feed(found->second.tail.Lines(TextTail::kKept), show);
+  lines.Finish(show);
+}
+
+bool LogPump::Shows(int rank) const {
+  switch (options_.console) {
+    case core::Console::kAll:
+      return true;
+    case core::Console::kRankZero:
+      return rank == 0;
+    case core::Console::kFailedOnly:
+      return false;
+  }
+  return true;
+}
+
+void LogPump::Show(int rank, Stream stream, std::string_view line, bool continues) {
+  console_->Write(Format(rank, stream, line, continues));
+}
+
+std::string LogPump::Format(int rank, Stream stream, std::string_view line, bool continues) const {
+  const char* mark = continues ? " [the line goes on]" : "";
+  switch (options_.format) {
+    case core::LogFormat::kRaw:
+      return std::string(line) + "\n";
+    case core::LogFormat::kPrefix:
+      return "[m" + std::to_string(options_.machine) + " r" + std::to_string(rank) + "] " +
+             std::string(line) + mark + "\n";
+    case core::LogFormat::kJson:
+      break;
+  }
+  const nlohmann::ordered_json object = {{"time", TimeOfDay()},
+                                         {"machine", options_.machine},
+                                         {"rank", rank},
+                                         {"generation", generation_},
+                                         {"stream", NameOf(stream)},
+                                         {"message", std::string(line) + mark}};
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,89 @@
+// LogPump: carries the ranks' stdout and stderr from their pipes to the console, to files and into
+// the tail that failure reports quote.
+//
+//   LogPump pump(loop, {.machine = 0, .console = core::Console::kAll, ...}, &console, &files);
+//   pump.StartGeneration("2-5");
+//   pump.Add(rank, std::move(stdout_fd), std::move(stderr_fd));
+//   std::string tail = pump.Finish(rank);        // at its death: reads what is left in the pipes
+//
+// It always reads, at most 64 KiB of a pipe in a round: no rank ever waits for a reader of ours,
+// and a rank that writes without end takes no other descriptor's turn. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_LOGS_LOG_PUMP_H_
+#define LOCKSTEP_WORKER_AGENT_LOGS_LOG_PUMP_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/event_loop.h"
+#include "base/unique_fd.h"
+#include "core/model/spec.h"
+#include "worker/agent/logs/console.h"
+#include "worker/agent/logs/line_splitter.h"
+#include "worker/agent/logs/log_files.h"
+#include "worker/agent/logs/text_tail.h"
+
+namespace lockstep::agent {
+
+struct LogPumpOptions {
+  int machine = 0;
+  core::Console console = core::Console::kAll;
+  core::LogFormat format = core::LogFormat::kPrefix;
+};
+
+class LogPump {
+ public:
+  // Of stderr, for a failure's record.
+  static constexpr size_t kFailureTail = 1024;
+
+  // `files`: null when logs.path is empty.
+  LogPump(EventLoop* loop, LogPumpOptions options, Console* console, LogFiles* files);
+  ~LogPump();
+  LogPump(const LogPump&) = delete;
+  LogPump& operator=(const LogPump&) = delete;
+
+  // Drops the pipes of the generation before, what still stands in them too.
+  void StartGeneration(const std::string& generation);
+  // `rank`: the global one.
+  void Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd);
+
+  // The rank's process is dead: takes what it left in the pipes and returns the last lines of its
+  // stderr. Pipes that a process of its own still holds are read on.
+  std::string Finish(int rank);
+  // Its generation failed by it: with console FailedOnly its last lines are shown now.
+  void ShowFailed(int rank);
+
+  uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  enum Stream : size_t { kStdout = 0, kStderr = 1 };
+  struct Source {
+    UniqueFd fd;
+    LineSplitter splitter;
+  };
+  struct Rank {
+    std::array<Source, 2> sources;
+    TextTail tail;
+  };
+
+  // False: nothing more can be read for now, or ever.
+  bool ReadSome(int rank, Stream stream);
+  void Close(int rank, Stream stream);
+  void Show(int rank, Stream stream, std::string_view line, bool continues);
+  std::string Format(int rank, Stream stream, std::string_view line, bool continues) const;
+  bool Shows(int rank) const;
+
+  EventLoop* loop_;
+  LogPumpOptions options_;
+  Console* console_;
+  LogFiles* files_;
+  std::string generation_;
+  std::map<int, Rank> ranks_;
+  uint64_t bytes_read_ = 0;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_LOGS_LOG_PUMP_H_

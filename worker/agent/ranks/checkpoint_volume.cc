@@ -1,0 +1,208 @@
+#include "worker/agent/ranks/checkpoint_volume.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "core/gang/resume.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+using core::CheckpointEntry;
+using core::Generation;
+using core::GenerationFile;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxGenerationFile = size_t{64} << 10;
+
+Error FileError(const std::string& what, const std::error_code& code) {
+  return Error::Unavailable(what + ": " + code.message());
+}
+
+std::optional<uint32_t> Number(std::string_view text) {
+  uint32_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// "2-5".
+std::optional<Generation> ParseName(std::string_view name) {
+  size_t dash = name.find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  auto attempt = Number(name.substr(0, dash));
+  auto n = Number(name.substr(dash + 1));
+  if (!attempt || !n) return std::nullopt;
+  return Generation{*attempt, *n};
+}
+
+// "000003.step-1200" is commit 3; whatever else stands there is not complete.
+std::optional<uint32_t> CommitNumber(std::string_view name) {
+  if (name.size() < 8 || name[6] != '.') return std::nullopt;
+  return Number(name.substr(0, 6));
+}
+
+struct OneFile {
+  GenerationFile file;
+  std::string job_uid;
+};
+
+// nullopt: it says nothing. A crash between creating and writing it leaves it empty: that
+// generation never started.
+std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation generation) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kMaxGenerationFile, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
+  std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
+  return OneFile{{generation, json["resumes"].get<std::string>()}, std::move(uid)};
+}
+
+struct Generations {
+  std::vector<GenerationFile> own;
+  std::vector<Generation> others;
+  std::string other_uid;  // of one of them
+};
+
+Result<Generations> ReadGenerations(const fs::path& folder, const std::string& job_uid) {
+  Generations found;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    std::optional<Generation> generation = ParseName(it->path().filename().string());
+    if (!generation) continue;
+    std::optional<OneFile> file = ReadGenerationFile(it->path(), *generation);
+    if (file && file->job_uid == job_uid) {
+      found.own.push_back(std::move(file->file));
+    } else if (file) {
+      found.others.push_back(*generation);
+      found.other_uid = std::move(file->job_uid);
+    }
+  }
+  if (code) return FileError("reading " + folder.string(), code);
+  return found;
+}
+
+uint32_t HighestOf(const std::vector<Generation>& generations, uint32_t attempt) {
+  uint32_t highest = 0;
+  for (const Generation& each : generations) {
+    if (each.attempt == attempt) highest = std::max(highest, each.n);
+  }
+  return highest;
+}
+
+Result<std::vector<CheckpointEntry>> ReadCheckpoints(const fs::path& folder,
+                                                     Generation generation) {
+  std::vector<CheckpointEntry> entries;
+  std::error_code code;
+  if (!fs::exists(folder, code)) return entries;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
+    std::optional<uint32_t> number = CommitNumber(it->path().filename().string());
+    if (number) entries.push_back({generation, *number, it->path().string()});
+  }
+  if (code) return FileError("reading " + folder.string(), code);
+  return entries;
+}
+
+Status SyncFolder(const fs::path& folder) {
+  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError("fsync " + folder.string(), errno);
+  return {};
+}
+
+// Exclusive: whoever creates it owns the number.
+Status CreateExclusively(const fs::path& path, const std::string& text) {
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.valid() && errno == EEXIST) return Error::Conflict(path.string() + " exists already");
+  if (!fd.valid()) return ErrnoError("creating " + path.string(), errno);
+  auto size = static_cast<ssize_t>(text.size());
+  if (write(fd.get(), text.data(), text.size()) != size || fsync(fd.get()) != 0) {
+    return ErrnoError("writing " + path.string(), errno);
+  }
+  return SyncFolder(path.parent_path());
+}
+
+}  // namespace
+
+CheckpointVolume::CheckpointVolume(std::string root, std::string job_uid, std::string resume,
+                                   uint32_t first_attempt)
+    : root_(std::move(root)),
+      job_uid_(std::move(job_uid)),
+      resume_(std::move(resume)),
+      first_attempt_(first_attempt) {}
+
+Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation generation) const {
+  fs::path generations = fs::path(root_) / "generations";
+  std::error_code code;
+  fs::create_directories(generations, code);
+  if (code) return FileError("making folders in " + root_, code);
+  Result<Generations> found = ReadGenerations(generations, job_uid_);
+  if (!found.ok()) return found.error();
+  if (found->own.empty() && !found->others.empty() && resume_ == "Auto") {
+    return Error::Invalid(root_ + " holds checkpoints of another job (" + found->other_uid +
+                          "): continue from one of them with checkpoint.resume: PATH, begin anew "
+                          "beside them with resume: Never, or choose another checkpoint.path");
+  }
+  const uint32_t taken = HighestOf(found->others, generation.attempt);
+  if (taken == std::numeric_limits<uint32_t>::max()) {
+    return Error::TooLarge("another job has the last number there is in " + generations.string());
+  }
+  if (generation.n <= taken) return Begun{.resumes = "", .taken = taken};
+  fs::create_directories(CheckpointDir(generation), code);
+  if (code) return FileError("making folders in " + root_, code);
+  std::string resumes;
+  const bool begun = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
+    return file.generation.attempt >= first_attempt_;
+  });
+  if (!begun && resume_ != "Auto") {
+    resumes = resume_ == "Never" ? "" : resume_;
+    if (!resumes.empty() && !fs::is_directory(resumes, code)) {
+      return Error::NotFound("checkpoint.resume names " + resumes + ", which is no folder");
+    }
+  } else {
+    std::vector<CheckpointEntry> checkpoints;
+    for (const GenerationFile& file : found->own) {
+      Result<std::vector<CheckpointEntry>> entries =
+          ReadCheckpoints(CheckpointDir(file.generation), file.generation);
+      if (!entries.ok()) return entries.error();
+      checkpoints.insert(checkpoints.end(), entries->begin(), entries->end());
+    }
+    resumes = core::ChooseResume(found->own, checkpoints, generation);
+  }
+  Json json = {{"generation", generation.ToString()}, {"jobUID", job_uid_}, {"resumes", resumes}};
+  Status created = CreateExclusively(generations / generation.ToString(), json.dump() + "\n");
+  if (!created.ok()) return created.error();
+  return Begun{std::move(resumes)};
+}
+
+std::string CheckpointVolume::CheckpointDir(Generation generation) const {
+  return (fs::path(root_) / "checkpoints" / generation.ToString()).string();
+}
+
+std::string CheckpointVolume::FinalPath(Generation generation, uint32_t number,
+                                        const std::string& name) const {
+  std::array<char, 16> prefix{};
+  std::snprintf(prefix.data(), prefix.size(), "%06u.", number);
+  return (fs::path(CheckpointDir(generation)) / (prefix.data() + name)).string();
+}
+
+}  // namespace lockstep::agent

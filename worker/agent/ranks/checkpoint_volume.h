@@ -1,0 +1,51 @@
+// CheckpointVolume: the agent's part of the checkpoint folder (docs/checkpoints.md).
+//
+//   generations/2-5                    made exclusively by machine 0's agent when 2-5 starts; names
+//                                      the checkpoint that it resumes from
+//   checkpoints/2-5/                   LOCKSTEP_CHECKPOINT_DIR: programs write here, under any name
+//   checkpoints/2-5/000003.step-1200/  the third commit of 2-5, renamed to this after the yes
+//
+// All calls block on the file system: run them on the FileWorker. Holds no state but its paths.
+#ifndef LOCKSTEP_WORKER_AGENT_RANKS_CHECKPOINT_VOLUME_H_
+#define LOCKSTEP_WORKER_AGENT_RANKS_CHECKPOINT_VOLUME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "core/gang/messages.h"
+
+namespace lockstep::agent {
+
+class CheckpointVolume {
+ public:
+  // `root` is absolute. `resume` is the job's checkpoint.resume: Auto, Never or a path. The latter
+  // two apply to the first generation of `first_attempt` or later.
+  CheckpointVolume(std::string root, std::string job_uid, std::string resume = "Auto",
+                   uint32_t first_attempt = 1);
+
+  struct Begun {
+    std::string resumes;  // the checkpoint to resume from; "": none
+    // Not 0: nothing was begun, for other jobs have the numbers of this attempt up to this one.
+    uint32_t taken = 0;
+  };
+  // Creates the generation's file and folder. Conflict if the generation's file exists: its number
+  // was taken by another coordinator. Invalid if the folder holds other jobs' generations alone and
+  // `resume` is Auto, which may mean them.
+  Result<Begun> BeginGeneration(core::Generation generation) const;
+
+  std::string CheckpointDir(core::Generation generation) const;
+  // Where commit `number` of this generation goes: .../000003.<name>.
+  std::string FinalPath(core::Generation generation, uint32_t number,
+                        const std::string& name) const;
+
+ private:
+  std::string root_;
+  std::string job_uid_;
+  std::string resume_;
+  uint32_t first_attempt_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_RANKS_CHECKPOINT_VOLUME_H_

@@ -1,0 +1,284 @@
+#include "worker/agent/ranks/local_ranks.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "core/plan/trainer_command.h"
+#include "worker/agent/ranks/checkpoint_volume.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+using core::Death;
+using core::Generation;
+
+// NCCL and Gloo guess wrongly on machines with several interfaces, so nothing is guessed there.
+std::string OnlyInterface() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return "";
+  std::set<std::string> names;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    bool up = (entry->ifa_flags & IFF_UP) != 0;
+    bool loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (up && !loopback) names.insert(entry->ifa_name);
+  }
+  freeifaddrs(list);
+  return names.size() == 1 ? *names.begin() : "";
+}
+
+std::vector<std::string> OwnEnvironment() {
+  std::vector<std::string> list;
+  for (char** entry = environ; *entry != nullptr; ++entry) list.emplace_back(*entry);
+  return list;
+}
+
+std::string Variable(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+// The trainer is of the same release as the agent where both lie in one folder.
+std::string OwnFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+core::Binding BindingOf(topology::EffectiveMode mode) {
+  switch (mode) {
+    case topology::EffectiveMode::kNone:
+      return core::Binding::kNone;
+    case topology::EffectiveMode::kPartial:
+      return core::Binding::kPartial;
+    case topology::EffectiveMode::kNode:
+      return core::Binding::kNode;
+  }
+  return core::Binding::kUnknown;
+}
+
+}  // namespace
+
+LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
+                       const core::AgentConfig* config, topology::Machine machine,
+                       std::string socket_path, Handlers handlers, LogFn log)
+    : loop_(loop),
+      spawner_(spawner),
+      logs_(logs),
+      config_(config),
+      socket_path_(std::move(socket_path)),
+      handlers_(std::move(handlers)),
+      log_(std::move(log)),
+      machine_(std::move(machine)),
+      only_interface_(config->interface.empty() ? OnlyInterface() : config->interface),
+      inherited_(OwnEnvironment()),
+      processes_(loop, table,
+                 {.on_death = [this](const ProcessSet::Death& death) { OnDeath(death); },
+                  .on_gone =
+                      [this] {
+                        handlers_.on_all_dead(generation_);
+                        oom_kills_ = stats_.ReadOomKills();
+                      },
+                  .on_unkillable =
+                      [this](const std::string& names) {
+                        log_("still alive 30 s after SIGKILL: " + names);
+                        handlers_.on_unkillable(generation_);
+                      }}) {
+  oom_kills_ = stats_.ReadOomKills();
+  const core::Topology& wanted = config->job.spec.topology;
+  plan_ =
+      topology::PlanBinding(machine_, wanted.bind, wanted.memory_policy, ProcessCount(config->job));
+  for (const topology::RankBinding& rank : plan_.ranks) {
+    prepared_.push_back(topology::Prepare(rank));
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(config->run_dir + "/local", ignored);
+  std::filesystem::create_directories(config->run_dir + "/errors", ignored);
+}
+
+LocalRanks::~LocalRanks() { *alive_ = false; }
+
+int LocalRanks::ProcessCount(const core::TrainingJob& job) {
+  return job.spec.launch == core::Launch::kPerMachine ? 1 : job.spec.processes_per_machine;
+}
+
+uint32_t LocalRanks::RankOf(int local_rank) const {
+  return config_->machine * static_cast<uint32_t>(ProcessCount(config_->job)) +
+         static_cast<uint32_t>(local_rank);
+}
+
+// ---- starting ----
+
+void LocalRanks::Start(const core::Start& start, Time lease_end) {
+  generation_ = start.generation;
+  size_t count = static_cast<size_t>(ProcessCount(config_->job));
+  launches_.assign(count, {});
+  views_.assign(count, {});
+  for (size_t l = 0; l < count; ++l) views_[l].rank = RankOf(static_cast<int>(l));
+  logs_->StartGeneration(generation_.ToString());
+  for (int l = 0; l < static_cast<int>(count); ++l) {
+    if (BootTime() >= lease_end) return;
+    int exit_code = 0;
+    std::string failure = LaunchRank(start, l, &exit_code);
+    if (!failure.empty()) return Fail(RankOf(l), exit_code, failure);
+  }
+  loop_->Post([this, alive = alive_, generation = generation_] {
+    if (!*alive || generation != generation_) return;
+    handlers_.on_spawned(generation);
+    ReadBindings();
+  });
+}
+
+core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_rank) const {
+  const topology::RankBinding& binding = plan_.ranks[static_cast<size_t>(local_rank)];
+  core::ProcessIdentity id;
+  id.machine = static_cast<int>(config_->machine);
+  id.local_rank = local_rank;
+  id.attempt = start.generation.attempt;
+  id.n = start.generation.n;
+  id.epoch = config_->epoch;
+  id.restarts = start.restarts;
+  id.job_uid = config_->job_uid;
+  id.master_addr = start.master_address;
+  id.master_port = static_cast<int>(start.master_port);
+  id.socket_path = socket_path_;
+  if (!config_->checkpoint_path.empty()) {
+    CheckpointVolume volume(config_->checkpoint_path, config_->job_uid);
+    id.checkpoint_dir = volume.CheckpointDir(start.generation);
+  }
+  id.resume_dir = start.resume;
+  id.local_dir = config_->run_dir + "/local";
+  id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
+                  std::to_string(RankOf(local_rank)) + ".json";
+  id.omp_threads = binding.omp_threads;
+  id.has_gpu = binding.gpu >= 0;
+  id.only_interface = only_interface_;
+  return id;
+}
+
+std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
+  auto index = static_cast<size_t>(local_rank);
+  SpawnRequest request;
+  request.env = core::BuildEnvironment(inherited_, config_->job, Identity(start, local_rank));
+  request.argv = core::BuildCommand(config_->job, request.env);
+  request.working_directory = config_->job.spec.working_dir;
+  std::string path = Variable(request.env, "PATH");
+  if (request.argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
+  auto found = FindExecutable(request.argv.front(), path, request.working_directory);
+  if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
+    *exit_code = failure->exit_code;
+    return failure->message;
+  }
+  request.path = std::get<std::string>(found);
+  launches_[index].binding = &prepared_[index];
+  request.hook = &LocalRanks::Bind;
+  request.hook_data = &launches_[index];
+  SpawnResult result = spawner_->Spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+    *exit_code = failure->exit_code;
+    return failure->message;
+  }
+  auto& process = std::get<SpawnedProcess>(result);
+  views_[index].pid = process.pid;
+  logs_->Add(static_cast<int>(RankOf(local_rank)), std::move(process.stdout_fd),
+             std::move(process.stderr_fd));
+  Status added = processes_.Add(local_rank, process.pid, std::move(process.pidfd));
+  if (added.ok()) return "";
+  *exit_code = 126;
+  return added.error().message;
+}
+
+int LocalRanks::Bind(void* launch) noexcept {
+  auto* self = static_cast<Launch*>(launch);
+  self->result = topology::ApplyInChild(*self->binding);
+  return 0;  // what was refused is reported, and the process runs all the same
+}
+
+// What is in effect, read back once the ranks run; said once, for it is the same each time.
+void LocalRanks::ReadBindings() {
+  core::Bind asked = config_->job.spec.topology.bind;
+  for (size_t l = 0; l < views_.size(); ++l) {
+    if (views_[l].pid == 0) continue;
+    views_[l].binding =
+        topology::ReadBack(views_[l].pid, asked, plan_.ranks[l], launches_[l].result);
+    views_[l].bound = true;
+    if (!binding_said_) {
+      log_("rank " + std::to_string(views_[l].rank) +
+           " bound: " + views_[l].binding.ToString(asked));
+    }
+  }
+  binding_said_ = true;
+  ReportBinding();
+}
+
+// The least bound of them stands for the machine. One that is dead already has nothing to tell.
+void LocalRanks::ReportBinding() {
+  const bool asked = config_->job.spec.topology.bind != core::Bind::kNone;
+  if (!asked || views_.empty() || processes_.live() < views_.size()) return;
+  const View& least = *std::min_element(
+      views_.begin(), views_.end(),
+      [](const View& a, const View& b) { return a.binding.mode < b.binding.mode; });
+  handlers_.on_bound(generation_, BindingOf(least.binding.mode), least.binding.reason);
+}
+
+// ---- ending ----
+
+void LocalRanks::Stop(Generation generation, Time kill_at) {
+  if (generation == generation_ && generation_.exists()) return processes_.Stop(kill_at);
+  loop_->Post([this, alive = alive_, generation] {
+    if (*alive) handlers_.on_all_dead(generation);
+  });
+}
+
+void LocalRanks::OnDeath(const ProcessSet::Death& death) {
+  uint32_t rank = RankOf(death.local_rank);
+  std::string tail = logs_->Finish(static_cast<int>(rank));
+  views_[static_cast<size_t>(death.local_rank)].pid = 0;
+  if (death.exit_code == 0) return handlers_.on_finished(generation_, rank);
+  Death told;
+  told.rank = rank;
+  told.cause = CauseOf(death);
+  told.exit_code = death.exit_code;
+  told.signal = death.signal;
+  told.at = death.at;
+  told.by_itself = death.by_itself;
+  told.stderr_tail = std::move(tail);
+  if (death.by_itself) logs_->ShowFailed(static_cast<int>(rank));
+  handlers_.on_died(generation_, std::move(told));
+}
+
+// The kernel says of no process that it was killed for want of memory; it counts them.
+core::Cause LocalRanks::CauseOf(const ProcessSet::Death& death) {
+  if (death.signal == 0) return core::Cause::kProcessExit;
+  if (death.signal != SIGKILL || !death.by_itself) return core::Cause::kProcessSignal;
+  if (!oom_kills_ || stats_.ReadOomKills().value_or(0) <= *oom_kills_) {
+    return core::Cause::kProcessSignal;
+  }
+  ++*oom_kills_;
+  return core::Cause::kOutOfMemory;
+}
+
+void LocalRanks::Fail(uint32_t rank, int exit_code, const std::string& message) {
+  log_("rank " + std::to_string(rank) + ": " + message);
+  Death death;
+  death.rank = rank;
+  death.cause = core::Cause::kCommandNotFound;
+  death.exit_code = exit_code;
+  death.at = BootTime();
+  death.by_itself = true;
+  death.stderr_tail = message;
+  loop_->Post([this, alive = alive_, generation = generation_, death = std::move(death)] {
+    if (*alive) handlers_.on_died(generation, death);
+  });
+}
+
+}  // namespace lockstep::agent

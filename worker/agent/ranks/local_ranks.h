@@ -1,0 +1,116 @@
+// LocalRanks: this machine's ranks of the generation at hand: environment, binding, exec, output,
+// deaths. It carries out the member's Spawn and StopProcesses and tells what becomes of them.
+// Nothing is called back from within a call: events come at the end of the loop's round.
+#ifndef LOCKSTEP_WORKER_AGENT_RANKS_LOCAL_RANKS_H_
+#define LOCKSTEP_WORKER_AGENT_RANKS_LOCAL_RANKS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/time.h"
+#include "core/gang/messages.h"
+#include "core/plan/agent_config.h"
+#include "core/plan/environment.h"
+#include "worker/agent/logs/log.h"
+#include "worker/agent/logs/log_pump.h"
+#include "worker/agent/metrics/machine_stats.h"
+#include "worker/agent/ranks/live_table.h"
+#include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/spawn.h"
+#include "worker/topology/apply.h"
+#include "worker/topology/binding_plan.h"
+#include "worker/topology/effective.h"
+
+namespace lockstep::agent {
+
+class LocalRanks {
+ public:
+  struct Handlers {
+    std::function<void(core::Generation)> on_spawned;
+    // `reason`: why it is less than was asked.
+    std::function<void(core::Generation, core::Binding, std::string reason)> on_bound;
+    std::function<void(core::Generation, core::Death)> on_died;
+    std::function<void(core::Generation, uint32_t rank)> on_finished;
+    std::function<void(core::Generation)> on_all_dead;
+    std::function<void(core::Generation)> on_unkillable;
+  };
+  // One rank of the latest generation.
+  struct View {
+    uint32_t rank = 0;
+    pid_t pid = 0;       // 0: not running
+    bool bound = false;  // `binding` has been read back
+    topology::EffectiveBinding binding;
+  };
+
+  // `machine` is what the ranks are bound on. Everything pointed to outlives this.
+  LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
+             const core::AgentConfig* config, topology::Machine machine, std::string socket_path,
+             Handlers handlers, LogFn log);
+  ~LocalRanks();
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+
+  // Processes of this machine: one under launch: PerMachine.
+  static int ProcessCount(const core::TrainingJob& job);
+
+  // The lease is read again before each exec: an agent that was stopped on the way starts no more,
+  // and the member, which finds the lease lapsed, stops those that run.
+  void Start(const core::Start& start, Time lease_end);
+  void Stop(core::Generation generation, Time kill_at);
+
+  // ProcessSet's: the guard is no rank.
+  void SetGuard(pid_t guard) { processes_.SetGuard(guard); }
+  bool any_alive() const { return processes_.live() > 0 || processes_.stopping(); }
+  const std::vector<View>& views() const { return views_; }
+
+ private:
+  struct Launch {
+    const topology::PreparedBinding* binding = nullptr;
+    topology::BindingErrno result;
+  };
+  static int Bind(void* launch) noexcept;
+
+  core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
+  // Empty: it runs.
+  std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
+  void ReadBindings();
+  void ReportBinding();
+  void OnDeath(const ProcessSet::Death& death);
+  core::Cause CauseOf(const ProcessSet::Death& death);
+  void Fail(uint32_t rank, int exit_code, const std::string& message);
+  uint32_t RankOf(int local_rank) const;
+
+  EventLoop* loop_;
+  Spawner* spawner_;
+  LogPump* logs_;
+  const core::AgentConfig* config_;
+  std::string socket_path_;
+  Handlers handlers_;
+  LogFn log_;
+  topology::Machine machine_;
+  topology::BindingPlan plan_;
+  std::vector<topology::PreparedBinding> prepared_;
+  std::string only_interface_;
+  std::vector<std::string> inherited_;
+  std::string path_;
+  ProcessSet processes_;
+  core::Generation generation_;
+  std::vector<Launch> launches_;
+  std::vector<View> views_;
+  bool binding_said_ = false;
+  MachineStatsReader stats_;
+  std::optional<uint64_t>
+      oom_kills_;  // as counted before the ranks began, and those explained since
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_RANKS_LOCAL_RANKS_H_

@@ -1,0 +1,175 @@
+#include "worker/agent/ranks/process_set.h"
+
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "worker/agent/ranks/descendants.h"
+
+namespace lockstep::agent {
+namespace {
+
+// While the guard is killing; see LiveTable.
+constexpr Duration kReapRetry = milliseconds(1);
+
+bool IsZombie(pid_t child, siginfo_t* info) {
+  *info = {};
+  return waitid(P_PID, static_cast<id_t>(child), info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info->si_pid == child;
+}
+
+}  // namespace
+
+ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
+    : loop_(loop), table_(table), handlers_(std::move(handlers)) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  loop_->OnSignal(SIGCHLD, [this] { OnChildSignal(); });
+}
+
+ProcessSet::~ProcessSet() {
+  for (const auto& [pid, leader] : leaders_) loop_->Unwatch(leader.pidfd.get());
+  for (const TimerId timer : {kill_timer_, unkillable_timer_, reap_timer_}) {
+    loop_->CancelTimer(timer);
+  }
+  loop_->OnSignal(SIGCHLD, [] {});
+}
+
+Status ProcessSet::Add(int local_rank, pid_t pid, UniqueFd pidfd) {
+  Status added = table_->Add(pid);
+  if (!added.ok()) return added;
+  const int fd = pidfd.get();
+  leaders_[pid] = {.local_rank = local_rank, .pidfd = std::move(pidfd), .signalled = false};
+  return loop_->Watch(fd, EPOLLIN, [this, pid](uint32_t) { OnExit(pid); });
+}
+
+void ProcessSet::OnExit(pid_t pid) {
+  siginfo_t info{};
+  const auto found = leaders_.find(pid);
+  if (found == leaders_.end() || !IsZombie(pid, &info)) return;
+  // A zombie keeps its group's number: this hits nobody else.
+  kill(-pid, SIGKILL);
+  Death death;
+  death.local_rank = found->second.local_rank;
+  death.pid = pid;
+  death.at = loop_->now();
+  death.by_itself = !found->second.signalled;
+  if (info.si_code == CLD_EXITED) {
+    death.exit_code = info.si_status;
+  } else {
+    death.signal = info.si_status;
+  }
+  loop_->Unwatch(found->second.pidfd.get());
+  leaders_.erase(found);
+  if (table_->RemoveAndMayReap(pid)) {
+    waitpid(pid, nullptr, WNOHANG);
+  } else {
+    ReapLater();
+  }
+  if (stopping_) ScheduleSweep();
+  if (handlers_.on_death) handlers_.on_death(death);
+}
+
+void ProcessSet::OnChildSignal() {
+  // Orphans that ended; leaders are seen by their pidfds.
+  if (!table_->MayReap()) return ReapLater();
+  siginfo_t info{};
+  for (const pid_t child : ChildrenOf(getpid())) {
+    if (child == guard_ || leaders_.contains(child)) continue;
+    if (IsZombie(child, &info)) waitpid(child, nullptr, WNOHANG);
+  }
+  if (stopping_) Sweep();
+}
+
+void ProcessSet::ReapLater() {
+  if (reap_timer_ != 0) return;
+  reap_timer_ = loop_->StartTimer(BootTime() + kReapRetry, [this] {
+    reap_timer_ = 0;
+    OnChildSignal();
+  });
+}
+
+void ProcessSet::Stop(Time kill_at) {
+  const bool now = kill_at <= BootTime();
+  if (!stopping_) {
+    stopping_ = true;
+    if (!now) SignalGroups(SIGTERM);
+  }
+  if (killing_) return;
+  if (now || leaders_.empty()) return KillAll();
+  if (kill_at >= kill_at_) return;
+  kill_at_ = kill_at;
+  loop_->CancelTimer(kill_timer_);
+  kill_timer_ = loop_->StartTimer(kill_at, [this] {
+    kill_timer_ = 0;
+    KillAll();
+  });
+}
+
+void ProcessSet::SignalGroups(int signal) {
+  for (auto& [pid, leader] : leaders_) {
+    // One that was ending by itself, though we have not heard of it yet, was not signalled. Its
+    // peers may have found their connections to it ended, and their deaths may be the reason for
+    // this stop.
+    siginfo_t info{};
+    leader.signalled = leader.signalled || !(IsZombie(pid, &info) || IsEnding(pid));
+    kill(-pid, signal);
+  }
+}
+
+void ProcessSet::KillAll() {
+  loop_->CancelTimer(std::exchange(kill_timer_, 0));
+  if (!std::exchange(killing_, true)) {
+    unkillable_timer_ = loop_->StartTimer(BootTime() + kUnkillableAfter, [this] {
+      unkillable_timer_ = 0;
+      std::string names;
+      for (const Descendant& left : DescendantsOf(getpid(), guard_)) {
+        names += (names.empty() ? "" : ", ") + DescribeProcess(left.pid);
+      }
+      if (handlers_.on_unkillable) handlers_.on_unkillable(names);
+    });
+  }
+  SignalGroups(SIGKILL);
+  KillDescendants(getpid(), guard_);
+  ScheduleSweep();
+}
+
+void ProcessSet::ScheduleSweep() {
+  if (std::exchange(sweep_scheduled_, true)) return;
+  loop_->Post([this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    sweep_scheduled_ = false;
+    Sweep();
+  });
+}
+
+// Looks once; what is left will end with a SIGCHLD, which leads here again.
+void ProcessSet::Sweep() {
+  if (!stopping_ || !leaders_.empty()) return;
+  if (!killing_) return KillAll();
+  if (!table_->MayReap()) return ReapLater();
+  bool any_left = false;
+  siginfo_t info{};
+  for (const pid_t child : ChildrenOf(getpid())) {
+    if (child == guard_) continue;
+    any_left = true;
+    if (!IsZombie(child, &info)) continue;
+    waitpid(child, nullptr, WNOHANG);
+    // Its own children became ours meanwhile: the list is out of date.
+    ScheduleSweep();
+  }
+  if (any_left) {
+    KillDescendants(getpid(), guard_);
+    return;
+  }
+  loop_->CancelTimer(std::exchange(unkillable_timer_, 0));
+  stopping_ = false;
+  killing_ = false;
+  kill_at_ = kNever;
+  if (handlers_.on_gone) handlers_.on_gone();
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,107 @@
+// ProcessSet: the processes of a generation on this machine, from their birth until nothing of them
+// is alive: not they, not their children, not daemons that forked away.
+//
+//   ProcessSet processes(loop, &live_table, {.on_death = ..., .on_gone = ..., .on_unkillable =
+//   ...}); processes.Add(local_rank, std::move(spawned)); processes.Stop(BootTime() + grace); //
+//   SIGTERM to all at once; SIGKILL to what is left
+//
+// A death is told at once (pidfd, no polling) with the time at which it was noticed. The order that
+// makes process numbers safe: look at the dead leader without reaping it, SIGKILL its group, take
+// it off the LiveTable, reap it.
+//
+// Orphans come to the agent, which is a subreaper; while stopping, every SIGCHLD is a reason to
+// look again for what descends from the agent (its guard apart) and to kill it. Since only the
+// agent can reap its own children, "the agent has no child but the guard" is proof that all is
+// gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and the wait goes on.
+//
+// One for the life of the agent, one generation after the other. It takes SIGCHLD of the loop.
+#ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROCESS_SET_H_
+#define LOCKSTEP_WORKER_AGENT_RANKS_PROCESS_SET_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "base/unique_fd.h"
+#include "worker/agent/ranks/live_table.h"
+
+namespace lockstep::agent {
+
+class ProcessSet {
+ public:
+  struct Death {
+    int local_rank = 0;
+    pid_t pid = 0;
+    int exit_code = -1;  // -1: a signal
+    int signal = 0;
+    Time at{};
+    bool by_itself = true;  // before this machine had signalled it
+  };
+  struct Handlers {
+    std::function<void(const Death&)> on_death;
+    // After Stop: nothing is alive any more.
+    std::function<void()> on_gone;
+    // Names them.
+    std::function<void(const std::string& processes)> on_unkillable;
+  };
+
+  static constexpr Duration kUnkillableAfter = seconds(30);
+
+  // Makes this process a subreaper.
+  ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers);
+  ~ProcessSet();
+  ProcessSet(const ProcessSet&) = delete;
+  ProcessSet& operator=(const ProcessSet&) = delete;
+
+  // The child that is none of a generation. 0: none.
+  void SetGuard(pid_t guard) { guard_ = guard; }
+
+  // Its own process group's leader, just spawned.
+  Status Add(int local_rank, pid_t pid, UniqueFd pidfd);
+
+  // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
+  // with an earlier time. on_gone follows, at the earliest at the end of this round.
+  void Stop(Time kill_at);
+
+  bool stopping() const { return stopping_; }
+  size_t live() const { return leaders_.size(); }
+
+ private:
+  struct Leader {
+    int local_rank = 0;
+    UniqueFd pidfd;
+    bool signalled = false;
+  };
+
+  void OnExit(pid_t pid);
+  void Reap(pid_t pid);
+  void OnChildSignal();
+  void SignalGroups(int signal);
+  void KillAll();
+  void Sweep();
+  void ScheduleSweep();
+  void ReapLater();
+
+  EventLoop* loop_;
+  LiveTable* table_;
+  Handlers handlers_;
+  pid_t guard_ = 0;
+  std::map<pid_t, Leader> leaders_;
+  bool stopping_ = false;
+  bool killing_ = false;  // SIGKILL has been sent, and is sent to whatever shows up
+  Time kill_at_ = kNever;
+  TimerId kill_timer_ = 0;
+  TimerId unkillable_timer_ = 0;
+  TimerId reap_timer_ = 0;
+  bool sweep_scheduled_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_RANKS_PROCESS_SET_H_

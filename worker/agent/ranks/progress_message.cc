@@ -1,0 +1,96 @@
+#include "worker/agent/ranks/progress_message.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace lockstep::agent {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// An integer in [0, limit], also when it was written as 10.0.
+Result<int64_t> Count(const Json& json, const char* name, int64_t limit) {
+  if (!json.contains(name)) return int64_t{0};
+  const Json& value = json[name];
+  double number = value.is_number() ? value.get<double>() : -1;
+  if (!(number >= 0) || number > static_cast<double>(limit) || number != std::floor(number)) {
+    return Error::Invalid(std::string(name) + " must be a whole number from 0 to " +
+                          std::to_string(limit));
+  }
+  return value.is_number_integer() ? value.get<int64_t>() : static_cast<int64_t>(number);
+}
+
+bool IsComponent(const std::string& name) {
+  return !name.empty() && name.size() <= 200 && name != "." && name != ".." &&
+         name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+ProgressReport ReadReport(const Json& json, uint32_t rank, int64_t step, int64_t total_steps) {
+  ProgressReport report;
+  report.rank = rank;
+  report.step = step;
+  report.total_steps = total_steps;
+  report.loss = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [name, value] : json.items()) {
+    if (!value.is_number()) continue;
+    double number = value.get<double>();
+    if (!std::isfinite(number)) continue;
+    if (name == "loss") {
+      report.loss = number;
+    } else if (name == "tokens") {
+      report.tokens = std::max(number, 0.0);
+    } else if (name != "rank" && name != "step" && name != "total_steps" && name != "id" &&
+               report.metrics.size() < kMaxMetrics && name.size() <= 64) {
+      report.metrics[name] = number;
+    }
+  }
+  return report;
+}
+
+std::string Line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
+  if (line.size() >= kMaxProgressLine) return Error::TooLarge("a line over 64 KiB");
+  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Error::Invalid("not a JSON object on one line");
+  constexpr int64_t kMaxSteps = int64_t{1} << 53;
+  Result<int64_t> rank = Count(json, "rank", std::numeric_limits<uint32_t>::max());
+  Result<int64_t> id = Count(json, "id", kMaxSteps);
+  Result<int64_t> step = Count(json, "step", kMaxSteps);
+  Result<int64_t> total = Count(json, "total_steps", kMaxSteps);
+  for (const Result<int64_t>* number : {&rank, &id, &step, &total}) {
+    if (!number->ok()) return number->error();
+  }
+  auto rank_value = static_cast<uint32_t>(*rank);
+  auto id_value = static_cast<uint64_t>(*id);
+  if (json.contains("commit")) {
+    const Json& name = json["commit"];
+    if (!name.is_string() || !IsComponent(name.get<std::string>())) {
+      return Error::Invalid("commit must be a directory's name, without a slash");
+    }
+    return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>()});
+  }
+  if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});
+  return ProgressMessage(ReadReport(json, rank_value, *step, *total));
+}
+
+std::string CommitAnswer(uint64_t id, const std::string& final_path) {
+  return Line({{"id", id}, {"ok", true}, {"final", final_path}});
+}
+
+std::string CommitRefusal(uint64_t id, const std::string& reason) {
+  return Line({{"id", id}, {"ok", false}, {"reason", reason}});
+}
+
+std::string LatestAnswer(uint64_t id, const std::string& path) {
+  return Line({{"id", id}, {"latest", path.empty() ? Json(nullptr) : Json(path)}});
+}
+
+}  // namespace lockstep::agent

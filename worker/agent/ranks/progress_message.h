@@ -1,0 +1,54 @@
+// One line that a training process writes to its agent's socket, as a typed value. Pure; fuzzed.
+//
+//   {"rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 1000}   progress, heartbeat
+//   {"rank": 0, "id": 7, "commit": "step-1200"}                                 may this be kept?
+//   {"rank": 0, "id": 8, "latest": true}                                        resume from where?
+#ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_
+#define LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/result.h"
+
+namespace lockstep::agent {
+
+inline constexpr size_t kMaxProgressLine = size_t{64} << 10;  // bytes, newline included
+inline constexpr size_t kMaxMetrics = 64;                     // of one line; the rest is left out
+
+struct ProgressReport {
+  uint32_t rank = 0;
+  int64_t step = 0;                       // 0: not said
+  int64_t total_steps = 0;                // 0: not said
+  double loss = 0;                        // NaN: not said
+  double tokens = 0;                      // processed by this process in this step
+  std::map<std::string, double> metrics;  // all other finite numbers, by name
+};
+
+struct CommitQuestion {
+  uint32_t rank = 0;
+  uint64_t id = 0;
+  std::string name;  // one path component
+};
+
+struct LatestQuestion {
+  uint32_t rank = 0;
+  uint64_t id = 0;
+};
+
+using ProgressMessage = std::variant<ProgressReport, CommitQuestion, LatestQuestion>;
+
+// `line` without its newline. Invalid says what is wrong with it.
+Result<ProgressMessage> ParseProgressMessage(std::string_view line);
+
+// The answers, newline included.
+std::string CommitAnswer(uint64_t id, const std::string& final_path);
+std::string CommitRefusal(uint64_t id, const std::string& reason);
+std::string LatestAnswer(uint64_t id, const std::string& path);  // "": none
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_

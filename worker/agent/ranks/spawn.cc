@@ -1,0 +1,288 @@
+#include "worker/agent/ranks/spawn.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+// The C library's own name for clone(): ThreadSanitizer's wrapper takes any clone for a fork.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
+#define LOCKSTEP_CLONE __clone
+#endif
+#endif
+#ifndef LOCKSTEP_CLONE
+#define LOCKSTEP_CLONE clone
+#endif
+
+namespace lockstep::agent {
+namespace {
+
+constexpr size_t kStackSize = 64 * 1024;
+constexpr size_t kGuardPage = 4096;
+constexpr int kFirstExtraFd = 3;
+
+// Everything the child needs, laid out by the parent: in the child, nothing may allocate.
+struct ChildPlan {
+  const char* path = nullptr;
+  char* const* argv = nullptr;
+  char* const* env = nullptr;
+  const char* working_directory = nullptr;  // null: stays
+  SpawnHook hook = nullptr;
+  void* hook_data = nullptr;
+  int stdin_fd = -1;
+  int stdout_fd = -1;  // -1: inherited
+  int stderr_fd = -1;
+  int* extra_fds = nullptr;  // already above all target numbers
+  int extra_count = 0;
+  pid_t parent = 0;  // 0: does not die with it
+  rlimit file_limit{};
+  // Written by the child.
+  int error = 0;
+  const char* failed = nullptr;
+};
+
+// Async-signal-safe, and without sanitizers' bookkeeping: it runs on another stack, in its parent's
+// memory.
+__attribute__((no_sanitize("address", "thread", "undefined"))) int Fail(ChildPlan* plan,
+                                                                        const char* what,
+                                                                        int error) {
+  plan->failed = what;
+  plan->error = error;
+  _exit(127);
+}
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) void ResetSignals() {
+  struct sigaction action{};
+  action.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &action, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+__attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void* argument) {
+  auto* plan = static_cast<ChildPlan*>(argument);
+  if (setpgid(0, 0) != 0) return Fail(plan, "setpgid", errno);
+  if (plan->parent != 0) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(plan, "prctl", errno);
+    if (getppid() != plan->parent) _exit(127);
+  }
+  ResetSignals();
+  if (dup2(plan->stdin_fd, STDIN_FILENO) < 0 ||
+      (plan->stdout_fd >= 0 && dup2(plan->stdout_fd, STDOUT_FILENO) < 0) ||
+      (plan->stderr_fd >= 0 && dup2(plan->stderr_fd, STDERR_FILENO) < 0)) {
+    return Fail(plan, "dup2", errno);
+  }
+  for (int i = 0; i < plan->extra_count; ++i) {
+    if (dup2(plan->extra_fds[i], kFirstExtraFd + i) < 0) return Fail(plan, "dup2", errno);
+  }
+  // Ours are close-on-exec each by itself; this is for what the agent inherited. Kernels
+  // before 5.11 lack it.
+  syscall(SYS_close_range, kFirstExtraFd + plan->extra_count, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan->working_directory != nullptr && chdir(plan->working_directory) != 0) {
+    return Fail(plan, "chdir", errno);
+  }
+  setrlimit(RLIMIT_NOFILE, &plan->file_limit);
+  if (plan->hook != nullptr) {
+    const int error = plan->hook(plan->hook_data);
+    if (error != 0) return Fail(plan, "binding", error);
+  }
+  execve(plan->path, plan->argv, plan->env);
+  return Fail(plan, "execve", errno);
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  // execve does not write to them; its type is older than const.
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// No signal may be handled in the child while it shares our memory.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+struct OutputPipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+std::optional<OutputPipe> MakePipe() {
+  std::array<int, 2> fds{};
+  if (pipe2(fds.data(), O_CLOEXEC) != 0) return std::nullopt;
+  OutputPipe made{UniqueFd(fds[0]), UniqueFd(fds[1])};
+  // Of our end alone: the two ends are two open files.
+  if (fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0) return std::nullopt;
+  return made;
+}
+
+SpawnFailure FailureOf(const std::string& what, const std::string& path, int error) {
+  SpawnFailure failure;
+  failure.errno_value = error;
+  failure.exit_code = what == "execve" && (error == ENOENT || error == ENOTDIR) ? 127 : 126;
+  failure.message = "cannot start " + path + ": " + what + ": " + std::strerror(error);
+  if (error == ENOEXEC) failure.message += " (a script needs a first line such as #!/bin/sh)";
+  if (what == "execve" && error == ENOENT) {
+    failure.message += " (the file, or the interpreter it names, does not exist here)";
+  }
+  return failure;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Spawner>> Spawner::Create() {
+  std::unique_ptr<Spawner> spawner(new Spawner);
+  spawner->null_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!spawner->null_.valid()) {
+    // A bare tree has no /dev; a pipe that nobody can write to is as empty.
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe2", errno);
+    spawner->null_.reset(ends[0]);
+    close(ends[1]);
+  }
+  void* stack = mmap(nullptr, kGuardPage + kStackSize, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) return ErrnoError("mmap of a stack", errno);
+  spawner->stack_ = stack;
+  mprotect(stack, kGuardPage, PROT_NONE);
+  if (getrlimit(RLIMIT_NOFILE, &spawner->file_limit_) != 0) return ErrnoError("getrlimit", errno);
+  return spawner;
+}
+
+Spawner::~Spawner() {
+  if (stack_ != nullptr) munmap(stack_, kGuardPage + kStackSize);
+}
+
+void Spawner::RaiseOwnFileLimit() {
+  rlimit raised = file_limit_;
+  raised.rlim_cur = raised.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &raised);
+}
+
+SpawnResult Spawner::Spawn(const SpawnRequest& request) {
+  const std::vector<char*> argv = Pointers(request.argv);
+  const std::vector<char*> env = Pointers(request.env);
+  std::optional<OutputPipe> out;
+  std::optional<OutputPipe> err;
+  if (request.capture_output) {
+    out = MakePipe();
+    err = MakePipe();
+    if (!out || !err) return FailureOf("pipe", request.path, errno);
+  }
+  // Copies above every target number, so that no dup2 in the child overwrites a later source.
+  const int first_free = kFirstExtraFd + static_cast<int>(request.extra_fds.size());
+  std::vector<UniqueFd> extra_copies;
+  std::vector<int> extra_fds;
+  for (const int fd : request.extra_fds) {
+    extra_copies.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, first_free));
+    if (!extra_copies.back().valid()) return FailureOf("dup", request.path, errno);
+    extra_fds.push_back(extra_copies.back().get());
+  }
+
+  ChildPlan plan;
+  plan.path = request.path.c_str();
+  plan.argv = argv.data();
+  plan.env = env.data();
+  plan.working_directory =
+      request.working_directory.empty() ? nullptr : request.working_directory.c_str();
+  plan.hook = request.hook;
+  plan.hook_data = request.hook_data;
+  plan.stdin_fd = null_.get();
+  plan.stdout_fd = out ? out->write_end.get() : -1;
+  plan.stderr_fd = err ? err->write_end.get() : -1;
+  plan.extra_fds = extra_fds.data();
+  plan.extra_count = static_cast<int>(extra_fds.size());
+  plan.parent = request.dies_with_agent ? getpid() : 0;
+  plan.file_limit = file_limit_;
+
+  int pidfd = -1;
+  pid_t pid = -1;
+  int clone_error = 0;
+  {
+    const AllSignalsBlocked blocked;
+    char* top = static_cast<char*>(stack_) + kGuardPage + kStackSize;
+    pid = LOCKSTEP_CLONE(&RunChild, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan,
+                         &pidfd);
+    clone_error = errno;
+  }
+  if (pid < 0) return FailureOf("clone", request.path, clone_error);
+
+  SpawnedProcess process;
+  process.exec_time = BootTime();
+  process.pid = pid;
+  process.pidfd.reset(pidfd);
+  fcntl(pidfd, F_SETFD, FD_CLOEXEC);
+  if (plan.failed != nullptr) {
+    waitpid(pid, nullptr, 0);
+    if (std::string_view(plan.failed) == "chdir") {
+      return FailureOf("chdir", request.path + " in " + request.working_directory, plan.error);
+    }
+    return FailureOf(plan.failed, request.path, plan.error);
+  }
+  if (out) process.stdout_fd = std::move(out->read_end);
+  if (err) process.stderr_fd = std::move(err->read_end);
+  return process;
+}
+
+std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
+                                                       std::string_view path,
+                                                       const std::string& working_directory) {
+  if (name.empty()) {
+    return SpawnFailure{.exit_code = 127, .errno_value = ENOENT, .message = "the command is empty"};
+  }
+  // What execve itself will say of it is the truth.
+  if (name.find('/') != std::string::npos) return name;
+  bool found_but_not_executable = false;
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find(':'));
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+    std::string directory = part.empty() ? "." : std::string(part);
+    if (directory.front() != '/' && !working_directory.empty()) {
+      directory.insert(0, working_directory + "/");
+    }
+    std::string candidate = std::move(directory);
+    candidate.append("/").append(name);
+    struct stat info{};
+    if (stat(candidate.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    found_but_not_executable = true;
+  }
+  if (found_but_not_executable) {
+    return SpawnFailure{.exit_code = 126,
+                        .errno_value = EACCES,
+                        .message = "cannot start " + name + ": it is not executable (chmod +x)"};
+  }
+  return SpawnFailure{.exit_code = 127,
+                      .errno_value = ENOENT,
+                      .message = "cannot start " + name + ": there is no such command in PATH"};
+}
+
+}  // namespace lockstep::agent

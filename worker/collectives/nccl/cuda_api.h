@@ -1,0 +1,72 @@
+// The part of the CUDA driver API (libcuda.so.1) that Lockstep uses, declared here so that it
+// builds without CUDA and runs without a GPU. tests/worker/collectives/nccl_abi_test.cc compares it
+// with the real cuda.h where `tools/deps --cuda` has been run. Names without "cu" and in our case;
+// meanings are those of NVIDIA's "CUDA Driver API" manual.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_API_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_API_H_
+
+#include <cstddef>
+
+namespace lockstep::collectives::cuda {
+
+struct ContextObject;
+struct StreamObject;
+struct EventObject;
+struct ModuleObject;
+struct FunctionObject;
+using Context = ContextObject*;
+using Stream = StreamObject*;
+using Event = EventObject*;
+using Module = ModuleObject*;
+using Function = FunctionObject*;
+using Device = int;
+using Address = unsigned long long;  // CUdeviceptr
+
+// CUresult; every function returns one.
+using Code = int;
+inline constexpr Code kSuccess = 0;
+inline constexpr Code kNoDevice = 100;
+inline constexpr Code kNotReady = 600;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+
+// What the driver exports, by the names in cuda_driver.cc.
+struct Api {
+  Code (*init)(unsigned flags) = nullptr;
+  Code (*driver_get_version)(int* version) = nullptr;
+  Code (*get_error_name)(Code code, const char** name) = nullptr;
+  Code (*get_error_string)(Code code, const char** text) = nullptr;
+
+  Code (*device_get_count)(int* count) = nullptr;
+  Code (*device_get)(Device* device, int index) = nullptr;
+  Code (*device_get_name)(char* name, int length, Device device) = nullptr;
+  Code (*primary_context_retain)(Context* context, Device device) = nullptr;
+  Code (*primary_context_release)(Device device) = nullptr;
+  Code (*context_set_current)(Context context) = nullptr;
+
+  Code (*stream_create)(Stream* stream, unsigned flags, int priority) = nullptr;
+  Code (*stream_destroy)(Stream stream) = nullptr;
+  Code (*stream_synchronize)(Stream stream) = nullptr;
+  Code (*event_create)(Event* event, unsigned flags) = nullptr;
+  Code (*event_destroy)(Event event) = nullptr;
+  Code (*event_record)(Event event, Stream stream) = nullptr;
+  Code (*event_query)(Event event) = nullptr;
+
+  Code (*memory_allocate)(Address* address, size_t bytes) = nullptr;
+  Code (*memory_free)(Address address) = nullptr;
+  Code (*memory_set)(Address to, unsigned char value, size_t bytes, Stream stream) = nullptr;
+  Code (*copy_to_device)(Address to, const void* from, size_t bytes, Stream stream) = nullptr;
+  Code (*copy_to_host)(void* to, Address from, size_t bytes, Stream stream) = nullptr;
+
+  Code (*module_load)(Module* module, const void* image) = nullptr;
+  Code (*module_unload)(Module module) = nullptr;
+  Code (*module_get_function)(Function* function, Module module, const char* name) = nullptr;
+  Code (*launch_kernel)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        Stream stream, void** parameters, void** extra) = nullptr;
+};
+
+}  // namespace lockstep::collectives::cuda
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_API_H_

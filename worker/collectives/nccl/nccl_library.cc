@@ -1,0 +1,121 @@
+#include "worker/collectives/nccl/nccl_library.h"
+
+#include <string_view>
+
+#include "worker/collectives/nccl/cuda_driver.h"
+#include "worker/collectives/nccl/cuda_library.h"
+
+namespace lockstep::collectives {
+namespace {
+
+constexpr const char* kAdvice =
+    "install NCCL 2.18 or newer (Debian and Ubuntu: libnccl2; PyPI: nvidia-nccl-cu13), or name the "
+    "file in LOCKSTEP_NCCL_LIBRARY";
+
+// Binds until the first symbol that is missing.
+template <typename Function>
+void Bind(const SharedLibrary& library, const char* symbol, Function** function, Status* status) {
+  if (status->ok()) *status = library.Bind(symbol, function);
+}
+
+Status BindAll(const SharedLibrary& library, nccl::Api* api) {
+  Status status;
+  Bind(library, "ncclGetVersion", &api->get_version, &status);
+  Bind(library, "ncclGetUniqueId", &api->get_unique_id, &status);
+  Bind(library, "ncclGetErrorString", &api->get_error_string, &status);
+  Bind(library, "ncclGetLastError", &api->get_last_error, &status);
+  Bind(library, "ncclCommInitRankConfig", &api->init_rank, &status);
+  Bind(library, "ncclCommGetAsyncError", &api->get_async_error, &status);
+  Bind(library, "ncclCommFinalize", &api->finalize, &status);
+  Bind(library, "ncclCommDestroy", &api->destroy, &status);
+  Bind(library, "ncclCommAbort", &api->abort, &status);
+  Bind(library, "ncclAllReduce", &api->all_reduce, &status);
+  Bind(library, "ncclBroadcast", &api->broadcast, &status);
+  Bind(library, "ncclReduceScatter", &api->reduce_scatter, &status);
+  Bind(library, "ncclAllGather", &api->all_gather, &status);
+  Bind(library, "ncclSend", &api->send, &status);
+  Bind(library, "ncclRecv", &api->receive, &status);
+  return status;
+}
+
+// What NCCL's words mean for people, where they leave it to guess.
+struct Hint {
+  std::string_view words;
+  std::string_view advice;
+};
+constexpr Hint kHints[] = {
+    {"Duplicate GPU", "two processes have one GPU: ask for as many GPUs as processesPerMachine"},
+    {"No space left",
+     "mount a larger /dev/shm (emptyDir, medium Memory, 1Gi), or set "
+     "NCCL_SHM_DISABLE=1"},
+    {"shared memory",
+     "mount a larger /dev/shm (emptyDir, medium Memory, 1Gi), or set "
+     "NCCL_CUMEM_HOST_ENABLE=0"},
+    {"no socket interface", "NCCL_SOCKET_IFNAME names no interface of this machine"},
+};
+
+std::string AdviceOn(std::string_view words) {
+  for (const Hint& hint : kHints) {
+    if (words.find(hint.words) != std::string_view::npos) return "; " + std::string(hint.advice);
+  }
+  return "; NCCL_DEBUG=WARN shows more";
+}
+
+ErrorKind KindOf(nccl::Code code) {
+  switch (code) {
+    case nccl::Code::kSystemError:
+    case nccl::Code::kRemoteError:
+    case nccl::Code::kTimeout:
+      return ErrorKind::kUnavailable;
+    case nccl::Code::kInvalidArgument:
+    case nccl::Code::kInvalidUsage:
+      return ErrorKind::kInvalid;
+    default:
+      return ErrorKind::kInternal;
+  }
+}
+
+}  // namespace
+
+std::string NcclVersionText(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::Load() {
+  Result<SharedLibrary> opened = SharedLibrary::Open("LOCKSTEP_NCCL_LIBRARY", "libnccl.so.2");
+  if (!opened.ok()) return Error::NotFound(opened.error().message + ": " + kAdvice);
+  std::shared_ptr<NcclLibrary> library(new NcclLibrary());
+  library->path_ = opened->path();
+  // Before the others: what an old one lacks is not news.
+  Status version = opened->Bind("ncclGetVersion", &library->api_.get_version);
+  if (!version.ok()) return Error::NotFound(version.error().message + ": " + kAdvice);
+  if (library->api_.get_version(&library->version_) != nccl::Code::kSuccess)
+    return Error::Internal("ncclGetVersion of " + opened->path() + " fails");
+  if (library->version_ < nccl::kOldest) {
+    return Error::NotFound(opened->path() + " is NCCL " + NcclVersionText(library->version_) +
+                           ", too old: " + kAdvice);
+  }
+  Status bound = BindAll(*opened, &library->api_);
+  if (!bound.ok()) return Error::NotFound(bound.error().message + ": " + kAdvice);
+  return std::shared_ptr<const NcclLibrary>(std::move(library));
+}
+
+Error NcclLibrary::Failure(const std::string& what, nccl::Code code, nccl::Comm comm,
+                           int driver_version) const {
+  const char* last = api_.get_last_error(comm);
+  const std::string words = last == nullptr ? "" : last;
+  // The words of cudaErrorInsufficientDriver, which NCCL passes on.
+  if (words.find("driver version is insufficient") != std::string::npos) {
+    return Error::NotFound("the NVIDIA driver serves CUDA " + CudaVersionText(driver_version) +
+                           ", and " + path_ + " (NCCL " + NcclVersionText(version_) +
+                           ") was built for a newer one: update the driver, or install an NCCL "
+                           "built for CUDA " +
+                           std::to_string(driver_version / 1000));
+  }
+  std::string message = what + ": " + api_.get_error_string(code);
+  if (!words.empty()) message += "; NCCL says: " + words;
+  return {KindOf(code), message + AdviceOn(words)};
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,33 @@
+// Before NCCL is started, every rank says what it has, and rank 0 decides for all: so a rank
+// without a GPU, or with another NCCL than its peers, is named on every rank at once, where NCCL
+// would hang.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_ROLL_CALL_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_ROLL_CALL_H_
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "worker/collectives/nccl/nccl_api.h"
+#include "worker/collectives/transport.h"
+
+namespace lockstep::collectives {
+
+// What one rank has: NCCL's version, or why it cannot take part.
+using NcclReport = Result<int>;
+
+// Hands in this rank's `report` and returns the unique id that rank 0 made by `make_id`, or the
+// same error on every rank: the lowest failed rank's, or kInvalid for versions that differ.
+// `generation` makes the keys this generation's own (Options::identity).
+//
+// In the rendezvous, R a rank: "nccl/<generation>/R" is "ok <version>" or "<kind> <message>", and
+// "nccl/<generation>/id" is "ok <128 bytes>" or "<kind> <message>"; kind: ErrorKind as a number.
+Result<nccl::UniqueId> CallRoll(Rendezvous& rendezvous, const std::string& generation,
+                                const NcclReport& report,
+                                const std::function<Result<nccl::UniqueId>()>& make_id,
+                                Time deadline);
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_ROLL_CALL_H_

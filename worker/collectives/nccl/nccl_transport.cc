@@ -1,0 +1,243 @@
+#include "worker/collectives/nccl/nccl_transport.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+namespace lockstep::collectives {
+namespace {
+
+// How long a new operation is watched without a pause: small ones are done by then.
+constexpr Duration kSpin = microseconds(50);
+constexpr Duration kFirstPause = microseconds(20);
+constexpr Duration kLongestPause = milliseconds(1);
+
+nccl::Type TypeOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return nccl::Type::kFloat32;
+    case DataType::kInt64:
+      return nccl::Type::kInt64;
+    case DataType::kByte:
+      break;
+  }
+  return nccl::Type::kUint8;
+}
+
+nccl::Op OpOf(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kMin:
+      return nccl::Op::kMin;
+    case Reduction::kMax:
+      return nccl::Op::kMax;
+    case Reduction::kSum:
+      break;
+  }
+  return nccl::Op::kSum;
+}
+
+const char* NameOf(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kAllReduce:
+      return "ncclAllReduce";
+    case OperationKind::kBroadcast:
+      return "ncclBroadcast";
+    case OperationKind::kReduceScatter:
+      return "ncclReduceScatter";
+    case OperationKind::kAllGather:
+      return "ncclAllGather";
+    case OperationKind::kSend:
+      return "ncclSend";
+    case OperationKind::kReceive:
+      return "ncclRecv";
+    case OperationKind::kBarrier:
+      break;
+  }
+  return "ncclAllReduce of a barrier";
+}
+
+std::string Name(const Operation& operation) {
+  return std::string(NameOf(operation.kind)) + " (operation " + std::to_string(operation.number) +
+         ")";
+}
+
+bool Reduces(OperationKind kind) {
+  return kind == OperationKind::kAllReduce || kind == OperationKind::kReduceScatter;
+}
+
+}  // namespace
+
+Result<NcclTransport::Parts> NcclTransport::Prepare(std::shared_ptr<const CudaDevice> device,
+                                                    const NcclLimits& limits) {
+  Result<CudaStream> stream = CudaStream::Create(device);
+  if (!stream.ok()) return stream.error();
+  std::vector<CudaEvent> events;
+  for (size_t i = 0; i < limits.in_flight; ++i) {
+    Result<CudaEvent> event = CudaEvent::Create(device);
+    if (!event.ok()) return event.error();
+    events.push_back(std::move(*event));
+  }
+  const std::array<int64_t, 2> one{1, 0};
+  Result<DeviceMemory> barrier = DeviceMemory::Allocate(device, sizeof(one));
+  if (!barrier.ok()) return barrier.error();
+  if (Status copied = barrier->CopyFrom(one.data(), sizeof(one)); !copied.ok())
+    return copied.error();
+  return Parts{std::move(device), std::move(*stream), std::move(events), std::move(*barrier)};
+}
+
+NcclTransport::NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library, int world,
+                             const NcclLimits& limits)
+    : parts_(std::move(parts)),
+      world_(world),
+      comm_(std::move(library), parts_.device, limits.end) {
+  for (size_t i = 0; i < parts_.events.size(); ++i) free_events_.push_back(i);
+}
+
+NcclTransport::~NcclTransport() {
+  // What did not go well does not end in peace.
+  if (failure_.has_value() || !pending_.empty()) comm_.Abort();
+}
+
+std::string NcclTransport::Describe() const {
+  return "NCCL " + NcclVersionText(comm_.library().version()) + " on GPU " +
+         std::to_string(parts_.device->index()) + " (" + parts_.device->name() + ")";
+}
+
+Status NcclTransport::Init(const nccl::UniqueId& id, int rank, Time deadline) {
+  if (Status made = comm_.Init(world_, id, rank, deadline); !made.ok()) return made;
+  return WarmUp(deadline);
+}
+
+Status NcclTransport::WarmUp(Time deadline) {
+  Operation barrier;
+  barrier.deadline = deadline;
+  if (Status started = Start(barrier); !started.ok()) return started;
+  for (;;) {
+    Result<bool> done = Finish(kLongestPause);
+    if (!done.ok()) return done.error();
+    if (*done) break;
+  }
+  std::array<int64_t, 2> sums{};
+  if (Status copied = parts_.barrier.CopyTo(sums.data(), sizeof(sums)); !copied.ok()) return copied;
+  if (sums[1] == world_) return {};
+  return Error::Internal("NCCL adds " + std::to_string(world_) + " ones to " +
+                         std::to_string(sums[1]) + ": its installation or a GPU is broken");
+}
+
+Status NcclTransport::Keep(Status status) {
+  if (!status.ok() && !failure_.has_value()) failure_ = status.error();
+  return status;
+}
+
+Status NcclTransport::Start(const Operation& operation) {
+  if (failure_.has_value()) return *failure_;
+  return Keep(Begin(operation));
+}
+
+Result<bool> NcclTransport::Finish(Duration patience) {
+  if (failure_.has_value()) return *failure_;
+  if (done_unasked_ > 0) {
+    --done_unasked_;
+    return true;
+  }
+  Result<bool> done = Poll(patience);
+  if (!done.ok()) failure_ = done.error();
+  return done;
+}
+
+Status NcclTransport::Validate(const Operation& operation) const {
+  const auto world = static_cast<size_t>(world_);
+  if (Reduces(operation.kind) && operation.out.type == DataType::kByte)
+    return Error::Invalid(Name(operation) + ": bytes are moved, never reduced");
+  if (operation.kind == OperationKind::kReduceScatter &&
+      operation.in.count != operation.out.count * world)
+    return Error::Invalid(Name(operation) + ": its input must hold world() parts of its output");
+  if (operation.kind == OperationKind::kAllGather &&
+      operation.out.count != operation.in.count * world)
+    return Error::Invalid(Name(operation) + ": its output must hold world() parts of its input");
+  return {};
+}
+
+Status NcclTransport::Begin(const Operation& operation) {
+  if (Status valid = Validate(operation); !valid.ok()) return valid;
+  while (free_events_.empty()) {
+    if (Status drained = Drain(); !drained.ok()) return drained;
+  }
+  Status launched = comm_.Call(
+      Name(operation), operation.deadline,
+      [&](const nccl::Api& api, nccl::Comm comm) { return Launch(operation, api, comm); });
+  if (!launched.ok()) return launched;
+  const size_t event = free_events_.back();
+  if (Status recorded = parts_.events[event].Record(parts_.stream); !recorded.ok()) return recorded;
+  free_events_.pop_back();
+  pending_.push_back({event, operation, BootTime()});
+  return {};
+}
+
+nccl::Code NcclTransport::Launch(const Operation& operation, const nccl::Api& api,
+                                 nccl::Comm comm) {
+  const ConstSpan& in = operation.in;
+  const Span& out = operation.out;
+  const nccl::Op op = OpOf(operation.reduction);
+  cuda::Stream stream = parts_.stream.get();
+  switch (operation.kind) {
+    case OperationKind::kAllReduce:
+      return api.all_reduce(in.data, out.data, out.count, TypeOf(out.type), op, comm, stream);
+    case OperationKind::kBroadcast:
+      return api.broadcast(out.data, out.data, out.count, TypeOf(out.type), operation.peer, comm,
+                           stream);
+    case OperationKind::kReduceScatter:
+      return api.reduce_scatter(in.data, out.data, out.count, TypeOf(out.type), op, comm, stream);
+    case OperationKind::kAllGather:
+      return api.all_gather(in.data, out.data, in.count, TypeOf(in.type), comm, stream);
+    case OperationKind::kSend:
+      return api.send(in.data, in.count, TypeOf(in.type), operation.peer, comm, stream);
+    case OperationKind::kReceive:
+      return api.receive(out.data, out.count, TypeOf(out.type), operation.peer, comm, stream);
+    case OperationKind::kBarrier:
+      break;
+  }
+  auto* one = static_cast<int64_t*>(parts_.barrier.data());
+  return api.all_reduce(one, one + 1, 1, nccl::Type::kInt64, nccl::Op::kSum, comm, stream);
+}
+
+Status NcclTransport::Drain() {
+  const size_t before = pending_.size();
+  while (pending_.size() == before) {
+    Result<bool> done = Poll(kLongestPause);
+    if (!done.ok()) return done.error();
+  }
+  ++done_unasked_;
+  return {};
+}
+
+Result<bool> NcclTransport::Poll(Duration patience) {
+  const Time until = BootTime() + std::min<Duration>(patience, hours(1));
+  Duration pause = kFirstPause;
+  while (!pending_.empty()) {
+    const Pending& oldest = pending_.front();
+    Result<bool> done = parts_.events[oldest.event].Done();
+    if (!done.ok()) return done.error();
+    // Before the event is believed: an abort and some errors end the kernels too.
+    if (Status checked = comm_.Check(); !checked.ok()) return checked.error();
+    if (*done) {
+      free_events_.push_back(oldest.event);
+      pending_.pop_front();
+      return true;
+    }
+    const Time now = BootTime();
+    if (now > oldest.operation.deadline) {
+      return Error::Timeout(Name(oldest.operation) +
+                            " is not done at its deadline: a rank did not come, or came with "
+                            "another operation");
+    }
+    if (now >= until) return false;
+    if (now - oldest.begun < kSpin) continue;
+    comm_.WaitForAbort(std::min(pause, until - now));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+  return true;
+}
+
+}  // namespace lockstep::collectives

@@ -1,0 +1,86 @@
+// The Transport on NCCL: device memory, one communicator, one stream. Start launches an operation
+// and an event behind it; Finish looks at the event and at NCCL's asynchronous error.
+//
+// The kernels that write a buffer must be done when its operation starts: the stream here knows of
+// no other. A buffer may be used again when Finish said so, and after a failure only when the
+// transport is gone: until then a kernel may still wait with it, and cuMemFree for that kernel.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_TRANSPORT_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_TRANSPORT_H_
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/collectives/nccl/cuda.h"
+#include "worker/collectives/nccl/nccl_comm.h"
+#include "worker/collectives/transport.h"
+
+namespace lockstep::collectives {
+
+struct NcclLimits {
+  // What an abort, or the end in peace, may take; after it the process leaves by _exit(75).
+  Duration end = seconds(15);
+  // Operations begun and not finished; the next Start waits for the oldest.
+  size_t in_flight = 64;
+};
+
+// ConnectNccl (transport.h) with other limits.
+Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvous& rendezvous,
+                                               Time deadline, const NcclLimits& limits);
+
+class NcclTransport final : public Transport {
+ public:
+  // What a transport is made of; the events are as many as operations may be in flight.
+  struct Parts {
+    std::shared_ptr<const CudaDevice> device;
+    CudaStream stream;
+    std::vector<CudaEvent> events;
+    DeviceMemory barrier;  // int64 {1, sum}
+  };
+
+  static Result<Parts> Prepare(std::shared_ptr<const CudaDevice> device, const NcclLimits& limits);
+
+  NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library, int world,
+                const NcclLimits& limits);
+  ~NcclTransport() override;
+
+  // Until all ranks have added 1 to 1 and seen their number, which also warms NCCL up.
+  Status Init(const nccl::UniqueId& id, int rank, Time deadline);
+
+  Memory memory() const override { return Memory::kDevice; }
+  std::string Describe() const override;
+  Status Start(const Operation& operation) override;
+  Result<bool> Finish(Duration patience) override;
+  void Abort() override { comm_.Abort(); }
+
+ private:
+  struct Pending {
+    size_t event;  // in parts_.events
+    Operation operation;
+    Time begun;
+  };
+
+  Status Validate(const Operation& operation) const;
+  nccl::Code Launch(const Operation& operation, const nccl::Api& api, nccl::Comm comm);
+  Status Begin(const Operation& operation);
+  // Waits until the oldest operation is done, at most to its deadline.
+  Status Drain();
+  Result<bool> Poll(Duration patience);
+  Status WarmUp(Time deadline);
+  // The first error is the last word: `status` becomes that of every later call.
+  Status Keep(Status status);
+
+  Parts parts_;
+  const int world_;
+  std::vector<size_t> free_events_;
+  std::deque<Pending> pending_;
+  size_t done_unasked_ = 0;  // of Start's waiting: finished before Finish asked
+  std::optional<Error> failure_;
+  NcclComm comm_;  // ends first: nothing may be under way when the rest goes
+};
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_TRANSPORT_H_

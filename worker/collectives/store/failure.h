@@ -1,0 +1,16 @@
+// Why a Communicator ended, and which rank is to blame.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_STORE_FAILURE_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_STORE_FAILURE_H_
+
+#include "base/result.h"
+
+namespace lockstep::collectives {
+
+struct Failure {
+  Error error;
+  int rank = -1;  // to blame; -1: not known
+};
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_STORE_FAILURE_H_
