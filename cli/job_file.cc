@@ -14,6 +14,7 @@
 
 #include "base/duration.h"
 #include "core/model/parse.h"
+#include "core/text/text.h"
 #include "core/plan/environment.h"
 
 namespace lockstep::cli {

@@ -10,6 +10,7 @@
 #include "cli/exit_codes.h"
 #include "cli/job_file.h"
 #include "core/model/parse.h"
+#include "core/text/text.h"
 #include "core/text/problem.h"
 
 namespace lockstep::cli {

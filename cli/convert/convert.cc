@@ -40,7 +40,7 @@ std::vector<std::string> TakeEnvironment(const std::vector<std::string>& command
 std::vector<std::string> LauncherArguments(const std::vector<std::string>& command,
                                            const std::string& launcher) {
   auto first = command.begin() + 1;
-  if (IsPython(command[0])) {
+  if (core::IsPython(command[0])) {
     first = std::find(command.begin(), command.end(), "-m") + 2;
     // python -m accelerate.commands.accelerate_cli launch
     if (*(first - 1) == "accelerate.commands.accelerate_cli" && first != command.end()) ++first;
@@ -53,7 +53,7 @@ std::vector<std::string> LauncherArguments(const std::vector<std::string>& comma
 }  // namespace
 
 ConvertResult Convert(std::string_view text) {
-  const Document document = ReadYaml(text);
+  const core::Document document = core::ReadYaml(text);
   if (!document.root) return {.yaml = {}, .problems = document.problems};
   const Node& root = *document.root;
   Draft draft;
@@ -77,17 +77,17 @@ ConvertResult Convert(std::string_view text) {
 
 ConvertResult Convert(const std::vector<std::string>& command, std::string_view accelerate_config) {
   Draft draft;
-  const std::vector<std::string> rest = TakeEnvironment(FromShell(command), draft);
-  const std::string launcher = LauncherOf(rest);
+  const std::vector<std::string> rest = TakeEnvironment(core::FromShell(command), draft);
+  const std::string launcher = core::LauncherOf(rest);
   if (rest.empty() || (launcher != "torchrun" && launcher != "accelerate launch")) {
     return Refuse(std::string("the command is none that can be converted; write ") + kWhatIsTaken);
   }
   const bool direct =
-      IsPython(rest[0]) || rest[0].ends_with("torchrun") || rest[0].ends_with("accelerate");
+      core::IsPython(rest[0]) || rest[0].ends_with("torchrun") || rest[0].ends_with("accelerate");
   if (!direct) {
     return Refuse("the launcher stands inside a shell's script; write its command line itself");
   }
-  const std::string python = IsPython(rest[0]) ? rest[0] : "python";
+  const std::string python = core::IsPython(rest[0]) ? rest[0] : "python";
   const std::vector<std::string> arguments = LauncherArguments(rest, launcher);
   if (launcher == "torchrun") {
     ConvertTorchrun(arguments, python, draft);
@@ -97,7 +97,7 @@ ConvertResult Convert(const std::vector<std::string>& command, std::string_view 
     ConvertAccelerateLaunch(arguments, python, nullptr, draft);
     return draft.Finish();
   }
-  const Document config = ReadYaml(accelerate_config);
+  const core::Document config = core::ReadYaml(accelerate_config);
   if (!config.root) return {.yaml = {}, .problems = config.problems};
   ConvertAccelerateLaunch(arguments, python, &*config.root, draft);
   return draft.Finish();

@@ -11,6 +11,8 @@
 
 namespace lockstep::convert {
 
+using core::Problem;
+
 struct ConvertResult {
   std::string yaml;               // a TrainingJob; empty when there are errors
   std::vector<Problem> problems;  // positions are those of the source

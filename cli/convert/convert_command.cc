@@ -133,7 +133,7 @@ void TorchrunOption(const Option& option, Draft& draft) {
   } else if (name == "numa_binding") {
     SetNumaBinding(option.value, draft);
   } else if (name == "virtual_local_rank") {
-    draft.job.spec.topology.gpu_visibility = GpuVisibility::kIsolated;
+    draft.job.spec.topology.gpu_visibility = core::GpuVisibility::kIsolated;
   } else if (IsOneOf(name, {"node_rank", "master_addr", "master_port", "local_addr"})) {
     draft.Remark("--" + name + " " + option.value +
                  " is not carried over: every machine is given its own at each start.");

@@ -80,9 +80,9 @@ void Draft::SetTotal(int64_t processes, int64_t machines, const std::string& wha
 ConvertResult Draft::Finish() const {
   ConvertResult result;
   result.problems = problems_;
-  if (HasErrors(problems_)) return result;
+  if (core::HasErrors(problems_)) return result;
   for (const std::string& remark : remarks_) result.yaml += Comment(remark);
-  result.yaml += ToYaml(job);
+  result.yaml += core::ToYaml(job);
   return result;
 }
 

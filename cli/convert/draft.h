@@ -16,6 +16,13 @@
 
 namespace lockstep::convert {
 
+using core::EnvVar;
+using core::Framework;
+using core::Node;
+using core::NodeMember;
+using core::Position;
+using core::TrainingJob;
+
 class Draft {
  public:
   Draft() { job.metadata.name = "converted"; }
