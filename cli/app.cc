@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -61,10 +61,10 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   try {
     app->parse(own);
   } catch (const CLI::ParseError& error) {
-    return app->exit(error) == 0 ? kExitSuccess : kExitUsage;
+    return app->exit(error) == 0 ? core::kExitSuccess : core::kExitUsage;
   } catch (const std::exception& error) {
     std::cerr << "lockstep: " << error.what() << "\n";
-    return kExitTrouble;
+    return core::kExitTrouble;
   }
   return invocation.exit_code;
 }

@@ -5,8 +5,8 @@
 #include <iostream>
 
 #include "cli/app.h"
-#include "cli/exit_codes.h"
 #include "cli/program_path.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -18,11 +18,11 @@ int RunNeighbour(char** argv) {
   if (!program.ok()) {
     std::cerr << "lockstep: " << program.error().message
               << "; commands on clusters need it: it comes with lockstep\n";
-    return kExitTrouble;
+    return core::kExitTrouble;
   }
   execv(program->c_str(), argv);
   std::cerr << "lockstep: cannot run " << *program << ": " << std::strerror(errno) << "\n";
-  return kExitTrouble;
+  return core::kExitTrouble;
 }
 
 }  // namespace

@@ -6,18 +6,18 @@
 namespace lockstep::core {
 
 inline constexpr int kExitSuccess = 0;
-inline constexpr int kExitTrouble = 1;         // the program itself could not go on
-inline constexpr int kExitUsage = 2;           // the command line, the job or the file is wrong
-inline constexpr int kExitNotFound = 3;        // lockstep: no such job, or no TrainingJobs here
-inline constexpr int kExitFailed = 70;         // the job failed, and no process's code says why
-inline constexpr int kExitPeerLost = 75;       // of a rank: a peer died or hangs
-inline constexpr int kExitMachines = 75;       // of an agent: it left, and wants to be replaced; of
-                                               // lockstep: more were lost than may be replaced
-inline constexpr int kExitHang = 77;           // no progress for health.hangTimeout
-inline constexpr int kExitConfiguration = 78;  // an agent cannot work as it is configured
-inline constexpr int kExitDeadline = 124;      // lockstep: activeDeadlineSeconds passed
-inline constexpr int kExitNotExecutable = 126;    // of a rank: its command could not be executed
-inline constexpr int kExitCommandNotFound = 127;  // of a rank: there is no such command
+inline constexpr int kExitTrouble = 1;    // the program itself could not go on
+inline constexpr int kExitUsage = 2;      // the command line, the job or the file is wrong
+inline constexpr int kExitNotFound = 3;   // lockstep: no such job, or no TrainingJobs here
+inline constexpr int kExitFailed = 70;    // the job failed, and no process's code says why
+inline constexpr int kExitPeerLost = 75;  // a rank: a peer died or hangs
+inline constexpr int kExitReplace = 75;   // an agent: it left without a verdict, to be replaced
+inline constexpr int kExitMachines = 75;  // lockstep: more machines were lost than may be replaced
+inline constexpr int kExitHang = 77;      // no progress for health.hangTimeout
+inline constexpr int kExitConfiguration = 78;     // an agent cannot work as it is configured
+inline constexpr int kExitDeadline = 124;         // lockstep: activeDeadlineSeconds passed
+inline constexpr int kExitNotExecutable = 126;    // a rank: its command could not be executed
+inline constexpr int kExitCommandNotFound = 127;  // a rank: there is no such command
 inline constexpr int kExitSignal = 128;           // plus the signal that stopped or killed
 inline constexpr int kExitStopped = 143;          // stopped on request: 128 + SIGTERM
 

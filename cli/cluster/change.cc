@@ -4,8 +4,8 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
+#include "core/exit_codes.h"
 #include "core/validate/validate.h"
 
 namespace lockstep::cli {
@@ -19,7 +19,7 @@ Error AlreadyEnded(const StoredJob& job) {
 int Tell(const StoredJob& job, const std::string& what) {
   std::cout << "trainingjob " << job.meta.name << " in namespace " << job.meta.name_space << " "
             << what << "\n";
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Result<int> Run(Connection& cluster, const ScaleCommand& command) {
   std::vector<core::Problem> problems = core::Validate(scaled, core::Target::kCluster);
   for (core::Problem& problem : problems) problem.line = 0;  // there is no file
   ShowProblems(problems, "trainingjob " + job->meta.name);
-  if (core::HasErrors(problems)) return kExitUsage;
+  if (core::HasErrors(problems)) return core::kExitUsage;
   const std::string machines = std::to_string(command.machines);
   Result<StoredJob> changed = jobs.Change(*job, R"({"numMachines":)" + machines + "}");
   if (!changed.ok()) return changed.error();
@@ -79,7 +79,7 @@ Result<int> Run(Connection& cluster, const DeleteCommand& command) {
     }
     Tell(job, command.wait ? "deleted" : "is being deleted");
   }
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace lockstep::cli

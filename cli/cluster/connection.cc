@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/version.h"
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 #include "core/text/limited_text.h"
 
 namespace lockstep::cli {
@@ -113,8 +113,8 @@ Error Explain(const kube::ApiError& error, std::string_view doing, std::string_v
 }
 
 int ExitCodeOf(const Error& error) {
-  if (error.kind == ErrorKind::kNotFound) return kExitNotFound;
-  return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitTrouble;
+  if (error.kind == ErrorKind::kNotFound) return core::kExitNotFound;
+  return error.kind == ErrorKind::kInvalid ? core::kExitUsage : core::kExitTrouble;
 }
 
 int Fail(const Error& error) {

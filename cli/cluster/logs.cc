@@ -8,7 +8,7 @@
 #include "cli/cluster/log_choice.h"
 #include "cli/cluster/log_follower.h"
 #include "cli/cluster/log_stream.h"
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 #include "operator/kube/decode.h"
 
 namespace lockstep::cli {
@@ -55,7 +55,7 @@ Result<int> Show(EventLoop* loop, Connection& cluster, kube::Transport* transpor
     return Error::NotFound("trainingjob " + command.name + " has no pods" +
                            (machine ? " of machine " + std::to_string(*machine) : "") + " now");
   }
-  int code = kExitSuccess;
+  int code = core::kExitSuccess;
   for (const auto& [index, pod] : current) {
     const Status shown = ShowOne(loop, transport, *pod, filter);
     if (!shown.ok()) code = Fail(shown.error());
@@ -68,7 +68,7 @@ Result<int> Follow(EventLoop* loop, Connection& cluster, kube::Transport* transp
   const LogFollower follower(loop, &cluster, transport, job, machine, filter);
   loop->Run();
   if (!follower.outcome().ok()) return follower.outcome().error();
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace

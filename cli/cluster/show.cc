@@ -10,7 +10,7 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_text.h"
 #include "cli/cluster/job_watch.h"
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 #include "core/text/text.h"
 
 namespace lockstep::cli {
@@ -34,7 +34,7 @@ class Watcher {
     job_ = *job;
     Show();
     if (HasEnded(job->status)) {
-      End(job->status.state == core::JobState::kSucceeded ? kExitSuccess : kExitFailed);
+      End(job->status.state == core::JobState::kSucceeded ? core::kExitSuccess : core::kExitFailed);
     }
   }
 
@@ -68,7 +68,7 @@ class Watcher {
   const bool terminal_ = isatty(STDOUT_FILENO) == 1;
   std::optional<StoredJob> job_;
   std::string shown_;
-  Result<int> outcome_ = kExitSuccess;
+  Result<int> outcome_ = core::kExitSuccess;
 };
 
 Result<int> Watch(Connection& cluster, const std::string& name) {
@@ -110,7 +110,7 @@ Result<int> Run(Connection& cluster, const ListCommand& command) {
   } else {
     std::cout << ListText(*jobs, {.name_space = command.all_namespaces, .wide = wide}, WallNow());
   }
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 Result<int> Run(Connection& cluster, const StatusCommand& command) {
@@ -119,7 +119,7 @@ Result<int> Run(Connection& cluster, const StatusCommand& command) {
   if (command.watch) return Watch(cluster, command.name);
   std::cout << (command.output == "text" ? StatusText(*job, WallNow())
                                          : DocumentOf(*job, command.output));
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace lockstep::cli

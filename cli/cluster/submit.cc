@@ -6,8 +6,8 @@
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -83,7 +83,7 @@ Status SubmitOne(Connection& cluster, const SubmitCommand& command, core::Traini
 Result<int> Submit(const ClusterAddress& where, const SubmitCommand& command) {
   Result<std::optional<std::vector<core::TrainingJob>>> jobs = LoadAll(command.files);
   if (!jobs.ok()) return jobs.error();
-  if (!*jobs) return kExitUsage;
+  if (!*jobs) return core::kExitUsage;
   Result<std::string> name_space = NamespaceOf(where, **jobs);
   if (!name_space.ok()) return name_space.error();
   ClusterAddress there = where;
@@ -94,7 +94,7 @@ Result<int> Submit(const ClusterAddress& where, const SubmitCommand& command) {
     Status submitted = SubmitOne(**cluster, command, std::move(job));
     if (!submitted.ok()) return submitted.error();
   }
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace lockstep::cli

@@ -6,9 +6,9 @@
 
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
 #include "cli/plan_text.h"
+#include "core/exit_codes.h"
 #include "worker/topology/binding_plan.h"
 
 namespace lockstep::cli {
@@ -34,10 +34,10 @@ int Plan(const PlanOptions& options) {
       LoadJob(options.file, options.flags, core::Target::kLocal, std::nullopt);
   if (!loaded.ok()) {
     std::cerr << "lockstep: " << loaded.error().message << "\n";
-    return kExitUsage;
+    return core::kExitUsage;
   }
   ShowProblems(loaded->problems, loaded->file);
-  if (!loaded->ok()) return kExitUsage;
+  if (!loaded->ok()) return core::kExitUsage;
   Computer computer = LookAround();
   PlanView view;
   view.job = loaded->job;
@@ -55,7 +55,7 @@ int Plan(const PlanOptions& options) {
   } else {
     std::cout << PlanTable(view);
   }
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ void AddPlan(CLI::App& app, Invocation* invocation) {
     options->flags.command = invocation->command;
     if (options->file.empty() && options->flags.command.empty()) {
       std::cerr << "lockstep plan: give a FILE, or -- and a command line\n";
-      invocation->exit_code = kExitUsage;
+      invocation->exit_code = core::kExitUsage;
       return;
     }
     invocation->exit_code = Plan(*options);

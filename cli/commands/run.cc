@@ -7,10 +7,10 @@
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
+#include "core/exit_codes.h"
 #include "core/plan/plan.h"
 
 namespace lockstep::cli {
@@ -59,17 +59,17 @@ int Fail(const std::string& message, int code) {
 int Run(const RunCommand& command, Time started,
         std::chrono::system_clock::time_point started_wall) {
   if (command.file.empty() && command.flags.command.empty()) {
-    return Fail("run: give a FILE, or -- and a command line", kExitUsage);
+    return Fail("run: give a FILE, or -- and a command line", core::kExitUsage);
   }
   Computer computer = LookAround();
   Result<LoadedJob> loaded =
       LoadJob(command.file, command.flags, core::Target::kLocal, computer.gpus);
-  if (!loaded.ok()) return Fail(loaded.error().message, kExitUsage);
+  if (!loaded.ok()) return Fail(loaded.error().message, core::kExitUsage);
   ShowProblems(loaded->problems, loaded->file);
-  if (!loaded->ok()) return kExitUsage;
+  if (!loaded->ok()) return core::kExitUsage;
   core::TrainingJob& job = loaded->job;
   Result<std::string> agent = FindAgent(command.agent);
-  if (!agent.ok()) return Fail(agent.error().message, kExitTrouble);
+  if (!agent.ok()) return Fail(agent.error().message, core::kExitTrouble);
   std::string ignored = core::IgnoredLocally(job);
   if (!ignored.empty()) std::cerr << "lockstep: ignored on this computer: " << ignored << "\n";
   for (const std::string& warning : core::Recommend(job, computer.cores, computer.gpus).warnings) {
@@ -78,11 +78,11 @@ int Run(const RunCommand& command, Time started,
   MakePathsAbsolute(&job.spec);
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
-    return Fail("checkpoint.resume names " + resume + ", which is no folder", kExitUsage);
+    return Fail("checkpoint.resume names " + resume + ", which is no folder", core::kExitUsage);
   }
   Result<RunState> state =
       RunState::Open(job.metadata.name, job.spec.checkpoint.path, job.spec.checkpoint.resume);
-  if (!state.ok()) return Fail(state.error().message, kExitTrouble);
+  if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
   RunOptions options;
   options.agent = *agent;
   options.report = command.report.empty() ? "" : fs::absolute(command.report).string();
@@ -92,7 +92,7 @@ int Run(const RunCommand& command, Time started,
   options.started = started;
   options.started_wall = started_wall;
   Result<int> code = RunJob(job, std::move(*state), options);
-  return code.ok() ? *code : Fail(code.error().message, kExitTrouble);
+  return code.ok() ? *code : Fail(code.error().message, core::kExitTrouble);
 }
 
 void AddJobFlags(CLI::App* command, JobFlags* flags) {

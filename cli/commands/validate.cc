@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
+#include "core/exit_codes.h"
 #include "core/model/spec.h"
 
 namespace lockstep::cli {
@@ -20,10 +20,10 @@ int Validate(const ValidateOptions& options) {
   Result<LoadedJob> loaded = LoadJob(options.file, {}, target, std::nullopt);
   if (!loaded.ok()) {
     std::cerr << "lockstep: " << loaded.error().message << "\n";
-    return kExitUsage;
+    return core::kExitUsage;
   }
   ShowProblems(loaded->problems, loaded->file);
-  if (!loaded->ok()) return kExitUsage;
+  if (!loaded->ok()) return core::kExitUsage;
   if (!options.quiet) {
     const core::Spec& spec = loaded->job.spec;
     std::cout << options.file << ": valid: " << loaded->job.metadata.name << ", "
@@ -34,7 +34,7 @@ int Validate(const ValidateOptions& options) {
       std::cout << options.file << ": ignored by `lockstep run`: " << ignored << "\n";
     }
   }
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace

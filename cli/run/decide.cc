@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -46,7 +46,7 @@ const AgentExit* FindVerdict(const Snapshot& snapshot) {
 // An agent that says its configuration is wrong would say so again.
 const Machine* FindMisconfigured(const Snapshot& snapshot) {
   for (const Machine& machine : snapshot.machines) {
-    if (machine.exit && !machine.terminated && machine.exit->code == kExitConfiguration) {
+    if (machine.exit && !machine.terminated && machine.exit->code == core::kExitConfiguration) {
       return &machine;
     }
   }
@@ -122,7 +122,7 @@ std::optional<StopWish> EffectiveStop(const Snapshot& snapshot, Time now) {
   if (snapshot.active_deadline == Duration::zero()) return std::nullopt;
   Time deadline = snapshot.started + snapshot.active_deadline;
   if (now < deadline) return std::nullopt;
-  return StopWish{core::StopReason::kDeadline, kExitDeadline, deadline};
+  return StopWish{core::StopReason::kDeadline, core::kExitDeadline, deadline};
 }
 
 Outcome OutcomeOf(const StopWish& stop) {
@@ -179,7 +179,7 @@ std::optional<Decision> SpentBudget(const Snapshot& snapshot, Time now) {
     return decision;
   }
   Outcome outcome;
-  outcome.exit_code = kExitMachines;
+  outcome.exit_code = core::kExitMachines;
   outcome.reason = std::to_string(snapshot.counters.infrastructure_used()) +
                    " machines failed and spec.failurePolicy.maxMachineReplacements is " +
                    std::to_string(snapshot.policy.max_machine_replacements);
@@ -265,17 +265,17 @@ const char* ToString(JobState state) {
 }
 
 bool IsMachineFailure(const Machine& machine, uint32_t machine0_attempt) {
-  return machine.exit && !machine.terminated && machine.exit->code != kExitStopped &&
+  return machine.exit && !machine.terminated && machine.exit->code != core::kExitStopped &&
          !IsVerdict(machine, machine0_attempt);
 }
 
 int ExitCodeOf(const core::Termination& termination) {
-  if (termination.exit_code == 0) return kExitSuccess;
+  if (termination.exit_code == 0) return core::kExitSuccess;
   const core::Failure& failure = termination.failure;
-  if (failure.signal > 0) return kExitSignal + failure.signal;
+  if (failure.signal > 0) return core::kExitSignal + failure.signal;
   if (failure.exit_code > 0) return failure.exit_code;
   bool machines = core::ClassOf(failure.cause) == core::CauseClass::kInfrastructure;
-  return machines ? kExitMachines : termination.exit_code;
+  return machines ? core::kExitMachines : termination.exit_code;
 }
 
 Decision Decide(const Snapshot& snapshot, Time now) {
@@ -287,7 +287,7 @@ Decision Decide(const Snapshot& snapshot, Time now) {
   if (stop) return Stop(snapshot, *stop, now);
   if (const Machine* machine = FindMisconfigured(snapshot)) {
     Outcome outcome;
-    outcome.exit_code = kExitConfiguration;
+    outcome.exit_code = core::kExitConfiguration;
     outcome.reason = "the agent of " + Name(snapshot, *machine) +
                      " could not work with its configuration: " + machine->exit->last_words;
     outcome.failure.cause = Cause::kConfiguration;

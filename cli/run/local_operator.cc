@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/event_loop.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
 #include "cli/run/decide.h"
 #include "cli/run/fleet.h"
@@ -19,6 +18,7 @@
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
 #include "cli/run/view.h"
+#include "core/exit_codes.h"
 #include "core/gang/bodies.h"
 #include "core/gang/progress.h"
 #include "core/model/names.h"
@@ -126,7 +126,7 @@ class LocalOperator {
       screen_.Event("killing every process");
       return;
     }
-    snapshot_.stop = StopWish{core::StopReason::kSuspended, kExitSignal + signal, BootTime()};
+    snapshot_.stop = StopWish{core::StopReason::kSuspended, core::kExitSignal + signal, BootTime()};
     screen_.Event("stopping: processes have " + Brief(snapshot_.grace) +
                   " to save and leave; once more to kill them at once");
   }
@@ -162,7 +162,7 @@ class LocalOperator {
     fleet_.FlushOutput();
     uint32_t machine0_attempt = snapshot_.machines.front().attempt;
     if (!IsMachineFailure(machine, machine0_attempt) || snapshot_.stop) {
-      bool drained = end.code == kExitStopped && !machine.terminated;
+      bool drained = end.code == core::kExitStopped && !machine.terminated;
       if (drained) {
         screen_.Event("the agent of machine " + std::to_string(end.machine) +
                       " was asked to leave, and left; another takes its place");

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/exit_codes.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -88,7 +90,7 @@ int Child(void* argument) {
     plan->failed = Step::kExec;
   }
   plan->error = errno;
-  _exit(127);
+  _exit(core::kExitCommandNotFound);
 }
 
 int CloneFlags(Isolation isolation) {

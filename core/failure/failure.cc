@@ -6,6 +6,8 @@
 #include <array>
 #include <csignal>
 
+#include "core/exit_codes.h"
+
 namespace lockstep::core {
 
 static_assert(kEnumNames<Cause>.size() == kCauseCount);
@@ -13,11 +15,6 @@ static_assert(kEnumNames<Cause>.size() == kCauseCount);
 namespace {
 
 constexpr Duration kShortLife = seconds(60);
-
-// The agent's exit codes (docs/cli.md).
-constexpr int kExitFailed = 70;
-constexpr int kExitHang = 77;
-constexpr int kExitConfiguration = 78;
 
 std::string Number(int64_t value) { return std::to_string(value); }
 
@@ -98,7 +95,7 @@ std::string WhatAlwaysFails(const Failure& failure) {
 }
 
 std::string WhyDefaultRule(const Failure& failure) {
-  if (failure.exit_code == 2) {
+  if (failure.exit_code == kExitUsage) {
     return "exit code 2 says that the command line was wrong, so the job is not restarted; to "
            "restart on it, add the rule {exitCodes: [2], action: Restart}";
   }
@@ -197,7 +194,7 @@ const char* ToString(FailureAction action) {
 
 const std::vector<FailureRule>& DefaultRules() {
   static const std::vector<FailureRule> rules = {
-      {{2, 126, 127}, {}, "", FailureAction::kFail},
+      {{kExitUsage, kExitNotExecutable, kExitCommandNotFound}, {}, "", FailureAction::kFail},
   };
   return rules;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "core/exit_codes.h"
 #include "core/gang/lease.h"
 #include "core/gang/rules.h"
 
@@ -199,7 +200,8 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   if (hello.machine0_attempt > config_.attempt && Holds(Rule::kCoordinatorFencesItself)) {
     phase_ = CoordinatorPhase::kDone;
     actions_.emplace_back(ExitCoordinator{
-        75, "fenced: attempt " + std::to_string(hello.machine0_attempt) + " of machine 0 exists"});
+        kExitReplace,
+        "fenced: attempt " + std::to_string(hello.machine0_attempt) + " of machine 0 exists"});
     return;
   }
   ++version_;

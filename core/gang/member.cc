@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/exit_codes.h"
 #include "core/gang/lease.h"
 #include "core/gang/rules.h"
 
@@ -231,7 +232,7 @@ void Member::Handle(Time now, const Welcome& message) {
 
 void Member::Handle(Time now, const Refused& message) {
   StopRanks(now, now);
-  Leave(75, std::nullopt, "refused: " + message.reason);
+  Leave(kExitReplace, std::nullopt, "refused: " + message.reason);
 }
 
 void Member::Handle(Time now, const Ping& message) {
@@ -345,7 +346,7 @@ void Member::CheckHangs(Time now) {
 void Member::CheckDrain(Time) {
   if (!draining_ || phase() == MemberPhase::kExiting) return;
   if (MayHaveLiveRanks(phase()) || phase() == MemberPhase::kFinished) return;
-  Leave(143, std::nullopt, "stopped on request");
+  Leave(kExitStopped, std::nullopt, "stopped on request");
 }
 
 // An agent that was stopped itself has not listened: it judges machine 0 by what it hears from now.

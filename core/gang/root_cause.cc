@@ -4,13 +4,12 @@
 #include <array>
 #include <csignal>
 
+#include "core/exit_codes.h"
 #include "core/failure/signals.h"
 
 namespace lockstep::core {
 
 namespace {
-
-constexpr int kPeerLost = 75;
 
 struct Candidate {
   uint32_t machine = 0;
@@ -36,7 +35,7 @@ std::string Describe(const Candidate& c) {
   }
 }
 
-bool PeerLost(const Candidate& c) { return c.death->exit_code == kPeerLost; }
+bool PeerLost(const Candidate& c) { return c.death->exit_code == kExitPeerLost; }
 
 // A SIGKILL or a fault begins in the process itself or comes from outside; what peers of a dead
 // process do is exit, abort or die of SIGPIPE. They may be noticed first: their connections to the

@@ -16,6 +16,7 @@
 
 #include "base/event_loop.h"
 #include "base/version.h"
+#include "core/exit_codes.h"
 #include "operator/controller/controller.h"
 #include "operator/controller/health_server.h"
 #include "operator/controller/log.h"
@@ -29,8 +30,6 @@
 namespace lockstep::control {
 namespace {
 
-constexpr int kExitLeaseLost = 1;
-constexpr int kExitSetup = 2;
 constexpr Duration kBeatEvery = seconds(5);
 constexpr Duration kBeatLate = seconds(60);  // the loop hangs: restart the process
 
@@ -88,8 +87,8 @@ class Operator {
                                    .not_ready = [this] { return NotReady(); },
                                    .metrics = [this] { return metrics_.Scrape(); }});
     if (!health.ok()) return health.error();
-    loop_->OnSignal(SIGTERM, [this] { Leave(0, "asked to stop"); });
-    loop_->OnSignal(SIGINT, [this] { Leave(0, "asked to stop"); });
+    loop_->OnSignal(SIGTERM, [this] { Leave(core::kExitSuccess, "asked to stop"); });
+    loop_->OnSignal(SIGINT, [this] { Leave(core::kExitSuccess, "asked to stop"); });
     Beat();
     Watch();
     Elect();
@@ -153,27 +152,28 @@ class Operator {
                            .renew_deadline = length * 2 / 3,
                            .retry = length * 2 / 15},
         &permit_,
-        kube::LeaseHandlers{
-            .on_started =
-                [this] {
-                  loop_->PostFromAnyThread([this] {
-                    spdlog::info("leading: Lease {}/{}", system_namespace_, options_.lease_name);
-                    metrics_.SetLeader(true);
-                    Watch();
-                    controller_.Lead();
-                  });
-                },
-            .on_lost =
-                [this] {
-                  loop_->PostFromAnyThread([this] { Leave(kExitLeaseLost, "the Lease is lost"); });
-                },
-            .on_problem =
-                [this, said = std::string()](const Error& error) mutable {
-                  if (error.message == said) return;
-                  said = error.message;
-                  spdlog::warn("Lease {}/{}: {}", system_namespace_, options_.lease_name,
-                               error.message);
-                }});
+        kube::LeaseHandlers{.on_started =
+                                [this] {
+                                  loop_->PostFromAnyThread([this] {
+                                    spdlog::info("leading: Lease {}/{}", system_namespace_,
+                                                 options_.lease_name);
+                                    metrics_.SetLeader(true);
+                                    Watch();
+                                    controller_.Lead();
+                                  });
+                                },
+                            .on_lost =
+                                [this] {
+                                  loop_->PostFromAnyThread(
+                                      [this] { Leave(core::kExitTrouble, "the Lease is lost"); });
+                                },
+                            .on_problem =
+                                [this, said = std::string()](const Error& error) mutable {
+                                  if (error.message == said) return;
+                                  said = error.message;
+                                  spdlog::warn("Lease {}/{}: {}", system_namespace_,
+                                               options_.lease_name, error.message);
+                                }});
   }
 
   void Leave(int code, const char* why) {
@@ -253,7 +253,7 @@ int RunOperator(const Options& options) {
   Result<int> code = Run(options);
   if (code.ok()) return *code;
   spdlog::error("{}", code.error().message);
-  return kExitSetup;
+  return core::kExitUsage;
 }
 
 }  // namespace lockstep::control

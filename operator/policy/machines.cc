@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <string_view>
 
+#include "core/exit_codes.h"
 #include "operator/policy/rules.h"
 
 namespace lockstep::control {
@@ -12,9 +14,6 @@ namespace {
 using kube::ContainerState;
 using kube::PodPhase;
 using kube::PodView;
-
-constexpr int kExitConfiguration = 78;
-constexpr int kExitStopped = 143;
 
 bool NodeIsGone(const Snapshot& snapshot, const PodView& pod) {
   if (pod.node.empty()) return false;
@@ -83,7 +82,7 @@ End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
     end.kind = EndKind::kOutOfMemory;
     end.what = "its container went over its memory limit" + Where(pod);
   } else if (IsOneOf(pod.reason, kRequests) || !pod.disruption.empty() ||
-             worker.exit_code == kExitStopped) {
+             worker.exit_code == core::kExitStopped) {
     end.kind = EndKind::kAsked;
     end.what = "its pod was asked to leave" + Where(pod);
     const std::string& why = pod.disruption.empty() ? pod.reason : pod.disruption;
@@ -91,7 +90,7 @@ End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
   } else if (end.message && end.message->verdict) {
     end.kind = EndKind::kAsked;
     end.what = "its agent left with a verdict that no longer counts" + Where(pod);
-  } else if (worker.exit_code == kExitConfiguration) {
+  } else if (worker.exit_code == core::kExitConfiguration) {
     end.kind = EndKind::kConfiguration;
     if (!worker.message.empty() && !end.message) end.what += ": " + worker.message;
   }
@@ -101,8 +100,7 @@ End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
 }  // namespace
 
 bool WasOutOfMemory(const ContainerState& worker) {
-  constexpr int kKilled = 137;
-  return worker.reason == "OOMKilled" && worker.exit_code == kKilled;
+  return worker.reason == "OOMKilled" && worker.exit_code == core::kExitSignal + SIGKILL;
 }
 
 bool IsOver(const PodView& pod) {

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "core/exit_codes.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
@@ -99,7 +100,7 @@ void ConcludeProgress(Draft& draft, const core::Termination* verdict) {
     const bool of_all = verdict->machine == 0 || !seen;
     if (of_all) {
       seen = verdict->progress;
-    } else if (verdict->exit_code == 0) {
+    } else if (verdict->exit_code == core::kExitSuccess) {
       seen->step = std::max(seen->step, verdict->progress->step);
     }
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/exit_codes.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
@@ -37,8 +38,8 @@ void Dissolve(Draft& draft, const Stop& stop) {
   if (stop.reason == core::StopReason::kSuspended) next.timings = {};  // its clocks stand still
   draft.memory().stop_since.reset();
   if (stop.fails) {
-    next.verdict =
-        core::JobVerdict{.generation = {}, .exit_code = 0, .cause = core::Cause::kStopRequested};
+    next.verdict = core::JobVerdict{
+        .generation = {}, .exit_code = core::kExitSuccess, .cause = core::Cause::kStopRequested};
     MarkFinished(next, false, "DeadlineExceeded", stop.message, draft.now);
   } else {
     next.state = JobState::kStopping;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/exit_codes.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
 
@@ -10,8 +11,6 @@ using core::Cause;
 using core::Condition;
 
 constexpr Duration kVerdictPatience = seconds(10);  // for machine 0 to end a job by itself
-constexpr int kExitConfiguration = 78;
-constexpr int kExitMachines = 75;
 
 core::LastFailure FailureRecord(const Draft& draft, const core::Failure& failure,
                                 core::Generation generation) {
@@ -55,7 +54,7 @@ bool Fail(Draft& draft, Cause cause, int exit_code, const std::string& message) 
 }
 
 bool EndByGang(Draft& draft, const core::Termination& verdict) {
-  const bool success = verdict.exit_code == 0;
+  const bool success = verdict.exit_code == core::kExitSuccess;
   draft.next.generation = verdict.generation;
   if (verdict.counters) {
     draft.next.counters.Merge(*verdict.counters);
@@ -80,8 +79,9 @@ bool RefuseSpec(Draft& draft) {
     if (!message.empty()) message += "; ";
     message += problem.path.empty() ? problem.message : problem.path + ": " + problem.message;
   }
-  return End(draft, false, "InvalidSpec", message,
-             {.generation = {}, .exit_code = kExitConfiguration, .cause = Cause::kConfiguration});
+  return End(
+      draft, false, "InvalidSpec", message,
+      {.generation = {}, .exit_code = core::kExitConfiguration, .cause = Cause::kConfiguration});
 }
 
 // Machine 0 ends the job by itself when it hears of the count; without it, this does.
@@ -98,7 +98,7 @@ bool SpendBudget(Draft& draft) {
     draft.WakeAt(*since + kVerdictPatience);
     return false;
   }
-  return Fail(draft, Cause::kMachineLost, kExitMachines,
+  return Fail(draft, Cause::kMachineLost, core::kExitMachines,
               std::to_string(used) + " machines failed and spec.failurePolicy." +
                   "maxMachineReplacements is " + std::to_string(allowed));
 }
@@ -146,7 +146,7 @@ bool Conclude(Draft& draft) {
     const struct End end = EndOf(draft.snapshot, machine);
     if (end.kind == EndKind::kVerdict) return EndByGang(draft, *end.message);
     if (end.kind == EndKind::kConfiguration) {
-      return Fail(draft, Cause::kConfiguration, kExitConfiguration,
+      return Fail(draft, Cause::kConfiguration, core::kExitConfiguration,
                   "machine " + std::to_string(machine.index) + ": " + end.what);
     }
   }

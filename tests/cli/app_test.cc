@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -59,7 +59,7 @@ TEST(AppTest, CommandsOnClustersRefuseWhatMeansNothing) {
                                              {"scale", "gpt"},
                                              {"delete"}}) {
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(MainWith(line), kExitUsage) << line.front();
+    EXPECT_EQ(MainWith(line), core::kExitUsage) << line.front();
     ::testing::internal::GetCapturedStderr();
   }
 }
@@ -100,14 +100,14 @@ TEST(AppTest, WhatStandsBehindTheDashesIsTheCommandWithAllItsOptions) {
 
 TEST(AppTest, WrongUsageIsTwo) {
   ::testing::internal::CaptureStderr();
-  EXPECT_EQ(MainWith({}), kExitUsage);
-  EXPECT_EQ(MainWith({"nonsense"}), kExitUsage);
-  EXPECT_EQ(MainWith({"run", "--no-such-flag"}), kExitUsage);
-  EXPECT_EQ(MainWith({"run"}), kExitUsage);
-  EXPECT_EQ(MainWith({"run", "-m", "-1", "--", "true"}), kExitUsage);
-  EXPECT_EQ(MainWith({"run", "-m", "99999999999", "--", "true"}), kExitUsage);
-  EXPECT_EQ(MainWith({"validate", "/no/such/file"}), kExitUsage);
-  EXPECT_EQ(MainWith({"convert", "/no/such/file"}), kExitUsage);
+  EXPECT_EQ(MainWith({}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"nonsense"}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"run", "--no-such-flag"}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"run"}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"run", "-m", "-1", "--", "true"}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"run", "-m", "99999999999", "--", "true"}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"validate", "/no/such/file"}), core::kExitUsage);
+  EXPECT_EQ(MainWith({"convert", "/no/such/file"}), core::kExitUsage);
   ::testing::internal::GetCapturedStderr();
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/exit_codes.h"
 #include "tests/gpu/values.h"
 #include "worker/collectives/connect.h"
 #include "worker/collectives/nccl/cuda.h"
@@ -21,8 +22,6 @@ namespace lockstep::gpu {
 namespace {
 
 using collectives::Communicator;
-
-constexpr int kExitPeerLost = 75;
 
 int Failed(const Error& error) {
   std::cout << R"({"error": )" << std::quoted(error.message) << "}" << std::endl;
@@ -93,7 +92,7 @@ int Main(const std::string& what, bool stand_in) {
   if (what == "wait") options->operation_timeout = seconds(5);
   options->on_failure = [](const Error& error) {
     Failed(error);
-    _exit(kExitPeerLost);
+    _exit(lockstep::core::kExitPeerLost);
   };
   Result<std::unique_ptr<Communicator>> all = Connect(*options);
   if (!all.ok()) return Failed(all.error());

@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "core/exit_codes.h"
 #include "core/model/names.h"
 #include "worker/topology/topology.h"
 
@@ -272,7 +273,7 @@ Status Agent::OpenServers() {
 int Agent::Run() {
   loop_->Run();
   WriteTermination();
-  return exit_ ? exit_->code : 75;
+  return exit_ ? exit_->code : core::kExitReplace;
 }
 
 void Agent::Do(core::MemberActions actions) {
@@ -400,7 +401,7 @@ void Agent::TryExit() {
 void Agent::WriteTermination() {
   if (config_.termination_path.empty()) return;
   core::Termination t;
-  t.exit_code = exit_ ? exit_->code : 75;
+  t.exit_code = exit_ ? exit_->code : core::kExitReplace;
   t.machine = config_.machine;
   t.attempt = config_.attempt;
   t.generation = member_->generation();

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
+#include "core/exit_codes.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/install.h"
@@ -23,8 +24,6 @@ namespace {
 
 using lockstep::Error;
 using lockstep::Result;
-
-constexpr int kConfiguration = 78;
 
 constexpr char kUsage[] =
     "lockstep-agent [--config-fd N | --install FOLDER | --version | --help]\n"
@@ -71,7 +70,7 @@ Result<std::string> ConfigText(int argc, char** argv) {
 
 int Fail(const Error& error) {
   std::fprintf(stderr, "lockstep-agent: %s\n", error.message.c_str());
-  return kConfiguration;
+  return lockstep::core::kExitConfiguration;
 }
 
 int Run(int argc, char** argv) {
@@ -109,6 +108,6 @@ int main(int argc, char** argv) {
     return Run(argc, argv);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "lockstep-agent: %s\n", e.what());
-    return 75;  // 70 is a verdict
+    return lockstep::core::kExitReplace;  // what failed was the agent, not the job
   }
 }

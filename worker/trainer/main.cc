@@ -20,11 +20,11 @@ int main(int argc, char** argv) {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       const int code = app.exit(error);
-      return code == 0 ? 0 : lockstep::trainer::kExitConfiguration;
+      return code == 0 ? 0 : lockstep::core::kExitUsage;
     }
     return exit_code;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "lockstep-trainer: %s\n", error.what());
-    return lockstep::trainer::kExitFailed;
+    return lockstep::core::kExitTrouble;
   }
 }

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,22 +26,22 @@ Error ExplainOf(ApiErrorKind kind, const std::string& reason, const std::string&
 TEST(ExplainTest, AClusterWithoutTheTypeIsToldFromAJobThatIsMissing) {
   const Error no_type = ExplainOf(ApiErrorKind::kNotFound, "", "HTTP status 404");
   EXPECT_THAT(no_type.message, HasSubstr("knows no TrainingJobs: install Lockstep there first"));
-  EXPECT_EQ(ExitCodeOf(no_type), kExitNotFound);
+  EXPECT_EQ(ExitCodeOf(no_type), core::kExitNotFound);
   const Error no_job =
       ExplainOf(ApiErrorKind::kNotFound, "NotFound", "trainingjobs \"gpt\" not found");
   EXPECT_EQ(no_job.message, "cannot read trainingjob gpt: trainingjobs \"gpt\" not found");
-  EXPECT_EQ(ExitCodeOf(no_job), kExitNotFound);
+  EXPECT_EQ(ExitCodeOf(no_job), core::kExitNotFound);
 }
 
 TEST(ExplainTest, WhatIsForbiddenInvalidOrUnreachableIsSaidAndHasItsExitCode) {
   const Error forbidden = ExplainOf(ApiErrorKind::kForbidden, "Forbidden", "user ann cannot get");
   EXPECT_EQ(forbidden.message, "cannot read trainingjob gpt: not allowed: user ann cannot get");
-  EXPECT_EQ(ExitCodeOf(forbidden), kExitTrouble);
+  EXPECT_EQ(ExitCodeOf(forbidden), core::kExitTrouble);
   const Error invalid = ExplainOf(ApiErrorKind::kInvalid, "Invalid", "spec.x: wrong");
-  EXPECT_EQ(ExitCodeOf(invalid), kExitUsage);
+  EXPECT_EQ(ExitCodeOf(invalid), core::kExitUsage);
   const Error gone = ExplainOf(ApiErrorKind::kTransport, "", "connection refused");
   EXPECT_THAT(gone.message, HasSubstr("no answer from https://api:6443: connection refused"));
-  EXPECT_EQ(ExitCodeOf(gone), kExitTrouble);
+  EXPECT_EQ(ExitCodeOf(gone), core::kExitTrouble);
   const Error who = ExplainOf(ApiErrorKind::kUnauthorized, "Unauthorized", "Unauthorized");
   EXPECT_THAT(who.message, HasSubstr("does not accept the credentials"));
 }

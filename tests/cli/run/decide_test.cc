@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/exit_codes.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::cli {
 namespace {
@@ -166,10 +166,10 @@ TEST(DecideTest, ExitCodesFollowTheRootCause) {
   EXPECT_EQ(ExitCodeOf(message), 137);
   message.failure = {};
   message.failure.cause = Cause::kMachineLost;
-  EXPECT_EQ(ExitCodeOf(message), kExitMachines);
+  EXPECT_EQ(ExitCodeOf(message), core::kExitMachines);
   message.failure.cause = Cause::kHang;
   message.exit_code = 77;
-  EXPECT_EQ(ExitCodeOf(message), kExitHang);
+  EXPECT_EQ(ExitCodeOf(message), core::kExitHang);
   message.exit_code = 0;
   EXPECT_EQ(ExitCodeOf(message), 0);
 }
@@ -246,7 +246,7 @@ TEST(DecideTest, TheActiveDeadlineFailsTheJob) {
   Decision over = Decide(snapshot, kStart + minutes(1));
   ASSERT_TRUE(over.outcome);
   EXPECT_EQ(over.outcome->state, JobState::kFailed);
-  EXPECT_EQ(over.outcome->exit_code, kExitDeadline);
+  EXPECT_EQ(over.outcome->exit_code, core::kExitDeadline);
 }
 
 TEST(DecideTest, AMachineThatTheCoordinatorLostIsKilledToBeReplaced) {
@@ -311,7 +311,7 @@ TEST(DecideTest, ASpentBudgetIsLeftToMachine0AndThenEndsTheJob) {
   snapshot.Exit(0, 143, kStart + seconds(10));
   Decision over = Decide(snapshot, kStart + seconds(11));
   ASSERT_TRUE(over.outcome);
-  EXPECT_EQ(over.outcome->exit_code, kExitMachines);
+  EXPECT_EQ(over.outcome->exit_code, core::kExitMachines);
   EXPECT_THAT(over.outcome->reason, HasSubstr("maxMachineReplacements is 0"));
 }
 
@@ -323,7 +323,7 @@ TEST(DecideTest, AnAgentThatRefusesItsConfigurationFailsTheJob) {
   snapshot.Exit(0, 143, kStart);
   Decision over = Decide(snapshot, kStart);
   ASSERT_TRUE(over.outcome);
-  EXPECT_EQ(over.outcome->exit_code, kExitConfiguration);
+  EXPECT_EQ(over.outcome->exit_code, core::kExitConfiguration);
   EXPECT_THAT(over.outcome->reason, HasSubstr("no such folder"));
 }
 

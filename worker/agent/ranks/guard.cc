@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/exit_codes.h"
 #include "worker/agent/ranks/descendants.h"
 
 namespace lockstep::agent {
@@ -72,7 +73,7 @@ int GuardMain(int argc, char** argv) {
   const Result<std::unique_ptr<LiveTable>> table = LiveTable::Open(UniqueFd(kMemoryFd));
   const UniqueFd wake(kWakeFd);
   const UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!table.ok() || !timer.valid()) return 78;
+  if (!table.ok() || !timer.valid()) return core::kExitConfiguration;
 
   // Its number may stand for another process when it died before the pidfd was made.
   bool agent_dead = !agent_fd.valid() || getppid() != agent;

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "core/exit_codes.h"
 #include "core/plan/trainer_command.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 
@@ -193,7 +194,7 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
              std::move(process.stderr_fd));
   Status added = processes_.Add(local_rank, process.pid, std::move(process.pidfd));
   if (added.ok()) return "";
-  *exit_code = 126;
+  *exit_code = core::kExitNotExecutable;
   return added.error().message;
 }
 

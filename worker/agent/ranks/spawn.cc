@@ -17,6 +17,8 @@
 #include <cstring>
 #include <optional>
 
+#include "core/exit_codes.h"
+
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 // The C library's own name for clone(): ThreadSanitizer's wrapper takes any clone for a fork.
@@ -62,7 +64,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Fail(ChildPla
                                                                         int error) {
   plan->failed = what;
   plan->error = error;
-  _exit(127);
+  _exit(core::kExitCommandNotFound);
 }
 
 __attribute__((no_sanitize("address", "thread", "undefined"))) void ResetSignals() {
@@ -79,7 +81,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void
   if (setpgid(0, 0) != 0) return Fail(plan, "setpgid", errno);
   if (plan->parent != 0) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(plan, "prctl", errno);
-    if (getppid() != plan->parent) _exit(127);
+    if (getppid() != plan->parent) _exit(core::kExitCommandNotFound);
   }
   ResetSignals();
   if (dup2(plan->stdin_fd, STDIN_FILENO) < 0 ||
@@ -147,7 +149,9 @@ std::optional<OutputPipe> MakePipe() {
 SpawnFailure FailureOf(const std::string& what, const std::string& path, int error) {
   SpawnFailure failure;
   failure.errno_value = error;
-  failure.exit_code = what == "execve" && (error == ENOENT || error == ENOTDIR) ? 127 : 126;
+  failure.exit_code = what == "execve" && (error == ENOENT || error == ENOTDIR)
+                          ? core::kExitCommandNotFound
+                          : core::kExitNotExecutable;
   failure.message = "cannot start " + path + ": " + what + ": " + std::strerror(error);
   if (error == ENOEXEC) failure.message += " (a script needs a first line such as #!/bin/sh)";
   if (what == "execve" && error == ENOENT) {
@@ -256,7 +260,9 @@ std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
                                                        std::string_view path,
                                                        const std::string& working_directory) {
   if (name.empty()) {
-    return SpawnFailure{.exit_code = 127, .errno_value = ENOENT, .message = "the command is empty"};
+    return SpawnFailure{.exit_code = core::kExitCommandNotFound,
+                        .errno_value = ENOENT,
+                        .message = "the command is empty"};
   }
   // What execve itself will say of it is the truth.
   if (name.find('/') != std::string::npos) return name;
@@ -276,11 +282,11 @@ std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
     found_but_not_executable = true;
   }
   if (found_but_not_executable) {
-    return SpawnFailure{.exit_code = 126,
+    return SpawnFailure{.exit_code = core::kExitNotExecutable,
                         .errno_value = EACCES,
                         .message = "cannot start " + name + ": it is not executable (chmod +x)"};
   }
-  return SpawnFailure{.exit_code = 127,
+  return SpawnFailure{.exit_code = core::kExitCommandNotFound,
                       .errno_value = ENOENT,
                       .message = "cannot start " + name + ": there is no such command in PATH"};
 }

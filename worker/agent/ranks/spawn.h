@@ -31,6 +31,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::agent {
 
@@ -63,7 +64,7 @@ struct SpawnedProcess {
 
 // No process came to be.
 struct SpawnFailure {
-  int exit_code = 126;  // 127: no such file; 126: it cannot be executed, or the set-up failed
+  int exit_code = core::kExitNotExecutable;  // or kExitCommandNotFound
   int errno_value = 0;
   std::string message;  // what failed and what to do
 };

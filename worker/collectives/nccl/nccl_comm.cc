@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/exit_codes.h"
+
 namespace lockstep::collectives {
 namespace {
 
@@ -13,7 +15,6 @@ namespace {
 constexpr Duration kSpin = microseconds(50);
 constexpr Duration kFirstPause = microseconds(20);
 constexpr Duration kLongestPause = milliseconds(1);
-constexpr int kExitPeerLost = 75;
 
 }  // namespace
 
@@ -36,9 +37,9 @@ NcclComm::~NcclComm() {
                    "lockstep: NCCL did not end its communicator within %lld ms; its threads cannot "
                    "be stopped, so this process leaves with exit code %d%s%s\n",
                    static_cast<long long>(duration_cast<milliseconds>(end_bound_).count()),
-                   kExitPeerLost,
+                   core::kExitPeerLost,
                    last_error_.empty() ? "" : ". Before that: ", last_error_.c_str());
-      _exit(kExitPeerLost);
+      _exit(core::kExitPeerLost);
     }
   }
   helper_.join();

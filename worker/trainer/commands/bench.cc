@@ -65,7 +65,7 @@ struct AllReduceBench {
     }
     Status finished = (*all)->Finish();
     if (!finished.ok()) return Fail(finished.error());
-    return report->passed ? kExitDone : kExitFailed;
+    return report->passed ? core::kExitSuccess : core::kExitTrouble;
   }
 };
 
@@ -79,7 +79,7 @@ int CheckCuda() {
   if ((*all)->rank() == 0) std::printf("%s\n", ToJson(*report).c_str());
   std::fflush(stdout);
   Status finished = (*all)->Finish();
-  return finished.ok() ? kExitDone : Fail(finished.error());
+  return finished.ok() ? core::kExitSuccess : Fail(finished.error());
 }
 
 void AddAllReduce(CLI::App* bench, int* exit_code) {

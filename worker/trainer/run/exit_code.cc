@@ -8,17 +8,17 @@ int ExitCodeOf(const Error& error) {
   switch (error.kind) {
     case ErrorKind::kUnavailable:
     case ErrorKind::kTimeout:
-      return kExitPeerLost;
+      return core::kExitPeerLost;
     case ErrorKind::kInvalid:
     case ErrorKind::kNotFound:
     case ErrorKind::kDenied:
     case ErrorKind::kConflict:
     case ErrorKind::kTooLarge:
-      return kExitConfiguration;
+      return core::kExitUsage;
     case ErrorKind::kInternal:
       break;
   }
-  return kExitFailed;
+  return core::kExitTrouble;
 }
 
 void Complain(const Error& error) {

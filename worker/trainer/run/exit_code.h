@@ -1,19 +1,16 @@
-// How the trainer's commands end. The agent's default rules end the job on 2 and start the gang
-// again on the rest.
+// How the trainer's commands end: kExitSuccess, kExitTrouble (training itself went wrong, such as a
+// loss that is not finite), kExitUsage (what it was told cannot work), kExitPeerLost, or
+// kExitStopped after a save on request. The agent's default rules end the job on kExitUsage and
+// start the gang again on the rest.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_EXIT_CODE_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_EXIT_CODE_H_
 
 #include <string>
 
 #include "base/result.h"
+#include "core/exit_codes.h"
 
 namespace lockstep::trainer {
-
-inline constexpr int kExitDone = 0;
-inline constexpr int kExitFailed = 1;         // training itself went wrong: no finite loss, ...
-inline constexpr int kExitConfiguration = 2;  // what it was told can't work: it says why
-inline constexpr int kExitPeerLost = 75;      // a peer died or hangs
-inline constexpr int kExitStopped = 143;      // on request, after saving
 
 int ExitCodeOf(const Error& error);
 

@@ -136,7 +136,7 @@ Status Work(const GenerateOptions& options) {
 
 int Generate(const GenerateOptions& options) {
   Status done = Work(options);
-  if (done.ok()) return kExitDone;
+  if (done.ok()) return core::kExitSuccess;
   Complain(done.error());
   return ExitCodeOf(done.error());
 }

@@ -254,9 +254,9 @@ class Run {
         if (!saved.ok()) return saved.error();
       }
       Tell(done->stop);
-      if (done->stop) return kExitStopped;
+      if (done->stop) return core::kExitStopped;
     }
-    return kExitDone;
+    return core::kExitSuccess;
   }
 
   Error Diverged() const {
@@ -393,7 +393,7 @@ class Run {
     Status finished = all_->Finish();
     if (!finished.ok()) return finished;
     if (!first()) return {};
-    if (code == kExitStopped) {
+    if (code == core::kExitStopped) {
       std::printf("stopped on request after step %lld\n", static_cast<long long>(at_.step));
     }
     std::printf("weights after step %lld: sha256 %s\n", static_cast<long long>(at_.step),
