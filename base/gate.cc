@@ -30,9 +30,9 @@ void Gate::AdmitNext() {
   places_.erase(next);
   inside_.insert(next);
   // Posted, so that a row of those that fail at once does not nest.
-  loop_->Post([this, next, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired() && inside_.contains(next)) next->OnAdmitted();
-  });
+  loop_->Post(lifetime_.Guard([this, next] {
+    if (inside_.contains(next)) next->OnAdmitted();
+  }));
 }
 
 }  // namespace lockstep

@@ -11,9 +11,10 @@
 
 #include <cstddef>
 #include <list>
-#include <memory>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "base/lifetime.h"
 
 namespace lockstep {
 
@@ -47,7 +48,7 @@ class Gate {
   std::unordered_set<Waiter*> inside_;
   std::list<Waiter*> queue_;
   std::unordered_map<Waiter*, std::list<Waiter*>::iterator> places_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what is posted looks at it
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep

@@ -71,13 +71,9 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                    const JobKey key = JobOf(job);
                    Wake(key.name_space, key.name, Priority::kNormal);
                  }}),
-      figures_(metrics),
-      alive_(std::make_shared<bool>(true)) {}
+      figures_(metrics) {}
 
-Controller::~Controller() {
-  *alive_ = false;
-  loop_->CancelTimer(timer_);
-}
+Controller::~Controller() { loop_->CancelTimer(timer_); }
 
 // ---- what is seen ----
 
@@ -85,11 +81,11 @@ template <typename T>
 void Controller::Hand(uint64_t round, Watched resource, kube::Batch<T> batch,
                       void (Controller::*apply)(kube::Batch<T>)) {
   loop_->PostFromAnyThread(
-      [this, alive = alive_, round, resource, apply, batch = std::move(batch)]() mutable {
-        if (!*alive || round != round_) return;
+      lifetime_.Guard([this, round, resource, apply, batch = std::move(batch)]() mutable {
+        if (round != round_) return;
         if (batch.replace) whole_.insert(resource);
         (this->*apply)(std::move(batch));
-      });
+      }));
 }
 
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::JobView> batch) {
@@ -195,11 +191,10 @@ void Controller::Wake(std::string_view name_space, std::string_view job, Priorit
   queue_.Add({std::string(name_space), std::string(job)}, priority, BootTime());
   if (pump_posted_) return;
   pump_posted_ = true;
-  loop_->Post([this, alive = alive_] {
-    if (!*alive) return;
+  loop_->Post(lifetime_.Guard([this] {
     pump_posted_ = false;
     Pump();
-  });
+  }));
 }
 
 // ---- working ----
@@ -210,21 +205,16 @@ void Controller::Lead() {
 }
 
 void Controller::LoadKeys() {
-  LoadMasterKeys(client_, options_.system_namespace,
-                 [this, alive = alive_](kube::ApiResult<MasterKeys> keys) {
-                   loop_->PostFromAnyThread([this, alive, keys = std::move(keys)]() mutable {
-                     if (!*alive || stopped_) return;
-                     if (keys.ok()) {
-                       keys_ = std::move(*keys);
-                       return Pump();
-                     }
-                     spdlog::error("no master key: {}: {}", kube::ToString(keys.error().kind),
-                                   keys.error().message);
-                     loop_->StartTimer(BootTime() + kKeyRetry, [this, alive] {
-                       if (*alive) LoadKeys();
-                     });
-                   });
-                 });
+  const auto take = [this](kube::ApiResult<MasterKeys> keys) {
+    if (stopped_) return;
+    if (keys.ok()) {
+      keys_ = std::move(*keys);
+      return Pump();
+    }
+    spdlog::error("no master key: {}: {}", kube::ToString(keys.error().kind), keys.error().message);
+    loop_->StartTimer(BootTime() + kKeyRetry, lifetime_.Guard([this] { LoadKeys(); }));
+  };
+  LoadMasterKeys(client_, options_.system_namespace, lifetime_.Hop(loop_, take));
 }
 
 void Controller::Pump() {
@@ -239,8 +229,7 @@ void Controller::Pump() {
   }
   if (orders_ == kOrdersAtOnce) return;  // until one is carried out
   if (const Time wake = queue_.NextWake(); wake != kNever) {
-    timer_ = loop_->StartTimer(wake, [this, alive = alive_] {
-      if (!*alive) return;
+    timer_ = loop_->StartTimer(wake, [this] {
       timer_ = 0;
       Pump();
     });

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "operator/controller/brake.h"
 #include "operator/controller/caches.h"
 #include "operator/controller/executor.h"
@@ -118,7 +119,7 @@ class Controller {
   bool stopped_ = false;
   bool pump_posted_ = false;
   TimerId timer_ = 0;
-  std::shared_ptr<bool> alive_;
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::control

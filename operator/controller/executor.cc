@@ -50,12 +50,7 @@ Request Delete(const kube::Resource& resource, const std::string& name_space,
 class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
  public:
   Run(Executor* executor, Order order, std::function<void(Carried)> done)
-      : loop_(executor->loop_),
-        client_(executor->client_),
-        events_(executor->events_),
-        alive_(executor->alive_),
-        order_(std::move(order)),
-        done_(std::move(done)) {}
+      : executor_(executor), order_(std::move(order)), done_(std::move(done)) {}
 
   void Begin() {
     if (order_.decision.intent) return WriteStatus(*order_.decision.intent);
@@ -68,17 +63,14 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   // Sends it; the answer comes back in the loop.
   void Call(Request request, std::function<void(ApiResult<std::string>)> on_answer) {
     ++open_;
-    auto self = shared_from_this();
-    client_->Call(std::move(request), [self, on_answer = std::move(on_answer)](
-                                          ApiResult<std::string> answer) mutable {
-      EventLoop* loop = self->loop_;
-      loop->PostFromAnyThread([self = std::move(self), on_answer = std::move(on_answer),
-                               answer = std::move(answer)]() mutable {
-        if (!*self->alive_) return;
-        on_answer(std::move(answer));
-        self->Close();
-      });
-    });
+    executor_->client_->Call(
+        std::move(request),
+        executor_->lifetime_.Hop(executor_->loop_,
+                                 [self = shared_from_this(),
+                                  on_answer = std::move(on_answer)](ApiResult<std::string> answer) {
+                                   on_answer(std::move(answer));
+                                   self->Close();
+                                 }));
   }
 
   void Close() {
@@ -92,8 +84,9 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
       const kube::ObjectRef job{core::kApiVersion, core::kKind, order_.job.name_space,
                                 order_.job.name, order_.uid};
       for (const EventNote& event : order_.decision.events) {
-        events_->Record(job, event.warning ? kube::EventType::kWarning : kube::EventType::kNormal,
-                        event.reason, event.reason, event.note);
+        executor_->events_->Record(
+            job, event.warning ? kube::EventType::kWarning : kube::EventType::kNormal, event.reason,
+            event.reason, event.note);
       }
     }
     done_(std::move(carried_));
@@ -242,10 +235,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     });
   }
 
-  EventLoop* loop_;
-  kube::Client* client_;
-  kube::EventRecorder* events_;
-  std::shared_ptr<bool> alive_;
+  Executor* executor_;  // outlives every call
   Order order_;
   std::function<void(Carried)> done_;
   Carried carried_;
@@ -254,13 +244,11 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 };
 
 Executor::Executor(EventLoop* loop, kube::Client* client, kube::EventRecorder* events)
-    : loop_(loop), client_(client), events_(events), alive_(std::make_shared<bool>(true)) {}
-
-Executor::~Executor() { *alive_ = false; }
+    : loop_(loop), client_(client), events_(events) {}
 
 void Executor::Carry(Order order, std::function<void(Carried)> done) {
   auto run = std::make_shared<Run>(this, std::move(order), std::move(done));
-  loop_->Post([run] { run->Begin(); });
+  loop_->Post(lifetime_.Guard([run] { run->Begin(); }));
 }
 
 }  // namespace lockstep::control

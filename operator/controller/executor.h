@@ -7,12 +7,12 @@
 #define LOCKSTEP_OPERATOR_CONTROLLER_EXECUTOR_H_
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
 #include "operator/kube/views.h"
@@ -51,7 +51,6 @@ class Executor {
  public:
   // All must outlive it; `loop` is where `done` is called.
   Executor(EventLoop* loop, kube::Client* client, kube::EventRecorder* events);
-  ~Executor();
 
   // Calls `done` once, from the loop, never from within. Several orders may be under way, but only
   // one of a job.
@@ -62,7 +61,7 @@ class Executor {
   EventLoop* loop_;
   kube::Client* client_;
   kube::EventRecorder* events_;
-  std::shared_ptr<bool> alive_;  // false once the executor is gone: late answers are dropped
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::control

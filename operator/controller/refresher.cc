@@ -47,9 +47,7 @@ bool TakeList(const kube::ObjectName& job, Answer answer, kube::Cache<T>* cache)
 }  // namespace
 
 Refresher::Refresher(EventLoop* loop, kube::Client* client, Caches* caches)
-    : loop_(loop), client_(client), caches_(caches), alive_(std::make_shared<bool>(true)) {}
-
-Refresher::~Refresher() { *alive_ = false; }
+    : loop_(loop), client_(client), caches_(caches) {}
 
 void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> done) {
   struct Reads {
@@ -60,15 +58,11 @@ void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> d
   auto reads = std::make_shared<Reads>();
   reads->done = std::move(done);
   const auto read = [&](std::string path, std::function<bool(Answer)> take) {
-    client_->Call(
-        {kube::Method::kGet, std::move(path), ""},
-        [loop = loop_, alive = alive_, reads, take = std::move(take)](Answer answer) {
-          loop->PostFromAnyThread([alive, reads, take, answer = std::move(answer)]() mutable {
-            if (!*alive) return;
-            reads->ok &= take(std::move(answer));
-            if (--reads->open == 0) reads->done(reads->ok);
-          });
-        });
+    client_->Call({kube::Method::kGet, std::move(path), ""},
+                  lifetime_.Hop(loop_, [reads, take = std::move(take)](Answer answer) {
+                    reads->ok &= take(std::move(answer));
+                    if (--reads->open == 0) reads->done(reads->ok);
+                  }));
   };
   const std::string selector = kube::Query({{"labelSelector", "lockstep.dev/job=" + job.name}});
   read(kube::Path(kube::kTrainingJobs, job.name_space, job.name),

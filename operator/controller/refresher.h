@@ -5,9 +5,9 @@
 #define LOCKSTEP_OPERATOR_CONTROLLER_REFRESHER_H_
 
 #include <functional>
-#include <memory>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "operator/controller/caches.h"
 #include "operator/kube/client.h"
 #include "operator/kube/views.h"
@@ -18,7 +18,6 @@ class Refresher {
  public:
   // All must outlive it.
   Refresher(EventLoop* loop, kube::Client* client, Caches* caches);
-  ~Refresher();
 
   // Calls `done` once, from the loop, never from within: whether all of it could be read.
   void Read(const kube::ObjectName& job, std::function<void(bool ok)> done);
@@ -27,7 +26,7 @@ class Refresher {
   EventLoop* loop_;
   kube::Client* client_;
   Caches* caches_;
-  std::shared_ptr<bool> alive_;  // false once it is gone: late answers are dropped
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::control

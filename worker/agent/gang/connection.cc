@@ -59,11 +59,11 @@ void Connection::Start(Handlers handlers) {
   if (tls_ != nullptr || is_client_) return;
   // In clear there is nothing to prove; told at the round's end, as every other event.
   state_ = State::kOpen;
-  loop_->Post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired() || state_ != State::kOpen) return;
+  loop_->Post(lifetime_.Guard([this] {
+    if (state_ != State::kOpen) return;
     const std::shared_ptr<Handlers> to = handlers_;
     if (to->on_open) to->on_open();
-  });
+  }));
 }
 
 void Connection::SetHandlers(Handlers handlers) {
@@ -104,9 +104,7 @@ void Connection::Close(std::string reason) {
 void Connection::Abort(std::string reason) {
   if (state_ == State::kClosed) return;
   if (state_ < State::kClosing) state_ = State::kClosing;
-  loop_->Post([this, alive = std::weak_ptr<bool>(alive_), why = std::move(reason)]() mutable {
-    if (!alive.expired()) Fail(std::move(why));
-  });
+  loop_->Post(lifetime_.Guard([this, why = std::move(reason)] { Fail(why); }));
 }
 
 // A copy: what is passed may be close_reason_, which goes with this object in the callback.
@@ -127,10 +125,10 @@ void Connection::Fail(std::string reason) {
 void Connection::OnEvents(uint32_t events) {
   if (state_ == State::kConnecting) return OnConnected();
   if ((events & EPOLLOUT) != 0) {
-    const std::weak_ptr<bool> alive = alive_;
+    const Lifetime::Watch self = lifetime_.watch();
     blocked_ = false;
     Flush();
-    if (alive.expired() || state_ == State::kClosed) return;
+    if (self.gone() || state_ == State::kClosed) return;
   }
   if (waits_at_gate_ && (events & (EPOLLHUP | EPOLLERR)) != 0) {
     return Fail("closed by the peer before the handshake");
@@ -188,9 +186,9 @@ bool Connection::TakeClientHello(std::string_view bytes) {
     UpdateEvents();
     return true;
   }
-  const std::weak_ptr<bool> alive = alive_;
+  const Lifetime::Watch self = lifetime_.watch();
   OnAdmitted();
-  return !alive.expired() && state_ != State::kClosed;
+  return !self.gone() && state_ != State::kClosed;
 }
 
 void Connection::OnAdmitted() {
@@ -205,7 +203,7 @@ void Connection::OnAdmitted() {
 }
 
 bool Connection::Decrypt(std::string_view bytes) {
-  const std::weak_ptr<bool> alive = alive_;
+  const Lifetime::Watch self = lifetime_.watch();
   std::string plain;
   const Status received = session_->Receive(bytes, &plain);
   if (!received.ok()) {
@@ -217,9 +215,9 @@ bool Connection::Decrypt(std::string_view bytes) {
   }
   if (state_ == State::kHandshaking) {
     if (session_->established()) BecomeOpen();
-    if (alive.expired() || state_ == State::kClosed) return false;
+    if (self.gone() || state_ == State::kClosed) return false;
     Flush();
-    if (alive.expired() || state_ == State::kClosed) return false;
+    if (self.gone() || state_ == State::kClosed) return false;
   }
   if (!plain.empty() && !Deliver(plain)) return false;
   if (session_->peer_closed()) {
@@ -231,10 +229,10 @@ bool Connection::Decrypt(std::string_view bytes) {
 
 bool Connection::Deliver(std::string_view plain) {
   if (state_ != State::kOpen) return true;
-  const std::weak_ptr<bool> alive = alive_;
+  const Lifetime::Watch self = lifetime_.watch();
   const std::shared_ptr<Handlers> to = handlers_;
   if (to->on_data) to->on_data(plain);
-  return !alive.expired() && state_ != State::kClosed;
+  return !self.gone() && state_ != State::kClosed;
 }
 
 void Connection::BecomeOpen() {
@@ -247,11 +245,10 @@ void Connection::BecomeOpen() {
 
 void Connection::ScheduleFlush() {
   if (std::exchange(flush_scheduled_, true)) return;
-  loop_->Post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired()) return;
+  loop_->Post(lifetime_.Guard([this] {
     flush_scheduled_ = false;
     Flush();
-  });
+  }));
 }
 
 void Connection::Flush() {

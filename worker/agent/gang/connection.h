@@ -25,6 +25,7 @@
 
 #include "base/event_loop.h"
 #include "base/gate.h"
+#include "base/lifetime.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "base/unique_fd.h"
@@ -117,7 +118,7 @@ class Connection : private Gate::Waiter {
   bool says_goodbye_ = false;  // closing by Close, not by Abort
   std::string close_reason_;
   TimerId deadline_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
   std::shared_ptr<void> held_;
 };
 

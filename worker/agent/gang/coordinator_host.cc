@@ -27,10 +27,7 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
   ArmTimer();
 }
 
-CoordinatorHost::~CoordinatorHost() {
-  *alive_ = false;
-  loop_->CancelTimer(timer_);
-}
+CoordinatorHost::~CoordinatorHost() { loop_->CancelTimer(timer_); }
 
 void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpoint& peer) {
   ConnectionId id = ++last_connection_;
@@ -56,9 +53,8 @@ void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpo
 }
 
 void CoordinatorHost::FromLocal(core::Message message) {
-  loop_->Post([this, alive = alive_, message = std::move(message)] {
-    if (*alive) OnMessage(kLocal, message);
-  });
+  loop_->Post(
+      lifetime_.Guard([this, message = std::move(message)] { OnMessage(kLocal, message); }));
 }
 
 Status CoordinatorHost::OnWish(const core::GangWish& wish) {
@@ -78,9 +74,8 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
     if (auto* send = std::get_if<core::SendTo>(&action)) {
       if (handlers_.on_said) handlers_.on_said(send->message);
       if (send->connection == kLocal) {
-        loop_->Post([this, alive = alive_, message = std::move(send->message)] {
-          if (*alive) handlers_.on_local_message(message);
-        });
+        loop_->Post(lifetime_.Guard(
+            [this, message = std::move(send->message)] { handlers_.on_local_message(message); }));
       } else if (auto it = members_.find(send->connection); it != members_.end()) {
         it->second->Send(core::Encode(send->message));
       }
@@ -111,14 +106,12 @@ void CoordinatorHost::Prepare(core::Generation generation) {
     prepared.error = port.error().message;
   }
   if (!volume_ || !prepared.error.empty()) {
-    loop_->Post([this, alive = alive_, prepared = std::move(prepared)] {
-      if (*alive) FinishPreparing(prepared);
-    });
+    loop_->Post(
+        lifetime_.Guard([this, prepared = std::move(prepared)] { FinishPreparing(prepared); }));
     return;
   }
   files_->Run([volume = *volume_, generation] { return volume.BeginGeneration(generation); },
-              [this, alive = alive_, prepared](Result<CheckpointVolume::Begun> begun) mutable {
-                if (!*alive) return;
+              lifetime_.Guard([this, prepared](Result<CheckpointVolume::Begun> begun) mutable {
                 if (begun.ok()) {
                   prepared.resume = begun->resumes;
                   prepared.taken = begun->taken;
@@ -126,7 +119,7 @@ void CoordinatorHost::Prepare(core::Generation generation) {
                   prepared.error = begun.error().message;
                 }
                 FinishPreparing(prepared);
-              });
+              }));
 }
 
 void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {

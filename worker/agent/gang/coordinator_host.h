@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/gang/coordinator.h"
@@ -76,7 +77,7 @@ class CoordinatorHost {
   TimerId timer_ = 0;
   Time armed_for_ = kNever;
   uint64_t port_seed_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent

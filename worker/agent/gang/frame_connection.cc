@@ -16,9 +16,7 @@ void FrameConnection::Start(Handlers handlers) {
   connection_->SetHandlers({.on_open = {},
                             .on_data = [this](std::string_view bytes) { OnData(bytes); },
                             .on_close = handlers_->on_close});
-  loop_->Post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) OnData({});
-  });
+  loop_->Post(lifetime_.Guard([this] { OnData({}); }));
 }
 
 void FrameConnection::Send(std::string_view body) {
@@ -27,12 +25,12 @@ void FrameConnection::Send(std::string_view body) {
 }
 
 void FrameConnection::OnData(std::string_view bytes) {
-  const std::weak_ptr<bool> alive = alive_;
+  const Lifetime::Watch self = lifetime_.watch();
   const std::shared_ptr<Handlers> to = handlers_;
   splitter_.Feed(bytes);
   while (const std::optional<std::string_view> frame = splitter_.Next()) {
     if (to->on_message) to->on_message(*frame);
-    if (alive.expired() || !connection_->open()) return;
+    if (self.gone() || !connection_->open()) return;
   }
   if (splitter_.failed()) {
     connection_->Abort("a message of " + std::to_string(splitter_.announced()) + " bytes; 1 to " +

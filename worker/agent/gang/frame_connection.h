@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/lifetime.h"
 #include "worker/agent/gang/connection.h"
 #include "worker/agent/gang/frame.h"
 
@@ -42,7 +43,7 @@ class FrameConnection {
   EventLoop* loop_;
   FrameSplitter splitter_{kMaxBody};
   std::shared_ptr<Handlers> handlers_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent

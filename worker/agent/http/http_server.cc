@@ -164,11 +164,10 @@ void HttpServer::Respond(Client& client, const HttpResponse& response) {
   client.connection->Write(Format(response, client.head_only, client.keep_alive));
   if (!client.keep_alive) return client.connection->Close("answered");
   // Posted: a row of requests sent early does not nest.
-  loop_->Post([this, id = client.id, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired()) return;
+  loop_->Post(lifetime_.Guard([this, id = client.id] {
     const auto next = clients_.find(id);
     if (next != clients_.end() && !next->second.exchange) ServeNext(next->second);
-  });
+  }));
 }
 
 }  // namespace lockstep::agent

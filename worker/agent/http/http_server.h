@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "worker/agent/gang/acceptor.h"
@@ -106,7 +107,7 @@ class HttpServer {
   Endpoint endpoint_;
   std::map<uint64_t, Client> clients_;
   uint64_t last_client_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent

@@ -74,11 +74,10 @@ void Console::Write(std::string_view line) {
 void Console::Append(std::string_view line) {
   queue_.append(line);
   if (waiting_ || std::exchange(flush_scheduled_, true)) return;
-  loop_->Post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired()) return;
+  loop_->Post(lifetime_.Guard([this] {
     flush_scheduled_ = false;
     Flush();
-  });
+  }));
 }
 
 void Console::Flush() {

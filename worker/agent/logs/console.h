@@ -16,11 +16,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::agent {
@@ -72,7 +72,7 @@ class Console {
   uint64_t dropped_bytes_ = 0;
   uint64_t unsaid_lines_ = 0;
   uint64_t unsaid_bytes_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent

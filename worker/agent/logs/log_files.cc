@@ -41,9 +41,7 @@ void LogFiles::Submit() {
   pending_index_.clear();
   worker_->Run([store = store_,
                 items = std::exchange(pending_, {})] { return WriteAll(store.get(), items); },
-               [this, alive = std::weak_ptr<bool>(alive_)](const Outcome& outcome) {
-                 if (!alive.expired()) OnDone(outcome);
-               });
+               lifetime_.Guard([this](const Outcome& outcome) { OnDone(outcome); }));
 }
 
 LogFiles::Outcome LogFiles::WriteAll(LogStore* store, const std::vector<Item>& items) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lifetime.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_store.h"
 #include "worker/agent/ranks/file_worker.h"
@@ -58,7 +59,7 @@ class LogFiles {
   size_t in_flight_bytes_ = 0;
   bool in_flight_ = false;
   uint64_t dropped_bytes_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent

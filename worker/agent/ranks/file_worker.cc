@@ -46,9 +46,7 @@ void FileWorker::Work() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    loop_->PostFromAnyThread([alive = std::weak_ptr<bool>(alive_), answer = job()] {
-      if (!alive.expired()) answer();
-    });
+    loop_->PostFromAnyThread(lifetime_.Guard(job()));
   }
 }
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "base/thread_annotations.h"
 
@@ -50,7 +51,7 @@ class FileWorker {
   std::condition_variable_any changed_;
   std::deque<Job> jobs_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what answers look at
+  Lifetime lifetime_;
   std::thread thread_;
 };
 

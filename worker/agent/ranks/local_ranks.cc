@@ -106,8 +106,6 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
 }
 
-LocalRanks::~LocalRanks() { *alive_ = false; }
-
 int LocalRanks::ProcessCount(const core::TrainingJob& job) {
   return job.spec.launch == core::Launch::kPerMachine ? 1 : job.spec.processes_per_machine;
 }
@@ -132,11 +130,11 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
     std::string failure = LaunchRank(start, l, &exit_code);
     if (!failure.empty()) return Fail(RankOf(l), exit_code, failure);
   }
-  loop_->Post([this, alive = alive_, generation = generation_] {
-    if (!*alive || generation != generation_) return;
+  loop_->Post(lifetime_.Guard([this, generation = generation_] {
+    if (generation != generation_) return;
     handlers_.on_spawned(generation);
     ReadBindings();
-  });
+  }));
 }
 
 core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_rank) const {
@@ -235,9 +233,7 @@ void LocalRanks::ReportBinding() {
 
 void LocalRanks::Stop(Generation generation, Time kill_at) {
   if (generation == generation_ && generation_.exists()) return processes_.Stop(kill_at);
-  loop_->Post([this, alive = alive_, generation] {
-    if (*alive) handlers_.on_all_dead(generation);
-  });
+  loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
 }
 
 void LocalRanks::OnDeath(const ProcessSet::Death& death) {
@@ -277,9 +273,9 @@ void LocalRanks::Fail(uint32_t rank, int exit_code, const std::string& message) 
   death.at = BootTime();
   death.by_itself = true;
   death.stderr_tail = message;
-  loop_->Post([this, alive = alive_, generation = generation_, death = std::move(death)] {
-    if (*alive) handlers_.on_died(generation, death);
-  });
+  loop_->Post(lifetime_.Guard([this, generation = generation_, death = std::move(death)] {
+    handlers_.on_died(generation, death);
+  }));
 }
 
 }  // namespace lockstep::agent

@@ -8,12 +8,12 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/time.h"
 #include "core/gang/messages.h"
 #include "core/plan/agent_config.h"
@@ -53,7 +53,6 @@ class LocalRanks {
   LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
              const core::AgentConfig* config, topology::Machine machine, std::string socket_path,
              Handlers handlers, LogFn log);
-  ~LocalRanks();
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
@@ -108,7 +107,7 @@ class LocalRanks {
   MachineStatsReader stats_;
   std::optional<uint64_t>
       oom_kills_;  // as counted before the ranks began, and those explained since
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent

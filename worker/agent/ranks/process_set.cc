@@ -139,11 +139,10 @@ void ProcessSet::KillAll() {
 
 void ProcessSet::ScheduleSweep() {
   if (std::exchange(sweep_scheduled_, true)) return;
-  loop_->Post([this, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired()) return;
+  loop_->Post(lifetime_.Guard([this] {
     sweep_scheduled_ = false;
     Sweep();
-  });
+  }));
 }
 
 // Looks once; what is left will end with a SIGCHLD, which leads here again.

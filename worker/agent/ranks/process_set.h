@@ -25,6 +25,7 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/lifetime.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
@@ -99,7 +100,7 @@ class ProcessSet {
   TimerId unkillable_timer_ = 0;
   TimerId reap_timer_ = 0;
   bool sweep_scheduled_ = false;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime lifetime_;
 };
 
 }  // namespace lockstep::agent
