@@ -8,26 +8,20 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 
 #include "base/duration.h"
+#include "base/file.h"
 #include "core/model/parse.h"
 #include "core/text/text.h"
 #include "core/plan/environment.h"
+#include "core/text/text.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr size_t kMaxJobName = 40;
-
-Error OpenError(const std::string& path, int errno_value) {
-  std::string message = "cannot read " + path + ": " + std::strerror(errno_value);
-  if (errno_value == ENOENT) return Error::NotFound(message);
-  if (errno_value == EACCES) return Error::Denied(message);
-  return Error::Invalid(message);
-}
 
 // Writes an enum by its name in a job file.
 template <core::NamedEnum E>
@@ -82,26 +76,13 @@ bool IsInterpreter(const std::string& program) {
 }  // namespace
 
 Result<std::string> ReadTextFile(const std::string& path, size_t limit) {
-  bool standard_input = path == "-";
-  int fd = standard_input ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return OpenError(path, errno);
-  std::string text;
-  std::array<char, 16384> block;
-  Result<std::string> result = std::string();
-  while (true) {
-    ssize_t n = read(fd, block.data(), block.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) result = OpenError(path, errno);
-    if (n <= 0) break;
-    text.append(block.data(), static_cast<size_t>(n));
-    if (text.size() > limit) {
-      result = Error::TooLarge(path + " is larger than " + std::to_string(limit) + " bytes");
-      break;
-    }
-  }
-  if (!standard_input) close(fd);
-  if (result.ok()) *result = std::move(text);
-  return result;
+  if (path == "-") return ReadToEnd(STDIN_FILENO, "standard input", limit);
+  struct stat status{};
+  if (stat(path.c_str(), &status) != 0 || !S_ISFIFO(status.st_mode)) return ReadFile(path, limit);
+  // What a shell makes of <(...); the user waits for it.
+  const UniqueFd pipe(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pipe.valid()) return ErrnoError("opening " + path, errno);
+  return ReadToEnd(pipe.get(), path, limit);
 }
 
 std::string NameFromCommand(const std::vector<std::string>& command) {

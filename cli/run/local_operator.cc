@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/event_loop.h"
-#include "cli/job_file.h"
+#include "base/file.h"
 #include "cli/run/decide.h"
 #include "cli/run/fleet.h"
 #include "cli/run/ground.h"
@@ -152,8 +152,8 @@ class LocalOperator {
     machine.running = false;
     machine.exit = AgentExit{end.code, end.signal, end.at, std::nullopt, end.last_words};
     Result<std::string> text =
-        ReadTextFile(ground_.folder.TerminationFile(end.machine, machine.attempt),
-                     2 * core::kMaxTerminationMessage);
+        ReadFile(ground_.folder.TerminationFile(end.machine, machine.attempt),
+                 2 * core::kMaxTerminationMessage);
     if (text.ok()) {
       Result<core::Termination> termination = core::ParseTermination(*text);
       if (termination.ok()) machine.exit->message = std::move(*termination);
@@ -323,7 +323,7 @@ class LocalOperator {
     report.counters = snapshot_.counters;
     report.history = history_;
     report.ends = ends_;
-    Status status = WriteFileAtomically(options_.report, ToJson(report), /*durable=*/false);
+    Status status = WriteFileAtomically(options_.report, ToJson(report));
     if (!status.ok()) screen_.Event("no report: " + status.error().message);
   }
 

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/file.h"
 #include "base/uuid.h"
-#include "cli/job_file.h"
 #include "core/model/names.h"
 
 namespace lockstep::cli {
@@ -27,19 +27,9 @@ constexpr size_t kMaxGenerationFile = 64 * 1024;
 
 Error WithErrno(const std::string& what) { return ErrnoError(what, errno); }
 
-Status WriteAll(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return WithErrno("cannot write " + path);
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return {};
-}
-
 // Who holds the lock, as its file says.
 std::string HolderOf(const std::string& lock_path) {
-  Result<std::string> holder = ReadTextFile(lock_path, kMaxRecord);
+  Result<std::string> holder = ReadFile(lock_path, kMaxRecord);
   if (!holder.ok() || holder->empty()) return "";
   return " (process " + holder->substr(0, holder->find('\n')) + ")";
 }
@@ -71,7 +61,7 @@ bool ParseNumber(const std::string& name, std::pair<uint32_t, uint32_t>* number)
 
 // "" when the file doesn't say.
 std::string JobUidIn(const std::string& path) {
-  Result<std::string> text = ReadTextFile(path, kMaxGenerationFile);
+  Result<std::string> text = ReadFile(path, kMaxGenerationFile);
   json generation = json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
   if (!generation.is_object()) return "";
   auto uid = generation.find("jobUID");
@@ -132,27 +122,6 @@ Result<RunRecord> ParseRunRecord(std::string_view text) {
   return record;
 }
 
-Status WriteFileAtomically(const std::string& path, std::string_view text, bool durable) {
-  std::string temporary = path + ".new." + std::to_string(getpid());
-  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return WithErrno("cannot write " + temporary);
-  Status status = WriteAll(fd.get(), text, temporary);
-  if (status.ok() && durable && fsync(fd.get()) != 0)
-    status = WithErrno("cannot sync " + temporary);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = WithErrno("cannot rename " + temporary + " to " + path);
-  }
-  if (!status.ok()) {
-    unlink(temporary.c_str());
-    return status;
-  }
-  if (durable) {
-    UniqueFd folder(open(fs::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.valid()) fsync(folder.get());
-  }
-  return status;
-}
-
 Result<RunState> RunState::Open(const std::string& job, const std::string& path,
                                 const std::string& resume) {
   RunState state;
@@ -172,7 +141,7 @@ Result<RunState> RunState::Open(const std::string& job, const std::string& path,
   state.lock_ = std::move(*lock);
   state.record_.job_uid = core::LocalJobUid(job, state.path_);
 
-  Result<std::string> text = ReadTextFile(folder + "/run.json", kMaxRecord);
+  Result<std::string> text = ReadFile(folder + "/run.json", kMaxRecord);
   std::string earlier_name;
   if (text.ok()) {
     Result<RunRecord> earlier = ParseRunRecord(*text);
@@ -201,7 +170,7 @@ Result<uint32_t> RunState::RaiseEpoch() {
   ++record_.epoch;
   if (!path_.empty()) {
     Status status =
-        WriteFileAtomically(path_ + "/.lockstep/run.json", ToJson(record_), /*durable=*/true);
+        WriteFileAtomically(path_ + "/.lockstep/run.json", ToJson(record_), {.durable = true});
     if (!status.ok()) return status.error();
   }
   return record_.epoch;

@@ -46,10 +46,6 @@ class RunState {
   UniqueFd lock_;  // held until the run ends, however it ends
 };
 
-// Writes beside `path` and renames, so that a reader sees the old text or the new one. `durable`:
-// it is on the disk when this returns.
-Status WriteFileAtomically(const std::string& path, std::string_view text, bool durable);
-
 }  // namespace lockstep::cli
 
 #endif  // LOCKSTEP_CLI_RUN_RUN_STATE_H_

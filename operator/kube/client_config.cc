@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "operator/kube/small_file.h"
+#include "base/file.h"
 
 namespace lockstep::kube {
 namespace {
@@ -27,7 +27,7 @@ Result<ClientConfig> LoadInCluster(const std::string& folder) {
   config.server = "https://" + (is_ipv6 ? "[" + address + "]" : address) + ":" + port;
   config.ca.file = folder + "/ca.crt";
   config.token.file = folder + "/token";
-  Result<std::string> name = ReadSmallFile(folder + "/namespace", kMaxNamespaceFile);
+  Result<std::string> name = ReadFile(folder + "/namespace", kMaxNamespaceFile);
   if (name.ok()) {
     // One line, with or without an end.
     name->erase(std::min(name->find_first_of(" \r\n"), name->size()));

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/file.h"
 #include "core/text/text.h"
 #include "operator/kube/client_config.h"
-#include "operator/kube/small_file.h"
 
 namespace lockstep::kube {
 namespace {
@@ -198,7 +198,7 @@ Result<ClientConfig> ParseKubeconfig(const std::string& text, const std::string&
 }
 
 Result<ClientConfig> LoadKubeconfig(const std::string& path, const std::string& context) {
-  Result<std::string> text = ReadSmallFile(path, kMaxKubeconfig);
+  Result<std::string> text = ReadFile(path, kMaxKubeconfig);
   if (!text.ok()) return text.error();
   size_t slash = path.rfind('/');
   std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/file.h"
 #include "base/wall_time.h"
 #include "operator/kube/credentials_exec.h"
-#include "operator/kube/small_file.h"
 
 namespace lockstep::kube {
 namespace {
@@ -18,7 +18,7 @@ constexpr Duration kExpiryLeeway = seconds(30);
 
 Result<std::string> Read(const Material& material) {
   return material.file.empty() ? Result<std::string>(material.value)
-                               : ReadSmallFile(material.file, kMaxCredential);
+                               : ReadFile(material.file, kMaxCredential);
 }
 
 // A header's value: a token with a line end in it would be the next header.

@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 #include <variant>
 
+#include "base/file.h"
 #include "core/exit_codes.h"
 #include "core/model/names.h"
 #include "worker/topology/topology.h"
@@ -28,12 +29,13 @@ constexpr Duration kLeaveLook = milliseconds(5);
 
 Result<Key> LoadKey(const core::AgentConfig& config) {
   if (config.key) return *config.key;
-  std::ifstream file(config.key_file, std::ios::binary);
   Key key{};
-  file.read(reinterpret_cast<char*>(key.data()), static_cast<std::streamsize>(key.size()));
-  if (file.gcount() != static_cast<std::streamsize>(key.size()) || file.get() != EOF) {
+  Result<std::string> bytes = ReadFile(config.key_file, key.size());
+  if (!bytes.ok() && bytes.error().kind != ErrorKind::kTooLarge) return bytes.error();
+  if (!bytes.ok() || bytes->size() != key.size()) {
     return Error::Invalid("the key file " + config.key_file + " must hold exactly 32 bytes");
   }
+  std::memcpy(key.data(), bytes->data(), key.size());
   return key;
 }
 

@@ -1,31 +1,22 @@
 #include "worker/topology/small_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <utility>
 
-#include "base/unique_fd.h"
+#include "base/file.h"
 
 namespace lockstep::topology {
 namespace {
 
-constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxBytes = 16 << 20;
 
 }  // namespace
 
 std::optional<std::string> ReadSmallFile(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  ssize_t n = 0;
-  while (text.size() < kMaxBytes && (n = read(fd.get(), buffer, sizeof buffer)) > 0) {
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  if (n < 0) return std::nullopt;
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  return text;
+  Result<std::string> text = ReadFile(path, kMaxBytes);
+  if (!text.ok()) return std::nullopt;
+  text->erase(text->find_last_not_of(" \t\r\n") + 1);
+  return std::move(*text);
 }
 
 std::optional<std::string> StatusField(const std::string& text, const std::string& name) {

@@ -7,7 +7,7 @@
 
 namespace lockstep::topology {
 
-// The file's text without blanks at its end; nullopt if it can't be read. At most 1 MiB is read.
+// The file's text without blanks at its end; nullopt if it can't be read, or is over 16 MiB.
 std::optional<std::string> ReadSmallFile(const std::string& path);
 
 // The value of the line "name:<tab>value" in text such as /proc/self/status; nullopt without one.

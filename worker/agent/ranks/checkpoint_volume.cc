@@ -9,7 +9,6 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/unique_fd.h"
 #include "core/gang/resume.h"
 
@@ -68,11 +68,8 @@ struct OneFile {
 // nullopt: it says nothing. A crash between creating and writing it leaves it empty: that
 // generation never started.
 std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation generation) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kMaxGenerationFile, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Result<std::string> text = ReadFile(path.string(), kMaxGenerationFile);
+  Json json = Json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
   std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
   return OneFile{{generation, json["resumes"].get<std::string>()}, std::move(uid)};

@@ -1,12 +1,9 @@
 #include "worker/agent/ranks/descendants.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdint>
@@ -16,20 +13,12 @@
 #include <unordered_map>
 
 #include "base/unique_fd.h"
+#include "worker/topology/small_file.h"
 
 namespace lockstep::agent {
 namespace {
 
-std::optional<std::string> ReadSmallFile(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return std::nullopt;
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (ssize_t got = 0; (got = read(fd.get(), buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<size_t>(got));
-  }
-  return text;
-}
+using topology::ReadSmallFile;
 
 std::optional<pid_t> ParsePid(std::string_view text) {
   pid_t pid = 0;

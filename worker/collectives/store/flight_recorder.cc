@@ -1,14 +1,11 @@
 #include "worker/collectives/store/flight_recorder.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "worker/collectives/store/socket.h"
 
 namespace lockstep::collectives {
@@ -26,18 +23,6 @@ json ToJson(const RecordedOperation& operation) {
           {"enqueued", operation.enqueued.count()},
           {"started", operation.started.count()},
           {"finished", operation.finished.count()}};
-}
-
-Status WriteFile(const std::string& path, std::string_view text) {
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return ErrnoError("opening " + path, errno);
-  while (!text.empty()) {
-    const ssize_t wrote = write(fd.get(), text.data(), text.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return ErrnoError("writing " + path, errno);
-    text.remove_prefix(static_cast<size_t>(wrote));
-  }
-  return {};
 }
 
 }  // namespace
@@ -165,12 +150,7 @@ Status FlightRecorder::Write(const std::string& dir, const EvidenceHeader& heade
   if (failed) return Error::Internal("making " + dir + ": " + failed.message());
   char name[32];
   std::snprintf(name, sizeof name, "rank-%05d.json", header.rank);
-  const std::string path = dir + "/" + name;
-  if (Status wrote = WriteFile(path + ".tmp", Dump(header)); !wrote.ok()) return wrote;
-  if (std::rename((path + ".tmp").c_str(), path.c_str()) != 0) {
-    return ErrnoError("renaming " + path, errno);
-  }
-  return {};
+  return WriteFileAtomically(dir + "/" + name, Dump(header));
 }
 
 RecordedOperation* FlightRecorder::Find(uint64_t ticket) {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/file.h"
 #include "base/sha256.h"
-#include "worker/trainer/checkpoint/small_file.h"
 
 namespace lockstep::trainer {
 
@@ -129,7 +129,7 @@ Result<ManifestFile> ParseManifest(std::string_view text) {
 
 Result<ManifestFile> ReadManifest(const std::string& folder) {
   std::string path = folder + "/" + kManifestFile;
-  Result<std::string> text = ReadSmallFile(path);
+  Result<std::string> text = ReadFile(path, 1 << 20);
   if (!text.ok()) return text.error();
   Result<ManifestFile> file = ParseManifest(*text);
   if (!file.ok()) return Error::Invalid(path + ": " + file.error().message);

@@ -4,11 +4,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/checkpoint/hugging_face.h"
 #include "worker/trainer/checkpoint/manifest.h"
 #include "worker/trainer/checkpoint/safetensors.h"
-#include "worker/trainer/checkpoint/small_file.h"
 
 namespace lockstep::trainer {
 
@@ -46,7 +46,7 @@ Status VerifyIfOurs(const std::string& folder) {
 
 Result<Shape> ReadShape(const std::string& folder) {
   std::string path = folder + "/" + kConfigFile;
-  Result<std::string> text = ReadSmallFile(path);
+  Result<std::string> text = ReadFile(path, 1 << 20);
   if (!text.ok()) return text.error();
   Result<Shape> shape = ShapeOfConfig(*text);
   if (!shape.ok()) return Error::Invalid(path + ": " + shape.error().message);

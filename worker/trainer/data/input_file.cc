@@ -1,45 +1,21 @@
 #include "worker/trainer/data/input_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "base/file.h"
+
 namespace lockstep::trainer {
 
-namespace {
-
-Error OpenError(const std::string& path, int code) {
-  if (code == ENOENT || code == ENOTDIR) {
-    return Error::NotFound(path + " is not there; check the name, and that its volume is mounted");
-  }
-  if (code == EACCES || code == EPERM) {
-    return Error::Denied(path + " can't be read by user " + std::to_string(geteuid()) +
-                         "; change its permissions or the user of the process");
-  }
-  return ErrnoError("opening " + path, code);
-}
-
-// What is neither a file nor leads to one.
-Error KindError(const std::string& path, mode_t mode) {
-  if (S_ISDIR(mode)) {
-    return Error::Invalid(path + " is a folder; name the files in it, such as " + path + "/*.txt");
-  }
-  return Error::Invalid(path + " is a pipe, a socket or a device; give a regular file");
-}
-
-}  // namespace
-
 Result<InputFile> InputFile::Open(const std::string& path) {
-  // Without O_NONBLOCK a pipe would wait for its writer here.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return OpenError(path, errno);
+  Result<UniqueFd> fd = OpenRegularFile(path);
+  if (!fd.ok()) return fd.error();
   struct stat status{};
-  if (fstat(fd.get(), &status) != 0) return ErrnoError("reading the size of " + path, errno);
-  if (!S_ISREG(status.st_mode)) return KindError(path, status.st_mode);
-  return InputFile(std::move(fd), path, static_cast<uint64_t>(status.st_size));
+  if (fstat(fd->get(), &status) != 0) return ErrnoError("reading the size of " + path, errno);
+  return InputFile(std::move(*fd), path, static_cast<uint64_t>(status.st_size));
 }
 
 Status InputFile::ReadAt(uint64_t offset, std::span<std::byte> bytes) const {

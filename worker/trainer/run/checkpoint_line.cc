@@ -1,7 +1,5 @@
 #include "worker/trainer/run/checkpoint_line.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/file.h"
 #include "worker/trainer/checkpoint/output_file.h"
 #include "worker/trainer/checkpoint/prune.h"
 
@@ -111,10 +110,8 @@ std::vector<std::string> StepsIn(const std::string& folder) {
 
 // For people: nothing reads it.
 void WriteHint(const fs::path& root, const fs::path& final) {
-  const fs::path temporary = root / (".LATEST." + std::to_string(getpid()));
-  std::ofstream(temporary) << fs::relative(final, root).string() << '\n';
-  std::error_code ignored;
-  fs::rename(temporary, root / "LATEST", ignored);
+  const Status ignored =
+      WriteFileAtomically((root / "LATEST").string(), fs::relative(final, root).string() + "\n");
 }
 
 }  // namespace

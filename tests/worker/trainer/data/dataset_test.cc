@@ -185,7 +185,7 @@ TEST_F(DatasetTest, WhatIsNoDataIsRefusedByName) {
   EXPECT_THAT(ErrorOf(Open({Text("empty", "")})).message,
               HasSubstr(Path("empty") + " is empty; fill it"));
   EXPECT_THAT(ErrorOf(Open({folder_})).message,
-              HasSubstr(folder_ + " is a folder; name the files in it"));
+              HasSubstr(folder_ + " is a folder; name a file in it"));
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(ErrorOf(Open({Path("pipe")})).message, HasSubstr(Path("pipe") + " is a pipe"));
   fs::create_symlink("nowhere", Path("link"));

@@ -1,0 +1,109 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace lockstep {
+namespace {
+
+constexpr mode_t kDefaultMode = 0644;
+
+Error OpenError(const std::string& path, int code) {
+  if (code == ENOENT || code == ENOTDIR) {
+    return Error::NotFound(path + " is not there; check its name, and that its volume is mounted");
+  }
+  if (code == EACCES || code == EPERM) {
+    return Error::Denied(path + " can't be read by user " + std::to_string(geteuid()) +
+                         "; change its permissions or the user of the process");
+  }
+  return ErrnoError("opening " + path, code);
+}
+
+Error NoFile(const std::string& path, mode_t mode) {
+  if (S_ISDIR(mode)) return Error::Invalid(path + " is a folder; name a file in it");
+  return Error::Invalid(path + " is a pipe, a socket or a device; give a regular file");
+}
+
+Status WriteTemporary(const std::string& path, std::string_view text, const WriteOptions& options) {
+  unlink(path.c_str());  // of a process that was killed, under the same number
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                         options.mode.value_or(kDefaultMode)));
+  if (!fd.valid()) return ErrnoError("making " + path, errno);
+  if (Status written = WriteAll(fd.get(), text, path); !written.ok()) return written;
+  if (options.mode && fchmod(fd.get(), *options.mode) != 0) {
+    return ErrnoError("setting the mode of " + path, errno);
+  }
+  if (options.durable && fsync(fd.get()) != 0) return ErrnoError("syncing " + path, errno);
+  return {};
+}
+
+}  // namespace
+
+Result<UniqueFd> OpenRegularFile(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return OpenError(path, errno);
+  struct stat status{};
+  if (fstat(fd.get(), &status) != 0) return ErrnoError("looking at " + path, errno);
+  if (!S_ISREG(status.st_mode)) return NoFile(path, status.st_mode);
+  return fd;
+}
+
+Result<std::string> ReadFile(const std::string& path, size_t limit) {
+  const Result<UniqueFd> fd = OpenRegularFile(path);
+  if (!fd.ok()) return fd.error();
+  return ReadToEnd(fd->get(), path, limit);
+}
+
+Result<std::string> ReadToEnd(int fd, const std::string& name, size_t limit) {
+  std::string text;
+  std::array<char, 16 * 1024> block;
+  for (;;) {
+    const ssize_t got = read(fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EISDIR) return NoFile(name, S_IFDIR);
+    if (got < 0) return Error::Unavailable("reading " + name + ": " + std::strerror(errno));
+    if (got == 0) return text;
+    text.append(block.data(), static_cast<size_t>(got));
+    if (text.size() > limit) {
+      return Error::TooLarge(name + " is larger than " + std::to_string(limit) + " bytes");
+    }
+  }
+}
+
+Status WriteAll(int fd, std::string_view text, const std::string& name) {
+  while (!text.empty()) {
+    const ssize_t wrote = write(fd, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return Error::Unavailable("writing " + name + ": " + std::strerror(errno));
+    text.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return {};
+}
+
+Status WriteFileAtomically(const std::string& path, std::string_view text,
+                           const WriteOptions& options) {
+  const std::string temporary = path + ".new." + std::to_string(getpid());
+  Status status = WriteTemporary(temporary, text, options);
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = ErrnoError("renaming " + temporary + " to " + path, errno);
+  }
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  if (options.durable) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd.valid()) fsync(fd.get());
+  }
+  return {};
+}
+
+}  // namespace lockstep
