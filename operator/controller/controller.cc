@@ -71,9 +71,8 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                    const JobKey key = JobOf(job);
                    Wake(key.name_space, key.name, Priority::kNormal);
                  }}),
-      figures_(metrics) {}
-
-Controller::~Controller() { loop_->CancelTimer(timer_); }
+      figures_(metrics),
+      timer_(loop, [this] { Pump(); }) {}
 
 // ---- what is seen ----
 
@@ -219,8 +218,7 @@ void Controller::LoadKeys() {
 
 void Controller::Pump() {
   if (!leading_ || stopped_ || !keys_ || !synced()) return;
-  loop_->CancelTimer(timer_);
-  timer_ = 0;
+  timer_.Cancel();
   const Time now = BootTime();
   while (orders_ < kOrdersAtOnce) {
     const std::optional<kube::Work> work = queue_.Take(now);
@@ -228,12 +226,7 @@ void Controller::Pump() {
     Work(*work);
   }
   if (orders_ == kOrdersAtOnce) return;  // until one is carried out
-  if (const Time wake = queue_.NextWake(); wake != kNever) {
-    timer_ = loop_->StartTimer(wake, [this] {
-      timer_ = 0;
-      Pump();
-    });
-  }
+  timer_.WakeAt(queue_.NextWake());
 }
 
 void Controller::Forget(const JobKey& key) {

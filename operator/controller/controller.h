@@ -17,6 +17,7 @@
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
+#include "base/wake_timer.h"
 #include "operator/controller/brake.h"
 #include "operator/controller/caches.h"
 #include "operator/controller/executor.h"
@@ -48,7 +49,6 @@ class Controller {
   // All pointers must outlive it.
   Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events, Metrics* metrics,
              ControllerOptions options);
-  ~Controller();
 
   // Batches of an earlier round than the last begun are dropped.
   void OnBatch(uint64_t round, kube::Batch<kube::JobView> batch);
@@ -118,7 +118,7 @@ class Controller {
   bool leading_ = false;
   bool stopped_ = false;
   bool pump_posted_ = false;
-  TimerId timer_ = 0;
+  WakeTimer timer_;
   Lifetime lifetime_;
 };
 

@@ -4,16 +4,8 @@
 
 namespace lockstep::gang {
 
-void GatedLine::Schedule(Time when) {
-  loop_->CancelTimer(timer_);
-  timer_ = loop_->StartTimer(when, [this] {
-    timer_ = 0;
-    Enter();
-  });
-}
-
 void GatedLine::Leave() {
-  loop_->CancelTimer(std::exchange(timer_, 0));
+  timer_.Cancel();
   client_.reset();
   if (std::exchange(place_, Place::kNone) != Place::kNone) gate_->Leave(this);
 }

@@ -19,6 +19,7 @@
 #include "base/gate.h"
 #include "base/hkdf.h"
 #include "base/time.h"
+#include "base/wake_timer.h"
 #include "operator/gang/http_client.h"
 
 namespace lockstep::gang {
@@ -27,13 +28,13 @@ class GatedLine : private Gate::Waiter {
  public:
   // All must outlive it. `begin` is called with a place at the gate, never from within Schedule.
   GatedLine(EventLoop* loop, Gate* gate, std::function<void()> begin)
-      : loop_(loop), gate_(gate), begin_(std::move(begin)) {}
+      : loop_(loop), gate_(gate), begin_(std::move(begin)), timer_(loop, [this] { Enter(); }) {}
   ~GatedLine() override { Leave(); }
   GatedLine(const GatedLine&) = delete;
   GatedLine& operator=(const GatedLine&) = delete;
 
   // In place of any time set before; what is under way goes on.
-  void Schedule(Time when);
+  void Schedule(Time when) { timer_.WakeAt(when); }
   // Drops what is under way and what was scheduled.
   void Leave();
 
@@ -54,7 +55,7 @@ class GatedLine : private Gate::Waiter {
   Gate* gate_;
   std::function<void()> begin_;
   Place place_ = Place::kNone;
-  TimerId timer_ = 0;
+  WakeTimer timer_;
   std::optional<HttpClient> client_;
 };
 

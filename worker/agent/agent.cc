@@ -91,6 +91,8 @@ Status Agent::Open(const std::string& executable) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   loop_ = std::move(*loop);
+  timer_.emplace(loop_.get(), [this] { Do(member_->OnTimer(BootTime())); });
+  leave_timer_.emplace(loop_.get(), [this] { TryExit(); });
   member_ = std::make_unique<core::Member>(ForMember(config_));
   telemetry_ = std::make_unique<Telemetry>(config_.job.metadata.name, config_.machine, BootTime());
   if (!config_.checkpoint_path.empty()) {
@@ -305,22 +307,8 @@ void Agent::Do(core::MemberActions actions) {
       Log(log->line);
     }
   }
-  ArmTimer();
+  timer_->WakeAt(member_->NextWake());
   if (status_ && !coordinator_) status_->Notify();
-}
-
-void Agent::ArmTimer() {
-  Time wake = member_->NextWake();
-  if (wake == armed_for_) return;
-  loop_->CancelTimer(timer_);
-  timer_ = 0;
-  armed_for_ = wake;
-  if (wake == kNever) return;
-  timer_ = loop_->StartTimer(wake, [this] {
-    timer_ = 0;
-    armed_for_ = kNever;
-    Do(member_->OnTimer(BootTime()));
-  });
 }
 
 void Agent::OnWireMessage(std::string_view body) {
@@ -390,9 +378,7 @@ void Agent::TryExit() {
   bool held = coordinator_needed || ranks_->any_alive();
   if ((held || !logs_out) && BootTime() < leave_by_) {
     // The coordinator and the ranks tell when they are done; a console that drains does not.
-    loop_->CancelTimer(leave_timer_);
-    leave_timer_ =
-        loop_->StartTimer(held ? leave_by_ : BootTime() + kLeaveLook, [this] { TryExit(); });
+    leave_timer_->WakeAt(held ? leave_by_ : BootTime() + kLeaveLook);
     return;
   }
   exiting_ = true;

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
+#include "base/wake_timer.h"
 #include "core/gang/bodies.h"
 #include "core/gang/member.h"
 #include "core/plan/agent_config.h"
@@ -62,7 +63,6 @@ class Agent {
   Status OpenServers();
 
   void Do(core::MemberActions actions);
-  void ArmTimer();
   void OnWireMessage(std::string_view body);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   void AnswerCommit(const core::AnswerCommit& answer);
@@ -111,12 +111,11 @@ class Agent {
   std::map<uint64_t, PendingCommit> commits_;
   uint64_t last_commit_ = 0;
   uint64_t member_version_ = 1;
-  TimerId timer_ = 0;
-  Time armed_for_ = kNever;
+  std::optional<WakeTimer> timer_;  // the member's
 
   std::optional<core::ExitAgent> exit_;
   Time leave_by_ = kNever;  // whatever still holds it here
-  TimerId leave_timer_ = 0;
+  std::optional<WakeTimer> leave_timer_;
   bool coordinator_done_ = false;
   bool exiting_ = false;
 };

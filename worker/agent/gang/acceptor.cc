@@ -9,7 +9,6 @@
 namespace lockstep::agent {
 
 Acceptor::~Acceptor() {
-  loop_->CancelTimer(rest_);
   if (fd_.valid()) loop_->Unwatch(fd_.get());
 }
 
@@ -38,10 +37,7 @@ void Acceptor::OnReady() {
 
 void Acceptor::Rest() {
   loop_->Modify(fd_.get(), 0);
-  rest_ = loop_->StartTimer(BootTime() + kRest, [this] {
-    rest_ = 0;
-    loop_->Modify(fd_.get(), EPOLLIN);
-  });
+  rest_.WakeAt(BootTime() + kRest);
 }
 
 }  // namespace lockstep::agent

@@ -4,12 +4,15 @@
 #ifndef LOCKSTEP_WORKER_AGENT_GANG_ACCEPTOR_H_
 #define LOCKSTEP_WORKER_AGENT_GANG_ACCEPTOR_H_
 
+#include <sys/epoll.h>
+
 #include <functional>
 
 #include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
+#include "base/wake_timer.h"
 #include "worker/agent/gang/endpoint.h"
 
 namespace lockstep::agent {
@@ -25,7 +28,8 @@ class Acceptor {
   static constexpr int kPerRound = 64;
   static constexpr Duration kRest = milliseconds(100);
 
-  explicit Acceptor(EventLoop* loop) : loop_(loop) {}
+  explicit Acceptor(EventLoop* loop)
+      : loop_(loop), rest_(loop, [this] { loop_->Modify(fd_.get(), EPOLLIN); }) {}
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -41,7 +45,7 @@ class Acceptor {
   EventLoop* loop_;
   UniqueFd fd_;
   Handlers handlers_;
-  TimerId rest_ = 0;
+  WakeTimer rest_;
 };
 
 }  // namespace lockstep::agent

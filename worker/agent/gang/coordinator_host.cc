@@ -23,11 +23,10 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
       log_(std::move(log)),
       // Two jobs that start on one machine at one moment begin to look in different places.
       port_seed_(std::hash<std::string>()(coordinator_.config().job_uid) +
-                 static_cast<uint64_t>(born_.count())) {
-  ArmTimer();
+                 static_cast<uint64_t>(born_.count())),
+      timer_(loop, [this] { Do(coordinator_.OnTimer(BootTime())); }) {
+  timer_.WakeAt(coordinator_.NextWake());
 }
-
-CoordinatorHost::~CoordinatorHost() { loop_->CancelTimer(timer_); }
 
 void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpoint& peer) {
   ConnectionId id = ++last_connection_;
@@ -91,7 +90,7 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
       log_(log->line);
     }
   }
-  ArmTimer();
+  timer_.WakeAt(coordinator_.NextWake());
   handlers_.on_change();
 }
 
@@ -124,20 +123,6 @@ void CoordinatorHost::Prepare(core::Generation generation) {
 
 void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {
   Do(coordinator_.OnPrepared(BootTime(), prepared));
-}
-
-void CoordinatorHost::ArmTimer() {
-  Time wake = coordinator_.NextWake();
-  if (wake == armed_for_) return;
-  loop_->CancelTimer(timer_);
-  timer_ = 0;
-  armed_for_ = wake;
-  if (wake == kNever) return;
-  timer_ = loop_->StartTimer(wake, [this] {
-    armed_for_ = kNever;
-    timer_ = 0;
-    Do(coordinator_.OnTimer(BootTime()));
-  });
 }
 
 }  // namespace lockstep::agent

@@ -15,6 +15,7 @@
 #include "base/lifetime.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/wake_timer.h"
 #include "core/gang/coordinator.h"
 #include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
@@ -41,7 +42,6 @@ class CoordinatorHost {
   CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config, std::string master_address,
                   std::optional<CheckpointVolume> volume, FileWorker* files, Handlers handlers,
                   LogFn log);
-  ~CoordinatorHost();
   CoordinatorHost(const CoordinatorHost&) = delete;
   CoordinatorHost& operator=(const CoordinatorHost&) = delete;
 
@@ -62,7 +62,6 @@ class CoordinatorHost {
   void Do(core::CoordinatorActions actions);
   void Prepare(core::Generation generation);
   void FinishPreparing(const core::Prepared& prepared);
-  void ArmTimer();
 
   EventLoop* loop_;
   Time born_;
@@ -74,9 +73,8 @@ class CoordinatorHost {
   LogFn log_;
   std::map<core::ConnectionId, std::unique_ptr<FrameConnection>> members_;
   core::ConnectionId last_connection_ = kLocal;
-  TimerId timer_ = 0;
-  Time armed_for_ = kNever;
   uint64_t port_seed_;
+  WakeTimer timer_;
   Lifetime lifetime_;
 };
 

@@ -7,14 +7,16 @@ namespace lockstep::agent {
 
 GangClient::GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
                        Handlers handlers, uint64_t seed)
-    : loop_(loop), tls_(tls), endpoint_(endpoint), handlers_(std::move(handlers)), random_(seed) {}
-
-GangClient::~GangClient() { loop_->CancelTimer(retry_); }
+    : loop_(loop),
+      tls_(tls),
+      endpoint_(endpoint),
+      handlers_(std::move(handlers)),
+      random_(seed),
+      retry_(loop, [this] { Connect(); }) {}
 
 void GangClient::Start() { Connect(); }
 
 void GangClient::Connect() {
-  retry_ = 0;
   Result<UniqueFd> fd = ConnectTcp(endpoint_);
   if (!fd.ok()) return OnClose(fd.error().message);
   connecting_ = Connection::ConnectTls(loop_, std::move(*fd), tls_);
@@ -42,8 +44,7 @@ void GangClient::OnOpen() {
 void GangClient::OnClose(const std::string& reason) {
   connecting_.reset();
   frames_.reset();
-  loop_->CancelTimer(retry_);
-  retry_ = loop_->StartTimer(BootTime() + NextDelay(), [this] { Connect(); });
+  retry_.WakeAt(BootTime() + NextDelay());
   if (handlers_.on_close) handlers_.on_close(reason);
 }
 
@@ -55,7 +56,7 @@ void GangClient::SetEndpoint(const Endpoint& endpoint) {
   endpoint_ = endpoint;
   connecting_.reset();
   frames_.reset();
-  loop_->CancelTimer(retry_);
+  retry_.Cancel();
   delay_ = kFirstRetry;
   Connect();
 }

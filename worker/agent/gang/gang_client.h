@@ -17,6 +17,7 @@
 #include "base/event_loop.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
+#include "base/wake_timer.h"
 #include "worker/agent/gang/connection.h"
 #include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
@@ -39,7 +40,6 @@ class GangClient {
   // `tls` is a client's context and outlives this; `seed` is for the jitter.
   GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, Handlers handlers,
              uint64_t seed);
-  ~GangClient();
   GangClient(const GangClient&) = delete;
   GangClient& operator=(const GangClient&) = delete;
 
@@ -65,7 +65,7 @@ class GangClient {
   Handlers handlers_;
   std::mt19937_64 random_;
   Duration delay_ = kFirstRetry;
-  TimerId retry_ = 0;
+  WakeTimer retry_;
   std::unique_ptr<Connection> connecting_;
   std::unique_ptr<FrameConnection> frames_;
 };

@@ -25,16 +25,18 @@ bool IsZombie(pid_t child, siginfo_t* info) {
 }  // namespace
 
 ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
-    : loop_(loop), table_(table), handlers_(std::move(handlers)) {
+    : loop_(loop),
+      table_(table),
+      handlers_(std::move(handlers)),
+      kill_timer_(loop, [this] { KillAll(); }),
+      unkillable_timer_(loop, [this] { TellUnkillable(); }),
+      reap_timer_(loop, [this] { OnChildSignal(); }) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   loop_->OnSignal(SIGCHLD, [this] { OnChildSignal(); });
 }
 
 ProcessSet::~ProcessSet() {
   for (const auto& [pid, leader] : leaders_) loop_->Unwatch(leader.pidfd.get());
-  for (const TimerId timer : {kill_timer_, unkillable_timer_, reap_timer_}) {
-    loop_->CancelTimer(timer);
-  }
   loop_->OnSignal(SIGCHLD, [] {});
 }
 
@@ -85,11 +87,7 @@ void ProcessSet::OnChildSignal() {
 }
 
 void ProcessSet::ReapLater() {
-  if (reap_timer_ != 0) return;
-  reap_timer_ = loop_->StartTimer(BootTime() + kReapRetry, [this] {
-    reap_timer_ = 0;
-    OnChildSignal();
-  });
+  if (!reap_timer_.armed()) reap_timer_.WakeAt(BootTime() + kReapRetry);
 }
 
 void ProcessSet::Stop(Time kill_at) {
@@ -102,11 +100,7 @@ void ProcessSet::Stop(Time kill_at) {
   if (now || leaders_.empty()) return KillAll();
   if (kill_at >= kill_at_) return;
   kill_at_ = kill_at;
-  loop_->CancelTimer(kill_timer_);
-  kill_timer_ = loop_->StartTimer(kill_at, [this] {
-    kill_timer_ = 0;
-    KillAll();
-  });
+  kill_timer_.WakeAt(kill_at);
 }
 
 void ProcessSet::SignalGroups(int signal) {
@@ -121,20 +115,19 @@ void ProcessSet::SignalGroups(int signal) {
 }
 
 void ProcessSet::KillAll() {
-  loop_->CancelTimer(std::exchange(kill_timer_, 0));
-  if (!std::exchange(killing_, true)) {
-    unkillable_timer_ = loop_->StartTimer(BootTime() + kUnkillableAfter, [this] {
-      unkillable_timer_ = 0;
-      std::string names;
-      for (const Descendant& left : DescendantsOf(getpid(), guard_)) {
-        names += (names.empty() ? "" : ", ") + DescribeProcess(left.pid);
-      }
-      if (handlers_.on_unkillable) handlers_.on_unkillable(names);
-    });
-  }
+  kill_timer_.Cancel();
+  if (!std::exchange(killing_, true)) unkillable_timer_.WakeAt(BootTime() + kUnkillableAfter);
   SignalGroups(SIGKILL);
   KillDescendants(getpid(), guard_);
   ScheduleSweep();
+}
+
+void ProcessSet::TellUnkillable() {
+  std::string names;
+  for (const Descendant& left : DescendantsOf(getpid(), guard_)) {
+    names += (names.empty() ? "" : ", ") + DescribeProcess(left.pid);
+  }
+  if (handlers_.on_unkillable) handlers_.on_unkillable(names);
 }
 
 void ProcessSet::ScheduleSweep() {
@@ -164,7 +157,7 @@ void ProcessSet::Sweep() {
     KillDescendants(getpid(), guard_);
     return;
   }
-  loop_->CancelTimer(std::exchange(unkillable_timer_, 0));
+  unkillable_timer_.Cancel();
   stopping_ = false;
   killing_ = false;
   kill_at_ = kNever;

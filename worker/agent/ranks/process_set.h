@@ -29,6 +29,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
+#include "base/wake_timer.h"
 #include "worker/agent/ranks/live_table.h"
 
 namespace lockstep::agent {
@@ -84,6 +85,7 @@ class ProcessSet {
   void OnChildSignal();
   void SignalGroups(int signal);
   void KillAll();
+  void TellUnkillable();
   void Sweep();
   void ScheduleSweep();
   void ReapLater();
@@ -96,9 +98,9 @@ class ProcessSet {
   bool stopping_ = false;
   bool killing_ = false;  // SIGKILL has been sent, and is sent to whatever shows up
   Time kill_at_ = kNever;
-  TimerId kill_timer_ = 0;
-  TimerId unkillable_timer_ = 0;
-  TimerId reap_timer_ = 0;
+  WakeTimer kill_timer_;
+  WakeTimer unkillable_timer_;
+  WakeTimer reap_timer_;
   bool sweep_scheduled_ = false;
   Lifetime lifetime_;
 };
