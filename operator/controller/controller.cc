@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/backoff.h"
 #include "base/wall_time.h"
 #include "core/model/names.h"
 #include "operator/controller/action_object.h"
@@ -21,6 +22,7 @@ using kube::Priority;
 using kube::Watched;
 
 constexpr Duration kKeyRetry = seconds(2);
+// A quota or a name may be free again soon, or in an hour.
 constexpr Duration kFirstRefusalPause = milliseconds(500);
 constexpr Duration kLongestRefusalPause = seconds(60);
 constexpr int kPlanVersion = 1;
@@ -33,13 +35,6 @@ std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + 
 kube::ObjectName JobOf(const std::string& name) {
   const size_t slash = name.find('/');
   return {name.substr(0, slash), name.substr(slash + 1)};
-}
-
-// A quota or a name may be free again soon, or in an hour.
-Duration RefusalPause(int refusals) {
-  Duration pause = kFirstRefusalPause;
-  for (int i = 0; i < refusals && pause < kLongestRefusalPause; ++i) pause *= 2;
-  return std::min(pause, kLongestRefusalPause);
 }
 
 // An event that should not wait behind others: something ended.
@@ -386,7 +381,8 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
     found->second.uncertain = carried.uncertain;
     if (carried.refusal) {
       memory.refusal = carried.refusal;
-      memory.make_again = now + RefusalPause(memory.refusals++);
+      memory.make_again =
+          now + DoubledPause(kFirstRefusalPause, kLongestRefusalPause, memory.refusals++);
     } else if (carried.complete && carried.made_something) {
       memory.refusal.reset();
       memory.refusals = 0;

@@ -33,9 +33,9 @@ GangJob::GangJob(GangShared* shared, std::string name)
     : shared_(shared),
       name_(std::move(name)),
       poll_(shared->loop, &shared->polls, [this] { Poll(); }),
-      retry_(shared->options.first_retry),
+      retry_(shared->options.first_retry, shared->options.last_retry),
       put_(shared->loop, &shared->puts, [this] { Put(); }),
-      put_retry_(shared->options.first_retry) {}
+      put_retry_(shared->options.first_retry, shared->options.last_retry) {}
 
 void GangJob::Set(GangPeers peers) {
   if (peers == peers_) return;
@@ -53,7 +53,8 @@ void GangJob::Set(GangPeers peers) {
   version_ = 0;
   heard_ = true;
   ask_others_ = false;
-  retry_ = put_retry_ = shared_->options.first_retry;
+  retry_.Reset();
+  put_retry_.Reset();
   Time now = shared_->loop->now();
   poll_.Schedule(now);
   if (!wish_.empty()) put_.Schedule(now);
@@ -62,7 +63,7 @@ void GangJob::Set(GangPeers peers) {
 void GangJob::SetWish(std::string wish) {
   if (wish == wish_) return;
   wish_ = std::move(wish);
-  put_retry_ = shared_->options.first_retry;
+  put_retry_.Reset();
   if (!put_.busy()) put_.Schedule(shared_->loop->now());
 }
 
@@ -127,17 +128,16 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   if (!status.ok()) {
     version_ = 0;  // once it answers again, that is news
     poll_error_ = status.error().message;
-    wait = retry_;
-    retry_ = std::min(retry_ * 2, shared_->options.last_retry);
+    wait = retry_.Take();
   } else {
     poll_error_.clear();
     if (status->machine != 0) {
       // Machine 0 may only be late to listen: it is asked again as soon as it would be without
       // this.
       wait = std::clamp<Duration>(peers_.machine_lost_after / 10, milliseconds(100), seconds(1));
-      wait = std::min(wait, retry_);
+      wait = std::min(wait, retry_.next());
     } else {
-      retry_ = shared_->options.first_retry;
+      retry_.Reset();
       version_ = status->version;
       if (status->phase == ToString(core::CoordinatorPhase::kRunning)) wait = shared_->options.calm;
     }
@@ -171,16 +171,15 @@ void GangJob::OnPutAnswer(const Result<HttpAnswer>& answer) {
   bool accepted = answer.ok() && answer->status == kOk;
   Time now = shared_->loop->now();
   if (!accepted) {
-    put_.Schedule(now + put_retry_);
+    put_.Schedule(now + put_retry_.Take());
     // Refused is refused: saying it again at once would not help.
-    put_retry_ = answer.ok() ? shared_->options.last_retry
-                             : std::min(put_retry_ * 2, shared_->options.last_retry);
+    if (answer.ok()) put_retry_.SetLongest();
     put_error_ = answer.ok() ? "machine 0 refused PUT /gang: " + answer->body.substr(0, kMaxReason)
                              : answer.error().message;
     return;
   }
   put_error_.clear();
-  put_retry_ = shared_->options.first_retry;
+  put_retry_.Reset();
   accepted_ = std::exchange(said_, "");
   accepted_by_ = said_to_;
   if (wish_.empty()) return;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/backoff.h"
 #include "base/event_loop.h"
 #include "base/gate.h"
 #include "base/result.h"
@@ -58,7 +59,7 @@ class GangJob {
   bool heard_ = true;        // machine 0 answered last time, with whatever; or was not yet asked
   bool ask_others_ = false;  // machine 0 did not answer last time
   size_t next_other_ = 0;    // among peers_.members
-  Duration retry_;
+  DoublingPause retry_;
   std::string poll_error_;
 
   GatedLine put_;
@@ -67,7 +68,7 @@ class GangJob {
   uint32_t said_to_ = 0;
   std::string accepted_;
   uint32_t accepted_by_ = 0;  // machine 0's attempt
-  Duration put_retry_;
+  DoublingPause put_retry_;
   std::string put_error_;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/thread_annotations.h"
 #include "operator/kube/client_window.h"
 
@@ -199,7 +200,7 @@ class Client::Core {
         !MayRetry(call->request.method, error, call->attempts)) {
       return false;
     }
-    Duration backoff = std::min(kLongestBackoff, kFirstBackoff * (1 << (call->attempts - 1)));
+    Duration backoff = DoubledPause(kFirstBackoff, kLongestBackoff, call->attempts - 1);
     std::uniform_real_distribution<double> jitter(0.5, 1.5);
     Duration delay =
         error.retry_after.value_or(Duration(0)) +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/backoff.h"
 #include "operator/kube/resource_version.h"
 
 namespace lockstep::kube {
@@ -212,9 +213,7 @@ void WatchLoop::StartOver(const std::string& why, Time now) {
 
 void WatchLoop::Retry(const Error& error, std::optional<Duration> retry_after, Time now) {
   continue_.clear();
-  const int doublings = std::min(failures_++, 20);
-  const auto backoff =
-      std::min(options_.backoff_min * (int64_t{1} << doublings), Duration(options_.backoff_max));
+  const Duration backoff = DoubledPause(options_.backoff_min, options_.backoff_max, failures_++);
   const auto jitter = std::chrono::duration_cast<Duration>(
       backoff * std::uniform_real_distribution<double>(0, 1)(random_));
   next_at_ = now + std::max(backoff + jitter, retry_after.value_or(Duration(0)));

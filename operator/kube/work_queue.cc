@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/backoff.h"
 #include "operator/kube/resource_version.h"
 
 namespace lockstep::kube {
@@ -43,9 +44,8 @@ void WorkQueue::Done(const ObjectName& key, Time now, Outcome outcome) {
     entry.failures = 0;
     entry.stale = false;
   } else {
-    const int doublings = std::min(entry.failures++, 30);
-    const auto backoff =
-        std::min(options_.backoff_min * (int64_t{1} << doublings), Duration(options_.backoff_max));
+    const Duration backoff =
+        DoubledPause(options_.backoff_min, options_.backoff_max, entry.failures++);
     SetTimer(entry, now + backoff, Priority::kNormal);
   }
   if (entry.again && entry.park_until == kNever) {

@@ -1,6 +1,5 @@
 #include "worker/agent/gang/gang_client.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace lockstep::agent {
@@ -34,7 +33,7 @@ void GangClient::OnOpen() {
   frames_->Start({.on_message =
                       [this](std::string_view body) {
                         // Only a peer that answers has earned a quick retry.
-                        delay_ = kFirstRetry;
+                        delay_.Reset();
                         if (handlers_.on_message) handlers_.on_message(body);
                       },
                   .on_close = [this](const std::string& reason) { OnClose(reason); }});
@@ -57,7 +56,7 @@ void GangClient::SetEndpoint(const Endpoint& endpoint) {
   connecting_.reset();
   frames_.reset();
   retry_.Cancel();
-  delay_ = kFirstRetry;
+  delay_.Reset();
   Connect();
 }
 
@@ -66,8 +65,7 @@ void GangClient::Send(std::string_view body) {
 }
 
 Duration GangClient::NextDelay() {
-  const Duration delay = delay_;
-  delay_ = std::min(delay_ * 2, kLastRetry);
+  const Duration delay = delay_.Take();
   std::uniform_int_distribution<int64_t> jitter(delay.count() / 2, delay.count());
   return Duration(jitter(random_));
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/backoff.h"
 #include "base/event_loop.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
@@ -64,7 +65,7 @@ class GangClient {
   Endpoint endpoint_;
   Handlers handlers_;
   std::mt19937_64 random_;
-  Duration delay_ = kFirstRetry;
+  DoublingPause delay_{kFirstRetry, kLastRetry};
   WakeTimer retry_;
   std::unique_ptr<Connection> connecting_;
   std::unique_ptr<FrameConnection> frames_;

@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
+#include "base/backoff.h"
 #include "core/exit_codes.h"
 
 namespace lockstep::collectives {
@@ -74,14 +74,13 @@ Status NcclComm::Note(Status status) {
 
 Status NcclComm::Settle(const std::string& what, nccl::Code code, Time deadline) {
   const Time began = BootTime();
-  Duration pause = kFirstPause;
+  DoublingPause pause(kFirstPause, kLongestPause);
   while (code == nccl::Code::kInProgress) {
     const Time now = BootTime();
     if (now > deadline)
       return Error::Timeout(what + " is not done at its deadline: a peer is late or gone");
     if (now - began > kSpin) {
-      if (WaitForAbort(pause)) return Aborted();
-      pause = std::min(pause * 2, kLongestPause);
+      if (WaitForAbort(pause.Take())) return Aborted();
     }
     Result<nccl::Code> polled = Enter([&] {
       nccl::Code state = nccl::Code::kSuccess;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/backoff.h"
+
 namespace lockstep::collectives {
 namespace {
 
@@ -214,7 +216,7 @@ Status NcclTransport::Drain() {
 
 Result<bool> NcclTransport::Poll(Duration patience) {
   const Time until = BootTime() + std::min<Duration>(patience, hours(1));
-  Duration pause = kFirstPause;
+  DoublingPause pause(kFirstPause, kLongestPause);
   while (!pending_.empty()) {
     const Pending& oldest = pending_.front();
     Result<bool> done = parts_.events[oldest.event].Done();
@@ -234,8 +236,7 @@ Result<bool> NcclTransport::Poll(Duration patience) {
     }
     if (now >= until) return false;
     if (now - oldest.begun < kSpin) continue;
-    comm_.WaitForAbort(std::min(pause, until - now));
-    pause = std::min(pause * 2, kLongestPause);
+    comm_.WaitForAbort(std::min(pause.Take(), until - now));
   }
   return true;
 }
