@@ -12,10 +12,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/line_buffer.h"
 #include "base/result.h"
 #include "base/wall_time.h"
 #include "cli/cluster/log_lines.h"
-#include "operator/kube/line_buffer.h"
 #include "operator/kube/transport.h"
 
 namespace lockstep::cli {
@@ -42,7 +42,7 @@ class LogStream {
 
   const PodLog what_;
   const LogFilter filter_;
-  kube::LineBuffer lines_;
+  LineBuffer lines_{size_t{4} << 20};
   std::optional<WallTime> last_;
   kube::Response head_;
   std::unique_ptr<kube::Stream> stream_;  // last: ends before what its handlers use

@@ -31,6 +31,18 @@ bool ReadSome(int fd, Take take) {
   return true;
 }
 
+// The whole lines of what is there; one that grows beyond its bound is cut. False at the end.
+template <typename Take>
+bool ReadLines(int fd, LineBuffer& lines, Take take) {
+  const bool more = ReadSome(fd, [&](std::string_view bytes) { lines.Append(bytes); });
+  while (const std::optional<std::string_view> line = lines.Next()) take(*line);
+  if ((!more || lines.overflow()) && !lines.rest().empty()) {
+    take(lines.rest());
+    lines.Clear();
+  }
+  return more;
+}
+
 void WriteConfig(UniqueFd config, const std::string& json) {
   std::string_view left = json;
   while (!left.empty()) {
@@ -109,28 +121,19 @@ void Fleet::WatchLog(const std::shared_ptr<Agent>& agent) {
 }
 
 bool Fleet::ReadOutput(Agent& agent) {
-  bool more = ReadSome(agent.process.output.get(),
-                       [&](std::string_view bytes) { screen_->RankText(agent.output.Add(bytes)); });
-  if (!more) screen_->RankText(agent.output.Rest());
+  std::string text;
+  const bool more = ReadLines(agent.process.output.get(), agent.output,
+                              [&](std::string_view line) { text.append(line) += '\n'; });
+  if (!text.empty()) screen_->RankText(text);
   return more;
 }
 
 bool Fleet::ReadLog(Agent& agent) {
-  auto take = [&](const std::string& lines) {
-    size_t begin = 0;
-    while (begin < lines.size()) {
-      size_t end = lines.find('\n', begin);
-      std::string line = lines.substr(begin, end - begin);
-      if (options_.show_agent_logs) screen_->Event(line);
-      agent.last_words.push_back(std::move(line));
-      if (agent.last_words.size() > kLastWords) agent.last_words.pop_front();
-      begin = end + 1;
-    }
-  };
-  bool more = ReadSome(agent.process.log.get(),
-                       [&](std::string_view bytes) { take(agent.log.Add(bytes)); });
-  if (!more) take(agent.log.Rest());
-  return more;
+  return ReadLines(agent.process.log.get(), agent.log, [&](std::string_view line) {
+    if (options_.show_agent_logs) screen_->Event(std::string(line));
+    agent.last_words.emplace_back(line);
+    if (agent.last_words.size() > kLastWords) agent.last_words.pop_front();
+  });
 }
 
 void Fleet::Signal(uint32_t machine, int signal) {

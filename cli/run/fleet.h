@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/line_buffer.h"
 #include "base/result.h"
 #include "cli/run/screen.h"
 #include "cli/run/spawn.h"
@@ -58,12 +59,14 @@ class Fleet {
   Isolation isolation() const { return isolation_; }
 
  private:
+  static constexpr size_t kMaxLine = size_t{64} << 10;
+
   struct Agent {
     uint32_t machine = 0;
     uint32_t attempt = 0;
     SpawnedAgent process;
-    LineBuffer output;
-    LineBuffer log;
+    LineBuffer output{kMaxLine};
+    LineBuffer log{kMaxLine};
     std::deque<std::string> last_words;
   };
 

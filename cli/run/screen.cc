@@ -14,7 +14,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr size_t kMaxPending = size_t{1} << 20;
-constexpr size_t kMaxLine = 64 * 1024;
 constexpr size_t kWriteSize = size_t{1} << 18;
 // What poll calls writable takes this much without blocking.
 constexpr size_t kCarefulSize = 4096;
@@ -116,23 +115,6 @@ TerminalSize Screen::Size() {
     result.lines = size.ws_row;
   }
   return result;
-}
-
-std::string LineBuffer::Add(std::string_view bytes) {
-  rest_ += bytes;
-  size_t end = rest_.rfind('\n');
-  if (end == std::string::npos) {
-    if (rest_.size() <= kMaxLine) return "";
-    return std::exchange(rest_, {}) + "\n";
-  }
-  std::string whole = rest_.substr(0, end + 1);
-  rest_.erase(0, end + 1);
-  return whole;
-}
-
-std::string LineBuffer::Rest() {
-  if (rest_.empty()) return "";
-  return std::exchange(rest_, {}) + "\n";
 }
 
 }  // namespace lockstep::cli

@@ -70,18 +70,6 @@ class Screen {
   size_t drawn_ = 0;  // lines of the table that stand on the terminal
 };
 
-// Puts pieces of text together to whole lines. A line that grows beyond a bound goes on as it is.
-class LineBuffer {
- public:
-  // What is whole now, with its ends; the rest is kept.
-  std::string Add(std::string_view bytes);
-  // What is left when no more will come, with an end.
-  std::string Rest();
-
- private:
-  std::string rest_;
-};
-
 }  // namespace lockstep::cli
 
 #endif  // LOCKSTEP_CLI_RUN_SCREEN_H_

@@ -21,6 +21,8 @@ namespace lockstep::kube {
 
 // Bytes that must be readable behind each text given to a Decoder (they are not looked at).
 inline constexpr size_t kDecodePadding = 64;
+// The longest line of a watch: four times what etcd takes as one object.
+inline constexpr size_t kMaxWatchLine = size_t{4} << 20;
 
 // One line of a watch, but for its object.
 struct WatchLine {

@@ -20,11 +20,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/line_buffer.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode.h"
-#include "operator/kube/line_buffer.h"
 #include "operator/kube/transport.h"
 #include "operator/kube/watch.h"
 
@@ -95,7 +95,7 @@ class WatchLoop {
   Time next_at_{};
   bool opened_before_ = false;
 
-  LineBuffer lines_;
+  LineBuffer lines_{kMaxWatchLine, kDecodePadding};
   Time opened_at_{};
   Time last_byte_at_{};
   bool accepted_ = false;     // the stream's status was 200

@@ -10,29 +10,6 @@
 namespace lockstep::cli {
 namespace {
 
-TEST(LineBufferTest, OnlyWholeLinesComeOut) {
-  LineBuffer buffer;
-  EXPECT_EQ(buffer.Add("ab"), "");
-  EXPECT_EQ(buffer.Add("c\nde\nf"), "abc\nde\n");
-  EXPECT_EQ(buffer.Add("\n"), "f\n");
-  EXPECT_EQ(buffer.Rest(), "");
-}
-
-TEST(LineBufferTest, TheLastLineGetsAnEnd) {
-  LineBuffer buffer;
-  buffer.Add("abc");
-  EXPECT_EQ(buffer.Rest(), "abc\n");
-  EXPECT_EQ(buffer.Rest(), "");
-}
-
-TEST(LineBufferTest, AnEndlessLineIsCut) {
-  LineBuffer buffer;
-  std::string out;
-  for (int i = 0; i < 100; ++i) out += buffer.Add(std::string(1024, 'x'));
-  EXPECT_GE(out.size(), 64u * 1024);
-  EXPECT_EQ(out.back(), '\n');
-}
-
 class SinkTest : public ::testing::Test {
  protected:
   SinkTest() : loop_(std::move(*EventLoop::Create())) {

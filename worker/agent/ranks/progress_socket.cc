@@ -87,13 +87,10 @@ bool ProgressSocket::Read(ClientId id, Client& client) {
     Drop(id, "");
     return false;
   }
-  client.received.append(buffer.data(), static_cast<size_t>(got));
-  size_t begin = 0;
-  for (size_t end = 0; (end = client.received.find('\n', begin)) != std::string::npos;) {
-    std::string line = client.received.substr(begin, end - begin);
-    begin = end + 1;
-    if (line.empty()) continue;
-    Result<ProgressMessage> message = ParseProgressMessage(line);
+  client.lines.Append({buffer.data(), static_cast<size_t>(got)});
+  while (const std::optional<std::string_view> line = client.lines.Next()) {
+    if (line->empty()) continue;
+    Result<ProgressMessage> message = ParseProgressMessage(*line);
     if (!message.ok()) {
       Drop(id, message.error().message);
       return false;
@@ -101,8 +98,7 @@ bool ProgressSocket::Read(ClientId id, Client& client) {
     handler_(id, *message);
     if (!clients_.contains(id)) return false;
   }
-  client.received.erase(0, begin);
-  if (client.received.size() >= kMaxProgressLine) {
+  if (client.lines.overflow()) {
     Drop(id, "a line over 64 KiB");
     return false;
   }

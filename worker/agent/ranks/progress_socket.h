@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/line_buffer.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "worker/agent/gang/acceptor.h"
@@ -47,7 +48,7 @@ class ProgressSocket {
  private:
   struct Client {
     UniqueFd fd;
-    std::string received;
+    LineBuffer lines{kMaxProgressLine - 1};
     std::string unsent;
   };
 
