@@ -6,7 +6,8 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
-from cast2svg import frames, render
+import pytest
+from cast2svg import css, frames, render
 
 LIB = pathlib.Path(__file__).parents[2] / "tools/lib"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -34,6 +35,29 @@ def test_a_frame_is_shown_until_the_next_and_long_pauses_are_cut():
 def test_output_that_changes_nothing_makes_no_frame():
     shown = frames(10, 2, [(0.0, "a"), (0.5, "\x1b[?25l"), (1.0, "b")])
     assert [(seconds, texts(rows)) for seconds, rows in shown] == [(1.0, ["a"]), (0.0, ["ab"])]
+
+
+@pytest.mark.parametrize(
+    "codes, rule, background",
+    [
+        ("1;32", "fill:#3fb950;font-weight:bold", ""),
+        ("2", "opacity:.65", ""),
+        ("2;31;22", "fill:#ff7b72", ""),
+        ("2;0", "", ""),
+        ("7", "fill:#0d1117", "#c9d1d9"),
+        ("38;5;232;48;5;196", "fill:#080808", "#ff0000"),
+        ("38;2;1;2;3;4", "fill:#010203;text-decoration:underline", ""),
+    ],
+)
+def test_colours_and_weights_are_drawn(codes, rule, background):
+    [(_, rows)] = frames(10, 1, [(0.0, f"\x1b[{codes}mx")])
+    [(text, style)] = rows[0]
+    assert (text, *css(style)) == ("x", rule, background)
+
+
+def test_a_line_ends_with_what_can_be_seen():
+    [(_, rows)] = frames(20, 2, [(0.0, "日本 x  \r\n\x1b[41m  \x1b[0m  ")])
+    assert texts(rows) == ["日本 x", "  "]
 
 
 def test_a_line_that_several_frames_show_is_stored_once():

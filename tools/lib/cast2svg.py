@@ -2,14 +2,16 @@
 
 The recording is asciicast v2, as record.py writes it. The picture is a film that repeats (CSS only,
 no script, so that it plays inside an <img>), or with --last its last frame. Every different line of
-text is stored once, however many frames show it.
+text is stored once, however many frames show it. Run it by .venv/bin/python, which finds pyte.
 """
 
 import argparse
+import itertools
 import json
 from xml.sax.saxutils import escape
 
-from terminal import Screen, width_of
+import pyte
+from wcwidth import wcswidth
 
 CELL_WIDTH = 8.4  # of a 14 px monospace font: 0.6 em
 CELL_HEIGHT = 18
@@ -17,7 +19,44 @@ MARGIN = 14
 TITLE_HEIGHT = 30
 BACKGROUND = "#0d1117"
 FOREGROUND = "#c9d1d9"
+# Readable on this background. By pyte's names, in the order of the codes 30 to 37.
+COLOURS = {
+    "black": "#484f58",
+    "red": "#ff7b72",
+    "green": "#3fb950",
+    "brown": "#d29922",
+    "blue": "#58a6ff",
+    "magenta": "#bc8cff",
+    "cyan": "#39c5cf",
+    "white": "#b1bac4",
+}
 FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
+
+
+class Screen(pyte.Screen):
+    """A pyte screen that knows dim text, which it keeps as struck through: nothing else is."""
+
+    DIM = {2: (9,), 22: (22, 29)}
+
+    def select_graphic_rendition(self, *codes):
+        # After 38 and 48, a 2 is no style but says that three numbers of a colour follow.
+        coloured = 38 in codes or 48 in codes
+        known = codes if coloured else [n for code in codes for n in self.DIM.get(code, (code,))]
+        super().select_graphic_rendition(*known)
+
+    def rows(self):
+        """For each line its runs of one style, ((text, style), ...), without the blanks at its end.
+
+        A style is a pyte Char without its character.
+        """
+        return [self._runs(self.buffer[line]) for line in range(self.lines)]
+
+    def _runs(self, line):
+        cells = [line[column] for column in range(self.columns)]
+        while cells and cells[-1].data == " " and not cells[-1].reverse and cells[-1].bg == "default":
+            cells.pop()
+        runs = itertools.groupby(cells, lambda cell: cell._replace(data=""))
+        return tuple(("".join(cell.data for cell in run), style) for style, run in runs)
 
 
 def read_cast(lines):
@@ -36,12 +75,13 @@ def frames(columns, lines, events, interval=0.04, idle=2.0):
     shown for 0 s.
     """
     screen = Screen(columns, lines)
+    stream = pyte.Stream(screen)
     result = []
     began = None
     for index, (when, text) in enumerate(events):
         if began is None:
             began = when
-        screen.feed(text)
+        stream.feed(text)
         following = events[index + 1][0] if index + 1 < len(events) else None
         if following is not None and following - began < interval:
             continue
@@ -55,15 +95,20 @@ def frames(columns, lines, events, interval=0.04, idle=2.0):
     return result
 
 
+def colour(name):
+    """Of pyte's names: "default" is "", others than those above are hexadecimal."""
+    return "" if name == "default" else COLOURS.get(name) or "#" + name
+
+
 def css(style):
-    foreground, background = style.foreground or FOREGROUND, style.background
-    if style.inverse:
+    foreground, background = colour(style.fg) or FOREGROUND, colour(style.bg)
+    if style.reverse:
         foreground, background = background or BACKGROUND, foreground
     parts = [f"fill:{foreground}"] if foreground != FOREGROUND else []
     parts += ["font-weight:bold"] if style.bold else []
-    parts += ["opacity:.65"] if style.dim else []
-    parts += ["font-style:italic"] if style.italic else []
-    parts += ["text-decoration:underline"] if style.underline else []
+    parts += ["opacity:.65"] if style.strikethrough else []
+    parts += ["font-style:italic"] if style.italics else []
+    parts += ["text-decoration:underline"] if style.underscore else []
     return ";".join(parts), background
 
 
@@ -86,7 +131,7 @@ class Classes:
 def draw_row(row, classes):
     shapes, texts, column = [], [], 0
     for text, style in row:
-        x, width = MARGIN + column * CELL_WIDTH, width_of(text) * CELL_WIDTH
+        x, width = MARGIN + column * CELL_WIDTH, wcswidth(text) * CELL_WIDTH
         _, background = css(style)
         if background:
             shapes.append(
@@ -98,7 +143,7 @@ def draw_row(row, classes):
                 f'<text x="{x:g}" y="13" textLength="{width:g}"{classes.attribute(style)}>'
                 f"{escape(text)}</text>"
             )
-        column += width_of(text)
+        column += wcswidth(text)
     return "".join(shapes + texts)
 
 
