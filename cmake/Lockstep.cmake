@@ -50,10 +50,6 @@ if(LOCKSTEP_FUZZ)
   target_link_options(lockstep_options INTERFACE -fsanitize=fuzzer-no-link)
   set(LOCKSTEP_STATIC OFF)
 endif()
-if(LOCKSTEP_TIDY)
-  find_program(LOCKSTEP_CLANG_TIDY NAMES clang-tidy-19 REQUIRED)
-  set(CMAKE_CXX_CLANG_TIDY ${LOCKSTEP_CLANG_TIDY})
-endif()
 
 # lockstep_sources(VARIABLE PATTERN): the files of this folder and those below it that match, but for
 # folders with a CMakeLists.txt of their own.

@@ -1,8 +1,16 @@
-"""Runs clang-tidy on files, in parallel: tidy.py BUILD_FOLDER CACHE_FOLDER FILE...
+"""Runs clang-tidy's checks on files, in parallel: tidy.py BUILD_FOLDER CACHE_FOLDER FILE...
 
-A file that came out clean is not looked at again until its text, its compile command, a header of
-this repository that it includes, .clang-tidy, or clang-tidy itself changes. For a header, its .cc is
-checked, or where it has none, the first one that includes it. Exits with 1 if clang-tidy had anything to say.
+clang-tidy itself walks the standard library again in every file that includes it, which takes most
+of its time. So two programs share the work, both with the checks of .clang-tidy:
+
+    clangd      every .cc and every header, each as a file of its own; looks at nothing it includes
+    clang-tidy  the checks that clangd leaves out, which follow the paths through a function; not
+                for tests, whose paths are short and run
+
+Warnings of the compiler come with both. A file that came out clean is not looked at again until its
+text, its compile command, a header of this repository that it includes, the configuration or the
+programs change. A .cc that this machine does not build is left out. Exits with 1 if there is
+anything to mend.
 """
 
 import concurrent.futures
@@ -15,65 +23,97 @@ import re
 import subprocess
 import sys
 
+CLANGD = "clangd-19"
 TIDY = "clang-tidy-19"
+PATHS = (
+    "-*,clang-analyzer-core.*,clang-analyzer-cplusplus.*,clang-analyzer-deadcode.*,"
+    "clang-analyzer-unix.*,bugprone-use-after-move"
+)
+# A third of the time, and what is found within one function is found all the same.
+SHALLOW = [
+    f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")
+]
+CONFIGURATION = (".clang-tidy", ".clangd")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+FINDING = re.compile(r"\[(\S+)\] Line (\d+): (.*)")
 
 
 @functools.cache
-def reaches(path):
-    """`path` and every file of the repository that it includes, directly or not."""
-    seen, open_files = set(), [path]
+def read(path):
+    """A file's digest, and the files of the repository that it includes itself."""
+    text = pathlib.Path(path).read_text()
+    included = [name for name in INCLUDE.findall(text) if os.path.exists(name)]
+    return hashlib.sha256(text.encode()).hexdigest(), included
+
+
+def key(path, *more):
+    seen, open_files = {}, [path]
     while open_files:
         current = open_files.pop()
-        if current in seen or not os.path.exists(current):
-            continue
-        seen.add(current)
-        open_files += INCLUDE.findall(pathlib.Path(current).read_text())
-    return sorted(seen)
+        if current not in seen:
+            seen[current], included = read(current)
+            open_files += included
+    return hashlib.sha256(repr((path, sorted(seen.items()), more)).encode()).hexdigest()
 
 
-def key(source, command, tools):
-    parts = [tools, command] + [p + "\0" + pathlib.Path(p).read_text() for p in reaches(source)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-def source_of(path, sources):
-    """The .cc file whose check covers `path`, or None."""
-    twin = str(pathlib.Path(path).with_suffix(".cc"))
-    return twin if twin in sources else next((s for s in sources if path in reaches(s)), None)
-
-
-def check(source, build):
+def look(path, build):
+    """What clangd has to say."""
     run = subprocess.run(
-        [TIDY, "-p", build, "--quiet", "--warnings-as-errors=*", source],
+        [CLANGD, f"--check={os.path.abspath(path)}", "--check-locations=0", "--log=error",
+         f"--compile-commands-dir={build}"],
         capture_output=True,
         text=True,
-    )
-    return run.returncode, run.stdout or run.stderr
+    )  # fmt: skip
+    found = [f"{path}:{line}: {what} [{check}]" for check, line, what in FINDING.findall(run.stderr)]
+    return "\n".join(dict.fromkeys(found)) if found or run.returncode == 0 else run.stderr
+
+
+def follow(path, build):
+    """What clang-tidy has to say."""
+    run = subprocess.run(
+        [TIDY, "-p", build, "--quiet", "--warnings-as-errors=*", f"--checks={PATHS}", *SHALLOW,
+         path],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    return "" if run.returncode == 0 else run.stdout or run.stderr
+
+
+def version(program):
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
 
 
 def main(build, cache, *files):
-    commands = json.loads(pathlib.Path(build, "compile_commands.json").read_text())
     root = os.getcwd()
     commands = {
-        os.path.relpath(c["file"], root): c["command"].replace(root, "") for c in commands
+        os.path.relpath(c["file"], root): c["command"].replace(root, "")
+        for c in json.loads(pathlib.Path(build, "compile_commands.json").read_text())
     }
-    wanted = {source_of(f, sorted(commands)) for f in files} - {None}
-    tools = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
-    tools += pathlib.Path(".clang-tidy").read_text()
+    tools = [version(TIDY), version(CLANGD)]
+    tools += [pathlib.Path(p).read_text() for p in CONFIGURATION if os.path.exists(p)]
+    jobs = {}
+    for path in sorted(set(files)):
+        command = commands.get(path)
+        if command or path.endswith(".h"):
+            jobs[look, path] = key(path, CLANGD, command, *tools)
+        if command and not path.startswith("tests/"):
+            jobs[follow, path] = key(path, TIDY, command, PATHS, SHALLOW, *tools)
 
     os.makedirs(cache, exist_ok=True)
-    stamps = {s: pathlib.Path(cache, key(s, commands[s], tools)) for s in wanted}
-    todo = sorted(s for s, stamp in stamps.items() if not stamp.exists())
-    bad = 0
+    stamps = {job: pathlib.Path(cache, name) for job, name in jobs.items()}
+    todo = [job for job, stamp in stamps.items() if not stamp.exists()]
+    if len(todo) > 100:
+        print(f"clang-tidy: {len(todo)} of {len(jobs)} looks to take: minutes", file=sys.stderr)
+    bad = set()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for source, (code, output) in zip(todo, pool.map(lambda s: check(s, build), todo)):
-            if code == 0:
-                stamps[source].touch()
+        for job, said in zip(todo, pool.map(lambda job: job[0](job[1], build), todo)):
+            if said:
+                bad.add(job[1])
+                print(said, flush=True)
             else:
-                bad += 1
-                print(f"{source}:\n{output}")
-    print(f"clang-tidy: {len(todo)} files checked, {len(stamps) - len(todo)} unchanged, {bad} bad")
+                stamps[job].touch()
+    print(f"clang-tidy: {len({p for _, p in todo})} files looked at, "
+          f"{len({p for _, p in jobs} - {p for _, p in todo})} unchanged, {len(bad)} bad")
     return 1 if bad else 0
 
 

@@ -1,0 +1,68 @@
+"""tools/lib/tidy.py: every C++ file is looked at, and again only when something about it changed."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+TIDY = ROOT / "tools/lib/tidy.py"
+CLEAN = '#include "base/a.h"\n\nint Twice(int number) { return 2 * Number(number); }\n'
+MOVED = (
+    "#include <string>\n#include <utility>\n"
+    "std::string Last(std::string a) {\n  std::string b = std::move(a);\n  return a + b;\n}\n"
+)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "base").mkdir()
+    (tmp_path / ".clang-tidy").write_text(
+        "Checks: '-*,modernize-use-nullptr'\nWarningsAsErrors: '*'\n")
+    (tmp_path / ".clangd").write_text((ROOT / ".clangd").read_text())
+    (tmp_path / "base/a.h").write_text("inline int Number(int number) { return number; }\n")
+    (tmp_path / "base/a.cc").write_text(CLEAN)
+    command = {"directory": str(tmp_path), "file": str(tmp_path / "base/a.cc"),
+               "command": f"clang++-19 -std=c++20 -I{tmp_path} -c {tmp_path}/base/a.cc"}
+    (tmp_path / "compile_commands.json").write_text(json.dumps([command]))
+    return tmp_path
+
+
+def tidy(tree, *files):
+    """The exit code, what was found, and the closing line."""
+    done = subprocess.run([sys.executable, TIDY, ".", tree / "cache", *files], cwd=tree, text=True,
+                          capture_output=True)
+    *found, closing = done.stdout.splitlines()
+    return done.returncode, found, closing
+
+
+def test_what_came_out_clean_is_looked_at_again_when_an_included_header_changes(tree):
+    files = ["base/a.cc", "base/a.h"]
+    assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 bad")
+    assert tidy(tree, *files) == (0, [], "clang-tidy: 0 files looked at, 2 unchanged, 0 bad")
+    (tree / "base/a.h").write_text("inline int Number(int number) { return number + 1; }\n")
+    assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 bad")
+
+
+def test_a_finding_is_named_by_line_and_check_until_it_is_mended(tree):
+    (tree / "base/a.h").write_text("inline int* Nothing() { return 0; }\n")
+    for _ in range(2):
+        code, found, _ = tidy(tree, "base/a.h")
+        assert code == 1
+        assert found == ["base/a.h:1: use nullptr [modernize-use-nullptr]"]
+
+
+def test_checks_that_follow_a_functions_paths_are_made_as_well(tree):
+    (tree / "base/a.cc").write_text(MOVED)
+    code, found, closing = tidy(tree, "base/a.cc")
+    assert code == 1
+    assert any("base/a.cc:5:" in line and "[bugprone-use-after-move" in line for line in found)
+    assert closing == "clang-tidy: 1 files looked at, 0 unchanged, 1 bad"
+
+
+def test_a_file_that_does_not_compile_is_bad(tree):
+    (tree / "base/a.cc").write_text("int Twice(\n")
+    code, found, _ = tidy(tree, "base/a.cc")
+    assert code == 1 and any("base/a.cc:2" in line for line in found)
