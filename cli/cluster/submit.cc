@@ -26,6 +26,11 @@ Result<std::optional<std::vector<core::TrainingJob>>> LoadAll(
   return std::optional(std::move(jobs));
 }
 
+Error TwoNamespaces(const core::Metadata& job, const std::string& other) {
+  return Error::Invalid("trainingjob " + job.name + " is for namespace " + job.name_space +
+                        ", not " + other + ": submit it by itself, with -n " + job.name_space);
+}
+
 // The one namespace that -n or the files name; "" when none does.
 Result<std::string> NamespaceOf(const ClusterAddress& where,
                                 const std::vector<core::TrainingJob>& jobs) {
@@ -33,10 +38,7 @@ Result<std::string> NamespaceOf(const ClusterAddress& where,
   for (const core::TrainingJob& job : jobs) {
     const std::string& own = job.metadata.name_space;
     if (own.empty()) continue;
-    if (!name_space.empty() && own != name_space) {
-      return Error::Invalid("trainingjob " + job.metadata.name + " is for namespace " + own +
-                            ", not " + name_space + ": submit it by itself, with -n " + own);
-    }
+    if (!name_space.empty() && own != name_space) return TwoNamespaces(job.metadata, name_space);
     name_space = own;
   }
   return name_space;

@@ -1,6 +1,7 @@
 // The commands on clusters, as far as the command line goes: whoever runs the App says what
 // follows.
 #include <memory>
+#include <utility>
 
 #include "cli/cluster_command.h"
 #include "cli/commands/commands.h"
@@ -26,7 +27,7 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
       ->group(group);
   command->add_option("-n,--namespace", where->name_space, "Default: the context's")->group(group);
   command->footer(kExitCodes);
-  command->callback([where, what, invocation] {
+  command->callback([where, what = std::move(what), invocation] {
     invocation->exit_code = invocation->on_cluster({*where, *what});
   });
   return command;
