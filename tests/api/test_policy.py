@@ -45,10 +45,17 @@ class Users:
         return "Forbidden" in self.apply(user, document, "--dry-run=server").stderr
 
 
-@pytest.fixture
-def users(installed, namespace):
+@pytest.fixture(scope="module")
+def judged(installed):
+    """The cluster, with the policy in it."""
     installed.kubectl("apply", "-f", POLICY)
-    made = Users(installed, namespace)
+    yield installed
+    installed.kubectl("delete", "-f", POLICY)
+
+
+@pytest.fixture
+def users(judged, namespace):
+    made = Users(judged, namespace)
     # A new policy is in force a little later.
     wait_until(lambda: made.is_refused("clerk", job(a_command())), "the policy to be in force", 120)
     return made

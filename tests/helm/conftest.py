@@ -4,7 +4,7 @@ import sys
 import pytest
 
 TESTS = pathlib.Path(__file__).parents[1]
-sys.path += [str(TESTS / "lib"), str(TESTS / "cluster")]
+sys.path.append(str(TESTS / "cluster"))
 
 import parts  # noqa: E402
 from cluster import cluster_in  # noqa: E402
@@ -20,7 +20,7 @@ def programs():
     return parts.build("helm", say)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory):
     """A control plane of these tests alone, for the chart owns what is there once in a cluster."""
     with cluster_in(tmp_path_factory.mktemp("cluster"), "--audit") as made:

@@ -1,14 +1,10 @@
 import pathlib
 import subprocess
-import sys
 
 import pytest
+from image_root import Image
 
 ROOT = pathlib.Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests/lib"))
-
-from cluster import cluster, namespace  # noqa: E402,F401
-from image_root import Image  # noqa: E402
 
 
 @pytest.fixture(scope="session")

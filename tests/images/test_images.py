@@ -54,13 +54,12 @@ def test_the_operator_says_its_version(operator):
     assert (done.returncode, done.stdout) == (0, f"lockstep-operator {VERSION}\n"), done.stderr
 
 
-def test_the_operator_leads_on_a_real_api_server(operator, cluster, namespace, tmp_path):
-    cluster.install_crd()
+def test_the_operator_leads_on_a_real_api_server(operator, installed, namespace, tmp_path):
     pod = tmp_path / "pod"
     pod.mkdir()
     pod.chmod(0o755)
     kubeconfig = pod / "kubeconfig"
-    kubeconfig.write_text(cluster.kubeconfig.read_text())
+    kubeconfig.write_text(installed.kubeconfig.read_text())
     kubeconfig.chmod(0o644)
     log = tmp_path / "log"
     with open(log, "w") as output:
@@ -69,7 +68,7 @@ def test_the_operator_leads_on_a_real_api_server(operator, cluster, namespace, t
             "--system-namespace", namespace, "--agent-image", "agent:test", "--metrics-address",
             "127.0.0.1:0", mounts=[pod], stdout=output, stderr=output)
     try:
-        wait_until(lambda: process.poll() is not None or holder(cluster, namespace), "a leader",
+        wait_until(lambda: process.poll() is not None or holder(installed, namespace), "a leader",
                    PATIENCE, 0.1)
         assert process.poll() is None, log.read_text()
     finally:

@@ -9,7 +9,6 @@ import threading
 
 import pytest
 import yaml
-from cluster import cluster, namespace  # noqa: F401
 from kubelet_logs import KubeletLogs
 from kubernetes.client import CustomObjectsApi
 from kubernetes.client.exceptions import ApiException
@@ -28,7 +27,7 @@ FINISHED, REFUSED, WRONG, MISSING, FAILED = 0, 1, 2, 3, 70
 class Here:
     """The commands in one namespace, and the job as another client sees it."""
 
-    def __init__(self, cluster, namespace, folder):  # noqa: F811
+    def __init__(self, cluster, namespace, folder):
         self.cluster, self.namespace, self._folder = cluster, namespace, folder
         self.kubeconfig = cluster.kubeconfig
         self._jobs = CustomObjectsApi(cluster.client())
@@ -97,9 +96,8 @@ class Output:
 
 
 @pytest.fixture
-def here(cluster, namespace, tmp_path):  # noqa: F811
-    cluster.install_crd()
-    return Here(cluster, namespace, tmp_path)
+def here(installed, namespace, tmp_path):
+    return Here(installed, namespace, tmp_path)
 
 
 def test_a_job_is_submitted_once_and_replaced_when_asked(here):

@@ -9,7 +9,6 @@ import uuid
 
 import pytest
 import yaml
-from cluster import cluster, namespace  # noqa: F401
 from kubernetes.client import CoreV1Api
 from waiting import wait_until
 
@@ -65,7 +64,7 @@ spec:
 """
 
 
-def job_of(namespace, spec, pod_template=None):  # noqa: F811
+def job_of(namespace, spec, pod_template=None):
     """A TrainingJob as the API server would hand it out."""
     whole = {"image": "train:7", "command": ["python", "train.py"], **yaml.safe_load(spec)}
     whole = {name: value for name, value in whole.items() if value is not None}
@@ -83,13 +82,13 @@ def objects_of(job, *options):
 
 
 @pytest.fixture
-def restricted(cluster, namespace):  # noqa: F811
+def restricted(cluster, namespace):
     cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted",
                     "pod-security.kubernetes.io/warn=restricted")
     return namespace
 
 
-def take(cluster, objects):  # noqa: F811
+def take(cluster, objects):
     """What the API server makes of them, without keeping them; no warning is let pass."""
     done = cluster.kubectl("create", "--dry-run=server", "--warnings-as-errors", "-o", "json", "-f",
                            "-", input=json.dumps(objects), check=False)
@@ -108,7 +107,7 @@ def documents(text):
 
 @pytest.mark.parametrize("delivery", ["init", "volume"])
 @pytest.mark.parametrize("name", RESTRICTED)
-def test_objects_are_taken_under_the_restricted_level(cluster, restricted, name, delivery):  # noqa: F811
+def test_objects_are_taken_under_the_restricted_level(cluster, restricted, name, delivery):
     options = ["--image-volume"] if delivery == "volume" else []
     job = job_of(restricted, RESTRICTED[name], {"spec": {"securityContext": NOT_ROOT}})
     taken = take(cluster, objects_of(job, *options))
@@ -117,14 +116,14 @@ def test_objects_are_taken_under_the_restricted_level(cluster, restricted, name,
     assert [item["metadata"]["name"] for item in taken[3:]] == [f"gpt-{m}" for m in range(machines)]
 
 
-def test_sidecars_are_taken_beside_the_worker(cluster, restricted):  # noqa: F811
+def test_sidecars_are_taken_beside_the_worker(cluster, restricted):
     pod_template = yaml.safe_load(SIDECARS)
     pod_template["spec"]["securityContext"] = NOT_ROOT
     pod = take(cluster, objects_of(job_of(restricted, "{}", pod_template)))[-1]
     assert [container["name"] for container in pod["spec"]["containers"]] == ["logs", "worker"]
 
 
-def test_nothing_sent_is_dropped_or_changed(cluster, restricted):  # noqa: F811
+def test_nothing_sent_is_dropped_or_changed(cluster, restricted):
     """The server adds defaults to what it takes; what we sent stands as it was."""
     job = job_of(restricted, RESTRICTED["gpus"], {"spec": {"securityContext": NOT_ROOT}})
     sent = objects_of(job)
@@ -147,7 +146,7 @@ def assert_within(mine, theirs, path):
         assert mine == theirs, path
 
 
-def test_a_required_job_never_has_two_machines_on_a_node(cluster, namespace):  # noqa: F811
+def test_a_required_job_never_has_two_machines_on_a_node(cluster, namespace):
     """Five nodes are in the zone: six machines are five that run and one that waits."""
     job = job_of(namespace, "{numMachines: 6, placement: {onePerNode: Required}}",
                  {"spec": {"nodeSelector": {"topology.kubernetes.io/zone": "zone-0"}}})
@@ -159,7 +158,7 @@ def test_a_required_job_never_has_two_machines_on_a_node(cluster, namespace):  #
                "the scheduler's reason", 120, 0.1)
 
 
-def test_a_job_with_a_topology_key_stays_in_one_zone(cluster, namespace):  # noqa: F811
+def test_a_job_with_a_topology_key_stays_in_one_zone(cluster, namespace):
     job = job_of(namespace, """
         numMachines: 4
         placement: {topologyKey: topology.kubernetes.io/zone, topologyMode: Required}
@@ -171,7 +170,7 @@ def test_a_job_with_a_topology_key_stays_in_one_zone(cluster, namespace):  # noq
 
 
 @pytest.mark.parametrize(("fit", "placed"), [(2, 1), (1, 0)])
-def test_a_failed_node_is_avoided_while_another_fits(cluster, namespace, fit, placed):  # noqa: F811
+def test_a_failed_node_is_avoided_while_another_fits(cluster, namespace, fit, placed):
     nodes = [node.metadata.name for node in CoreV1Api(cluster.client()).list_node().items]
     fits = {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes[:fit]}
     job = job_of(namespace, "{}", {"spec": {"affinity": {"nodeAffinity": {
@@ -181,7 +180,7 @@ def test_a_failed_node_is_avoided_while_another_fits(cluster, namespace, fit, pl
     assert pods[0].spec.node_name == nodes[placed]
 
 
-def create(cluster, namespace, objects, running):  # noqa: F811
+def create(cluster, namespace, objects, running):
     """Without owners: the garbage collector would look for a TrainingJob that is not there."""
     for item in objects["items"]:
         del item["metadata"]["ownerReferences"]
@@ -197,7 +196,7 @@ def create(cluster, namespace, objects, running):  # noqa: F811
     return pods
 
 
-def reason(cluster, pod):  # noqa: F811
+def reason(cluster, pod):
     api = CoreV1Api(cluster.client())
     now = api.read_namespaced_pod(pod.metadata.name, pod.metadata.namespace)
     messages = [c.message for c in now.status.conditions or [] if c.type == "PodScheduled"]

@@ -1,24 +1,12 @@
-import pathlib
-import sys
 import time
 
 import pytest
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
-
-from agent_kubelet import AgentKubelet  # noqa: E402
-from cluster import cluster, namespace  # noqa: E402,F401
-from jobs import PATIENCE, Jobs, operator  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def installed(cluster):  # noqa: F811
-    cluster.install_crd()
-    return cluster
+from agent_kubelet import AgentKubelet
+from jobs import PATIENCE, Jobs, operator
 
 
 @pytest.fixture
-def jobs(installed, namespace, tmp_path):  # noqa: F811
+def jobs(installed, namespace, tmp_path):
     with AgentKubelet(installed, namespace, tmp_path) as kubelet, \
             operator(installed.kubeconfig, tmp_path, "--namespace", namespace,
                      "--system-namespace", namespace) as process:

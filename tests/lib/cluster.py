@@ -1,6 +1,7 @@
 """A Kubernetes for tests: tests/cluster/up as fixtures, or the one that LOCKSTEP_CLUSTER names.
 
-    from cluster import cluster, namespace  # in a conftest.py
+All tests of a run share it, each in a namespace of its own; what a test changes of the whole
+cluster it changes back.
 
     def test_something(cluster, namespace):
         cluster.kubectl("apply", "-f", "-", input=manifest)
@@ -92,6 +93,13 @@ def cluster(tmp_path_factory):
         return
     with cluster_in(tmp_path_factory.mktemp("cluster"), "--fake-nodes", "20") as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def installed(cluster):
+    """The cluster, with crds/ in it."""
+    cluster.install_crd()
+    return cluster
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""For a folder's conftest.py: `from gang_fixture import gang`."""
+"""The fixture `gang`."""
 
 import pytest
 

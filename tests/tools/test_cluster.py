@@ -6,8 +6,7 @@ import signal
 import subprocess
 
 import processes
-import pytest
-from cluster import SCRIPTS, Cluster, cluster_in
+from cluster import SCRIPTS, Cluster
 from kubernetes.client import CoreV1Api
 from waiting import wait_until
 
@@ -45,15 +44,9 @@ def test_two_at_once_know_nothing_of_each_other_and_leave_nothing_behind(tmp_pat
         assert not of_cluster(folder) and not folder.exists()
 
 
-@pytest.fixture(scope="module")
-def with_nodes(tmp_path_factory):
-    with cluster_in(tmp_path_factory.mktemp("cluster"), "--fake-nodes", "3") as made:
-        yield made
-
-
-def test_a_pod_runs_on_a_fake_node_and_goes_with_its_namespace(with_nodes):
-    api = CoreV1Api(with_nodes.client())
-    with with_nodes.namespace() as namespace:
+def test_a_pod_runs_on_a_fake_node_and_goes_with_its_namespace(cluster):
+    api = CoreV1Api(cluster.client())
+    with cluster.namespace() as namespace:
         api.create_namespaced_pod(namespace, {
             "metadata": {"name": "pod"}, "spec": {"containers": [{"name": "c", "image": "none"}]}})
         wait_until(lambda: api.read_namespaced_pod("pod", namespace).status.phase == "Running",
@@ -62,13 +55,13 @@ def test_a_pod_runs_on_a_fake_node_and_goes_with_its_namespace(with_nodes):
                "the namespace to go", PATIENCE)
 
 
-def test_kubectl_and_helm_talk_to_it(with_nodes):
-    assert "Server Version: v1.36." in with_nodes.kubectl("version")
-    assert with_nodes.helm("list", "--short") == ""
+def test_kubectl_and_helm_talk_to_it(cluster):
+    assert "Server Version: v1.36." in cluster.kubectl("version")
+    assert cluster.helm("list", "--short") == ""
 
 
-def test_a_second_up_in_the_same_folder_is_refused(with_nodes):
-    done = up(with_nodes.folder)
+def test_a_second_up_in_the_same_folder_is_refused(cluster):
+    done = up(cluster.folder)
     assert done.returncode != 0 and "take it down first" in done.stderr
 
 

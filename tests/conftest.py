@@ -1,0 +1,9 @@
+"""Fixtures of more than one folder: what costs seconds to start is started once, when first needed."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
+
+from cluster import cluster, installed, namespace  # noqa: E402, F401
+from gang_fixture import gang  # noqa: E402, F401

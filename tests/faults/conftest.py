@@ -1,6 +1,0 @@
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
-
-from gang_fixture import gang  # noqa: E402, F401
