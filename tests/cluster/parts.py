@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Programs that tests run and Debian lacks, built from pinned Go modules.
 
-`parts.py [GROUP...]` builds what is missing of these groups, or of all that tests want, and prints the folders
-where the programs lie: one a group, outside the source tree, and another one for every other
-go.mod, so a clone finds what an older one has built.
+`parts.py GROUP...` builds what is missing of these groups, and prints the folders where the
+programs lie: one a group, outside the source tree, and another one for every other go.mod, so a
+clone finds what an older one has built.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ CACHE /= "lockstep"
 FOLDER = CACHE / "cluster"
 
 
-
 class Group(typing.NamedTuple):
     """Programs of one module: what they share is compiled once."""
 
     module: pathlib.Path  # the folder of its go.mod
     programs: dict  # name: package
+    minutes: float  # that they take on 2 cores, when nothing of them is built
     tags: str = ""  # of `go build`
 
     @property
@@ -46,11 +46,11 @@ GROUPS = {
         "kubectl": "k8s.io/kubernetes/cmd/kubectl",
         "kwok": "sigs.k8s.io/kwok/cmd/kwok",
         "helm": "helm.sh/helm/v4/cmd/helm",
-    }),
+    }, minutes=5),
     "node": Group(HERE, {
         "kubelet": "k8s.io/kubernetes/cmd/kubelet",
         "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
-    }),
+    }, minutes=1),
     "containers": Group(HERE / "containers", {
         "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
         "containerd-shim-runc-v2":
@@ -60,20 +60,19 @@ GROUPS = {
         "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
         "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
         "portmap": "github.com/containernetworking/plugins/plugins/meta/portmap",
-    }),
-    "coredns": Group(HERE / "coredns", {"coredns": "github.com/coredns/coredns"}),
+    }, minutes=1.5),
+    "coredns": Group(HERE / "coredns", {"coredns": "github.com/coredns/coredns"}, minutes=1),
     "helm": Group(HERE.parent / "helm", {
         "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
         "helm-unittest": "github.com/helm-unittest/helm-unittest/cmd/helm-unittest",
-    }),
+    }, minutes=1),
     # Finds targets by Kubernetes alone, without the clients of a dozen clouds.
     "monitoring": Group(HERE.parent / "monitoring", {
         "promtool": "github.com/prometheus/prometheus/cmd/promtool",
         "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
-    }, tags="remove_all_sd,enable_kubernetes_sd"),
-    "peers": Group(HERE.parent / "bench/peers", {"jobset": "sigs.k8s.io/jobset"}),
+    }, minutes=3, tags="remove_all_sd,enable_kubernetes_sd"),
+    "peers": Group(HERE.parent / "bench/peers", {"jobset": "sigs.k8s.io/jobset"}, minutes=1),
 }
-ON_DEMAND = ["peers"]  # for benchmarks that are asked to compare
 # How kwok's nodes and pods behave: at once, with no delays of their own.
 STAGES = ["node/fast", "node/heartbeat-with-lease", "pod/fast"]
 FLAGS = ["-trimpath", "-buildvcs=false"]
@@ -83,11 +82,15 @@ class BuildError(Exception):
     pass
 
 
+def is_built(name):
+    return (_folder(name) / "complete").exists()
+
+
 def build(name, say):
     """The folder with a group's programs; `say` hears what is being built and how long it took."""
     group = GROUPS[name]
-    folder = FOLDER / f"{name}-{_fingerprint(group)}"
-    if (folder / "complete").exists():
+    folder = _folder(name)
+    if is_built(name):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "lock", say):
@@ -114,12 +117,13 @@ def source(name, module):
     return pathlib.Path(_go(folder, "list", "-m", "-f", "{{.Dir}}", module).strip())
 
 
-def _fingerprint(group):
+def _folder(name):
+    group = GROUPS[name]
     digest = hashlib.sha256()
     digest.update(repr((group.programs, STAGES, group.flags)).encode())
-    for name in ("go.mod", "go.sum"):
-        digest.update((group.module / name).read_bytes())
-    return digest.hexdigest()[:12]
+    for file in ("go.mod", "go.sum"):
+        digest.update((group.module / file).read_bytes())
+    return FOLDER / f"{name}-{digest.hexdigest()[:12]}"
 
 
 def _build_one(group, program, package):
@@ -178,11 +182,19 @@ def _locked(path, say):
 
 
 if __name__ == "__main__":
-    unknown = set(sys.argv[1:]) - set(GROUPS)
-    if unknown:
-        sys.exit(f"cluster: no group {', '.join(unknown)}; there are {', '.join(GROUPS)}")
+    def tell(text):
+        print(f"cluster: {text}", file=sys.stderr, flush=True)
+
+    wanted = list(dict.fromkeys(sys.argv[1:]))
+    unknown = set(wanted) - set(GROUPS)
+    if unknown or not wanted:
+        sys.exit(f"cluster: no group {' '.join(unknown)!r}; there are {', '.join(GROUPS)}")
+    missing = [name for name in wanted if not is_built(name)]
+    if missing:
+        tell(f"building {', '.join(missing)} from source, once: about "
+             f"{sum(GROUPS[name].minutes for name in missing):.0f} minutes on 2 cores")
     try:
-        for each in sys.argv[1:] or [name for name in GROUPS if name not in ON_DEMAND]:
-            print(build(each, lambda text: print(f"cluster: {text}", file=sys.stderr, flush=True)))
+        for each in wanted:
+            print(build(each, tell))
     except BuildError as error:
         sys.exit(f"cluster: {error}")

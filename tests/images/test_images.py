@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from waiting import wait_until
 
+pytestmark = pytest.mark.slow  # the images are built first, in a Debian of their own
+
 ROOT = pathlib.Path(__file__).parents[2]
 VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_text())[1]
 PATIENCE = 120

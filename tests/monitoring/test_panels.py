@@ -4,9 +4,12 @@ import json
 import time
 from xml.etree import ElementTree
 
+import pytest
 from panels import View, answers, check_panels, dashboards, panels
 from preview.page import draw
 from waiting import wait_until
+
+pytestmark = pytest.mark.slow  # a Prometheus is built first
 
 # Without kubelets the agents share this computer's cgroup, which may have no limits.
 NOT_HERE = ("lockstep_memory_limit_bytes", "lockstep_cpu_throttled_seconds_total")

@@ -24,10 +24,12 @@ def promtool(*arguments):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow  # promtool is built first
 def test_promtool_and_its_linter_accept_the_rules():
     promtool("check", "rules", "--lint=all", "--lint-fatal", *FILES)
 
 
+@pytest.mark.slow
 def test_each_alert_fires_when_it_should_and_not_otherwise():
     promtool("test", "rules", HERE / "rules_test.yaml")
 

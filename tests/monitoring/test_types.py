@@ -7,6 +7,9 @@ from grafana_types import SOURCE, compile_errors, install
 from panels import dashboards
 
 
+pytestmark = pytest.mark.slow  # Node.js and npm's packages are downloaded first
+
+
 @pytest.fixture(scope="module")
 def types():
     return install()

@@ -13,6 +13,8 @@ from kubernetes.client import CoreV1Api
 from nodes import Nodes
 from waiting import wait_until
 
+pytestmark = pytest.mark.slow  # a kubelet and containerd are built first
+
 IMAGE = "lockstep.test/busybox:1"
 PATIENCE = 180
 
