@@ -9,9 +9,9 @@ namespace {
 
 using Words = std::span<const std::string>;
 
-constexpr std::array<std::string_view, 9> kLaunchers = {"torchrun",   "deepspeed",     "mpirun",
-                                                        "mpiexec",    "mpiexec.hydra", "orterun",
-                                                        "horovodrun", "colossalai",    "srun"};
+constexpr std::array<std::string_view, 10> kLaunchers = {
+    "torchrun",      "deepspeed", "mpirun",     "accelerate-launch", "mpiexec",
+    "mpiexec.hydra", "orterun",   "horovodrun", "colossalai",        "srun"};
 
 struct Module {
   std::string_view module;
@@ -45,12 +45,14 @@ bool IsAssignment(std::string_view word) {
          word.substr(0, equals).find('/') == std::string_view::npos;
 }
 
-std::string OfPython(Words words) {
+using Launchers = std::vector<std::string>;
+
+Launchers OfPython(Words words) {
   for (size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "-m" && i + 1 < words.size()) {
       for (const Module& known : kModules) {
-        if (known.module == words[i + 1]) return std::string(known.launcher);
+        if (known.module == words[i + 1]) return {std::string(known.launcher)};
       }
       return {};
     }
@@ -64,25 +66,26 @@ std::string OfPython(Words words) {
   return {};
 }
 
-std::string OfWords(Words words, int shells_left);
+Launchers OfWords(Words words, int shells_left);
 
-std::string OfShell(Words words, int shells_left) {
+Launchers OfShell(Words words, int shells_left) {
   const auto script = std::find_if(words.begin() + 1, words.end(), [](const std::string& word) {
     return word.size() >= 2 && word[0] == '-' && word[1] != '-' && word.back() == 'c';
   });
   if (script == words.end() || script + 1 == words.end() || shells_left == 0) return {};
   const std::vector<std::string> inner = SplitShellWords(*(script + 1));
+  Launchers launchers;
   auto start = inner.begin();
   while (start != inner.end()) {
     const auto end = std::find_if(start, inner.end(), IsSeparator);
-    std::string launcher = OfWords(Words(start, end), shells_left - 1);
-    if (!launcher.empty()) return launcher;
+    const Launchers more = OfWords(Words(start, end), shells_left - 1);
+    launchers.insert(launchers.end(), more.begin(), more.end());
     start = end == inner.end() ? end : end + 1;
   }
-  return {};
+  return launchers;
 }
 
-std::string OfWords(Words words, int shells_left) {
+Launchers OfWords(Words words, int shells_left) {
   // What only sets the stage for the program.
   while (!words.empty() && (IsAssignment(words[0]) ||
                             IsOneOf(BaseName(words[0]), {"env", "exec", "nohup", "time", "-i"}))) {
@@ -93,10 +96,10 @@ std::string OfWords(Words words, int shells_left) {
   if (IsPython(program)) return OfPython(words);
   if (IsOneOf(program, {"sh", "bash", "dash", "ash", "zsh"})) return OfShell(words, shells_left);
   if (program == "accelerate") {
-    return words.size() > 1 && words[1] == "launch" ? "accelerate launch" : "";
+    return words.size() > 1 && words[1] == "launch" ? Launchers{"accelerate launch"} : Launchers{};
   }
   const auto known = std::find(kLaunchers.begin(), kLaunchers.end(), program);
-  return known == kLaunchers.end() ? "" : std::string(*known);
+  return known == kLaunchers.end() ? Launchers{} : Launchers{std::string(*known)};
 }
 
 bool NeedsNoQuotes(char c) {
@@ -106,9 +109,29 @@ bool NeedsNoQuotes(char c) {
 
 }  // namespace
 
-std::string LauncherOf(const std::vector<std::string>& command) {
+std::vector<std::string> LaunchersOf(const std::vector<std::string>& command) {
   constexpr int kShellsDeep = 3;
   return OfWords(Words(command), kShellsDeep);
+}
+
+std::string LauncherOf(const std::vector<std::string>& command) {
+  const Launchers launchers = LaunchersOf(command);
+  return launchers.empty() ? "" : launchers.front();
+}
+
+std::string UnsupportedLauncherOf(const std::vector<std::string>& command) {
+  for (const std::string& launcher : LaunchersOf(command)) {
+    if (launcher != "torchrun") return launcher;
+  }
+  return {};
+}
+
+std::string InPlaceOf(const std::string& launcher) {
+  const char* framework = launcher.starts_with("accelerate") ? " with framework: Accelerate" : "";
+  return "write the program itself, without " + launcher +
+         " and launch: PerMachine, as in [python, train.py]" + framework +
+         ": Lockstep starts every rank of all machines, where " + launcher +
+         " would run a training of its own on each machine";
 }
 
 std::vector<std::string_view> LauncherNames() {

@@ -8,9 +8,20 @@
 
 namespace lockstep::core {
 
-// The name of the launcher that a command starts ("torchrun", "accelerate launch", "deepspeed",
-// "mpirun", ...), looking through `python -m`, `env` and a shell's -c; empty when it is none.
+// The launchers that a command starts ("torchrun", "accelerate launch", "deepspeed", "mpirun",
+// ...), looking through `python -m`, `env` and a shell's -c; several where a shell's script starts
+// several.
+std::vector<std::string> LaunchersOf(const std::vector<std::string>& command);
+
+// The first of them; empty when the command starts none.
 std::string LauncherOf(const std::vector<std::string>& command);
+
+// The first of them that can't join the machines of a job, which is any but torchrun: that reads
+// PET_*, each other would run a training of its own on each machine. Empty when there is none.
+std::string UnsupportedLauncherOf(const std::vector<std::string>& command);
+
+// What to write in place of an unsupported launcher.
+std::string InPlaceOf(const std::string& launcher);
 
 // Programs and Python modules that are launchers, by their own names.
 std::vector<std::string_view> LauncherNames();

@@ -47,6 +47,11 @@ void JudgeSize(Judge& judge) {
 void JudgeLauncher(Judge& judge, const Spec& spec) {
   std::vector<std::string> whole = spec.command;
   whole.insert(whole.end(), spec.args.begin(), spec.args.end());
+  const std::string unsupported = UnsupportedLauncherOf(whole);
+  if (!unsupported.empty()) {
+    judge.Error("spec.command", InPlaceOf(unsupported), unsupported);
+    return;
+  }
   const std::string launcher = LauncherOf(whole);
   if (launcher.empty() || spec.launch == Launch::kPerMachine) return;
   judge.Error("spec.command",

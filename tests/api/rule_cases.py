@@ -142,7 +142,16 @@ LAUNCHERS = [
     ["python3.11", "-u", "-m", "accelerate.commands.launch"], ["sh", "-c", "torchrun train.py"],
     ["bash", "-ec", "cd /a && exec torchrun train.py"], ["bash", "-c", "A=1 accelerate launch a"],
     ["/bin/sh", "-c", "set -e\npython -m torch.distributed.run a"], ["bash", "-c", "(srun a)"],
+    ["bash", "-c", "./prepare; accelerate-launch a"],
 ]
+TORCHRUN = [command for command in LAUNCHERS if "torch" in " ".join(command)]
+UNSUPPORTED = [command for command in LAUNCHERS if command not in TORCHRUN]
+PASS += [job(a_command(launch="PerMachine", command=command)) for command in TORCHRUN]
+FAIL += [job(a_command(launch="PerMachine", command=command)) for command in UNSUPPORTED]
+FAIL += [job(a_command(launch="PerMachine", command=command[:1], args=command[1:]))
+         for command in UNSUPPORTED]
+FAIL += [job({"image": "i", "launch": "PerMachine", **_worker(command=command)})
+         for command in UNSUPPORTED]
 FAIL += [job(a_command(command=command)) for command in LAUNCHERS]
 FAIL += [job(a_command(command=command[:1], args=command[1:])) for command in LAUNCHERS]
 FAIL += [job({"image": "i", **_worker(command=command)}) for command in LAUNCHERS]
@@ -152,6 +161,7 @@ FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b")]
 CORE_ALONE = [
     job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
+    job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),
     job(a_command(command=["bash", "-c", "cd '/a'; torchrun"])),
     job(a_command(command=["python", "-u", "-O", "-m", "torch.distributed.run"])),
     job(a_command(args=["a\0b"])),

@@ -288,6 +288,18 @@ TEST(ConvertKubeflow, ReadsAPyTorchJob) {
                     HasSubstr("templates differ"), HasSubstr("# torchrun goes on starting 4")));
 }
 
+TEST(ConvertKubeflow, RefusesALauncherThatCannotJoinTheMachines) {
+  for (const char* command : {"[accelerate, launch, train.py]", "[mpirun, -n, \"4\", a]"}) {
+    std::string text = kPyTorchJob;
+    text.replace(text.find("[torchrun, train.py]"), 20, command);
+    const ConvertResult result = Convert(text);
+    EXPECT_EQ(result.yaml, "") << command;
+    ASSERT_EQ(result.problems.size(), 1U) << command;
+    EXPECT_THAT(result.problems[0].message, HasSubstr("write the program itself"));
+    EXPECT_GT(result.problems[0].line, 0);
+  }
+}
+
 TEST(ConvertKubeflow, CountsGpusWhereProcessesAreAuto) {
   std::string text = kPyTorchJob;
   text.replace(text.find("\"4\""), 3, "auto");

@@ -221,18 +221,14 @@ TEST(Validate, HasAMessageForEveryRule) {
   }
 }
 
-TEST(Validate, RefusesALauncherUnderPerProcess) {
+TEST(Validate, RefusesTorchrunUnderPerProcess) {
   const char* const commands[] = {
       "[torchrun, train.py]",
       "[/usr/bin/torchrun, train.py]",
-      "[accelerate, launch, train.py]",
-      "[deepspeed, train.py]",
-      "[mpirun, -n, \"4\", a]",
       "[python, -m, torch.distributed.run, train.py]",
       "[python3.11, -u, -m, torch.distributed.launch, train.py]",
       "[env, A=b, torchrun, train.py]",
       "[bash, -c, \"cd /x && exec torchrun train.py\"]",
-      "[sh, -ec, \"A=1 accelerate launch train.py\"]",
   };
   for (const char* command : commands) {
     const std::string spec = std::string("  processesPerMachine: 4\n  command: ") + command + "\n";
@@ -242,6 +238,41 @@ TEST(Validate, RefusesALauncherUnderPerProcess) {
         << command;
     EXPECT_EQ(Local(spec + "  launch: PerMachine\n"), "") << command;
   }
+}
+
+// Each would run a training of its own on each machine, and the job would succeed.
+TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
+  const struct {
+    const char* command;
+    const char* launcher;
+  } cases[] = {
+      {"[accelerate, launch, train.py]", "accelerate launch"},
+      {"[accelerate-launch, train.py]", "accelerate-launch"},
+      {"[mpirun, -n, \"4\", a]", "mpirun"},
+      {"[horovodrun, -np, \"4\", a]", "horovodrun"},
+      {"[deepspeed, train.py]", "deepspeed"},
+      {"[/usr/bin/srun, a]", "srun"},
+      {"[python, -m, accelerate.commands.launch, train.py]", "accelerate launch"},
+      {"[python3, -u, -m, deepspeed.launcher.runner, train.py]", "deepspeed"},
+      {"[env, A=b, mpirun, a]", "mpirun"},
+      {"[sh, -ec, \"A=1 accelerate launch train.py\"]", "accelerate launch"},
+      {"[bash, -c, \"torchrun prepare.py; mpirun a\"]", "mpirun"},
+      {"[env, bash, -c, \"bash -c 'exec srun a'\"]", "srun"},
+  };
+  for (const auto& [command, launcher] : cases) {
+    for (const char* launch : {"PerProcess", "PerMachine"}) {
+      const std::string spec =
+          std::string("  launch: ") + launch + "\n  command: " + command + "\n";
+      EXPECT_THAT(Local(spec),
+                  AllOf(HasSubstr(std::string("spec.command: write the program itself, "
+                                              "without ") +
+                                  launcher + " and launch: PerMachine"),
+                        Not(HasSubstr("set launch: PerMachine"))))
+          << command;
+    }
+  }
+  EXPECT_THAT(Local("  command: [accelerate, launch, train.py]\n"),
+              HasSubstr("framework: Accelerate"));
 }
 
 TEST(Validate, FindsALauncherThatStandsInTheArgs) {

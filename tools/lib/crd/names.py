@@ -25,13 +25,15 @@ OWN_LABEL_PREFIX = "lockstep.dev/"
 OWN_NAME_PREFIX = "lockstep-"  # of containers and volumes
 
 # core/plan/launcher.cc
-LAUNCHERS = [
-    "torchrun", "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun",
-    "colossalai", "srun",
+TORCHRUN = ["torchrun"]
+TORCHRUN_MODULES = ["torch.distributed.run", "torch.distributed.launch"]
+UNSUPPORTED_LAUNCHERS = [
+    "deepspeed", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "horovodrun", "colossalai",
+    "srun", "accelerate-launch",
 ]
-LAUNCHER_MODULES = [
-    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
-    "accelerate.commands.accelerate_cli", "deepspeed.launcher.runner", "horovod.runner",
+UNSUPPORTED_MODULES = [
+    "accelerate.commands.launch", "accelerate.commands.accelerate_cli",
+    "deepspeed.launcher.runner", "horovod.runner",
 ]
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"

@@ -2,7 +2,7 @@
 two places, and the rules about it.
 """
 
-from crd.launcher import no_launcher
+from crd.launcher import no_torchrun, no_unsupported
 from crd.names import RESERVED_VARIABLES, SUBDOMAIN, VARIABLE, listed, matches
 from crd.schema import listing, rule, struct, text
 
@@ -11,6 +11,9 @@ OF_POD = ["imagePullSecrets", "priorityClassName", "schedulerName"]
 
 LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be "
             "a launcher that starts processesPerMachine more")
+UNSUPPORTED = ("write the program itself, without the launcher and launch: PerMachine, as in "
+               "[python, train.py]: Lockstep starts every rank of all machines, where the launcher "
+               "would run a training of its own on each machine")
 NO_PROGRAM = "must name a program, as in [python, train.py]"
 
 
@@ -86,12 +89,19 @@ def command_rules():
              "command is named", ".trainer"),
         rule(f"!{_says('command')} || {_says('image')}",
              "is missing; name the image that holds the command", ".image"),
-        rule("self.launch == 'PerMachine' || !has(self.command) || self.command.size() == 0 || "
-             f"{no_launcher('self')}", LAUNCHER, ".command"),
-        rule("self.launch == 'PerMachine' || !has(self.template) || !has(self.template.spec) || "
+        *_launcher_rules("self.launch == 'PerMachine' || ", no_torchrun, LAUNCHER),
+        *_launcher_rules("", no_unsupported, UNSUPPORTED),
+    ]
+
+
+def _launcher_rules(unless, none_in, message):
+    return [
+        rule(f"{unless}!has(self.command) || self.command.size() == 0 || {none_in('self')}",
+             message, ".command"),
+        rule(f"{unless}!has(self.template) || !has(self.template.spec) || "
              "!has(self.template.spec.containers) || self.template.spec.containers.all(c, "
              "c.name != 'worker' || !has(c.command) || c.command.size() == 0 || "
-             f"{no_launcher('c')})", LAUNCHER, ".template"),
+             f"{none_in('c')})", message, ".template"),
     ]
 
 

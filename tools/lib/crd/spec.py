@@ -13,7 +13,8 @@ def _what_runs(pod):
         **shortcuts.fields(pod.variable_source(), pod.variables_source()),
         "launch": choice(
             "PerProcess starts the command once for each rank. PerMachine starts it once a "
-            "machine, for a launcher that starts the ranks itself.", "PerProcess", "PerMachine",
+            "machine, for torchrun or a program that starts the ranks itself.", "PerProcess",
+            "PerMachine",
             default="PerProcess"),
         "framework": choice("Which variables a process finds: Torch's, Accelerate's or None.",
                             "Torch", "Accelerate", "None", default="Torch"),
