@@ -61,6 +61,16 @@ void JudgeBatch(Judge& judge, const Trainer& trainer) {
   judge.Error(path, message, std::to_string(trainer.global_batch_size));
 }
 
+// Without this a cluster's GPUs would lie idle beside it.
+void JudgeDevice(Judge& judge) {
+  const int64_t gpus = judge.job.spec.resources_per_process.gpu.value_or(0);
+  if (gpus <= 0) return;
+  judge.Error("spec.resourcesPerProcess.gpu",
+              "remove it: the built-in trainer computes on CPUs; for GPUs write spec.command in "
+              "place of spec.trainer",
+              std::to_string(gpus));
+}
+
 void JudgeServers(Judge& judge, const Trainer& trainer) {
   const std::string path = kPath + ".servers";
   if (trainer.servers.empty()) {
@@ -81,6 +91,7 @@ void JudgeServers(Judge& judge, const Trainer& trainer) {
 void JudgeTrainer(Judge& judge) {
   if (!judge.job.spec.trainer) return;
   const Trainer& trainer = *judge.job.spec.trainer;
+  JudgeDevice(judge);
   JudgeModel(judge, trainer.model);
   JudgeBatch(judge, trainer);
   if (trainer.mode == TrainerMode::kTrain && trainer.data.empty()) {

@@ -34,6 +34,7 @@ PASS = [
     job({**_template({}), "image": None, "command": None, "trainer": {"data": ["a"]}}),
     job(a_command(launch="PerMachine", command=["torchrun"])),
     job({"image": "i", "launch": "PerMachine", **_worker(command=["torchrun"])}),
+    job({**a_trainer(), "resourcesPerProcess": {"gpu": 0}}),
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
     job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
@@ -66,6 +67,7 @@ FAIL = [
     job(a_trainer(servers=[1])), job(a_trainer(servers=[])), job(a_trainer(servers=[0, 0])),
     job({"image": "i", "launch": "PerMachine", **a_trainer()}),
     job({**a_command(), **a_trainer()}),
+    job({**a_trainer(), "resourcesPerProcess": {"gpu": 1}}),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),

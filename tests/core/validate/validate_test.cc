@@ -288,6 +288,14 @@ TEST(Validate, TakesNoOrdinaryProgramForALauncher) {
   }
 }
 
+TEST(Validate, RefusesGpusForTheBuiltInTrainerWhichComputesOnCpus) {
+  const std::string trainer = "  trainer: {data: [a.txt]}\n";
+  EXPECT_THAT(Local(trainer + "  resourcesPerProcess: {gpu: 1}\n"),
+              HasSubstr("spec.resourcesPerProcess.gpu: remove it: the built-in trainer computes on "
+                        "CPUs; for GPUs write spec.command"));
+  EXPECT_EQ(Local(trainer + "  resourcesPerProcess: {gpu: 0}\n"), "");
+}
+
 TEST(Validate, CountsTheGpusOfThisComputer) {
   const TrainingJob job =
       Job("  command: [a]\n  numMachines: 2\n  processesPerMachine: 2\n"

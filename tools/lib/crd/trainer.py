@@ -93,4 +93,8 @@ def rules():
         rule(f"!has(self.trainer) || self.trainer.servers.all(s, s < {world})",
              "must be ranks of the job, which begin with 0", ".trainer.servers",
              by=f"'must lie between 0 and %d'.format([{world} - 1])"),
+        rule("!has(self.trainer) || !has(self.resourcesPerProcess.gpu) || "
+             "self.resourcesPerProcess.gpu == 0",
+             "remove it: the built-in trainer computes on CPUs; for GPUs write spec.command in "
+             "place of spec.trainer", ".resourcesPerProcess.gpu"),
     ]
