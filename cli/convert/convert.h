@@ -11,11 +11,9 @@
 
 namespace lockstep::convert {
 
-using core::Problem;
-
 struct ConvertResult {
-  std::string yaml;               // a TrainingJob; empty when there are errors
-  std::vector<Problem> problems;  // positions are those of the source
+  std::string yaml;                     // a TrainingJob; empty when there are errors
+  std::vector<core::Problem> problems;  // positions are those of the source
 };
 
 // A file: accelerate's config, a Kubeflow PyTorchJob (kubeflow.org/v1) or TrainJob

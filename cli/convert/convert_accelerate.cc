@@ -60,7 +60,7 @@ class Converter {
   Converter(const Node& config, Draft& draft) : config_(config), draft_(draft) {}
 
   void Convert() {
-    draft_.job.spec.framework = Framework::kAccelerate;
+    draft_.job.spec.framework = core::Framework::kAccelerate;
     if (!CheckType()) return;
     Size();
     Gpus();
@@ -226,10 +226,11 @@ class Converter {
       if (!key.ends_with("_size") || !size || *size < 1) continue;
       if (__builtin_mul_overflow(product, *size, &product)) product = -1;
     }
-    if (product > 1 && product != WorldSize(draft_.job.spec)) {
+    if (product > 1 && product != core::WorldSize(draft_.job.spec)) {
       draft_.Error("parallelism_config", section.position(),
                    "its sizes multiply to " + std::to_string(product) + ", but there are " +
-                       std::to_string(WorldSize(draft_.job.spec)) + " processes; make them equal");
+                       std::to_string(core::WorldSize(draft_.job.spec)) +
+                       " processes; make them equal");
     }
   }
 

@@ -35,9 +35,9 @@ void CopyMetadata(const Node& document, Node& target) {
 // Reads the TrainingJob that was put together, by the reader that reads every other; what it
 // refuses was wrong in the source.
 void Read(Node document, Draft& draft) {
-  LiftShortcuts(document);
-  ParseResult result = ReadJob(document);
-  for (const Problem& problem : result.problems) {
+  core::LiftShortcuts(document);
+  core::ParseResult result = core::ReadJob(document);
+  for (const core::Problem& problem : result.problems) {
     draft.Error(problem.path, {problem.line, problem.column}, problem.message);
   }
   if (result.job) {
@@ -48,8 +48,8 @@ void Read(Node document, Draft& draft) {
 
 Node NewDocument(const Node& source, Node spec) {
   Node document = Node::Map();
-  document.Add("apiVersion", Node::String(kApiVersion));
-  document.Add("kind", Node::String(kKind));
+  document.Add("apiVersion", Node::String(core::kApiVersion));
+  document.Add("kind", Node::String(core::kKind));
   CopyMetadata(source, document);
   document.Add("spec", std::move(spec));
   return document;
@@ -146,7 +146,7 @@ Node CleanEnv(const Node& env, Draft& draft) {
   Node clean = Node::List();
   for (const Node& entry : env.items()) {
     const std::string name = TextAt(entry, "name");
-    if (IsReserved(name)) {
+    if (core::IsReserved(name)) {
       draft.Remark("env " + name + " is not carried over: every process is given its own.");
       continue;
     }
@@ -163,13 +163,13 @@ void SetLaunch(const Node& spec_so_far, Node& spec, int64_t processes, Draft& dr
     if (words == nullptr) continue;
     for (const Node& word : words->items()) command.push_back(word.text());
   }
-  if (const std::string unsupported = UnsupportedLauncherOf(command); !unsupported.empty()) {
+  if (const std::string unsupported = core::UnsupportedLauncherOf(command); !unsupported.empty()) {
     const Node* words = spec_so_far.Find("command");
     draft.Error("command", words == nullptr ? Position{} : words->position(),
-                InPlaceOf(unsupported));
+                core::InPlaceOf(unsupported));
     return;
   }
-  const std::string launcher = LauncherOf(command);
+  const std::string launcher = core::LauncherOf(command);
   if (launcher.empty()) return;
   spec.Add("launch", Node::String("PerMachine"));
   draft.Remark(launcher + " goes on starting " + std::to_string(processes) +
@@ -233,7 +233,7 @@ class PyTorchJobConverter {
     }
     worker_->Erase("name");
     worker_->members().insert(worker_->members().begin(),
-                              NodeMember{"name", {}, Node::String(kWorkerContainer)});
+                              NodeMember{"name", {}, Node::String(core::kWorkerContainer)});
     resources_ = Resources(worker_->Find("resources"));
     worker_->Erase("resources");
     if (const Node* env = worker_->Find("env")) {

@@ -37,7 +37,7 @@ void Draft::Error(std::string path, Position position, std::string message) {
 }
 
 void Draft::SetEnv(std::string name, std::string value) {
-  EnvVar entry;
+  core::EnvVar entry;
   entry.name = std::move(name);
   entry.value = std::move(value);
   job.spec.env.push_back(std::move(entry));

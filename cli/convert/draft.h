@@ -16,18 +16,15 @@
 
 namespace lockstep::convert {
 
-using core::EnvVar;
-using core::Framework;
 using core::Node;
 using core::NodeMember;
 using core::Position;
-using core::TrainingJob;
 
 class Draft {
  public:
   Draft() { job.metadata.name = "converted"; }
 
-  TrainingJob job;
+  core::TrainingJob job;
 
   // A line at the top: what could not be carried over, or was and would surprise.
   void Remark(std::string text) { remarks_.push_back(std::move(text)); }
@@ -43,7 +40,7 @@ class Draft {
 
  private:
   std::vector<std::string> remarks_;
-  std::vector<Problem> problems_;
+  std::vector<core::Problem> problems_;
 };
 
 // A whole number at `key`, however it is quoted; absent when there is none, null, or no number.

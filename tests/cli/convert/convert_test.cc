@@ -9,7 +9,7 @@
 #include "core/model/parse.h"
 #include "core/plan/launcher.h"
 
-namespace lockstep::core {
+namespace lockstep::convert {
 namespace {
 
 using testing::AllOf;
@@ -17,31 +17,33 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string Problems(const ConvertResult& result) { return Format(result.problems, "source"); }
-
-// What was converted, read by the reader of TrainingJobs.
-Spec SpecOf(const ConvertResult& result) {
-  EXPECT_FALSE(HasErrors(result.problems)) << Problems(result);
-  const ParseResult parsed = ParseYaml(result.yaml);
-  EXPECT_TRUE(parsed.ok()) << Format(parsed.problems, "job.yaml") << result.yaml;
-  return parsed.job ? parsed.job->spec : Spec();
+std::string Problems(const ConvertResult& result) {
+  return core::Format(result.problems, "source");
 }
 
-ConvertResult ConvertLine(const std::string& line) { return Convert(SplitShellWords(line)); }
+// What was converted, read by the reader of TrainingJobs.
+core::Spec SpecOf(const ConvertResult& result) {
+  EXPECT_FALSE(core::HasErrors(result.problems)) << Problems(result);
+  const core::ParseResult parsed = core::ParseYaml(result.yaml);
+  EXPECT_TRUE(parsed.ok()) << core::Format(parsed.problems, "job.yaml") << result.yaml;
+  return parsed.job ? parsed.job->spec : core::Spec();
+}
 
-std::map<std::string, std::string> Env(const Spec& spec) {
+ConvertResult ConvertLine(const std::string& line) { return Convert(core::SplitShellWords(line)); }
+
+std::map<std::string, std::string> Env(const core::Spec& spec) {
   std::map<std::string, std::string> env;
-  for (const EnvVar& entry : spec.env) env[entry.name] = entry.value;
+  for (const core::EnvVar& entry : spec.env) env[entry.name] = entry.value;
   return env;
 }
 
 TEST(ConvertAccelerate, TakesNumProcessesForTheTotal) {
-  const Spec spec = SpecOf(
+  const core::Spec spec = SpecOf(
       Convert("compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_machines: 2\n"
               "num_processes: 8\nmixed_precision: bf16\nmachine_rank: 0\n"));
   EXPECT_EQ(spec.num_machines, 2);
   EXPECT_EQ(spec.processes_per_machine, 4);
-  EXPECT_EQ(spec.framework, Framework::kAccelerate);
+  EXPECT_EQ(spec.framework, core::Framework::kAccelerate);
   EXPECT_EQ(spec.resources_per_process.gpu, 1);
   EXPECT_EQ(Env(spec).at("ACCELERATE_MIXED_PRECISION"), "bf16");
 }
@@ -149,7 +151,7 @@ TEST(ConvertTorchrun, ReadsItsCommandLine) {
   const ConvertResult result = ConvertLine(
       "OMP_NUM_THREADS=4 torchrun --nnodes=2 --nproc_per_node 4 --max-restarts=5 "
       "--rdzv-backend=c10d --rdzv-endpoint host:29400 --log-dir /tmp/l train.py --lr 0.1 --nnodes");
-  const Spec spec = SpecOf(result);
+  const core::Spec spec = SpecOf(result);
   EXPECT_EQ(spec.num_machines, 2);
   EXPECT_EQ(spec.processes_per_machine, 4);
   EXPECT_EQ(spec.failure_policy.max_restarts, 5);
@@ -193,7 +195,7 @@ TEST(ConvertTorchrun, RefusesWhatIsWrong) {
 }
 
 TEST(ConvertAccelerateLaunch, ReadsItsCommandLine) {
-  const Spec spec = SpecOf(ConvertLine(
+  const core::Spec spec = SpecOf(ConvertLine(
       "accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --mixed_precision=fp16 "
       "--use_fsdp --fsdp_sharding_strategy FULL_SHARD --num_cpu_threads_per_process 3 -m pkg x"));
   EXPECT_EQ(spec.num_machines, 2);
@@ -206,16 +208,16 @@ TEST(ConvertAccelerateLaunch, ReadsItsCommandLine) {
 }
 
 TEST(ConvertAccelerateLaunch, LaysItsOptionsOverTheConfiguration) {
-  const ConvertResult result =
-      Convert(SplitShellWords("accelerate launch --config_file c.yaml --num_processes 4 train.py"),
-              "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\n");
+  const ConvertResult result = Convert(
+      core::SplitShellWords("accelerate launch --config_file c.yaml --num_processes 4 train.py"),
+      "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 8\n");
   EXPECT_EQ(SpecOf(result).processes_per_machine, 2);
   EXPECT_THAT(ConvertLine("accelerate launch --config_file c.yaml --num_processes 2 t.py").yaml,
               HasSubstr("# --config_file c.yaml was not read"));
 }
 
 TEST(ConvertAccelerateLaunch, ReadsThePythonForm) {
-  const Spec spec =
+  const core::Spec spec =
       SpecOf(ConvertLine("python3 -m accelerate.commands.launch --cpu --num_processes 2 train.py"));
   EXPECT_THAT(spec.command, ElementsAre("python3", "train.py"));
   EXPECT_EQ(Env(spec).at("ACCELERATE_USE_CPU"), "true");
@@ -225,12 +227,12 @@ TEST(Convert, RefusesOtherCommandsAndFiles) {
   for (const char* line :
        {"", "python train.py", "mpirun -n 4 a", "bash -c 'torchrun t.py'", "accelerate config"}) {
     const ConvertResult result = ConvertLine(line);
-    EXPECT_TRUE(HasErrors(result.problems)) << line;
+    EXPECT_TRUE(core::HasErrors(result.problems)) << line;
     EXPECT_EQ(result.yaml, "") << line;
   }
   for (const char* text : {"", "a: 1\n", "[1", "kind: MPIJob\n", "kind: PyTorchJob\n",
                            "kind: PyTorchJob\nspec: 3\n", "kind: TrainJob\nspec: {trainer: 1}\n"}) {
-    EXPECT_TRUE(HasErrors(Convert(text).problems)) << text;
+    EXPECT_TRUE(core::HasErrors(Convert(text).problems)) << text;
   }
 }
 
@@ -263,21 +265,21 @@ spec:
 
 TEST(ConvertKubeflow, ReadsAPyTorchJob) {
   const ConvertResult result = Convert(kPyTorchJob);
-  const Spec spec = SpecOf(result);
+  const core::Spec spec = SpecOf(result);
   EXPECT_EQ(spec.num_machines, 4);
   EXPECT_EQ(spec.processes_per_machine, 4);
   EXPECT_EQ(spec.image, "bert:1");
-  EXPECT_EQ(spec.launch, Launch::kPerMachine);
+  EXPECT_EQ(spec.launch, core::Launch::kPerMachine);
   EXPECT_EQ(spec.resources_per_process.gpu, 1);
   EXPECT_EQ(spec.resources_per_process.cpu->ToString(), "12");
   EXPECT_EQ(spec.resources_per_process.memory->ToString(), "100Gi");
   EXPECT_EQ(spec.resources_per_machine.at("rdma/hca").units(), 1);
   EXPECT_EQ(spec.failure_policy.max_restarts, 5);
-  EXPECT_EQ(spec.clean_pod_policy, CleanPodPolicy::kAll);
+  EXPECT_EQ(spec.clean_pod_policy, core::CleanPodPolicy::kAll);
   EXPECT_EQ(Env(spec), (std::map<std::string, std::string>{{"A", "b"}}));
-  const Node& pod = *spec.template_.Find("spec");
+  const core::Node& pod = *spec.template_.Find("spec");
   EXPECT_NE(pod.Find("volumes"), nullptr);
-  const Node& worker = pod.Find("containers")->items()[0];
+  const core::Node& worker = pod.Find("containers")->items()[0];
   EXPECT_EQ(worker.Find("name")->text(), "worker");
   EXPECT_NE(worker.Find("volumeMounts"), nullptr);
   EXPECT_EQ(worker.Find("resources"), nullptr);
@@ -330,10 +332,10 @@ spec:
     resourcesPerNode: {limits: {nvidia.com/gpu: 8}}
   initializer: {dataset: {storageUri: hf://x}}
 )");
-  const Spec spec = SpecOf(result);
+  const core::Spec spec = SpecOf(result);
   EXPECT_EQ(spec.num_machines, 2);
   EXPECT_EQ(spec.processes_per_machine, 8);
-  EXPECT_EQ(spec.launch, Launch::kPerProcess);
+  EXPECT_EQ(spec.launch, core::Launch::kPerProcess);
   EXPECT_EQ(spec.resources_per_process.gpu, 1);
   EXPECT_THAT(result.yaml, AllOf(HasSubstr("# runtimeRef torch-distributed is not in this file"),
                                  HasSubstr("# spec.initializer is not carried over"),
@@ -341,4 +343,4 @@ spec:
 }
 
 }  // namespace
-}  // namespace lockstep::core
+}  // namespace lockstep::convert
