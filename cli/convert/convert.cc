@@ -64,7 +64,7 @@ ConvertResult Convert(std::string_view text) {
     ConvertTrainJob(root, draft);
   } else if (root.Find("distributed_type") != nullptr ||
              root.Find("compute_environment") != nullptr) {
-    ConvertAccelerateConfig(root, draft);
+    ConvertAccelerateConfig(root, true, draft);
     draft.Remark("A configuration names no program: write yours as spec.command.");
     draft.job.spec.command = {"python", "train.py"};
   } else {

@@ -57,7 +57,8 @@ constexpr std::array<Default, 11> kFsdpDefaults = {{
 
 class Converter {
  public:
-  Converter(const Node& config, Draft& draft) : config_(config), draft_(draft) {}
+  Converter(const Node& config, bool is_total_said, Draft& draft)
+      : config_(config), is_total_said_(is_total_said), draft_(draft) {}
 
   void Convert() {
     draft_.job.spec.framework = core::Framework::kAccelerate;
@@ -109,6 +110,16 @@ class Converter {
     int64_t processes = IntegerAt(config_, "num_processes").value_or(type_ == "NO" ? 1 : -1);
     if (type_ == "NO" && processes < 1) processes = 1;
     draft_.SetTotal(processes, machines, "num_processes", At("num_processes"));
+    if (is_total_said_ && machines > 1) RemarkOnTotal(processes, machines);
+  }
+
+  // Every number that divides can be meant in either way, and only the user knows.
+  void RemarkOnTotal(int64_t processes, int64_t machines) {
+    draft_.Remark(
+        "num_processes " + std::to_string(processes) + " is the total of all " +
+        std::to_string(machines) + " machines, as accelerate counts it: processesPerMachine: " +
+        std::to_string(processes / machines) + ". Were " + std::to_string(processes) +
+        " meant for each machine, write processesPerMachine: " + std::to_string(processes) + ".");
   }
 
   void Gpus() {
@@ -314,14 +325,15 @@ class Converter {
   }
 
   const Node& config_;
+  const bool is_total_said_;
   Draft& draft_;
   std::string type_;
 };
 
 }  // namespace
 
-void ConvertAccelerateConfig(const Node& config, Draft& draft) {
-  Converter(config, draft).Convert();
+void ConvertAccelerateConfig(const Node& config, bool is_total_said, Draft& draft) {
+  Converter(config, is_total_said, draft).Convert();
 }
 
 }  // namespace lockstep::convert

@@ -265,7 +265,7 @@ void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const st
         "--num_processes was not said, and `accelerate launch` counts the GPUs where it "
         "runs: write processesPerMachine as a number.");
   }
-  ConvertAccelerateConfig(whole, draft);
+  ConvertAccelerateConfig(whole, !launch.guessed_processes(), draft);
   NoteDefaultRestarts(line, "`accelerate launch`", draft);
   SetProgram(line, python, Has(line, "module"), Has(line, "no_python"), draft);
 }

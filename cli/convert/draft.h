@@ -50,8 +50,8 @@ std::optional<int64_t> ParseInteger(std::string_view text);
 std::string TextAt(const Node& map, std::string_view key);
 bool TrueAt(const Node& map, std::string_view key);
 
-// Fills `draft` from one kind of source each.
-void ConvertAccelerateConfig(const Node& config, Draft& draft);
+// Fills `draft` from one kind of source each. `is_total_said`: num_processes is the user's own.
+void ConvertAccelerateConfig(const Node& config, bool is_total_said, Draft& draft);
 void ConvertPyTorchJob(const Node& document, Draft& draft);
 void ConvertTrainJob(const Node& document, Draft& draft);
 // `arguments` are those behind the launcher's own name; `python` runs the scripts.

@@ -1,6 +1,8 @@
 #include "core/model/read.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -30,6 +32,38 @@ std::vector<std::string_view> ServerFields() {
             "deletionTimestamp", "managedFields", "ownerReferences",
             "finalizers",        "selfLink",      "deletionGracePeriodSeconds",
             "generateName"};
+  }
+  return {};
+}
+
+// What another launcher's field is called here. Names are compared without case, '_' and '-'.
+struct ForeignName {
+  std::string_view name;
+  const char* instead;
+};
+constexpr std::array<ForeignName, 7> kForeignNames = {{
+    {"numprocesses",
+     "write processesPerMachine, the processes of one machine; accelerate's num_processes is the "
+     "total: divide it by numMachines"},
+    {"nprocpernode", "write processesPerMachine"},
+    {"nnodes", "write numMachines"},
+    {"machinerank", "remove it: every machine is given its rank at each start"},
+    {"mainprocessip", "remove it: the machines find each other, and MASTER_ADDR is set"},
+    {"mainprocessport", "remove it: the machines find each other, and MASTER_PORT is set"},
+    {"mixedprecision",
+     "write it into spec.env, as in {name: ACCELERATE_MIXED_PRECISION, value: bf16}; of the "
+     "built-in trainer it is spec.trainer.precision"},
+}};
+
+std::string InsteadOf(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c != '_' && c != '-') {
+      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  for (const ForeignName& foreign : kForeignNames) {
+    if (foreign.name == letters) return std::string("; ") + foreign.instead;
   }
   return {};
 }
@@ -348,7 +382,9 @@ class Reader {
     for (const NodeMember& member : node.members()) {
       if (std::find(known.begin(), known.end(), member.key) != known.end()) continue;
       const Scope scope(*this, member.key);
-      Add(member.position, "", "unknown field" + DidYouMean(member.key, known));
+      const std::string instead = InsteadOf(member.key);
+      Add(member.position, "",
+          "unknown field" + (instead.empty() ? DidYouMean(member.key, known) : instead));
     }
   }
 

@@ -48,6 +48,21 @@ TEST(ConvertAccelerate, TakesNumProcessesForTheTotal) {
   EXPECT_EQ(Env(spec).at("ACCELERATE_MIXED_PRECISION"), "bf16");
 }
 
+TEST(ConvertAccelerate, SaysThatNumProcessesIsTheTotalAndWhatToWriteForEachMachine) {
+  const std::string says = "# num_processes 8 is the total of all 2 machines";
+  const std::string config = "distributed_type: MULTI_GPU\nnum_machines: 2\n";
+  EXPECT_THAT(Convert(config + "num_processes: 8\n").yaml,
+              AllOf(HasSubstr(says), HasSubstr("processesPerMachine: 4."),
+                    HasSubstr("write processesPerMachine: 8.")));
+  EXPECT_THAT(ConvertLine("accelerate launch --num_machines 2 --num_processes 8 t.py").yaml,
+              HasSubstr(says));
+  // Nobody said a total, or both meanings are one.
+  EXPECT_THAT(ConvertLine("accelerate launch --multi_gpu --num_machines 2 t.py").yaml,
+              Not(HasSubstr("is the total")));
+  EXPECT_THAT(Convert("distributed_type: MULTI_GPU\nnum_processes: 8\n").yaml,
+              Not(HasSubstr("is the total")));
+}
+
 TEST(ConvertAccelerate, RefusesATotalThatDoesNotDivide) {
   const ConvertResult result =
       Convert("distributed_type: MULTI_GPU\nnum_machines: 4\nnum_processes: 10\n");

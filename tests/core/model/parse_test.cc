@@ -102,6 +102,28 @@ TEST(ParseYaml, TellsEveryProblemAtOnceWithItsPlace) {
       "write 120s (found the number 120)\n");
 }
 
+TEST(ParseYaml, SaysWhatToWriteForTheNamesOfOtherLaunchers) {
+  const struct {
+    const char* name;
+    const char* says;
+  } cases[] = {
+      {"num_processes",
+       "unknown field; write processesPerMachine, the processes of one machine; "
+       "accelerate's num_processes is the total: divide it by numMachines"},
+      {"numProcesses", "divide it by numMachines"},
+      {"nproc_per_node", "write processesPerMachine"},
+      {"num_machines", "did you mean \"numMachines\"?"},
+      {"machine_rank", "remove it: every machine is given its rank"},
+      {"main_process_ip", "remove it: the machines find each other, and MASTER_ADDR is set"},
+      {"mainProcessPort", "MASTER_PORT is set"},
+      {"mixed_precision", "{name: ACCELERATE_MIXED_PRECISION, value: bf16}"},
+  };
+  for (const auto& [name, says] : cases) {
+    EXPECT_THAT(Problems(ParseYaml(Job(std::string("  ") + name + ": 2\n"))),
+                AllOf(HasSubstr(std::string("spec.") + name + ": unknown field"), HasSubstr(says)));
+  }
+}
+
 TEST(ParseYaml, SaysWhatToWriteInstead) {
   const struct {
     const char* spec;
