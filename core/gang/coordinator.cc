@@ -84,6 +84,8 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       Log("other jobs have the numbers up to " + std::to_string(prepared.taken));
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
+    } else if (prepared.hopeless) {
+      FailAsMisconfigured(now, prepared.error);
     } else if (!prepared.error.empty()) {
       last_decision_ =
           "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;

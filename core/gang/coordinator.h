@@ -121,6 +121,7 @@ struct Prepared {
   std::string resume;
   std::string error;   // not empty: could not be prepared; it is tried again under the next number
   uint32_t taken = 0;  // not 0: its number is another job's; it is tried again above this one
+  bool hopeless = false;  // with `error`, which no later try can mend: the job fails
 };
 
 // One ended or running generation, for status and reports. Times on the coordinator's clock;
@@ -268,6 +269,7 @@ class Coordinator {
   void Conclude(Time now);
   void Judge(Time now, const RootCause& root);
   void DeliverVerdict(Time now, Verdict verdict);
+  void FailAsMisconfigured(Time now, const std::string& what);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();
   void RefuseCommits(const std::string& reason);

@@ -317,6 +317,20 @@ void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
   for (const Slot& slot : slots_) Send(slot, *verdict_);
 }
 
+// No rule of the user's is asked: nothing has run, and nothing that runs again would end otherwise.
+void Coordinator::FailAsMisconfigured(Time now, const std::string& what) {
+  last_failure_ = {.cause = Cause::kConfiguration, .machine = 0, .message = what};
+  const FailureDecision decision = DecideFailure({}, {.failure = last_failure_});
+  last_decision_ = decision.reason;
+  Log("generation " + generation_.ToString() + " could not be prepared: " + what);
+  Verdict failed;
+  failed.generation = generation_;
+  failed.exit_code = static_cast<uint32_t>(decision.exit_code);
+  failed.failure = last_failure_;
+  failed.reason = decision.reason;
+  DeliverVerdict(now, std::move(failed));
+}
+
 void Coordinator::Wait() {
   phase_ = CoordinatorPhase::kGathering;
   ++version_;

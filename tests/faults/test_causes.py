@@ -32,6 +32,20 @@ def fails(gang):
     return told
 
 
+def test_a_checkpoint_folder_of_another_job_fails_the_job_at_once(gang):
+    made = gang(machines=2, checkpoint="checkpoints")
+    generations = made.checkpoint / "generations"
+    generations.mkdir(parents=True)
+    another = {"generation": "1-1", "jobUID": "another", "resumes": ""}
+    (generations / "1-1").write_text(json.dumps(another))
+    made.start()
+    told = fails(made)
+    assert told["exitCode"] == 78
+    assert failure_of(told)["cause"] == "Configuration"
+    assert "holds checkpoints of another job (another)" in failure_of(told)["message"]
+    assert "resume: Never" in failure_of(told)["message"]
+
+
 # ---- budgets ----
 
 

@@ -319,6 +319,25 @@ TEST_F(CoordinatorTest, AGenerationThatCannotBePreparedIsTriedAgainUnderTheNextN
   EXPECT_EQ(coordinator_->generation().n, 2U);
 }
 
+TEST_F(CoordinatorTest, AGenerationThatNoLaterTryCanPrepareFailsTheJobAtOnce) {
+  prepare_error_ = "/ckpt holds checkpoints of another job";
+  prepare_hopeless_ = true;
+  // Not even a rule that matches anything restarts it.
+  policy_.rules = {{.stderr_regex = ".*", .action = FailureAction::kRestart}};
+  Begin(2);
+  EXPECT_EQ(prepared_.size(), 1U);
+  ASSERT_TRUE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 78U);
+  EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kConfiguration);
+  EXPECT_EQ(coordinator_->verdict()->failure.message, prepare_error_);
+  for (const Machine& machine : machines_) {
+    ASSERT_TRUE(machine.exit);
+    EXPECT_EQ(machine.exit->code, 78);
+    EXPECT_TRUE(machine.exit->verdict);
+    EXPECT_TRUE(machine.spawns.empty());
+  }
+}
+
 TEST_F(CoordinatorTest, OnesThatCannotBePreparedWaitLongerEachTime) {
   prepare_error_ = "no such folder";
   Begin(1);

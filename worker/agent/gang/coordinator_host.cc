@@ -116,6 +116,7 @@ void CoordinatorHost::Prepare(core::Generation generation) {
                   prepared.taken = begun->taken;
                 } else {
                   prepared.error = begun.error().message;
+                  prepared.hopeless = begun.error().kind == ErrorKind::kInvalid;
                 }
                 FinishPreparing(prepared);
               }));
