@@ -1,15 +1,18 @@
 #include "cli/app.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cli/commands/commands.h"
 #include "core/exit_codes.h"
+#include "core/text/problem.h"
 
 namespace lockstep::cli {
 namespace {
@@ -29,6 +32,50 @@ constexpr const char* kFooter =
     "\n"
     "Exit codes: 0 success; 2 wrong usage or an invalid job; the failed process's own code\n"
     "(128 + signal) when a job failed; 70, 75, 77, 78, 124, 130, 143 as docs/cli.md says.";
+
+// What other tools call a command of this one.
+struct OtherName {
+  std::string_view name;
+  std::string_view command;
+};
+constexpr std::array<OtherName, 11> kOtherNames = {{
+    {"topology", "plan"},
+    {"check", "validate"},
+    {"start", "run"},
+    {"launch", "run"},
+    {"apply", "submit"},
+    {"create", "submit"},
+    {"get", "list"},
+    {"ls", "list"},
+    {"ps", "list"},
+    {"describe", "status"},
+    {"rm", "delete"},
+}};
+
+std::string NearestCommand(const std::string& name, const std::vector<std::string_view>& known) {
+  for (const OtherName& other : kOtherNames) {
+    if (other.name == name) return std::string(other.command);
+  }
+  return std::string(core::NearestName(name, known));
+}
+
+// Empty when a command that exists stands first, an option, or nothing at all.
+std::string WrongCommand(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0].starts_with('-')) return {};
+  std::vector<std::string_view> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->check_name(arguments[0])) return {};
+    known.push_back(command->get_name());
+  }
+  std::string message = "unknown command \"" + arguments[0] + "\"; ";
+  const std::string nearest = NearestCommand(arguments[0], known);
+  if (!nearest.empty()) return message + "did you mean \"lockstep " + nearest + "\"?";
+  message += "there are";
+  for (const std::string_view name : known) {
+    message += (name == known.front() ? " " : ", ") + std::string(name);
+  }
+  return message;
+}
 
 }  // namespace
 
@@ -58,6 +105,11 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   // CLI11 takes a vector from its end.
   std::vector<std::string> own(std::make_reverse_iterator(dashes), arguments.rend());
   std::unique_ptr<CLI::App> app = MakeApp(&invocation);
+  const std::string wrong = WrongCommand(*app, {arguments.begin(), dashes});
+  if (!wrong.empty()) {
+    std::cerr << "lockstep: " << wrong << "\n";
+    return kExitUsage;
+  }
   try {
     app->parse(own);
   } catch (const CLI::ParseError& error) {

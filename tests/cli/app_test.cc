@@ -64,6 +64,24 @@ TEST(AppTest, CommandsOnClustersRefuseWhatMeansNothing) {
   }
 }
 
+TEST(AppTest, AnUnknownCommandIsNamedWithTheNearestThatIsKnown) {
+  const struct {
+    std::vector<std::string> line;
+    const char* says;
+  } cases[] = {
+      {{"topology"}, "unknown command \"topology\"; did you mean \"lockstep plan\"?"},
+      {{"rnu", "job.yaml", "-p", "2"}, "\"rnu\"; did you mean \"lockstep run\"?"},
+      {{"Validate"}, "did you mean \"lockstep validate\"?"},
+      {{"ps"}, "did you mean \"lockstep list\"?"},
+      {{"frobnicate"}, "unknown command \"frobnicate\"; there are run, validate, plan, "},
+  };
+  for (const auto& [line, says] : cases) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(MainWith(line), kExitUsage) << line.front();
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(says));
+  }
+}
+
 TEST(AppTest, EveryCommandAndOptionSaysWhatItIsFor) {
   Invocation invocation;
   std::unique_ptr<CLI::App> app = MakeApp(&invocation);
