@@ -1,17 +1,18 @@
 #include "operator/controller/options.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <string>
 
 #include "base/version.h"
 
 namespace lockstep::control {
 
 std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
-  CLI::App app{
-      "lockstep-operator: runs TrainingJobs on a Kubernetes cluster.\n"
-      "Every option can be given in the environment as LOCKSTEP_ and its name: "
-      "LOCKSTEP_AGENT_IMAGE."};
+  CLI::App app(
+      "Runs TrainingJobs on a Kubernetes cluster. Every option can be given in the environment as\n"
+      "well: --agent-image as LOCKSTEP_AGENT_IMAGE.",
+      "lockstep-operator");
+  app.get_formatter()->column_width(34);
   app.set_version_flag("--version", std::string("lockstep-operator ") + kVersion);
   app.add_option("--kubeconfig", options->kubeconfig,
                  "The file that names the API server; without it the pod's service account, else "
@@ -29,18 +30,17 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
                  "The image that holds lockstep-agent, for jobs that begin from now on")
       ->envname("LOCKSTEP_AGENT_IMAGE")
       ->required();
-  app.add_option("--agent-pull-policy", options->delivery.pull_policy)
+  app.add_option("--agent-pull-policy", options->delivery.pull_policy,
+                 "When a node pulls the agent's image")
       ->envname("LOCKSTEP_AGENT_PULL_POLICY")
       ->check(CLI::IsMember({"Always", "IfNotPresent", "Never"}))
       ->capture_default_str();
-  const std::map<std::string, AgentDelivery::Method> methods = {
-      {"init-container", AgentDelivery::Method::kInitContainer},
-      {"image-volume", AgentDelivery::Method::kImageVolume}};
-  app.add_option("--agent-delivery", options->delivery.method,
-                 "How the agent comes to the user's image: init-container, or image-volume "
-                 "(Kubernetes 1.36 and later)")
+  std::string delivery = "init-container";
+  app.add_option("--agent-delivery", delivery,
+                 "How the agent comes to the user's image; image-volume needs Kubernetes 1.36")
       ->envname("LOCKSTEP_AGENT_DELIVERY")
-      ->transform(CLI::CheckedTransformer(methods));
+      ->check(CLI::IsMember({"init-container", "image-volume"}))
+      ->capture_default_str();
   app.add_option("--trainer-image", options->delivery.trainer_image,
                  "The image of jobs that name none: with lockstep-trainer")
       ->envname("LOCKSTEP_TRAINER_IMAGE");
@@ -48,30 +48,31 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
                  "PORT or IP:PORT of /metrics, /healthz and /readyz")
       ->envname("LOCKSTEP_METRICS_ADDRESS")
       ->capture_default_str();
-  app.add_option("--lease-name", options->lease_name)
+  app.add_option("--lease-name", options->lease_name,
+                 "The Lease by which one of several operators leads")
       ->envname("LOCKSTEP_LEASE_NAME")
       ->capture_default_str();
   int64_t lease_seconds = options->lease_duration / seconds(1);
   app.add_option("--lease-duration", lease_seconds,
                  "Seconds that another operator waits for a leader that is gone")
       ->envname("LOCKSTEP_LEASE_DURATION")
-      ->check(CLI::Range(3, 600))
+      ->check(CLI::Range(3, 600, "3..600"))
       ->capture_default_str();
   int64_t silence_seconds = options->watch_silence / seconds(1);
   app.add_option("--watch-silence", silence_seconds,
                  "Seconds without a byte after which a watch is taken for dead; the API server "
                  "says something about once a minute")
       ->envname("LOCKSTEP_WATCH_SILENCE")
-      ->check(CLI::Range(1, 3600))
+      ->check(CLI::Range(1, 3600, "1..3600"))
       ->capture_default_str();
   app.add_option("--identity", options->identity, "In the Lease; must be this process's alone")
       ->envname("LOCKSTEP_IDENTITY");
-  app.add_option("--log-level", options->log_level)
+  app.add_option("--log-level", options->log_level, "The least that is logged")
       ->envname("LOCKSTEP_LOG_LEVEL")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->capture_default_str();
   std::string format = "json";
-  app.add_option("--log-format", format)
+  app.add_option("--log-format", format, "A JSON object or a line of text for each event")
       ->envname("LOCKSTEP_LOG_FORMAT")
       ->check(CLI::IsMember({"json", "text"}))
       ->capture_default_str();
@@ -83,6 +84,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   options->lease_duration = seconds(lease_seconds);
   options->watch_silence = seconds(silence_seconds);
   options->log_json = format == "json";
+  options->delivery.method = delivery == "image-volume" ? AgentDelivery::Method::kImageVolume
+                                                        : AgentDelivery::Method::kInitContainer;
   return std::nullopt;
 }
 

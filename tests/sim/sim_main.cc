@@ -97,13 +97,14 @@ int RunSeeds(const Options& options) {
 int Main(int argc, char** argv) {
   Options options;
   std::string seeds = "1..100000";
-  CLI::App app("Runs schedules of faults against the gang's state machines, in virtual time.");
+  CLI::App app("Runs schedules of faults against the gang's state machines, in virtual time.",
+               "lockstep-sim");
   app.add_option("--seeds", seeds, "A..B; the seeds to run")->capture_default_str();
   app.add_option("--minutes", options.minutes, "run for so long instead, from A on");
   app.add_option("--mutant", options.mutant, "a rule that is switched off");
   app.add_option("--replay", options.replay, "run this seed alone");
   app.add_option("--case", options.file, "run the schedule in this file");
-  app.add_option("--threads", options.threads)->capture_default_str();
+  app.add_option("--threads", options.threads, "schedules at a time")->capture_default_str();
   app.add_option("--failures", options.most_failures, "stop after so many")->capture_default_str();
   app.add_flag("--control", options.control, "under the real operator's decisions");
   app.add_flag("--trace", options.trace, "print every event");

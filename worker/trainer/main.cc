@@ -9,7 +9,9 @@
 int main(int argc, char** argv) {
   try {
     int exit_code = 0;
-    CLI::App app("Data-parallel training of a GPT in C++: the built-in workload of Lockstep");
+    CLI::App app("Data-parallel training of a GPT in C++: the built-in workload of Lockstep",
+                 "lockstep-trainer");
+    app.get_formatter()->column_width(34);
     app.set_version_flag("--version", std::string("lockstep-trainer ") + lockstep::kVersion);
     app.require_subcommand(1);
     lockstep::trainer::AddTrain(app, &exit_code);

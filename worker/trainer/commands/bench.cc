@@ -88,12 +88,12 @@ void AddAllReduce(CLI::App* bench, int* exit_code) {
   CLI::App* command =
       bench->add_subcommand("allreduce", "Speed and values of the ranks' allreduce");
   command->option_defaults()->always_capture_default();
-  const CLI::AsSizeValue size(false);
+  const CLI::Validator size = CLI::AsSizeValue(false).description("");
   command->add_option("-b,--begin", options.begin, "smallest message: bytes, or 8K, 1M, 1G")
       ->transform(size);
   command->add_option("-e,--end", options.end, "largest message")->transform(size);
   command->add_option("-f,--factor", options.factor, "from one size to the next")
-      ->check(CLI::Range(2, 1024));
+      ->check(CLI::Range(2, 1024, "2..1024"));
   command->add_option("-w,--warmup", options.warmup, "iterations that don't count, at each size")
       ->check(CLI::NonNegativeNumber);
   command->add_option("-n,--iterations", options.iterations, "iterations that do")
@@ -103,10 +103,8 @@ void AddAllReduce(CLI::App* bench, int* exit_code) {
       ->add_option("--min-busbw", options.min_busbw,
                    "GB/s of bus bandwidth that the largest size must reach, else exit code 1")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--backend", run->backend, "auto, gloo or nccl")
-      ->transform(CLI::CheckedTransformer(kBackends, CLI::ignore_case).description(""));
-  command->add_option("--reduce", run->algorithm, "of Gloo: tree or ring")
-      ->transform(CLI::CheckedTransformer(kAlgorithms, CLI::ignore_case).description(""));
+  AddChoice(command, "--backend", run->backend, kBackends, "what carries the gradients");
+  AddChoice(command, "--reduce", run->algorithm, kAlgorithms, "how Gloo adds them up");
   command->add_flag("--json", run->json, "a line of JSON a size, and one for all");
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }

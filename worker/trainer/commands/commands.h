@@ -3,8 +3,34 @@
 #define LOCKSTEP_WORKER_TRAINER_COMMANDS_COMMANDS_H_
 
 #include <CLI/CLI.hpp>
+#include <map>
+#include <string>
 
 namespace lockstep::trainer {
+
+// An option whose values have names; its help shows them, and the one that stands by default.
+template <typename T>
+CLI::Option* AddChoice(CLI::App* command, const std::string& name, T& value,
+                       const std::map<std::string, T>& choices, const std::string& help) {
+  std::string names;
+  std::string standard;
+  for (const auto& [choice, meaning] : choices) {
+    names += (names.empty() ? "" : "|") + choice;
+    if (meaning == value) standard = choice;
+  }
+  const CLI::Validator by_name(
+      [choices, names](std::string& text) -> std::string {
+        const auto choice = choices.find(CLI::detail::to_lower(text));
+        if (choice == choices.end()) return "\"" + text + "\" is none of " + names;
+        text = std::to_string(static_cast<int>(choice->second));
+        return {};
+      },
+      "");
+  return command->add_option(name, value, help)
+      ->transform(by_name)
+      ->type_name(names)
+      ->default_str(standard);
+}
 
 void AddTrain(CLI::App& app, int* exit_code);
 void AddGenerate(CLI::App& app, int* exit_code);

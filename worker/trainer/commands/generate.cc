@@ -22,7 +22,7 @@ void AddGenerate(CLI::App& app, int* exit_code) {
       ->check(CLI::NonNegativeNumber);
   command->add_option("--top-k", options->sample.top_k, "of the likeliest k only (0: of all)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--seed", options->seed);
+  command->add_option("--seed", options->seed, "of what is drawn");
   command->add_option("--output", options->output, "file for the results (standard output)");
   command->add_flag("--json", options->json, "a line of JSON a prompt; always with --prompts");
   command->add_option("--threads", options->threads, "0: OMP_NUM_THREADS, else all cores")
