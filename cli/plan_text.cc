@@ -215,10 +215,8 @@ std::string PlanTable(const PlanView& view) {
   AddRules(view, &out);
   AddCommands(view, &out);
   if (!view.ignored.empty()) out += "\nIgnored by `lockstep run`: " + view.ignored + "\n";
-  if (!view.recommendation.warnings.empty()) out += "\n";
-  for (const std::string& warning : view.recommendation.warnings) {
-    out += "warning: " + warning + "\n";
-  }
+  const std::string hint = HintText(view.recommendation);
+  if (!hint.empty()) out += "\n" + hint + "\n";
   return out;
 }
 
@@ -232,8 +230,16 @@ std::string RecommendationText(const PlanView& view) {
                     " (-m " + std::to_string(recommendation.num_machines) + " -p " +
                     std::to_string(recommendation.processes_per_machine) + ")\n";
   if (!recommendation.reason.empty()) out += recommendation.reason + "\n";
-  for (const std::string& warning : recommendation.warnings) out += "warning: " + warning + "\n";
-  return out;
+  const std::string hint = HintText(recommendation);
+  return hint.empty() ? out : out + hint + "\n";
+}
+
+std::string HintText(const core::Recommendation& recommendation) {
+  std::string hint;
+  for (const std::string& warning : recommendation.warnings) {
+    hint += (hint.empty() ? "hint: " : ". And ") + warning;
+  }
+  return hint;
 }
 
 Json PlanJson(const PlanView& view) {

@@ -25,6 +25,8 @@ struct PlanView {
 std::string PlanTable(const PlanView& view);
 nlohmann::ordered_json PlanJson(const PlanView& view);
 std::string RecommendationText(const PlanView& view);
+// What to know of the job's shape on this computer, in one line without its end; empty: nothing.
+std::string HintText(const core::Recommendation& recommendation);
 
 // Any JSON as YAML, maps in their order.
 std::string ToYaml(const nlohmann::ordered_json& json);

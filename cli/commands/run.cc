@@ -8,6 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
 #include "cli/job_file.h"
+#include "cli/plan_text.h"
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
 #include "core/exit_codes.h"
@@ -27,6 +28,7 @@ struct RunCommand {
   std::string report;
   bool no_namespace = false;
   bool no_table = false;
+  bool no_hints = false;
   bool verbose = false;
 };
 
@@ -72,9 +74,8 @@ int Run(const RunCommand& command, Time started,
   if (!agent.ok()) return Fail(agent.error().message, core::kExitTrouble);
   std::string ignored = core::IgnoredLocally(job);
   if (!ignored.empty()) std::cerr << "lockstep: ignored on this computer: " << ignored << "\n";
-  for (const std::string& warning : core::Recommend(job, computer.cores, computer.gpus).warnings) {
-    std::cerr << "lockstep: warning: " << warning << "\n";
-  }
+  const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
+  if (!hint.empty() && !command.no_hints) std::cerr << "lockstep: " << hint << "\n";
   MakePathsAbsolute(&job.spec);
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
@@ -103,7 +104,8 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
   add("-m,--machines", flags->machines, "Machines, each an agent of this computer; default 1");
   add("-p,--processes", flags->processes, "Processes on each; default 1");
   add("--framework", flags->framework, "Torch, Accelerate or None; default Torch");
-  add("--launch", flags->launch, "PerProcess, or PerMachine for a command that is a launcher");
+  add("--launch", flags->launch,
+      "PerProcess, or PerMachine for torchrun and programs that start the ranks");
   add("--name", flags->name, "The job's name; default: from the command");
   add("--env", flags->env, "NAME=VALUE for every process; may be given again")
       ->take_all()
@@ -135,6 +137,8 @@ void AddRun(CLI::App& app, Invocation* invocation) {
   command->add_flag("--no-pid-namespace", run->no_namespace,
                     "Keep all processes in this PID namespace (CUDA IPC between machines)");
   command->add_flag("--no-table", run->no_table, "Plain lines on a terminal too");
+  command->add_flag("--no-hints", run->no_hints,
+                    "Don't say what fits this computer better; `lockstep plan` does, too");
   command->add_flag("-v,--verbose", run->verbose, "Show the agents' own logs");
   command->footer(
       "Examples:\n"

@@ -8,8 +8,10 @@
 namespace lockstep::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 PlanView MakeView(int machines, int processes) {
   PlanView view;
@@ -36,7 +38,7 @@ TEST(PlanTextTest, TheTableShowsEveryRankAndTheEqualCommands) {
   EXPECT_THAT(text, HasSubstr("torchrun"));
   EXPECT_THAT(text, HasSubstr("accelerate launch"));
   EXPECT_THAT(text, HasSubstr("'two words'"));
-  EXPECT_THAT(text, HasSubstr("warning: 4 processes share 2 cores"));
+  EXPECT_THAT(text, HasSubstr("hint: 4 processes share 2 cores"));
 }
 
 TEST(PlanTextTest, ALargeJobIsCutInTheTableButWholeInJson) {
@@ -60,6 +62,14 @@ TEST(PlanTextTest, JsonNamesWhatEachProcessGets) {
 TEST(PlanTextTest, YamlKeepsTextAsText) {
   std::string yaml = ToYaml({{"a", "1"}, {"b", 2}, {"c", {true, nullptr, "x: y"}}});
   EXPECT_EQ(yaml, "a: \"1\"\nb: 2\nc:\n  - true\n  - ~\n  - \"x: y\"\n");
+}
+
+TEST(PlanTextTest, AHintSaysAllOfAShapeInOneLine) {
+  const std::string hint = HintText(MakeView(2, 2).recommendation);
+  EXPECT_THAT(hint, AllOf(StartsWith("hint: 4 processes share 2 cores"),
+                          HasSubstr(". And one machine with 2 processes does the same"),
+                          Not(HasSubstr("\n"))));
+  EXPECT_EQ(HintText(MakeView(1, 2).recommendation), "");
 }
 
 TEST(PlanTextTest, TheRecommendationNamesTheFlags) {

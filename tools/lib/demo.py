@@ -81,7 +81,7 @@ class Ran:
             report_file = pathlib.Path(folder, "report.json")
             job = subprocess.Popen(
                 [lockstep, "run", job_file, "--report", str(report_file), "--checkpoint",
-                 CHECKPOINTS, "--resume", "Never", "--logs", LOGS])
+                 CHECKPOINTS, "--resume", "Never", "--logs", LOGS, "--no-hints"])
             try:
                 if kill_rank is not None and wait_for_commits(job, 3):
                     self.victim = find_rank(kill_rank)
