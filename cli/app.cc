@@ -108,7 +108,7 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   const std::string wrong = WrongCommand(*app, {arguments.begin(), dashes});
   if (!wrong.empty()) {
     std::cerr << "lockstep: " << wrong << "\n";
-    return kExitUsage;
+    return core::kExitUsage;
   }
   try {
     app->parse(own);

@@ -96,8 +96,9 @@ std::string WhatAlwaysFails(const Failure& failure) {
 
 std::string WhyDefaultRule(const Failure& failure) {
   if (failure.exit_code == kExitUsage) {
-    return "exit code 2 says that the command line was wrong, so the job is not restarted; to "
-           "restart on it, add the rule {exitCodes: [2], action: Restart}";
+    return "exit code 2 says that the program can't work as it was started (a wrong option, or a "
+           "file or library that is missing: its last lines say which), so the job is not "
+           "restarted; to restart on it, add the rule {exitCodes: [2], action: Restart}";
   }
   return "exit code " + Number(failure.exit_code) +
          " says that the command was not found or cannot be executed; correct spec.command or the "

@@ -319,8 +319,13 @@ void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
 
 // No rule of the user's is asked: nothing has run, and nothing that runs again would end otherwise.
 void Coordinator::FailAsMisconfigured(Time now, const std::string& what) {
-  last_failure_ = {.cause = Cause::kConfiguration, .machine = 0, .message = what};
-  const FailureDecision decision = DecideFailure({}, {.failure = last_failure_});
+  last_failure_ = {};
+  last_failure_.cause = Cause::kConfiguration;
+  last_failure_.machine = 0;
+  last_failure_.message = what;
+  FailureContext context;
+  context.failure = last_failure_;
+  const FailureDecision decision = DecideFailure({}, context);
   last_decision_ = decision.reason;
   Log("generation " + generation_.ToString() + " could not be prepared: " + what);
   Verdict failed;

@@ -55,7 +55,10 @@ TEST(DecideFailure, FailsOnExitCodesThatNoRestartHeals) {
   const struct {
     int code;
     const char* says;
-  } cases[] = {{2, "exitCodes: [2]"}, {126, "cannot be executed"}, {127, "not found"}};
+  } cases[] = {{2, "a file or library that is missing"},
+               {2, "exitCodes: [2]"},
+               {126, "cannot be executed"},
+               {127, "not found"}};
   for (const auto& c : cases) {
     const FailureDecision decision = DecideFailure({}, After(Exit(c.code)));
     EXPECT_EQ(decision.action, FailureAction::kFail) << c.code;

@@ -323,7 +323,7 @@ TEST_F(CoordinatorTest, AGenerationThatNoLaterTryCanPrepareFailsTheJobAtOnce) {
   prepare_error_ = "/ckpt holds checkpoints of another job";
   prepare_hopeless_ = true;
   // Not even a rule that matches anything restarts it.
-  policy_.rules = {{.stderr_regex = ".*", .action = FailureAction::kRestart}};
+  policy_.rules = {{{}, {}, ".*", FailureAction::kRestart}};
   Begin(2);
   EXPECT_EQ(prepared_.size(), 1U);
   ASSERT_TRUE(coordinator_->verdict());

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kAdvice =
     "install NCCL 2.18 or newer (Debian and Ubuntu: libnccl2; PyPI: nvidia-nccl-cu13), or name the "
-    "file in LOCKSTEP_NCCL_LIBRARY";
+    "folder that holds libnccl.so.2 in LD_LIBRARY_PATH (in a job: spec.env)";
 
 // Binds until the first symbol that is missing.
 template <typename Function>

@@ -23,7 +23,9 @@ void ExpectRefusal(Rank& rank, ErrorKind kind, const std::vector<std::string>& w
 TEST(NcclMissing, NoLibnccl) {
   RunRanks(1, [](Rank& rank) {
     Rank::Set("LOCKSTEP_NCCL_LIBRARY", "/nowhere/libnccl.so.2");
-    ExpectRefusal(rank, ErrorKind::kNotFound, {"/nowhere/libnccl.so.2", "install NCCL 2.18"});
+    ExpectRefusal(
+        rank, ErrorKind::kNotFound,
+        {"/nowhere/libnccl.so.2", "install NCCL 2.18", "LD_LIBRARY_PATH (in a job: spec.env)"});
   });
 }
 
