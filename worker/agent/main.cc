@@ -65,7 +65,9 @@ Result<std::string> ConfigText(int argc, char** argv) {
   }
   const char* text = std::getenv("LOCKSTEP_CONFIG");
   if (argc == 1 && text != nullptr) return std::string(text);
-  return Error::Invalid(std::string("no configuration was given\n\n") + kUsage);
+  const std::string what = argc > 1 ? "unknown arguments, from \"" + std::string(argv[1]) + "\" on"
+                                    : std::string("no configuration was given");
+  return Error::Invalid(what + "\n\n" + kUsage);
 }
 
 int Fail(const Error& error) {
