@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
 #include "cli/job_file.h"
+#include "core/exit_codes.h"
 #include "core/model/parse.h"
 #include "core/text/problem.h"
 #include "core/text/text.h"
@@ -49,19 +49,19 @@ Result<convert::ConvertResult> ConvertFile(const std::string& file) {
 int Convert(const ConvertOptions& options) {
   if (options.file.empty() == options.command.empty()) {
     std::cerr << "lockstep convert: give a FILE, or -- and a command line\n";
-    return kExitUsage;
+    return core::kExitUsage;
   }
   bool of_file = options.command.empty();
   Result<convert::ConvertResult> converted =
       of_file ? ConvertFile(options.file) : ConvertCommand(options.command);
   if (!converted.ok()) {
     std::cerr << "lockstep convert: " << converted.error().message << "\n";
-    return kExitUsage;
+    return core::kExitUsage;
   }
   ShowProblems(converted->problems, of_file ? options.file : "command line");
-  if (core::HasErrors(converted->problems)) return kExitUsage;
+  if (core::HasErrors(converted->problems)) return core::kExitUsage;
   std::cout << converted->yaml;
-  return kExitSuccess;
+  return core::kExitSuccess;
 }
 
 }  // namespace
