@@ -13,19 +13,19 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
                              AgentDelivery delivery) {
   return std::visit(
       Overloaded{
-          [&](const CreateKeySecret&) -> Result<std::string> {
+          [&](const MakeKey&) -> Result<std::string> {
             return KeySecretObject(record.job, record.key);
           },
-          [&](const CreateHeadlessService&) -> Result<std::string> {
+          [&](const MakeNames&) -> Result<std::string> {
             return HeadlessServiceObject(record.job);
           },
-          [&](const CreateCoordinatorService& create) -> Result<std::string> {
+          [&](const MakeCoordinatorAddress& create) -> Result<std::string> {
             return CoordinatorServiceObject(record.job, create.attempt);
           },
-          [&](const PointCoordinatorService& point) -> Result<std::string> {
+          [&](const MoveCoordinatorAddress& point) -> Result<std::string> {
             return CoordinatorServicePatch(point.uid, point.attempt);
           },
-          [&](const CreatePod& create) -> Result<std::string> {
+          [&](const StartMachine& create) -> Result<std::string> {
             const core::Metadata& job = record.job.metadata;
             const kube::ServiceView* service =
                 caches.services.Find({job.name_space, core::CoordinatorServiceName(job.name)});

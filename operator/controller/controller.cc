@@ -8,6 +8,7 @@
 #include "base/wall_time.h"
 #include "core/model/names.h"
 #include "operator/controller/action_object.h"
+#include "operator/controller/observe_pod.h"
 #include "operator/kube/api.h"
 #include "operator/kube/resource_version.h"
 #include "operator/objects/key_secret.h"
@@ -136,7 +137,7 @@ void Controller::Mourn(const kube::PodView& pod) {
   Memory& memory = record->second.memory;
   memory.existed.insert(incarnation);
   if (IsOver(pod)) memory.ended.insert(incarnation);
-  memory.vanished.insert_or_assign(incarnation, pod);
+  memory.vanished.insert_or_assign(incarnation, ObservationOf(pod));
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
@@ -296,14 +297,17 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
   for (const kube::PodView* pod : caches_.pods.ByJob(key)) {
     if (pod->meta.owner_uid != record.uid) continue;
-    snapshot.pods.push_back(pod);
-    if (options_.watches_nodes && !pod->node.empty()) {
-      snapshot.nodes[pod->node] = caches_.nodes.Find({"", pod->node});
-    }
+    const bool on_node = options_.watches_nodes && !pod->node.empty();
+    snapshot.machines.push_back(ObservationOf(
+        *pod, on_node ? StateOf(caches_.nodes.Find({"", pod->node})) : NodeState::kWell));
   }
-  snapshot.headless = caches_.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid);
-  snapshot.coordinator_service =
-      caches_.OwnService({key.name_space, core::CoordinatorServiceName(key.name)}, record.uid);
+  snapshot.has_names =
+      caches_.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid) != nullptr;
+  if (const kube::ServiceView* service = caches_.OwnService(
+          {key.name_space, core::CoordinatorServiceName(key.name)}, record.uid)) {
+    snapshot.coordinator_address = {service->meta.uid, service->cluster_ip,
+                                    service->selector_attempt};
+  }
   snapshot.coordinator = record.coordinator;
   snapshot.member = record.member;
   snapshot.wish_accepted = record.wish && link_.Accepted(NameOf(key), *record.wish);
@@ -320,9 +324,9 @@ void Controller::SetPeers(const JobKey& key, const JobRecord& record, const Snap
   peers.key = record.key;
   peers.machine_lost_after = record.job.spec.failure_policy.machine_lost_after;
   for (const Machine& machine : Machines(snapshot)) {
-    if (machine.life != Life::kRunning || machine.pod->pod_ip.empty()) continue;
+    if (machine.life != Life::kRunning || machine.seen->address.empty()) continue;
     peers.members.push_back(
-        {machine.index, machine.attempt, {machine.pod->pod_ip, core::kGangPort}});
+        {machine.index, machine.attempt, {machine.seen->address, core::kGangPort}});
   }
   if (peers.members.empty() || snapshot.deleting || IsFinished(snapshot.status)) {
     link_.Forget(NameOf(key));

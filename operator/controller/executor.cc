@@ -114,17 +114,17 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     const std::string& job = order_.job.name;
     std::visit(
         Overloaded{
-            [&](const CreateKeySecret&) {
+            [&](const MakeKey&) {
               Create(action, kube::kSecrets, core::KeySecretName(job, order_.uid), std::nullopt);
             },
-            [&](const CreateHeadlessService&) {
+            [&](const MakeNames&) {
               Create(action, kube::kServices, core::ServiceName(job), Watched::kServices);
             },
-            [&](const CreateCoordinatorService&) {
+            [&](const MakeCoordinatorAddress&) {
               Create(action, kube::kServices, core::CoordinatorServiceName(job),
                      Watched::kServices);
             },
-            [&](const PointCoordinatorService&) {
+            [&](const MoveCoordinatorAddress&) {
               Result<std::string> body = order_.body_of(action);
               if (!body.ok()) return;
               Change({Method::kPatch,
@@ -132,12 +132,12 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                       std::move(*body), kMergePatch},
                      Watched::kServices);
             },
-            [&](const CreatePod& pod) {
+            [&](const StartMachine& pod) {
               Create(action, kube::kPods,
                      core::PodName(job, static_cast<int>(pod.machine), pod.attempt, kFirstEpoch),
                      Watched::kPods);
             },
-            [&](const DeletePod& pod) {
+            [&](const StopMachine& pod) {
               Change(Delete(kube::kPods, name_space, pod.name, pod.uid, pod.grace_seconds),
                      Watched::kPods);
             },
@@ -157,7 +157,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     Result<std::string> body = order_.body_of(action);
     if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message);
     std::optional<Incarnation> pod;
-    if (const auto* create = std::get_if<CreatePod>(&action)) {
+    if (const auto* create = std::get_if<StartMachine>(&action)) {
       pod = Incarnation{create->machine, create->attempt};
     }
     Call({Method::kPost, Path(resource, order_.job.name_space), std::move(*body)},

@@ -26,7 +26,7 @@ struct Order {
   std::string uid;
   std::string resource_version;  // that the decision was made from
   Decision decision;
-  // The JSON of what a Create or Point action makes.
+  // The JSON of what a Make, Move or Start action makes.
   std::function<Result<std::string>(const Action&)> body_of;
 };
 

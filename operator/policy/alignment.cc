@@ -17,18 +17,16 @@ const core::GangStatus::MachineStatus* Told(const Draft& draft, const Machine& m
   return told == gang->machines.end() || told->binding.empty() ? nullptr : &*told;
 }
 
-bool IsAlignmentError(const kube::PodView& pod) {
-  return pod.reason == "TopologyAffinityError" || pod.reason == "SMTAlignmentError";
-}
+bool IsMisaligned(const MachineObservation& seen) { return seen.end && seen.end->misaligned; }
 
-// Why kubelet would not have the machine, for as long as no attempt of it runs.
-const kube::PodView* Rejected(const Machine& machine) {
+// Why a node would not have the machine, for as long as no attempt of it runs.
+const MachineObservation* Rejected(const Machine& machine) {
   if (machine.life == Life::kRunning) return nullptr;
-  if (machine.last_seen != nullptr && IsAlignmentError(*machine.last_seen)) {
+  if (machine.last_seen != nullptr && IsMisaligned(*machine.last_seen)) {
     return machine.last_seen;
   }
   const auto found = std::find_if(machine.earlier.begin(), machine.earlier.end(),
-                                  [](const auto* pod) { return IsAlignmentError(*pod); });
+                                  [](const auto* seen) { return IsMisaligned(*seen); });
   return found == machine.earlier.end() ? nullptr : *found;
 }
 
@@ -50,10 +48,11 @@ void ObserveAlignment(Draft& draft) {
   }
   bool all_told = !draft.machines.empty();
   for (const Machine& machine : draft.machines) {
-    if (const kube::PodView* pod = Rejected(machine)) {
+    if (const MachineObservation* seen = Rejected(machine)) {
+      const MachineEnd& end = *seen->end;
       return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "RejectedByKubelet",
-                          Name(machine) + " on node " + pod->node + ": " + pod->reason +
-                              (pod->message.empty() ? "" : ": " + pod->message));
+                          Name(machine) + " on node " + seen->node + ": " + end.reason +
+                              (end.message.empty() ? "" : ": " + end.message));
     }
     const auto* told = Told(draft, machine);
     all_told &= told != nullptr;

@@ -16,32 +16,34 @@
 
 namespace lockstep::control {
 
-struct CreateKeySecret {};
-struct CreateHeadlessService {};
-// Its selector names machine 0's attempt.
-struct CreateCoordinatorService {
+// What a gang needs before its machines: the key of its connections, names by which they find each
+// other, and one address that leads to machine 0's current attempt.
+struct MakeKey {};
+struct MakeNames {};
+struct MakeCoordinatorAddress {
   uint32_t attempt = 0;
 };
-struct PointCoordinatorService {
+struct MoveCoordinatorAddress {
   std::string uid;  // precondition
   uint32_t attempt = 0;
 };
-struct CreatePod {
+struct StartMachine {
   uint32_t machine = 0;
   uint32_t attempt = 0;
   bool predecessor_dead = false;         // no earlier attempt of this machine can be alive
   std::vector<std::string> avoid_nodes;  // where its earlier attempts failed
 };
-struct DeletePod {
+// Asks it to leave; it is killed after the grace.
+struct StopMachine {
   std::string name;
   std::string uid;                       // precondition
-  std::optional<int64_t> grace_seconds;  // the pod's own when absent
+  std::optional<int64_t> grace_seconds;  // the job's own when absent
 };
 // The TrainingJob itself, and with it everything it owns.
 struct DeleteJob {};
 
-using Action = std::variant<CreateKeySecret, CreateHeadlessService, CreateCoordinatorService,
-                            PointCoordinatorService, CreatePod, DeletePod, DeleteJob>;
+using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
+                            StartMachine, StopMachine, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

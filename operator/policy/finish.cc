@@ -5,22 +5,17 @@ namespace {
 
 constexpr Duration kWindDown = seconds(30);  // for agents that know the verdict to leave
 
-// All of its containers, a sidecar's too.
-bool IsTerminal(const kube::PodView& pod) {
-  return pod.phase == kube::PodPhase::kSucceeded || pod.phase == kube::PodPhase::kFailed;
-}
-
-bool WantsGone(const Draft& draft, const kube::PodView& pod) {
-  if (pod.meta.deleted) return false;
+bool WantsGone(const Draft& draft, const MachineObservation& seen) {
+  if (seen.leave_by) return false;
   switch (draft.spec().clean_pod_policy) {
     case core::CleanPodPolicy::kAll:
       return true;
     case core::CleanPodPolicy::kRunning:
-      return !IsTerminal(pod);
+      return !seen.all_ended;
     case core::CleanPodPolicy::kNone:
       break;
   }
-  return !IsOver(pod);  // an agent that never heard of the end would hold its node for ever
+  return !seen.over();  // an agent that never heard of the end would hold its node for ever
 }
 
 }  // namespace
@@ -31,12 +26,12 @@ void CleanUp(Draft& draft) {
   if (!since) since = draft.now.boot;
   const bool told = status.verdict && status.verdict->generation.exists();
   const Time leave_by = told ? *since + kWindDown : *since;
-  for (const kube::PodView* pod : draft.snapshot.pods) {
-    if (!WantsGone(draft, *pod)) continue;
-    if (!IsTerminal(*pod) && draft.now.boot < leave_by) {
+  for (const MachineObservation& seen : draft.snapshot.machines) {
+    if (!WantsGone(draft, seen)) continue;
+    if (!seen.all_ended && draft.now.boot < leave_by) {
       draft.WakeAt(leave_by);
     } else {
-      draft.Do(DeletePod{pod->meta.name, pod->meta.uid, std::nullopt});
+      draft.Do(StopMachine{seen.name, seen.uid, std::nullopt});
     }
   }
   const std::optional<int32_t>& ttl = draft.spec().ttl_seconds_after_finished;

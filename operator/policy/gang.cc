@@ -10,15 +10,15 @@ std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
   std::vector<core::GangWish::Terminated> ended;
   for (const Machine& machine : draft.machines) {
     if (machine.index == 0) continue;
-    const kube::PodView* last = nullptr;
-    if (machine.life == Life::kEnded) last = machine.pod;
-    for (const kube::PodView* pod : machine.earlier) {
-      if (IsOver(*pod) && (last == nullptr || pod->attempt > last->attempt)) last = pod;
+    const MachineObservation* last = nullptr;
+    if (machine.life == Life::kEnded) last = machine.seen;
+    for (const MachineObservation* seen : machine.earlier) {
+      if (seen->over() && (last == nullptr || seen->attempt > last->attempt)) last = seen;
     }
     if (last == nullptr) continue;
-    const bool out_of_memory = WasOutOfMemory(last->worker);
-    ended.push_back({machine.index, last->attempt,
-                     out_of_memory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost});
+    ended.push_back(
+        {machine.index, last->attempt,
+         last->end->out_of_memory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost});
   }
   return ended;
 }
@@ -31,8 +31,8 @@ bool GoneMeansDead(Draft& draft) {
   const std::optional<Time>& since = draft.memory().fencing_since;
   if (!since || !Holds(Rule::kGoneMeansDead)) return false;
   for (const Machine& machine : draft.machines) {
-    for (const kube::PodView* pod : machine.earlier) {
-      if (!IsOver(*pod)) return false;
+    for (const MachineObservation* seen : machine.earlier) {
+      if (!seen->over()) return false;
     }
   }
   const Time due = *since + draft.snapshot.status.machine_lost_after;

@@ -61,7 +61,7 @@ void RememberSteps(Draft& draft, const core::GangStatus& gang) {
 }  // namespace
 
 std::optional<WallTime> WallOf(const Draft& draft, const std::optional<Duration>& since_birth) {
-  const std::optional<WallTime>& born = draft.machines.front().pod->worker.started;
+  const std::optional<WallTime>& born = draft.machines.front().seen->started;
   if (!born || !since_birth) return std::nullopt;
   return *born + *since_birth;
 }

@@ -1,9 +1,6 @@
 #include "operator/policy/machines.h"
 
 #include <algorithm>
-#include <array>
-#include <csignal>
-#include <string_view>
 
 #include "core/exit_codes.h"
 #include "operator/policy/rules.h"
@@ -11,102 +8,70 @@
 namespace lockstep::control {
 namespace {
 
-using kube::ContainerState;
-using kube::PodPhase;
-using kube::PodView;
-
-bool NodeIsGone(const Snapshot& snapshot, const PodView& pod) {
-  if (pod.node.empty()) return false;
-  const auto node = snapshot.nodes.find(pod.node);
-  if (node == snapshot.nodes.end()) return false;  // nodes are not watched
-  return node->second == nullptr || node->second->out_of_service;
-}
-
 Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
   if (machine.attempt == 0) return Life::kNone;
-  if (machine.pod == nullptr) {
+  if (machine.seen == nullptr) {
     const bool made = machine.attempt <= snapshot.status.created_epoch ||
                       snapshot.memory.existed.contains({machine.index, machine.attempt});
     return made ? Life::kGone : Life::kToCreate;
   }
-  const PodView& pod = *machine.pod;
-  if (IsOver(pod)) return Life::kEnded;
-  if (NodeIsGone(snapshot, pod)) return Life::kGone;
-  if (pod.worker.kind == ContainerState::Kind::kRunning) return Life::kRunning;
-  return pod.scheduled || !pod.node.empty() ? Life::kWaiting : Life::kPending;
+  const MachineObservation& seen = *machine.seen;
+  if (seen.over()) return Life::kEnded;
+  if (seen.node_state >= NodeState::kOutOfService) return Life::kGone;
+  if (seen.stage == Stage::kRunning) return Life::kRunning;
+  return seen.stage == Stage::kPlaced ? Life::kWaiting : Life::kPending;
 }
 
-bool IsOneOf(std::string_view text, const auto& names) {
-  return std::find(names.begin(), names.end(), text) != names.end();
+std::string Where(const MachineObservation& seen) {
+  return seen.node.empty() ? "" : " on node " + seen.node;
 }
 
-// Kubelet's refusals of a pod that the scheduler had sent it.
-constexpr auto kRejections = std::to_array<std::string_view>(
-    {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "NodeAffinity",
-     "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage"});
-// The pod was asked to leave by the cluster, which is nobody's failure.
-constexpr auto kRequests = std::to_array<std::string_view>(
-    {"Evicted", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"});
-
-std::string Where(const PodView& pod) { return pod.node.empty() ? "" : " on node " + pod.node; }
-
-std::string HowItEnded(const ContainerState& worker) {
-  if (worker.signal > 0) return "was killed by signal " + std::to_string(worker.signal);
-  std::string text = "exited with code " + std::to_string(worker.exit_code);
-  if (!worker.reason.empty() && worker.reason != "Error" && worker.reason != "Completed") {
-    text += " (" + worker.reason + ")";
-  }
+std::string HowItEnded(const MachineEnd& end) {
+  if (end.signal > 0) return "was killed by signal " + std::to_string(end.signal);
+  std::string text = "exited with code " + std::to_string(end.exit_code);
+  if (!end.reason.empty()) text += " (" + end.reason + ")";
   return text;
 }
 
-End EndOfPod(const Snapshot& snapshot, const Machine& machine) {
-  const PodView& pod = *machine.last_seen;
+End EndAsAWhole(const MachineObservation& seen) {
   End end;
-  if (pod.worker.kind != ContainerState::Kind::kTerminated) {
-    end.what = "its pod failed" + Where(pod);
-    if (!pod.reason.empty()) end.what += ": " + pod.reason;
-    if (!pod.message.empty()) end.what += ": " + pod.message;
-    if (IsOneOf(pod.reason, kRejections)) end.kind = EndKind::kRejected;
-    if (IsOneOf(pod.reason, kRequests) || !pod.disruption.empty()) end.kind = EndKind::kAsked;
-    return end;
-  }
-  const ContainerState& worker = pod.worker;
-  end.what = "its agent " + HowItEnded(worker) + Where(pod);
-  if (Result<core::Termination> message = core::ParseTermination(worker.message); message.ok()) {
+  end.what = "its pod failed" + Where(seen);
+  if (!seen.end->reason.empty()) end.what += ": " + seen.end->reason;
+  if (!seen.end->message.empty()) end.what += ": " + seen.end->message;
+  if (seen.end->rejected) end.kind = EndKind::kRejected;
+  if (seen.end->asked) end.kind = EndKind::kAsked;
+  return end;
+}
+
+End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
+  const MachineObservation& seen = *machine.last_seen;
+  const MachineEnd& ended = *seen.end;
+  End end;
+  end.what = "its agent " + HowItEnded(ended) + Where(seen);
+  if (Result<core::Termination> message = core::ParseTermination(ended.termination); message.ok()) {
     end.message = std::move(*message);
   }
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
   if (end.message && core::VerdictCounts(*end.message, machine.attempt, machine0)) {
     end.kind = EndKind::kVerdict;
-  } else if (WasOutOfMemory(worker)) {
+  } else if (ended.out_of_memory) {
     end.kind = EndKind::kOutOfMemory;
-    end.what = "its container went over its memory limit" + Where(pod);
-  } else if (IsOneOf(pod.reason, kRequests) || !pod.disruption.empty() ||
-             worker.exit_code == core::kExitStopped) {
+    end.what = "its container went over its memory limit" + Where(seen);
+  } else if (ended.asked || ended.exit_code == core::kExitStopped) {
     end.kind = EndKind::kAsked;
-    end.what = "its pod was asked to leave" + Where(pod);
-    const std::string& why = pod.disruption.empty() ? pod.reason : pod.disruption;
-    if (!why.empty()) end.what += " (" + why + ")";
+    end.what = "its pod was asked to leave" + Where(seen);
+    if (!ended.asked_for.empty()) end.what += " (" + ended.asked_for + ")";
   } else if (end.message && end.message->verdict) {
     end.kind = EndKind::kAsked;
-    end.what = "its agent left with a verdict that no longer counts" + Where(pod);
-  } else if (worker.exit_code == core::kExitConfiguration) {
+    end.what = "its agent left with a verdict that no longer counts" + Where(seen);
+  } else if (ended.exit_code == core::kExitConfiguration) {
     end.kind = EndKind::kConfiguration;
-    if (!worker.message.empty() && !end.message) end.what += ": " + worker.message;
+    if (!ended.termination.empty() && !end.message) end.what += ": " + ended.termination;
   }
   return end;
 }
 
 }  // namespace
-
-bool WasOutOfMemory(const ContainerState& worker) {
-  return worker.reason == "OOMKilled" && worker.exit_code == core::kExitSignal + SIGKILL;
-}
-
-bool IsOver(const PodView& pod) {
-  return pod.worker.kind == ContainerState::Kind::kTerminated || pod.phase == PodPhase::kFailed ||
-         pod.phase == PodPhase::kSucceeded;
-}
 
 std::vector<Machine> Machines(const Snapshot& snapshot) {
   const core::MachineAttempts& attempts = snapshot.status.attempts;
@@ -115,33 +80,33 @@ std::vector<Machine> Machines(const Snapshot& snapshot) {
     machines[i].index = static_cast<uint32_t>(i);
     machines[i].attempt = attempts.Of(static_cast<int>(i));
   }
-  for (const PodView* pod : snapshot.pods) {
-    if (pod->machine < 0 || static_cast<size_t>(pod->machine) >= machines.size()) continue;
-    Machine& machine = machines[static_cast<size_t>(pod->machine)];
-    if (pod->attempt == machine.attempt) {
-      machine.pod = pod;
-    } else if (pod->attempt < machine.attempt) {
-      machine.earlier.push_back(pod);
+  for (const MachineObservation& seen : snapshot.machines) {
+    if (seen.machine < 0 || static_cast<size_t>(seen.machine) >= machines.size()) continue;
+    Machine& machine = machines[static_cast<size_t>(seen.machine)];
+    if (seen.attempt == machine.attempt) {
+      machine.seen = &seen;
+    } else if (seen.attempt < machine.attempt) {
+      machine.earlier.push_back(&seen);
     }
   }
   for (Machine& machine : machines) {
     machine.life = LifeOf(snapshot, machine);
-    machine.last_seen = machine.pod;
+    machine.last_seen = machine.seen;
     const auto vanished = snapshot.memory.vanished.find({machine.index, machine.attempt});
-    if (machine.pod == nullptr && vanished != snapshot.memory.vanished.end()) {
+    if (machine.seen == nullptr && vanished != snapshot.memory.vanished.end()) {
       machine.last_seen = &vanished->second;
     }
   }
   return machines;
 }
 
-std::vector<const PodView*> Leftovers(const Snapshot& snapshot) {
-  std::vector<const PodView*> leftovers;
-  for (const PodView* pod : snapshot.pods) {
-    // The pods' cache may be ahead of the job's, after another leader's decisions.
-    if (pod->attempt > snapshot.status.epoch) continue;
-    if (pod->machine < 0 || pod->machine >= snapshot.status.attempts.size()) {
-      leftovers.push_back(pod);
+std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
+  std::vector<const MachineObservation*> leftovers;
+  for (const MachineObservation& seen : snapshot.machines) {
+    // What is seen of machines may be ahead of the status, after another leader's decisions.
+    if (seen.attempt > snapshot.status.epoch) continue;
+    if (seen.machine < 0 || seen.machine >= snapshot.status.attempts.size()) {
+      leftovers.push_back(&seen);
     }
   }
   return leftovers;
@@ -160,18 +125,17 @@ bool PredecessorsDead(const Memory& memory, const Machine& machine) {
 
 End EndOf(const Snapshot& snapshot, const Machine& machine) {
   End end;
-  if (machine.last_seen != nullptr && IsOver(*machine.last_seen)) {
-    end = EndOfPod(snapshot, machine);
-  } else if (machine.pod == nullptr) {
+  const MachineObservation* last = machine.last_seen;
+  if (last != nullptr && last->over()) {
+    end = last->end->agent_ran ? EndOfAgent(snapshot, machine) : EndAsAWhole(*last);
+  } else if (machine.seen == nullptr) {
     end.what = "its pod was deleted";
   } else {
-    const auto node = snapshot.nodes.find(machine.pod->node);
-    const bool gone = node == snapshot.nodes.end() || node->second == nullptr;
-    end.what = "its node " + machine.pod->node + (gone ? " is gone" : " is out of service");
+    const bool gone = machine.seen->node_state == NodeState::kGone;
+    end.what = "its node " + machine.seen->node + (gone ? " is gone" : " is out of service");
   }
-  // Who deletes a pod and gives it time to leave asks for nothing else.
-  const bool asked = machine.pod == nullptr && machine.last_seen != nullptr &&
-                     machine.last_seen->meta.deleted.has_value();
+  // Who deletes it and gives it time to leave asks for nothing else.
+  const bool asked = machine.seen == nullptr && last != nullptr && last->leave_by.has_value();
   if (asked && end.kind == EndKind::kLost) end.kind = EndKind::kAsked;
   return end;
 }

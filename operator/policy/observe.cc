@@ -63,7 +63,7 @@ MachineState StateOf(const Draft& draft, const Machine& machine) {
 }
 
 bool IsReady(const Machine& machine) {
-  return machine.life == Life::kRunning && machine.pod->ready;
+  return machine.life == Life::kRunning && machine.seen->ready;
 }
 
 void ObserveMachines(Draft& draft) {
@@ -83,9 +83,9 @@ void ObserveMachines(Draft& draft) {
       seen.replacements = before->replacements;
     }
     seen.binding = BindingOf(draft, machine);
-    if (machine.pod != nullptr) {
-      seen.pod = machine.pod->meta.name;
-      seen.node = machine.pod->node;
+    if (machine.seen != nullptr) {
+      seen.pod = machine.seen->name;
+      seen.node = machine.seen->node;
     }
     next.machine_statuses.push_back(std::move(seen));
   }
@@ -99,7 +99,7 @@ JobState StateOf(const Draft& draft, const std::optional<Stop>& stop) {
   const JobStatus& status = draft.snapshot.status;
   if (draft.machines.empty()) {
     if (!stop) return JobState::kPending;
-    return draft.snapshot.pods.empty() ? JobState::kSuspended : JobState::kStopping;
+    return draft.snapshot.machines.empty() ? JobState::kSuspended : JobState::kStopping;
   }
   if (stop) return JobState::kStopping;
   const bool begun = status.timings.started.has_value();
@@ -146,8 +146,8 @@ void ObserveFailure(Draft& draft, const core::GangStatus& gang) {
   seen.generation = gang.generation;
   seen.failure = failure;
   if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < draft.machines.size()) {
-    const kube::PodView* pod = draft.machines[static_cast<size_t>(failure.machine)].pod;
-    if (pod != nullptr) seen.node = pod->node;
+    const Machine& machine = draft.machines[static_cast<size_t>(failure.machine)];
+    if (machine.seen != nullptr) seen.node = machine.seen->node;
   }
   draft.Tell(true, core::ToString(failure.cause), failure.message);
   last = std::move(seen);

@@ -26,12 +26,12 @@ Duration Pause(int releases, const std::string& uid) {
 // All or nothing: a gang that can't be placed whole lets go, so that two jobs never hold half a
 // cluster each for ever. The oldest keeps what it has.
 std::optional<Stop> StopForStartTimeout(Draft& draft) {
-  const kube::PodView* first = nullptr;
+  const MachineObservation* first = nullptr;
   int pending = 0;
   for (const Machine& machine : draft.machines) {
     if (machine.life != Life::kPending) continue;
     ++pending;
-    if (first == nullptr || machine.pod->meta.created < first->meta.created) first = machine.pod;
+    if (first == nullptr || machine.seen->created < first->created) first = machine.seen;
   }
   Memory& memory = draft.memory();
   if (first == nullptr) {
@@ -41,7 +41,7 @@ std::optional<Stop> StopForStartTimeout(Draft& draft) {
     if (placed) memory.releases = 0;
     return std::nullopt;
   }
-  const WallTime due = first->meta.created + draft.spec().health.start_timeout;
+  const WallTime due = first->created + draft.spec().health.start_timeout;
   if (draft.now.wall < due) {
     draft.WakeAt(draft.now.Boot(due));
     return std::nullopt;

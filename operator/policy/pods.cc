@@ -8,17 +8,17 @@ namespace {
 
 using core::Condition;
 
-// Services that were there and are gone went with their job, as a rule, of which another watch
-// tells a moment later.
-constexpr Duration kServicesGone = seconds(3);
+// Names and an address that were there and are gone went with their job, as a rule, of which
+// another watch tells a moment later.
+constexpr Duration kAddressesGone = seconds(3);
 
 // Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
 std::vector<std::string> FailedNodes(const Draft& draft, const Machine& machine) {
   std::vector<std::string> nodes;
-  for (const kube::PodView* pod : machine.earlier) {
-    if (pod->attempt < draft.snapshot.memory.made_in || pod->node.empty()) continue;
-    if (std::find(nodes.begin(), nodes.end(), pod->node) == nodes.end()) {
-      nodes.push_back(pod->node);
+  for (const MachineObservation* seen : machine.earlier) {
+    if (seen->attempt < draft.snapshot.memory.made_in || seen->node.empty()) continue;
+    if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {
+      nodes.push_back(seen->node);
     }
   }
   return nodes;
@@ -42,17 +42,17 @@ void StartClocks(Draft& draft) {
   draft.Tell(false, "Resumed", "spec.suspend is false: the gang is made again");
 }
 
-void MakeServices(Draft& draft, uint32_t machine0) {
+void MakeAddresses(Draft& draft, uint32_t machine0) {
   const Snapshot& snapshot = draft.snapshot;
-  const kube::ServiceView* coordinator = snapshot.coordinator_service;
-  if (coordinator != nullptr && coordinator->selector_attempt != machine0) {
-    draft.Do(PointCoordinatorService{coordinator->meta.uid, machine0});
+  const std::optional<CoordinatorAddress>& coordinator = snapshot.coordinator_address;
+  if (coordinator && coordinator->attempt != machine0) {
+    draft.Do(MoveCoordinatorAddress{coordinator->uid, machine0});
   }
-  if (snapshot.headless != nullptr && coordinator != nullptr) return;
-  const std::optional<Time>& gone = draft.memory().services_gone;
-  if (gone && draft.now.boot < *gone + kServicesGone) return draft.WakeAt(*gone + kServicesGone);
-  if (snapshot.headless == nullptr) draft.Do(CreateHeadlessService{});
-  if (coordinator == nullptr) draft.Do(CreateCoordinatorService{machine0});
+  if (snapshot.has_names && coordinator) return;
+  const std::optional<Time>& gone = draft.memory().addresses_gone;
+  if (gone && draft.now.boot < *gone + kAddressesGone) return draft.WakeAt(*gone + kAddressesGone);
+  if (!snapshot.has_names) draft.Do(MakeNames{});
+  if (!coordinator) draft.Do(MakeCoordinatorAddress{machine0});
 }
 
 }  // namespace
@@ -91,10 +91,10 @@ void MakeMissing(Draft& draft) {
     return;
   }
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
-  if (!draft.memory().key_made) draft.Do(CreateKeySecret{});
-  MakeServices(draft, machine0);
-  const bool ready = draft.memory().key_made && snapshot.coordinator_service != nullptr &&
-                     !snapshot.coordinator_service->cluster_ip.empty();
+  if (!draft.memory().key_made) draft.Do(MakeKey{});
+  MakeAddresses(draft, machine0);
+  const bool ready = draft.memory().key_made && snapshot.coordinator_address &&
+                     !snapshot.coordinator_address->address.empty();
   if (!ready) return;
   for (const Machine& machine : draft.machines) {
     if (machine.life != Life::kToCreate) continue;
@@ -103,25 +103,25 @@ void MakeMissing(Draft& draft) {
       draft.WakeAt(hold->second);
       continue;
     }
-    draft.Do(CreatePod{machine.index, machine.attempt, PredecessorsDead(draft.memory(), machine),
-                       FailedNodes(draft, machine)});
+    draft.Do(StartMachine{machine.index, machine.attempt, PredecessorsDead(draft.memory(), machine),
+                          FailedNodes(draft, machine)});
   }
 }
 
-// Of each machine the last pod that failed is kept for its logs. What still runs is fenced by the
-// higher attempt; it gets a second, for its ranks must not save an old state over a new one.
+// Of each machine the last attempt that failed is kept for its logs. What still runs is fenced by
+// the higher attempt; it gets a second, for its ranks must not save an old state over a new one.
 void DeleteStale(Draft& draft) {
-  for (const kube::PodView* pod : Leftovers(draft.snapshot)) {
-    if (!pod->meta.deleted) draft.Do(DeletePod{pod->meta.name, pod->meta.uid, 1});
+  for (const MachineObservation* seen : Leftovers(draft.snapshot)) {
+    if (!seen->leave_by) draft.Do(StopMachine{seen->name, seen->uid, 1});
   }
   for (const Machine& machine : draft.machines) {
-    const kube::PodView* last = nullptr;
-    for (const kube::PodView* pod : machine.earlier) {
-      if (IsOver(*pod) && (last == nullptr || pod->attempt > last->attempt)) last = pod;
+    const MachineObservation* last = nullptr;
+    for (const MachineObservation* seen : machine.earlier) {
+      if (seen->over() && (last == nullptr || seen->attempt > last->attempt)) last = seen;
     }
-    for (const kube::PodView* pod : machine.earlier) {
-      if (pod == last || pod->meta.deleted) continue;
-      draft.Do(DeletePod{pod->meta.name, pod->meta.uid, 1});
+    for (const MachineObservation* seen : machine.earlier) {
+      if (seen == last || seen->leave_by) continue;
+      draft.Do(StopMachine{seen->name, seen->uid, 1});
     }
   }
 }

@@ -12,7 +12,7 @@
 
 namespace lockstep::control {
 
-// remember.cc: which pods exist, and which were seen to be over.
+// remember.cc: which attempts exist, and which were seen to be over.
 void Remember(Draft& draft);
 
 // verdict.cc: the end of the job, for whatever reason but a stop: a verdict of the gang, an agent

@@ -6,8 +6,6 @@
 namespace lockstep::control {
 namespace {
 
-using kube::ContainerState;
-
 constexpr Duration kSlowVolumes = seconds(30);  // to be mounted
 constexpr Duration kSlowAnswer = seconds(15);   // of an agent that has just been started
 constexpr Duration kSilence = minutes(2);       // of a gang that ran
@@ -51,50 +49,24 @@ std::string OfPending(Draft& draft) {
   for (const Machine& machine : draft.machines) {
     if (machine.life != Life::kPending) continue;
     ++count;
-    if (first == nullptr || first->pod->schedule_message.empty()) first = &machine;
+    if (first == nullptr || first->seen->unplaced_because.empty()) first = &machine;
   }
   if (first == nullptr) return "";
-  const std::string& why = first->pod->schedule_message;
+  const std::string& why = first->seen->unplaced_because;
   return Say(OfAll(draft, count) + " machines are not scheduled", why, AdviceOnScheduling(why));
 }
 
-// A container that can't be started says why; one that is on its way says nothing of interest.
-struct Trouble {
-  const Machine* machine = nullptr;
-  bool worker = false;  // else an init container
-  std::string_view reason;
-  std::string_view message;
-};
-
-bool IsOnItsWay(std::string_view reason) {
-  return reason.empty() || reason == "PodInitializing" || reason == "ContainerCreating";
-}
-
-std::optional<Trouble> FindTrouble(const Draft& draft) {
-  for (const Machine& machine : draft.machines) {
-    if (machine.life != Life::kWaiting) continue;
-    const kube::PodView& pod = *machine.pod;
-    const bool waits = pod.worker.kind == ContainerState::Kind::kWaiting;
-    if (waits && !IsOnItsWay(pod.worker.reason)) {
-      return Trouble{&machine, true, pod.worker.reason, pod.worker.message};
-    }
-    if (!IsOnItsWay(pod.init_waiting_reason)) {
-      return Trouble{&machine, false, pod.init_waiting_reason, pod.init_waiting_message};
-    }
-  }
-  return std::nullopt;
-}
-
-std::string OfTrouble(const Draft& draft, const Trouble& trouble) {
-  std::string lead = Name(*trouble.machine) + " cannot start on node " + trouble.machine->pod->node;
+std::string OfTrouble(const Draft& draft, const Machine& machine) {
+  const StartTrouble& trouble = *machine.seen->trouble;
+  std::string lead = Name(machine) + " cannot start on node " + machine.seen->node;
   const std::string advice = AdviceOnContainer(trouble.reason, trouble.message);
   if (IsImageTrouble(trouble.reason) && !advice.empty()) {
     const std::string& agent = draft.snapshot.status.agent.image;
-    const bool is_agent = !trouble.worker && trouble.message.find(agent) != std::string_view::npos;
+    const bool is_agent = !trouble.agent && trouble.message.find(agent) != std::string::npos;
     const std::string& image = is_agent ? agent : draft.spec().image;
     return Say(lead + ", for its image cannot be had", image, advice);
   }
-  return Say(lead + ": " + std::string(trouble.reason), trouble.message, advice);
+  return Say(lead + ": " + trouble.reason, trouble.message, advice);
 }
 
 // The claim that several machines share; "" when there is none.
@@ -107,8 +79,8 @@ std::string SharedClaim(const Draft& draft) {
 std::string OfVolumes(Draft& draft) {
   int64_t count = 0;
   for (const Machine& machine : draft.machines) {
-    if (machine.life != Life::kWaiting || !machine.pod->unprepared) continue;
-    const WallTime due = machine.pod->meta.created + kSlowVolumes;
+    if (machine.life != Life::kWaiting || !machine.seen->unprepared) continue;
+    const WallTime due = machine.seen->created + kSlowVolumes;
     if (draft.now.wall >= due) {
       ++count;
     } else {
@@ -127,7 +99,9 @@ std::string OfVolumes(Draft& draft) {
 }
 
 std::string OfWaiting(Draft& draft) {
-  if (const auto trouble = FindTrouble(draft)) return OfTrouble(draft, *trouble);
+  for (const Machine& machine : draft.machines) {
+    if (machine.life == Life::kWaiting && machine.seen->trouble) return OfTrouble(draft, machine);
+  }
   if (std::string volumes = OfVolumes(draft); !volumes.empty()) return volumes;
   const auto waiting = std::count_if(draft.machines.begin(), draft.machines.end(),
                                      [](const Machine& m) { return m.life == Life::kWaiting; });
@@ -153,9 +127,8 @@ constexpr const char* kUnreachable =
     "the operator's namespace in";
 
 std::string OfSilence(Draft& draft) {
-  const std::optional<WallTime>& started = draft.machines.front().pod != nullptr
-                                               ? draft.machines.front().pod->worker.started
-                                               : std::nullopt;
+  const std::optional<WallTime>& started =
+      draft.machines.front().seen != nullptr ? draft.machines.front().seen->started : std::nullopt;
   if (started && !draft.snapshot.gang_error.empty()) {
     const WallTime due = *started + kSlowAnswer;
     if (draft.now.wall >= due) return kUnreachable;

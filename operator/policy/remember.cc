@@ -7,8 +7,8 @@ namespace lockstep::control {
 namespace {
 
 bool IsMissingSomething(Draft& draft) {
-  return !draft.memory().key_made || draft.snapshot.headless == nullptr ||
-         draft.snapshot.coordinator_service == nullptr ||
+  return !draft.memory().key_made || !draft.snapshot.has_names ||
+         !draft.snapshot.coordinator_address ||
          std::ranges::any_of(draft.machines, [](const Machine& machine) {
            return machine.life == Life::kToCreate;
          });
@@ -22,23 +22,22 @@ void Remember(Draft& draft) {
   for (const Machine& machine : draft.machines) {
     if (machine.attempt > 0) memory.recorded.insert({machine.index, machine.attempt});
   }
-  for (const kube::PodView* pod : draft.snapshot.pods) {
-    if (pod->machine < 0) continue;
-    const Incarnation incarnation{static_cast<uint32_t>(pod->machine), pod->attempt};
+  for (const MachineObservation& seen : draft.snapshot.machines) {
+    if (seen.machine < 0) continue;
+    const Incarnation incarnation{static_cast<uint32_t>(seen.machine), seen.attempt};
     memory.existed.insert(incarnation);
-    // A pod that vanished without being seen over was perhaps deleted by force, its processes
-    // alive.
-    if (IsOver(*pod)) memory.ended.insert(incarnation);
+    // What vanished without being seen over was perhaps deleted by force, its processes alive.
+    if (seen.over()) memory.ended.insert(incarnation);
   }
   std::erase_if(memory.vanished, [&](const auto& each) {
     const auto& [machine, attempt] = each.first;
     return attempt != draft.snapshot.status.attempts.Of(static_cast<int>(machine));
   });
-  if (draft.snapshot.headless != nullptr && draft.snapshot.coordinator_service != nullptr) {
-    memory.had_services = true;
-    memory.services_gone.reset();
-  } else if (memory.had_services && !memory.services_gone) {
-    memory.services_gone = draft.now.boot;
+  if (draft.snapshot.has_names && draft.snapshot.coordinator_address) {
+    memory.had_addresses = true;
+    memory.addresses_gone.reset();
+  } else if (memory.had_addresses && !memory.addresses_gone) {
+    memory.addresses_gone = draft.now.boot;
   }
   if (!draft.snapshot.status.attempts.empty()) memory.start_again.reset();
   // What was refused may be there all the same, by a try whose answer was lost, or not be wanted

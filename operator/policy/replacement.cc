@@ -63,10 +63,10 @@ bool HasJoined(const Draft& draft, const Machine& machine) {
 bool HasListened(const Draft& draft) {
   const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
   const Machine& machine0 = draft.machines.front();
-  if (!coordinator || draft.now.boot - coordinator->at > kFresh || machine0.pod == nullptr) {
+  if (!coordinator || draft.now.boot - coordinator->at > kFresh || machine0.seen == nullptr) {
     return false;
   }
-  const std::optional<WallTime>& since = machine0.pod->worker.started;
+  const std::optional<WallTime>& since = machine0.seen->started;
   return since && draft.now.wall >= *since + draft.spec().failure_policy.machine_lost_after;
 }
 
@@ -74,12 +74,11 @@ bool HasListened(const Draft& draft) {
 // scheduler goes on sending pods to a node that died until that is noticed, and a machine may die
 // together with the machine 0 that knew it. If its agent comes after all, its attempt is too low.
 std::optional<Loss> FindStranded(const Draft& draft, const Machine& machine) {
-  const auto node = draft.snapshot.nodes.find(machine.pod->node);
-  if (node == draft.snapshot.nodes.end() || !node->second->unreachable) return std::nullopt;
+  if (machine.seen->node_state != NodeState::kUnreachable) return std::nullopt;
   if (HasJoined(draft, machine)) return std::nullopt;
   if (machine.life == Life::kRunning && !HasListened(draft)) return std::nullopt;
   return Loss{&machine, EndKind::kLost,
-              "node " + machine.pod->node +
+              "node " + machine.seen->node +
                   " cannot be reached, and the gang has not heard of the machine"};
 }
 
@@ -119,9 +118,9 @@ std::vector<Loss> FindLosses(const Draft& draft) {
 // a node that rejects or kills everything is not asked again and again.
 void SetBackoff(Draft& draft, const Loss& loss) {
   Memory& memory = draft.memory();
-  const kube::PodView* pod = loss.machine->last_seen;
+  const MachineObservation* last = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
-  const bool quick = pod != nullptr && draft.now.wall - pod->meta.created < kQuick;
+  const bool quick = last != nullptr && draft.now.wall - last->created < kQuick;
   if (!quick) {
     memory.quick_ends.erase(index);
     return;
@@ -149,7 +148,7 @@ core::LastFailure Record(const Draft& draft, const Loss& loss) {
   last.time = draft.now.wall;
   last.epoch = draft.snapshot.status.epoch;
   last.generation = draft.snapshot.status.generation;
-  if (loss.machine->pod != nullptr) last.node = loss.machine->pod->node;
+  if (loss.machine->seen != nullptr) last.node = loss.machine->seen->node;
   last.failure.cause = CauseOf(loss.kind);
   last.failure.machine = static_cast<int>(loss.machine->index);
   last.failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;

@@ -1,6 +1,6 @@
-// Snapshot: all that Decide may look at, of one job: the object as the API server sent it, what was
-// made for it, what its agents last said, and what this operator remembers. Plain values, taken by
-// the controller from its caches for one call.
+// Snapshot: all that Decide may look at, of one job: what is asked for, what was written of it,
+// what was made for it, what its agents last said, and what this operator remembers. Plain values,
+// taken for one call by whoever observes: of a cluster, operator/controller.
 #ifndef LOCKSTEP_OPERATOR_POLICY_SNAPSHOT_H_
 #define LOCKSTEP_OPERATOR_POLICY_SNAPSHOT_H_
 
@@ -18,7 +18,7 @@
 #include "core/model/spec.h"
 #include "core/status/status.h"
 #include "core/text/problem.h"
-#include "operator/kube/views.h"
+#include "operator/policy/observation.h"
 
 namespace lockstep::control {
 
@@ -37,7 +37,8 @@ struct GangReport {
   Time at{};
 };
 
-// What the API server last refused for this job; gone once a call succeeds, or nothing is missing.
+// What could not be made for this job at the last try; gone once something is made, or nothing is
+// missing.
 struct Refusal {
   enum class Kind : uint8_t {
     kNameConflict,  // an object of that name belongs to somebody else
@@ -68,21 +69,21 @@ using Incarnation = std::pair<uint32_t, uint32_t>;
 struct Memory {
   bool from_the_beginning = false;    // this operator has seen every attempt of the job
   std::set<Incarnation> recorded;     // attempts that stood in status; somebody made them, perhaps
-  std::set<Incarnation> existed;      // pods seen
+  std::set<Incarnation> existed;      // seen
   std::set<Incarnation> ended;        // whose processes were seen to be over
   std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
   uint32_t made_in = 0;               // the epoch in which the whole gang was made; 0: not known
   Time status_written{};              // last
-  std::optional<WallTime> scheduled;  // every pod of the gang was seen to have a node
-  // Pods as they last were, that went away before their end was decided on.
-  std::map<Incarnation, kube::PodView> vanished;
-  bool key_made = false;                // the job's Secret, by this operator
-  bool had_services = false;            // both were seen
-  std::optional<Time> services_gone;    // since when one of them is missing
+  std::optional<WallTime> scheduled;  // every machine was seen to have a node
+  // As they last were, those that went away before their end was decided on.
+  std::map<Incarnation, MachineObservation> vanished;
+  bool key_made = false;                // by this operator
+  bool had_addresses = false;           // names and the coordinator's address were seen
+  std::optional<Time> addresses_gone;   // since when one of them is missing
   std::optional<Refusal> refusal;       // these three are set by whoever carries decisions out
   int refusals = 0;                     // in a row
   Time make_again{};                    // nothing is made before, for the last try was refused
-  std::map<uint32_t, int> quick_ends;   // pods of a machine that ended young, in a row
+  std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
   std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
   int releases = 0;                     // times the gang let go, in a row
   std::optional<Time> start_again;      // after letting go
@@ -90,6 +91,13 @@ struct Memory {
   std::optional<Time> over_since;       // the verdict, or a spent budget, was first seen
   std::optional<Pace> pace;             // of the generation that runs
   std::map<core::Generation, int64_t> furthest;  // the last step of generations
+};
+
+// Where those who join find machine 0, whatever its attempt.
+struct CoordinatorAddress {
+  std::string uid;
+  std::string address;              // "" while it has none
+  std::optional<uint32_t> attempt;  // that it leads to
 };
 
 struct Snapshot {
@@ -103,10 +111,9 @@ struct Snapshot {
   core::JobStatus status;
   core::AgentVersion agent;  // what a job that begins now gets
 
-  std::vector<const kube::PodView*> pods;  // of this UID, any attempt
-  const kube::ServiceView* headless = nullptr;
-  const kube::ServiceView* coordinator_service = nullptr;
-  std::map<std::string, const kube::NodeView*> nodes;  // that the pods stand on; null: gone
+  std::vector<MachineObservation> machines;  // of this UID, any attempt
+  bool has_names = false;                    // machines can be found by name
+  std::optional<CoordinatorAddress> coordinator_address;
 
   std::optional<GangReport> coordinator;  // machine 0's, of its current attempt
   std::optional<GangReport> member;       // another's, asked because machine 0 was silent

@@ -74,14 +74,14 @@ bool CarryOut(Draft& draft, const Stop& stop) {
 
 bool ClearAway(Draft& draft) {
   bool some_left = false;
-  for (const kube::PodView* pod : Leftovers(draft.snapshot)) {
-    if (!pod->meta.deleted) {
-      draft.Do(DeletePod{pod->meta.name, pod->meta.uid, std::nullopt});
+  for (const MachineObservation* seen : Leftovers(draft.snapshot)) {
+    if (!seen->leave_by) {
+      draft.Do(StopMachine{seen->name, seen->uid, std::nullopt});
       some_left = true;
-    } else if (!IsOver(*pod)) {
+    } else if (!seen->over()) {
       // One that should have gone long ago, its lease included, is on a node that nobody hears of:
       // its ranks are dead.
-      const WallTime dead = *pod->meta.deleted + draft.snapshot.status.machine_lost_after;
+      const WallTime dead = *seen->leave_by + draft.snapshot.status.machine_lost_after;
       if (draft.now.wall >= dead) continue;
       draft.WakeAt(draft.now.Boot(dead));
       some_left = true;

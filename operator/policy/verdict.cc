@@ -20,8 +20,8 @@ core::LastFailure FailureRecord(const Draft& draft, const core::Failure& failure
   last.generation = generation;
   last.failure = failure;
   if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < draft.machines.size()) {
-    const kube::PodView* pod = draft.machines[static_cast<size_t>(failure.machine)].pod;
-    if (pod != nullptr) last.node = pod->node;
+    const Machine& machine = draft.machines[static_cast<size_t>(failure.machine)];
+    if (machine.seen != nullptr) last.node = machine.seen->node;
   }
   return last;
 }
@@ -137,8 +137,9 @@ bool Conclude(Draft& draft) {
   if (RefuseSpec(draft)) return true;
   for (const Machine& machine : draft.machines) {
     if (!Holds(Rule::kVoidVerdicts)) {
-      for (const kube::PodView* pod : machine.earlier) {
-        const auto message = core::ParseTermination(pod->worker.message);
+      for (const MachineObservation* seen : machine.earlier) {
+        if (!seen->over()) continue;
+        const auto message = core::ParseTermination(seen->end->termination);
         if (message.ok() && message->verdict) return EndByGang(draft, *message);
       }
     }

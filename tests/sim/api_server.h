@@ -14,7 +14,7 @@
 
 #include "core/model/spec.h"
 #include "core/status/status.h"
-#include "operator/kube/views.h"
+#include "operator/policy/snapshot.h"
 
 namespace lockstep::sim {
 
@@ -26,9 +26,9 @@ struct Objects {
   int64_t generation = 1;  // of the spec
   core::JobStatus status;
   uint64_t job_version = 1;
-  std::map<std::string, kube::PodView> pods;
-  std::optional<kube::ServiceView> headless;
-  std::optional<kube::ServiceView> coordinator;
+  std::map<std::string, control::MachineObservation> pods;  // as a watch of them would show
+  bool has_names = false;
+  std::optional<control::CoordinatorAddress> coordinator;
   std::array<uint64_t, kKinds> seen{};  // the version of the last change of each kind
 };
 

@@ -115,7 +115,7 @@ std::optional<Node> ControlPlane::Endpoint() const {
   for (const auto& machine : world_.machines()) {
     const MachineSpec& spec = machine->spec();
     if (spec.index != 0) continue;
-    if (spec.attempt == objects.coordinator->selector_attempt) {
+    if (spec.attempt == objects.coordinator->attempt) {
       now = machine->node();
     } else {
       before = machine->node();
@@ -195,49 +195,43 @@ void ControlPlane::Judge(const core::JobStatus& before, const core::JobStatus& a
 ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
                                          const core::JobStatus& known) {
   const Objects& objects = api_.objects();
-  if (const auto* pod = std::get_if<control::CreatePod>(&action)) return CreatePod(*pod, known);
-  if (const auto* pod = std::get_if<control::DeletePod>(&action)) return Delete(*pod);
-  if (std::holds_alternative<control::CreateKeySecret>(action)) {
+  if (const auto* pod = std::get_if<control::StartMachine>(&action)) return CreatePod(*pod, known);
+  if (const auto* pod = std::get_if<control::StopMachine>(&action)) return Delete(*pod);
+  if (std::holds_alternative<control::MakeKey>(action)) {
     Answer answer;
     answer.ok = true;
     return answer;
   }
-  if (std::holds_alternative<control::CreateHeadlessService>(action)) {
-    if (objects.headless) return {.ok = true, .kind = Kind::kServices, .version = 0};
-    return Wrote(Kind::kServices, [](Objects& all) { all.headless.emplace(); });
+  if (std::holds_alternative<control::MakeNames>(action)) {
+    if (objects.has_names) return {.ok = true, .kind = Kind::kServices, .version = 0};
+    return Wrote(Kind::kServices, [](Objects& all) { all.has_names = true; });
   }
-  if (const auto* create = std::get_if<control::CreateCoordinatorService>(&action)) {
+  if (const auto* create = std::get_if<control::MakeCoordinatorAddress>(&action)) {
     if (objects.coordinator) return {.ok = true, .kind = Kind::kServices, .version = 0};
     return Wrote(Kind::kServices, [attempt = create->attempt](Objects& all) {
-      all.coordinator.emplace();
-      all.coordinator->meta.uid = "service";
-      all.coordinator->cluster_ip = "10.96.0.7";
-      all.coordinator->selector_attempt = attempt;
+      all.coordinator = {"service", "10.96.0.7", attempt};
     });
   }
-  if (const auto* point = std::get_if<control::PointCoordinatorService>(&action)) {
-    return Wrote(Kind::kServices, [attempt = point->attempt](Objects& all) {
-      all.coordinator->selector_attempt = attempt;
-    });
+  if (const auto* point = std::get_if<control::MoveCoordinatorAddress>(&action)) {
+    return Wrote(Kind::kServices,
+                 [attempt = point->attempt](Objects& all) { all.coordinator->attempt = attempt; });
   }
   return {};
 }
 
-ControlPlane::Answer ControlPlane::CreatePod(const control::CreatePod& create,
+ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create,
                                              const core::JobStatus& known) {
   const std::string name =
       core::PodName("gpt", static_cast<int>(create.machine), create.attempt, kFirstEpoch);
   // Ours, from an earlier try.
   if (api_.objects().pods.contains(name)) return {.ok = true, .kind = Kind::kPods, .version = 0};
-  kube::PodView pod;
-  pod.meta.name = name;
-  pod.meta.uid = name + "/" + std::to_string(world_.NextPid());
-  pod.meta.created = WallOf(world_.now());
-  pod.job = "gpt";
+  control::MachineObservation pod;
+  pod.name = name;
+  pod.uid = name + "/" + std::to_string(world_.NextPid());
+  pod.created = WallOf(world_.now());
   pod.machine = static_cast<int32_t>(create.machine);
   pod.attempt = create.attempt;
-  pod.phase = kube::PodPhase::kPending;
-  pod.scheduled = kubelets_.HasRoom();
+  if (kubelets_.HasRoom()) pod.stage = control::Stage::kPlaced;
   if (control::IsFinished(known)) {
     world_.invariants().Violate("VerdictIsFinal", name + " is made after the verdict");
   }
@@ -258,21 +252,22 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::CreatePod& create,
   core::FailurePolicy policy = api_.objects().spec.failure_policy;
   policy.machine_lost_after = std::max(policy.machine_lost_after, known.machine_lost_after);
   kubelets_.OnPod(name, spec, policy);
-  world_.Log("pod ", name, pod.scheduled ? " is made" : " is made, and finds no node");
-  return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.meta.name] = pod; });
+  world_.Log("pod ", name,
+             pod.stage == control::Stage::kPlaced ? " is made" : " is made, and finds no node");
+  return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.name] = pod; });
 }
 
-ControlPlane::Answer ControlPlane::Delete(const control::DeletePod& deletion) {
+ControlPlane::Answer ControlPlane::Delete(const control::StopMachine& deletion) {
   const auto found = api_.objects().pods.find(deletion.name);
   if (found == api_.objects().pods.end()) return {.gone = true};
-  if (found->second.meta.uid != deletion.uid) return {};
+  if (found->second.uid != deletion.uid) return {};
   const Duration own = api_.objects().spec.grace_period + seconds(15);
   const Duration grace = deletion.grace_seconds ? seconds(*deletion.grace_seconds) : own;
   const WallTime by = WallOf(world_.now()) + grace;
   world_.Log("pod ", deletion.name, " is deleted");
   return Wrote(Kind::kPods, [name = deletion.name, by](Objects& objects) {
-    std::optional<WallTime>& deleted = objects.pods.at(name).meta.deleted;
-    deleted = deleted ? std::min(*deleted, by) : by;
+    std::optional<WallTime>& leave_by = objects.pods.at(name).leave_by;
+    leave_by = leave_by ? std::min(*leave_by, by) : by;
   });
 }
 

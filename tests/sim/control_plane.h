@@ -86,8 +86,8 @@ class ControlPlane : public Operator {
   // ---- the API server ----
   Answer WriteStatus(uint64_t version, const core::JobStatus& status);
   Answer Carry(const control::Action& action, const core::JobStatus& known);
-  Answer CreatePod(const control::CreatePod& create, const core::JobStatus& known);
-  Answer Delete(const control::DeletePod& deletion);
+  Answer CreatePod(const control::StartMachine& create, const core::JobStatus& known);
+  Answer Delete(const control::StopMachine& deletion);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
   void Judge(const core::JobStatus& before, const core::JobStatus& after);
   void ChangeSpec(const std::function<void(core::Spec&)>& change);
@@ -106,7 +106,7 @@ class ControlPlane : public Operator {
   void WakeAt(Replica& replica, Time at);
   // GET /status and PUT /gang.
   void Poll(Replica& replica, uint64_t life);
-  bool Ask(Replica& replica, const kube::PodView& pod);
+  bool Ask(Replica& replica, const std::string& pod);
   void Say(Replica& replica);
 
   World& world_;

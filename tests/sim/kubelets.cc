@@ -10,15 +10,16 @@
 namespace lockstep::sim {
 namespace {
 
-using StateKind = kube::ContainerState::Kind;
+using control::MachineEnd;
+using control::MachineObservation;
+using control::Stage;
 
 constexpr Duration kTick = milliseconds(40);
 
-kube::ContainerState Ended(const Machine& machine) {
-  kube::ContainerState state;
-  state.kind = StateKind::kTerminated;
-  state.exit_code = machine.exit_code();
-  state.reason = machine.out_of_memory() ? "OOMKilled" : "Error";
+MachineEnd EndOf(const Machine& machine) {
+  MachineEnd end;
+  end.exit_code = machine.exit_code();
+  end.out_of_memory = machine.out_of_memory();
   if (const std::optional<core::Verdict>& verdict = machine.verdict()) {
     core::Termination termination;
     termination.exit_code = machine.exit_code();
@@ -27,9 +28,9 @@ kube::ContainerState Ended(const Machine& machine) {
     termination.attempt = machine.spec().attempt;
     termination.verdict = true;
     termination.failure = verdict->failure;
-    state.message = core::ToJson(termination);
+    end.termination = core::ToJson(termination);
   }
-  return state;
+  return end;
 }
 
 }  // namespace
@@ -64,10 +65,10 @@ void Kubelets::Tick() {
 void Kubelets::Look(const std::string& name, Container& container) {
   const auto found = api_.objects().pods.find(name);
   if (found == api_.objects().pods.end()) return;
-  const kube::PodView& pod = found->second;
+  const MachineObservation& pod = found->second;
   if (container.machine == nullptr) {
-    if (pod.meta.deleted) return Remove(name);
-    if (!pod.scheduled) {
+    if (pod.leave_by) return Remove(name);
+    if (pod.stage == Stage::kUnplaced) {
       if (HasRoom()) Place(name, container);
       return;
     }
@@ -79,22 +80,23 @@ void Kubelets::Look(const std::string& name, Container& container) {
   Machine& machine = *container.machine;
   if (world_.now() >= container.kill_at) machine.Kill(false);
   if (world_.network().Blocked(machine.node(), kOperatorNode)) return;
-  if (pod.meta.deleted && !container.asked && !machine.terminated()) {
+  if (pod.leave_by && !container.asked && !machine.terminated()) {
     container.asked = true;
     const Duration left =
-        std::max<Duration>(*pod.meta.deleted - ControlPlane::WallOf(world_.now()), seconds(1));
+        std::max<Duration>(*pod.leave_by - ControlPlane::WallOf(world_.now()), seconds(1));
     container.kill_at = world_.now() + left;
     machine.Terminate(std::min(world_.shape().grace, left));
   }
   const bool ended = machine.terminated() && world_.now() > machine.terminated_at() + kTick / 2;
-  const StateKind kind = ended ? StateKind::kTerminated : StateKind::kRunning;
-  if (pod.worker.kind != kind && pod.worker.kind != StateKind::kTerminated) Tell(name, machine);
-  if (ended && pod.meta.deleted) Remove(name);
+  const bool told = ended ? pod.over() : pod.stage == Stage::kRunning;
+  if (!told && !pod.over()) Tell(name, machine);
+  if (ended && pod.leave_by) Remove(name);
 }
 
 void Kubelets::Place(const std::string& name, Container& container) {
   container.start_at = world_.now() + StartLatency();
-  api_.Apply(Kind::kPods, [name](Objects& objects) { objects.pods.at(name).scheduled = true; });
+  api_.Apply(Kind::kPods,
+             [name](Objects& objects) { objects.pods.at(name).stage = Stage::kPlaced; });
 }
 
 void Kubelets::DeleteNode(const Machine& machine, Duration most) {
@@ -112,17 +114,14 @@ void Kubelets::DeleteNode(const Machine& machine, Duration most) {
 }
 
 void Kubelets::Tell(const std::string& name, const Machine& machine) {
-  kube::ContainerState state;
-  state.kind = StateKind::kRunning;
-  if (machine.terminated()) state = Ended(machine);
-  api_.Apply(Kind::kPods, [name, state](Objects& objects) {
-    kube::PodView& pod = objects.pods.at(name);
-    const bool ended = state.kind == StateKind::kTerminated;
-    pod.worker = state;
-    pod.ready = !ended;
-    pod.phase = !ended                 ? kube::PodPhase::kRunning
-                : state.exit_code == 0 ? kube::PodPhase::kSucceeded
-                                       : kube::PodPhase::kFailed;
+  std::optional<MachineEnd> end;
+  if (machine.terminated()) end = EndOf(machine);
+  api_.Apply(Kind::kPods, [name, end](Objects& objects) {
+    MachineObservation& pod = objects.pods.at(name);
+    pod.stage = Stage::kRunning;
+    pod.ready = !end;
+    pod.end = end;
+    pod.all_ended = end.has_value();
   });
 }
 

@@ -125,9 +125,9 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.generation = seen.generation;
   snapshot.status = seen.status;
   snapshot.agent = {.image = "agent", .plan_version = 1, .key_version = 1};
-  for (const auto& [name, pod] : seen.pods) snapshot.pods.push_back(&pod);
-  snapshot.headless = seen.headless ? &*seen.headless : nullptr;
-  snapshot.coordinator_service = seen.coordinator ? &*seen.coordinator : nullptr;
+  for (const auto& [name, pod] : seen.pods) snapshot.machines.push_back(pod);
+  snapshot.has_names = seen.has_names;
+  snapshot.coordinator_address = seen.coordinator;
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;
   snapshot.wish_accepted = replica.wish && replica.wish_accepted;
@@ -169,10 +169,10 @@ void ControlPlane::CarryOut(Replica& replica, control::Decision decision) {
         replica, [this, action, known = run->known] { return Carry(action, known); },
         [this, &replica, run, action](const Answer& answer) {
           if (!answer.ok && !answer.gone) run->complete = false;
-          if (answer.ok && std::holds_alternative<control::CreateKeySecret>(action)) {
+          if (answer.ok && std::holds_alternative<control::MakeKey>(action)) {
             replica.memory.key_made = true;
           }
-          if (const auto* pod = std::get_if<control::CreatePod>(&action); pod && answer.ok) {
+          if (const auto* pod = std::get_if<control::StartMachine>(&action); pod && answer.ok) {
             replica.memory.existed.insert({pod->machine, pod->attempt});
           }
           Close(replica, run);
@@ -241,18 +241,18 @@ void ControlPlane::Poll(Replica& replica, uint64_t life) {
   if (replica.life != life || finished_ != kNever) return;
   control::Snapshot snapshot;
   snapshot.status = replica.cache.status;
-  for (const auto& [name, pod] : replica.cache.pods) snapshot.pods.push_back(&pod);
+  for (const auto& [name, pod] : replica.cache.pods) snapshot.machines.push_back(pod);
   // Machine 0, else the next that answers.
   for (const control::Machine& machine : control::Machines(snapshot)) {
-    if (machine.life == control::Life::kRunning && Ask(replica, *machine.pod)) break;
+    if (machine.life == control::Life::kRunning && Ask(replica, machine.seen->name)) break;
   }
   if (replica.wish && !replica.wish_accepted) Say(replica);
   world_.queue().After(world_.random().Between(milliseconds(60), milliseconds(200)),
                        [this, &replica, life] { Poll(replica, life); });
 }
 
-bool ControlPlane::Ask(Replica& replica, const kube::PodView& pod) {
-  const Machine* machine = kubelets_.MachineOf(pod.meta.name);
+bool ControlPlane::Ask(Replica& replica, const std::string& pod) {
+  const Machine* machine = kubelets_.MachineOf(pod);
   if (machine == nullptr || !machine->alive() || machine->stopped()) return false;
   if (world_.network().Blocked(machine->node(), kOperatorNode)) return false;
   control::GangReport report;

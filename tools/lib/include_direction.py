@@ -25,7 +25,7 @@ ALLOWED = {
     **CORE,
     "operator/kube": BELOW,
     "operator/gang": BELOW,
-    "operator/policy": BELOW | {"operator/kube"},
+    "operator/policy": BELOW,
     "operator/objects": BELOW | {"operator/kube"},
     "operator/controller": BELOW
     | {"operator/kube", "operator/gang", "operator/policy", "operator/objects"},

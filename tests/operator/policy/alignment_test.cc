@@ -57,11 +57,7 @@ TEST(Alignment, StandsWhileAGangRestarts) {
 TEST(Alignment, FailsWhereKubeletRejectsAPodForItsTopology) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  kube::PodView& pod = scene.pod(1);
-  pod.phase = kube::PodPhase::kFailed;
-  pod.worker = {};
-  pod.reason = "TopologyAffinityError";
-  pod.message = "Resources cannot be allocated with Topology locality";
+  scene.machine(1).end = Misaligned("Resources cannot be allocated with Topology locality");
   scene.Settle();
   scene.Settle();
   ASSERT_NE(Aligned(scene), nullptr);

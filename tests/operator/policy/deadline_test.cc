@@ -29,14 +29,14 @@ TEST(Deadline, TheGangIsStoppedAndTheJobFails) {
   EXPECT_EQ(end.intent->state, JobState::kFailed);
   EXPECT_EQ(end.intent->verdict->cause, core::Cause::kStopRequested);
   scene.status() = *end.intent;
-  EXPECT_THAT(All<DeletePod>(scene.Decide()), SizeIs(2)) << "nobody told the agents";
+  EXPECT_THAT(All<StopMachine>(scene.Decide()), SizeIs(2)) << "nobody told the agents";
 }
 
 TEST(Deadline, AVerdictThatComesFirstCounts) {
   Scene scene(JobOf(60));
   scene.Run();
   scene.Pass(minutes(2));
-  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1);
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1);
   EXPECT_EQ(scene.Decide().intent->state, JobState::kSucceeded);
 }
 
@@ -49,7 +49,7 @@ TEST(Deadline, TheTimeOfASuspensionDoesNotCount) {
   scene.Settle();
   scene.spec().suspend = false;  // before the pods are gone
   scene.Pass(hours(1));
-  scene.RemovePods();
+  scene.RemoveMachines();
   scene.Settle();
   EXPECT_EQ(scene.status().state, JobState::kPending);
   EXPECT_EQ(scene.status().timings.created, scene.now.wall);

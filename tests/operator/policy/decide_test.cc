@@ -18,7 +18,7 @@ TEST(Decide, MakesNothingForAJobThatIsBeingDeleted) {
 TEST(Decide, SaysTheSameTwice) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Run();
-  scene.pod(1).worker = Killed(9);
+  scene.machine(1).end = Killed(9);
   const Decision first = scene.Decide();
   const Decision second = scene.Decide();
   ASSERT_TRUE(first.intent && second.intent);
@@ -40,8 +40,8 @@ TEST(Decide, AnOperatorThatStartsAnewGoesOnWhereTheLastOneStopped) {
       }
     }
     EXPECT_EQ(scene.status().epoch, 1U) << "crash after " << crash_after;
-    EXPECT_EQ(scene.pods().size(), 2U);
-    EXPECT_EQ(scene.pods().front().meta.name, "gpt-0");
+    EXPECT_EQ(scene.machines().size(), 2U);
+    EXPECT_EQ(scene.machines().front().name, "gpt-0");
     EXPECT_TRUE(WritesNothing(scene.Decide()));
   }
 }
@@ -51,7 +51,7 @@ TEST(Decide, NoPodIsMadeOfAnAttemptThatIsNotRecorded) {
   Scene scene(MakeJob("gpt").Machines(3));
   for (int round = 0; round < 60; ++round) {
     const Decision decision = scene.Decide();
-    for (const CreatePod& pod : All<CreatePod>(decision)) {
+    for (const StartMachine& pod : All<StartMachine>(decision)) {
       EXPECT_EQ(scene.status().attempts.Of(static_cast<int>(pod.machine)), pod.attempt);
       EXPECT_LE(pod.attempt, scene.status().epoch);
     }
@@ -62,7 +62,7 @@ TEST(Decide, NoPodIsMadeOfAnAttemptThatIsNotRecorded) {
     }
     scene.Make(decision);
     if (decision.status) scene.status() = *decision.status;
-    if (round % 7 == 3 && scene.pods().size() >= 3) scene.pods().back().worker = Killed(9);
+    if (round % 7 == 3 && scene.machines().size() >= 3) scene.machines().back().end = Killed(9);
     if (round == 25) scene.spec().suspend = true;
     if (round == 40) scene.spec().suspend = false;
     scene.Pass(seconds(5));

@@ -12,8 +12,8 @@ Scene Finished(CleanPodPolicy policy) {
   Scene scene(
       MakeJob("gpt").Machines(2).With([=](core::Spec& spec) { spec.clean_pod_policy = policy; }));
   scene.Run();
-  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1);
-  scene.pod(0).phase = kube::PodPhase::kSucceeded;
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1);
+  scene.machine(0).all_ended = true;
   scene.status() = *scene.Decide().intent;
   return scene;
 }
@@ -24,7 +24,7 @@ TEST(Finish, AgentsThatKnowTheVerdictHaveThirtySecondsToLeave) {
   EXPECT_THAT(first.actions, IsEmpty());
   EXPECT_EQ(first.wake, scene.now.boot + seconds(30));
   scene.Pass(seconds(30));
-  const std::vector<DeletePod> deletions = All<DeletePod>(scene.Decide());
+  const std::vector<StopMachine> deletions = All<StopMachine>(scene.Decide());
   ASSERT_THAT(deletions, SizeIs(1));
   EXPECT_EQ(deletions[0].name, "gpt-1");
 }
@@ -33,20 +33,20 @@ TEST(Finish, AnAgentThatNeverHeardOfTheEndHoldsNoNodeWhateverThePolicy) {
   Scene scene = Finished(CleanPodPolicy::kNone);
   EXPECT_THAT(scene.Decide().actions, IsEmpty());
   scene.Pass(seconds(30));
-  EXPECT_THAT(All<DeletePod>(scene.Decide()), SizeIs(1));
+  EXPECT_THAT(All<StopMachine>(scene.Decide()), SizeIs(1));
 }
 
 TEST(Finish, ASidecarThatRunsOnIsEndedByCleanPodPolicyRunning) {
   Scene scene = Finished(CleanPodPolicy::kRunning);
-  scene.pods().back().worker = Verdict(0, {1, 1}, 1, 1);
+  scene.machines().back().end = Verdict(0, {1, 1}, 1, 1);
   scene.Decide();
   scene.Pass(seconds(30));
-  EXPECT_THAT(All<DeletePod>(scene.Decide()), SizeIs(1));
+  EXPECT_THAT(All<StopMachine>(scene.Decide()), SizeIs(1));
 }
 
 TEST(Finish, CleanPodPolicyNoneKeepsASidecar) {
   Scene scene = Finished(CleanPodPolicy::kNone);
-  scene.pods().back().worker = Verdict(0, {1, 1}, 1, 1);
+  scene.machines().back().end = Verdict(0, {1, 1}, 1, 1);
   scene.Decide();
   scene.Pass(hours(1));
   EXPECT_TRUE(WritesNothing(scene.Decide()));
@@ -54,18 +54,18 @@ TEST(Finish, CleanPodPolicyNoneKeepsASidecar) {
 
 TEST(Finish, CleanPodPolicyAllDeletesAllOnceTheyAreOver) {
   Scene scene = Finished(CleanPodPolicy::kAll);
-  EXPECT_THAT(All<DeletePod>(scene.Decide()), SizeIs(1));
-  scene.pods().back().phase = kube::PodPhase::kSucceeded;
-  scene.pods().back().worker = Verdict(0, {1, 1}, 1, 1);
-  EXPECT_THAT(All<DeletePod>(scene.Decide()), SizeIs(2));
+  EXPECT_THAT(All<StopMachine>(scene.Decide()), SizeIs(1));
+  scene.machines().back().all_ended = true;
+  scene.machines().back().end = Verdict(0, {1, 1}, 1, 1);
+  EXPECT_THAT(All<StopMachine>(scene.Decide()), SizeIs(2));
 }
 
 TEST(Finish, TheJobGoesAfterItsTimeToLive) {
   Scene scene(MakeJob("gpt").Machines(1).With(
       [](core::Spec& spec) { spec.ttl_seconds_after_finished = 100; }));
   scene.Run();
-  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1);
-  scene.pod(0).phase = kube::PodPhase::kSucceeded;
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1);
+  scene.machine(0).all_ended = true;
   scene.Settle();
   scene.Pass(seconds(99));
   const Decision before = scene.Decide();

@@ -22,14 +22,14 @@ TEST(Gang, Machine0IsToldWhatItCannotSee) {
 TEST(Gang, NothingIsSaidWhileMachine0DoesNotRun) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(0).worker.kind = kube::ContainerState::Kind::kWaiting;
+  scene.machine(0).stage = Stage::kPlaced;
   EXPECT_FALSE(scene.Decide().wish);
 }
 
 TEST(Gang, ATerminatedContainerIsToldAtOnce) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Run();
-  scene.pod(1).worker = OutOfMemory();
+  scene.machine(1).end = OutOfMemory();
   const Decision decision = scene.Settle();
   ASSERT_TRUE(decision.wish);
   ASSERT_THAT(decision.wish->terminated, SizeIs(1));
@@ -67,10 +67,10 @@ bool SaidFenced(const Decision& decision, uint32_t machine) {
 TEST(Fencing, APredecessorThatWasSeenToEndIsDead) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = Killed(9);
+  scene.machine(1).end = Killed(9);
   const Decision decision = scene.Settle();
-  ASSERT_THAT(All<CreatePod>(decision), SizeIs(1));
-  EXPECT_TRUE(All<CreatePod>(decision)[0].predecessor_dead);
+  ASSERT_THAT(All<StartMachine>(decision), SizeIs(1));
+  EXPECT_TRUE(All<StartMachine>(decision)[0].predecessor_dead);
   EXPECT_TRUE(SaidFenced(decision, 1));
 }
 
@@ -79,16 +79,16 @@ TEST(Fencing, APredecessorThatMayYetRunIsNot) {
   scene.Run();
   scene.Report(core::CoordinatorPhase::kStopping).machines[1].silent_for = seconds(20);
   const Decision decision = scene.Settle();
-  ASSERT_THAT(All<CreatePod>(decision), SizeIs(1));
-  EXPECT_FALSE(All<CreatePod>(decision)[0].predecessor_dead);
-  scene.AddPod(1, 2);
+  ASSERT_THAT(All<StartMachine>(decision), SizeIs(1));
+  EXPECT_FALSE(All<StartMachine>(decision)[0].predecessor_dead);
+  scene.AddMachine(1, 2);
   scene.Report(core::CoordinatorPhase::kFencing);
   scene.Settle();
   scene.Pass(hours(1));
   scene.Report(core::CoordinatorPhase::kFencing);
   EXPECT_FALSE(SaidFenced(scene.Settle(), 1)) << "its pod is still there";
-  for (kube::PodView& pod : scene.pods()) {
-    if (pod.machine == 1) pod.worker = Killed(9);
+  for (MachineObservation& seen : scene.machines()) {
+    if (seen.machine == 1) seen.end = Killed(9);
   }
   EXPECT_TRUE(SaidFenced(scene.Settle(), 1));
 }
@@ -96,10 +96,10 @@ TEST(Fencing, APredecessorThatMayYetRunIsNot) {
 TEST(Fencing, WhatVanishedUnseenIsDeadOnceTheWholeGangHasWaitedForL) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();
-  scene.RemovePods();
+  scene.RemoveMachines();
   const Decision decision = scene.Settle();
-  ASSERT_THAT(All<CreatePod>(decision), SizeIs(1));
-  EXPECT_FALSE(All<CreatePod>(decision)[0].predecessor_dead);
+  ASSERT_THAT(All<StartMachine>(decision), SizeIs(1));
+  EXPECT_FALSE(All<StartMachine>(decision)[0].predecessor_dead);
   scene.Make(decision);
   scene.Report(core::CoordinatorPhase::kFencing);
   EXPECT_FALSE(SaidFenced(scene.Settle(), 0));
@@ -112,7 +112,7 @@ TEST(Fencing, AnOperatorThatHasJustStartedTellsItASuccessorThatHasNoWitness) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();
   scene.memory() = {};
-  scene.pod(0).worker = Killed(9);
+  scene.machine(0).end = Killed(9);
   scene.Make(scene.Settle());
   scene.Make(scene.Settle());
   scene.Report(core::CoordinatorPhase::kFencing);

@@ -27,7 +27,7 @@ core::GangStatus::GenerationStatus Died(core::GangStatus::GenerationStatus statu
 TEST(History, SaysWhenTheNextGenerationRanAndWhichStepsItDoesAgain) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  const WallTime born = *scene.pod(0).worker.started;
+  const WallTime born = *scene.machine(0).started;
   core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
   auto next = Generation({1, 2}, seconds(21));
   next.first_step = seconds(25);
@@ -69,8 +69,8 @@ TEST(History, GoesOnOverTheLossOfMachine0) {
   before.history = {Generation({1, 1}, seconds(0))};
   scene.Pass(seconds(1));
   scene.Settle();
-  scene.pod(0).worker = Killed(9);
-  scene.pod(0).phase = kube::PodPhase::kFailed;
+  scene.machine(0).end = Killed(9);
+  scene.machine(0).all_ended = true;
   const WallTime lost = scene.now.wall;
   scene.Make(scene.Settle());
   ASSERT_THAT(scene.status().history, SizeIs(1));
@@ -86,7 +86,7 @@ TEST(History, GoesOnOverTheLossOfMachine0) {
   after.history = {next};
   scene.Make(scene.Settle());
   ASSERT_THAT(scene.status().history, SizeIs(1));
-  EXPECT_EQ(scene.status().history.front().respawned, *scene.pod(0).worker.started + seconds(2));
+  EXPECT_EQ(scene.status().history.front().respawned, *scene.machine(0).started + seconds(2));
   EXPECT_EQ(scene.status().history.front().lost_steps, 10);
 }
 
@@ -95,8 +95,8 @@ TEST(History, CountsTheReplacementsOfEachMachine) {
   scene.Run();
   for (int times = 1; times <= 2; ++times) {
     scene.Pass(minutes(2));
-    scene.pod(1).worker = Killed(9);
-    scene.pod(1).phase = kube::PodPhase::kFailed;
+    scene.machine(1).end = Killed(9);
+    scene.machine(1).all_ended = true;
     scene.Make(scene.Settle());
     scene.Running();
     scene.Make(scene.Settle());

@@ -96,12 +96,12 @@ TEST(Observe, MoreRestartsThanStatusHoldsAreWrittenOnce) {
 TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
-  for (int machine = 0; machine < 4; ++machine) scene.pod(machine).ready = false;
+  for (int machine = 0; machine < 4; ++machine) scene.machine(machine).ready = false;
   scene.Pass(seconds(1));
   scene.Settle();
   int writes = 0;
   for (int machine = 0; machine < 4; ++machine) {
-    scene.pod(machine).ready = true;
+    scene.machine(machine).ready = true;
     scene.Pass(milliseconds(10));
     const Decision decision = scene.Decide();
     if (!decision.status) continue;

@@ -8,13 +8,11 @@ using testing::SizeIs;
 
 // Machine 0 runs, machine 1 finds no node.
 void HalfPlaced(Scene& scene) {
-  while (scene.pods().empty()) scene.Make(scene.Settle());
-  scene.pod(1).worker = {};
-  scene.pod(1).scheduled = false;
-  scene.pod(1).node.clear();
-  scene.pod(1).ready = false;
-  scene.pod(1).phase = kube::PodPhase::kPending;
-  scene.pod(1).schedule_message = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu";
+  while (scene.machines().empty()) scene.Make(scene.Settle());
+  scene.machine(1).stage = Stage::kUnplaced;
+  scene.machine(1).node.clear();
+  scene.machine(1).ready = false;
+  scene.machine(1).unplaced_because = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu";
 }
 
 TEST(Placement, AGangThatIsNotPlacedWithinStartTimeoutLetsGo) {
@@ -31,7 +29,7 @@ TEST(Placement, AGangThatIsNotPlacedWithinStartTimeoutLetsGo) {
   EXPECT_TRUE(decision.intent->attempts.empty());
   EXPECT_THAT(decision.intent->reason, HasSubstr("1 of 2 machines found no node"));
   scene.status() = *decision.intent;
-  EXPECT_THAT(All<DeletePod>(scene.Decide()), SizeIs(2));
+  EXPECT_THAT(All<StopMachine>(scene.Decide()), SizeIs(2));
 }
 
 TEST(Placement, TheOldestKeepsWhatItHas) {
@@ -51,7 +49,7 @@ TEST(Placement, ItTriesAgainLaterAndLaterEachTime) {
     HalfPlaced(scene);
     scene.Pass(minutes(10));
     scene.Settle();
-    scene.RemovePods();
+    scene.RemoveMachines();
     const Decision waits = scene.Settle();
     EXPECT_TRUE(scene.status().attempts.empty());
     EXPECT_THAT(scene.status().reason, HasSubstr("let go of its nodes"));
@@ -67,8 +65,8 @@ TEST(Placement, ItTriesAgainLaterAndLaterEachTime) {
 TEST(Placement, WaitingForAnImageIsNotWaitingForANode) {
   Scene scene(MakeJob("gpt").Machines(2));
   HalfPlaced(scene);
-  scene.pod(1).scheduled = true;
-  scene.pod(1).node = "node-1";
+  scene.machine(1).stage = Stage::kPlaced;
+  scene.machine(1).node = "node-1";
   scene.snapshot().oldest_waiting = false;
   scene.Pass(hours(1));
   EXPECT_FALSE(scene.Decide().intent);

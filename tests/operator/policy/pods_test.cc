@@ -22,40 +22,40 @@ TEST(Pods, AnEpochIsRecordedBeforeAnythingIsMade) {
 TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
   Scene scene(MakeJob("gpt").Machines(2));
   const Decision first = scene.Settle();
-  EXPECT_THAT(All<CreateKeySecret>(first), SizeIs(1));
-  EXPECT_THAT(All<CreateHeadlessService>(first), SizeIs(1));
-  ASSERT_THAT(All<CreateCoordinatorService>(first), SizeIs(1));
-  EXPECT_EQ(All<CreateCoordinatorService>(first)[0].attempt, 1U);
-  EXPECT_THAT(All<CreatePod>(first), IsEmpty());
+  EXPECT_THAT(All<MakeKey>(first), SizeIs(1));
+  EXPECT_THAT(All<MakeNames>(first), SizeIs(1));
+  ASSERT_THAT(All<MakeCoordinatorAddress>(first), SizeIs(1));
+  EXPECT_EQ(All<MakeCoordinatorAddress>(first)[0].attempt, 1U);
+  EXPECT_THAT(All<StartMachine>(first), IsEmpty());
 
-  scene.AddServices();
-  EXPECT_THAT(All<CreatePod>(scene.Settle()), IsEmpty()) << "the pods mount the Secret";
+  scene.AddAddresses();
+  EXPECT_THAT(All<StartMachine>(scene.Settle()), IsEmpty()) << "the pods mount the Secret";
   scene.memory().key_made = true;
   const Decision second = scene.Settle();
-  ASSERT_THAT(All<CreatePod>(second), SizeIs(2));
-  EXPECT_TRUE(All<CreatePod>(second)[0].predecessor_dead);
-  EXPECT_THAT(All<CreateCoordinatorService>(second), IsEmpty());
+  ASSERT_THAT(All<StartMachine>(second), SizeIs(2));
+  EXPECT_TRUE(All<StartMachine>(second)[0].predecessor_dead);
+  EXPECT_THAT(All<MakeCoordinatorAddress>(second), IsEmpty());
 }
 
 TEST(Pods, ServicesThatWereThereAreMadeAgainOnceTheJobIsSurelyNotGoneWithThem) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
   scene.Pass(minutes(1));
-  scene.RemoveServices();
+  scene.RemoveAddresses();
   const Decision at_once = scene.Settle();
   EXPECT_THAT(at_once.actions, IsEmpty());
   ASSERT_NE(at_once.wake, kNever);
   scene.now.boot = at_once.wake;
   const Decision later = scene.Settle();
-  EXPECT_THAT(All<CreateHeadlessService>(later), SizeIs(1));
-  EXPECT_THAT(All<CreateCoordinatorService>(later), SizeIs(1));
+  EXPECT_THAT(All<MakeNames>(later), SizeIs(1));
+  EXPECT_THAT(All<MakeCoordinatorAddress>(later), SizeIs(1));
 }
 
 TEST(Pods, OnlyThoseThatAreMissingAreMade) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Make(scene.Settle());
-  scene.AddPod(1, 1);
-  const std::vector<CreatePod> pods = All<CreatePod>(scene.Settle());
+  scene.AddMachine(1, 1);
+  const std::vector<StartMachine> pods = All<StartMachine>(scene.Settle());
   ASSERT_THAT(pods, SizeIs(2));
   EXPECT_EQ(pods[0].machine, 0U);
   EXPECT_EQ(pods[1].machine, 2U);
@@ -65,7 +65,7 @@ TEST(Pods, OnceAllExistStatusSaysSoAndAMissingOneIsALostOne) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
   EXPECT_EQ(scene.status().created_epoch, 1U);
-  scene.RemovePod(1);
+  scene.RemoveMachine(1);
   scene.memory() = {};  // another operator sees it as well
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
@@ -76,9 +76,9 @@ TEST(Pods, OnceAllExistStatusSaysSoAndAMissingOneIsALostOne) {
 TEST(Pods, APodThatVanishedBeforeStatusKnewOfAllIsNotMadeUnderItsNumberAgain) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Make(scene.Settle());
-  scene.AddPod(1, 1);
+  scene.AddMachine(1, 1);
   scene.Decide();
-  scene.RemovePod(1);
+  scene.RemoveMachine(1);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
@@ -87,8 +87,8 @@ TEST(Pods, APodThatVanishedBeforeStatusKnewOfAllIsNotMadeUnderItsNumberAgain) {
 TEST(Pods, TheCoordinatorsServiceFollowsMachine0) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(0).worker = Killed(9);
-  const std::vector<PointCoordinatorService> points = All<PointCoordinatorService>(scene.Settle());
+  scene.machine(0).end = Killed(9);
+  const std::vector<MoveCoordinatorAddress> points = All<MoveCoordinatorAddress>(scene.Settle());
   ASSERT_THAT(points, SizeIs(1));
   EXPECT_EQ(points[0].attempt, 2U);
   EXPECT_EQ(points[0].uid, "uid-service");
@@ -97,8 +97,8 @@ TEST(Pods, TheCoordinatorsServiceFollowsMachine0) {
 TEST(Pods, AReplacementAvoidsTheNodeWhereTheLastOneFailed) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = Killed(9);
-  const std::vector<CreatePod> pods = All<CreatePod>(scene.Settle());
+  scene.machine(1).end = Killed(9);
+  const std::vector<StartMachine> pods = All<StartMachine>(scene.Settle());
   ASSERT_THAT(pods, SizeIs(1));
   EXPECT_THAT(pods[0].avoid_nodes, Contains("node-1"));
 }
@@ -108,12 +108,12 @@ TEST(Pods, TheLastFailedPodOfAMachineIsKeptForItsLogs) {
   scene.Run();
   scene.Pass(minutes(2));
   for (int i = 0; i < 3; ++i) {
-    scene.pod(1).worker = Killed(9);
+    scene.machine(1).end = Killed(9);
     scene.Make(scene.Settle());
     scene.Make(scene.Settle());
     scene.Pass(minutes(2));
   }
-  EXPECT_THAT(scene.pods(), SizeIs(3)) << "machine 0, machine 1 and its last failed pod";
+  EXPECT_THAT(scene.machines(), SizeIs(3)) << "machine 0, machine 1 and its last failed pod";
 }
 
 TEST(Pods, AReplacedPodThatStillRunsIsDeletedWithOneSecondOfGrace) {
@@ -121,19 +121,19 @@ TEST(Pods, AReplacedPodThatStillRunsIsDeletedWithOneSecondOfGrace) {
   scene.Run();
   scene.Report(core::CoordinatorPhase::kStopping).machines[1].silent_for = seconds(20);
   const Decision decision = scene.Settle();
-  const std::vector<DeletePod> deletions = All<DeletePod>(decision);
+  const std::vector<StopMachine> deletions = All<StopMachine>(decision);
   ASSERT_THAT(deletions, SizeIs(1));
   EXPECT_EQ(deletions[0].name, "gpt-1");
   EXPECT_EQ(deletions[0].uid, "uid-gpt-1");
   EXPECT_EQ(deletions[0].grace_seconds, 1);
-  EXPECT_THAT(All<CreatePod>(decision), SizeIs(1)) << "the replacement does not wait for it";
+  EXPECT_THAT(All<StartMachine>(decision), SizeIs(1)) << "the replacement does not wait for it";
 }
 
 TEST(Pods, APodBeyondTheGangIsDeleted) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.AddPod(2, 1);
-  EXPECT_THAT(All<DeletePod>(scene.Settle()), SizeIs(1));
+  scene.AddMachine(2, 1);
+  EXPECT_THAT(All<StopMachine>(scene.Settle()), SizeIs(1));
 }
 
 }  // namespace

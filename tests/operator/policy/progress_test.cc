@@ -42,7 +42,7 @@ TEST(Progress, TheLastIsWrittenWithTheVerdictAndPromisesNoMore) {
     scene.Settle();
   }
   EXPECT_EQ(scene.status().progress->step, 10);
-  scene.pod(0).worker = Verdict(0, {1, 1}, 1, 1);
+  scene.machine(0).end = Verdict(0, {1, 1}, 1, 1);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->verdict);
   EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
@@ -57,7 +57,7 @@ TEST(Progress, WhatTheLastAgentToldIsNewerThanWhatWasHeard) {
   core::Termination told;
   told.progress.emplace();
   told.progress->step = told.progress->total_steps = 100;
-  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1, told);
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
@@ -76,7 +76,7 @@ TEST(Progress, OfAnotherMachineThatEndsFirstTheLastStepCounts) {
   told.progress.emplace();
   told.progress->step = told.progress->total_steps = 100;
   told.progress->tokens_per_second = 2;  // its own ranks'
-  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1, told);
+  scene.machine(1).end = Verdict(0, {1, 1}, 1, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->progress);
   EXPECT_EQ(decision.intent->progress_text, "100/100 100%");
@@ -98,7 +98,7 @@ TEST(Progress, WhatStandsOfAGangThatNobodyHearsIsLeftWithoutAnEta) {
   scene.status().progress = core::JobProgress{.step = 40, .total_steps = 100, .percent = 40};
   scene.status().progress->eta_seconds = 60;
   scene.snapshot().coordinator.reset();
-  scene.pod(0).worker = Verdict(0, {1, 1}, 1, 1);
+  scene.machine(0).end = Verdict(0, {1, 1}, 1, 1);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->progress_text, "40/100 40%");

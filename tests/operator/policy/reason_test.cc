@@ -13,19 +13,15 @@ std::string ReasonOf(Scene& scene) {
 TEST(Reason, IsTheSchedulersWhereMachinesArePending) {
   Scene scene(MakeJob("gpt").Machines(2));
   for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
-  scene.pod(1).scheduled = false;
-  scene.pod(1).node.clear();
-  scene.pod(1).worker = {};
-  scene.pod(1).schedule_message = "0/3 nodes are available";
+  scene.machine(1).stage = Stage::kUnplaced;
+  scene.machine(1).node.clear();
+  scene.machine(1).unplaced_because = "0/3 nodes are available";
   EXPECT_EQ(ReasonOf(scene), "1 of 2 machines are not scheduled: 0/3 nodes are available");
 }
 
 void Wait(Scene& scene, int machine, const char* reason, const char* message) {
-  kube::ContainerState& worker = scene.pod(machine).worker;
-  worker = {};
-  worker.kind = kube::ContainerState::Kind::kWaiting;
-  worker.reason = reason;
-  worker.message = message;
+  scene.machine(machine).stage = Stage::kPlaced;
+  scene.machine(machine).trouble = StartTrouble{true, reason, message};
 }
 
 TEST(Reason, IsWhyAContainerCannotStart) {
@@ -84,8 +80,8 @@ TEST(Reason, NamesTheClaimThatSeveralMachinesWaitFor) {
   for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
   scene.spec().checkpoint.claim = "ckpt";
   for (int machine = 1; machine < 4; ++machine) {
-    Wait(scene, machine, "ContainerCreating", "");
-    scene.pod(machine).unprepared = true;
+    scene.machine(machine).stage = Stage::kPlaced;
+    scene.machine(machine).unprepared = true;
   }
   EXPECT_EQ(ReasonOf(scene), "3 of 4 containers are being created (images, volumes)");
   scene.Pass(seconds(31));
@@ -128,7 +124,7 @@ TEST(Reason, OfABackoffSaysWhenItEndsAndDoesNotCountDown) {
     gang.starts_again = seconds(100);
   };
   back_off();
-  const std::string at = FormatWallTime(*scene.pod(0).worker.started + seconds(100));
+  const std::string at = FormatWallTime(*scene.machine(0).started + seconds(100));
   EXPECT_EQ(ReasonOf(scene),
             "waiting 30 s before the next generation: restart 2 of 3; starts again at " + at);
   scene.Pass(seconds(5));

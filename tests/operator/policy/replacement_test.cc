@@ -41,48 +41,29 @@ TEST_P(EveryEnd, IsReplacedAndChargedAsItShould) {
 INSTANTIATE_TEST_SUITE_P(
     Replacement, EveryEnd,
     testing::Values(
-        EndCase{"killed", [](Scene& s) { s.pod(1).worker = Killed(9); }, 1, 0, "signal 9"},
-        EndCase{"exited", [](Scene& s) { s.pod(1).worker = Exited(75); }, 1, 0, "code 75"},
-        EndCase{"outOfMemory", [](Scene& s) { s.pod(1).worker = OutOfMemory(); }, 0, 1,
+        EndCase{"killed", [](Scene& s) { s.machine(1).end = Killed(9); }, 1, 0, "signal 9"},
+        EndCase{"exited", [](Scene& s) { s.machine(1).end = Exited(75); }, 1, 0, "code 75"},
+        EndCase{"outOfMemory", [](Scene& s) { s.machine(1).end = OutOfMemory(); }, 0, 1,
                 "memory limit"},
-        EndCase{"drained", [](Scene& s) { s.pod(1).worker = Exited(143); }, 0, 0, "asked to leave"},
-        EndCase{"drainedAfterARankWasOutOfMemory",
-                [](Scene& s) {
-                  s.pod(1).worker = Exited(143);
-                  s.pod(1).worker.reason = "OOMKilled";
-                },
-                0, 0, "asked to leave"},
-        EndCase{"evicted",
-                [](Scene& s) {
-                  s.pod(1).phase = kube::PodPhase::kFailed;
-                  s.pod(1).worker = {};
-                  s.pod(1).reason = "Evicted";
-                  s.pod(1).message = "the node was low on memory";
-                },
-                0, 0, "low on memory"},
+        EndCase{"drained", [](Scene& s) { s.machine(1).end = Exited(143); }, 0, 0,
+                "asked to leave"},
+        EndCase{"evicted", [](Scene& s) { s.machine(1).end = Evicted("low on memory"); }, 0, 0,
+                "low on memory"},
         EndCase{"preempted",
                 [](Scene& s) {
-                  s.pod(1).worker = Killed(9);
-                  s.pod(1).disruption = "PreemptionByScheduler";
+                  s.machine(1).end = Killed(9);
+                  s.machine(1).end->asked = true;
+                  s.machine(1).end->asked_for = "PreemptionByScheduler";
                 },
                 0, 0, "PreemptionByScheduler"},
-        EndCase{"rejected",
-                [](Scene& s) {
-                  s.pod(1).phase = kube::PodPhase::kFailed;
-                  s.pod(1).worker = {};
-                  s.pod(1).reason = "TopologyAffinityError";
-                },
-                1, 0, "TopologyAffinityError"},
-        EndCase{"podGone", [](Scene& s) { s.RemovePod(1); }, 1, 0, "deleted"},
-        EndCase{"nodeGone", [](Scene& s) { s.snapshot().nodes["node-1"] = nullptr; }, 1, 0,
+        EndCase{"rejected", [](Scene& s) { s.machine(1).end = Misaligned(""); }, 1, 0,
+                "TopologyAffinityError"},
+        EndCase{"podGone", [](Scene& s) { s.RemoveMachine(1); }, 1, 0, "deleted"},
+        EndCase{"nodeGone", [](Scene& s) { s.machine(1).node_state = NodeState::kGone; }, 1, 0,
                 "node node-1 is gone"},
         EndCase{"outOfService",
-                [](Scene& s) {
-                  static kube::NodeView node;
-                  node.out_of_service = true;
-                  s.snapshot().nodes["node-1"] = &node;
-                },
-                1, 0, "out of service"},
+                [](Scene& s) { s.machine(1).node_state = NodeState::kOutOfService; }, 1, 0,
+                "out of service"},
         EndCase{"silent",
                 [](Scene& s) {
                   s.Report(core::CoordinatorPhase::kStopping).machines[1].silent_for = seconds(15);
@@ -96,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         EndCase{"verdictOfAFencedCoordinator",
                 [](Scene& s) {
                   // Machine 0 has been replaced since: what the old one judged is void.
-                  s.pod(1).worker = Verdict(78, {0, 3}, 1, 1);
+                  s.machine(1).end = Verdict(78, {0, 3}, 1, 1);
                 },
                 0, 0, "verdict that no longer counts"}),
     [](const auto& info) { return info.param.name; });
@@ -105,11 +86,10 @@ TEST(Replacement, APodThatWasGivenTimeToLeaveCostsNothingThoughItIsGoneAtOnce) {
   for (const bool asked : {true, false}) {
     Scene scene(MakeJob("gpt").Machines(2));
     scene.Run();
-    kube::PodView last = scene.pod(1);
-    if (asked) last.meta.deleted = scene.now.wall;
-    last.worker.kind = kube::ContainerState::Kind::kTerminated;
-    last.worker.exit_code = 137;
-    scene.RemovePod(1);
+    MachineObservation last = scene.machine(1);
+    if (asked) last.leave_by = scene.now.wall;
+    last.end = Exited(137);
+    scene.RemoveMachine(1);
     scene.memory().vanished[{1, 1}] = last;
     const Decision decision = scene.Decide();
     ASSERT_TRUE(decision.intent);
@@ -161,7 +141,7 @@ TEST(Replacement, AWitnessThatWasReplacedIsNone) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Run();
   scene.Report(core::CoordinatorPhase::kStopping).machines[2].silent_for = seconds(20);
-  scene.pod(0).worker = Killed(9);
+  scene.machine(0).end = Killed(9);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->attempts.Of(0), 2U);
@@ -201,9 +181,7 @@ TEST(Replacement, NoAnswerFromAnybodyIsNoEvidence) {
 TEST(Replacement, ANodeThatIsNotReadyIsNoEvidence) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  kube::NodeView node;
-  node.unreachable = true;
-  scene.snapshot().nodes["node-1"] = &node;
+  scene.machine(1).node_state = NodeState::kUnreachable;
   EXPECT_FALSE(scene.Decide().intent);
 }
 
@@ -211,13 +189,11 @@ TEST(Replacement, APodThatNeverStartedOnAnUnreachableNodeIsReplacedUnlessItsAgen
   for (const bool joined : {false, true}) {
     Scene scene(MakeJob("gpt").Machines(2));
     scene.Run();
-    scene.pod(1).worker = {};
+    scene.machine(1).stage = Stage::kPlaced;
     const uint32_t attempt = joined ? 1 : 0;  // 0: no word of it yet
     scene.Report(core::CoordinatorPhase::kGathering).machines[1].attempt = attempt;
-    kube::NodeView node;
-    scene.snapshot().nodes["node-1"] = &node;
     EXPECT_FALSE(scene.Decide().intent);
-    node.unreachable = true;
+    scene.machine(1).node_state = NodeState::kUnreachable;
     const Decision decision = scene.Decide();
     EXPECT_EQ(decision.intent.has_value(), !joined);
     if (joined) continue;
@@ -230,11 +206,9 @@ TEST(Replacement, APodThatNeverStartedOnAnUnreachableNodeIsReplacedUnlessItsAgen
 TEST(Replacement, AMachineThatDiedWithTheMachine0ThatKnewItIsLostOnceTheNextHasListenedForL) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  kube::NodeView node;
-  node.unreachable = true;
-  scene.snapshot().nodes["node-1"] = &node;
+  scene.machine(1).node_state = NodeState::kUnreachable;
   for (const Duration age : {seconds(14), seconds(15)}) {
-    scene.pod(0).worker.started = scene.now.wall - age;
+    scene.machine(0).started = scene.now.wall - age;
     scene.Report(core::CoordinatorPhase::kGathering).machines[1].attempt = 0;
     EXPECT_EQ(scene.Decide().intent.has_value(), age == seconds(15));
   }
@@ -245,8 +219,8 @@ TEST(Replacement, AMachineThatDiedWithTheMachine0ThatKnewItIsLostOnceTheNextHasL
 TEST(Replacement, SeveralLostMachinesShareOneEpoch) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
-  scene.pod(1).worker = Killed(9);
-  scene.pod(3).worker = Killed(9);
+  scene.machine(1).end = Killed(9);
+  scene.machine(3).end = Killed(9);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->epoch, 2U);
@@ -258,7 +232,7 @@ TEST(Replacement, SeveralLostMachinesShareOneEpoch) {
 TEST(Replacement, TheBrakeHoldsBackTheRestAndSaysSo) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
-  for (int i = 1; i < 4; ++i) scene.pod(i).worker = Killed(9);
+  for (int i = 1; i < 4; ++i) scene.machine(i).end = Killed(9);
   scene.snapshot().replacements_allowed = 1;
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
@@ -275,7 +249,7 @@ TEST(Replacement, TheBrakeHoldsBackTheRestAndSaysSo) {
 Duration WaitForPod(Scene& scene) {
   Duration waited{};
   Decision decision = scene.Settle();
-  while (All<CreatePod>(decision).empty() && waited < minutes(2)) {
+  while (All<StartMachine>(decision).empty() && waited < minutes(2)) {
     scene.Make(decision);
     scene.Pass(seconds(1));
     waited += seconds(1);
@@ -291,7 +265,7 @@ TEST(Replacement, TheFirstReplacementComesAtOnceAndLaterQuickOnesWait) {
   std::vector<Duration> waits;
   for (int i = 0; i < 4; ++i) {
     scene.Pass(seconds(2));
-    scene.pod(1).worker = Killed(9);
+    scene.machine(1).end = Killed(9);
     waits.push_back(WaitForPod(scene));
   }
   EXPECT_THAT(waits, testing::ElementsAre(seconds(0), seconds(1), seconds(5), seconds(30)));
@@ -302,9 +276,7 @@ TEST(Replacement, ANodeThatEvictsEveryPodAtOnceIsNotAskedInAHurry) {
   scene.Run();
   Duration waited{};
   for (int i = 0; i < 3; ++i) {
-    scene.pod(1).phase = kube::PodPhase::kFailed;
-    scene.pod(1).worker = {};
-    scene.pod(1).reason = "Evicted";
+    scene.machine(1).end = Evicted("");
     waited += WaitForPod(scene);
   }
   EXPECT_EQ(waited, seconds(6)) << "0, 1 and 5 s";
@@ -314,7 +286,7 @@ TEST(Replacement, ANodeThatEvictsEveryPodAtOnceIsNotAskedInAHurry) {
 TEST(Replacement, AfterResetAfterOfHealthTheBudgetIsWhole) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = Killed(9);
+  scene.machine(1).end = Killed(9);
   scene.Make(scene.Settle());
   scene.Running();
   scene.Make(scene.Settle());
@@ -330,7 +302,7 @@ TEST(Replacement, AfterResetAfterOfHealthTheBudgetIsWhole) {
 TEST(Replacement, ALastFailureIsRecorded) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = OutOfMemory();
+  scene.machine(1).end = OutOfMemory();
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->last_failure);
   EXPECT_EQ(decision.intent->last_failure->failure.cause, Cause::kOutOfMemory);

@@ -17,13 +17,13 @@ TEST_P(Scale, StopsAllAtOneStepThenMakesAllAnew) {
   EXPECT_EQ(asked.wish->stop->reason, core::StopReason::kScaled);
   scene.snapshot().wish_accepted = true;
   scene.Report(core::CoordinatorPhase::kHeld);
-  EXPECT_THAT(All<DeletePod>(scene.Settle()), SizeIs(3));
-  scene.RemovePods();
+  EXPECT_THAT(All<StopMachine>(scene.Settle()), SizeIs(3));
+  scene.RemoveMachines();
   const Decision made = scene.Settle();
   EXPECT_EQ(scene.status().epoch, 2U);
   EXPECT_EQ(scene.status().replicas, GetParam());
   scene.Make(made);
-  EXPECT_THAT(All<CreatePod>(made), SizeIs(static_cast<size_t>(GetParam())));
+  EXPECT_THAT(All<StartMachine>(made), SizeIs(static_cast<size_t>(GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Scale, testing::Values(1, 2, 5));
@@ -48,7 +48,7 @@ TEST(Scaling, TheDeadlineGoesOnCounting) {
   scene.Settle();
   scene.Pass(seconds(2));
   scene.Settle();
-  scene.RemovePods();
+  scene.RemoveMachines();
   scene.Settle();
   EXPECT_EQ(scene.status().timings.created, created);
 }

@@ -3,7 +3,7 @@
 //
 //   Scene scene(MakeJob("gpt").Machines(2));
 //   scene.Run();                                   // every machine runs its first attempt
-//   scene.pod(1).worker = Killed(9);
+//   scene.machine(1).end = Killed(9);
 //   Decision decision = scene.Decide();
 //   EXPECT_EQ(decision.intent->attempts.Of(1), 2);
 #ifndef LOCKSTEP_TESTS_OPERATOR_POLICY_SCENE_H_
@@ -50,55 +50,48 @@ class Scene {
     now.boot += time;
   }
 
-  // ---- objects ----
+  // ---- what is seen of machines ----
 
-  // A pod that runs on node-<machine>.
-  kube::PodView& AddPod(int machine, uint32_t attempt) {
-    kube::PodView pod;
-    pod.meta.name =
+  // It runs on node-<machine>.
+  MachineObservation& AddMachine(int machine, uint32_t attempt) {
+    MachineObservation seen;
+    seen.name =
         "gpt-" + std::to_string(machine) + (attempt > 1 ? "-r" + std::to_string(attempt) : "");
-    pod.meta.uid = "uid-" + pod.meta.name;
-    pod.meta.owner_uid = snapshot_.uid;
-    pod.meta.created = now.wall;
-    pod.job = job_.metadata.name;
-    pod.machine = machine;
-    pod.attempt = attempt;
-    pod.phase = kube::PodPhase::kRunning;
-    pod.scheduled = true;
-    pod.ready = true;
-    pod.node = "node-" + std::to_string(machine);
-    pod.pod_ip = "10.0.0.1";
-    pod.worker.kind = kube::ContainerState::Kind::kRunning;
-    pod.worker.started = now.wall;
-    pods_.push_back(std::move(pod));
-    return pods_.back();
+    seen.uid = "uid-" + seen.name;
+    seen.machine = machine;
+    seen.attempt = attempt;
+    seen.created = now.wall;
+    seen.stage = Stage::kRunning;
+    seen.ready = true;
+    seen.started = now.wall;
+    seen.address = "10.0.0.1";
+    seen.node = "node-" + std::to_string(machine);
+    machines_.push_back(std::move(seen));
+    return machines_.back();
   }
 
-  // Of the machine's current attempt.
-  kube::PodView& pod(int machine) {
-    for (kube::PodView& pod : pods_) {
-      if (pod.machine == machine && pod.attempt == status().attempts.Of(machine)) return pod;
+  // Its current attempt.
+  MachineObservation& machine(int index) {
+    for (MachineObservation& seen : machines_) {
+      if (seen.machine == index && seen.attempt == status().attempts.Of(index)) return seen;
     }
-    ADD_FAILURE() << "machine " << machine << " has no pod";
-    return pods_.emplace_back();
+    ADD_FAILURE() << "machine " << index << " is not there";
+    return machines_.emplace_back();
   }
-  std::list<kube::PodView>& pods() { return pods_; }
-  void RemovePod(int machine) {
-    const std::string name = pod(machine).meta.name;
-    pods_.remove_if([&](const kube::PodView& pod) { return pod.meta.name == name; });
+  std::list<MachineObservation>& machines() { return machines_; }
+  void RemoveMachine(int index) {
+    const std::string name = machine(index).name;
+    machines_.remove_if([&](const MachineObservation& seen) { return seen.name == name; });
   }
-  void RemovePods() { pods_.clear(); }
+  void RemoveMachines() { machines_.clear(); }
 
-  void RemoveServices() {
-    headless_.reset();
-    coordinator_.reset();
+  void RemoveAddresses() {
+    snapshot_.has_names = false;
+    snapshot_.coordinator_address.reset();
   }
-  void AddServices() {
-    headless_.emplace();
-    coordinator_.emplace();
-    coordinator_->meta.uid = "uid-service";
-    coordinator_->cluster_ip = "10.96.0.7";
-    coordinator_->selector_attempt = status().attempts.Of(0);
+  void AddAddresses() {
+    snapshot_.has_names = true;
+    snapshot_.coordinator_address = {"uid-service", "10.96.0.7", status().attempts.Of(0)};
   }
 
   // ---- the gang ----
@@ -146,10 +139,7 @@ class Scene {
 
   Decision Decide() {
     snapshot_.job = &job_;
-    snapshot_.headless = headless_ ? &*headless_ : nullptr;
-    snapshot_.coordinator_service = coordinator_ ? &*coordinator_ : nullptr;
-    snapshot_.pods.clear();
-    for (const kube::PodView& pod : pods_) snapshot_.pods.push_back(&pod);
+    snapshot_.machines.assign(machines_.begin(), machines_.end());
     Decision decision = control::Decide(snapshot_, now);
     snapshot_.memory = decision.memory;
     return decision;
@@ -171,19 +161,19 @@ class Scene {
     return {};
   }
 
-  // The pods that a decision wants, made and running.
+  // The machines that a decision wants, made and running.
   void Make(const Decision& decision) {
     for (const Action& action : decision.actions) {
-      if (const auto* create = std::get_if<CreatePod>(&action)) {
-        AddPod(static_cast<int>(create->machine), create->attempt);
-      } else if (std::holds_alternative<CreateKeySecret>(action)) {
+      if (const auto* create = std::get_if<StartMachine>(&action)) {
+        AddMachine(static_cast<int>(create->machine), create->attempt);
+      } else if (std::holds_alternative<MakeKey>(action)) {
         memory().key_made = true;
-      } else if (std::holds_alternative<CreateCoordinatorService>(action)) {
-        AddServices();
-      } else if (const auto* point = std::get_if<PointCoordinatorService>(&action)) {
-        coordinator_->selector_attempt = point->attempt;
-      } else if (const auto* gone = std::get_if<DeletePod>(&action)) {
-        pods_.remove_if([&](const kube::PodView& pod) { return pod.meta.uid == gone->uid; });
+      } else if (std::holds_alternative<MakeCoordinatorAddress>(action)) {
+        AddAddresses();
+      } else if (const auto* point = std::get_if<MoveCoordinatorAddress>(&action)) {
+        snapshot_.coordinator_address->attempt = point->attempt;
+      } else if (const auto* gone = std::get_if<StopMachine>(&action)) {
+        machines_.remove_if([&](const MachineObservation& seen) { return seen.uid == gone->uid; });
       } else {
         continue;
       }
@@ -201,34 +191,50 @@ class Scene {
  private:
   core::TrainingJob job_;
   Snapshot snapshot_;
-  std::list<kube::PodView> pods_;
-  std::optional<kube::ServiceView> headless_;
-  std::optional<kube::ServiceView> coordinator_;
+  std::list<MachineObservation> machines_;
 };
 
-inline kube::ContainerState Exited(int code, std::string message = {}) {
-  kube::ContainerState state;
-  state.kind = kube::ContainerState::Kind::kTerminated;
-  state.exit_code = code;
-  state.reason = code == 0 ? "Completed" : "Error";
-  state.message = std::move(message);
-  return state;
+inline MachineEnd Exited(int code, std::string termination = {}) {
+  MachineEnd end;
+  end.exit_code = code;
+  end.termination = std::move(termination);
+  return end;
 }
-inline kube::ContainerState Killed(int signal) {
-  kube::ContainerState state = Exited(128 + signal);
-  state.signal = signal;
-  return state;
+inline MachineEnd Killed(int signal) {
+  MachineEnd end = Exited(128 + signal);
+  end.signal = signal;
+  return end;
 }
-inline kube::ContainerState OutOfMemory() {
-  kube::ContainerState state = Exited(137);
-  state.reason = "OOMKilled";
-  return state;
+inline MachineEnd OutOfMemory() {
+  MachineEnd end = Exited(137);
+  end.out_of_memory = true;
+  return end;
+}
+// It failed before its agent ran, or over its head.
+inline MachineEnd FailedAsAWhole(std::string reason, std::string message) {
+  MachineEnd end;
+  end.agent_ran = false;
+  end.reason = std::move(reason);
+  end.message = std::move(message);
+  return end;
+}
+inline MachineEnd Evicted(std::string message) {
+  MachineEnd end = FailedAsAWhole("Evicted", std::move(message));
+  end.asked = true;
+  end.asked_for = "Evicted";
+  return end;
+}
+inline MachineEnd Misaligned(std::string message) {
+  MachineEnd end = FailedAsAWhole("TopologyAffinityError", std::move(message));
+  end.rejected = true;
+  end.misaligned = true;
+  return end;
 }
 
 // The agent of (machine, attempt) leaves with a verdict of machine 0's `generation`, and with what
 // else stands in `termination`.
-inline kube::ContainerState Verdict(int code, core::Generation generation, uint32_t machine,
-                                    uint32_t attempt, core::Termination termination = {}) {
+inline MachineEnd Verdict(int code, core::Generation generation, uint32_t machine, uint32_t attempt,
+                          core::Termination termination = {}) {
   termination.exit_code = code;
   termination.generation = generation;
   termination.machine = machine;

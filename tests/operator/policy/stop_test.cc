@@ -38,7 +38,7 @@ TEST(Stop, OnceTheGangIsHeldItsAttemptsAreTakenBackAndThenItsPodsGo) {
   EXPECT_THAT(dissolve.actions, IsEmpty());
   scene.status() = *dissolve.intent;
   const Decision clear = scene.Decide();
-  const std::vector<DeletePod> deletions = All<DeletePod>(clear);
+  const std::vector<StopMachine> deletions = All<StopMachine>(clear);
   ASSERT_THAT(deletions, SizeIs(2)) << "all at once";
   EXPECT_FALSE(deletions[0].grace_seconds) << "the pod's own, which is longer than gracePeriod";
 }
@@ -69,7 +69,7 @@ TEST(Stop, RanksThatSaveHaveTheirGracePeriod) {
 TEST(Stop, WithoutMachine0NothingIsWaitedFor) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.RemovePod(0);
+  scene.RemoveMachine(0);
   scene.spec().suspend = true;
   EXPECT_TRUE(scene.Decide().intent);
 }
@@ -79,7 +79,7 @@ TEST(Stop, MachinesThatEndWhileStoppingAreNotReplaced) {
   scene.Run();
   scene.spec().suspend = true;
   scene.Settle();
-  scene.pod(1).worker = Exited(143);
+  scene.machine(1).end = Exited(143);
   EXPECT_FALSE(scene.Decide().intent);
 }
 
@@ -108,9 +108,9 @@ TEST(Stop, AUserWhoChangesHisMindLaterGetsANewGangOnceTheOldOneIsGone) {
   scene.Pass(seconds(2));
   scene.status() = *scene.Decide().intent;
   scene.spec().suspend = false;
-  for (kube::PodView& pod : scene.pods()) pod.meta.deleted = scene.now.wall + minutes(2);
+  for (MachineObservation& seen : scene.machines()) seen.leave_by = scene.now.wall + minutes(2);
   EXPECT_FALSE(scene.Decide().intent) << "the old gang may yet run";
-  scene.RemovePods();
+  scene.RemoveMachines();
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->epoch, 2U);
@@ -120,7 +120,8 @@ TEST(Stop, AUserWhoChangesHisMindLaterGetsANewGangOnceTheOldOneIsGone) {
 TEST(Stop, APodOfAnEpochThatIsYetToBeHeardOfIsLeftAlone) {
   Scene scene(MakeJob("gpt").Machines(1).Suspended());
   scene.status().epoch = 1;
-  scene.AddPod(0, 2);  // another leader has resumed the job; its status comes later than its pod
+  scene.AddMachine(0,
+                   2);  // another leader has resumed the job; its status comes later than its pod
   EXPECT_THAT(scene.Decide().actions, IsEmpty());
 }
 
@@ -131,9 +132,9 @@ TEST(Stop, APodOnANodeThatNobodyHearsOfIsWaitedForByItsLeaseOnly) {
   scene.Settle();
   scene.Pass(seconds(2));
   scene.status() = *scene.Decide().intent;
-  scene.pods().front().worker = Exited(143);
-  scene.pods().back().meta.deleted = scene.now.wall + seconds(30);
-  scene.pods().front().meta.deleted = scene.now.wall + seconds(30);
+  scene.machines().front().end = Exited(143);
+  scene.machines().back().leave_by = scene.now.wall + seconds(30);
+  scene.machines().front().leave_by = scene.now.wall + seconds(30);
   scene.Pass(seconds(44));
   const Decision early = scene.Decide();
   EXPECT_FALSE(early.intent);

@@ -12,7 +12,7 @@ void Suspend(Scene& scene) {
   scene.Settle();
   scene.Pass(seconds(2));
   scene.Settle();
-  scene.RemovePods();
+  scene.RemoveMachines();
   scene.Settle();
 }
 
@@ -62,7 +62,7 @@ TEST(Suspend, ASuspendedJobMayChangeItsSizeAndItsSpec) {
   scene.spec().num_machines = 3;
   EXPECT_FALSE(scene.Decide().intent);
   scene.spec().suspend = false;
-  EXPECT_THAT(All<CreatePod>(scene.Settle()), testing::SizeIs(3));
+  EXPECT_THAT(All<StartMachine>(scene.Settle()), testing::SizeIs(3));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ using testing::SizeIs;
 TEST(Verdict, SuccessIsRecordedBeforeAnythingElse) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1);
+  scene.machine(1).end = Verdict(0, {1, 1}, 1, 1);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->verdict);
   EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
@@ -28,7 +28,7 @@ TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
   scene.Run();
   core::Termination told;
   told.counters.emplace().process_failures = 2;
-  scene.pod(0).worker = Verdict(0, {1, 3}, 0, 1, told);
+  scene.machine(0).end = Verdict(0, {1, 3}, 0, 1, told);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->restarts.application, 2);
@@ -37,7 +37,7 @@ TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
 TEST(Verdict, FailureNamesItsRootCause) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(0).worker = Verdict(70, {1, 2}, 0, 1);
+  scene.machine(0).end = Verdict(70, {1, 2}, 0, 1);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->last_failure);
   EXPECT_EQ(decision.intent->state, JobState::kFailed);
@@ -50,10 +50,10 @@ TEST(Verdict, FailureNamesItsRootCause) {
 TEST(Verdict, OneOfAnAttemptThatWasReplacedDoesNotCount) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = Killed(9);
+  scene.machine(1).end = Killed(9);
   scene.Make(scene.Settle());
-  for (kube::PodView& pod : scene.pods()) {
-    if (pod.machine == 1 && pod.attempt == 1) pod.worker = Verdict(0, {1, 1}, 1, 1);
+  for (MachineObservation& seen : scene.machines()) {
+    if (seen.machine == 1 && seen.attempt == 1) seen.end = Verdict(0, {1, 1}, 1, 1);
   }
   EXPECT_FALSE(scene.Decide().intent);
 }
@@ -61,9 +61,9 @@ TEST(Verdict, OneOfAnAttemptThatWasReplacedDoesNotCount) {
 TEST(Verdict, OneOfACoordinatorThatWasReplacedDoesNotCount) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(0).worker = Killed(9);
+  scene.machine(0).end = Killed(9);
   scene.Make(scene.Settle());
-  scene.pod(1).worker = Verdict(0, {1, 1}, 1, 1);
+  scene.machine(1).end = Verdict(0, {1, 1}, 1, 1);
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_FALSE(decision.intent->verdict);
@@ -73,7 +73,7 @@ TEST(Verdict, OneOfACoordinatorThatWasReplacedDoesNotCount) {
 TEST(Verdict, AnAgentThatCannotWorkWithItsConfigurationEndsTheJob) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(1).worker = Exited(78, "the key file is empty");
+  scene.machine(1).end = Exited(78, "the key file is empty");
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent && decision.intent->verdict);
   EXPECT_EQ(decision.intent->verdict->cause, Cause::kConfiguration);
@@ -99,9 +99,9 @@ void SpendTheBudget(Scene& scene) {
   scene.spec().failure_policy.max_machine_replacements = 1;
   for (int i = 0; i < 2; ++i) {
     scene.Pass(minutes(2));
-    scene.pod(1).worker = Killed(9);
+    scene.machine(1).end = Killed(9);
     scene.status() = *scene.Decide().intent;
-    scene.AddPod(1, scene.status().epoch);
+    scene.AddMachine(1, scene.status().epoch);
   }
 }
 
@@ -145,9 +145,9 @@ TEST(Verdict, ABudgetThatWasRaisedInTimeHasAllItsPatienceAgain) {
 TEST(Verdict, AfterItNothingIsMadeWhateverHappens) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.pod(0).worker = Verdict(0, {1, 1}, 0, 1);
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1);
   scene.Settle();
-  scene.RemovePods();
+  scene.RemoveMachines();
   scene.spec().num_machines = 4;
   scene.spec().suspend = true;
   EXPECT_TRUE(WritesNothing(scene.Decide()));
