@@ -6,11 +6,14 @@
 
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <unordered_set>
 #include <utility>  // first: Boost 1.74's asio needs it in C++20 and does not say so
+#include <vector>
 
+#include "operator/kube/cpprest/connection.h"
 #include "operator/kube/cpprest/tls.h"
 #include "operator/kube/transport_factory.h"
 
@@ -22,6 +25,8 @@ using Buffer = concurrency::streams::container_buffer<std::vector<uint8_t>>;
 
 constexpr Duration kWarmEvery = seconds(20);  // cpprestsdk drops what was idle for 30 s
 constexpr Duration kWarmTimeout = seconds(10);
+constexpr size_t kMaxHeaders = 64 * 1024;
+constexpr size_t kReadAhead = 64 * 1024;  // cpprestsdk reads beyond what it looks for
 
 boost::asio::io_service& Service() {
   static std::once_flag once;
@@ -29,30 +34,26 @@ boost::asio::io_service& Service() {
   return crossplat::threadpool::shared_instance().service();
 }
 
-// A request under way. Answered once, by whichever comes first: the answer, the deadline, the end
-// of the transport. All of it is on cpprestsdk's thread.
+// A request under way, on a connection of its own. Answered once, by whichever comes first: the
+// answer, the deadline, a limit, the end of the transport. All of it is on cpprestsdk's thread.
 class CpprestCall : public std::enable_shared_from_this<CpprestCall> {
  public:
-  explicit CpprestCall(size_t max_body) : max_body_(max_body), timer_(Service()) {}
+  using Message = std::function<http::http_request()>;
+
+  CpprestCall(std::unique_ptr<CpprestConnection> connection, Message message, size_t max_body)
+      : connection_(std::move(connection)),
+        message_(std::move(message)),
+        max_body_(max_body),
+        timer_(Service()) {}
 
   void OnResponse(Transport::OnResponse on_response) { on_response_ = std::move(on_response); }
 
-  void Begin(http::client::http_client& client, http::http_request request, Duration timeout) {
-    auto self = shared_from_this();
+  void Begin(Duration timeout) {
     timer_.expires_after(timeout);
-    timer_.async_wait([self](const boost::system::error_code& error) {
+    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
       if (!error) self->Cancel(Error::Timeout("the API server did not answer in time"));
     });
-    request.set_response_stream(body_.create_ostream());
-    request.set_progress_handler(
-        [self](http::message_direction::direction direction, utility::size64_t bytes) {
-          if (direction == http::message_direction::download && bytes > self->max_body_) {
-            self->too_large_ = true;
-            throw std::runtime_error("too large");  // the only way to end it from here
-          }
-        });
-    client.request(std::move(request), cancel_.get_token())
-        .then([self](const pplx::task<http::http_response>& head) { self->Head(head); });
+    Send();
   }
 
   void Cancel(Error why) {
@@ -60,16 +61,54 @@ class CpprestCall : public std::enable_shared_from_this<CpprestCall> {
     cancel_.cancel();
   }
 
+  // Once it is answered: fit for the next request if the answer was whole.
+  std::unique_ptr<CpprestConnection> Release() { return std::move(connection_); }
+
  private:
+  void Send() {
+    auto self = shared_from_this();
+    // Not at once: OpenSSL is being called, under cpprestsdk's lock of the connection.
+    connection_->Begin(kMaxHeaders + kReadAhead, [weak = weak_from_this()] {
+      Service().post([weak] {
+        if (auto call = weak.lock()) call->Cancel(Error::TooLarge("the answer is too large"));
+      });
+    });
+    http::http_request message = message_();
+    message.set_response_stream(body_.create_ostream());
+    message.set_progress_handler(
+        [self](http::message_direction::direction direction, utility::size64_t bytes) {
+          if (direction != http::message_direction::download) return;
+          if (bytes > self->max_body_) {
+            self->too_large_ = true;
+            throw std::runtime_error("too large");  // the only way to end it from here
+          }
+          self->AllowPiece();
+        });
+    connection_->client()
+        .request(std::move(message), cancel_.get_token())
+        .then([self](const pplx::task<http::http_response>& head) { self->Head(head); });
+  }
+
+  // The next that is handed over may be as large as a whole body.
+  void AllowPiece() {
+    if (connection_) connection_->Allow(max_body_ + kReadAhead);
+  }
+
   void Head(const pplx::task<http::http_response>& head) {
     try {
       http::http_response response = head.get();
+      AllowPiece();
       response.content_ready().then(
           [self = shared_from_this()](const pplx::task<http::http_response>& whole) {
             self->Whole(whole);
           });
     } catch (const std::exception& e) {
-      Answer(ErrorOf(e));
+      // cpprestsdk itself sends again what was lost while it read, not what was while it wrote.
+      if (on_response_ && connection_->WasClosedMeanwhile()) {
+        Send();
+      } else {
+        Answer(ErrorOf(e));
+      }
     }
   }
 
@@ -110,6 +149,8 @@ class CpprestCall : public std::enable_shared_from_this<CpprestCall> {
     std::exchange(on_response_, nullptr)(std::move(result));
   }
 
+  std::unique_ptr<CpprestConnection> connection_;
+  const Message message_;
   Transport::OnResponse on_response_;
   const size_t max_body_;
   Buffer body_;
@@ -139,6 +180,7 @@ class CpprestTransport final : public Transport {
         Shared call = *calls_.begin();
         call->Cancel(Error::Unavailable("the connection to the API server is being closed"));
       }
+      idle_.clear();
       // Behind the handlers of what was cancelled just now.
       Service().post([&ended] { ended.set_value(); });
     });
@@ -147,7 +189,7 @@ class CpprestTransport final : public Transport {
 
   void Send(Request request, Duration timeout, OnResponse on_response) override {
     Service().post([this, request = std::move(request), timeout, done = std::move(on_response)] {
-      Start(request, timeout, done);
+      Start(request, BootTime() + timeout, done);
     });
   }
 
@@ -157,26 +199,41 @@ class CpprestTransport final : public Transport {
   }
 
  private:
-  using HttpClient = http::client::http_client;
   using Shared = std::shared_ptr<CpprestCall>;
 
   // From here on all is on cpprestsdk's thread.
-  void Start(const Request& request, Duration timeout, const OnResponse& done) {
+  void Start(const Request& request, Time deadline, const OnResponse& done) {
+    if (interim_) {
+      streams_->Send(request, deadline - BootTime(), done);
+      return;
+    }
     std::shared_ptr<const Identity> identity = credentials_->Current();
     Status status = UseMaterial(identity->tls);
     if (!status.ok()) {
       done(status.error());
       return;
     }
-    auto call = std::make_shared<CpprestCall>(options_.max_body);
+    auto call = std::make_shared<CpprestCall>(
+        TakeConnection(), [this, request, identity] { return MessageOf(request, *identity); },
+        options_.max_body);
     calls_.insert(call);
     // The call holds this, and is held by what may outlive the answer: a weak pointer.
-    call->OnResponse([this, identity, done, weak = std::weak_ptr(call)](Result<Response> result) {
-      calls_.erase(weak.lock());
+    call->OnResponse([this, request, deadline, identity, done,
+                      weak = std::weak_ptr(call)](Result<Response> result) {
+      Shared ended = weak.lock();
+      calls_.erase(ended);
+      if (result.ok() && result->status < 200) {
+        // cpprestsdk takes `100 Continue` for the answer, and what follows it on the connection for
+        // the next request's. No server sends it unasked but some proxies: libcurl is for those.
+        interim_ = true;
+        Start(request, deadline, done);
+        return;
+      }
+      if (result.ok()) Keep(ended->Release(), identity->tls);
       if (result.ok() && result->status == 401) credentials_->Refused(identity);
       done(std::move(result));
     });
-    call->Begin(*client_, MessageOf(request, *identity), timeout);
+    call->Begin(deadline - BootTime());
   }
 
   http::http_request MessageOf(const Request& request, const Identity& identity) const {
@@ -192,25 +249,36 @@ class CpprestTransport final : public Transport {
     return message;
   }
 
-  // A client, and with it connections, of its own for each material.
+  // Connections are made with the material that is used now.
   Status UseMaterial(const std::shared_ptr<const TlsMaterial>& material) {
-    if (client_ && material_ == material) return {};
+    if (tls_ && material_ == material) return {};
     Result<std::shared_ptr<const CpprestTls>> tls = CpprestTls::Create(*material);
     if (!tls.ok()) return Error::Denied(tls.error().message);
-    http::client::http_client_config config;
-    config.set_max_redirects(0);
-    config.set_timeout(hours(1));  // each call has its own deadline
-    config.set_ssl_context_callback(
-        [tls = *tls](boost::asio::ssl::context& context) { tls->Apply(context.native_handle()); });
-    client_ = std::make_unique<HttpClient>(server_, config);
+    idle_.clear();
+    tls_ = std::move(*tls);
     material_ = material;
     return {};
   }
 
+  std::unique_ptr<CpprestConnection> TakeConnection() {
+    if (idle_.empty()) return std::make_unique<CpprestConnection>(server_, tls_);
+    auto connection = std::move(idle_.back());
+    idle_.pop_back();
+    return connection;
+  }
+
+  void Keep(std::unique_ptr<CpprestConnection> connection,
+            const std::shared_ptr<const TlsMaterial>& material) {
+    if (material == material_ && idle_.size() < options_.connections) {
+      idle_.push_back(std::move(connection));
+    }
+  }
+
   void Warm() {
-    if (ending_) return;
+    if (ending_ || interim_) return;
     for (size_t i = 0; i < options_.connections; ++i) {
-      Start({Method::kGet, "/version", ""}, kWarmTimeout, [](const Result<Response>&) {});
+      Start({Method::kGet, "/version", ""}, BootTime() + kWarmTimeout,
+            [](const Result<Response>&) {});
     }
     warm_timer_.expires_after(kWarmEvery);
     warm_timer_.async_wait([this](const boost::system::error_code& error) {
@@ -224,9 +292,11 @@ class CpprestTransport final : public Transport {
   const std::unique_ptr<Transport> streams_;
   const TransportOptions options_;
   std::shared_ptr<const TlsMaterial> material_;
-  std::unique_ptr<HttpClient> client_;
+  std::shared_ptr<const CpprestTls> tls_;                 // of material_
+  std::vector<std::unique_ptr<CpprestConnection>> idle_;  // made with tls_
   std::unordered_set<Shared> calls_;
   boost::asio::steady_timer warm_timer_;
+  bool interim_ = false;  // the server sends interim answers: requests go by libcurl, too
   bool ending_ = false;
 };
 

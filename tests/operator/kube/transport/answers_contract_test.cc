@@ -110,16 +110,18 @@ TEST_P(AnswersTest, AnAnswerWithoutABodyIsOne) {
 }
 
 TEST_P(AnswersTest, AnInterimAnswerIsNotTheAnswer) {
-  if (IsCpprest()) GTEST_SKIP() << "cpprestsdk takes it for one (ADR 006)";
-  Result<Response> response = AnswerTo([](ServerConnection& connection) {
-    connection.Read();
-    connection.Write("HTTP/1.1 100 Continue\r\n\r\n");
-    connection.Answer(201, "{}");
-    connection.AwaitClose();
-  });
-  ASSERT_TRUE(response.ok()) << response.error().message;
-  EXPECT_EQ(response->status, 201);
-  EXPECT_EQ(response->body, "{}");
+  ScriptedServer server(
+      identity_, ScriptedServer::Always([](ServerConnection& connection, const Received& received) {
+        connection.Write("HTTP/1.1 100 Continue\r\n\r\n");
+        connection.Answer(201, received.method + " " + received.path);
+      }));
+  auto transport = Make(ConfigFor(server));
+  for (const std::string path : {"/first", "/second"}) {
+    Result<Response> response = Send(*transport, {Method::kPost, path, "{}"});
+    ASSERT_TRUE(response.ok()) << response.error().message;
+    EXPECT_EQ(response->status, 201);
+    EXPECT_EQ(response->body, "POST " + path);
+  }
 }
 
 TEST_P(AnswersTest, HtmlOfAProxyIsAnAnswerLikeAnyOther) {

@@ -31,9 +31,6 @@ TEST_P(ConnectionsTest, AConnectionIsUsedAgain) {
 }
 
 TEST_P(ConnectionsTest, AConnectionThatTheServerClosedMeanwhileIsReplaced) {
-  if (IsCpprest()) {
-    GTEST_SKIP() << "cpprestsdk fails where it notices while it writes (ADR 006)";
-  }
   for (bool cut : {false, true}) {
     ScriptedServer server(identity_, [&](ServerConnection& connection) {
       connection.Read();
