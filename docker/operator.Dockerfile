@@ -16,8 +16,10 @@ COPY . .
 # Whoever has a ccache of this compiler's may mount it, and say so; objects know the locale, too.
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
+# What carries the operator's requests: curl or cpprestsdk.
+ARG HTTP=curl
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
-    docker/compile /out lockstep-operator kubectl-lockstep && \
+    docker/compile /out -DLOCKSTEP_HTTP=$HTTP lockstep-operator kubectl-lockstep && \
     docker/runtime-root /root-of-image /out/lockstep-operator /out/kubectl-lockstep
 
 FROM scratch

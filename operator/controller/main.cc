@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   try {
-    lockstep::control::Options options;
+    lockstep::control::Options options{.http = lockstep::kube::LOCKSTEP_HTTP};
     if (std::optional<int> code = lockstep::control::ParseOptions(argc, argv, &options)) {
       return *code;
     }

@@ -13,7 +13,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       "well: --agent-image as LOCKSTEP_AGENT_IMAGE.",
       "lockstep-operator");
   app.get_formatter()->column_width(34);
-  app.set_version_flag("--version", std::string("lockstep-operator ") + kVersion);
+  app.set_version_flag("--version", std::string("lockstep-operator ") + kVersion + " (HTTP by " +
+                                        options->http.name + ")");
   app.add_option("--kubeconfig", options->kubeconfig,
                  "The file that names the API server; without it the pod's service account, else "
                  "$KUBECONFIG, else ~/.kube/config")

@@ -6,12 +6,14 @@
 #include <string>
 
 #include "base/time.h"
+#include "operator/kube/transport_factory.h"
 #include "operator/objects/pod_object.h"
 
 namespace lockstep::control {
 
 struct Options {
-  std::string kubeconfig;  // "": in the cluster, else $KUBECONFIG or ~/.kube/config
+  kube::HttpLibrary http = kube::kCurl;  // that this program was built with; no option of its own
+  std::string kubeconfig;                // "": in the cluster, else $KUBECONFIG or ~/.kube/config
   std::string context;
   std::string name_space;        // "": all namespaces
   std::string system_namespace;  // "": the operator's own

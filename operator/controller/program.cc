@@ -92,9 +92,9 @@ class Operator {
     Beat();
     Watch();
     Elect();
-    spdlog::info("lockstep-operator {} as {}, namespace {}, metrics on port {}", kVersion,
-                 identity_, options_.name_space.empty() ? "(all)" : options_.name_space,
-                 (*health)->port());
+    spdlog::info("lockstep-operator {} as {}, namespace {}, metrics on port {}, HTTP by {}",
+                 kVersion, identity_, options_.name_space.empty() ? "(all)" : options_.name_space,
+                 (*health)->port(), options_.http.name);
     loop_->Run();
     controller_.Stop();
     // No write after this: the permit is dropped before the Lease is released.
@@ -227,12 +227,14 @@ Result<int> Run(const Options& options) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   // Neither the Lease's requests nor the watches may wait behind a burst of pods.
-  Result<std::unique_ptr<kube::Transport>> lease = kube::MakeTransport(*config, {.connections = 1});
+  Result<std::unique_ptr<kube::Transport>> lease =
+      kube::MakeTransport(*config, {.connections = 1}, options.http);
   if (!lease.ok()) return lease.error();
   Result<std::unique_ptr<kube::Transport>> watches =
       kube::MakeTransport(*config, {.connections = 1});
   if (!watches.ok()) return watches.error();
-  Result<std::unique_ptr<kube::Transport>> transport = kube::MakeTransport(std::move(*config));
+  Result<std::unique_ptr<kube::Transport>> transport =
+      kube::MakeTransport(std::move(*config), {}, options.http);
   if (!transport.ok()) return transport.error();
   Operator program(options, std::move(*loop), std::move(*transport), std::move(*watches),
                    std::move(*lease), system_namespace);

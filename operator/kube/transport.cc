@@ -24,11 +24,16 @@ const char* ToString(Method method) {
 }
 
 Result<std::unique_ptr<Transport>> MakeTransport(ClientConfig config, TransportOptions options) {
+  return MakeTransport(std::move(config), std::move(options), kCurl);
+}
+
+Result<std::unique_ptr<Transport>> MakeTransport(ClientConfig config, TransportOptions options,
+                                                 const HttpLibrary& http) {
   TransportParts parts{config.server, config.tls_server_name, nullptr, std::move(options)};
   Result<std::shared_ptr<Credentials>> credentials = Credentials::Create(std::move(config));
   if (!credentials.ok()) return credentials.error();
   parts.credentials = std::move(*credentials);
-  return MakeCurlTransport(std::move(parts));
+  return http.make(std::move(parts));
 }
 
 }  // namespace lockstep::kube

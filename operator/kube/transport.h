@@ -89,8 +89,8 @@ struct TransportOptions {
   std::string user_agent = "lockstep";
 };
 
-// Invalid or NotFound: a certificate or a key that can't be read; Denied: an exec plugin that
-// failed.
+// On libcurl. Invalid or NotFound: a certificate or a key that can't be read; Denied: an exec
+// plugin that failed.
 Result<std::unique_ptr<Transport>> MakeTransport(ClientConfig config,
                                                  TransportOptions options = {});
 

@@ -1,8 +1,5 @@
 // How a Transport is made on one HTTP library or another: the same for each, so that each can be
-// put to the same tests.
-//
-// MakeTransport, and with it all that is shipped, uses libcurl; cpprestsdk is linked by the
-// contract tests alone (docs/adr/006-http-library.md).
+// put to the same tests. docs/adr/010-cpprestsdk-as-a-choice.md says why there are two.
 #ifndef LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
 #define LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
 
@@ -31,6 +28,17 @@ TransportFactory MakeCurlTransport;
 // whole process, which is also the one that calls back: with more, its cancellation touches a TLS
 // connection while another thread is in it. In library lockstep_cpprest_transport.
 TransportFactory MakeCpprestTransport;
+
+struct HttpLibrary {
+  const char* name;  // as CMake's LOCKSTEP_HTTP has it
+  TransportFactory* make;
+};
+inline constexpr HttpLibrary kCurl{"curl", &MakeCurlTransport};
+inline constexpr HttpLibrary kCpprestsdk{"cpprestsdk", &MakeCpprestTransport};
+
+// As transport.h's MakeTransport, which is on libcurl.
+Result<std::unique_ptr<Transport>> MakeTransport(ClientConfig config, TransportOptions options,
+                                                 const HttpLibrary& http);
 
 }  // namespace lockstep::kube
 

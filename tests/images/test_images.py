@@ -6,6 +6,7 @@ import stat
 import subprocess
 
 import pytest
+from image_root import Image
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow  # the images are built first, in a Debian of their own
@@ -53,7 +54,21 @@ def test_scanners_find_the_packages_that_the_operators_libraries_are_from(operat
 
 def test_the_operator_says_its_version(operator):
     done = operator.run(*operator.config["Entrypoint"], "--version")
-    assert (done.returncode, done.stdout) == (0, f"lockstep-operator {VERSION}\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"lockstep-operator {VERSION} (HTTP by curl)\n"
+
+
+@pytest.mark.slow
+def test_the_operator_on_cpprestsdk_is_an_image_of_its_own(tmp_path):
+    done = subprocess.run([ROOT / "tools/images", "--http", "cpprestsdk"], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    name, archive = done.stdout.splitlines()[0].split()[:2]
+    assert name == f"docker.io/lockstep/operator:{VERSION}-cpprestsdk"
+    operator = Image(archive, tmp_path)
+    said = operator.run(*operator.config["Entrypoint"], "--version")
+    assert said.stdout == f"lockstep-operator {VERSION} (HTTP by cpprestsdk)\n", said.stderr
+    assert (operator.root / "var/lib/dpkg/status.d/libcpprest2.10").is_file()
 
 
 def test_the_operator_leads_on_a_real_api_server(operator, installed, namespace, tmp_path):

@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 
+from jobs import HTTP
 from processes import children, environment
 from waiting import wait_until
 
@@ -21,6 +22,10 @@ def ranks_of(agent):
         if rank is not None:
             found.setdefault(int(rank), pid)  # not what the rank itself has started
     return found
+
+
+def test_the_operator_says_what_carries_its_requests(jobs):
+    wait_until(lambda: f", HTTP by {HTTP}\n" in jobs.operator_log(), jobs.operator_log, 60, 0.1)
 
 
 def test_a_job_runs_to_its_end(jobs):

@@ -2,18 +2,24 @@
 
 import os
 import pathlib
+import re
 import subprocess
+
+from jobs import HTTP
 
 ROOT = pathlib.Path(__file__).parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 SYSTEM = "lockstep-system"  # where the chart is installed
+VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_text())[1]
+SUFFIX = "" if HTTP == "curl" else f"-{HTTP}"  # of the operator's image
 BUSYBOX = "lockstep.test/busybox:1"  # on every node from the start
 
 
 def install(cluster):
     """Builds Lockstep's images if they are not built yet."""
-    subprocess.run([ROOT / "tools/images"], check=True)
-    _load(cluster, *(CACHE / "lockstep/images" / f"{name}.tar" for name in ("operator", "worker")))
+    subprocess.run([ROOT / "tools/images", "--http", HTTP], check=True)
+    _load(cluster, *(CACHE / "lockstep/images" / f"{name}.tar"
+                     for name in (f"operator{SUFFIX}", "worker")))
     upgrade(cluster)
 
 
@@ -32,4 +38,5 @@ def _load(cluster, *archives):
 def upgrade(cluster, *options):
     """The release, installed if it is not there, with these values and no others."""
     cluster.helm("upgrade", "--install", "lockstep", ROOT / "helm/lockstep", "--namespace",
-                 SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *options)
+                 SYSTEM, "--create-namespace", "--wait", "--timeout", "5m",
+                 "--set", f"image.tag={VERSION}{SUFFIX}", *options)

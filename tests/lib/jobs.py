@@ -10,12 +10,16 @@ agents.
 
 import contextlib
 import json
+import os
 import subprocess
 
 import yaml
 from tls import binary
 from waiting import wait_until
 
+# What carries the operator's requests: CMake's LOCKSTEP_HTTP of another operator than the shipped one.
+HTTP = os.environ.get("LOCKSTEP_HTTP", "curl")
+OPERATOR = "lockstep-operator" if HTTP == "curl" else f"lockstep-operator-{HTTP}"
 PATIENCE = 120.0  # seconds; far beyond what anything takes
 
 
@@ -72,7 +76,7 @@ def operator(kubeconfig, folder, *options, metrics="127.0.0.1:0"):
     """Its process; its log in `folder`."""
     with open(folder / "operator.log", "ab") as log:
         process = subprocess.Popen(
-            [binary("lockstep-operator"), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
+            [binary(OPERATOR), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
              "--metrics-address", metrics, "--log-format", "text", *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 
+from jobs import OPERATOR
 from tls import binary
 
 LEASE_SECONDS = 5
@@ -18,7 +19,7 @@ class OperatorProcess:
         # It must not outlive a test that is killed.
         self._command = [
             "setpriv", "--pdeathsig", "KILL",
-            binary("lockstep-operator"), "--kubeconfig", kubeconfig, "--namespace", namespace,
+            binary(OPERATOR), "--kubeconfig", kubeconfig, "--namespace", namespace,
             "--system-namespace", namespace, "--agent-image", "agent:test",
             "--metrics-address", "127.0.0.1:0", "--lease-duration", LEASE_SECONDS,
             "--log-format", "text", *options]

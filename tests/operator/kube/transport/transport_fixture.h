@@ -10,7 +10,6 @@
 #include <memory>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "operator/kube/transport.h"
@@ -22,19 +21,9 @@ namespace lockstep::kube {
 // Nothing that is expected to happen takes so long on any machine.
 inline constexpr Duration kPatience = seconds(60);
 
-struct HttpLibrary {
-  const char* name;
-  TransportFactory* make;
+inline constexpr HttpLibrary kLibraries[] = {kCurl, kCpprestsdk};
 
-  friend void PrintTo(const HttpLibrary& library, std::ostream* out) { *out << library.name; }
-};
-
-inline constexpr HttpLibrary kLibraries[] = {
-    {"libcurl", &MakeCurlTransport},
-#ifdef LOCKSTEP_CPPREST
-    {"cpprestsdk", &MakeCpprestTransport},
-#endif
-};
+inline void PrintTo(const HttpLibrary& library, std::ostream* out) { *out << library.name; }
 
 inline std::string NameOfLibrary(const testing::TestParamInfo<HttpLibrary>& info) {
   return info.param.name;
@@ -64,9 +53,6 @@ class TransportTest : public testing::TestWithParam<HttpLibrary> {
     EXPECT_TRUE(transport.ok()) << transport.error().message;
     return std::move(*transport);
   }
-
-  // It fails some of the cases; docs/adr/006-http-library.md says which and why.
-  static bool IsCpprest() { return std::string_view(GetParam().name) == "cpprestsdk"; }
 
   // No connections but those that requests make.
   static TransportOptions Cold() {
