@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/ascii.h"
+
 namespace lockstep {
 namespace {
 
@@ -17,8 +19,6 @@ constexpr Unit kUnits[] = {
     {"ns", 1},         {"us", 1'000},        {"\xC2\xB5s", 1'000},  {"\xCE\xBCs", 1'000},
     {"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000},
 };
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 Error NotADuration(std::string_view text) {
   return Error::Invalid("\"" + std::string(text) +

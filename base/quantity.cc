@@ -1,5 +1,7 @@
 #include "base/quantity.h"
 
+#include "base/ascii.h"
+
 namespace lockstep {
 namespace {
 
@@ -20,8 +22,6 @@ constexpr Suffix kSuffixes[] = {
     {"G", 9, 0},   {"T", 12, 0},  {"P", 15, 0},  {"E", 18, 0},  {"Ki", 0, 10}, {"Mi", 0, 20},
     {"Gi", 0, 30}, {"Ti", 0, 40}, {"Pi", 0, 50}, {"Ei", 0, 60},
 };
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 Error NotAQuantity(std::string_view text) {
   return Error::Invalid("\"" + std::string(text) +

@@ -24,7 +24,7 @@ Json Write(const GangProgress& p) {
   return json;
 }
 
-GangProgress ReadProgress(const Object& o) {
+GangProgress ReadTerminationProgress(const Object& o) {
   GangProgress p;
   p.step = o.Integer<int64_t>("step");
   p.total_steps = o.Integer<int64_t>("totalSteps");
@@ -74,7 +74,7 @@ Result<Termination> ParseTermination(std::string_view text) {
     t.reason = o.Text("reason");
     if (o.Has("lastFailure")) t.failure = ReadFailure(o.Child("lastFailure"));
     if (o.Has("counters")) t.counters = ReadCounters(o.Child("counters"));
-    if (o.Has("progress")) t.progress = ReadProgress(o.Child("progress"));
+    if (o.Has("progress")) t.progress = ReadTerminationProgress(o.Child("progress"));
     return t;
   });
 }

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
+
 namespace lockstep::core {
 namespace {
 
 constexpr size_t kLongestSubdomain = 253;
 
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetterOrDigit(char c) { return IsLower(c) || IsDigit(c) || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace

@@ -65,7 +65,7 @@ class LineCounter {
   Position position_{1, 1};
 };
 
-class TreeBuilder {
+class JsonTree {
  public:
   using number_integer_t = nlohmann::json::number_integer_t;
   using number_unsigned_t = nlohmann::json::number_unsigned_t;
@@ -73,7 +73,7 @@ class TreeBuilder {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  TreeBuilder(std::string_view text, const char* const* told)
+  JsonTree(std::string_view text, const char* const* told)
       : text_(text), lines_(text), told_(told) {}
 
   bool null() { return Place(Node::Scalar(Node::Kind::kNull, "null", WordStart())); }
@@ -219,7 +219,7 @@ Document ReadJson(std::string_view text) {
     return document;
   }
   const char* told = text.data();
-  TreeBuilder builder(text, &told);
+  JsonTree builder(text, &told);
   // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): the end is told beside it
   const TellingIterator begin(text.data(), &told);
   const TellingIterator end(text.data() + text.size(), &told);

@@ -27,7 +27,7 @@ class Refused : public std::runtime_error {
 
 // Builds the tree from yaml-cpp's events, which know where each node stood. yaml-cpp's own Node is
 // not used: it keeps no place of keys, merges duplicate ones and follows aliases without a limit.
-class TreeBuilder : public YAML::EventHandler {
+class YamlTree : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { document_ = At(mark); }
   void OnDocumentEnd() override {}
@@ -193,7 +193,7 @@ Document ParseDocuments(std::string_view text) {
   YAML::Parser parser(stream);
   Position last;
   while (true) {
-    TreeBuilder builder;
+    YamlTree builder;
     if (!parser.HandleNextDocument(builder)) break;
     // yaml-cpp takes a sign that begins nothing (",") for an empty document, and never passes it.
     const Position here = builder.document();

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/text/text.h"
+#include "base/ascii.h"
 
 namespace lockstep::core {
 namespace {
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 size_t SkipDigits(std::string_view text, size_t from) {
   while (from < text.size() && (IsDigit(text[from]) || text[from] == '_')) ++from;

@@ -9,7 +9,7 @@
 namespace lockstep::core {
 namespace {
 
-const std::string kPath = "spec.template";
+const std::string kTemplatePath = "spec.template";
 
 struct Elsewhere {
   std::string_view field;
@@ -24,14 +24,14 @@ void JudgeLabels(Judge& judge, const Node& labels) {
   const std::map<std::string, std::string> own = JobLabels("");
   for (const NodeMember& label : labels.members()) {
     if (!label.key.starts_with(kLabelPrefix) && !own.contains(label.key)) continue;
-    judge.Error(kPath + ".metadata.labels", "holds a label that Lockstep sets itself; remove it",
+    judge.Error(kTemplatePath + ".metadata.labels", "holds a label that Lockstep sets itself; remove it",
                 label.key);
   }
 }
 
 void JudgeMetadata(Judge& judge, const Node& metadata) {
   for (const NodeMember& member : metadata.members()) {
-    const std::string path = kPath + ".metadata." + member.key;
+    const std::string path = kTemplatePath + ".metadata." + member.key;
     if (member.key == "labels") {
       JudgeLabels(judge, member.value);
     } else if (IsOneOf(member.key,
@@ -50,7 +50,7 @@ void JudgeNames(Judge& judge, const Node& pod, std::string_view list) {
   for (const Node& item : items->items()) {
     const Node* name = item.Find("name");
     if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
-    judge.Error(kPath + ".spec." + std::string(list),
+    judge.Error(kTemplatePath + ".spec." + std::string(list),
                 "holds a name that begins with " + std::string(kOwnNamePrefix) +
                     "; those are Lockstep's own",
                 name->Describe());
@@ -66,11 +66,11 @@ void JudgePod(Judge& judge, const Node& pod) {
   }};
   for (const Elsewhere& each : kElsewhere) {
     if (pod.Find(each.field) == nullptr) continue;
-    judge.Error(kPath + ".spec." + std::string(each.field), std::string(each.advice));
+    judge.Error(kTemplatePath + ".spec." + std::string(each.field), std::string(each.advice));
   }
   const Node* policy = pod.Find("restartPolicy");
   if (policy != nullptr && policy->text() != "Never") {
-    judge.Error(kPath + ".spec.restartPolicy",
+    judge.Error(kTemplatePath + ".spec.restartPolicy",
                 "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
                 policy->Describe());
   }
@@ -87,7 +87,7 @@ void JudgeShortcuts(Judge& judge) {
   }
   const Node* worker = WorkerContainer(spec);
   if (worker != nullptr && worker->Find("resources") != nullptr) {
-    judge.Error(kPath,
+    judge.Error(kTemplatePath,
                 "has resources in its worker container; write them as spec.resourcesPerProcess and "
                 "spec.resourcesPerMachine");
   }
@@ -99,7 +99,7 @@ void JudgeTemplate(Judge& judge) {
   const Node& pod_template = judge.job.spec.template_;
   if (pod_template.IsNull()) return;
   if (!pod_template.IsMap()) {
-    judge.Error(kPath, "must be a pod template: {metadata, spec}", pod_template.Describe());
+    judge.Error(kTemplatePath, "must be a pod template: {metadata, spec}", pod_template.Describe());
     return;
   }
   for (const NodeMember& member : pod_template.members()) {
@@ -108,7 +108,7 @@ void JudgeTemplate(Judge& judge) {
     } else if (member.key == "spec") {
       JudgePod(judge, member.value);
     } else {
-      judge.Error(kPath, "holds the unknown field \"" + member.key +
+      judge.Error(kTemplatePath, "holds the unknown field \"" + member.key +
                              "\"; a pod template has metadata and spec");
     }
   }

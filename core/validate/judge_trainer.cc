@@ -8,12 +8,12 @@
 namespace lockstep::core {
 namespace {
 
-const std::string kPath = "spec.trainer";
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+const std::string kTrainerPath = "spec.trainer";
+constexpr int64_t kMostCount = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostSteps = 1'000'000'000'000;
 
 void JudgeModel(Judge& judge, const TrainerModel& model) {
-  const std::string path = kPath + ".model";
+  const std::string path = kTrainerPath + ".model";
   if (!model.preset.empty()) {
     if (model.preset != "nano" && model.preset != "micro" && model.preset != "gpt2") {
       judge.Error(path, "must be nano, micro or gpt2, or {layers, heads, width, vocabulary}",
@@ -43,10 +43,10 @@ std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit) {
 }
 
 void JudgeBatch(Judge& judge, const Trainer& trainer) {
-  const std::string path = kPath + ".globalBatchSize";
-  judge.Range(path, trainer.global_batch_size, 1, kMost);
+  const std::string path = kTrainerPath + ".globalBatchSize";
+  judge.Range(path, trainer.global_batch_size, 1, kMostCount);
   if (trainer.micro_batch_size) {
-    judge.Range(kPath + ".microBatchSize", *trainer.micro_batch_size, 1, kMost);
+    judge.Range(kTrainerPath + ".microBatchSize", *trainer.micro_batch_size, 1, kMostCount);
   }
   const int64_t world = WorldSize(judge.job.spec);
   const int64_t micro = trainer.micro_batch_size.value_or(1);
@@ -72,7 +72,7 @@ void JudgeDevice(Judge& judge) {
 }
 
 void JudgeServers(Judge& judge, const Trainer& trainer) {
-  const std::string path = kPath + ".servers";
+  const std::string path = kTrainerPath + ".servers";
   if (trainer.servers.empty()) {
     judge.Error(path, "must name at least one rank, as in [0]");
   }
@@ -95,23 +95,23 @@ void JudgeTrainer(Judge& judge) {
   JudgeModel(judge, trainer.model);
   JudgeBatch(judge, trainer);
   if (trainer.mode == TrainerMode::kTrain && trainer.data.empty()) {
-    judge.Error(kPath + ".data", "is missing; name the files to train on, as in [/data/*.txt]");
+    judge.Error(kTrainerPath + ".data", "is missing; name the files to train on, as in [/data/*.txt]");
   }
   if (trainer.mode == TrainerMode::kGenerate && trainer.prompts.empty()) {
-    judge.Error(kPath + ".prompts",
+    judge.Error(kTrainerPath + ".prompts",
                 "is missing; mode: Generate needs files of prompts, a prompt a line, as in "
                 "[/data/prompts.txt]");
   }
   JudgeServers(judge, trainer);
-  judge.Range(kPath + ".steps", trainer.steps, 1, kMostSteps);
-  judge.Range(kPath + ".sequenceLength", trainer.sequence_length, 1, 1 << 20);
-  judge.Range(kPath + ".warmupSteps", trainer.warmup_steps, 0, kMostSteps);
-  judge.Range(kPath + ".decaySteps", trainer.decay_steps, 0, kMostSteps);
-  judge.Range(kPath + ".checkpointEvery", trainer.checkpoint_every, 0, kMostSteps);
-  judge.Range(kPath + ".bucketMb", trainer.bucket_mb, 1, 1024);
-  if (trainer.learning_rate <= 0) judge.Error(kPath + ".learningRate", "must be greater than 0");
-  if (trainer.weight_decay < 0) judge.Error(kPath + ".weightDecay", "must be 0 or more");
-  if (trainer.clip < 0) judge.Error(kPath + ".clip", "must be 0 (off) or more");
+  judge.Range(kTrainerPath + ".steps", trainer.steps, 1, kMostSteps);
+  judge.Range(kTrainerPath + ".sequenceLength", trainer.sequence_length, 1, 1 << 20);
+  judge.Range(kTrainerPath + ".warmupSteps", trainer.warmup_steps, 0, kMostSteps);
+  judge.Range(kTrainerPath + ".decaySteps", trainer.decay_steps, 0, kMostSteps);
+  judge.Range(kTrainerPath + ".checkpointEvery", trainer.checkpoint_every, 0, kMostSteps);
+  judge.Range(kTrainerPath + ".bucketMb", trainer.bucket_mb, 1, 1024);
+  if (trainer.learning_rate <= 0) judge.Error(kTrainerPath + ".learningRate", "must be greater than 0");
+  if (trainer.weight_decay < 0) judge.Error(kTrainerPath + ".weightDecay", "must be 0 or more");
+  if (trainer.clip < 0) judge.Error(kTrainerPath + ".clip", "must be 0 (off) or more");
 }
 
 }  // namespace lockstep::core

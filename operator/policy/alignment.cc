@@ -30,8 +30,6 @@ const MachineObservation* Rejected(const Machine& machine) {
   return found == machine.earlier.end() ? nullptr : *found;
 }
 
-std::string Name(const Machine& machine) { return "machine " + std::to_string(machine.index); }
-
 }  // namespace
 
 std::string BindingOf(const Draft& draft, const Machine& machine) {
@@ -51,13 +49,13 @@ void ObserveAlignment(Draft& draft) {
     if (const MachineObservation* seen = Rejected(machine)) {
       const MachineEnd& end = *seen->end;
       return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "RejectedByKubelet",
-                          Name(machine) + " on node " + seen->node + ": " + end.reason +
+                          NameOf(machine) + " on node " + seen->node + ": " + end.reason +
                               (end.message.empty() ? "" : ": " + end.message));
     }
     const auto* told = Told(draft, machine);
     all_told &= told != nullptr;
     if (told == nullptr || told->binding == "Node") continue;
-    std::string message = Name(machine) + " is bound " + told->binding + " where " +
+    std::string message = NameOf(machine) + " is bound " + told->binding + " where " +
                           core::ToString(draft.spec().topology.bind) + " was asked";
     if (!told->binding_reason.empty()) message += ": " + told->binding_reason;
     return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",

@@ -58,6 +58,11 @@ struct End {
 };
 End EndOf(const Snapshot& snapshot, const Machine& machine);
 
+// "machine 3".
+inline std::string NameOf(const Machine& machine) {
+  return "machine " + std::to_string(machine.index);
+}
+
 }  // namespace lockstep::control
 
 #endif  // LOCKSTEP_OPERATOR_POLICY_MACHINES_H_

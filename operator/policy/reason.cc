@@ -10,8 +10,6 @@ constexpr Duration kSlowVolumes = seconds(30);  // to be mounted
 constexpr Duration kSlowAnswer = seconds(15);   // of an agent that has just been started
 constexpr Duration kSilence = minutes(2);       // of a gang that ran
 
-std::string Name(const Machine& machine) { return "machine " + std::to_string(machine.index); }
-
 std::string OfAll(const Draft& draft, int64_t count) {
   return std::to_string(count) + " of " + std::to_string(draft.machines.size());
 }
@@ -58,7 +56,7 @@ std::string OfPending(Draft& draft) {
 
 std::string OfTrouble(const Draft& draft, const Machine& machine) {
   const StartTrouble& trouble = *machine.seen->trouble;
-  std::string lead = Name(machine) + " cannot start on node " + machine.seen->node;
+  std::string lead = NameOf(machine) + " cannot start on node " + machine.seen->node;
   const std::string advice = AdviceOnContainer(trouble.reason, trouble.message);
   if (IsImageTrouble(trouble.reason) && !advice.empty()) {
     const std::string& agent = draft.snapshot.status.agent.image;
@@ -115,7 +113,7 @@ std::string OfGone(Draft& draft) {
       const auto& holds = draft.decision.memory.hold_until;
       const auto hold = holds.find(machine.index);
       return hold != holds.end() && draft.now.boot < hold->second
-                 ? Name(machine) + " waits before its next attempt, for the last ones ended soon"
+                 ? NameOf(machine) + " waits before its next attempt, for the last ones ended soon"
                  : "its pods are being made";
     }
   }

@@ -148,7 +148,7 @@ bool Conclude(Draft& draft) {
     if (end.kind == EndKind::kVerdict) return EndByGang(draft, *end.message);
     if (end.kind == EndKind::kConfiguration) {
       return Fail(draft, Cause::kConfiguration, core::kExitConfiguration,
-                  "machine " + std::to_string(machine.index) + ": " + end.what);
+                  NameOf(machine) + ": " + end.what);
     }
   }
   return SpendBudget(draft);
