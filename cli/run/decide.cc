@@ -146,7 +146,7 @@ bool MayLeave(const Snapshot& snapshot, const StopWish& stop, Time now) {
   if (status == nullptr)
     return !snapshot.machines.front().running || now >= stop.at + kWishPatience;
   if (!snapshot.wish_accepted) return now >= stop.at + kWishPatience;
-  return status->phase == ToString(core::CoordinatorPhase::kHeld);
+  return status->phase == core::GangPhase(core::CoordinatorPhase::kHeld);
 }
 
 Decision Stop(const Snapshot& snapshot, const StopWish& stop, Time now) {
@@ -198,7 +198,7 @@ void KillLost(const Snapshot& snapshot, Decision* decision) {
     if (!machine.running || machine.killed || seen.attempt != machine.attempt) return;
     // A member calls machine 0 lost until it has heard of it.
     bool silent = seen.silent_for >= snapshot.policy.machine_lost_after ||
-                  (status.coordinator && seen.state == "Lost");
+                  (status.coordinator && seen.state == core::GangMachineState::kLost);
     if (seen.replace) {
       decision->kill.push_back({seen.index, "failurePolicy asks for another machine"});
     } else if (silent) {
@@ -239,7 +239,7 @@ void StartMissing(const Snapshot& snapshot, Time now, Decision* decision) {
 void ResetBudget(const Snapshot& snapshot, Time now, Decision* decision) {
   const GangStatus* status = Coordinator(snapshot);
   if (snapshot.counters.infrastructure_used() == 0 || status == nullptr ||
-      status->phase != ToString(core::CoordinatorPhase::kRunning)) {
+      status->phase != core::GangPhase(core::CoordinatorPhase::kRunning)) {
     return;
   }
   Time due = snapshot.last_replacement + snapshot.policy.reset_after;

@@ -8,11 +8,6 @@
 namespace lockstep::cli {
 namespace {
 
-std::optional<Time> On(Time born, const std::optional<Duration>& since) {
-  if (!since) return std::nullopt;
-  return born + *since;
-}
-
 std::optional<Duration> Between(const std::optional<Time>& from, const std::optional<Time>& to) {
   if (!from || !to) return std::nullopt;
   return std::max(*to - *from, Duration::zero());
@@ -78,17 +73,7 @@ void History::Learn(const core::GangStatus& status, Time born) {
     if (place == generations_.end() || place->generation != said.generation) {
       place = generations_.insert(place, GenerationEntry{});
     }
-    place->generation = said.generation;
-    place->announced = On(born, said.announced);
-    place->spawned = On(born, said.spawned);
-    place->first_step = On(born, said.first_step);
-    place->died = On(born, said.died);
-    place->stop_sent = On(born, said.stop_sent);
-    place->all_stopped = On(born, said.all_stopped);
-    place->ended = On(born, said.ended);
-    place->stop_reason = said.stop_reason;
-    place->resume = said.resume;
-    place->failure = said.failure;
+    *place = said.Shifted(born);
   }
 }
 
@@ -165,7 +150,7 @@ std::vector<std::string> Teller::Tell(const History& history, const std::string&
       // That all went well, or that a stop is a stop, the job's own last line says.
       bool plain = entry.failure.cause == core::Cause::kNone ||
                    (entry.failure.cause == core::Cause::kStopRequested &&
-                    entry.stop_reason != ToString(core::StopReason::kDraining));
+                    entry.stop_reason != core::StopReason::kDraining);
       if (!plain) lines.push_back(EndOf(entry) + (waiting_for.empty() ? "" : "; " + waiting_for));
     } else {
       break;  // the next one runs in a moment: one line for both

@@ -13,19 +13,7 @@
 namespace lockstep::cli {
 
 // Times are BootTime's; nullopt: has not happened, or nobody was left to say.
-struct GenerationEntry {
-  core::Generation generation;
-  std::optional<Time> announced;
-  std::optional<Time> spawned;
-  std::optional<Time> first_step;
-  std::optional<Time> died;  // the event that ended it
-  std::optional<Time> stop_sent;
-  std::optional<Time> all_stopped;
-  std::optional<Time> ended;
-  std::string stop_reason;
-  std::string resume;  // the checkpoint it went on from
-  core::Failure failure;
-};
+using GenerationEntry = core::GenerationRecord;
 
 // From the event that ended one generation to the next one at work, in parts.
 struct Recovery {

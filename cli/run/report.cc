@@ -88,7 +88,7 @@ class Writer {
                  {"start", When(entry.spawned)},
                  {"firstStep", When(entry.first_step)},
                  {"end", When(entry.ended)},
-                 {"stopReason", entry.stop_reason},
+                 {"stopReason", entry.stop_reason ? ToString(*entry.stop_reason) : ""},
                  {"resume", entry.resume},
                  {"cause", Failure(entry.failure)}};
     json["respawn"] = nullptr;

@@ -21,7 +21,7 @@ TableRow Row(const core::TrainingJob& job, const Snapshot& snapshot, uint32_t in
   if (!snapshot.coordinator) return row;
   for (const auto& seen : snapshot.coordinator->machines) {
     if (seen.index == index && seen.attempt == machine.attempt && machine.running) {
-      row.state = seen.state;
+      row.state = ToString(seen.state);
     }
   }
   int64_t started = core::ProcessesStarted(job.spec);
@@ -44,8 +44,9 @@ TableView ViewOf(const core::TrainingJob& job, const Snapshot& snapshot, const H
   view.state = snapshot.stop ? "Stopping" : "Starting";
   if (snapshot.coordinator) {
     const core::GangStatus& status = *snapshot.coordinator;
-    if (!snapshot.stop) view.state = status.phase;
-    if (status.phase != ToString(core::CoordinatorPhase::kRunning)) view.reason = status.reason;
+    if (!snapshot.stop) view.state = ToString(status.phase);
+    if (status.phase != core::GangPhase(core::CoordinatorPhase::kRunning))
+      view.reason = status.reason;
     if (status.generation.exists()) view.generation = status.generation.ToString();
     view.progress = core::Summarize(status.progress);
     if (view.progress) {
@@ -65,7 +66,7 @@ std::string WaitingFor(const Snapshot& snapshot) {
        {core::CoordinatorPhase::kBackoff, core::CoordinatorPhase::kHeld,
         core::CoordinatorPhase::kGathering, core::CoordinatorPhase::kVerdict,
         core::CoordinatorPhase::kDone}) {
-    if (status.phase == ToString(phase)) return status.reason;
+    if (status.phase == core::GangPhase(phase)) return status.reason;
   }
   return "";
 }

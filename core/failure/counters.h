@@ -3,6 +3,9 @@
 #define LOCKSTEP_CORE_FAILURE_COUNTERS_H_
 
 #include <cstdint>
+#include <tuple>
+
+#include "base/fields.h"
 
 namespace lockstep::core {
 
@@ -27,6 +30,17 @@ struct Counters {
   void Merge(const Counters& other);
   friend bool operator==(const Counters&, const Counters&) = default;
 };
+
+template <>
+inline constexpr auto kFields<Counters> =
+    std::tuple(Field{"generations", &Counters::generations},
+               Field{"processFailures", &Counters::process_failures},
+               Field{"processFailuresBase", &Counters::process_failures_base},
+               Field{"outOfMemory", &Counters::out_of_memory},
+               Field{"outOfMemoryBase", &Counters::out_of_memory_base},
+               Field{"replacements", &Counters::replacements},
+               Field{"replacementsBase", &Counters::replacements_base},
+               Field{"leasesExpired", &Counters::leases_expired}, Field{"stops", &Counters::stops});
 
 }  // namespace lockstep::core
 

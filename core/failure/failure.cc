@@ -10,8 +10,6 @@
 
 namespace lockstep::core {
 
-static_assert(kEnumNames<Cause>.size() == kCauseCount);
-
 namespace {
 
 constexpr Duration kShortLife = seconds(60);
@@ -140,10 +138,6 @@ FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureCo
 
 }  // namespace
 
-const char* ToString(Cause cause) { return ToString<Cause>(cause); }
-
-std::optional<Cause> ParseCause(const std::string& name) { return ParseEnum<Cause>(name); }
-
 CauseClass ClassOf(Cause cause) {
   switch (cause) {
     case Cause::kProcessExit:
@@ -179,18 +173,6 @@ const char* ToString(CauseClass cause_class) {
       return "stopped";
   }
   return "none";
-}
-
-const char* ToString(FailureAction action) {
-  switch (action) {
-    case FailureAction::kRestart:
-      return "Restart";
-    case FailureAction::kFail:
-      return "Fail";
-    case FailureAction::kReplaceMachine:
-      return "ReplaceMachine";
-  }
-  return "Restart";
 }
 
 const std::vector<FailureRule>& DefaultRules() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/enum_names.h"
+#include "base/fields.h"
 #include "base/time.h"
 
 namespace lockstep::core {
@@ -28,8 +29,8 @@ enum class Cause : uint8_t {
   kRestartsExhausted,  // never a root cause: the budget that ended the job
   kStopRequested,      // suspend, drain, deadline, scale, delete: costs no budget
 };
-inline constexpr int kCauseCount = 13;
 
+// As in status and in metrics' label `cause`.
 template <>
 inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
     {Cause::kNone, "None"},
@@ -47,9 +48,7 @@ inline constexpr auto kEnumNames<Cause> = std::to_array<EnumName<Cause>>({
     {Cause::kStopRequested, "StopRequested"},
 });
 
-// "ProcessExit", "MachineLost", ...: as in status and in metrics' label `cause`.
-const char* ToString(Cause cause);
-std::optional<Cause> ParseCause(const std::string& name);
+inline constexpr int kCauseCount = static_cast<int>(kEnumNames<Cause>.size());
 
 // Which budget a cause is charged to.
 enum class CauseClass : uint8_t { kNone, kApplication, kInfrastructure, kStopped };
@@ -69,8 +68,22 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
+inline constexpr size_t kMaxFailureText = 1024;  // bytes of each text of a Failure in JSON
+
+template <>
+inline constexpr auto kFields<Failure> = std::tuple(
+    Field{"cause", &Failure::cause, Always{}}, Field{"machine", &Failure::machine},
+    Field{"rank", &Failure::rank}, Field{"exitCode", &Failure::exit_code},
+    Field{"signal", &Failure::signal}, Field{"message", &Failure::message, CutTo{kMaxFailureText}},
+    Field{"stderr", &Failure::stderr_tail, CutTo{kMaxFailureText}});
+
 enum class FailureAction : uint8_t { kRestart, kFail, kReplaceMachine };
-const char* ToString(FailureAction action);
+
+template <>
+inline constexpr auto kEnumNames<FailureAction> =
+    std::to_array<EnumName<FailureAction>>({{FailureAction::kRestart, "Restart"},
+                                            {FailureAction::kFail, "Fail"},
+                                            {FailureAction::kReplaceMachine, "ReplaceMachine"}});
 
 // One of `failurePolicy.rules`; every list that is not empty must match. First match wins.
 struct FailureRule {
@@ -92,6 +105,24 @@ struct FailurePolicy {
 
   friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
 };
+
+inline constexpr Within kMachineLostAfterLimits{seconds(2), minutes(10)};
+
+template <>
+inline constexpr auto kFields<FailureRule> =
+    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}},
+               Field{"signals", &FailureRule::signals, Signals{}, AtMost{32}},
+               Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
+               Field{"action", &FailureRule::action});
+
+template <>
+inline constexpr auto kFields<FailurePolicy> = std::tuple(
+    Field{"maxRestarts", &FailurePolicy::max_restarts},
+    Field{"maxMachineReplacements", &FailurePolicy::max_machine_replacements},
+    Field{"resetAfter", &FailurePolicy::reset_after},
+    Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
+    Field{"machineLostAfter", &FailurePolicy::machine_lost_after, kMachineLostAfterLimits},
+    Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
 // The rules that stand behind the user's: exit codes 2, 126 and 127 fail the job.
 const std::vector<FailureRule>& DefaultRules();

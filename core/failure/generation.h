@@ -5,6 +5,10 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "base/fields.h"
+#include "base/result.h"
 
 namespace lockstep::core {
 
@@ -16,7 +20,15 @@ struct Generation {
 
   bool exists() const { return attempt != 0; }
   std::string ToString() const;  // "2-5"
+  // "2-5"; "" is none. Errors: Invalid.
+  static Result<Generation> Parse(std::string_view text);
   friend auto operator<=>(const Generation&, const Generation&) = default;
+};
+
+template <>
+struct AsText<Generation> {
+  static std::string Format(const Generation& generation) { return generation.ToString(); }
+  static Result<Generation> Parse(std::string_view text) { return Generation::Parse(text); }
 };
 
 }  // namespace lockstep::core

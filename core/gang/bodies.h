@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -18,41 +19,47 @@
 
 namespace lockstep::core {
 
+// A machine's state as the gang tells it: its member's phase, or what the coordinator thinks of it.
+enum class GangMachineState : uint8_t {
+  kJoining,  // to kExiting: as MemberPhase, in its order
+  kIdle,
+  kStarting,
+  kRunning,
+  kFinished,
+  kStopping,
+  kStopped,
+  kExiting,
+  kLost,
+  kDraining,
+  kAbsent,  // it has not joined yet
+};
+
+// Whoever answers tells its own: a coordinator's, or from other machines the member's.
+using GangPhase = std::variant<CoordinatorPhase, MemberPhase>;
+const char* ToString(const GangPhase& phase);
+
 // What one agent knows of the gang. A member fills machines with itself and machine 0 only.
 struct GangStatus {
   struct MachineStatus {
     uint32_t index = 0;
     uint32_t attempt = 0;
-    std::string state;  // a MemberPhase, "Lost", "Draining" or "Absent"
+    GangMachineState state = GangMachineState::kAbsent;
     Duration silent_for{};
     bool connected = false;
     bool replace = false;
-    std::string binding;  // None, Partial or Node; empty while unknown
+    Binding binding = Binding::kUnknown;
     std::string binding_reason;
   };
-  // Times are durations since the answering agent was born; nullopt: has not happened.
-  struct GenerationStatus {
-    Generation generation;
-    std::optional<Duration> announced;
-    std::optional<Duration> spawned;
-    std::optional<Duration> first_step;
-    std::optional<Duration> died;
-    std::optional<Duration> stop_sent;
-    std::optional<Duration> all_stopped;
-    std::optional<Duration> ended;
-    std::string stop_reason;  // empty while it runs or when it ended well
-    std::string resume;
-    int64_t resumed_at = 0;  // steps, as in GenerationRecord
-    int64_t last_step = 0;
-    Failure failure;
-  };
+  // Times since the answering agent was born.
+  using GenerationStatus = GenerationRecord;
+
   uint64_t version = 0;
   std::string job_uid;
   uint32_t machine = 0;  // who answers
   uint32_t attempt = 0;
   bool coordinator = false;
   uint32_t machine0_attempt = 0;
-  std::string phase;  // a CoordinatorPhase, or a MemberPhase from a member
+  GangPhase phase;
   std::string reason;
   std::optional<Duration> starts_again;  // since the answering agent was born; in phase Backoff
   Generation generation;
@@ -68,6 +75,7 @@ struct GangStatus {
 GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born);
 GangStatus StatusOf(const Member& member, Time now);
 
+inline constexpr size_t kMaxProgressInStatus = 512;
 inline constexpr size_t kMaxStatusBody = 256 * 1024;
 inline constexpr size_t kMaxGangBody = 64 * 1024;
 
@@ -98,6 +106,20 @@ Result<Termination> ParseTermination(std::string_view json);
 // current attempt, and no machine-0 attempt above that generation's coordinator is recorded.
 bool VerdictCounts(const Termination& termination, uint32_t current_attempt,
                    uint32_t highest_machine0_attempt);
+
+template <>
+inline constexpr auto kEnumNames<GangMachineState> =
+    std::to_array<EnumName<GangMachineState>>({{GangMachineState::kJoining, "Joining"},
+                                               {GangMachineState::kIdle, "Idle"},
+                                               {GangMachineState::kStarting, "Starting"},
+                                               {GangMachineState::kRunning, "Running"},
+                                               {GangMachineState::kFinished, "Finished"},
+                                               {GangMachineState::kStopping, "Stopping"},
+                                               {GangMachineState::kStopped, "Stopped"},
+                                               {GangMachineState::kExiting, "Exiting"},
+                                               {GangMachineState::kLost, "Lost"},
+                                               {GangMachineState::kDraining, "Draining"},
+                                               {GangMachineState::kAbsent, "Absent"}});
 
 }  // namespace lockstep::core
 

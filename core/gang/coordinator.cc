@@ -19,11 +19,14 @@ constexpr Duration kClockSampleLife = seconds(30);
 
 }  // namespace
 
-const char* ToString(CoordinatorPhase phase) {
-  static constexpr std::array<const char*, kCoordinatorPhaseCount> kNames = {
-      "Gathering", "Fencing",  "Backoff", "Preparing", "Starting",
-      "Running",   "Stopping", "Held",    "Verdict",   "Done"};
-  return kNames.at(static_cast<size_t>(phase));
+GenerationRecord GenerationRecord::Shifted(Duration by) const {
+  GenerationRecord shifted = *this;
+  for (std::optional<Time>* time :
+       {&shifted.announced, &shifted.spawned, &shifted.first_step, &shifted.died,
+        &shifted.stop_sent, &shifted.all_stopped, &shifted.ended}) {
+    if (*time) **time += by;
+  }
+  return shifted;
 }
 
 Coordinator::Coordinator(CoordinatorConfig config, Time born)
@@ -114,7 +117,7 @@ Result<CoordinatorActions> Coordinator::OnWish(Time now, const GangWish& wish) {
   wish_observed_ = wish.observed_generation;
   counters_.Merge(wish.machine_failures);
   ++version_;
-  if (wish.hang_timeout) config_.hang_timeout = *wish.hang_timeout;
+  if (wish.health) config_.hang_timeout = wish.health->hang_timeout;
   if (wish.policy) {
     config_.policy = *wish.policy;
     Duration length = wish.policy->machine_lost_after;

@@ -39,8 +39,19 @@ enum class CoordinatorPhase : uint8_t {
   kVerdict,   // VERDICT sent; acknowledgements come in
   kDone,
 };
-inline constexpr int kCoordinatorPhaseCount = 10;
-const char* ToString(CoordinatorPhase phase);
+template <>
+inline constexpr auto kEnumNames<CoordinatorPhase> =
+    std::to_array<EnumName<CoordinatorPhase>>({{CoordinatorPhase::kGathering, "Gathering"},
+                                               {CoordinatorPhase::kFencing, "Fencing"},
+                                               {CoordinatorPhase::kBackoff, "Backoff"},
+                                               {CoordinatorPhase::kPreparing, "Preparing"},
+                                               {CoordinatorPhase::kStarting, "Starting"},
+                                               {CoordinatorPhase::kRunning, "Running"},
+                                               {CoordinatorPhase::kStopping, "Stopping"},
+                                               {CoordinatorPhase::kHeld, "Held"},
+                                               {CoordinatorPhase::kVerdict, "Verdict"},
+                                               {CoordinatorPhase::kDone, "Done"}});
+inline constexpr int kCoordinatorPhaseCount = static_cast<int>(kEnumNames<CoordinatorPhase>.size());
 
 struct CoordinatorConfig {
   std::string job_uid;
@@ -62,6 +73,9 @@ struct GangWish {
     StopReason reason = StopReason::kSuspended;
     Duration grace{};
   };
+  struct Health {
+    Duration hang_timeout{};
+  };
   // A container that was seen to end.
   struct Terminated {
     uint32_t machine = 0;
@@ -77,7 +91,7 @@ struct GangWish {
   uint32_t epoch = 0;
   int64_t observed_generation = 0;  // of the TrainingJob's spec
   std::optional<FailurePolicy> policy;
-  std::optional<Duration> hang_timeout;
+  std::optional<Health> health;
   Counters machine_failures;  // out_of_memory, replacements and replacements_base count
   std::optional<StopWish> stop;
   std::vector<Terminated> terminated;
@@ -124,22 +138,25 @@ struct Prepared {
   bool hopeless = false;  // with `error`, which no later try can mend: the job fails
 };
 
-// One ended or running generation, for status and reports. Times on the coordinator's clock;
-// kNever: has not happened.
+// One ended or running generation, for status and reports. Its times are on the clock of whoever
+// keeps it: the coordinator's in the coordinator, since the answering agent's birth in GangStatus.
 struct GenerationRecord {
   Generation generation;
-  Time died = kNever;  // root cause's event, mapped to this clock
-  Time stop_sent = kNever;
-  Time all_stopped = kNever;
-  Time announced = kNever;  // START sent
-  Time spawned = kNever;    // every rank exec'ed
-  Time first_step = kNever;
-  Time ended = kNever;
-  StopReason stop_reason = StopReason::kFailure;
-  Failure failure;  // cause kNone when it ended well
-  std::string resume;
+  std::optional<Time> announced;  // START sent
+  std::optional<Time> spawned;    // every rank exec'ed
+  std::optional<Time> first_step;
+  std::optional<Time> died;  // root cause's event
+  std::optional<Time> stop_sent;
+  std::optional<Time> all_stopped;
+  std::optional<Time> ended;
+  std::optional<StopReason> stop_reason;  // of the STOP that was sent
+  std::string resume;                     // the checkpoint it went on from; "": none
   int64_t resumed_at = 0;  // the lowest step that a machine reported first; 0: none yet
   int64_t last_step = 0;   // the furthest that a report told of
+  Failure failure;         // cause kNone when it ended well
+
+  // On a clock that shows `by` more.
+  GenerationRecord Shifted(Duration by) const;
 };
 
 struct MachineView {

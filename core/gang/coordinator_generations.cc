@@ -129,7 +129,7 @@ void Coordinator::Apply(Time now, uint32_t machine, const Report& report) {
     slot.lost_in = generation_;
   }
   if (!history_.empty() && Record().generation == generation_ && report.first_step &&
-      Record().first_step == kNever) {
+      !Record().first_step) {
     Record().first_step = now;
   }
   if (!Live()) return;
@@ -185,8 +185,8 @@ void Coordinator::RefuseCommits(const std::string& reason) {
 }
 
 void Coordinator::CheckReset(Time now) {
-  if (phase_ != CoordinatorPhase::kRunning || Record().spawned == kNever) return;
-  if (now - Record().spawned < config_.policy.reset_after) return;
+  if (phase_ != CoordinatorPhase::kRunning || !Record().spawned) return;
+  if (now - *Record().spawned < config_.policy.reset_after) return;
   short_lives_ = 0;
   if (counters_.application_used() == 0) return;
   counters_.process_failures_base = counters_.process_failures;
@@ -250,7 +250,7 @@ void Coordinator::Conclude(Time now) {
   }
   if (stop_reason_ == StopReason::kLeaseExpired && !fates[0].lease_expired) {
     fates[0].lease_expired = true;
-    fates[0].lease_expired_at = record.stop_sent + fates[0].clock_offset;
+    fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
   Judge(now, FindRootCause(fates));
 }
@@ -259,7 +259,7 @@ void Coordinator::Conclude(Time now) {
 void Coordinator::Judge(Time now, const RootCause& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
-  record.died = root.at == kNever ? kNever : std::min(root.at, record.stop_sent);
+  if (root.at != kNever) record.died = std::min(root.at, *record.stop_sent);
   last_failure_ = root.failure;
   Cause cause = root.failure.cause;
   // A whole container's: the operator counted it before it told of it.
@@ -270,9 +270,9 @@ void Coordinator::Judge(Time now, const RootCause& root) {
   context.failure = root.failure;
   context.application_failures_used = counters_.application_used() - (counted ? 1 : 0);
   context.machine_failures_used = counters_.infrastructure_used();
-  bool spawned = record.spawned != kNever && record.spawned < record.stop_sent;
-  context.lived = spawned ? record.stop_sent - record.spawned : Duration::zero();
-  context.first_step_seen = record.first_step != kNever;
+  bool spawned = record.spawned && *record.spawned < *record.stop_sent;
+  context.lived = spawned ? *record.stop_sent - *record.spawned : Duration::zero();
+  context.first_step_seen = record.first_step.has_value();
   context.short_lives = short_lives_;
   context.previous = previous_failure_;
   FailureDecision decision = DecideFailure(config_.policy, context);

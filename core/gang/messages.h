@@ -3,13 +3,16 @@
 #ifndef LOCKSTEP_CORE_GANG_MESSAGES_H_
 #define LOCKSTEP_CORE_GANG_MESSAGES_H_
 
+#include <array>
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/failure/counters.h"
@@ -29,8 +32,17 @@ enum class MemberPhase : uint8_t {
   kStopped,   // everything of the generation is dead
   kExiting,   // verdict acknowledged, drained or fenced
 };
-inline constexpr int kMemberPhaseCount = 8;
-const char* ToString(MemberPhase phase);
+template <>
+inline constexpr auto kEnumNames<MemberPhase> =
+    std::to_array<EnumName<MemberPhase>>({{MemberPhase::kJoining, "Joining"},
+                                          {MemberPhase::kIdle, "Idle"},
+                                          {MemberPhase::kStarting, "Starting"},
+                                          {MemberPhase::kRunning, "Running"},
+                                          {MemberPhase::kFinished, "Finished"},
+                                          {MemberPhase::kStopping, "Stopping"},
+                                          {MemberPhase::kStopped, "Stopped"},
+                                          {MemberPhase::kExiting, "Exiting"}});
+inline constexpr int kMemberPhaseCount = static_cast<int>(kEnumNames<MemberPhase>.size());
 // Whether a process of the generation may be alive in this phase.
 bool MayHaveLiveRanks(MemberPhase phase);
 
@@ -44,8 +56,16 @@ enum class StopReason : uint8_t {
   kScaled,        // numMachines changed
   kDeleted,
 };
-inline constexpr int kStopReasonCount = 8;
-const char* ToString(StopReason reason);
+template <>
+inline constexpr auto kEnumNames<StopReason> =
+    std::to_array<EnumName<StopReason>>({{StopReason::kFailure, "Failure"},
+                                         {StopReason::kMachineLost, "MachineLost"},
+                                         {StopReason::kLeaseExpired, "LeaseExpired"},
+                                         {StopReason::kSuspended, "Suspended"},
+                                         {StopReason::kDraining, "Draining"},
+                                         {StopReason::kDeadline, "Deadline"},
+                                         {StopReason::kScaled, "Scaled"},
+                                         {StopReason::kDeleted, "Deleted"}});
 
 // How the processes of a machine are bound, read back from the kernel: as the least bound of them.
 enum class Binding : uint8_t {
@@ -54,8 +74,12 @@ enum class Binding : uint8_t {
   kPartial,  // bound, but not all of it as asked
   kNode,     // as asked
 };
-inline constexpr int kBindingCount = 4;
-const char* ToString(Binding binding);  // "", "None", "Partial", "Node"
+template <>
+inline constexpr auto kEnumNames<Binding> =
+    std::to_array<EnumName<Binding>>({{Binding::kUnknown, ""},
+                                      {Binding::kNone, "None"},
+                                      {Binding::kPartial, "Partial"},
+                                      {Binding::kNode, "Node"}});
 
 // A death of a process, or a hang, as its own machine saw it.
 struct Death {
@@ -135,8 +159,8 @@ struct CommitRequest {
 struct RankProgress {
   uint32_t rank = 0;
   int64_t step = 0;
-  int64_t total_steps = 0;  // 0: not said
-  double loss = 0;          // NaN: not said
+  int64_t total_steps = 0;                                 // 0: not said
+  double loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not said
   double tokens_per_second = 0;
 };
 
@@ -163,7 +187,13 @@ enum class RefusalCode : uint8_t {
   kLowerAttempt,
   kReplaced
 };
-inline constexpr int kRefusalCodeCount = 5;
+template <>
+inline constexpr auto kEnumNames<RefusalCode> =
+    std::to_array<EnumName<RefusalCode>>({{RefusalCode::kWrongJob, "WrongJob"},
+                                          {RefusalCode::kWrongShape, "WrongShape"},
+                                          {RefusalCode::kNoSuchMachine, "NoSuchMachine"},
+                                          {RefusalCode::kLowerAttempt, "LowerAttempt"},
+                                          {RefusalCode::kReplaced, "Replaced"}});
 
 struct Refused {
   RefusalCode code = RefusalCode::kWrongJob;

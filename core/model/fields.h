@@ -1,64 +1,37 @@
-// The table of every field of a TrainingJob: its name in files and where it lives in the spec. The
-// reader, the writer and the spelling help all go over these tables, so none can forget a field.
+// The tables (base/fields.h) of a TrainingJob: every field's name in files and where it lives in
+// the spec.
 #ifndef LOCKSTEP_CORE_MODEL_FIELDS_H_
 #define LOCKSTEP_CORE_MODEL_FIELDS_H_
 
-#include <cstddef>
+#include <array>
 #include <string_view>
 #include <tuple>
-#include <type_traits>
 #include <vector>
 
+#include "base/fields.h"
 #include "core/model/machine_attempts.h"
 #include "core/model/spec.h"
 
 namespace lockstep::core {
 
-// How a member's type stands in a file, where the type alone doesn't say.
-struct Plain {};  // as its type says
-// With a limit, which the CRD has as well: letters of a text; items of a list or map, and letters
-// of each item that is a text.
-struct AtMost {
-  size_t most = 0;
-  size_t letters = 0;
+// What an API server adds to a job that it hands out.
+template <>
+inline constexpr auto kOthersFields<Metadata> = std::to_array<std::string_view>(
+    {"resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
+     "ownerReferences", "finalizers", "selfLink", "deletionGracePeriodSeconds", "generateName"});
+
+// A preset's name, or the sizes.
+template <>
+inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
+
+template <>
+struct StandsAs<MachineAttempts> {
+  using Type = std::vector<AttemptRange>;
+  static Type From(const MachineAttempts& attempts) { return attempts.Ranges(); }
+  static Result<MachineAttempts> To(const Type& ranges) {
+    return MachineAttempts::FromRanges(ranges);
+  }
 };
-// A vector<int> written as SIGBUS, SIGSEGV, ...
-struct SignalNames {
-  size_t most = 0;
-};
-struct Always {};  // as its type says, and written though it is at its default
-struct Inline {};  // a struct whose fields stand beside the others; it has no name
-
-template <typename Struct, typename Type, typename Form = Plain>
-struct Field {
-  std::string_view name;
-  Type Struct::* member;
-  Form form{};
-};
-template <typename Struct, typename Type>
-Field(std::string_view, Type Struct::*) -> Field<Struct, Type, Plain>;
-template <typename Struct, typename Type, typename Form>
-Field(std::string_view, Type Struct::*, Form) -> Field<Struct, Type, Form>;
-
-struct NoFields {};
-
-template <typename Struct>
-inline constexpr NoFields kFields{};
-
-template <typename Struct>
-concept HasFields = !std::is_same_v<std::remove_cv_t<decltype(kFields<Struct>)>, NoFields>;
-
-template <HasFields Struct, typename Visitor>
-constexpr void ForEachField(Visitor&& visitor) {
-  std::apply([&](const auto&... field) { (visitor(field), ...); }, kFields<Struct>);
-}
-
-template <HasFields Struct>
-std::vector<std::string_view> FieldNames() {
-  std::vector<std::string_view> names;
-  ForEachField<Struct>([&](const auto& field) { names.push_back(field.name); });
-  return names;
-}
 
 template <>
 inline constexpr auto kFields<Metadata> =
@@ -113,22 +86,6 @@ inline constexpr auto kFields<Placement> =
     std::tuple(Field{"onePerNode", &Placement::one_per_node},
                Field{"topologyKey", &Placement::topology_key, AtMost{317}},
                Field{"topologyMode", &Placement::topology_mode});
-
-template <>
-inline constexpr auto kFields<FailureRule> =
-    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}},
-               Field{"signals", &FailureRule::signals, SignalNames{.most = 32}},
-               Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
-               Field{"action", &FailureRule::action});
-
-template <>
-inline constexpr auto kFields<FailurePolicy> =
-    std::tuple(Field{"maxRestarts", &FailurePolicy::max_restarts},
-               Field{"maxMachineReplacements", &FailurePolicy::max_machine_replacements},
-               Field{"resetAfter", &FailurePolicy::reset_after},
-               Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
-               Field{"machineLostAfter", &FailurePolicy::machine_lost_after},
-               Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
 template <>
 inline constexpr auto kFields<Checkpoint> = std::tuple(

@@ -1,17 +1,18 @@
 #include "core/model/json.h"
 
-#include "core/model/field_writer.h"
+#include "core/model/fields.h"
+#include "core/text/text.h"
 
 namespace lockstep::core {
 
 Node ToNode(const TrainingJob& job, Defaults defaults) {
   // Metadata has no defaults to show.
-  Node metadata = FieldWriter(Defaults::kOmit).Write(job.metadata);
+  Node metadata = WriteRecord(job.metadata);
   Node document = Node::Map();
   document.Add("apiVersion", Node::String(kApiVersion));
   document.Add("kind", Node::String(kKind));
   document.Add("metadata", std::move(metadata));
-  document.Add("spec", FieldWriter(defaults).Write(job.spec));
+  document.Add("spec", RecordWriter(defaults).Write(job.spec));
   return document;
 }
 

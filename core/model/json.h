@@ -6,10 +6,9 @@
 #include <string>
 
 #include "core/model/spec.h"
+#include "core/record/writer.h"
 
 namespace lockstep::core {
-
-enum class Defaults : uint8_t { kOmit, kWrite };
 
 // One line, for the agent.
 std::string ToJson(const TrainingJob& job, Defaults defaults = Defaults::kOmit);

@@ -243,10 +243,6 @@ template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Re
     {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}});
 template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumName<TrainerMode>>(
     {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
-template <> inline constexpr auto kEnumNames<FailureAction> =
-    std::to_array<EnumName<FailureAction>>(
-    {{FailureAction::kRestart, "Restart"}, {FailureAction::kFail, "Fail"},
-     {FailureAction::kReplaceMachine, "ReplaceMachine"}});
 // clang-format on
 
 }  // namespace lockstep::core

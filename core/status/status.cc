@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <tuple>
 
-#include "core/model/field_writer.h"
+#include "core/record/writer.h"
 #include "core/status/status_fields.h"
 #include "core/text/limited_text.h"
+#include "core/text/text.h"
 
 namespace lockstep::core {
 namespace {
@@ -123,7 +124,7 @@ const Condition* FindCondition(const std::vector<Condition>& conditions, std::st
   return found == conditions.end() ? nullptr : &*found;
 }
 
-Node ToNode(const JobStatus& status) { return FieldWriter(Defaults::kOmit).Write(status); }
+Node ToNode(const JobStatus& status) { return WriteRecord(status); }
 
 std::string ToJson(const JobStatus& status) { return WriteJson(ToNode(status)); }
 

@@ -28,17 +28,6 @@ inline constexpr auto kFields<JobVerdict> =
                Field{"cause", &JobVerdict::cause, Always{}});
 
 template <>
-inline constexpr auto kFields<Counters> =
-    std::tuple(Field{"generations", &Counters::generations},
-               Field{"processFailures", &Counters::process_failures},
-               Field{"processFailuresBase", &Counters::process_failures_base},
-               Field{"outOfMemory", &Counters::out_of_memory},
-               Field{"outOfMemoryBase", &Counters::out_of_memory_base},
-               Field{"replacements", &Counters::replacements},
-               Field{"replacementsBase", &Counters::replacements_base},
-               Field{"leasesExpired", &Counters::leases_expired}, Field{"stops", &Counters::stops});
-
-template <>
 inline constexpr auto kFields<MachineCounts> = std::tuple(
     Field{"desired", &MachineCounts::desired, Always{}},
     Field{"ready", &MachineCounts::ready, Always{}}, Field{"byState", &MachineCounts::by_state});
@@ -56,13 +45,6 @@ inline constexpr auto kFields<RestartCounts> =
                Field{"application", &RestartCounts::application, Always{}},
                Field{"infrastructure", &RestartCounts::infrastructure, Always{}},
                Field{"stopped", &RestartCounts::stopped, Always{}});
-
-template <>
-inline constexpr auto kFields<Failure> =
-    std::tuple(Field{"cause", &Failure::cause, Always{}}, Field{"machine", &Failure::machine},
-               Field{"rank", &Failure::rank}, Field{"exitCode", &Failure::exit_code},
-               Field{"signal", &Failure::signal}, Field{"message", &Failure::message},
-               Field{"stderr", &Failure::stderr_tail});
 
 template <>
 inline constexpr auto kFields<LastFailure> =

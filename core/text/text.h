@@ -26,7 +26,10 @@ struct Document {
 // One YAML document of at most kMaxDocumentBytes. Duplicate keys, a second document, merge keys and
 // aliases that expand to more than kMaxNodes are errors.
 Document ReadYaml(std::string_view text);
-Document ReadJson(std::string_view text);
+// Places: whether nodes and problems know their line and column. Without, a text of any size is
+// read, and control characters that JSON itself lets stand.
+enum class Places : uint8_t { kTold, kUntold };
+Document ReadJson(std::string_view text, Places places = Places::kTold);
 
 // Block style, two spaces; texts are quoted wherever a reader could take them for something else.
 std::string WriteYaml(const Node& node);

@@ -137,6 +137,18 @@ class YamlWriter {
   std::string text_;
 };
 
+// Most texts, and all of our own names, need no escapes.
+void AppendQuoted(const std::string& value, std::string& text) {
+  const bool plain = std::all_of(value.begin(), value.end(), [](char c) {
+    return IsPlainCharacter(c) && c != '"' && c != '\\';
+  });
+  if (!plain) {
+    text += Quoted(value);
+    return;
+  }
+  text.append(1, '"').append(value).append(1, '"');
+}
+
 void AppendJson(const Node& node, std::string& text) {
   switch (node.kind()) {
     case Node::Kind::kNull:
@@ -148,7 +160,7 @@ void AppendJson(const Node& node, std::string& text) {
       text += node.text();
       return;
     case Node::Kind::kString:
-      text += Quoted(node.text());
+      AppendQuoted(node.text(), text);
       return;
     case Node::Kind::kList: {
       text += '[';
@@ -165,7 +177,9 @@ void AppendJson(const Node& node, std::string& text) {
       text += '{';
       const char* separator = "";
       for (const NodeMember& member : node.members()) {
-        text += separator + Quoted(member.key) + ":";
+        text += separator;
+        AppendQuoted(member.key, text);
+        text += ':';
         AppendJson(member.value, text);
         separator = ",";
       }

@@ -39,7 +39,8 @@ void JudgeFailurePolicy(Judge& judge) {
   judge.Range(kPath + ".maxMachineReplacements", policy.max_machine_replacements, 0, kMost);
   judge.Range(kPath + ".resetAfter", policy.reset_after, seconds(1), hours(8760));
   judge.Range(kPath + ".restartGracePeriod", policy.restart_grace_period, seconds(0), hours(24));
-  judge.Range(kPath + ".machineLostAfter", policy.machine_lost_after, seconds(2), minutes(10));
+  judge.Range(kPath + ".machineLostAfter", policy.machine_lost_after, kMachineLostAfterLimits.least,
+              kMachineLostAfterLimits.most);
   for (size_t i = 0; i < policy.rules.size(); ++i) {
     JudgeRule(judge, kPath + ".rules[" + std::to_string(i) + "]", policy.rules[i]);
   }

@@ -139,7 +139,8 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
     } else {
       retry_.Reset();
       version_ = status->version;
-      if (status->phase == ToString(core::CoordinatorPhase::kRunning)) wait = shared_->options.calm;
+      if (status->phase == core::GangPhase(core::CoordinatorPhase::kRunning))
+        wait = shared_->options.calm;
     }
   }
   if (!status.ok() || poll_.crowded()) poll_.Leave();

@@ -14,7 +14,8 @@ const core::GangStatus::MachineStatus* Told(const Draft& draft, const Machine& m
       std::find_if(gang->machines.begin(), gang->machines.end(), [&](const auto& each) {
         return each.index == machine.index && each.attempt == machine.attempt;
       });
-  return told == gang->machines.end() || told->binding.empty() ? nullptr : &*told;
+  return told == gang->machines.end() || told->binding == core::Binding::kUnknown ? nullptr
+                                                                                  : &*told;
 }
 
 bool IsMisaligned(const MachineObservation& seen) { return seen.end && seen.end->misaligned; }
@@ -34,7 +35,7 @@ const MachineObservation* Rejected(const Machine& machine) {
 
 std::string BindingOf(const Draft& draft, const Machine& machine) {
   const auto* told = Told(draft, machine);
-  return told == nullptr ? "" : told->binding;
+  return told == nullptr ? "" : core::ToString(told->binding);
 }
 
 // Between two generations nothing is bound: what was said last stands.
@@ -54,8 +55,8 @@ void ObserveAlignment(Draft& draft) {
     }
     const auto* told = Told(draft, machine);
     all_told &= told != nullptr;
-    if (told == nullptr || told->binding == "Node") continue;
-    std::string message = NameOf(machine) + " is bound " + told->binding + " where " +
+    if (told == nullptr || told->binding == core::Binding::kNode) continue;
+    std::string message = NameOf(machine) + " is bound " + core::ToString(told->binding) + " where " +
                           core::ToString(draft.spec().topology.bind) + " was asked";
     if (!told->binding_reason.empty()) message += ": " + told->binding_reason;
     return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",

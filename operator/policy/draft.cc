@@ -31,7 +31,7 @@ const core::GangStatus* Coordinator(const Draft& draft) {
 }
 
 bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase) {
-  return status.phase == core::ToString(phase);
+  return status.phase == core::GangPhase(phase);
 }
 
 }  // namespace lockstep::control

@@ -72,7 +72,7 @@ void SpeakToGang(Draft& draft, const std::optional<Stop>& stop) {
   wish.epoch = draft.snapshot.status.epoch;
   wish.observed_generation = draft.snapshot.generation;
   wish.policy = spec.failure_policy;
-  wish.hang_timeout = spec.health.hang_timeout;
+  wish.health = core::GangWish::Health{spec.health.hang_timeout};
   wish.machine_failures = draft.snapshot.status.counters;
   wish.terminated = Terminated(draft);
   wish.fenced = Fenced(draft);

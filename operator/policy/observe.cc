@@ -27,7 +27,7 @@ MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
   for (const auto& seen : status.machines) {
     if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
     // The gang's names are a subset of status', but for those of agents that have yet to join.
-    if (auto state = core::ParseEnum<MachineState>(seen.state)) {
+    if (auto state = core::ParseEnum<MachineState>(core::ToString(seen.state))) {
       return *state == MachineState::kAbsent ? MachineState::kStarting : *state;
     }
   }

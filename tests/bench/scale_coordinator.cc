@@ -34,7 +34,7 @@ void CoordinatorRole(const Line& line, uint32_t members) {
     if (told || coordinator.phase() != core::CoordinatorPhase::kRunning) return;
     told = true;
     const core::GenerationRecord& record = coordinator.history().back();
-    line.Say({{"announced", record.announced.count()}, {"spawned", record.spawned.count()}});
+    line.Say({{"announced", record.announced->count()}, {"spawned", record.spawned->count()}});
   };
   CoordinatorHost host(loop->get(), config, "127.0.0.1", std::nullopt, nullptr, handlers,
                        [](const std::string&) {});

@@ -36,12 +36,12 @@ class SnapshotBuilder {
     core::GangStatus status;
     status.attempt = snapshot_.machines[0].attempt;
     status.coordinator = true;
-    status.phase = ToString(phase);
+    status.phase = phase;
     for (uint32_t i = 0; i < snapshot_.machines.size(); ++i) {
       core::GangStatus::MachineStatus machine;
       machine.index = i;
       machine.attempt = snapshot_.machines[i].attempt;
-      machine.state = "Running";
+      machine.state = core::GangMachineState::kRunning;
       machine.connected = true;
       status.machines.push_back(machine);
     }
@@ -261,7 +261,7 @@ TEST(DecideTest, AMachineThatTheCoordinatorLostIsKilledToBeReplaced) {
 TEST(DecideTest, AWordAboutAnotherAttemptIsNoEvidence) {
   SnapshotBuilder snapshot(2);
   snapshot.Phase(CoordinatorPhase::kGathering);
-  snapshot->coordinator->machines[1].state = "Lost";
+  snapshot->coordinator->machines[1].state = core::GangMachineState::kLost;
   snapshot->machines[1].attempt = 2;
   EXPECT_THAT(Killed(Decide(snapshot, kStart)), IsEmpty());
 }
@@ -292,7 +292,7 @@ TEST(DecideTest, AMemberThatHasYetToHearOfMachine0IsNoWitness) {
   member.machine = 1;
   member.machines.resize(2);
   member.machines[0].attempt = 1;
-  member.machines[0].state = "Lost";
+  member.machines[0].state = core::GangMachineState::kLost;
   member.machines[1].index = 1;
   snapshot->member = member;
   EXPECT_THAT(Killed(Decide(snapshot, kStart)), IsEmpty());

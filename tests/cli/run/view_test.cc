@@ -22,13 +22,13 @@ Snapshot Seen() {
   snapshot.machines[1].starts = 2;
   for (Machine& machine : snapshot.machines) machine.running = true;
   core::GangStatus& status = snapshot.coordinator.emplace();
-  status.phase = "Running";
+  status.phase = core::CoordinatorPhase::kRunning;
   status.reason = "a restart";
   status.machines.resize(2);
   status.machines[0].attempt = status.machines[1].attempt = 1;
-  status.machines[0].state = "Running";
+  status.machines[0].state = core::GangMachineState::kRunning;
   status.machines[1].index = 1;
-  status.machines[1].state = "Lost";
+  status.machines[1].state = core::GangMachineState::kLost;
   return snapshot;
 }
 
@@ -56,7 +56,7 @@ TEST(ViewTest, AReasonIsShownWhileTheGangDoesNotRun) {
   Snapshot snapshot = Seen();
   EXPECT_EQ(View(snapshot).reason, "");
   EXPECT_EQ(WaitingFor(snapshot), "");
-  snapshot.coordinator->phase = "Backoff";
+  snapshot.coordinator->phase = core::CoordinatorPhase::kBackoff;
   EXPECT_EQ(View(snapshot).reason, "a restart");
   EXPECT_EQ(WaitingFor(snapshot), "a restart");
 }

@@ -264,9 +264,9 @@ TEST(Cause, HasANameThatReadsBack) {
   for (int i = 0; i < kCauseCount; ++i) {
     const auto cause = static_cast<Cause>(i);
     EXPECT_STRNE(ToString(cause), "");
-    EXPECT_EQ(ParseCause(ToString(cause)), cause);
+    EXPECT_EQ(ParseEnum<Cause>(ToString(cause)), cause);
   }
-  EXPECT_EQ(ParseCause("Gremlins"), std::nullopt);
+  EXPECT_EQ(ParseEnum<Cause>("Gremlins"), std::nullopt);
 }
 
 TEST(Cause, IsChargedToOneBudget) {

@@ -16,16 +16,17 @@ GangStatus SomeStatus() {
   status.coordinator = true;
   status.attempt = 2;
   status.machine0_attempt = 2;
-  status.phase = "Running";
+  status.phase = CoordinatorPhase::kRunning;
   status.generation = {2, 5};
   status.counters.process_failures = 3;
-  status.machines.push_back({1, 4, "Lost", milliseconds(1500), true, true, "Partial", "cpuset"});
+  status.machines.push_back(
+      {1, 4, GangMachineState::kLost, milliseconds(1500), true, true, Binding::kPartial, "cpuset"});
   status.progress.push_back({3, 10, 100, std::numeric_limits<double>::quiet_NaN(), 4096});
   GangStatus::GenerationStatus generation;
   generation.generation = {2, 4};
   generation.announced = seconds(1);
   generation.spawned = milliseconds(1006);
-  generation.stop_reason = "Failure";
+  generation.stop_reason = StopReason::kFailure;
   generation.failure.cause = Cause::kProcessSignal;
   generation.failure.machine = 1;
   generation.failure.rank = 3;
@@ -61,8 +62,8 @@ TEST(GangStatusTest, BytesThatAreNoUtf8AreReplacedNotThrown) {
 TEST(GangStatusTest, AThousandMachinesFitTheLimit) {
   GangStatus status = SomeStatus();
   for (uint32_t i = 0; i < 1023; ++i) {
-    status.machines.push_back(
-        {i, 4000000000U, "Stopping", nanoseconds(1234567891), true, true, "Partial", ""});
+    status.machines.push_back({i, 4000000000U, GangMachineState::kStopping, nanoseconds(1234567891),
+                               true, true, Binding::kPartial, ""});
   }
   for (uint32_t i = 0; i < 511; ++i) {
     status.progress.push_back({i, 1234567890, 1234567890, 2.123456789012345, 123456.789012345});
@@ -78,16 +79,17 @@ TEST(GangStatusTest, WhatCannotBeReadNamesTheField) {
     const char* says;
   };
   for (const Case& c : {
-           Case{"", "not JSON"},
+           Case{"", "no JSON"},
            Case{"[]", "must be an object"},
-           Case{"{\"version\": -1}", "version: must be an integer in range"},
-           Case{"{\"version\": 1.5}", "version: must be an integer in range"},
+           Case{"{\"version\": -1}", "version: must lie between 0 and"},
+           Case{"{\"version\": 1.5}", "version: must be a whole number"},
            Case{"{\"machines\": {}}", "machines: must be a list"},
-           Case{"{\"machines\": [3]}", "machines[]: must be an object"},
+           Case{"{\"machines\": [3]}", "machines[0]: must be an object (found the number 3)"},
            Case{"{\"generation\": \"x\"}", "generation: must be a generation"},
-           Case{"{\"lastFailure\": {\"cause\": \"Nonsense\"}}", "lastFailure.cause: unknown name"},
+           Case{"{\"lastFailure\": {\"cause\": \"Nonsense\"}}",
+                "lastFailure.cause: must be None, "},
            Case{"{\"history\": [{\"announced\": \"soon\"}]}",
-                "history[].announced: must be a number"},
+                "history[0].announced: must be a finite number"},
            Case{"{\"history\": [{\"announced\": 1e300}]}", "announced: is out of range"},
        }) {
     Result<GangStatus> read = ParseGangStatus(c.json);
@@ -99,6 +101,39 @@ TEST(GangStatusTest, WhatCannotBeReadNamesTheField) {
   EXPECT_FALSE(ParseGangStatus(std::string(100000, '[')).ok());
 }
 
+TEST(GangStatusTest, OfAnOlderAgentIsRead) {
+  Result<GangStatus> read = ParseGangStatus(
+      R"({"coordinator":true,"phase":"Running","startsAgain":null,"machines":[{"index":1}],)"
+      R"("history":[{"generation":"2-4","announced":1.5,"ended":null,"stopReason":""}]})");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->history.at(0).announced, milliseconds(1500));
+  EXPECT_EQ(read->history.at(0).stop_reason, std::nullopt);
+  EXPECT_EQ(read->machines.at(0).binding, Binding::kUnknown);
+}
+
+TEST(GangStatusTest, APhaseIsOfWhoeverAnswers) {
+  EXPECT_EQ(ParseGangStatus(R"({"phase":"Running","coordinator":true})")->phase,
+            GangPhase(CoordinatorPhase::kRunning));
+  EXPECT_EQ(ParseGangStatus(R"({"phase":"Running"})")->phase, GangPhase(MemberPhase::kRunning));
+}
+
+TEST(GangWishTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
+  GangWish wish;
+  wish.job_uid = "5a1c";
+  wish.epoch = 3;
+  wish.policy.emplace();
+  wish.policy->rules.push_back({{}, {7}, "", FailureAction::kReplaceMachine});
+  EXPECT_EQ(
+      ToJson(wish),
+      R"({"jobUID":"5a1c","epoch":3,"observedGeneration":0,"failurePolicy":{"maxRestarts":3,)"
+      R"("maxMachineReplacements":10,"resetAfter":"1h","restartGracePeriod":"0s",)"
+      R"("machineLostAfter":"15s","rules":[{"exitCodes":[],"signals":[7],"stderr":"",)"
+      R"("action":"ReplaceMachine"}]},"machineFailures":{"generations":0,"processFailures":0,)"
+      R"("processFailuresBase":0,"outOfMemory":0,"outOfMemoryBase":0,"replacements":0,)"
+      R"("replacementsBase":0,"leasesExpired":0,"stops":0},"stop":null,"terminated":[],)"
+      R"("fenced":[]})");
+}
+
 TEST(GangWishTest, ReadsBackAsItWasWritten) {
   GangWish wish;
   wish.job_uid = "5a1c";
@@ -107,7 +142,7 @@ TEST(GangWishTest, ReadsBackAsItWasWritten) {
   wish.policy.emplace();
   wish.policy->machine_lost_after = seconds(30);
   wish.policy->rules.push_back({{78}, {7}, "ECC", FailureAction::kReplaceMachine});
-  wish.hang_timeout = minutes(5);
+  wish.health = GangWish::Health{minutes(5)};
   wish.machine_failures.replacements = 2;
   wish.stop = GangWish::StopWish{StopReason::kDeadline, seconds(90)};
   wish.terminated.push_back({1, 4, Cause::kOutOfMemory});

@@ -73,10 +73,10 @@ TEST_F(GangLinkTest, AStatusComesAtOnceAndThenWithEachChangeOverOneConnection) {
   link_->Set(kJob, Peers({machine0.get()}));
   ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
   EXPECT_EQ(link_->LastError(kJob), "");
-  machine0->status.phase = "Running";
+  machine0->status.phase = core::CoordinatorPhase::kRunning;
   machine0->Change();
   ASSERT_TRUE(RunUntil([&] { return Heard() == 2; }));
-  EXPECT_EQ(heard_[kJob].back().phase, "Running");
+  EXPECT_EQ(heard_[kJob].back().phase, core::GangPhase(core::CoordinatorPhase::kRunning));
   EXPECT_EQ(heard_[kJob].back().version, 2u);
   EXPECT_EQ(machine0->answers, 2);
   EXPECT_EQ(machine0->most_connections, 1u);

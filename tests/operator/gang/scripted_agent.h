@@ -30,7 +30,7 @@ class ScriptedAgent {
     status.attempt = attempt;
     status.coordinator = machine == 0;
     status.version = 1;
-    status.phase = "Gathering";
+    status.phase = core::CoordinatorPhase::kGathering;
     address_.host = host;
     Start();
   }

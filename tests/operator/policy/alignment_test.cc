@@ -10,7 +10,7 @@ const Condition* Aligned(Scene& scene) {
   return core::FindCondition(scene.status().conditions, "TopologyAligned");
 }
 
-void Bind(Scene& scene, const std::vector<std::string>& bindings) {
+void Bind(Scene& scene, const std::vector<core::Binding>& bindings) {
   scene.Running();
   for (size_t i = 0; i < bindings.size(); ++i) {
     scene.snapshot().coordinator->status.machines.at(i).binding = bindings[i];
@@ -22,9 +22,9 @@ void Bind(Scene& scene, const std::vector<std::string>& bindings) {
 TEST(Alignment, HoldsOnceEveryMachineReportsWhatWasAsked) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  Bind(scene, {"Node", ""});
+  Bind(scene, {core::Binding::kNode, core::Binding::kUnknown});
   EXPECT_EQ(Aligned(scene), nullptr) << "machine 1 has not said yet";
-  Bind(scene, {"Node", "Node"});
+  Bind(scene, {core::Binding::kNode, core::Binding::kNode});
   ASSERT_NE(Aligned(scene), nullptr);
   EXPECT_EQ(Aligned(scene)->status, Condition::Value::kTrue);
   EXPECT_EQ(scene.status().machine_statuses.front().binding, "Node");
@@ -35,7 +35,7 @@ TEST(Alignment, NamesTheMachineThatIsBoundOtherwiseAndWhy) {
   scene.Run();
   scene.Running();
   core::GangStatus::MachineStatus& machine = scene.snapshot().coordinator->status.machines.at(1);
-  machine.binding = "None";
+  machine.binding = core::Binding::kNone;
   machine.binding_reason = "sched_setaffinity: EPERM";
   scene.Pass(seconds(1));
   scene.Settle();
@@ -48,7 +48,7 @@ TEST(Alignment, NamesTheMachineThatIsBoundOtherwiseAndWhy) {
 TEST(Alignment, StandsWhileAGangRestarts) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  Bind(scene, {"Node", "Node"});
+  Bind(scene, {core::Binding::kNode, core::Binding::kNode});
   scene.Report(core::CoordinatorPhase::kStopping);
   scene.Settle();
   EXPECT_EQ(Aligned(scene)->status, Condition::Value::kTrue);
@@ -70,7 +70,7 @@ TEST(Alignment, IsNotSpokenOfWhereNothingIsToBeBound) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.spec().topology.bind = core::Bind::kNone;
   scene.Run();
-  Bind(scene, {"None", "None"});
+  Bind(scene, {core::Binding::kNone, core::Binding::kNone});
   EXPECT_EQ(Aligned(scene), nullptr);
 }
 

@@ -124,7 +124,7 @@ TEST(Replacement, AMemberThatHasYetToHearOfMachine0IsNoWitness) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
   scene.snapshot().coordinator.reset();
-  scene.MemberReport(1, seconds(0)).state = "Lost";
+  scene.MemberReport(1, seconds(0)).state = core::GangMachineState::kLost;
   EXPECT_FALSE(scene.Decide().intent);
 }
 

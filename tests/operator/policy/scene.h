@@ -103,12 +103,12 @@ class Scene {
     report.status.coordinator = true;
     report.status.attempt = status().attempts.Of(0);
     report.status.machine0_attempt = report.status.attempt;
-    report.status.phase = core::ToString(phase);
+    report.status.phase = phase;
     for (int i = 0; i < status().attempts.size(); ++i) {
       core::GangStatus::MachineStatus machine;
       machine.index = static_cast<uint32_t>(i);
       machine.attempt = status().attempts.Of(i);
-      machine.state = "Running";
+      machine.state = core::GangMachineState::kRunning;
       machine.connected = true;
       report.status.machines.push_back(machine);
     }

@@ -147,12 +147,12 @@ void Metrics::ObserveHistory(const std::vector<core::GenerationRecord>& history)
 
 // `generation` is the one that came after the failure. A time that is not known yet is asked for
 // again; no generation's times become known after those of a later one.
-void Metrics::ObserveRecovery(RecoveryPhase phase, core::Generation generation, Time from,
-                              Time to) {
+void Metrics::ObserveRecovery(RecoveryPhase phase, core::Generation generation,
+                              const std::optional<Time>& from, const std::optional<Time>& to) {
   Recovery& recovery = recoveries_[phase];
-  if (from == kNever || to == kNever || generation <= recovery.last) return;
+  if (!from || !to || generation <= recovery.last) return;
   // A failure's time comes from another machine's clock and may seem to lie after the stop.
-  recovery.seconds.Observe(std::max(0.0, Seconds(to - from)));
+  recovery.seconds.Observe(std::max(0.0, Seconds(*to - *from)));
   recovery.last = generation;
 }
 

@@ -123,7 +123,8 @@ class Metrics {
     double total() const { return earlier + current; }
   };
 
-  void ObserveRecovery(RecoveryPhase phase, core::Generation generation, Time from, Time to);
+  void ObserveRecovery(RecoveryPhase phase, core::Generation generation,
+                       const std::optional<Time>& from, const std::optional<Time>& to);
   // False for names beyond the first kMaxReportedNames, and for those too long.
   bool Shown(const std::string& name);
 

@@ -103,14 +103,14 @@ core::GenerationRecord Announced(uint32_t n, Time at) {
 }
 
 void Spawned(core::GenerationRecord* record, Duration after) {
-  record->spawned = record->announced + after;
+  record->spawned = *record->announced + after;
 }
 
 void Failed(core::GenerationRecord* record, core::Cause cause, Time died) {
   record->failure.cause = cause;
   record->died = died;
   record->stop_sent = died + milliseconds(2);
-  record->all_stopped = record->stop_sent + milliseconds(4);
+  record->all_stopped = *record->stop_sent + milliseconds(4);
   record->ended = record->all_stopped;
 }
 
@@ -398,7 +398,7 @@ TEST(MetricsTest, ARestartAndThePartsOfItsRecoveryCountOnce) {
   EXPECT_EQ(count("detect"), 1);
   EXPECT_EQ(count("first_step"), 0);
 
-  history[1].first_step = history[1].spawned + seconds(3);
+  history[1].first_step = *history[1].spawned + seconds(3);
   metrics.Scrape(snapshot);
   page = Parse(metrics.Scrape(snapshot));
   EXPECT_EQ(count("first_step"), 1);

@@ -1,0 +1,120 @@
+// The table of a struct's fields: the name of each in documents, and the member that holds it. A
+// record that crosses an edge has one table, beside its struct; every reader, every writer and the
+// spelling help go over it, so that none of them can forget a field.
+//
+//   struct Machine { uint32_t index = 0; Duration silent{}; std::string pod; };
+//   template <>
+//   inline constexpr auto kFields<Machine> =
+//       std::tuple(Field{"index", &Machine::index, Always{}},
+//                  Field{"silentForSeconds", &Machine::silent, InSeconds{}},
+//                  Field{"pod", &Machine::pod, AtMost{253}});
+//
+// core/record reads and writes them as YAML and JSON.
+#ifndef LOCKSTEP_BASE_FIELDS_H_
+#define LOCKSTEP_BASE_FIELDS_H_
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "base/time.h"
+
+namespace lockstep::core {
+
+// ---- forms: how a member stands in a document, where its type alone doesn't say ----
+
+// What is larger is refused, here and by the CRD: letters of a text; items of a list or map, and
+// letters of each item that is a text.
+struct AtMost {
+  size_t most = 0;
+  size_t letters = 0;
+};
+// A text of whatever length, of which the writer keeps so many bytes of the beginning.
+struct CutTo {
+  size_t bytes = 0;
+};
+struct Always {};     // written though it is at its default; an optional one as null
+struct Whole {};      // a struct that is always written, each of its fields though at its default
+struct Required {};   // a document without it is refused; always written
+struct Inline {};     // a struct whose fields stand beside the others; it has no name
+struct InSeconds {};  // a duration as a number of seconds; a text with a unit elsewhere
+// A list of signals, by their names (SIGBUS, SIGSEGV) or, for programs, by their numbers.
+struct Signals {};
+// A duration between the two; what is read from a user is held to it by Validate, with all else.
+struct Within {
+  Duration least{};
+  Duration most{};
+};
+
+template <typename Struct, typename Type, typename... Forms>
+struct Field {
+  constexpr Field(std::string_view its_name, Type Struct::* its_member, Forms... its_forms)
+      : name(its_name), member(its_member), forms(its_forms...) {}
+
+  template <typename Form>
+  static constexpr bool kHas = (std::same_as<Form, Forms> || ...);
+  template <typename Form>
+  constexpr const Form& Get() const {
+    return std::get<Form>(forms);
+  }
+
+  std::string_view name;
+  Type Struct::* member;
+  std::tuple<Forms...> forms;
+};
+
+struct NoFields {};
+
+template <typename Struct>
+inline constexpr NoFields kFields{};
+
+template <typename Struct>
+concept HasFields = !std::is_same_v<std::remove_cv_t<decltype(kFields<Struct>)>, NoFields>;
+
+// ---- what else a type may say of itself ----
+
+// A struct that may stand as one text instead of its fields: the member that holds the text.
+template <typename Struct>
+inline constexpr NoFields kShortForm{};
+template <typename Struct>
+concept HasShortForm = !std::is_same_v<std::remove_cv_t<decltype(kShortForm<Struct>)>, NoFields>;
+
+// Names that may stand beside a struct's fields and say nothing to us.
+template <typename Struct>
+inline constexpr std::array<std::string_view, 0> kOthersFields{};
+
+// A type that stands in documents as a value of another type:
+//   using Type = ...; static Type From(const T&); static Result<T> To(const Type&);
+template <typename T>
+struct StandsAs {};
+template <typename T>
+concept HasStandIn = requires { typename StandsAs<T>::Type; };
+
+// A type that stands in documents as one text:
+//   static std::string Format(const T&); static Result<T> Parse(std::string_view);
+template <typename T>
+struct AsText {};
+template <typename T>
+concept HasText = requires(const T& value) { AsText<T>::Format(value); };
+
+// ---- going over a table ----
+
+template <HasFields Struct, typename Visitor>
+constexpr void ForEachField(Visitor&& visitor) {
+  std::apply([&](const auto&... field) { (visitor(field), ...); }, kFields<Struct>);
+}
+
+template <HasFields Struct>
+std::vector<std::string_view> FieldNames() {
+  std::vector<std::string_view> names;
+  ForEachField<Struct>([&](const auto& field) { names.push_back(field.name); });
+  return names;
+}
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_BASE_FIELDS_H_

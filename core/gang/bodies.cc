@@ -1,0 +1,162 @@
+#include "core/gang/bodies.h"
+
+#include <algorithm>
+
+#include "core/gang/fields.h"
+#include "core/record/reader.h"
+#include "core/record/writer.h"
+#include "core/text/text.h"
+
+namespace lockstep::core {
+
+const char* ToString(const GangPhase& phase) {
+  return std::visit([](auto value) { return ToString(value); }, phase);
+}
+
+// The two share names: without knowing who answers, a name is a coordinator's where it can be.
+template <>
+struct AsText<GangPhase> {
+  static std::string Format(const GangPhase& phase) { return ToString(phase); }
+  static Result<GangPhase> Parse(std::string_view text) {
+    if (const auto phase = ParseEnum<CoordinatorPhase>(text)) return GangPhase(*phase);
+    if (const auto phase = ParseEnum<MemberPhase>(text)) return GangPhase(*phase);
+    return Error::Invalid("is no phase that is known here");
+  }
+};
+
+namespace {
+
+constexpr size_t kMaxHistoryInStatus = 16;
+constexpr size_t kMaxBindingReasons = 8;  // one is enough to act on
+constexpr size_t kMaxTerminationBody = 4096;
+constexpr size_t kShortMessage = 256;
+
+GangMachineState StateOf(MemberPhase phase) {
+  static_assert(static_cast<int>(GangMachineState::kLost) == kMemberPhaseCount);
+  return static_cast<GangMachineState>(phase);
+}
+
+}  // namespace
+
+GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
+  GangStatus status;
+  const CoordinatorConfig& config = coordinator.config();
+  status.version = coordinator.version();
+  status.job_uid = config.job_uid;
+  status.attempt = config.attempt;
+  status.coordinator = true;
+  status.machine0_attempt = config.attempt;
+  status.phase = coordinator.phase();
+  status.reason = coordinator.Reason();
+  if (coordinator.starts_again() != kNever) status.starts_again = coordinator.starts_again() - born;
+  status.generation = coordinator.generation();
+  status.counters = coordinator.counters();
+  size_t reasons = 0;
+  for (uint32_t i = 0; i < config.machines; ++i) {
+    MachineView view = coordinator.machine(now, i);
+    GangStatus::MachineStatus machine;
+    machine.index = i;
+    machine.attempt = view.attempt;
+    machine.state = view.attempt == 0 ? GangMachineState::kAbsent
+                    : view.lost       ? GangMachineState::kLost
+                    : view.draining   ? GangMachineState::kDraining
+                                      : StateOf(view.phase);
+    machine.silent_for = view.silent_for;
+    machine.connected = view.connected;
+    machine.replace = view.replace;
+    machine.binding = view.binding;
+    if (reasons < kMaxBindingReasons && !view.binding_reason.empty()) {
+      machine.binding_reason = std::move(view.binding_reason);
+      ++reasons;
+    }
+    status.machines.push_back(std::move(machine));
+  }
+  for (const auto& [rank, progress] : coordinator.progress()) {
+    if (status.progress.size() == kMaxProgressInStatus) break;
+    status.progress.push_back(progress);
+  }
+  const auto& history = coordinator.history();
+  size_t first = history.size() > kMaxHistoryInStatus ? history.size() - kMaxHistoryInStatus : 0;
+  for (size_t i = first; i < history.size(); ++i) {
+    status.history.push_back(history[i].Shifted(-born));
+  }
+  status.last_failure = coordinator.last_failure();
+  status.verdict = coordinator.verdict();
+  return status;
+}
+
+GangStatus StatusOf(const Member& member, Time now) {
+  GangStatus status;
+  const MemberConfig& config = member.config();
+  status.job_uid = config.job_uid;
+  status.machine = config.machine;
+  status.attempt = config.attempt;
+  status.machine0_attempt = member.machine0_attempt();
+  status.phase = member.phase();
+  status.reason = member.welcomed() ? "" : "not connected to machine 0";
+  status.generation = member.generation();
+  status.counters = member.counters();
+  GangStatus::MachineStatus self;
+  self.index = config.machine;
+  self.attempt = config.attempt;
+  self.state = StateOf(member.phase());
+  self.connected = member.welcomed();
+  self.binding = member.report().binding;
+  self.binding_reason = member.report().binding_reason;
+  GangStatus::MachineStatus machine0;
+  machine0.attempt = member.machine0_attempt();
+  machine0.silent_for = member.coordinator_silence(now);
+  machine0.connected = member.welcomed();
+  machine0.state = member.welcomed() ? GangMachineState::kRunning : GangMachineState::kLost;
+  status.machines = {std::move(machine0), std::move(self)};
+  for (const auto& [rank, progress] : member.progress()) status.progress.push_back(progress);
+  return status;
+}
+
+std::string ToJson(const GangStatus& status) { return WriteJson(WriteRecord(status)); }
+
+Result<GangStatus> ParseGangStatus(std::string_view json) {
+  Result<GangStatus> status = ParseRecord<GangStatus>(json, kMaxStatusBody, "");
+  if (status.ok() && !status->coordinator) {
+    if (const auto phase = ParseEnum<MemberPhase>(ToString(status->phase))) status->phase = *phase;
+  }
+  return status;
+}
+
+// By numbers: agents that are older than the names read nothing else.
+std::string ToJson(const GangWish& wish) {
+  return WriteJson(RecordWriter(Defaults::kOmit, SignalsAs::kNumbers).Write(wish));
+}
+
+Result<GangWish> ParseGangWish(std::string_view json) {
+  return ParseRecord<GangWish>(json, kMaxGangBody, "");
+}
+
+std::string ToJson(const Termination& termination) {
+  std::string text = WriteJson(WriteRecord(termination));
+  // Escapes can make six bytes of one; the stderr tail is what can be done without.
+  Termination less = termination;
+  std::string& tail = less.failure.stderr_tail;
+  while (text.size() > kMaxTerminationMessage && !tail.empty()) {
+    tail.erase(0, (tail.size() + 1) / 2);
+    text = WriteJson(WriteRecord(less));
+  }
+  if (text.size() > kMaxTerminationMessage) {
+    less.failure.message = CutText(less.failure.message, kShortMessage);
+    less.reason.clear();
+    text = WriteJson(WriteRecord(less));
+  }
+  return text;
+}
+
+Result<Termination> ParseTermination(std::string_view json) {
+  return ParseRecord<Termination>(json, kMaxTerminationBody, "");
+}
+
+bool VerdictCounts(const Termination& termination, uint32_t current_attempt,
+                   uint32_t highest_machine0_attempt) {
+  return termination.verdict && termination.attempt == current_attempt &&
+         termination.generation.attempt >= highest_machine0_attempt;
+}
+
+}  // namespace lockstep::core

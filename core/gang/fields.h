@@ -1,0 +1,215 @@
+// The tables (base/fields.h) of what the gang says: messages in the order of the wire, and the
+// records of `GET /status`, `PUT /gang` and the termination message. docs/protocol.md shows them.
+#ifndef LOCKSTEP_CORE_GANG_FIELDS_H_
+#define LOCKSTEP_CORE_GANG_FIELDS_H_
+
+#include <tuple>
+
+#include "base/fields.h"
+#include "core/gang/bodies.h"
+#include "core/gang/coordinator.h"
+#include "core/gang/messages.h"
+#include "core/gang/progress.h"
+
+namespace lockstep::core {
+
+inline constexpr size_t kMaxBodyText = 1024;  // bytes of a text in JSON
+inline constexpr size_t kMaxBodyMachines = 1024;
+
+// ---- messages: the wire knows no names and no forms ----
+
+template <>
+inline constexpr auto kFields<Death> = std::tuple(
+    Field{"rank", &Death::rank}, Field{"cause", &Death::cause},
+    Field{"exitCode", &Death::exit_code}, Field{"signal", &Death::signal}, Field{"at", &Death::at},
+    Field{"byItself", &Death::by_itself}, Field{"stderr", &Death::stderr_tail});
+
+template <>
+inline constexpr auto kFields<Report> =
+    std::tuple(Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
+               Field{"leaseExpired", &Report::lease_expired},
+               Field{"leaseExpiredAt", &Report::lease_expired_at},
+               Field{"firstStep", &Report::first_step}, Field{"lastStep", &Report::last_step},
+               Field{"unkillable", &Report::unkillable}, Field{"binding", &Report::binding},
+               Field{"bindingReason", &Report::binding_reason}, Field{"deaths", &Report::deaths});
+
+template <>
+inline constexpr auto kFields<LeaseGrant> =
+    std::tuple(Field{"present", &LeaseGrant::present}, Field{"echo", &LeaseGrant::echo},
+               Field{"age", &LeaseGrant::age}, Field{"length", &LeaseGrant::length});
+
+template <>
+inline constexpr auto kFields<Hello> = std::tuple(
+    Field{"jobUID", &Hello::job_uid}, Field{"machine", &Hello::machine},
+    Field{"attempt", &Hello::attempt}, Field{"machines", &Hello::machines},
+    Field{"processes", &Hello::processes}, Field{"machine0Attempt", &Hello::machine0_attempt},
+    Field{"predecessorDead", &Hello::predecessor_dead}, Field{"draining", &Hello::draining},
+    Field{"silence", &Hello::silence}, Field{"leaseLength", &Hello::lease_length},
+    Field{"now", &Hello::now}, Field{"counters", &Hello::counters},
+    Field{"report", &Hello::report});
+
+template <>
+inline constexpr auto kFields<Pong> =
+    std::tuple(Field{"pingSent", &Pong::ping_sent}, Field{"now", &Pong::now},
+               Field{"generation", &Pong::generation}, Field{"phase", &Pong::phase});
+
+template <>
+inline constexpr auto kFields<ReportMessage> = std::tuple(Field{"report", &ReportMessage::report});
+
+template <>
+inline constexpr auto kFields<StopRequest> =
+    std::tuple(Field{"reason", &StopRequest::reason}, Field{"grace", &StopRequest::grace});
+
+template <>
+inline constexpr auto kFields<CommitRequest> =
+    std::tuple(Field{"id", &CommitRequest::id}, Field{"generation", &CommitRequest::generation});
+
+template <>
+inline constexpr auto kFields<Progress> =
+    std::tuple(Field{"generation", &Progress::generation}, Field{"ranks", &Progress::ranks});
+
+template <>
+inline constexpr auto kFields<VerdictAck> =
+    std::tuple(Field{"generation", &VerdictAck::generation});
+
+template <>
+inline constexpr auto kFields<Welcome> = std::tuple(
+    Field{"machine0Attempt", &Welcome::machine0_attempt}, Field{"counters", &Welcome::counters});
+
+template <>
+inline constexpr auto kFields<Refused> =
+    std::tuple(Field{"code", &Refused::code}, Field{"reason", &Refused::reason});
+
+template <>
+inline constexpr auto kFields<Ping> =
+    std::tuple(Field{"sent", &Ping::sent}, Field{"machine0Attempt", &Ping::machine0_attempt},
+               Field{"lease", &Ping::lease});
+
+template <>
+inline constexpr auto kFields<Start> = std::tuple(
+    Field{"generation", &Start::generation}, Field{"masterAddress", &Start::master_address},
+    Field{"masterPort", &Start::master_port}, Field{"resume", &Start::resume},
+    Field{"restarts", &Start::restarts}, Field{"hangTimeout", &Start::hang_timeout},
+    Field{"counters", &Start::counters}, Field{"lease", &Start::lease});
+
+template <>
+inline constexpr auto kFields<Stop> =
+    std::tuple(Field{"generation", &Stop::generation}, Field{"reason", &Stop::reason},
+               Field{"grace", &Stop::grace});
+
+template <>
+inline constexpr auto kFields<CommitReply> =
+    std::tuple(Field{"id", &CommitReply::id}, Field{"granted", &CommitReply::granted},
+               Field{"number", &CommitReply::number}, Field{"reason", &CommitReply::reason});
+
+// ---- both: in the order of the wire, with JSON's names and forms ----
+
+template <>
+inline constexpr auto kFields<RankProgress> = std::tuple(
+    Field{"rank", &RankProgress::rank, Always{}}, Field{"step", &RankProgress::step, Always{}},
+    Field{"totalSteps", &RankProgress::total_steps}, Field{"loss", &RankProgress::loss},
+    Field{"tokensPerSecond", &RankProgress::tokens_per_second});
+
+template <>
+inline constexpr auto kFields<Verdict> = std::tuple(
+    Field{"generation", &Verdict::generation, Always{}},
+    Field{"exitCode", &Verdict::exit_code, Always{}}, Field{"failure", &Verdict::failure, Always{}},
+    Field{"reason", &Verdict::reason, Always{}, CutTo{kMaxBodyText}});
+
+// ---- JSON ----
+
+template <>
+inline constexpr auto kFields<GangProgress> = std::tuple(
+    Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
+    Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second});
+
+template <>
+inline constexpr auto kFields<GenerationRecord> =
+    std::tuple(Field{"generation", &GenerationRecord::generation, Always{}},
+               Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
+               Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
+               Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
+               Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
+               Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
+               Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
+               Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
+               Field{"stopReason", &GenerationRecord::stop_reason},
+               Field{"resume", &GenerationRecord::resume, Always{}},
+               Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
+               Field{"lastStep", &GenerationRecord::last_step, Always{}},
+               Field{"failure", &GenerationRecord::failure, Always{}});
+
+template <>
+inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
+    Field{"index", &GangStatus::MachineStatus::index, Always{}},
+    Field{"attempt", &GangStatus::MachineStatus::attempt, Always{}},
+    Field{"state", &GangStatus::MachineStatus::state, Always{}},
+    Field{"silentForSeconds", &GangStatus::MachineStatus::silent_for, Always{}, InSeconds{}},
+    Field{"connected", &GangStatus::MachineStatus::connected, Always{}},
+    Field{"replace", &GangStatus::MachineStatus::replace, Always{}},
+    Field{"binding", &GangStatus::MachineStatus::binding},
+    Field{"bindingReason", &GangStatus::MachineStatus::binding_reason});
+
+template <>
+inline constexpr auto kFields<GangStatus> =
+    std::tuple(Field{"version", &GangStatus::version, Always{}},
+               Field{"jobUID", &GangStatus::job_uid, Always{}},
+               Field{"machine", &GangStatus::machine, Always{}},
+               Field{"attempt", &GangStatus::attempt, Always{}},
+               Field{"coordinator", &GangStatus::coordinator, Always{}},
+               Field{"machine0Attempt", &GangStatus::machine0_attempt, Always{}},
+               Field{"phase", &GangStatus::phase, Always{}},
+               Field{"reason", &GangStatus::reason, Always{}, CutTo{kMaxBodyText}},
+               Field{"startsAgain", &GangStatus::starts_again, Always{}, InSeconds{}},
+               Field{"generation", &GangStatus::generation, Always{}},
+               Field{"counters", &GangStatus::counters, Whole{}},
+               Field{"machines", &GangStatus::machines, Always{}, AtMost{kMaxBodyMachines}},
+               Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
+               Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
+               Field{"lastFailure", &GangStatus::last_failure, Always{}},
+               Field{"verdict", &GangStatus::verdict});
+
+template <>
+inline constexpr auto kFields<GangWish::StopWish> =
+    std::tuple(Field{"reason", &GangWish::StopWish::reason, Required{}},
+               Field{"deadlineSeconds", &GangWish::StopWish::grace, Always{}, InSeconds{}});
+
+template <>
+inline constexpr auto kFields<GangWish::Health> =
+    std::tuple(Field{"hangTimeout", &GangWish::Health::hang_timeout, Always{}});
+
+template <>
+inline constexpr auto kFields<GangWish::Terminated> =
+    std::tuple(Field{"machine", &GangWish::Terminated::machine, Always{}},
+               Field{"attempt", &GangWish::Terminated::attempt, Always{}},
+               Field{"cause", &GangWish::Terminated::cause, Always{}});
+
+template <>
+inline constexpr auto kFields<GangWish::Fenced> =
+    std::tuple(Field{"machine", &GangWish::Fenced::machine, Always{}},
+               Field{"attempt", &GangWish::Fenced::attempt, Always{}});
+
+template <>
+inline constexpr auto kFields<GangWish> = std::tuple(
+    Field{"jobUID", &GangWish::job_uid, Required{}}, Field{"epoch", &GangWish::epoch, Required{}},
+    Field{"observedGeneration", &GangWish::observed_generation, Always{}},
+    Field{"failurePolicy", &GangWish::policy, Whole{}}, Field{"health", &GangWish::health},
+    Field{"machineFailures", &GangWish::machine_failures, Whole{}},
+    Field{"stop", &GangWish::stop, Always{}},
+    Field{"terminated", &GangWish::terminated, Always{}, AtMost{kMaxBodyMachines}},
+    Field{"fenced", &GangWish::fenced, Always{}, AtMost{kMaxBodyMachines}});
+
+template <>
+inline constexpr auto kFields<Termination> = std::tuple(
+    Field{"exitCode", &Termination::exit_code, Always{}},
+    Field{"generation", &Termination::generation, Always{}},
+    Field{"machine", &Termination::machine, Always{}},
+    Field{"attempt", &Termination::attempt, Always{}},
+    Field{"verdict", &Termination::verdict, Always{}},
+    Field{"reason", &Termination::reason, Always{}, CutTo{kMaxBodyText}},
+    Field{"lastFailure", &Termination::failure, Always{}},
+    Field{"counters", &Termination::counters, Whole{}}, Field{"progress", &Termination::progress});
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_FIELDS_H_
