@@ -5,19 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <set>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/fields.h"
 #include "core/model/json.h"
-#include "core/model/parse.h"
+#include "core/model/read.h"
+#include "core/model/shortcuts.h"
+#include "core/record/reader.h"
+#include "core/record/writer.h"
 #include "core/text/problem.h"
+#include "core/text/text.h"
 
 namespace lockstep::core {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kHexDigits = "0123456789abcdef";
 
@@ -48,222 +50,161 @@ bool IsIp(const std::string& text, int family) {
   return inet_pton(family, text.c_str(), address.data()) == 1;
 }
 
-// The tree of `text`, and in `repeated` the names of top-level fields that stand there twice, which
-// the JSON library would merge in silence.
-json ParseDocument(std::string_view text, std::vector<std::string>* repeated) {
-  std::set<std::string> seen;
-  return json::parse(
-      text,
-      [&](int depth, json::parse_event_t event, json& value) {
-        if (depth == 1 && event == json::parse_event_t::key) {
-          auto name = value.get<std::string>();
-          if (!seen.insert(name).second) repeated->push_back(name);
-        }
-        return true;
-      },
-      /*allow_exceptions=*/false);
-}
-
-// Takes the fields of one object by name and type, and gathers everything that is wrong with them.
-class FieldReader {
+// Everything that is wrong, in one line.
+class Problems {
  public:
-  explicit FieldReader(const json& object) : object_(object) {}
-
-  void Read(const char* name, std::string* out, bool required) {
-    const json* value = Find(name, required);
-    if (value == nullptr) return;
-    if (!value->is_string()) return Fail(name, "must be a string");
-    *out = value->get<std::string>();
-    if (required && out->empty()) Fail(name, "must not be empty");
+  void Add(const std::string& name, const std::string& what) {
+    text_.append(text_.empty() ? "" : "; ").append(name);
+    text_.append(name.empty() ? "" : ": ").append(what);
   }
-
-  void Read(const char* name, uint32_t* out, uint32_t low, bool required = true) {
-    const json* value = Find(name, required);
-    if (value == nullptr) return;
-    constexpr auto kHigh = std::numeric_limits<uint32_t>::max();
-    if (!value->is_number_integer() || *value < low || *value > kHigh) {
-      return Fail(name, "must be a whole number from " + std::to_string(low) + " to 4294967295");
-    }
-    *out = value->get<uint32_t>();
-  }
-
-  // Absent is empty.
-  void Read(const char* name, std::vector<uint32_t>* out) {
-    const json* value = Find(name, /*required=*/false);
-    if (value == nullptr) return;
-    bool numbers =
-        value->is_array() && std::all_of(value->begin(), value->end(), [](const json& i) {
-          return i.is_number_unsigned() && i <= std::numeric_limits<uint32_t>::max();
-        });
-    if (!numbers) return Fail(name, "must be a list of whole numbers from 0 to 4294967295");
-    *out = value->get<std::vector<uint32_t>>();
-  }
-
-  void Read(const char* name, bool* out) {
-    const json* value = Find(name, /*required=*/true);
-    if (value == nullptr) return;
-    if (!value->is_boolean()) return Fail(name, "must be true or false");
-    *out = value->get<bool>();
-  }
-
-  void ReadAddress(const char* name, std::string* out, bool required, bool any_port) {
-    Read(name, out, required);
-    if (out->empty()) return;
-    Result<HostPort> address = ParseHostPort(*out);
-    if (!address.ok()) return Fail(name, address.error().message);
-    if (!any_port && address->port == 0) Fail(name, "must name a port");
-  }
-
-  void ReadIp(const char* name, std::string* out) {
-    Read(name, out, /*required=*/true);
-    if (!out->empty() && !IsIp(*out, AF_INET) && !IsIp(*out, AF_INET6)) {
-      Fail(name, "must be an IP address, not \"" + *out + "\"");
+  void Add(const std::vector<Problem>& problems) {
+    for (const Problem& problem : problems) {
+      if (problem.severity == Severity::kError) Add(problem.path, problem.message);
     }
   }
-
-  void ReadKey(const char* name, std::optional<Key>* out) {
-    const json* value = Find(name, /*required=*/false);
-    if (value == nullptr) return;
-    if (value->is_string()) *out = ParseHex(value->get_ref<const std::string&>());
-    if (!out->has_value()) Fail(name, "must be 64 hexadecimal digits in lower case");
-  }
-
-  void ReadJob(const char* name, TrainingJob* out) {
-    const json* value = Find(name, /*required=*/true);
-    if (value == nullptr) return;
-    ParseResult parsed = ParseJson(value->dump());
-    for (const Problem& problem : parsed.problems) {
-      if (problem.severity != Severity::kError) continue;
-      Fail(name, (problem.path.empty() ? "" : problem.path + ": ") + problem.message);
-    }
-    if (parsed.job) *out = std::move(*parsed.job);
-  }
-
-  void RefuseOthers() {
-    for (const auto& [name, value] : object_.items()) {
-      if (!known_.contains(name)) Fail(name, "unknown field");
-    }
-  }
-
-  void Fail(const std::string& name, const std::string& what) {
-    problems_ += (problems_.empty() ? "" : "; ") + name + ": " + what;
-  }
-
-  const std::string& problems() const { return problems_; }
+  bool empty() const { return text_.empty(); }
+  const std::string& text() const { return text_; }
 
  private:
-  const json* Find(const char* name, bool required) {
-    known_.insert(name);
-    auto found = object_.find(name);
-    if (found != object_.end()) return &*found;
-    if (required) Fail(name, "missing");
-    return nullptr;
-  }
-
-  const json& object_;
-  std::set<std::string> known_;
-  std::string problems_;
+  std::string text_;
 };
 
-void JudgeTogether(const AgentConfig& config, FieldReader* reader) {
+}  // namespace
+
+template <>
+struct AsText<Key> {
+  static std::string Format(const Key& key) { return ToHex(key); }
+  static Result<Key> Parse(std::string_view text) {
+    if (const std::optional<Key> key = ParseHex(text)) return *key;
+    return Error::Invalid("must be 64 hexadecimal digits in lower case");
+  }
+};
+
+template <>
+struct StandsAs<TrainingJob> {
+  using Type = Node;
+  static Node From(const TrainingJob& job) { return ToNode(job); }
+  static Result<TrainingJob> To(Node document) {
+    LiftShortcuts(document);
+    ParseResult parsed = ReadJob(document);
+    Problems problems;
+    problems.Add(parsed.problems);
+    if (!problems.empty()) return Error::Invalid(problems.text());
+    return *std::move(parsed.job);
+  }
+};
+
+// What an agent of an older version doesn't know is left out where it is at its default.
+template <>
+inline constexpr auto kFields<AgentConfig> = std::tuple(
+    Field{"jobUID", &AgentConfig::job_uid, Required{}}, Field{"job", &AgentConfig::job, Required{}},
+    Field{"machine", &AgentConfig::machine, Required{}},
+    Field{"attempt", &AgentConfig::attempt, Required{}},
+    Field{"machine0Attempt", &AgentConfig::machine0_attempt, Required{}},
+    Field{"epoch", &AgentConfig::epoch, Required{}},
+    Field{"firstAttempt", &AgentConfig::first_attempt},
+    Field{"predecessorDead", &AgentConfig::predecessor_dead, Required{}},
+    Field{"attempts", &AgentConfig::attempts}, Field{"key", &AgentConfig::key},
+    Field{"keyFile", &AgentConfig::key_file},
+    Field{"coordinator", &AgentConfig::coordinator, Required{}},
+    Field{"listen", &AgentConfig::listen, Required{}},
+    Field{"metricsListen", &AgentConfig::metrics_listen},
+    Field{"advertise", &AgentConfig::advertise, Required{}},
+    Field{"runDir", &AgentConfig::run_dir, Required{}},
+    Field{"checkpointPath", &AgentConfig::checkpoint_path},
+    Field{"logPath", &AgentConfig::log_path},
+    Field{"terminationPath", &AgentConfig::termination_path},
+    Field{"interface", &AgentConfig::interface});
+
+namespace {
+
+void JudgeAddress(const char* name, const std::string& text, bool any_port, Problems& problems) {
+  if (text.empty()) return;
+  Result<HostPort> address = ParseHostPort(text);
+  if (!address.ok()) return problems.Add(name, address.error().message);
+  if (!any_port && address->port == 0) problems.Add(name, "must name a port");
+}
+
+// What each field says by itself. One that could not be read holds its default, which is fine or
+// empty.
+void JudgeEach(const AgentConfig& config, Problems& problems) {
+  for (const auto& [name, number] : {std::pair{"attempt", config.attempt},
+                                     {"machine0Attempt", config.machine0_attempt},
+                                     {"epoch", config.epoch},
+                                     {"firstAttempt", config.first_attempt}}) {
+    if (number == 0) problems.Add(name, "must be at least 1");
+  }
+  JudgeAddress("coordinator", config.coordinator, /*any_port=*/false, problems);
+  JudgeAddress("listen", config.listen, /*any_port=*/true, problems);
+  JudgeAddress("metricsListen", config.metrics_listen, /*any_port=*/true, problems);
+  const std::string& ip = config.advertise;
+  if (!ip.empty() && !IsIp(ip, AF_INET) && !IsIp(ip, AF_INET6)) {
+    problems.Add("advertise", "must be an IP address, not \"" + ip + "\"");
+  }
+}
+
+void JudgeTogether(const AgentConfig& config, Problems& problems) {
+  for (const auto& [name, text] : {std::pair{"jobUID", &config.job_uid},
+                                   {"coordinator", &config.coordinator},
+                                   {"listen", &config.listen},
+                                   {"advertise", &config.advertise},
+                                   {"runDir", &config.run_dir}}) {
+    if (text->empty()) problems.Add(name, "must not be empty");
+  }
   if (config.key.has_value() != config.key_file.empty()) {
-    reader->Fail("key", "give either key or keyFile");
+    problems.Add("key", "give either key or keyFile");
   }
   if (config.attempt > config.epoch || config.machine0_attempt > config.epoch) {
-    reader->Fail("epoch", "must be at least attempt and machine0Attempt");
+    problems.Add("epoch", "must be at least attempt and machine0Attempt");
   }
   auto machines = static_cast<uint32_t>(std::max(config.job.spec.num_machines, 1));
   if (config.machine >= machines) {
-    reader->Fail("machine", "must be below numMachines, " + std::to_string(machines));
+    problems.Add("machine", "must be below numMachines, " + std::to_string(machines));
     return;
   }
   const Spec& spec = config.job.spec;
   if (spec.command.empty() && spec.args.empty() && !spec.trainer) {
-    reader->Fail("job", "names neither a command nor a trainer");
+    problems.Add("job", "names neither a command nor a trainer");
   }
   if (config.attempts.empty()) return;
   if (config.attempts.size() != machines) {
-    reader->Fail("attempts",
+    problems.Add("attempts",
                  "must hold one number for each of " + std::to_string(machines) + " machines");
     return;
   }
   if (config.attempts[config.machine] != config.attempt) {
-    reader->Fail("attempts", "says that machine " + std::to_string(config.machine) +
+    problems.Add("attempts", "says that machine " + std::to_string(config.machine) +
                                  " is of another attempt than this one");
   }
   if (*std::max_element(config.attempts.begin(), config.attempts.end()) > config.epoch) {
-    reader->Fail("epoch", "must be at least every one of attempts");
+    problems.Add("epoch", "must be at least every one of attempts");
   }
 }
 
 }  // namespace
 
-std::string ToJson(const AgentConfig& config) {
-  json object = {
-      {"jobUID", config.job_uid},
-      {"job", json::parse(ToJson(config.job))},
-      {"machine", config.machine},
-      {"attempt", config.attempt},
-      {"machine0Attempt", config.machine0_attempt},
-      {"epoch", config.epoch},
-      {"predecessorDead", config.predecessor_dead},
-      {"coordinator", config.coordinator},
-      {"listen", config.listen},
-      {"metricsListen", config.metrics_listen},
-      {"advertise", config.advertise},
-      {"runDir", config.run_dir},
-      {"checkpointPath", config.checkpoint_path},
-      {"logPath", config.log_path},
-      {"terminationPath", config.termination_path},
-      {"interface", config.interface},
-  };
-  // An agent of an older version knows no such field; on clusters it is always 1.
-  if (config.first_attempt != 1) object["firstAttempt"] = config.first_attempt;
-  if (!config.attempts.empty()) object["attempts"] = config.attempts;
-  if (config.key) object["key"] = ToHex(*config.key);
-  if (!config.key_file.empty()) object["keyFile"] = config.key_file;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string ToJson(const AgentConfig& config) { return WriteJson(WriteRecord(config)); }
 
 Result<AgentConfig> ParseAgentConfig(std::string_view text) {
   if (text.size() > kMaxAgentConfig) {
     return Error::TooLarge("the agent's configuration is over " + std::to_string(kMaxAgentConfig) +
                            " bytes");
   }
-  std::vector<std::string> repeated;
-  json object = ParseDocument(text, &repeated);
-  if (!object.is_object()) {
+  const Document document = ReadJson(text, Places::kUntold);
+  Problems problems;
+  AgentConfig config;
+  if (document.root && document.root->IsMap()) {
+    RecordReader reader(Author::kUser, "");
+    reader.Read(*document.root, config);
+    problems.Add(reader.TakeProblems());
+    JudgeEach(config, problems);
+    if (problems.empty()) JudgeTogether(config, problems);
+  } else if (!document.problems.empty() && !document.problems.front().path.empty()) {
+    problems.Add(document.problems);  // names that stand there twice
+  } else {                            // what a parser says of it may show the key
     return Error::Invalid("the agent's configuration is not one JSON object");
   }
-  AgentConfig config;
-  FieldReader reader(object);
-  for (const std::string& name : repeated) reader.Fail(name, "stands there twice");
-  reader.Read("jobUID", &config.job_uid, /*required=*/true);
-  reader.ReadJob("job", &config.job);
-  reader.Read("machine", &config.machine, 0);
-  reader.Read("attempt", &config.attempt, 1);
-  reader.Read("machine0Attempt", &config.machine0_attempt, 1);
-  reader.Read("epoch", &config.epoch, 1);
-  reader.Read("firstAttempt", &config.first_attempt, 1, /*required=*/false);
-  reader.Read("predecessorDead", &config.predecessor_dead);
-  reader.Read("attempts", &config.attempts);
-  reader.ReadKey("key", &config.key);
-  reader.Read("keyFile", &config.key_file, /*required=*/false);
-  reader.ReadAddress("coordinator", &config.coordinator, /*required=*/true, /*any_port=*/false);
-  reader.ReadAddress("listen", &config.listen, /*required=*/true, /*any_port=*/true);
-  reader.ReadAddress("metricsListen", &config.metrics_listen, /*required=*/false,
-                     /*any_port=*/true);
-  reader.ReadIp("advertise", &config.advertise);
-  reader.Read("runDir", &config.run_dir, /*required=*/true);
-  reader.Read("checkpointPath", &config.checkpoint_path, /*required=*/false);
-  reader.Read("logPath", &config.log_path, /*required=*/false);
-  reader.Read("terminationPath", &config.termination_path, /*required=*/false);
-  reader.Read("interface", &config.interface, /*required=*/false);
-  reader.RefuseOthers();
-  if (reader.problems().empty()) JudgeTogether(config, &reader);
-  if (!reader.problems().empty()) {
-    return Error::Invalid("the agent's configuration: " + reader.problems());
-  }
+  if (!problems.empty()) return Error::Invalid("the agent's configuration: " + problems.text());
   return config;
 }
 
