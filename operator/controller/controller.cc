@@ -134,10 +134,7 @@ void Controller::Mourn(const kube::PodView& pod) {
     return;
   }
   const Incarnation incarnation{static_cast<uint32_t>(pod.machine), pod.attempt};
-  Memory& memory = record->second.memory;
-  memory.existed.insert(incarnation);
-  if (IsOver(pod)) memory.ended.insert(incarnation);
-  memory.vanished.insert_or_assign(incarnation, ObservationOf(pod));
+  record->second.notes.vanished.insert_or_assign(incarnation, ObservationOf(pod));
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
@@ -312,6 +309,7 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   snapshot.member = record.member;
   snapshot.wish_accepted = record.wish && link_.Accepted(NameOf(key), *record.wish);
   snapshot.gang_error = link_.LastError(NameOf(key));
+  snapshot.notes = record.notes;
   snapshot.memory = record.memory;
   snapshot.replacements_allowed = brake_.Allowed(caches_.pods.size(), BootTime());
   snapshot.oldest_waiting = IsOldestWaiting(view);
@@ -343,6 +341,11 @@ bool Controller::IsOldestWaiting(const kube::JobView& view) const {
 
 void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
   record->memory = std::move(decision.memory);
+  if (decision.nothing_missing) record->TakeBackRefusal();
+  // The end of an earlier attempt has been decided on.
+  std::erase_if(record->notes.vanished, [&](const auto& each) {
+    return each.first.second != record->status.attempts.Of(static_cast<int>(each.first.first));
+  });
   record->wish = decision.wish;
   if (decision.wish) link_.SetWish(NameOf(key), decision.wish);
   if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);
@@ -379,17 +382,16 @@ void Controller::OnCarried(const JobKey& key, const std::string& uid,
   }
   const auto found = records_.find(key);
   if (found != records_.end() && found->second.uid == uid) {
-    Memory& memory = found->second.memory;
-    memory.key_made |= carried.key_made;
-    memory.existed.insert(carried.pods_made.begin(), carried.pods_made.end());
+    Notes& notes = found->second.notes;
+    notes.key_made |= carried.key_made;
+    notes.made.insert(carried.pods_made.begin(), carried.pods_made.end());
     found->second.uncertain = carried.uncertain;
     if (carried.refusal) {
-      memory.refusal = carried.refusal;
-      memory.make_again =
-          now + DoubledPause(kFirstRefusalPause, kLongestRefusalPause, memory.refusals++);
+      notes.refusal = carried.refusal;
+      notes.make_again =
+          now + DoubledPause(kFirstRefusalPause, kLongestRefusalPause, found->second.refusals++);
     } else if (carried.complete && carried.made_something) {
-      memory.refusal.reset();
-      memory.refusals = 0;
+      found->second.TakeBackRefusal();
     }
     if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
     if (carried.status_written && written) {

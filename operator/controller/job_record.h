@@ -31,9 +31,16 @@ struct JobRecord {
   std::optional<GangReport> coordinator;
   std::optional<GangReport> member;
   std::optional<core::GangWish> wish;  // that machine 0 is to take
+  Notes notes;
+  int refusals = 0;  // in a row
   Memory memory;
   bool uncertain = false;  // of what the API server holds: read before deciding again
   std::optional<core::JobState> counted;  // in the operator's figures
+
+  void TakeBackRefusal() {
+    notes.refusal.reset();
+    refusals = 0;
+  }
 };
 
 // Brings the record up to the object; another UID begins a new one. Invalid when its status can't

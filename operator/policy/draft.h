@@ -27,7 +27,17 @@ struct Draft {
   std::string note;  // of a policy, to stand in status.reason
 
   const core::Spec& spec() const { return snapshot.job->spec; }
-  Memory& memory() { return decision.memory; }
+  const Memory& memory() const { return decision.memory; }
+  // One policy's part, for its own file: Own<&Memory::stall>().
+  template <auto kPart>
+  auto& Own() {
+    return decision.memory.*kPart;
+  }
+  // Null when what was refused is there all the same, or is not wanted any more.
+  const Refusal* refusal() const {
+    const std::optional<Refusal>& last = snapshot.notes.refusal;
+    return last && !decision.nothing_missing ? &*last : nullptr;
+  }
 
   void Do(Action action) { decision.actions.push_back(std::move(action)); }
   void WakeAt(Time boot) { decision.wake = std::min(decision.wake, boot); }
@@ -36,8 +46,13 @@ struct Draft {
   }
   // `next` is to be written before anything else happens.
   void Intend() {
-    memory().status_written = now.boot;
+    Own<&Memory::record>().written = now.boot;
     decision.intent = next;
+  }
+  // `next` is to be written last.
+  void Show() {
+    Own<&Memory::record>().written = now.boot;
+    decision.status = next;
   }
 };
 

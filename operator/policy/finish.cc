@@ -22,7 +22,7 @@ bool WantsGone(const Draft& draft, const MachineObservation& seen) {
 
 void CleanUp(Draft& draft) {
   const core::JobStatus& status = draft.snapshot.status;
-  std::optional<Time>& since = draft.memory().over_since;
+  std::optional<Time>& since = draft.Own<&Memory::finish>().since;
   if (!since) since = draft.now.boot;
   const bool told = status.verdict && status.verdict->generation.exists();
   const Time leave_by = told ? *since + kWindDown : *since;

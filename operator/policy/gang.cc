@@ -28,7 +28,7 @@ std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
 // Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
 // a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
 bool GoneMeansDead(Draft& draft) {
-  const std::optional<Time>& since = draft.memory().fencing_since;
+  const std::optional<Time>& since = draft.memory().gang.fencing_since;
   if (!since || !Holds(Rule::kGoneMeansDead)) return false;
   for (const Machine& machine : draft.machines) {
     for (const MachineObservation* seen : machine.earlier) {
@@ -46,7 +46,7 @@ std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
   std::vector<core::GangWish::Fenced> fenced;
   for (const Machine& machine : draft.machines) {
     if (machine.attempt <= 1) continue;
-    if (gone_means_dead || PredecessorsDead(draft.memory(), machine)) {
+    if (gone_means_dead || PredecessorsDead(draft.memory().attempts, machine)) {
       fenced.push_back({machine.index, machine.attempt});
     }
   }
@@ -54,6 +54,16 @@ std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
 }
 
 }  // namespace
+
+void RememberFencing(Draft& draft) {
+  std::optional<Time>& since = draft.Own<&Memory::gang>().fencing_since;
+  const core::GangStatus* gang = Coordinator(draft);
+  if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kFencing)) {
+    since.reset();
+  } else if (!since) {
+    since = draft.now.boot;
+  }
+}
 
 bool RecordLease(Draft& draft) {
   const Duration length = draft.spec().failure_policy.machine_lost_after;

@@ -38,15 +38,15 @@ void RecordSuccessor(Draft& draft, const GenerationStatus& successor) {
   RestartRecord& record = *std::prev(after);
   record.respawned = WallOf(draft, successor.spawned);
   record.first_step = WallOf(draft, successor.first_step);
-  const auto furthest = draft.memory().furthest.find(record.generation);
-  if (successor.resumed_at > 0 && furthest != draft.memory().furthest.end()) {
+  const auto furthest = draft.memory().history.furthest.find(record.generation);
+  if (successor.resumed_at > 0 && furthest != draft.memory().history.furthest.end()) {
     record.lost_steps = std::max<int64_t>(furthest->second - successor.resumed_at + 1, 0);
   }
 }
 
 // The steps that were reached, for as long as history may ask for them.
 void RememberSteps(Draft& draft, const core::GangStatus& gang) {
-  auto& furthest = draft.memory().furthest;
+  auto& furthest = draft.Own<&Memory::history>().furthest;
   for (const GenerationStatus& each : gang.history) {
     if (each.last_step > 0) furthest[each.generation] = each.last_step;
   }

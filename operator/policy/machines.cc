@@ -11,8 +11,11 @@ namespace {
 Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
   if (machine.attempt == 0) return Life::kNone;
   if (machine.seen == nullptr) {
+    const Incarnation attempt{machine.index, machine.attempt};
     const bool made = machine.attempt <= snapshot.status.created_epoch ||
-                      snapshot.memory.existed.contains({machine.index, machine.attempt});
+                      snapshot.memory.attempts.existed.contains(attempt) ||
+                      snapshot.notes.made.contains(attempt) ||
+                      snapshot.notes.vanished.contains(attempt);
     return made ? Life::kGone : Life::kToCreate;
   }
   const MachineObservation& seen = *machine.seen;
@@ -92,8 +95,8 @@ std::vector<Machine> Machines(const Snapshot& snapshot) {
   for (Machine& machine : machines) {
     machine.life = LifeOf(snapshot, machine);
     machine.last_seen = machine.seen;
-    const auto vanished = snapshot.memory.vanished.find({machine.index, machine.attempt});
-    if (machine.seen == nullptr && vanished != snapshot.memory.vanished.end()) {
+    const auto vanished = snapshot.notes.vanished.find({machine.index, machine.attempt});
+    if (machine.seen == nullptr && vanished != snapshot.notes.vanished.end()) {
       machine.last_seen = &vanished->second;
     }
   }
@@ -112,7 +115,7 @@ std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
   return leftovers;
 }
 
-bool PredecessorsDead(const Memory& memory, const Machine& machine) {
+bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine) {
   if (machine.attempt <= 1 || !Holds(Rule::kPredecessorsSeenDead)) return true;
   if (!memory.from_the_beginning) return false;
   const auto is_over = [&](const Incarnation& each) {

@@ -39,7 +39,7 @@ std::vector<Machine> Machines(const Snapshot& snapshot);
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot);
 
 // Every lower attempt of the machine was seen to be over, or there is none.
-bool PredecessorsDead(const Memory& memory, const Machine& machine);
+bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine);
 
 enum class EndKind : uint8_t {
   kVerdict,        // its message carries the job's verdict

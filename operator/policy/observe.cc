@@ -126,8 +126,8 @@ void ObserveConditions(Draft& draft) {
   }
   ObserveAlignment(draft);
   ObserveStall(draft);
-  const std::optional<Refusal>& refusal = draft.memory().refusal;
-  const bool conflict = refusal && refusal->kind == Refusal::Kind::kNameConflict;
+  const Refusal* refusal = draft.refusal();
+  const bool conflict = refusal != nullptr && refusal->kind == Refusal::Kind::kNameConflict;
   SetCondition(draft, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
                conflict ? next.reason : "");
 }
@@ -170,9 +170,11 @@ void ObserveTimings(Draft& draft) {
   const bool placed = !draft.machines.empty() &&
                       std::all_of(draft.machines.begin(), draft.machines.end(),
                                   [](const Machine& m) { return m.life >= Life::kWaiting; });
-  if (placed && !timings.scheduled) {
+  std::optional<WallTime>& scheduled = draft.Own<&Memory::observe>().scheduled;
+  if (!placed) {
+    scheduled.reset();
+  } else if (!timings.scheduled) {
     // What is seen now may be written later.
-    std::optional<WallTime>& scheduled = draft.memory().scheduled;
     if (!scheduled) scheduled = draft.now.wall;
     timings.scheduled = scheduled;
   }
@@ -234,13 +236,12 @@ void Observe(Draft& draft, const std::optional<Stop>& stop) {
   if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(draft);
   core::Trim(next);
   if (next == draft.snapshot.status) return;
-  Time& written = draft.memory().status_written;
+  const Time written = draft.memory().record.written;
   if (!IsUrgent(draft.snapshot.status, next) && draft.now.boot < written + kDetailsEvery) {
     draft.WakeAt(written + kDetailsEvery);
     return;
   }
-  written = draft.now.boot;
-  draft.decision.status = next;
+  draft.Show();
 }
 
 }  // namespace lockstep::control

@@ -23,6 +23,12 @@ Duration Pause(int releases, const std::string& uid) {
 
 }  // namespace
 
+void RememberRelease(Draft& draft) {
+  if (!draft.snapshot.status.attempts.empty()) {
+    draft.Own<&Memory::placement>().start_again.reset();
+  }
+}
+
 // All or nothing: a gang that can't be placed whole lets go, so that two jobs never hold half a
 // cluster each for ever. The oldest keeps what it has.
 std::optional<Stop> StopForStartTimeout(Draft& draft) {
@@ -33,7 +39,7 @@ std::optional<Stop> StopForStartTimeout(Draft& draft) {
     ++pending;
     if (first == nullptr || machine.seen->created < first->created) first = machine.seen;
   }
-  Memory& memory = draft.memory();
+  PlacementMemory& memory = draft.Own<&Memory::placement>();
   if (first == nullptr) {
     const bool placed = !draft.machines.empty() &&
                         std::all_of(draft.machines.begin(), draft.machines.end(),

@@ -16,7 +16,7 @@ constexpr Duration kAddressesGone = seconds(3);
 std::vector<std::string> FailedNodes(const Draft& draft, const Machine& machine) {
   std::vector<std::string> nodes;
   for (const MachineObservation* seen : machine.earlier) {
-    if (seen->attempt < draft.snapshot.memory.made_in || seen->node.empty()) continue;
+    if (seen->attempt < draft.memory().assembly.made_in || seen->node.empty()) continue;
     if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {
       nodes.push_back(seen->node);
     }
@@ -49,7 +49,7 @@ void MakeAddresses(Draft& draft, uint32_t machine0) {
     draft.Do(MoveCoordinatorAddress{coordinator->uid, machine0});
   }
   if (snapshot.has_names && coordinator) return;
-  const std::optional<Time>& gone = draft.memory().addresses_gone;
+  const std::optional<Time>& gone = draft.memory().assembly.addresses_gone;
   if (gone && draft.now.boot < *gone + kAddressesGone) return draft.WakeAt(*gone + kAddressesGone);
   if (!snapshot.has_names) draft.Do(MakeNames{});
   if (!coordinator) draft.Do(MakeCoordinatorAddress{machine0});
@@ -57,23 +57,37 @@ void MakeAddresses(Draft& draft, uint32_t machine0) {
 
 }  // namespace
 
+void RememberAddresses(Draft& draft) {
+  const Snapshot& snapshot = draft.snapshot;
+  AssemblyMemory& memory = draft.Own<&Memory::assembly>();
+  const bool there = snapshot.has_names && snapshot.coordinator_address;
+  if (there) {
+    memory.had_addresses = true;
+    memory.addresses_gone.reset();
+  } else if (memory.had_addresses && !memory.addresses_gone) {
+    memory.addresses_gone = draft.now.boot;
+  }
+  draft.decision.nothing_missing = there && snapshot.notes.key_made &&
+                                   std::ranges::none_of(draft.machines, [](const Machine& machine) {
+                                     return machine.life == Life::kToCreate;
+                                   });
+}
+
 bool Assemble(Draft& draft) {
   const bool clear = ClearAway(draft);
-  std::optional<Time>& again = draft.memory().start_again;
+  const std::optional<Time>& again = draft.memory().placement.start_again;
   if (again && draft.now.boot < *again) {
     draft.WakeAt(*again);
     return false;
   }
   if (!clear) return false;
-  again.reset();
   core::JobStatus& next = draft.next;
   const core::Spec& spec = draft.spec();
   ++next.epoch;
   next.attempts.Reset(spec.num_machines, next.epoch);
   next.replicas = spec.num_machines;
   next.observed_generation = draft.snapshot.generation;
-  draft.memory().made_in = next.epoch;
-  draft.memory().scheduled.reset();
+  draft.Own<&Memory::assembly>().made_in = next.epoch;
   next.state = core::JobState::kPending;
   next.reason = "its pods are being made";
   if (next.agent.image.empty()) next.agent = draft.snapshot.agent;
@@ -86,24 +100,26 @@ bool Assemble(Draft& draft) {
 
 void MakeMissing(Draft& draft) {
   const Snapshot& snapshot = draft.snapshot;
-  if (draft.memory().refusal && draft.now.boot < draft.memory().make_again) {
-    draft.WakeAt(draft.memory().make_again);
+  if (draft.refusal() != nullptr && draft.now.boot < snapshot.notes.make_again) {
+    draft.WakeAt(snapshot.notes.make_again);
     return;
   }
   const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
-  if (!draft.memory().key_made) draft.Do(MakeKey{});
+  if (!snapshot.notes.key_made) draft.Do(MakeKey{});
   MakeAddresses(draft, machine0);
-  const bool ready = draft.memory().key_made && snapshot.coordinator_address &&
+  const bool ready = snapshot.notes.key_made && snapshot.coordinator_address &&
                      !snapshot.coordinator_address->address.empty();
   if (!ready) return;
   for (const Machine& machine : draft.machines) {
     if (machine.life != Life::kToCreate) continue;
-    const auto hold = draft.memory().hold_until.find(machine.index);
-    if (hold != draft.memory().hold_until.end() && draft.now.boot < hold->second) {
+    const auto& holds = draft.memory().replacement.hold_until;
+    const auto hold = holds.find(machine.index);
+    if (hold != holds.end() && draft.now.boot < hold->second) {
       draft.WakeAt(hold->second);
       continue;
     }
-    draft.Do(StartMachine{machine.index, machine.attempt, PredecessorsDead(draft.memory(), machine),
+    draft.Do(StartMachine{machine.index, machine.attempt,
+                          PredecessorsDead(draft.memory().attempts, machine),
                           FailedNodes(draft, machine)});
   }
 }

@@ -12,8 +12,12 @@
 
 namespace lockstep::control {
 
-// remember.cc: which attempts exist, and which were seen to be over.
+// remember.cc: which attempts exist, and which were seen to be over; and what other policies must
+// take note of even where they are not asked.
 void Remember(Draft& draft);
+void RememberAddresses(Draft& draft);
+void RememberRelease(Draft& draft);
+void RememberFencing(Draft& draft);
 
 // verdict.cc: the end of the job, for whatever reason but a stop: a verdict of the gang, an agent
 // that could not be configured, a machine budget that is spent, a spec that cannot run.

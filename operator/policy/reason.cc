@@ -110,7 +110,7 @@ std::string OfWaiting(Draft& draft) {
 std::string OfGone(Draft& draft) {
   for (const Machine& machine : draft.machines) {
     if (machine.life == Life::kToCreate) {
-      const auto& holds = draft.decision.memory.hold_until;
+      const auto& holds = draft.memory().replacement.hold_until;
       const auto hold = holds.find(machine.index);
       return hold != holds.end() && draft.now.boot < hold->second
                  ? NameOf(machine) + " waits before its next attempt, for the last ones ended soon"
@@ -150,7 +150,7 @@ std::string AtSecond(WallTime at) {
 }
 
 std::string OfLettingGo(const Draft& draft) {
-  const Time again = *draft.decision.memory.start_again;
+  const Time again = *draft.memory().placement.start_again;
   if (draft.now.boot >= again) return "its last pods have yet to go";
   const WallTime at = draft.now.wall + (again - draft.now.boot);
   return "it let go of its nodes, for not all machines found one within startTimeout; tries again "
@@ -170,9 +170,9 @@ std::string OfGang(const Draft& draft, const core::GangStatus& gang) {
 }  // namespace
 
 std::string WhyNotRunning(Draft& draft) {
-  if (draft.memory().refusal) return OfRefusal(*draft.memory().refusal);
+  if (const Refusal* refusal = draft.refusal()) return OfRefusal(*refusal);
   if (!draft.note.empty()) return draft.note;
-  if (draft.machines.empty() && draft.memory().start_again) return OfLettingGo(draft);
+  if (draft.machines.empty() && draft.memory().placement.start_again) return OfLettingGo(draft);
   for (auto* look : {OfPending, OfWaiting, OfGone}) {
     if (std::string why = look(draft); !why.empty()) return why;
   }

@@ -118,7 +118,7 @@ std::vector<Loss> FindLosses(const Draft& draft) {
 // How long the machine's next attempt waits: at once for the first, later after quick ends, so that
 // a node that rejects or kills everything is not asked again and again.
 void SetBackoff(Draft& draft, const Loss& loss) {
-  Memory& memory = draft.memory();
+  ReplacementMemory& memory = draft.Own<&Memory::replacement>();
   const MachineObservation* last = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
   const bool quick = last != nullptr && draft.now.wall - last->created < kQuick;

@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -18,6 +17,7 @@
 #include "core/model/spec.h"
 #include "core/status/status.h"
 #include "core/text/problem.h"
+#include "operator/policy/memory.h"
 #include "operator/policy/observation.h"
 
 namespace lockstep::control {
@@ -37,8 +37,7 @@ struct GangReport {
   Time at{};
 };
 
-// What could not be made for this job at the last try; gone once something is made, or nothing is
-// missing.
+// What could not be made for this job at the last try.
 struct Refusal {
   enum class Kind : uint8_t {
     kNameConflict,  // an object of that name belongs to somebody else
@@ -52,45 +51,14 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
-// How a generation comes on, from the steps of its slowest rank in one report after the other.
-struct Pace {
-  core::Generation generation;
-  int64_t first_step = 0;
-  Time began{};  // of the report that told of it
-  int64_t step = 0;
-  Time moved_at{};
-};
-
-// (machine, attempt)
-using Incarnation = std::pair<uint32_t, uint32_t>;
-
-// What this operator knows of a job and does not write down. After its restart it begins empty,
-// and what follows is slower or more careful, never wrong. Decide gives it back changed.
-struct Memory {
-  bool from_the_beginning = false;    // this operator has seen every attempt of the job
-  std::set<Incarnation> recorded;     // attempts that stood in status; somebody made them, perhaps
-  std::set<Incarnation> existed;      // seen
-  std::set<Incarnation> ended;        // whose processes were seen to be over
-  std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
-  uint32_t made_in = 0;               // the epoch in which the whole gang was made; 0: not known
-  Time status_written{};              // last
-  std::optional<WallTime> scheduled;  // every machine was seen to have a node
+// What whoever carries decisions out knows of a job, and policies only read.
+struct Notes {
+  bool key_made = false;           // by this operator
+  std::set<Incarnation> made;      // attempts that it started, perhaps not seen yet
+  std::optional<Refusal> refusal;  // gone once something is made, or Decision::nothing_missing
+  Time make_again{};               // nothing is made before, for the last try was refused
   // As they last were, those that went away before their end was decided on.
   std::map<Incarnation, MachineObservation> vanished;
-  bool key_made = false;                // by this operator
-  bool had_addresses = false;           // names and the coordinator's address were seen
-  std::optional<Time> addresses_gone;   // since when one of them is missing
-  std::optional<Refusal> refusal;       // these three are set by whoever carries decisions out
-  int refusals = 0;                     // in a row
-  Time make_again{};                    // nothing is made before, for the last try was refused
-  std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
-  std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
-  int releases = 0;                     // times the gang let go, in a row
-  std::optional<Time> start_again;      // after letting go
-  std::optional<Time> stop_since;       // the stop that is under way was first wanted
-  std::optional<Time> over_since;       // the verdict, or a spent budget, was first seen
-  std::optional<Pace> pace;             // of the generation that runs
-  std::map<core::Generation, int64_t> furthest;  // the last step of generations
 };
 
 // Where those who join find machine 0, whatever its attempt.
@@ -120,6 +88,7 @@ struct Snapshot {
   bool wish_accepted = false;             // machine 0's current attempt took the wish that stands
   std::string gang_error;                 // why the last question to its agents got no answer
 
+  Notes notes;
   Memory memory;
   // How many machines the whole operator may still replace now (a brake for the cluster).
   int replacements_allowed = 0;

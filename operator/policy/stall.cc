@@ -46,7 +46,7 @@ std::string InWords(Duration duration) {
 }  // namespace
 
 void ObserveStall(Draft& draft) {
-  std::optional<Pace>& pace = draft.memory().pace;
+  std::optional<Pace>& pace = draft.Own<&Memory::stall>().pace;
   const core::GangStatus* gang = Coordinator(draft);
   if (gang == nullptr && draft.next.state == core::JobState::kRunning) return;
   std::optional<core::GangProgress> progress;

@@ -36,7 +36,7 @@ void Dissolve(Draft& draft, const Stop& stop) {
   next.attempts = {};
   next.replicas = 0;
   if (stop.reason == core::StopReason::kSuspended) next.timings = {};  // its clocks stand still
-  draft.memory().stop_since.reset();
+  draft.Own<&Memory::stop>().since.reset();
   if (stop.fails) {
     next.verdict = core::JobVerdict{
         .generation = {}, .exit_code = core::kExitSuccess, .cause = core::Cause::kStopRequested};
@@ -56,7 +56,7 @@ std::optional<Stop> WantedStop(Draft& draft) {
   for (auto* policy : {StopForSuspend, StopForDeadline, StopForScale, StopForStartTimeout}) {
     if (std::optional<Stop> stop = policy(draft)) return stop;
   }
-  draft.memory().stop_since.reset();
+  draft.Own<&Memory::stop>().since.reset();
   return std::nullopt;
 }
 
@@ -65,7 +65,7 @@ bool CarryOut(Draft& draft, const Stop& stop) {
     ClearAway(draft);
     return false;
   }
-  std::optional<Time>& since = draft.memory().stop_since;
+  std::optional<Time>& since = draft.Own<&Memory::stop>().since;
   if (!since) since = draft.now.boot;
   if (!MayLeave(draft, stop, *since)) return false;
   Dissolve(draft, stop);

@@ -88,7 +88,7 @@ bool RefuseSpec(Draft& draft) {
 bool SpendBudget(Draft& draft) {
   const int used = draft.snapshot.status.counters.infrastructure_used();
   const int allowed = draft.spec().failure_policy.max_machine_replacements;
-  std::optional<Time>& since = draft.memory().over_since;
+  std::optional<Time>& since = draft.Own<&Memory::verdict>().spent_since;
   if (used <= allowed || draft.machines.empty()) {
     since.reset();
     return false;

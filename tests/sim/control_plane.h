@@ -68,6 +68,7 @@ class ControlPlane : public Operator {
     Time wake = kNever;
     int crash_in = -1;  // writes until it dies
 
+    control::Notes notes;
     control::Memory memory;
     std::optional<control::GangReport> coordinator;
     std::optional<control::GangReport> member;

@@ -131,6 +131,7 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;
   snapshot.wish_accepted = replica.wish && replica.wish_accepted;
+  snapshot.notes = replica.notes;
   snapshot.memory = replica.memory;
   snapshot.replacements_allowed = 10;
   snapshot.oldest_waiting = kubelets_.HasRoom();
@@ -170,10 +171,10 @@ void ControlPlane::CarryOut(Replica& replica, control::Decision decision) {
         [this, &replica, run, action](const Answer& answer) {
           if (!answer.ok && !answer.gone) run->complete = false;
           if (answer.ok && std::holds_alternative<control::MakeKey>(action)) {
-            replica.memory.key_made = true;
+            replica.notes.key_made = true;
           }
           if (const auto* pod = std::get_if<control::StartMachine>(&action); pod && answer.ok) {
-            replica.memory.existed.insert({pod->machine, pod->attempt});
+            replica.notes.made.insert({pod->machine, pod->attempt});
           }
           Close(replica, run);
         });

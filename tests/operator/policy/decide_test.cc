@@ -30,7 +30,7 @@ TEST(Decide, AnOperatorThatStartsAnewGoesOnWhereTheLastOneStopped) {
   for (int crash_after = 0; crash_after < 6; ++crash_after) {
     Scene scene(MakeJob("gpt").Machines(2));
     for (int i = 0; i < 12; ++i) {
-      if (i == crash_after) scene.memory() = {};
+      if (i == crash_after) scene.ForgetAll();
       const Decision decision = scene.Decide();
       if (decision.intent) {
         scene.status() = *decision.intent;

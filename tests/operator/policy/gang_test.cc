@@ -111,7 +111,7 @@ TEST(Fencing, WhatVanishedUnseenIsDeadOnceTheWholeGangHasWaitedForL) {
 TEST(Fencing, AnOperatorThatHasJustStartedTellsItASuccessorThatHasNoWitness) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();
-  scene.memory() = {};
+  scene.ForgetAll();
   scene.machine(0).end = Killed(9);
   scene.Make(scene.Settle());
   scene.Make(scene.Settle());

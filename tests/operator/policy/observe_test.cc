@@ -40,8 +40,8 @@ TEST(Observe, StatesFollowPodsAndGang) {
 TEST(Observe, AnOperatorThatHasJustStartedChangesNothing) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  scene.memory() = {};
-  scene.memory().key_made = true;
+  scene.ForgetAll();
+  scene.notes().key_made = true;
   scene.snapshot().coordinator.reset();
   EXPECT_TRUE(WritesNothing(scene.Decide()));
 }
@@ -115,8 +115,8 @@ TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
 TEST(Observe, ANameConflictIsACondition) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Settle();
-  scene.memory().refusal = Refusal{Refusal::Kind::kNameConflict, "service gpt", ""};
-  scene.memory().make_again = scene.now.boot + seconds(10);
+  scene.notes().refusal = Refusal{Refusal::Kind::kNameConflict, "service gpt", ""};
+  scene.notes().make_again = scene.now.boot + seconds(10);
   scene.Settle();
   const core::Condition* conflict = core::FindCondition(scene.status().conditions, "NameConflict");
   ASSERT_NE(conflict, nullptr);

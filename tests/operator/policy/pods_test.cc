@@ -30,7 +30,7 @@ TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
 
   scene.AddAddresses();
   EXPECT_THAT(All<StartMachine>(scene.Settle()), IsEmpty()) << "the pods mount the Secret";
-  scene.memory().key_made = true;
+  scene.notes().key_made = true;
   const Decision second = scene.Settle();
   ASSERT_THAT(All<StartMachine>(second), SizeIs(2));
   EXPECT_TRUE(All<StartMachine>(second)[0].predecessor_dead);
@@ -66,7 +66,7 @@ TEST(Pods, OnceAllExistStatusSaysSoAndAMissingOneIsALostOne) {
   scene.Run();
   EXPECT_EQ(scene.status().created_epoch, 1U);
   scene.RemoveMachine(1);
-  scene.memory() = {};  // another operator sees it as well
+  scene.ForgetAll();  // another operator sees it as well
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->attempts.Of(1), 2U);

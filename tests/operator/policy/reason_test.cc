@@ -53,9 +53,9 @@ TEST(Reason, OfAnImageIsTheSameWhateverKubeletTriesAtTheMoment) {
 TEST(Reason, IsAQuotasOrAnAdmissionsRefusal) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Settle();
-  scene.memory().refusal = Refusal{Refusal::Kind::kForbidden, "pod gpt-0",
-                                   "pods \"gpt-0\" is forbidden: exceeded quota: gpus"};
-  scene.memory().make_again = scene.now.boot + seconds(10);
+  scene.notes().refusal = Refusal{Refusal::Kind::kForbidden, "pod gpt-0",
+                                  "pods \"gpt-0\" is forbidden: exceeded quota: gpus"};
+  scene.notes().make_again = scene.now.boot + seconds(10);
   scene.Pass(seconds(1));  // such details are written once a second
   EXPECT_EQ(ReasonOf(scene),
             "pod gpt-0 may not be made: exceeded quota: gpus; ask for less, or raise the quota");
@@ -65,14 +65,12 @@ TEST(Reason, IsNoRefusalOnceWhatWasRefusedIsThere) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Make(scene.Settle());
   const Decision pods = scene.Settle();
-  scene.memory().refusal = Refusal{Refusal::Kind::kForbidden, "pod gpt-0", "exceeded quota: gpus"};
-  scene.memory().refusals = 3;
-  scene.memory().make_again = scene.now.boot + seconds(10);
+  scene.notes().refusal = Refusal{Refusal::Kind::kForbidden, "pod gpt-0", "exceeded quota: gpus"};
+  scene.notes().make_again = scene.now.boot + seconds(10);
   scene.Make(pods);  // the answer to one of these was lost
   scene.Settle();
   EXPECT_THAT(scene.status().reason, testing::Not(HasSubstr("may not be made")));
-  EXPECT_FALSE(scene.memory().refusal);
-  EXPECT_EQ(scene.memory().refusals, 0);
+  EXPECT_TRUE(scene.Decide().nothing_missing) << "so the next refusal is the first again";
 }
 
 TEST(Reason, NamesTheClaimThatSeveralMachinesWaitFor) {

@@ -90,7 +90,7 @@ TEST(Replacement, APodThatWasGivenTimeToLeaveCostsNothingThoughItIsGoneAtOnce) {
     if (asked) last.leave_by = scene.now.wall;
     last.end = Exited(137);
     scene.RemoveMachine(1);
-    scene.memory().vanished[{1, 1}] = last;
+    scene.notes().vanished[{1, 1}] = last;
     const Decision decision = scene.Decide();
     ASSERT_TRUE(decision.intent);
     EXPECT_EQ(decision.intent->attempts.Of(1), 2U);

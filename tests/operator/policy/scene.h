@@ -42,7 +42,12 @@ class Scene {
 
   core::Spec& spec() { return job_.spec; }
   core::JobStatus& status() { return snapshot_.status; }
-  Memory& memory() { return snapshot_.memory; }
+  Notes& notes() { return snapshot_.notes; }
+  // Another operator goes on with the job.
+  void ForgetAll() {
+    snapshot_.notes = {};
+    snapshot_.memory = {};
+  }
   Snapshot& snapshot() { return snapshot_; }
 
   void Pass(Duration time) {
@@ -142,6 +147,7 @@ class Scene {
     snapshot_.machines.assign(machines_.begin(), machines_.end());
     Decision decision = control::Decide(snapshot_, now);
     snapshot_.memory = decision.memory;
+    if (decision.nothing_missing) snapshot_.notes.refusal.reset();
     return decision;
   }
 
@@ -167,7 +173,7 @@ class Scene {
       if (const auto* create = std::get_if<StartMachine>(&action)) {
         AddMachine(static_cast<int>(create->machine), create->attempt);
       } else if (std::holds_alternative<MakeKey>(action)) {
-        memory().key_made = true;
+        notes().key_made = true;
       } else if (std::holds_alternative<MakeCoordinatorAddress>(action)) {
         AddAddresses();
       } else if (const auto* point = std::get_if<MoveCoordinatorAddress>(&action)) {

@@ -82,8 +82,8 @@ TEST(Stall, StandsForAnOperatorThatHasJustStarted) {
   Scene scene = Runs();
   for (int64_t step = 1; step <= 5; ++step) Step(scene, step);
   Step(scene, 5, minutes(5));
-  scene.memory() = {};
-  scene.memory().key_made = true;
+  scene.ForgetAll();
+  scene.notes().key_made = true;
   Step(scene, 5);
   EXPECT_TRUE(Stalled(scene));
   Step(scene, 6);

@@ -1,0 +1,116 @@
+// Memory: what an operator remembers of a job from one decision to the next and writes down
+// nowhere: one struct for each policy, which that policy's file alone writes (Draft::Own) and every
+// other may read. After the operator's restart it begins empty, and what follows is slower or more
+// careful, never wrong.
+#ifndef LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
+#define LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/time.h"
+#include "base/wall_time.h"
+#include "core/failure/generation.h"
+
+namespace lockstep::control {
+
+// (machine, attempt)
+using Incarnation = std::pair<uint32_t, uint32_t>;
+
+// remember.cc
+struct AttemptsMemory {
+  bool from_the_beginning = false;  // this operator has seen every attempt of the job
+  std::set<Incarnation> recorded;   // stood in status; somebody made them, perhaps
+  std::set<Incarnation> existed;    // seen
+  std::set<Incarnation> ended;      // whose processes were seen to be over
+};
+
+// draft.h
+struct RecordMemory {
+  Time written{};  // the status was, last
+};
+
+// pods.cc
+struct AssemblyMemory {
+  uint32_t made_in = 0;                // the epoch in which the whole gang was made; 0: not known
+  bool had_addresses = false;          // names and the coordinator's address were seen
+  std::optional<Time> addresses_gone;  // since when one of them is missing
+};
+
+// replacement.cc
+struct ReplacementMemory {
+  std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
+  std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
+};
+
+// placement.cc
+struct PlacementMemory {
+  int releases = 0;                 // times the gang let go, in a row
+  std::optional<Time> start_again;  // after letting go
+};
+
+// gang.cc
+struct GangMemory {
+  std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
+};
+
+// stop.cc
+struct StopMemory {
+  std::optional<Time> since;  // the stop that is under way was first wanted
+};
+
+// verdict.cc
+struct VerdictMemory {
+  std::optional<Time> spent_since;  // the machine budget was first seen to be spent
+};
+
+// finish.cc
+struct FinishMemory {
+  std::optional<Time> since;  // the job was first seen to be over
+};
+
+// observe.cc
+struct ObserveMemory {
+  std::optional<WallTime> scheduled;  // every machine was seen to have a node
+};
+
+// How a generation comes on, from the steps of its slowest rank in one report after the other.
+struct Pace {
+  core::Generation generation;
+  int64_t first_step = 0;
+  Time began{};  // of the report that told of it
+  int64_t step = 0;
+  Time moved_at{};
+};
+
+// stall.cc
+struct StallMemory {
+  std::optional<Pace> pace;  // of the generation that runs
+};
+
+// history.cc
+struct HistoryMemory {
+  std::map<core::Generation, int64_t> furthest;  // the last step of generations
+};
+
+struct Memory {
+  AttemptsMemory attempts;
+  RecordMemory record;
+  AssemblyMemory assembly;
+  ReplacementMemory replacement;
+  PlacementMemory placement;
+  GangMemory gang;
+  StopMemory stop;
+  VerdictMemory verdict;
+  FinishMemory finish;
+  ObserveMemory observe;
+  StallMemory stall;
+  HistoryMemory history;
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
