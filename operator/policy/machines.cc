@@ -62,7 +62,7 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
     end.what = "its container went over its memory limit" + Where(seen);
   } else if (ended.asked || ended.exit_code == core::kExitStopped) {
     end.kind = EndKind::kAsked;
-    end.what = "its pod was asked to leave" + Where(seen);
+    end.what = "it was asked to leave" + Where(seen);
     if (!ended.asked_for.empty()) end.what += " (" + ended.asked_for + ")";
   } else if (end.message && end.message->verdict) {
     end.kind = EndKind::kAsked;

@@ -99,6 +99,7 @@ bool Assemble(Draft& draft) {
 }
 
 void MakeMissing(Draft& draft) {
+  if (IsBudgetSpent(draft)) return;  // the job ends, with what it has
   const Snapshot& snapshot = draft.snapshot;
   if (draft.refusal() != nullptr && draft.now.boot < snapshot.notes.make_again) {
     draft.WakeAt(snapshot.notes.make_again);

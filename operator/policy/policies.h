@@ -53,8 +53,9 @@ bool Assemble(Draft& draft);
 void MakeMissing(Draft& draft);
 void DeleteStale(Draft& draft);
 
-// replacement.cc: machines that are lost get a new attempt.
+// replacement.cc: machines that are lost get a new attempt, as long as there is a budget for it.
 bool Replace(Draft& draft);
+bool IsBudgetSpent(const Draft& draft);
 
 // gang.cc: what machine 0 is to know; and before it may grant longer leases, that it may: the next
 // machine 0 will wait for them.

@@ -194,11 +194,13 @@ bool ResetBudget(Draft& draft) {
 
 }  // namespace
 
+bool IsBudgetSpent(const Draft& draft) {
+  return draft.snapshot.status.counters.infrastructure_used() >
+         draft.spec().failure_policy.max_machine_replacements;
+}
+
 bool Replace(Draft& draft) {
-  const core::Counters& counters = draft.snapshot.status.counters;
-  if (counters.infrastructure_used() > draft.spec().failure_policy.max_machine_replacements) {
-    return false;  // the job ends
-  }
+  if (IsBudgetSpent(draft)) return false;  // the job ends
   std::vector<Loss> losses = FindLosses(draft);
   const auto allowed = static_cast<size_t>(std::max(draft.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {

@@ -118,6 +118,18 @@ TEST(Verdict, ASpentMachineBudgetIsMachine0sToEndForTenSeconds) {
   EXPECT_THAT(decision.intent->reason, HasSubstr("maxMachineReplacements"));
 }
 
+TEST(Verdict, NoMachineIsMadeForAJobWhoseMachineBudgetIsSpent) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.spec().failure_policy.max_machine_replacements = 0;
+  scene.Run();
+  scene.machine(1).end = Killed(9);
+  scene.status() = *scene.Decide().intent;
+  const Decision decision = scene.Decide();
+  EXPECT_THAT(All<StartMachine>(decision), testing::IsEmpty());
+  ASSERT_TRUE(decision.wish) << "machine 0 is to end the job";
+  EXPECT_EQ(decision.wish->machine_failures.replacements, 1U);
+}
+
 TEST(Verdict, WithoutACoordinatorASpentMachineBudgetEndsTheJobAtOnce) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
