@@ -49,21 +49,24 @@ Result<Ground> PrepareGround(uint32_t machines) {
 
 Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
-                                        const Snapshot& snapshot, uint32_t machine) {
-  const uint32_t attempt = snapshot.machines[machine].attempt;
+                                        const core::JobStatus& status, uint32_t first_attempt,
+                                        uint32_t machine) {
+  const uint32_t attempt = status.attempts.Of(static_cast<int>(machine));
   Result<std::string> folder = ground.folder.MakeAgentFolder(machine, attempt);
   if (!folder.ok()) return folder.error();
   std::string address = ground.addresses.Machine(machine);
   core::AgentConfig config;
-  config.job_uid = snapshot.job_uid;
+  config.job_uid = job.metadata.uid;
   config.job = job;
   config.machine = machine;
   config.attempt = attempt;
-  config.machine0_attempt = snapshot.machines.front().attempt;
-  config.epoch = snapshot.epoch;
-  config.first_attempt = snapshot.first_epoch;
+  config.machine0_attempt = status.attempts.Of(0);
+  config.epoch = status.epoch;
+  config.first_attempt = first_attempt;
   if (machine == 0) {
-    for (const Machine& other : snapshot.machines) config.attempts.push_back(other.attempt);
+    for (int i = 0; i < status.attempts.size(); ++i) {
+      config.attempts.push_back(status.attempts.Of(i));
+    }
   }
   config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
   config.key = ground.key;

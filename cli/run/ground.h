@@ -12,10 +12,10 @@
 #include "base/hkdf.h"
 #include "base/result.h"
 #include "cli/run/address.h"
-#include "cli/run/decide.h"
 #include "cli/run/run_folder.h"
 #include "core/model/spec.h"
 #include "core/plan/agent_config.h"
+#include "core/status/status.h"
 
 namespace lockstep::cli {
 
@@ -30,11 +30,12 @@ struct Ground {
 // Changes this process: a subreaper, deaf to SIGPIPE, that may open many files.
 Result<Ground> PrepareGround(uint32_t machines);
 
-// For the attempt of `machine` that stands in `snapshot`, whose folder is made.
-// `checkpoint_path`: of the run's state.
+// For the attempt of `machine` that stands in `status`, whose folder is made. `job`: with its UID.
+// `checkpoint_path`: of the run's state; `first_attempt`: the first epoch of this run.
 Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
-                                        const Snapshot& snapshot, uint32_t machine);
+                                        const core::JobStatus& status, uint32_t first_attempt,
+                                        uint32_t machine);
 
 }  // namespace lockstep::cli
 

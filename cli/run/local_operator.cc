@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -10,10 +11,11 @@
 
 #include "base/event_loop.h"
 #include "base/file.h"
-#include "cli/run/decide.h"
 #include "cli/run/fleet.h"
 #include "cli/run/ground.h"
 #include "cli/run/history.h"
+#include "cli/run/local_machines.h"
+#include "cli/run/outcome.h"
 #include "cli/run/report.h"
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
@@ -23,11 +25,15 @@
 #include "core/gang/progress.h"
 #include "core/model/names.h"
 #include "operator/gang/gang_link.h"
+#include "operator/policy/decide.h"
+#include "operator/policy/machines.h"
+#include "operator/policy/policies.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr Duration kRedraw = milliseconds(250);
+constexpr Duration kStopSlack = seconds(15);  // beyond the grace period, for agents to leave
 constexpr Duration kSweepAgain = milliseconds(10);
 // Agents are born within milliseconds here.
 constexpr Duration kFirstRetry = milliseconds(1);
@@ -36,11 +42,25 @@ constexpr Duration kLastRetry = milliseconds(100);
 constexpr Duration kCalm = milliseconds(50);
 constexpr int kManyMachines = 8;
 
-std::string HowItEnded(const AgentEnd& end) {
-  if (end.signal == 0) return "exited with code " + std::to_string(end.code);
-  const char* name = sigabbrev_np(end.signal);
-  return "was killed by " +
-         (name == nullptr ? "signal " + std::to_string(end.signal) : std::string("SIG") + name);
+control::MachineEnd MachineEndOf(const AgentEnd& end, const Result<std::string>& termination) {
+  control::MachineEnd ended;
+  ended.exit_code = end.code;
+  ended.signal = end.signal;
+  // An agent that could not be configured leaves no message, but says why.
+  const bool told = termination.ok() && !termination->empty();
+  ended.termination = told ? *termination : end.last_words;
+  if (end.signal == 0 && end.code != core::kExitConfiguration) ended.reason = end.last_words;
+  return ended;
+}
+
+// What only a cluster honours is not to be decided by.
+core::TrainingJob LocalJob(core::TrainingJob job, const std::string& uid) {
+  job.metadata.uid = uid;
+  job.spec.managed_by = control::kManager;
+  job.spec.suspend = false;
+  job.spec.clean_pod_policy = core::CleanPodPolicy::kRunning;
+  job.spec.ttl_seconds_after_finished.reset();
+  return job;
 }
 
 gang::GangLinkOptions LinkOptions(int machines) {
@@ -66,7 +86,7 @@ class LocalOperator {
  public:
   LocalOperator(const core::TrainingJob& job, RunState state, const RunOptions& options,
                 Ground ground)
-      : job_(job),
+      : job_(LocalJob(job, state.job_uid())),
         state_(std::move(state)),
         options_(options),
         ground_(std::move(ground)),
@@ -75,16 +95,13 @@ class LocalOperator {
                {options.agent, options.namespaces, options.verbose, ground_.open_files}),
         link_(ground_.loop.get(), LinkOptions(job.spec.num_machines),
               {.on_status = [this](const std::string&, const core::GangStatus& status,
-                                   Time) { OnStatus(status); },
+                                   Time at) { OnStatus(status, at); },
                .on_accepted = nullptr}),
+        machines_({.wall = options.started_wall, .boot = options.started}),
+        shown_(static_cast<size_t>(job.spec.num_machines)),
         teller_(options.started, ranks()) {
-    const core::Spec& spec = job.spec;
-    snapshot_.job_uid = state_.job_uid();
-    snapshot_.policy = spec.failure_policy;
-    snapshot_.grace = spec.grace_period;
-    snapshot_.active_deadline = seconds(spec.active_deadline_seconds);
-    snapshot_.started = options.started;
-    snapshot_.machines.resize(static_cast<size_t>(spec.num_machines));
+    status_.epoch = state_.epoch();
+    for (uint32_t i = 0; i < shown_.size(); ++i) addresses_.push_back(ground_.addresses.Machine(i));
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
       ground_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -93,22 +110,16 @@ class LocalOperator {
 
   Result<int> Run() {
     while (true) {
-      Time now = BootTime();
+      const Time now = BootTime();
       for (const AgentEnd& end : fleet_.Collect()) OnEnd(end);
-      Decision decision = Decide(snapshot_, now);
-      if (decision.outcome) return Finish(*decision.outcome);
-      if (Status status = Apply(decision); !status.ok()) return Abandon(status.error());
-      link_.Set(job_.metadata.name, Peers());
-      link_.SetWish(job_.metadata.name, decision.wish);
-      bool accepted = decision.wish && link_.Accepted(job_.metadata.name, *decision.wish);
-      // What was just accepted may be what the next decision waits for.
-      Time wake = accepted == snapshot_.wish_accepted ? decision.wake : now;
-      snapshot_.wish_accepted = accepted;
+      Result<Time> decided = DecideAll(now);
+      if (!decided.ok()) return Abandon(decided.error());
+      if (IsOver()) return Finish();
       Show(now);
       fleet_.Throttle();
+      Time wake = std::min(*decided, machines_.NextKill());
       if (fleet_.sweeping()) wake = std::min(wake, now + kSweepAgain);
       if (screen_.live()) wake = std::min(wake, now + kRedraw);
-      if (!decision.start.empty()) wake = now;
       RunOnce(wake);
     }
   }
@@ -118,157 +129,206 @@ class LocalOperator {
     return static_cast<int64_t>(job_.spec.num_machines) * core::ProcessesStarted(job_.spec);
   }
 
+  bool IsOver() const {
+    const bool ended = control::IsFinished(status_) || status_.state == core::JobState::kSuspended;
+    return ended && !machines_.running();
+  }
+
+  // Machine 0's last answer, if its attempt still runs.
+  std::optional<core::GangStatus> gang() const {
+    const bool counts = coordinator_ && shown_.front().running &&
+                        coordinator_->status.attempt == shown_.front().attempt;
+    return counts ? std::optional(coordinator_->status) : std::nullopt;
+  }
+
   // ---- what happens ----
 
   void OnSignal(int signal) {
-    if (snapshot_.stop) {
-      snapshot_.kill = true;
+    if (stop_signal_ != 0) {
+      for (uint32_t i = 0; i < shown_.size(); ++i) fleet_.Kill(i);
       screen_.Event("killing every process");
       return;
     }
-    snapshot_.stop = StopWish{core::StopReason::kSuspended, core::kExitSignal + signal, BootTime()};
-    screen_.Event("stopping: processes have " + Brief(snapshot_.grace) +
+    stop_signal_ = signal;
+    job_.spec.suspend = true;
+    ++generation_;
+    screen_.Event("stopping: processes have " + Brief(job_.spec.grace_period) +
                   " to save and leave; once more to kill them at once");
   }
 
-  void OnStatus(const core::GangStatus& status) {
-    const Machine& machine0 = snapshot_.machines.front();
+  void OnStatus(const core::GangStatus& status, Time at) {
     if (status.machine != 0) {
-      snapshot_.member = status;
+      member_ = control::GangReport{status, at};
       return;
     }
-    if (status.attempt != machine0.attempt) return;
-    snapshot_.member.reset();
-    snapshot_.coordinator = status;
-    snapshot_.counters.Merge(status.counters);
-    history_.Learn(status, machine0.started);
+    if (status.attempt != shown_.front().attempt) return;
+    member_.reset();
+    coordinator_ = control::GangReport{status, at};
+    for (const AgentProcess& process : machines_.processes()) {
+      if (process.machine != 0 || process.attempt != status.attempt) continue;
+      history_.Learn(status, process.started);
+    }
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
     if (progress) rate_.Learn(BootTime(), *progress);
     Tell();
   }
 
   void OnEnd(const AgentEnd& end) {
-    Machine& machine = snapshot_.machines[end.machine];
+    ShownMachine& machine = shown_[end.machine];
     machine.running = false;
-    machine.exit = AgentExit{end.code, end.signal, end.at, std::nullopt, end.last_words};
-    Result<std::string> text =
-        ReadFile(ground_.folder.TerminationFile(end.machine, machine.attempt),
-                 2 * core::kMaxTerminationMessage);
-    if (text.ok()) {
-      Result<core::Termination> termination = core::ParseTermination(*text);
-      if (termination.ok()) machine.exit->message = std::move(*termination);
-    }
+    machines_.Ended(
+        end.machine,
+        MachineEndOf(end, ReadFile(ground_.folder.TerminationFile(end.machine, machine.attempt),
+                                   2 * core::kMaxTerminationMessage)));
     ends_.push_back({end.machine, machine.attempt, end.code, end.signal, end.at});
     fleet_.FlushOutput();
-    uint32_t machine0_attempt = snapshot_.machines.front().attempt;
-    if (!IsMachineFailure(machine, machine0_attempt) || snapshot_.stop) {
-      bool drained = end.code == core::kExitStopped && !machine.terminated;
-      if (drained) {
-        screen_.Event("the agent of machine " + std::to_string(end.machine) +
-                      " was asked to leave, and left; another takes its place");
-      }
-      return;
-    }
-    ++snapshot_.counters.replacements;
-    snapshot_.last_replacement = end.at;
-    RecordLoss(end, machine);
   }
 
-  void RecordLoss(const AgentEnd& end, const Machine& machine) {
-    std::string name = "machine " + std::to_string(end.machine);
-    std::string how = "the agent of " + name + " " + HowItEnded(end);
-    if (!end.last_words.empty() && end.signal == 0) how += " (" + end.last_words + ")";
-    screen_.Event(how + "; machine failure " +
-                  std::to_string(snapshot_.counters.infrastructure_used()) + " of " +
-                  std::to_string(snapshot_.policy.max_machine_replacements) + " allowed");
-    if (end.machine == 0) {
-      core::Failure failure;
-      failure.cause = core::Cause::kMachineLost;
-      failure.machine = 0;
-      failure.message = how;
-      history_.Cut(end.at, failure);
-      snapshot_.coordinator.reset();
+  // ---- what is decided ----
+
+  control::Snapshot Take() const {
+    control::Snapshot snapshot;
+    snapshot.job = &job_;
+    snapshot.uid = job_.metadata.uid;
+    snapshot.generation = generation_;
+    snapshot.status = status_;
+    snapshot.machines = machines_.Observe(addresses_);
+    snapshot.has_names = true;
+    snapshot.coordinator_address = {"", addresses_.front(), status_.attempts.Of(0)};
+    snapshot.coordinator = coordinator_;
+    snapshot.member = member_;
+    snapshot.wish_accepted = accepted_;
+    snapshot.notes.key_made = true;
+    snapshot.memory = memory_;
+    snapshot.replacements_allowed = INT_MAX;
+    return snapshot;
+  }
+
+  // Until nothing is left to be done now; when to decide again.
+  Result<Time> DecideAll(Time now) {
+    while (true) {
+      for (uint32_t machine : machines_.Overdue(now)) Kill(machine, "it did not leave in time");
+      const control::Snapshot snapshot = Take();
+      control::Decision decision = control::Decide(snapshot, machines_.At(now));
+      memory_ = std::move(decision.memory);
+      const bool forgot = machines_.ForgetStopped();
+      Result<bool> done = CarryOut(decision, now);
+      if (!done.ok()) return done.error();
+      if (*done || forgot) continue;
+      SetPeers(snapshot);
+      if (decision.wish) wish_ = decision.wish;
+      link_.SetWish(job_.metadata.name, wish_);
+      // What was just accepted may be what the next decision waits for.
+      const bool accepted = wish_ && link_.Accepted(job_.metadata.name, *wish_);
+      if (accepted == accepted_) return decision.wake;
+      accepted_ = accepted;
+    }
+  }
+
+  // Whether anything was done.
+  Result<bool> CarryOut(const control::Decision& decision, Time now) {
+    if (decision.intent) {
+      if (Status status = Record(*decision.intent); !status.ok()) return status.error();
+      TellEvents(decision);
+      return true;
+    }
+    bool done = decision.status.has_value();
+    if (done) status_ = *decision.status;
+    for (const control::Action& action : decision.actions) {
+      if (const auto* start = std::get_if<control::StartMachine>(&action)) {
+        if (!machines_.IsFree(start->machine)) continue;
+        done = true;
+        if (Status status = Start(start->machine, now); !status.ok()) return status.error();
+      } else if (const auto* stop = std::get_if<control::StopMachine>(&action)) {
+        done |= Stop(*stop, now);
+      }
+    }
+    return done;
+  }
+
+  // The epoch is on the disk before anything is made by it.
+  Status Record(const core::JobStatus& next) {
+    if (next.epoch > status_.epoch) {
+      Result<uint32_t> epoch = state_.RaiseEpoch();
+      if (!epoch.ok()) return epoch.error();
+      if (first_epoch_ == 0) first_epoch_ = *epoch;
+    }
+    const bool machine0_lost =
+        !status_.attempts.empty() && next.attempts.Of(0) > status_.attempts.Of(0);
+    status_ = next;
+    if (machine0_lost) {
+      history_.Cut(BootTime(), next.last_failure ? next.last_failure->failure : core::Failure{});
       Tell();
-      return;
-    }
-    std::erase_if(snapshot_.ended, [&](const core::GangWish::Terminated& ended) {
-      return ended.machine == end.machine;
-    });
-    snapshot_.ended.push_back({end.machine, machine.attempt, core::Cause::kMachineLost});
-  }
-
-  // ---- what is done ----
-
-  Status Apply(const Decision& decision) {
-    for (const Decision::Kill& kill : decision.kill) {
-      if (!kill.why.empty()) {
-        screen_.Event("killing the agent of machine " + std::to_string(kill.machine) + ": " +
-                      kill.why);
-      }
-      snapshot_.machines[kill.machine].killed = true;
-      fleet_.Kill(kill.machine);
-    }
-    for (uint32_t machine : decision.terminate) {
-      snapshot_.machines[machine].terminated = true;
-      fleet_.Terminate(machine);
-    }
-    if (decision.reset_replacements) {
-      snapshot_.counters.replacements_base = snapshot_.counters.replacements;
-    }
-    if (decision.start.empty()) return {};
-    Result<uint32_t> epoch = state_.RaiseEpoch();
-    if (!epoch.ok()) return epoch.error();
-    snapshot_.epoch = *epoch;
-    if (snapshot_.first_epoch == 0) snapshot_.first_epoch = *epoch;
-    for (uint32_t machine : decision.start) {
-      snapshot_.machines[machine].attempt = *epoch;
-    }
-    for (uint32_t machine : decision.start) {
-      if (Status status = Start(machine); !status.ok()) return status;
     }
     return {};
   }
 
-  Status Start(uint32_t index) {
-    Machine& machine = snapshot_.machines[index];
-    Machine next;
-    next.attempt = machine.attempt;
-    next.starts = machine.starts + 1;
-    next.started = BootTime();
-    next.running = true;
-    machine = std::move(next);
+  // Of its decisions people are told which machines it replaces; the rest the gang's own lines say.
+  void TellEvents(const control::Decision& decision) {
+    for (const control::EventNote& event : decision.events) {
+      if (event.reason != "MachineReplaced") continue;
+      std::string line = event.note;
+      if (event.warning) {
+        line += "; machine failure " + std::to_string(status_.counters.infrastructure_used()) +
+                " of " + std::to_string(job_.spec.failure_policy.max_machine_replacements) +
+                " allowed";
+      }
+      screen_.Event(line);
+    }
+  }
+
+  Status Start(uint32_t machine, Time now) {
+    const uint32_t attempt = status_.attempts.Of(static_cast<int>(machine));
+    ShownMachine& shown = shown_[machine];
+    shown = {.attempt = attempt, .running = true, .replaced = shown.attempt != 0};
+    machines_.Started(machine, attempt, now);
     Result<core::AgentConfig> config =
-        AgentConfigOf(ground_, job_, state_.path(), snapshot_, index);
+        AgentConfigOf(ground_, job_, state_.path(), status_, first_epoch_, machine);
     if (!config.ok()) return config.error();
     return fleet_.Start(*config);
   }
 
+  bool Stop(const control::StopMachine& action, Time now) {
+    const auto [machine, signal] = machines_.Stop(action, now, job_.spec.grace_period + kStopSlack);
+    if (signal == StopSignal::kTerminate) fleet_.Terminate(machine);
+    if (signal == StopSignal::kKill) Kill(machine, "another takes its place");
+    return signal != StopSignal::kNone;
+  }
+
+  void Kill(uint32_t machine, const std::string& why) {
+    screen_.Event("killing the agent of machine " + std::to_string(machine) + ": " + why);
+    fleet_.Kill(machine);
+  }
+
   // The agents that run.
-  gang::GangPeers Peers() const {
+  void SetPeers(const control::Snapshot& snapshot) {
     gang::GangPeers peers;
-    peers.job_uid = snapshot_.job_uid;
+    peers.job_uid = job_.metadata.uid;
     peers.key = ground_.key;
-    peers.machine_lost_after = snapshot_.policy.machine_lost_after;
-    for (uint32_t i = 0; i < snapshot_.machines.size(); ++i) {
-      const Machine& machine = snapshot_.machines[i];
-      if (!machine.running) continue;
+    peers.machine_lost_after = job_.spec.failure_policy.machine_lost_after;
+    for (const control::Machine& machine : control::Machines(snapshot)) {
+      if (machine.life != control::Life::kRunning) continue;
       peers.members.push_back(
-          {i, machine.attempt, {ground_.addresses.Machine(i), core::kGangPort}});
+          {machine.index, machine.attempt, {machine.seen->address, core::kGangPort}});
     }
-    return peers;
+    link_.Set(job_.metadata.name, std::move(peers));
   }
 
   // ---- what is shown ----
 
   void Tell() {
-    for (const std::string& line : teller_.Tell(history_, WaitingFor(snapshot_)))
-      screen_.Event(line);
+    for (const std::string& line : teller_.Tell(history_, WaitingFor(gang()))) screen_.Event(line);
   }
 
   void Show(Time now) {
     if (screen_.live() && now >= next_table_) {
-      screen_.SetTable(RenderTable(ViewOf(job_, snapshot_, history_, rate_, now), Screen::Size(),
-                                   screen_.color()));
+      Shown shown;
+      shown.started = options_.started;
+      shown.stopping = stop_signal_ != 0;
+      shown.machines = shown_;
+      shown.gang = gang();
+      screen_.SetTable(
+          RenderTable(ViewOf(job_, shown, history_, rate_, now), Screen::Size(), screen_.color()));
       next_table_ = now + kRedraw;
     }
     screen_.Flush();
@@ -276,11 +336,12 @@ class LocalOperator {
 
   // ---- the end ----
 
-  int Finish(const Outcome& outcome) {
+  int Finish() {
+    const Outcome outcome = OutcomeOf(status_, stop_signal_);
     LearnEnd(outcome);
     Tell();
     screen_.SetTable({});
-    screen_.Event(ClosingLine(job_, outcome, history_, BootTime() - snapshot_.started));
+    screen_.Event(ClosingLine(job_, outcome, history_, BootTime() - options_.started));
     if (job_.spec.logs.console != core::Console::kAll && !outcome.failure.stderr_tail.empty()) {
       screen_.RankText(outcome.failure.stderr_tail + "\n");
     }
@@ -296,12 +357,12 @@ class LocalOperator {
     Time last = options_.started;
     for (const MachineEnd& end : ends_) last = std::max(last, end.at);
     core::Failure failure;
-    if (outcome.state != JobState::kSucceeded) failure = outcome.failure;
+    if (outcome.state != core::JobState::kSucceeded) failure = outcome.failure;
     history_.Finish(last, outcome.generation, failure);
   }
 
   Result<int> Abandon(const Error& error) {
-    for (uint32_t i = 0; i < snapshot_.machines.size(); ++i) fleet_.Kill(i);
+    for (uint32_t i = 0; i < shown_.size(); ++i) fleet_.Kill(i);
     screen_.SetTable({});
     screen_.Flush();
     DrainScreen();
@@ -312,15 +373,15 @@ class LocalOperator {
     if (options_.report.empty()) return;
     Report report;
     report.job = job_.metadata.name;
-    report.job_uid = snapshot_.job_uid;
+    report.job_uid = job_.metadata.uid;
     report.num_machines = job_.spec.num_machines;
     report.processes_per_machine = job_.spec.processes_per_machine;
-    report.epoch = snapshot_.epoch;
+    report.epoch = status_.epoch;
     report.started_wall = options_.started_wall;
-    report.started = snapshot_.started;
+    report.started = options_.started;
     report.finished = BootTime();
     report.outcome = outcome;
-    report.counters = snapshot_.counters;
+    report.counters = status_.counters;
     report.history = history_;
     report.ends = ends_;
     Status status = WriteFileAtomically(options_.report, ToJson(report));
@@ -343,14 +404,25 @@ class LocalOperator {
     ground_.loop->CancelTimer(timer);
   }
 
-  const core::TrainingJob& job_;
+  core::TrainingJob job_;
   RunState state_;
   RunOptions options_;
   Ground ground_;
   Screen screen_;
   Fleet fleet_;
   gang::GangLink link_;
-  Snapshot snapshot_;
+  LocalMachines machines_;
+  std::vector<std::string> addresses_;
+  core::JobStatus status_;
+  control::Memory memory_;
+  std::optional<control::GangReport> coordinator_;
+  std::optional<control::GangReport> member_;
+  std::optional<core::GangWish> wish_;
+  bool accepted_ = false;     // the wish, when it was last decided
+  uint32_t first_epoch_ = 0;  // of this run
+  int64_t generation_ = 1;    // of the spec: a stop changes it
+  int stop_signal_ = 0;       // that asked for a stop
+  std::vector<ShownMachine> shown_;
   History history_;
   Teller teller_;
   core::RateMeter rate_;

@@ -41,7 +41,7 @@ class Writer {
         {"numMachines", report_.num_machines},
         {"processesPerMachine", report_.processes_per_machine},
         {"epoch", report_.epoch},
-        {"state", ToString(report_.outcome.state)},
+        {"state", core::ToString(report_.outcome.state)},
         {"reason", report_.outcome.reason},
         {"exitCode", report_.outcome.exit_code},
         {"started", When(report_.started)},

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/run/decide.h"
 #include "cli/run/history.h"
+#include "cli/run/outcome.h"
 
 namespace lockstep::cli {
 

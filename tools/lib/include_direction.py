@@ -35,7 +35,7 @@ ALLOWED = {
     "worker/agent": BELOW | {"worker/topology"},
     "worker/collectives": BELOW,
     "worker/trainer": BELOW | {"worker/collectives"},
-    "cli": BELOW | {"worker/topology", "operator/kube", "operator/gang"},
+    "cli": BELOW | {"worker/topology", "operator/policy", "operator/kube", "operator/gang"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

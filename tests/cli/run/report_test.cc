@@ -43,7 +43,7 @@ Report MakeReport() {
   status.history = {killed, Generation(2, seconds(5) + milliseconds(3))};
   report.history.Learn(status, kStart);
   report.history.Finish(kStart + seconds(9), {1, 2}, {});
-  report.outcome.state = JobState::kSucceeded;
+  report.outcome.state = core::JobState::kSucceeded;
   report.outcome.reason = "all processes exited 0";
   report.counters.process_failures = 1;
   report.ends = {{0, 1, 0, 0, kStart + seconds(9)}, {1, 1, -1, 9, kStart + seconds(9)}};

@@ -14,14 +14,11 @@ core::TrainingJob Job() {
 }
 
 // Machine 0 is at its first attempt; machine 1 was lost and has come back.
-Snapshot Seen() {
-  Snapshot snapshot;
-  snapshot.machines.resize(2);
-  snapshot.machines[0].attempt = 1;
-  snapshot.machines[1].attempt = 2;
-  snapshot.machines[1].starts = 2;
-  for (Machine& machine : snapshot.machines) machine.running = true;
-  core::GangStatus& status = snapshot.coordinator.emplace();
+Shown Seen() {
+  Shown shown;
+  shown.machines = {{.attempt = 1, .running = true, .replaced = false},
+                    {.attempt = 2, .running = true, .replaced = true}};
+  core::GangStatus& status = shown.gang.emplace();
   status.phase = core::CoordinatorPhase::kRunning;
   status.reason = "a restart";
   status.machines.resize(2);
@@ -29,10 +26,10 @@ Snapshot Seen() {
   status.machines[0].state = core::GangMachineState::kRunning;
   status.machines[1].index = 1;
   status.machines[1].state = core::GangMachineState::kLost;
-  return snapshot;
+  return shown;
 }
 
-TableView View(const Snapshot& snapshot) { return ViewOf(Job(), snapshot, {}, {}, seconds(7)); }
+TableView View(const Shown& shown) { return ViewOf(Job(), shown, {}, {}, seconds(7)); }
 
 TEST(ViewTest, AMachinesStateIsThatOfItsCurrentAttempt) {
   TableView view = View(Seen());
@@ -46,29 +43,28 @@ TEST(ViewTest, AMachinesStateIsThatOfItsCurrentAttempt) {
 }
 
 TEST(ViewTest, AJobThatIsAskedToStopIsStopping) {
-  Snapshot snapshot = Seen();
-  EXPECT_EQ(View(snapshot).state, "Running");
-  snapshot.stop = StopWish{};
-  EXPECT_EQ(View(snapshot).state, "Stopping");
+  Shown shown = Seen();
+  EXPECT_EQ(View(shown).state, "Running");
+  shown.stopping = true;
+  EXPECT_EQ(View(shown).state, "Stopping");
 }
 
 TEST(ViewTest, AReasonIsShownWhileTheGangDoesNotRun) {
-  Snapshot snapshot = Seen();
-  EXPECT_EQ(View(snapshot).reason, "");
-  EXPECT_EQ(WaitingFor(snapshot), "");
-  snapshot.coordinator->phase = core::CoordinatorPhase::kBackoff;
-  EXPECT_EQ(View(snapshot).reason, "a restart");
-  EXPECT_EQ(WaitingFor(snapshot), "a restart");
+  Shown shown = Seen();
+  EXPECT_EQ(View(shown).reason, "");
+  EXPECT_EQ(WaitingFor(shown.gang), "");
+  shown.gang->phase = core::CoordinatorPhase::kBackoff;
+  EXPECT_EQ(View(shown).reason, "a restart");
+  EXPECT_EQ(WaitingFor(shown.gang), "a restart");
 }
 
 TEST(ViewTest, TheLastLineSaysWhatFailedAndWhyThatWasTheEnd) {
   Outcome outcome;
-  outcome.failure.message = "rank 3 on machine 0 exited with code 1";
-  outcome.reason = "maxRestarts is 0";
+  outcome.reason = "rank 3 on machine 0 exited with code 1; maxRestarts is 0";
   EXPECT_EQ(ClosingLine(Job(), outcome, {}, seconds(90)),
             "job gpt failed: rank 3 on machine 0 exited with code 1; maxRestarts is 0 "
             "(0 generations, 1m30s)");
-  outcome.state = JobState::kSucceeded;
+  outcome.state = core::JobState::kSucceeded;
   EXPECT_EQ(ClosingLine(Job(), outcome, {}, milliseconds(600)),
             "job gpt succeeded (0 generations, 600 ms)");
 }
