@@ -68,7 +68,9 @@ struct OneFile {
 // nullopt: it says nothing. A crash between creating and writing it leaves it empty: that
 // generation never started.
 std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation generation) {
-  const Result<std::string> text = ReadFile(path.string(), kMaxGenerationFile);
+  // By an open that waits, as long as the file server takes: this is FileWorker's thread.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Result<std::string> text = ReadToEnd(fd.get(), path.string(), kMaxGenerationFile);
   Json json = Json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
   std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
