@@ -1,6 +1,5 @@
 #include "cli/run/fleet.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/backoff.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
@@ -15,9 +16,7 @@ Duration Jitter(const std::string& uid, Duration pause) {
 }
 
 Duration Pause(int releases, const std::string& uid) {
-  Duration pause = kFirstPause;
-  for (int i = 1; i < releases && pause < kLongestPause; ++i) pause *= 2;
-  pause = std::min(pause, kLongestPause);
+  const Duration pause = DoubledPause(kFirstPause, kLongestPause, releases - 1);
   return pause + Jitter(uid, pause);
 }
 

@@ -1,9 +1,7 @@
 // lockstep-agent: process 1 of each machine's container. docs/protocol.md says what it is told and
 // how it speaks; api.md's exit codes are its own.
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <exception>
 #include <string>
 
+#include "base/file.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
@@ -36,23 +35,6 @@ constexpr char kUsage[] =
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
     "or fenced); 77 hang; 78 configuration; 143 stopped on request.\n";
 
-// All of it until its end, so that nothing of the key stays in a pipe.
-Result<std::string> ReadAll(int number) {
-  lockstep::UniqueFd fd(number);
-  std::string text;
-  char buffer[4096];
-  for (;;) {
-    ssize_t got = read(fd.get(), buffer, sizeof(buffer));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return lockstep::ErrnoError("reading the configuration", errno);
-    if (got == 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
-    if (text.size() > lockstep::core::kMaxAgentConfig) {
-      return Error::TooLarge("the configuration is over 1 MiB");
-    }
-  }
-}
-
 Result<std::string> ConfigText(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--config-fd") == 0) {
     int number = -1;
@@ -61,7 +43,9 @@ Result<std::string> ConfigText(int argc, char** argv) {
     if (error != std::errc() || rest != end || number < 0) {
       return Error::Invalid("--config-fd wants the number of an open descriptor");
     }
-    return ReadAll(number);
+    // All of it until its end, so that nothing of the key stays in a pipe.
+    const lockstep::UniqueFd fd(number);
+    return lockstep::ReadToEnd(fd.get(), "the configuration", lockstep::core::kMaxAgentConfig);
   }
   const char* text = std::getenv("LOCKSTEP_CONFIG");
   if (argc == 1 && text != nullptr) return std::string(text);

@@ -2,19 +2,21 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "base/file.h"
 #include "worker/collectives/store/blame.h"
 
 namespace lockstep::collectives {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t kMaxEvidence = size_t{64} << 20;  // bytes of one rank's file
 
 struct Seen {
   uint64_t number = 0;
@@ -80,9 +82,10 @@ Dump FromJson(const json& in) {
 }
 
 Status Read(const std::string& path, Dumps* dumps) {
-  std::ifstream file(path);
+  const Result<std::string> text = ReadFile(path, kMaxEvidence);
+  if (!text.ok()) return text.error();
   try {
-    const json in = json::parse(file);
+    const json in = json::parse(*text);
     dumps->emplace(in.at("rank").get<int>(), FromJson(in));
     return {};
   } catch (const json::exception& bad) {

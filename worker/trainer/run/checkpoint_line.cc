@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ranges>
@@ -70,8 +69,8 @@ std::vector<std::string> CommitsIn(const fs::path& generation) {
 
 // What a generation resumed from, by its file; "" for nothing.
 std::string ResumedFrom(const fs::path& generation_file) {
-  std::ifstream file(generation_file);
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  const Result<std::string> text = ReadFile(generation_file, 1 << 20);
+  const nlohmann::json json = nlohmann::json::parse(text.ok() ? *text : "", nullptr, false);
   if (!json.is_object() || !json.contains("resumes") || !json["resumes"].is_string()) return "";
   return json["resumes"];
 }
