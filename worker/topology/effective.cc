@@ -58,21 +58,8 @@ std::string Join(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-const char* ToString(EffectiveMode mode) {
-  switch (mode) {
-    case EffectiveMode::kNone:
-      return "None";
-    case EffectiveMode::kPartial:
-      return "Partial";
-    case EffectiveMode::kNode:
-      return "Node";
-  }
-  return "?";
-}
-
 std::string EffectiveBinding::ToString(Bind asked) const {
-  std::string text =
-      std::string(topology::ToString(mode)) + " (asked " + core::ToString(asked) + ")";
+  std::string text = std::string(core::ToString(mode)) + " (asked " + core::ToString(asked) + ")";
   return reason.empty() ? text : text + ": " + reason;
 }
 
@@ -99,9 +86,9 @@ EffectiveBinding ReadBack(pid_t pid, Bind asked, const RankBinding& rank,
   const bool cpus_bound = !rank.cpus.empty() && cpu_problem.empty();
   const bool memory_bound = rank.memory != MemoryPolicy::kNone && memory_problem.empty();
   if (effective.reason.empty()) {
-    effective.mode = EffectiveMode::kNode;
+    effective.mode = core::Binding::kNode;
   } else if (cpus_bound || memory_bound) {
-    effective.mode = EffectiveMode::kPartial;
+    effective.mode = core::Binding::kPartial;
   }
   return effective;
 }

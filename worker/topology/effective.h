@@ -7,20 +7,14 @@
 
 #include <string>
 
+#include "core/gang/messages.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
 
 namespace lockstep::topology {
 
-enum class EffectiveMode {
-  kNone,     // the process runs where it likes
-  kPartial,  // bound, but not all of it as asked
-  kNode,     // as asked
-};
-const char* ToString(EffectiveMode mode);  // "None", "Partial", "Node"
-
 struct EffectiveBinding {
-  EffectiveMode mode = EffectiveMode::kNone;
+  core::Binding mode = core::Binding::kNone;
   IndexList cpus;             // Cpus_allowed_list
   IndexList mems;             // Mems_allowed_list: what the cpuset allows, not the policy
   std::string memory_policy;  // "prefer:0", "bind:0-1", "default" as in numa_maps; "" unknown

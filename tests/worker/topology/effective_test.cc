@@ -58,16 +58,16 @@ TEST(ReadBackTest, NothingInEffectIsNone) {
 
 TEST(ReadBackTest, CpusThatTheKernelChangedAreSeen) {
   const EffectiveBinding effective = ReadBackOf("2", "prefer:1", OnNodeOne());
-  EXPECT_EQ(effective.mode, EffectiveMode::kPartial);
+  EXPECT_EQ(effective.mode, core::Binding::kPartial);
   EXPECT_EQ(effective.reason, "runs on CPUs 2, not on 2-3");
 }
 
 TEST(ReadBackTest, AnotherMemoryPolicyIsSeen) {
   RankBinding rank = OnNodeOne();
   rank.memory = MemoryPolicy::kStrict;
-  EXPECT_EQ(ReadBackOf("2-3", "bind:1", rank).mode, EffectiveMode::kNode);
+  EXPECT_EQ(ReadBackOf("2-3", "bind:1", rank).mode, core::Binding::kNode);
   const EffectiveBinding effective = ReadBackOf("2-3", "prefer:1", rank);
-  EXPECT_EQ(effective.mode, EffectiveMode::kPartial);
+  EXPECT_EQ(effective.mode, core::Binding::kPartial);
   EXPECT_EQ(effective.reason, "memory policy is prefer:1");
 }
 
@@ -81,7 +81,7 @@ TEST(ReadBackTest, WhatThePlanCouldNotDoIsPartOfTheReason) {
 TEST(ReadBackTest, AProcessThatIsGoneIsSaidToBe) {
   FixtureTree tree;
   const EffectiveBinding effective = ReadBack(42, Bind::kNode, OnNodeOne(), {}, tree.root());
-  EXPECT_EQ(effective.mode, EffectiveMode::kNone);
+  EXPECT_EQ(effective.mode, core::Binding::kNone);
   EXPECT_THAT(effective.reason, HasSubstr("has the process ended?"));
 }
 
@@ -135,7 +135,7 @@ TEST(ApplyInChildTest, ARealProcessIsBoundWhenItStartsAndReadBackSeesIt) {
   const EffectiveBinding effective = ReadBack(process.pid(), Bind::kNode, rank, process.result());
   EXPECT_EQ(process.result().affinity, 0);
   EXPECT_EQ(effective.cpus, rank.cpus);
-  EXPECT_NE(effective.mode, EffectiveMode::kNone) << effective.reason;
+  EXPECT_NE(effective.mode, core::Binding::kNone) << effective.reason;
 }
 
 TEST(ApplyInChildTest, ARealMemoryPolicyIsInEffectOrItsRefusalIsReported) {

@@ -237,8 +237,8 @@ void Metrics::AddRank(const RankSnapshot& rank, Page* page) {
   if (const auto cpu = cpu_times_.find(rank.rank); cpu != cpu_times_.end()) {
     page->Add(metric::kRankCpu, cpu->second.total(), {label});
   }
-  if (rank.binding) {
-    page->Add(metric::kRankBinding, 1, {label, {"mode", topology::ToString(*rank.binding)}});
+  if (rank.binding != core::Binding::kUnknown) {
+    page->Add(metric::kRankBinding, 1, {label, {"mode", core::ToString(rank.binding)}});
   }
   const core::RankProgress& progress = rank.progress;
   if (progress.step > 0) {

@@ -29,7 +29,6 @@
 #include "core/gang/messages.h"
 #include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/metrics/metrics_goodput.h"
-#include "worker/topology/effective.h"
 
 namespace lockstep::agent {
 
@@ -39,7 +38,7 @@ struct RankSnapshot {
   uint32_t rank = 0;  // global; each at most once in a snapshot
   bool up = false;
   std::optional<ProcessStats> process;  // of the running process
-  std::optional<topology::EffectiveMode> binding;
+  core::Binding binding = core::Binding::kUnknown;
   // Of this generation; as in core::RankProgress, 0 and NaN are "not said".
   core::RankProgress progress;
   std::optional<Duration> progress_age;    // since its last progress line

@@ -55,18 +55,6 @@ std::string OwnFolder() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-core::Binding BindingOf(topology::EffectiveMode mode) {
-  switch (mode) {
-    case topology::EffectiveMode::kNone:
-      return core::Binding::kNone;
-    case topology::EffectiveMode::kPartial:
-      return core::Binding::kPartial;
-    case topology::EffectiveMode::kNode:
-      return core::Binding::kNode;
-  }
-  return core::Binding::kUnknown;
-}
-
 }  // namespace
 
 LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
@@ -226,7 +214,7 @@ void LocalRanks::ReportBinding() {
   const View& least = *std::min_element(
       views_.begin(), views_.end(),
       [](const View& a, const View& b) { return a.binding.mode < b.binding.mode; });
-  handlers_.on_bound(generation_, BindingOf(least.binding.mode), least.binding.reason);
+  handlers_.on_bound(generation_, least.binding.mode, least.binding.reason);
 }
 
 // ---- ending ----

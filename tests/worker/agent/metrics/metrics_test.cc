@@ -123,7 +123,7 @@ RankSnapshot MakeRank(uint32_t rank) {
   made.rank = rank;
   made.up = true;
   made.process = MakeProcess(100, 2.5);
-  made.binding = topology::EffectiveMode::kNode;
+  made.binding = core::Binding::kNode;
   made.progress = {rank, 10, 100, 1.25, 4000};
   made.progress_age = milliseconds(500);
   made.reported = {{"gradient_norm", 0.5}};
