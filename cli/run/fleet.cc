@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "base/file.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -42,21 +44,17 @@ bool ReadLines(int fd, LineBuffer& lines, Take take) {
   return more;
 }
 
-void WriteConfig(UniqueFd config, const std::string& json) {
-  std::string_view left = json;
-  while (!left.empty()) {
-    ssize_t n = write(config.get(), left.data(), left.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return;  // the agent is gone, which its end will tell
-    left.remove_prefix(static_cast<size_t>(n));
-  }
+void WriteConfig(const UniqueFd& config, const std::string& json) {
+  // An agent that is gone will be told by its end.
+  [[maybe_unused]] const Status written = WriteAll(config.get(), json, "an agent's configuration");
 }
 
 }  // namespace
 
-Fleet::Fleet(EventLoop* loop, Screen* screen, FleetOptions options)
+Fleet::Fleet(EventLoop* loop, Screen* screen, Spawner* spawner, FleetOptions options)
     : loop_(loop),
       screen_(screen),
+      spawner_(spawner),
       options_(std::move(options)),
       isolation_(options_.namespaces ? Isolation::kNamespace : Isolation::kNone),
       isolation_known_(!options_.namespaces) {}
@@ -66,10 +64,9 @@ Result<SpawnedAgent> Fleet::Spawn() {
   SpawnSpec spec;
   spec.program = options_.agent;
   spec.arguments = {"--config-fd", std::to_string(kConfigFd)};
-  spec.open_files = options_.open_files;
   while (true) {
     spec.isolation = isolation_;
-    Result<SpawnedAgent> agent = SpawnAgent(spec);
+    Result<SpawnedAgent> agent = SpawnAgent(spawner_, spec);
     bool refused = !agent.ok() && agent.error().kind == ErrorKind::kDenied;
     if (refused && !isolation_known_ && isolation_ != Isolation::kNone) {
       isolation_ =
@@ -84,14 +81,12 @@ Result<SpawnedAgent> Fleet::Spawn() {
 Status Fleet::Start(const core::AgentConfig& config) {
   Result<SpawnedAgent> spawned = Spawn();
   if (!spawned.ok()) return spawned.error();
-  WriteConfig(std::move(spawned->config), core::ToJson(config));
+  WriteConfig(spawned->config, core::ToJson(config));
+  spawned->config.reset();
   auto agent = std::make_shared<Agent>();
   agent->machine = config.machine;
   agent->attempt = config.attempt;
   agent->process = std::move(*spawned);
-  for (int fd : {agent->process.output.get(), agent->process.log.get()}) {
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-  }
   agents_[config.machine] = agent;
   uint32_t machine = config.machine;
   WatchOutput(agent);

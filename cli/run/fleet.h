@@ -35,12 +35,11 @@ struct FleetOptions {
   std::string agent;  // the program
   bool namespaces = true;
   bool show_agent_logs = false;
-  rlimit open_files{};
 };
 
 class Fleet {
  public:
-  Fleet(EventLoop* loop, Screen* screen, FleetOptions options);
+  Fleet(EventLoop* loop, Screen* screen, Spawner* spawner, FleetOptions options);
 
   // Starts an agent for config.machine, which has none.
   Status Start(const core::AgentConfig& config);
@@ -81,6 +80,7 @@ class Fleet {
 
   EventLoop* loop_;
   Screen* screen_;
+  Spawner* spawner_;
   FleetOptions options_;
   Isolation isolation_;
   bool isolation_known_ = false;

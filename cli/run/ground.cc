@@ -35,7 +35,9 @@ Result<Ground> PrepareGround(uint32_t machines) {
     Result<uint16_t> bits = Random<uint16_t>();
     return bits.ok() ? *bits : static_cast<uint16_t>(getpid());
   };
-  rlimit open_files = RaiseFileLimit();
+  Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
+  if (!spawner.ok()) return spawner.error();
+  (*spawner)->RaiseOwnFileLimit();  // ranks get what this process had
   Result<AddressBlock> addresses = ChooseBlock(machines, random, GangPortsFree);
   if (!addresses.ok()) return addresses.error();
   Result<RunFolder> folder = RunFolder::Make();
@@ -44,7 +46,7 @@ Result<Ground> PrepareGround(uint32_t machines) {
   if (!loop.ok()) return loop.error();
   if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
   std::signal(SIGPIPE, SIG_IGN);
-  return Ground{*key, *addresses, std::move(*folder), std::move(*loop), open_files};
+  return Ground{*key, *addresses, std::move(*folder), std::move(*loop), std::move(*spawner)};
 }
 
 Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,

@@ -2,14 +2,13 @@
 #ifndef LOCKSTEP_CLI_RUN_GROUND_H_
 #define LOCKSTEP_CLI_RUN_GROUND_H_
 
-#include <sys/resource.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "base/event_loop.h"
 #include "base/hkdf.h"
+#include "base/process.h"
 #include "base/result.h"
 #include "cli/run/address.h"
 #include "cli/run/run_folder.h"
@@ -24,7 +23,7 @@ struct Ground {
   AddressBlock addresses;
   RunFolder folder;
   std::unique_ptr<EventLoop> loop;
-  rlimit open_files{};  // as it was before this program raised it: what ranks get
+  std::unique_ptr<Spawner> spawner;
 };
 
 // Changes this process: a subreaper, deaf to SIGPIPE, that may open many files.

@@ -1,22 +1,20 @@
 // Starting one agent: a child with its own session, its own PID namespace where that is allowed,
 // and no way to outlive this process.
 //
-//   Result<SpawnedAgent> agent = SpawnAgent(spec);
+//   Result<SpawnedAgent> agent = SpawnAgent(spawner, spec);
 //   write(agent->config.get(), json...); agent->config.reset();
 //
-// The child is made by clone(CLONE_VM | CLONE_VFORK): no page table is copied, and this process
-// goes on when the agent has been exec'ed. Call it from the main thread: SIGKILL comes to the agent
-// when the *thread* that made it ends.
+// Call it from the main thread: SIGKILL comes to the agent when the *thread* that made it ends.
 #ifndef LOCKSTEP_CLI_RUN_SPAWN_H_
 #define LOCKSTEP_CLI_RUN_SPAWN_H_
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/process.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -35,26 +33,22 @@ struct SpawnSpec {
   std::string program;                 // the agent's path
   std::vector<std::string> arguments;  // without the program's name; {fd} is the config's number
   Isolation isolation = Isolation::kNone;
-  rlimit open_files{};  // RLIMIT_NOFILE as the user had it, before this process raised its own
 };
 
 struct SpawnedAgent {
   pid_t pid = 0;
   UniqueFd pidfd;
   UniqueFd config;  // what is written here until it is closed is the agent's configuration
-  UniqueFd output;  // its stdout
+  UniqueFd output;  // its stdout; both non-blocking
   UniqueFd log;     // its stderr
 };
 
 // Denied: this isolation is not allowed here, try the next. NotFound: no such program. Unavailable:
 // no process or descriptor to be had.
-Result<SpawnedAgent> SpawnAgent(const SpawnSpec& spec);
+Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec);
 
 // The number of the descriptor that the agent's configuration is read from.
 inline constexpr int kConfigFd = 3;
-
-// Raises this process's RLIMIT_NOFILE as far as it may; returns what it was.
-rlimit RaiseFileLimit();
 
 // Everything that this process is the parent of, less `agents`, is killed and reaped: what an agent
 // without a PID namespace left behind. True when nothing of it is left.

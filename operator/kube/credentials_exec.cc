@@ -1,21 +1,22 @@
 #include "operator/kube/credentials_exec.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/duration.h"
+#include "base/process.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
 
@@ -26,14 +27,16 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kPath = "/usr/local/bin:/usr/bin:/bin";  // where none is set
+
 // One run of a program: its own process group, stdout in a pipe, nothing on stdin.
 class Run {
  public:
   explicit Run(const ClientConfig& config) : config_(config), plugin_(*config.exec) {}
   ~Run() {
-    if (pid_ < 0) return;
-    kill(-pid_, SIGKILL);
-    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    if (process_.pid < 0) return;
+    kill(-process_.pid, SIGKILL);
+    while (waitpid(process_.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
   Run(const Run&) = delete;
@@ -56,8 +59,7 @@ class Run {
   const ClientConfig& config_;
   const ExecPlugin& plugin_;
   const Time deadline_ = BootTime() + plugin_.timeout;
-  UniqueFd output_;
-  pid_t pid_ = -1;
+  SpawnedProcess process_;
 };
 
 std::vector<std::string> Run::Environment() const {
@@ -79,45 +81,20 @@ std::vector<std::string> Run::Environment() const {
   return environment;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  pointers.reserve(strings.size() + 1);
-  for (std::string& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 Status Run::Start() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoError("pipe", errno);
-  output_.reset(ends[0]);
-  UniqueFd write_end(ends[1]);
-  std::vector<std::string> arguments = plugin_.command;
-  std::vector<std::string> environment = Environment();
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  int error = posix_spawnp(&pid_, arguments.front().c_str(), &actions, &attributes,
-                           Pointers(arguments).data(), Pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
-    pid_ = -1;
-    return Failed(ErrnoError("cannot be started", error).message);
-  }
+  const Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
+  if (!spawner.ok()) return spawner.error();
+  const char* path = std::getenv("PATH");
+  const auto file = FindExecutable(plugin_.command.front(), path != nullptr ? path : kPath, "");
+  if (const auto* failure = std::get_if<SpawnFailure>(&file)) return Failed(failure->message);
+  SpawnRequest request;
+  request.path = std::get<std::string>(file);
+  request.argv = plugin_.command;
+  request.env = Environment();
+  request.capture_stderr = false;
+  SpawnResult result = (*spawner)->Spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) return Failed(failure->message);
+  process_ = std::move(std::get<SpawnedProcess>(result));
   return {};
 }
 
@@ -140,9 +117,9 @@ Result<std::string> Run::Output(int stop) {
   std::string text;
   char buffer[4096];
   for (;;) {
-    if (Status status = Wait(output_.get(), stop); !status.ok()) return status.error();
-    ssize_t got = read(output_.get(), buffer, sizeof(buffer));
-    if (got < 0 && errno == EINTR) continue;
+    if (Status status = Wait(process_.stdout_fd.get(), stop); !status.ok()) return status.error();
+    ssize_t got = read(process_.stdout_fd.get(), buffer, sizeof(buffer));
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) return ErrnoError("read", errno);
     if (got == 0) break;
     text.append(buffer, static_cast<size_t>(got));
@@ -155,14 +132,12 @@ Result<std::string> Run::Output(int stop) {
 }
 
 Result<int> Run::ExitCode(int stop) {
-  UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-  if (!process.valid()) return ErrnoError("pidfd_open", errno);
-  if (Status status = Wait(process.get(), stop); !status.ok()) return status.error();
+  if (Status status = Wait(process_.pidfd.get(), stop); !status.ok()) return status.error();
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(process_.pid, &status, 0) < 0 && errno == EINTR) {
   }
-  kill(-pid_, SIGKILL);  // what it left behind
-  pid_ = -1;
+  kill(-process_.pid, SIGKILL);  // what it left behind
+  process_.pid = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

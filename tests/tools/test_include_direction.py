@@ -42,7 +42,7 @@ def test_includes_that_point_upwards_pass(tmp_path, path, included):
     [
         ("base/time.cc", "core/model/spec.h"),
         ("core/plan/plan.cc", "worker/agent/agent.h"),
-        ("worker/topology/apply.cc", "worker/agent/ranks/spawn.h"),
+        ("worker/topology/apply.cc", "worker/agent/ranks/guard.h"),
         ("worker/agent/agent.cc", "operator/kube/watch.h"),
         ("operator/policy/decide.cc", "worker/topology/topology.h"),
         ("operator/gang/gang_link.cc", "operator/kube/watch.h"),

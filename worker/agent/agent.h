@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/process.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
@@ -37,7 +38,6 @@
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/progress_socket.h"
-#include "worker/agent/ranks/spawn.h"
 
 namespace lockstep::agent {
 

@@ -123,9 +123,10 @@ Status Guard::Spawn() {
       spawner_->Spawn({.path = executable_,
                        .argv = {"lockstep-guard", kGuardArgument, std::to_string(getpid())},
                        .env = {},
-                       .capture_output = false,
+                       .capture_stdout = false,
+                       .capture_stderr = false,
                        .extra_fds = {table_->memory_fd(), wake_.get()},
-                       .dies_with_agent = false});
+                       .dies_with_parent = false});  // for a moment
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     return Error::Internal("guard: " + failure->message);
   }

@@ -20,11 +20,11 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/process.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "worker/agent/ranks/live_table.h"
-#include "worker/agent/ranks/spawn.h"
 
 namespace lockstep::agent {
 

@@ -19,6 +19,10 @@ namespace lockstep::agent {
 
 namespace {
 
+int ExitCodeOf(const SpawnFailure& failure) {
+  return failure.not_found() ? core::kExitCommandNotFound : core::kExitNotExecutable;
+}
+
 using core::Death;
 using core::Generation;
 
@@ -162,16 +166,17 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
   if (request.argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
   auto found = FindExecutable(request.argv.front(), path, request.working_directory);
   if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
-    *exit_code = failure->exit_code;
+    *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
   request.path = std::get<std::string>(found);
   launches_[index].binding = &prepared_[index];
   request.hook = &LocalRanks::Bind;
   request.hook_data = &launches_[index];
+  request.hook_name = "binding";
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
-    *exit_code = failure->exit_code;
+    *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
   auto& process = std::get<SpawnedProcess>(result);

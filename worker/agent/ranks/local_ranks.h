@@ -14,6 +14,7 @@
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
+#include "base/process.h"
 #include "base/time.h"
 #include "core/gang/messages.h"
 #include "core/plan/agent_config.h"
@@ -23,7 +24,6 @@
 #include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/process_set.h"
-#include "worker/agent/ranks/spawn.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
 #include "worker/topology/effective.h"

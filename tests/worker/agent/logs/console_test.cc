@@ -11,7 +11,7 @@
 #include <string>
 
 #include "tests/base/loop_test_base.h"
-#include "tests/worker/agent/ranks/shell.h"
+#include "tests/base/shell.h"
 
 namespace lockstep::agent {
 namespace {

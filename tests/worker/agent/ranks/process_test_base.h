@@ -8,11 +8,11 @@
 #include <variant>
 #include <vector>
 
+#include "base/process.h"
 #include "tests/base/loop_test_base.h"
-#include "tests/worker/agent/ranks/shell.h"
+#include "tests/base/shell.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/process_set.h"
-#include "worker/agent/ranks/spawn.h"
 
 namespace lockstep::agent {
 

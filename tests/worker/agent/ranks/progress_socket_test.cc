@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/base/loop_test_base.h"
-#include "tests/worker/agent/ranks/shell.h"
+#include "tests/base/shell.h"
 
 namespace lockstep::agent {
 namespace {

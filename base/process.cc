@@ -1,4 +1,4 @@
-#include "worker/agent/ranks/spawn.h"
+#include "base/process.h"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -14,10 +14,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
-
-#include "core/exit_codes.h"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -30,7 +29,7 @@ extern "C" int __clone(int (*)(void*), void*, int, void*, ...);
 #define LOCKSTEP_CLONE clone
 #endif
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 constexpr size_t kStackSize = 64 * 1024;
@@ -50,11 +49,15 @@ struct ChildPlan {
   int stderr_fd = -1;
   int* extra_fds = nullptr;  // already above all target numbers
   int extra_count = 0;
-  pid_t parent = 0;  // 0: does not die with it
+  bool own_session = false;
+  bool dies_with_parent = false;
+  pid_t parent = 0;  // as the child sees it: 0 from a PID namespace of its own
+  const char* hook_name = nullptr;
   rlimit file_limit{};
   // Written by the child.
   int error = 0;
   const char* failed = nullptr;
+  SpawnFailure::Step step = SpawnFailure::Step::kPrepare;
 };
 
 // Async-signal-safe, and without sanitizers' bookkeeping: it runs on another stack, in its parent's
@@ -64,7 +67,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int Fail(ChildPla
                                                                         int error) {
   plan->failed = what;
   plan->error = error;
-  _exit(core::kExitCommandNotFound);
+  _exit(EXIT_FAILURE);
 }
 
 __attribute__((no_sanitize("address", "thread", "undefined"))) void ResetSignals() {
@@ -78,10 +81,10 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) void ResetSignals
 
 __attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void* argument) {
   auto* plan = static_cast<ChildPlan*>(argument);
-  if (setpgid(0, 0) != 0) return Fail(plan, "setpgid", errno);
-  if (plan->parent != 0) {
+  if (plan->own_session ? setsid() < 0 : setpgid(0, 0) != 0) return Fail(plan, "setpgid", errno);
+  if (plan->dies_with_parent) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return Fail(plan, "prctl", errno);
-    if (getppid() != plan->parent) _exit(core::kExitCommandNotFound);
+    if (getppid() != plan->parent) _exit(EXIT_FAILURE);
   }
   ResetSignals();
   if (dup2(plan->stdin_fd, STDIN_FILENO) < 0 ||
@@ -92,7 +95,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void
   for (int i = 0; i < plan->extra_count; ++i) {
     if (dup2(plan->extra_fds[i], kFirstExtraFd + i) < 0) return Fail(plan, "dup2", errno);
   }
-  // Ours are close-on-exec each by itself; this is for what the agent inherited. Kernels
+  // Ours are close-on-exec each by itself; this is for what this process inherited. Kernels
   // before 5.11 lack it.
   syscall(SYS_close_range, kFirstExtraFd + plan->extra_count, ~0U, CLOSE_RANGE_CLOEXEC);
   if (plan->working_directory != nullptr && chdir(plan->working_directory) != 0) {
@@ -100,9 +103,11 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void
   }
   setrlimit(RLIMIT_NOFILE, &plan->file_limit);
   if (plan->hook != nullptr) {
+    plan->step = SpawnFailure::Step::kHook;
     const int error = plan->hook(plan->hook_data);
-    if (error != 0) return Fail(plan, "binding", error);
+    if (error != 0) return Fail(plan, plan->hook_name, error);
   }
+  plan->step = SpawnFailure::Step::kExec;
   execve(plan->path, plan->argv, plan->env);
   return Fail(plan, "execve", errno);
 }
@@ -137,30 +142,40 @@ struct OutputPipe {
   UniqueFd write_end;
 };
 
+// Above the three that the child overwrites, which are free in a process that was started without.
+bool MoveUp(UniqueFd* fd) {
+  if (fd->get() < kFirstExtraFd) fd->reset(fcntl(fd->get(), F_DUPFD_CLOEXEC, kFirstExtraFd));
+  return fd->valid();
+}
+
 std::optional<OutputPipe> MakePipe() {
   std::array<int, 2> fds{};
   if (pipe2(fds.data(), O_CLOEXEC) != 0) return std::nullopt;
   OutputPipe made{UniqueFd(fds[0]), UniqueFd(fds[1])};
+  if (!MoveUp(&made.read_end) || !MoveUp(&made.write_end)) return std::nullopt;
   // Of our end alone: the two ends are two open files.
-  if (fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0) return std::nullopt;
+  if (fcntl(made.read_end.get(), F_SETFL, O_NONBLOCK) != 0) return std::nullopt;
   return made;
 }
 
-SpawnFailure FailureOf(const std::string& what, const std::string& path, int error) {
+SpawnFailure FailureOf(SpawnFailure::Step step, const std::string& what, const std::string& path,
+                       int error) {
   SpawnFailure failure;
+  failure.step = step;
   failure.errno_value = error;
-  failure.exit_code = what == "execve" && (error == ENOENT || error == ENOTDIR)
-                          ? core::kExitCommandNotFound
-                          : core::kExitNotExecutable;
   failure.message = "cannot start " + path + ": " + what + ": " + std::strerror(error);
   if (error == ENOEXEC) failure.message += " (a script needs a first line such as #!/bin/sh)";
-  if (what == "execve" && error == ENOENT) {
+  if (failure.not_found()) {
     failure.message += " (the file, or the interpreter it names, does not exist here)";
   }
   return failure;
 }
 
 }  // namespace
+
+bool SpawnFailure::not_found() const {
+  return step == Step::kExec && (errno_value == ENOENT || errno_value == ENOTDIR);
+}
 
 Result<std::unique_ptr<Spawner>> Spawner::Create() {
   std::unique_ptr<Spawner> spawner(new Spawner);
@@ -172,6 +187,7 @@ Result<std::unique_ptr<Spawner>> Spawner::Create() {
     spawner->null_.reset(ends[0]);
     close(ends[1]);
   }
+  if (!MoveUp(&spawner->null_)) return ErrnoError("fcntl", errno);
   void* stack = mmap(nullptr, kGuardPage + kStackSize, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) return ErrnoError("mmap of a stack", errno);
@@ -192,14 +208,15 @@ void Spawner::RaiseOwnFileLimit() {
 }
 
 SpawnResult Spawner::Spawn(const SpawnRequest& request) {
+  using Step = SpawnFailure::Step;
   const std::vector<char*> argv = Pointers(request.argv);
   const std::vector<char*> env = Pointers(request.env);
   std::optional<OutputPipe> out;
   std::optional<OutputPipe> err;
-  if (request.capture_output) {
-    out = MakePipe();
-    err = MakePipe();
-    if (!out || !err) return FailureOf("pipe", request.path, errno);
+  if (request.capture_stdout) out = MakePipe();
+  if (request.capture_stderr) err = MakePipe();
+  if ((request.capture_stdout && !out) || (request.capture_stderr && !err)) {
+    return FailureOf(Step::kPrepare, "pipe", request.path, errno);
   }
   // Copies above every target number, so that no dup2 in the child overwrites a later source.
   const int first_free = kFirstExtraFd + static_cast<int>(request.extra_fds.size());
@@ -207,7 +224,7 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   std::vector<int> extra_fds;
   for (const int fd : request.extra_fds) {
     extra_copies.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, first_free));
-    if (!extra_copies.back().valid()) return FailureOf("dup", request.path, errno);
+    if (!extra_copies.back().valid()) return FailureOf(Step::kPrepare, "dup", request.path, errno);
     extra_fds.push_back(extra_copies.back().get());
   }
 
@@ -219,12 +236,15 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
       request.working_directory.empty() ? nullptr : request.working_directory.c_str();
   plan.hook = request.hook;
   plan.hook_data = request.hook_data;
+  plan.hook_name = request.hook_name;
   plan.stdin_fd = null_.get();
   plan.stdout_fd = out ? out->write_end.get() : -1;
   plan.stderr_fd = err ? err->write_end.get() : -1;
   plan.extra_fds = extra_fds.data();
   plan.extra_count = static_cast<int>(extra_fds.size());
-  plan.parent = request.dies_with_agent ? getpid() : 0;
+  plan.own_session = request.own_session;
+  plan.dies_with_parent = request.dies_with_parent;
+  plan.parent = (request.namespaces & CLONE_NEWPID) != 0 ? 0 : getpid();
   plan.file_limit = file_limit_;
 
   int pidfd = -1;
@@ -233,11 +253,12 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   {
     const AllSignalsBlocked blocked;
     char* top = static_cast<char*>(stack_) + kGuardPage + kStackSize;
-    pid = LOCKSTEP_CLONE(&RunChild, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan,
+    pid = LOCKSTEP_CLONE(&RunChild, top,
+                         CLONE_VM | CLONE_VFORK | CLONE_PIDFD | request.namespaces | SIGCHLD, &plan,
                          &pidfd);
     clone_error = errno;
   }
-  if (pid < 0) return FailureOf("clone", request.path, clone_error);
+  if (pid < 0) return FailureOf(Step::kClone, "clone", request.path, clone_error);
 
   SpawnedProcess process;
   process.exec_time = BootTime();
@@ -247,9 +268,10 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   if (plan.failed != nullptr) {
     waitpid(pid, nullptr, 0);
     if (std::string_view(plan.failed) == "chdir") {
-      return FailureOf("chdir", request.path + " in " + request.working_directory, plan.error);
+      return FailureOf(plan.step, "chdir", request.path + " in " + request.working_directory,
+                       plan.error);
     }
-    return FailureOf(plan.failed, request.path, plan.error);
+    return FailureOf(plan.step, plan.failed, request.path, plan.error);
   }
   if (out) process.stdout_fd = std::move(out->read_end);
   if (err) process.stderr_fd = std::move(err->read_end);
@@ -259,10 +281,10 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
                                                        std::string_view path,
                                                        const std::string& working_directory) {
+  using Step = SpawnFailure::Step;
   if (name.empty()) {
-    return SpawnFailure{.exit_code = core::kExitCommandNotFound,
-                        .errno_value = ENOENT,
-                        .message = "the command is empty"};
+    return SpawnFailure{
+        .step = Step::kExec, .errno_value = ENOENT, .message = "the command is empty"};
   }
   // What execve itself will say of it is the truth.
   if (name.find('/') != std::string::npos) return name;
@@ -282,13 +304,13 @@ std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
     found_but_not_executable = true;
   }
   if (found_but_not_executable) {
-    return SpawnFailure{.exit_code = core::kExitNotExecutable,
+    return SpawnFailure{.step = Step::kExec,
                         .errno_value = EACCES,
                         .message = "cannot start " + name + ": it is not executable (chmod +x)"};
   }
-  return SpawnFailure{.exit_code = core::kExitCommandNotFound,
+  return SpawnFailure{.step = Step::kExec,
                       .errno_value = ENOENT,
                       .message = "cannot start " + name + ": there is no such command in PATH"};
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

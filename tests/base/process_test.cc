@@ -1,4 +1,4 @@
-#include "worker/agent/ranks/spawn.h"
+#include "base/process.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -9,9 +9,9 @@
 #include <string>
 
 #include "tests/base/loop_test_base.h"
-#include "tests/worker/agent/ranks/shell.h"
+#include "tests/base/shell.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 class SpawnTest : public LoopTest {
@@ -52,14 +52,14 @@ TEST_F(SpawnTest, GivesArgumentsEnvironmentDirectoryAndPipes) {
   EXPECT_EQ(err.text(), "oops\n");
 }
 
-TEST_F(SpawnTest, TheProcessLeadsItsOwnGroupAndDiesWithTheAgent) {
+TEST_F(SpawnTest, TheProcessLeadsItsOwnGroup) {
   // Fields 3 and 5 of /proc/self/stat of a shell builtin: state and process group.
   const std::string out = OutputOf(Shell("read -r p n s pp g rest < /proc/$$/stat; echo $$ $g"));
   const size_t space = out.find(' ');
   EXPECT_EQ(out.substr(0, space), out.substr(space + 1, out.size() - space - 2)) << out;
 }
 
-TEST_F(SpawnTest, SignalsAreAsNewWhateverTheAgentBlocksOrIgnores) {
+TEST_F(SpawnTest, SignalsAreAsNewWhateverTheParentBlocksOrIgnores) {
   loop()->OnSignal(SIGTERM, [] {});
   signal(SIGPIPE, SIG_IGN);
   const std::string out =
@@ -69,8 +69,8 @@ TEST_F(SpawnTest, SignalsAreAsNewWhateverTheAgentBlocksOrIgnores) {
   EXPECT_NE(out.find("SigIgn: 0000000000000000"), std::string::npos) << out;
 }
 
-TEST_F(SpawnTest, NoDescriptorOfTheAgentGoesDownButTheExtraOnes) {
-  // Not close-on-exec, as if the agent had inherited it.
+TEST_F(SpawnTest, NoDescriptorOfTheParentGoesDownButTheExtraOnes) {
+  // Not close-on-exec, as if this process had inherited it.
   const UniqueFd leaky(open("/dev/null", O_RDONLY));
   const UniqueFd given(open("/dev/null", O_RDONLY | O_CLOEXEC));
   SpawnRequest request = Shell(
@@ -81,13 +81,14 @@ TEST_F(SpawnTest, NoDescriptorOfTheAgentGoesDownButTheExtraOnes) {
   EXPECT_EQ(OutputOf(request), "0 1 2 ");
 }
 
-TEST_F(SpawnTest, AMissingFileIs127AndAFileThatIsNoProgramIs126) {
+TEST_F(SpawnTest, AMissingFileIsToldFromAFileThatIsNoProgram) {
   SpawnFailure failure = FailureOf({.path = "/no/such/program", .argv = {"x"}, .env = {}});
-  EXPECT_EQ(failure.exit_code, 127);
+  EXPECT_TRUE(failure.not_found());
   EXPECT_EQ(failure.errno_value, ENOENT);
   EXPECT_NE(failure.message.find("/no/such/program"), std::string::npos);
   failure = FailureOf({.path = "/etc/passwd", .argv = {"x"}, .env = {}});
-  EXPECT_EQ(failure.exit_code, 126);
+  EXPECT_EQ(failure.step, SpawnFailure::Step::kExec);
+  EXPECT_FALSE(failure.not_found());
   EXPECT_EQ(failure.errno_value, EACCES);
 }
 
@@ -95,7 +96,7 @@ TEST_F(SpawnTest, AMissingWorkingDirectoryIsNamed) {
   SpawnRequest request = Shell("true");
   request.working_directory = "/no/such/folder";
   const SpawnFailure failure = FailureOf(request);
-  EXPECT_EQ(failure.exit_code, 126);
+  EXPECT_FALSE(failure.not_found());
   EXPECT_NE(failure.message.find("/no/such/folder"), std::string::npos) << failure.message;
 }
 
@@ -113,9 +114,19 @@ TEST_F(SpawnTest, TheHookRunsInTheChildAndWhatItWritesIsSeenHere) {
   EXPECT_EQ(OutputOf(request), std::to_string(seen.pid) + "\n");
   seen.refuse_with = EPERM;
   EXPECT_EQ(FailureOf(request).errno_value, EPERM);
+  EXPECT_EQ(FailureOf(request).step, SpawnFailure::Step::kHook);
 }
 
-TEST_F(SpawnTest, ProcessesKeepTheLimitOnOpenFilesThatTheAgentWasStartedWith) {
+TEST_F(SpawnTest, ASessionOfItsOwnAndOneStreamAlone) {
+  SpawnRequest request = Shell("read -r p n s pp g sid rest < /proc/$$/stat; echo $$ $sid");
+  request.own_session = true;
+  request.capture_stderr = false;
+  const std::string out = OutputOf(request);
+  const size_t space = out.find(' ');
+  EXPECT_EQ(out.substr(0, space), out.substr(space + 1, out.size() - space - 2)) << out;
+}
+
+TEST_F(SpawnTest, ProcessesKeepTheLimitOnOpenFilesThatTheParentWasStartedWith) {
   const std::string before = OutputOf(Shell("ulimit -n"));
   spawner_->RaiseOwnFileLimit();
   EXPECT_EQ(OutputOf(Shell("ulimit -n")), before);
@@ -124,10 +135,10 @@ TEST_F(SpawnTest, ProcessesKeepTheLimitOnOpenFilesThatTheAgentWasStartedWith) {
 TEST(FindExecutable, LooksWhereAShellWould) {
   EXPECT_EQ(std::get<std::string>(FindExecutable("sh", "/no/where:/bin", "")), "/bin/sh");
   EXPECT_EQ(std::get<std::string>(FindExecutable("./run", "/bin", "")), "./run");
-  EXPECT_EQ(std::get<SpawnFailure>(FindExecutable("no-such-command", "/bin", "")).exit_code, 127);
-  EXPECT_EQ(std::get<SpawnFailure>(FindExecutable("passwd", "/etc", "")).exit_code, 126);
-  EXPECT_EQ(std::get<SpawnFailure>(FindExecutable("", "/bin", "")).exit_code, 127);
+  EXPECT_TRUE(std::get<SpawnFailure>(FindExecutable("no-such-command", "/bin", "")).not_found());
+  EXPECT_FALSE(std::get<SpawnFailure>(FindExecutable("passwd", "/etc", "")).not_found());
+  EXPECT_TRUE(std::get<SpawnFailure>(FindExecutable("", "/bin", "")).not_found());
 }
 
 }  // namespace
-}  // namespace lockstep::agent
+}  // namespace lockstep

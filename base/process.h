@@ -1,22 +1,22 @@
 // Spawner: starts processes fast and exactly: a vfork-like clone whose child sets itself up
-// (process group, death signal, signals, pipes, binding) and execs. The agent's memory is not
-// copied, however large it is, and an exec that fails is told here, with its errno.
+// (process group, death signal, signals, pipes, a hook) and execs. The memory of this process is
+// not copied, however large it is, and an exec that fails is told here, with its errno.
 //
 //   Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
 //   SpawnResult result = spawner->Spawn({.path = *FindExecutable("python", path, cwd), .argv =
 //   ...}); if (auto* process = std::get_if<SpawnedProcess>(&result)) Watch(process->pidfd.get(),
 //   ...);
 //
-// In the child, in this order: own process group (pgid = pid); SIGKILL when the agent's spawning
-// thread dies, checked against an agent that died before; default signal handlers, empty mask;
+// In the child, in this order: own process group (pgid = pid) or session; SIGKILL when the spawning
+// thread dies, checked against a parent that died before; default signal handlers, empty mask;
 // stdin, stdout, stderr; close-on-exec on every other descriptor; working directory; limit on open
-// files as the agent found it; the hook (binding); execve.
+// files as the Spawner found it; the hook; execve.
 //
 // PR_SET_PDEATHSIG follows the *thread* that creates the child, so spawn from the thread that lives
-// as long as the agent. One thread at a time; the whole agent's thread waits until the child has
-// exec'ed (about 0.3 ms).
-#ifndef LOCKSTEP_WORKER_AGENT_RANKS_SPAWN_H_
-#define LOCKSTEP_WORKER_AGENT_RANKS_SPAWN_H_
+// as long as the child may. One thread at a time; it waits until the child has exec'ed (about
+// 0.3 ms).
+#ifndef LOCKSTEP_BASE_PROCESS_H_
+#define LOCKSTEP_BASE_PROCESS_H_
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -31,11 +31,10 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "core/exit_codes.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
-// Runs in the child between clone and execve, in the agent's memory: what it writes to `data` is
+// Runs in the child between clone and execve, in this process's memory: what it writes to `data` is
 // seen after Spawn. It may only make system calls. Not 0: an errno that stops the spawn.
 using SpawnHook = int (*)(void* data) noexcept;
 
@@ -43,15 +42,18 @@ struct SpawnRequest {
   std::string path;  // of the file; see FindExecutable
   std::vector<std::string> argv;
   std::vector<std::string> env;        // "NAME=value"
-  std::string working_directory = {};  // empty: the agent's
+  std::string working_directory = {};  // empty: this process's
   SpawnHook hook = nullptr;
   void* hook_data = nullptr;
-  // True: stdout and stderr are pipes to the agent. False: the agent's own.
-  bool capture_output = true;
+  const char* hook_name = "set-up";  // for errors
+  // True: a pipe to this process. False: this process's own.
+  bool capture_stdout = true;
+  bool capture_stderr = true;
   // Given to the process as descriptors 3, 4, ... in this order.
   std::vector<int> extra_fds = {};
-  // False for the guard, which has to outlive the agent for a moment.
-  bool dies_with_agent = true;
+  bool dies_with_parent = true;
+  bool own_session = false;  // else a process group alone
+  int namespaces = 0;        // CLONE_NEW... flags
 };
 
 struct SpawnedProcess {
@@ -64,9 +66,14 @@ struct SpawnedProcess {
 
 // No process came to be.
 struct SpawnFailure {
-  int exit_code = core::kExitNotExecutable;  // or kExitCommandNotFound
+  enum class Step { kPrepare, kClone, kHook, kExec };
+
+  Step step = Step::kPrepare;
   int errno_value = 0;
   std::string message;  // what failed and what to do
+
+  // There is no such program.
+  bool not_found() const;
 };
 
 using SpawnResult = std::variant<SpawnedProcess, SpawnFailure>;
@@ -80,8 +87,8 @@ class Spawner {
 
   SpawnResult Spawn(const SpawnRequest& request);
 
-  // Lets the agent itself open as many files as it may; processes keep the old limit, for programs
-  // that walk over all possible descriptors or use select().
+  // Lets this process open as many files as it may; those it starts keep the old limit, for
+  // programs that walk over all possible descriptors or use select().
   void RaiseOwnFileLimit();
 
  private:
@@ -98,6 +105,6 @@ std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
                                                        std::string_view path,
                                                        const std::string& working_directory);
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_RANKS_SPAWN_H_
+#endif  // LOCKSTEP_BASE_PROCESS_H_

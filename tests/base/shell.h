@@ -1,6 +1,6 @@
 // Small shell programs as ranks of tests.
-#ifndef LOCKSTEP_TESTS_WORKER_AGENT_RANKS_SHELL_H_
-#define LOCKSTEP_TESTS_WORKER_AGENT_RANKS_SHELL_H_
+#ifndef LOCKSTEP_TESTS_BASE_SHELL_H_
+#define LOCKSTEP_TESTS_BASE_SHELL_H_
 
 #include <sys/epoll.h>
 
@@ -9,9 +9,9 @@
 #include <string>
 
 #include "base/event_loop.h"
-#include "worker/agent/ranks/spawn.h"
+#include "base/process.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 inline SpawnRequest Shell(const std::string& script) {
   return {.path = "/bin/sh",
@@ -50,6 +50,6 @@ class Output {
   bool ended_ = false;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_TESTS_WORKER_AGENT_RANKS_SHELL_H_
+#endif  // LOCKSTEP_TESTS_BASE_SHELL_H_
