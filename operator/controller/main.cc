@@ -8,7 +8,8 @@
 
 int main(int argc, char** argv) {
   try {
-    lockstep::control::Options options{.http = lockstep::kube::LOCKSTEP_HTTP};
+    lockstep::control::Options options;
+    options.http = lockstep::kube::LOCKSTEP_HTTP;
     if (std::optional<int> code = lockstep::control::ParseOptions(argc, argv, &options)) {
       return *code;
     }
