@@ -85,6 +85,23 @@ Launchers OfShell(Words words, int shells_left) {
   return launchers;
 }
 
+// timeout 1h mpirun, numactl -N 0 torchrun, uv run accelerate launch: the first word that is
+// neither an option nor a number, or the next where that stands behind an option, whose value it
+// may be.
+Launchers OfWrapper(Words words, int shells_left) {
+  constexpr size_t kFarthest = 16;
+  if (shells_left == 0) return {};
+  for (size_t i = 1; i < std::min(words.size(), kFarthest); ++i) {
+    const std::string& word = words[i];
+    if (word.empty() || std::string_view("-0123456789").find(word[0]) != std::string_view::npos ||
+        word == "run")
+      continue;
+    Launchers found = OfWords(words.subspan(i), shells_left - 1);
+    if (!found.empty() || !words[i - 1].starts_with('-')) return found;
+  }
+  return {};
+}
+
 Launchers OfWords(Words words, int shells_left) {
   // What only sets the stage for the program.
   while (!words.empty() && (IsAssignment(words[0]) ||
@@ -95,6 +112,10 @@ Launchers OfWords(Words words, int shells_left) {
   const std::string_view program = BaseName(words[0]);
   if (IsPython(program)) return OfPython(words);
   if (IsOneOf(program, {"sh", "bash", "dash", "ash", "zsh"})) return OfShell(words, shells_left);
+  if (IsOneOf(program, {"timeout", "nice", "ionice", "numactl", "taskset", "stdbuf", "setsid",
+                        "sudo", "uv", "poetry", "conda", "mamba", "micromamba", "pixi"})) {
+    return OfWrapper(words, shells_left);
+  }
   if (program == "accelerate") {
     return words.size() > 1 && words[1] == "launch" ? Launchers{"accelerate launch"} : Launchers{};
   }

@@ -9,8 +9,8 @@
 namespace lockstep::core {
 
 // The launchers that a command starts ("torchrun", "accelerate launch", "deepspeed", "mpirun",
-// ...), looking through `python -m`, `env` and a shell's -c; several where a shell's script starts
-// several.
+// ...), looking through `python -m`, `env`, `timeout` and their like, and a shell's -c; several
+// where a shell's script starts several.
 std::vector<std::string> LaunchersOf(const std::vector<std::string>& command);
 
 // The first of them; empty when the command starts none.

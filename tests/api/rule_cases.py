@@ -164,6 +164,7 @@ CORE_ALONE = [
     job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),
+    job(a_command(launch="PerMachine", command=["timeout", "1h", "mpirun"])),
     job(a_command(command=["bash", "-c", "cd '/a'; torchrun"])),
     job(a_command(command=["python", "-u", "-O", "-m", "torch.distributed.run"])),
     job(a_command(args=["a\0b"])),

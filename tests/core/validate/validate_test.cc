@@ -258,6 +258,9 @@ TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
       {"[sh, -ec, \"A=1 accelerate launch train.py\"]", "accelerate launch"},
       {"[bash, -c, \"torchrun prepare.py; mpirun a\"]", "mpirun"},
       {"[env, bash, -c, \"bash -c 'exec srun a'\"]", "srun"},
+      {"[timeout, -k, 10s, 1h, mpirun, a]", "mpirun"},
+      {"[uv, run, accelerate, launch, train.py]", "accelerate launch"},
+      {"[conda, run, -n, torch, nice, deepspeed, train.py]", "deepspeed"},
   };
   for (const auto& [command, launcher] : cases) {
     for (const char* launch : {"PerProcess", "PerMachine"}) {
@@ -283,7 +286,8 @@ TEST(Validate, FindsALauncherThatStandsInTheArgs) {
 TEST(Validate, TakesNoOrdinaryProgramForALauncher) {
   for (const char* command :
        {"[python, train.py, torchrun]", "[python, -m, train]", "[accelerate, config]",
-        "[bash, -c, \"echo torchrun\"]", "[sh, torchrun.sh]", "[./train]"}) {
+        "[bash, -c, \"echo torchrun\"]", "[sh, torchrun.sh]", "[./train]",
+        "[timeout, 1h, ./train, torchrun]", "[uv, run, python, train.py, mpirun]", "[nice]"}) {
     EXPECT_EQ(Local(std::string("  command: ") + command + "\n"), "") << command;
   }
 }

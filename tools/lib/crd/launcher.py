@@ -1,8 +1,8 @@
 """Launchers in a command, as CEL sees them: a program called directly, by `python -m` with at most
 one option before it, `accelerate launch`, or in the open in the script of a shell.
 
-core/plan/launcher.cc also looks through env, quotes and further options. What only core finds, the
-operator fails with the same message.
+core/plan/launcher.cc also looks through env, timeout and their like, quotes and further options.
+What only core finds, the operator fails with the same message.
 """
 
 from crd.names import (TORCHRUN, TORCHRUN_MODULES, UNSUPPORTED_LAUNCHERS, UNSUPPORTED_MODULES,
