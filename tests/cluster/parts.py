@@ -60,8 +60,8 @@ GROUPS = {
         "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
         "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
         "portmap": "github.com/containernetworking/plugins/plugins/meta/portmap",
-    }, minutes=1.5),
-    "coredns": Group(HERE / "coredns", {"coredns": "github.com/coredns/coredns"}, minutes=1),
+    }, minutes=1),
+    "coredns": Group(HERE / "coredns", {"coredns": "github.com/coredns/coredns"}, minutes=2),
     "helm": Group(HERE.parent / "helm", {
         "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
         "helm-unittest": "github.com/helm-unittest/helm-unittest/cmd/helm-unittest",
