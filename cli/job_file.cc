@@ -14,7 +14,6 @@
 #include "base/duration.h"
 #include "base/file.h"
 #include "core/model/parse.h"
-#include "core/text/text.h"
 #include "core/plan/environment.h"
 #include "core/text/text.h"
 
