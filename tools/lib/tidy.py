@@ -91,13 +91,13 @@ def main(build, cache, *files):
     }
     tools = [version(TIDY), version(CLANGD)]
     tools += [pathlib.Path(p).read_text() for p in CONFIGURATION if os.path.exists(p)]
-    jobs = {}
+    jobs = {}  # the quick ones first
     for path in sorted(set(files)):
-        command = commands.get(path)
-        if command or path.endswith(".h"):
-            jobs[look, path] = key(path, CLANGD, command, *tools)
-        if command and not path.startswith("tests/"):
-            jobs[follow, path] = key(path, TIDY, command, PATHS, SHALLOW, *tools)
+        if path in commands or path.endswith(".h"):
+            jobs[look, path] = key(path, CLANGD, commands.get(path), *tools)
+    for path in sorted(set(files) & commands.keys()):
+        if not path.startswith("tests/"):
+            jobs[follow, path] = key(path, TIDY, commands[path], PATHS, SHALLOW, *tools)
 
     os.makedirs(cache, exist_ok=True)
     stamps = {job: pathlib.Path(cache, name) for job, name in jobs.items()}
