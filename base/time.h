@@ -22,6 +22,10 @@ using std::chrono::seconds;
 
 inline constexpr Time kNever = Time::max();
 
+constexpr double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 // CLOCK_BOOTTIME now. core/ never calls it: time comes in with each event.
 Time BootTime();
 

@@ -41,7 +41,8 @@ TableView ViewOf(const core::TrainingJob& job, const Shown& shown, const History
   if (shown.gang) {
     const core::GangStatus& status = *shown.gang;
     if (!shown.stopping) view.state = ToString(status.phase);
-    if (status.phase != core::GangPhase(core::CoordinatorPhase::kRunning)) view.reason = status.reason;
+    if (status.phase != core::GangPhase(core::CoordinatorPhase::kRunning))
+      view.reason = status.reason;
     if (status.generation.exists()) view.generation = status.generation.ToString();
     view.progress = core::Summarize(status.progress);
     if (view.progress) {

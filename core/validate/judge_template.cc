@@ -24,8 +24,8 @@ void JudgeLabels(Judge& judge, const Node& labels) {
   const std::map<std::string, std::string> own = JobLabels("");
   for (const NodeMember& label : labels.members()) {
     if (!label.key.starts_with(kLabelPrefix) && !own.contains(label.key)) continue;
-    judge.Error(kTemplatePath + ".metadata.labels", "holds a label that Lockstep sets itself; remove it",
-                label.key);
+    judge.Error(kTemplatePath + ".metadata.labels",
+                "holds a label that Lockstep sets itself; remove it", label.key);
   }
 }
 
@@ -109,7 +109,7 @@ void JudgeTemplate(Judge& judge) {
       JudgePod(judge, member.value);
     } else {
       judge.Error(kTemplatePath, "holds the unknown field \"" + member.key +
-                             "\"; a pod template has metadata and spec");
+                                     "\"; a pod template has metadata and spec");
     }
   }
   JudgeShortcuts(judge);

@@ -95,7 +95,8 @@ void JudgeTrainer(Judge& judge) {
   JudgeModel(judge, trainer.model);
   JudgeBatch(judge, trainer);
   if (trainer.mode == TrainerMode::kTrain && trainer.data.empty()) {
-    judge.Error(kTrainerPath + ".data", "is missing; name the files to train on, as in [/data/*.txt]");
+    judge.Error(kTrainerPath + ".data",
+                "is missing; name the files to train on, as in [/data/*.txt]");
   }
   if (trainer.mode == TrainerMode::kGenerate && trainer.prompts.empty()) {
     judge.Error(kTrainerPath + ".prompts",
@@ -109,7 +110,8 @@ void JudgeTrainer(Judge& judge) {
   judge.Range(kTrainerPath + ".decaySteps", trainer.decay_steps, 0, kMostSteps);
   judge.Range(kTrainerPath + ".checkpointEvery", trainer.checkpoint_every, 0, kMostSteps);
   judge.Range(kTrainerPath + ".bucketMb", trainer.bucket_mb, 1, 1024);
-  if (trainer.learning_rate <= 0) judge.Error(kTrainerPath + ".learningRate", "must be greater than 0");
+  if (trainer.learning_rate <= 0)
+    judge.Error(kTrainerPath + ".learningRate", "must be greater than 0");
   if (trainer.weight_decay < 0) judge.Error(kTrainerPath + ".weightDecay", "must be 0 or more");
   if (trainer.clip < 0) judge.Error(kTrainerPath + ".clip", "must be 0 (off) or more");
 }

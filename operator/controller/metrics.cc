@@ -12,8 +12,6 @@ using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 const Buckets& Short() {
   static const Buckets buckets = {0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5};
   return buckets;

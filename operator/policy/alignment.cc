@@ -56,8 +56,8 @@ void ObserveAlignment(Draft& draft) {
     const auto* told = Told(draft, machine);
     all_told &= told != nullptr;
     if (told == nullptr || told->binding == core::Binding::kNode) continue;
-    std::string message = NameOf(machine) + " is bound " + core::ToString(told->binding) + " where " +
-                          core::ToString(draft.spec().topology.bind) + " was asked";
+    std::string message = NameOf(machine) + " is bound " + core::ToString(told->binding) +
+                          " where " + core::ToString(draft.spec().topology.bind) + " was asked";
     if (!told->binding_reason.empty()) message += ": " + told->binding_reason;
     return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",
                         std::move(message));

@@ -40,8 +40,6 @@ const prometheus::Histogram::BucketBoundaries& RecoveryBuckets() {
   return bounds;
 }
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 // Whether a generation that ended this way can be followed by another.
 bool EndsInRestart(core::Cause cause) {
   return cause != core::Cause::kNone && cause != core::Cause::kRestartsExhausted;

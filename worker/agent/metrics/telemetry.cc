@@ -16,8 +16,6 @@ namespace {
 
 constexpr Duration kSmoothing = seconds(2);
 
-double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
 }  // namespace
 
 Telemetry::Telemetry(std::string trainingjob, uint32_t machine, Time born)

@@ -9,14 +9,7 @@
 #include "core/exit_codes.h"
 
 namespace lockstep::collectives {
-namespace {
-
-// Most calls are through after this; only then is waiting worth a sleep.
-constexpr Duration kSpin = microseconds(50);
-constexpr Duration kFirstPause = microseconds(20);
-constexpr Duration kLongestPause = milliseconds(1);
-
-}  // namespace
+namespace {}  // namespace
 
 NcclComm::NcclComm(std::shared_ptr<const NcclLibrary> library,
                    std::shared_ptr<const CudaDevice> device, Duration end_bound)

@@ -18,6 +18,12 @@
 
 namespace lockstep::collectives {
 
+// How NCCL is polled: without a pause at first, for most calls and small operations are done by
+// then, and with growing pauses after it.
+inline constexpr Duration kSpin = microseconds(50);
+inline constexpr Duration kFirstPause = microseconds(20);
+inline constexpr Duration kLongestPause = milliseconds(1);
+
 class NcclComm {
  public:
   // `end_bound`: how long the end of the communicator may take.

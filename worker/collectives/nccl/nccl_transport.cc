@@ -10,11 +10,6 @@
 namespace lockstep::collectives {
 namespace {
 
-// How long a new operation is watched without a pause: small ones are done by then.
-constexpr Duration kSpin = microseconds(50);
-constexpr Duration kFirstPause = microseconds(20);
-constexpr Duration kLongestPause = milliseconds(1);
-
 nccl::Type TypeOf(DataType type) {
   switch (type) {
     case DataType::kFloat32:

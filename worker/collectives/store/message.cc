@@ -85,4 +85,9 @@ Result<std::optional<Message>> MessageReader::Next() {
   return std::optional<Message>(std::move(*message));
 }
 
+ErrorKind ErrorKindOf(uint64_t number) {
+  return number <= static_cast<uint64_t>(ErrorKind::kInternal) ? static_cast<ErrorKind>(number)
+                                                               : ErrorKind::kInternal;
+}
+
 }  // namespace lockstep::collectives

@@ -66,6 +66,9 @@ inline constexpr size_t kMessageLimit = kMaxKey + kMaxValue + 64;
 // `key` has at most kMaxKey bytes, `value` at most kMaxValue.
 std::string Encode(const Message& message);
 
+// An error's kind as a message carries it; kInternal for a number that we don't know.
+ErrorKind ErrorKindOf(uint64_t number);
+
 class MessageReader {
  public:
   explicit MessageReader(size_t limit) : limit_(limit) {}

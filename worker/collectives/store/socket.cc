@@ -53,11 +53,6 @@ std::string Host(const sockaddr* address) {
   return text;
 }
 
-std::string Name(const std::string& address, uint16_t port) {
-  const bool v6 = address.find(':') != std::string::npos;
-  return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
-}
-
 // While nobody listens at a port of the ephemeral range, TCP may connect a socket on the same
 // machine to itself.
 bool IsSelf(int socket) {
@@ -82,6 +77,11 @@ int BindAnyway(int socket, Address address) {
 
 }  // namespace
 
+std::string AddressText(const std::string& address, uint16_t port) {
+  const bool v6 = address.find(':') != std::string::npos;
+  return (v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
 bool IsAddress(const std::string& text) {
   Address unused;
   return Parse(text, 0, &unused);
@@ -95,8 +95,8 @@ Result<UniqueFd> ListenTcp(const std::string& address, uint16_t port, int backlo
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (BindAnyway(fd.get(), where) != 0 || listen(fd.get(), backlog) != 0) {
-    if (errno != EADDRINUSE) return ErrnoError("listening on " + Name(address, port), errno);
-    return Error::Conflict("port " + Name(address, port) +
+    if (errno != EADDRINUSE) return ErrnoError("listening on " + AddressText(address, port), errno);
+    return Error::Conflict("port " + AddressText(address, port) +
                            " is in use; end the process that holds it or set another MASTER_PORT");
   }
   return fd;
@@ -112,13 +112,14 @@ Result<UniqueFd> ConnectTcp(const std::string& address, uint16_t port, Time dead
   if (failed == EINPROGRESS) {
     pollfd ready{.fd = fd.get(), .events = POLLOUT, .revents = 0};
     if (poll(&ready, 1, PollTimeout(BootTime(), deadline)) != 1) {
-      return Error::Unavailable(Name(address, port) + " did not answer");
+      return Error::Unavailable(AddressText(address, port) + " did not answer");
     }
     socklen_t size = sizeof failed;
     getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &failed, &size);
   }
-  if (failed != 0) return Error::Unavailable(Name(address, port) + ": " + std::strerror(failed));
-  if (IsSelf(fd.get())) return Error::Unavailable(Name(address, port) + " is not open yet");
+  if (failed != 0)
+    return Error::Unavailable(AddressText(address, port) + ": " + std::strerror(failed));
+  if (IsSelf(fd.get())) return Error::Unavailable(AddressText(address, port) + " is not open yet");
   return fd;
 }
 

@@ -14,6 +14,9 @@ namespace lockstep::collectives {
 // True for "10.0.0.7" and "fd00::7".
 bool IsAddress(const std::string& text);
 
+// "10.0.0.7:7070", "[fd00::7]:7070".
+std::string AddressText(const std::string& address, uint16_t port);
+
 // Listens on `address`, or on all of this machine's where that one is another's (a Service's
 // virtual address leads here without being here). Conflict when the port is in use.
 Result<UniqueFd> ListenTcp(const std::string& address, uint16_t port, int backlog);

@@ -23,15 +23,6 @@ std::chrono::steady_clock::time_point Steady(Time deadline) {
   return std::chrono::steady_clock::now() + left;
 }
 
-ErrorKind KindOf(uint64_t number) {
-  return number <= static_cast<uint64_t>(ErrorKind::kInternal) ? static_cast<ErrorKind>(number)
-                                                               : ErrorKind::kInternal;
-}
-
-std::string Name(const std::string& address, uint16_t port) {
-  return address + ":" + std::to_string(port);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const Options& options) {
@@ -48,10 +39,10 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const Options& options
       return socket.error();
     }
     if (BootTime() + kRetry >= options.deadline) {
-      return Error::Timeout("rank 0 is missing: " +
-                            (socket.ok()
-                                 ? Name(options.address, options.port) + " ended the connection"
-                                 : socket.error().message));
+      return Error::Timeout(
+          "rank 0 is missing: " +
+          (socket.ok() ? AddressText(options.address, options.port) + " ended the connection"
+                       : socket.error().message));
     }
     poll(nullptr, 0, PollTimeout(BootTime(), BootTime() + kRetry));
   }
@@ -101,7 +92,7 @@ std::string StoreClient::AskWho() {
     changed_.wait_until(mutex_, until);
   }
   if (failure_) return failure_->error.message;
-  const std::string where = " to " + Name(options_.address, options_.port);
+  const std::string where = " to " + AddressText(options_.address, options_.port);
   if (!missing_) return "rank 0 does not answer at" + where.substr(3);
   return *missing_ + " of " + std::to_string(options_.world) + " did not come" + where;
 }
@@ -256,12 +247,12 @@ void StoreClient::Handle(Message message) {
   }
   switch (message.type) {
     case MessageType::kRefused:
-      Fail({Error::Denied("rank 0 at " + Name(options_.address, options_.port) + " refused rank " +
-                          std::to_string(options_.rank) + ": " + message.value),
+      Fail({Error::Denied("rank 0 at " + AddressText(options_.address, options_.port) +
+                          " refused rank " + std::to_string(options_.rank) + ": " + message.value),
             options_.rank});
       return;
     case MessageType::kFailed:
-      Fail({{KindOf(message.first), std::move(message.value)}, message.rank});
+      Fail({{ErrorKindOf(message.first), std::move(message.value)}, message.rank});
       return;
     default:
       break;

@@ -25,11 +25,6 @@ Message FailedMessage(const Failure& failure) {
           .value = failure.error.message.substr(0, kMaxValue)};
 }
 
-ErrorKind KindOf(uint64_t number) {
-  return number <= static_cast<uint64_t>(ErrorKind::kInternal) ? static_cast<ErrorKind>(number)
-                                                               : ErrorKind::kInternal;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<StoreServer>> StoreServer::Start(Options options) {
@@ -175,7 +170,7 @@ void StoreServer::Handle(Connection& from, Message message) {
       Late(from, message);
       return;
     case MessageType::kFail:
-      Fail({{KindOf(message.first), std::move(message.value)}, message.rank});
+      Fail({{ErrorKindOf(message.first), std::move(message.value)}, message.rank});
       return;
     case MessageType::kBye:
       rank.left = true;

@@ -22,8 +22,6 @@ const std::map<std::string, collectives::Backend> kBackends = {
     {"auto", collectives::Backend::kAuto},
     {"gloo", collectives::Backend::kGloo},
     {"nccl", collectives::Backend::kNccl}};
-const std::map<std::string, collectives::Algorithm> kAlgorithms = {
-    {"tree", collectives::Algorithm::kTree}, {"ring", collectives::Algorithm::kRing}};
 
 int Fail(const Error& error) {
   Complain(error);

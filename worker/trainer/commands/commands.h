@@ -6,7 +6,12 @@
 #include <map>
 #include <string>
 
+#include "worker/collectives/collectives.h"
+
 namespace lockstep::trainer {
+
+inline const std::map<std::string, collectives::Algorithm> kAlgorithms = {
+    {"tree", collectives::Algorithm::kTree}, {"ring", collectives::Algorithm::kRing}};
 
 // An option whose values have names; its help shows them, and the one that stands by default.
 template <typename T>

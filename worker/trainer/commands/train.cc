@@ -14,8 +14,6 @@ const std::map<std::string, Precision> kPrecisions = {{"fp32", Precision::kFp32}
                                                       {"bf16", Precision::kBf16}};
 const std::map<std::string, SyncKind> kSyncs = {{"allreduce", SyncKind::kAllReduce},
                                                 {"parameter-server", SyncKind::kParameterServer}};
-const std::map<std::string, collectives::Algorithm> kAlgorithms = {
-    {"tree", collectives::Algorithm::kTree}, {"ring", collectives::Algorithm::kRing}};
 const std::map<std::string, bool> kSwitch = {{"on", true}, {"off", false}};
 
 void AddModel(CLI::App* command, TrainOptions& options) {

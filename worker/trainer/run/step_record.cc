@@ -8,8 +8,6 @@ namespace lockstep::trainer {
 
 namespace {
 
-double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 double Rate(int64_t tokens, Duration duration) {
   return duration > Duration::zero() ? static_cast<double>(tokens) / Seconds(duration) : 0.0;
 }
