@@ -40,10 +40,10 @@ def tidy(tree, *files):
 
 def test_what_came_out_clean_is_looked_at_again_when_an_included_header_changes(tree):
     files = ["base/a.cc", "base/a.h"]
-    assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 bad")
-    assert tidy(tree, *files) == (0, [], "clang-tidy: 0 files looked at, 2 unchanged, 0 bad")
+    assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 not built here, 0 bad")
+    assert tidy(tree, *files) == (0, [], "clang-tidy: 0 files looked at, 2 unchanged, 0 not built here, 0 bad")
     (tree / "base/a.h").write_text("inline int Number(int number) { return number + 1; }\n")
-    assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 bad")
+    assert tidy(tree, *files) == (0, [], "clang-tidy: 2 files looked at, 0 unchanged, 0 not built here, 0 bad")
 
 
 def test_a_finding_is_named_by_line_and_check_until_it_is_mended(tree):
@@ -59,7 +59,13 @@ def test_checks_that_follow_a_functions_paths_are_made_as_well(tree):
     code, found, closing = tidy(tree, "base/a.cc")
     assert code == 1
     assert any("base/a.cc:5:" in line and "[bugprone-use-after-move" in line for line in found)
-    assert closing == "clang-tidy: 1 files looked at, 0 unchanged, 1 bad"
+    assert closing == "clang-tidy: 1 files looked at, 0 unchanged, 0 not built here, 1 bad"
+
+
+def test_a_file_that_is_not_built_is_left_out_and_counted(tree):
+    (tree / "base/b.cc").write_text("#include <no/such/header.h>\n")
+    closing = "clang-tidy: 1 files looked at, 0 unchanged, 1 not built here, 0 bad"
+    assert tidy(tree, "base/a.cc", "base/b.cc") == (0, [], closing)
 
 
 def test_a_file_that_does_not_compile_is_bad(tree):

@@ -99,6 +99,7 @@ def main(build, cache, *files):
         if not path.startswith("tests/"):
             jobs[follow, path] = key(path, TIDY, commands[path], PATHS, SHALLOW, *tools)
 
+    unknown = [path for path in files if path.endswith(".cc") and path not in commands]
     os.makedirs(cache, exist_ok=True)
     stamps = {job: pathlib.Path(cache, name) for job, name in jobs.items()}
     todo = [job for job, stamp in stamps.items() if not stamp.exists()]
@@ -113,7 +114,8 @@ def main(build, cache, *files):
             else:
                 stamps[job].touch()
     print(f"clang-tidy: {len({p for _, p in todo})} files looked at, "
-          f"{len({p for _, p in jobs} - {p for _, p in todo})} unchanged, {len(bad)} bad")
+          f"{len({p for _, p in jobs} - {p for _, p in todo})} unchanged, {len(unknown)} not built "
+          f"here, {len(bad)} bad")
     return 1 if bad else 0
 
 
