@@ -7,10 +7,9 @@ of its time. So two programs share the work, both with the checks of .clang-tidy
     clang-tidy  the checks that clangd leaves out, which follow the paths through a function; not
                 for tests, whose paths are short and run
 
-Warnings of the compiler come with both. A file that came out clean is not looked at again until its
-text, its compile command, a header of this repository that it includes, the configuration or the
-programs change. A .cc that this machine does not build is left out. Exits with 1 if there is
-anything to mend.
+A file that came out clean is not looked at again until its text, its compile command, a header of
+this repository that it includes, the configuration or the programs change. A .cc that this machine
+does not build is left out. Exits with 1 if there is anything to mend.
 """
 
 import concurrent.futures
@@ -64,8 +63,13 @@ def look(path, build):
         capture_output=True,
         text=True,
     )  # fmt: skip
-    found = [f"{path}:{line}: {what} [{check}]" for check, line, what in FINDING.findall(run.stderr)]
-    return "\n".join(dict.fromkeys(found)) if found or run.returncode == 0 else run.stderr
+    said = FINDING.findall(run.stderr)
+    if run.returncode != 0 and not said:
+        return run.stderr
+    # The compiler's own warnings are the build's: clangd, which leaves out what headers define, takes
+    # for unused what is used there.
+    found = [f"{path}:{line}: {what} [{check}]" for check, line, what in said if check[:2] != "-W"]
+    return "\n".join(dict.fromkeys(found))
 
 
 def follow(path, build):
