@@ -141,7 +141,7 @@ Result<int> Run::ExitCode(int stop) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-std::string Text(const Json& object, const char* key) {
+std::string TextOf(const Json& object, const char* key) {
   auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -150,14 +150,14 @@ std::string Text(const Json& object, const char* key) {
 
 Result<ExecCredential> ParseExecCredential(const std::string& text) {
   Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object() || Text(document, "kind") != "ExecCredential" ||
+  if (!document.is_object() || TextOf(document, "kind") != "ExecCredential" ||
       !document.contains("status") || !document["status"].is_object()) {
     return Error::Denied("the credential plugin printed no ExecCredential with a status");
   }
   const Json& status = document["status"];
-  ExecCredential credential{Text(status, "token"),
-                            Text(status, "clientCertificateData"),
-                            Text(status, "clientKeyData"),
+  ExecCredential credential{TextOf(status, "token"),
+                            TextOf(status, "clientCertificateData"),
+                            TextOf(status, "clientKeyData"),
                             {}};
   if (credential.certificate.empty() != credential.key.empty()) {
     return Error::Denied(
@@ -167,7 +167,7 @@ Result<ExecCredential> ParseExecCredential(const std::string& text) {
   if (credential.token.empty() && credential.certificate.empty()) {
     return Error::Denied("the credential plugin printed neither a token nor a certificate");
   }
-  if (std::string expires = Text(status, "expirationTimestamp"); !expires.empty()) {
+  if (std::string expires = TextOf(status, "expirationTimestamp"); !expires.empty()) {
     Result<WallTime> time = ParseWallTime(expires);
     if (!time.ok()) {
       return Error::Denied("the credential plugin's expirationTimestamp is not a time");
