@@ -85,7 +85,7 @@ class CpprestCall : public std::enable_shared_from_this<CpprestCall> {
           self->AllowPiece();
         });
     connection_->client()
-        .request(std::move(message), cancel_.get_token())
+        .request(message, cancel_.get_token())
         .then([self](const pplx::task<http::http_response>& head) { self->Head(head); });
   }
 
