@@ -161,20 +161,6 @@ CauseClass ClassOf(Cause cause) {
   return CauseClass::kNone;
 }
 
-const char* ToString(CauseClass cause_class) {
-  switch (cause_class) {
-    case CauseClass::kNone:
-      return "none";
-    case CauseClass::kApplication:
-      return "application";
-    case CauseClass::kInfrastructure:
-      return "infrastructure";
-    case CauseClass::kStopped:
-      return "stopped";
-  }
-  return "none";
-}
-
 const std::vector<FailureRule>& DefaultRules() {
   static const std::vector<FailureRule> rules = {
       {{kExitUsage, kExitNotExecutable, kExitCommandNotFound}, {}, "", FailureAction::kFail},

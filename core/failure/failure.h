@@ -53,7 +53,13 @@ inline constexpr int kCauseCount = static_cast<int>(kEnumNames<Cause>.size());
 // Which budget a cause is charged to.
 enum class CauseClass : uint8_t { kNone, kApplication, kInfrastructure, kStopped };
 CauseClass ClassOf(Cause cause);
-const char* ToString(CauseClass cause_class);  // "application", "infrastructure", "stopped"
+
+template <>
+inline constexpr auto kEnumNames<CauseClass> =
+    std::to_array<EnumName<CauseClass>>({{CauseClass::kNone, "none"},
+                                         {CauseClass::kApplication, "application"},
+                                         {CauseClass::kInfrastructure, "infrastructure"},
+                                         {CauseClass::kStopped, "stopped"}});
 
 // `lastFailure` of api.md, less time and node which the edge adds. -1: does not apply.
 struct Failure {
