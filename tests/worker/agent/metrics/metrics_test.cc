@@ -430,7 +430,7 @@ TEST(MetricsTest, AFailureThatSeemsToLieAfterItsStopTookNoTime) {
   MetricsSnapshot snapshot = Full();
   snapshot.gang->history = {Announced(1, seconds(1)), Announced(2, seconds(101))};
   Failed(&snapshot.gang->history[0], core::Cause::kProcessExit, seconds(100));
-  snapshot.gang->history[0].died += seconds(5);
+  snapshot.gang->history[0].died = *snapshot.gang->history[0].died + seconds(5);
   const Page page = Parse(Metrics(Gpt()).Scrape(snapshot));
   EXPECT_EQ(page.At(Series("lockstep_recovery_seconds_sum", R"(phase="detect")")), 0);
 }
