@@ -253,14 +253,22 @@ class LocalOperator {
       if (!epoch.ok()) return epoch.error();
       if (first_epoch_ == 0) first_epoch_ = *epoch;
     }
-    const bool machine0_lost =
-        !status_.attempts.empty() && next.attempts.Of(0) > status_.attempts.Of(0);
+    const uint32_t machine0 = status_.attempts.Of(0);
+    const bool failed = next.last_failure != status_.last_failure;
     status_ = next;
-    if (machine0_lost) {
-      history_.Cut(BootTime(), next.last_failure ? next.last_failure->failure : core::Failure{});
+    if (failed && machine0 != 0 && next.attempts.Of(0) > machine0) {
+      history_.Cut(EndOf(0, machine0), next.last_failure->failure);
       Tell();
     }
     return {};
+  }
+
+  // Now, when it still runs.
+  Time EndOf(uint32_t machine, uint32_t attempt) const {
+    for (const MachineEnd& end : ends_) {
+      if (end.machine == machine && end.attempt == attempt) return end.at;
+    }
+    return BootTime();
   }
 
   // Of its decisions people are told which machines it replaces; the rest the gang's own lines say.
@@ -289,7 +297,10 @@ class LocalOperator {
   }
 
   bool Stop(const control::StopMachine& action, Time now) {
-    const auto [machine, signal] = machines_.Stop(action, now, job_.spec.grace_period + kStopSlack);
+    // Who has been told of the verdict has had its time to leave, and has nothing to save.
+    const bool told = status_.verdict && status_.verdict->generation.exists();
+    const auto [machine, signal] =
+        machines_.Stop(action, now, told ? Duration::zero() : job_.spec.grace_period + kStopSlack);
     if (signal == StopSignal::kTerminate) fleet_.Terminate(machine);
     if (signal == StopSignal::kKill) Kill(machine, "another takes its place");
     return signal != StopSignal::kNone;

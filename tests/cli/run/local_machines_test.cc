@@ -149,7 +149,7 @@ class Life {
       return true;
     }
     bool done = forgot || decision.status.has_value();
-    if (done) status_ = *decision.status;
+    if (decision.status) status_ = *decision.status;
     for (const control::Action& action : decision.actions) {
       if (const auto* start = std::get_if<control::StartMachine>(&action)) {
         if (!machines_->IsFree(start->machine)) continue;
