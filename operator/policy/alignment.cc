@@ -7,8 +7,9 @@ namespace {
 
 using core::Condition;
 
-const core::GangStatus::MachineStatus* Told(const Draft& draft, const Machine& machine) {
-  const core::GangStatus* gang = Coordinator(draft);
+const core::GangStatus::MachineStatus* Told(const ReconcileContext& context,
+                                            const Machine& machine) {
+  const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return nullptr;
   const auto told =
       std::find_if(gang->machines.begin(), gang->machines.end(), [&](const auto& each) {
@@ -33,37 +34,37 @@ const MachineObservation* Rejected(const Machine& machine) {
 
 }  // namespace
 
-std::string BindingOf(const Draft& draft, const Machine& machine) {
-  const auto* told = Told(draft, machine);
+std::string BindingOf(const ReconcileContext& context, const Machine& machine) {
+  const auto* told = Told(context, machine);
   return told == nullptr ? "" : core::ToString(told->binding);
 }
 
 // Between two generations nothing is bound: what was said last stands.
-void ObserveAlignment(Draft& draft) {
-  if (draft.spec().topology.bind == core::Bind::kNone) {
-    std::erase_if(draft.next.conditions,
+void ObserveAlignment(ReconcileContext& context) {
+  if (context.spec().topology.bind == core::Bind::kNone) {
+    std::erase_if(context.next.conditions,
                   [](const Condition& each) { return each.type == "TopologyAligned"; });
     return;
   }
-  bool all_told = !draft.machines.empty();
-  for (const Machine& machine : draft.machines) {
+  bool all_told = !context.machines.empty();
+  for (const Machine& machine : context.machines) {
     if (const MachineObservation* seen = Rejected(machine)) {
       const MachineEnd& end = *seen->end;
-      return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "RejectedByKubelet",
+      return PutCondition(context, "TopologyAligned", Condition::Value::kFalse, "RejectedByKubelet",
                           NameOf(machine) + " on node " + seen->node + ": " + end.reason +
                               (end.message.empty() ? "" : ": " + end.message));
     }
-    const auto* told = Told(draft, machine);
+    const auto* told = Told(context, machine);
     all_told &= told != nullptr;
     if (told == nullptr || told->binding == core::Binding::kNode) continue;
     std::string message = NameOf(machine) + " is bound " + core::ToString(told->binding) +
-                          " where " + core::ToString(draft.spec().topology.bind) + " was asked";
+                          " where " + core::ToString(context.spec().topology.bind) + " was asked";
     if (!told->binding_reason.empty()) message += ": " + told->binding_reason;
-    return PutCondition(draft, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",
+    return PutCondition(context, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",
                         std::move(message));
   }
   if (!all_told) return;
-  PutCondition(draft, "TopologyAligned", Condition::Value::kTrue, "AllBoundAsAsked", "");
+  PutCondition(context, "TopologyAligned", Condition::Value::kTrue, "AllBoundAsAsked", "");
 }
 
 }  // namespace lockstep::control

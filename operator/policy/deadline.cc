@@ -3,13 +3,13 @@
 namespace lockstep::control {
 
 // The deadline counts from the first creation after the last suspension, as batch/v1 Job has it.
-std::optional<Stop> StopForDeadline(Draft& draft) {
-  const int64_t deadline = draft.spec().active_deadline_seconds;
-  const std::optional<WallTime>& created = draft.snapshot.status.timings.created;
+std::optional<Stop> StopForDeadline(ReconcileContext& context) {
+  const int64_t deadline = context.spec().active_deadline_seconds;
+  const std::optional<WallTime>& created = context.snapshot.status.timings.created;
   if (deadline <= 0 || !created) return std::nullopt;
   const WallTime due = *created + seconds(deadline);
-  if (draft.now.wall < due) {
-    draft.WakeAt(draft.now.Boot(due));
+  if (context.now.wall < due) {
+    context.WakeAt(context.now.Boot(due));
     return std::nullopt;
   }
   return Stop{.reason = core::StopReason::kDeadline,

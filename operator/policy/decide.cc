@@ -6,28 +6,28 @@
 namespace lockstep::control {
 
 Decision Decide(const Snapshot& snapshot, Now now) {
-  Draft draft(snapshot, now);
-  if (snapshot.deleting || snapshot.job->spec.managed_by != kManager) return draft.decision;
-  Remember(draft);
+  ReconcileContext context(snapshot, now);
+  if (snapshot.deleting || snapshot.job->spec.managed_by != kManager) return context.decision;
+  Remember(context);
   if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {
-    CleanUp(draft);
-    return draft.decision;
+    CleanUp(context);
+    return context.decision;
   }
-  if (Conclude(draft) || RecordLease(draft)) return draft.decision;
+  if (Conclude(context) || RecordLease(context)) return context.decision;
 
-  const std::optional<Stop> stop = WantedStop(draft);
+  const std::optional<Stop> stop = WantedStop(context);
   if (stop) {
-    if (CarryOut(draft, *stop)) return draft.decision;
+    if (CarryOut(context, *stop)) return context.decision;
   } else if (snapshot.status.attempts.empty()) {
-    if (Assemble(draft)) return draft.decision;
+    if (Assemble(context)) return context.decision;
   } else {
-    if (Replace(draft)) return draft.decision;
-    MakeMissing(draft);
-    DeleteStale(draft);
+    if (Replace(context)) return context.decision;
+    MakeMissing(context);
+    DeleteStale(context);
   }
-  SpeakToGang(draft, stop);
-  Observe(draft, stop);
-  return draft.decision;
+  SpeakToGang(context, stop);
+  Observe(context, stop);
+  return context.decision;
 }
 
 }  // namespace lockstep::control

@@ -5,9 +5,9 @@ namespace {
 
 constexpr Duration kWindDown = seconds(30);  // for agents that know the verdict to leave
 
-bool WantsGone(const Draft& draft, const MachineObservation& seen) {
+bool WantsGone(const ReconcileContext& context, const MachineObservation& seen) {
   if (seen.leave_by) return false;
-  switch (draft.spec().clean_pod_policy) {
+  switch (context.spec().clean_pod_policy) {
     case core::CleanPodPolicy::kAll:
       return true;
     case core::CleanPodPolicy::kRunning:
@@ -20,27 +20,27 @@ bool WantsGone(const Draft& draft, const MachineObservation& seen) {
 
 }  // namespace
 
-void CleanUp(Draft& draft) {
-  const core::JobStatus& status = draft.snapshot.status;
-  std::optional<Time>& since = draft.Own<&Memory::finish>().since;
-  if (!since) since = draft.now.boot;
+void CleanUp(ReconcileContext& context) {
+  const core::JobStatus& status = context.snapshot.status;
+  std::optional<Time>& since = context.Own<&Memory::finish>().since;
+  if (!since) since = context.now.boot;
   const bool told = status.verdict && status.verdict->generation.exists();
   const Time leave_by = told ? *since + kWindDown : *since;
-  for (const MachineObservation& seen : draft.snapshot.machines) {
-    if (!WantsGone(draft, seen)) continue;
-    if (!seen.all_ended && draft.now.boot < leave_by) {
-      draft.WakeAt(leave_by);
+  for (const MachineObservation& seen : context.snapshot.machines) {
+    if (!WantsGone(context, seen)) continue;
+    if (!seen.all_ended && context.now.boot < leave_by) {
+      context.WakeAt(leave_by);
     } else {
-      draft.Do(StopMachine{seen.name, seen.uid, std::nullopt});
+      context.Do(StopMachine{seen.name, seen.uid, std::nullopt});
     }
   }
-  const std::optional<int32_t>& ttl = draft.spec().ttl_seconds_after_finished;
+  const std::optional<int32_t>& ttl = context.spec().ttl_seconds_after_finished;
   if (!ttl || !status.timings.finished) return;
   const WallTime due = *status.timings.finished + seconds(*ttl);
-  if (draft.now.wall >= due) {
-    draft.Do(DeleteJob{});
+  if (context.now.wall >= due) {
+    context.Do(DeleteJob{});
   } else {
-    draft.WakeAt(draft.now.Boot(due));
+    context.WakeAt(context.now.Boot(due));
   }
 }
 

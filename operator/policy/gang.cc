@@ -6,9 +6,9 @@ namespace {
 
 // Ends that machine 0 is told of, so that it need not wait for silence: of every machine but its
 // own, the newest attempt that was seen to be over.
-std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
+std::vector<core::GangWish::Terminated> Terminated(const ReconcileContext& context) {
   std::vector<core::GangWish::Terminated> ended;
-  for (const Machine& machine : draft.machines) {
+  for (const Machine& machine : context.machines) {
     if (machine.index == 0) continue;
     const MachineObservation* last = nullptr;
     if (machine.life == Life::kEnded) last = machine.seen;
@@ -27,26 +27,26 @@ std::vector<core::GangWish::Terminated> Terminated(const Draft& draft) {
 // who could tell. Where it has waited for L, a pod that is gone from the API server is dead:
 // Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
 // a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
-bool GoneMeansDead(Draft& draft) {
-  const std::optional<Time>& since = draft.memory().gang.fencing_since;
+bool GoneMeansDead(ReconcileContext& context) {
+  const std::optional<Time>& since = context.memory().gang.fencing_since;
   if (!since || !Holds(Rule::kGoneMeansDead)) return false;
-  for (const Machine& machine : draft.machines) {
+  for (const Machine& machine : context.machines) {
     for (const MachineObservation* seen : machine.earlier) {
       if (!seen->over()) return false;
     }
   }
-  const Time due = *since + draft.snapshot.status.machine_lost_after;
-  if (draft.now.boot >= due) return true;
-  draft.WakeAt(due);
+  const Time due = *since + context.snapshot.status.machine_lost_after;
+  if (context.now.boot >= due) return true;
+  context.WakeAt(due);
   return false;
 }
 
-std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
-  const bool gone_means_dead = GoneMeansDead(draft);
+std::vector<core::GangWish::Fenced> Fenced(ReconcileContext& context) {
+  const bool gone_means_dead = GoneMeansDead(context);
   std::vector<core::GangWish::Fenced> fenced;
-  for (const Machine& machine : draft.machines) {
+  for (const Machine& machine : context.machines) {
     if (machine.attempt <= 1) continue;
-    if (gone_means_dead || PredecessorsDead(draft.memory().attempts, machine)) {
+    if (gone_means_dead || PredecessorsDead(context.memory().attempts, machine)) {
       fenced.push_back({machine.index, machine.attempt});
     }
   }
@@ -55,39 +55,39 @@ std::vector<core::GangWish::Fenced> Fenced(Draft& draft) {
 
 }  // namespace
 
-void RememberFencing(Draft& draft) {
-  std::optional<Time>& since = draft.Own<&Memory::gang>().fencing_since;
-  const core::GangStatus* gang = Coordinator(draft);
+void RememberFencing(ReconcileContext& context) {
+  std::optional<Time>& since = context.Own<&Memory::gang>().fencing_since;
+  const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kFencing)) {
     since.reset();
   } else if (!since) {
-    since = draft.now.boot;
+    since = context.now.boot;
   }
 }
 
-bool RecordLease(Draft& draft) {
-  const Duration length = draft.spec().failure_policy.machine_lost_after;
-  if (draft.machines.empty() || length <= draft.next.machine_lost_after) return false;
+bool RecordLease(ReconcileContext& context) {
+  const Duration length = context.spec().failure_policy.machine_lost_after;
+  if (context.machines.empty() || length <= context.next.machine_lost_after) return false;
   if (!Holds(Rule::kLongLeaseRecorded)) return false;
-  draft.next.machine_lost_after = length;
-  draft.Intend();
+  context.next.machine_lost_after = length;
+  context.Intend();
   return true;
 }
 
-void SpeakToGang(Draft& draft, const std::optional<Stop>& stop) {
-  if (draft.machines.empty() || draft.machines.front().life != Life::kRunning) return;
-  const core::Spec& spec = draft.spec();
+void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop) {
+  if (context.machines.empty() || context.machines.front().life != Life::kRunning) return;
+  const core::Spec& spec = context.spec();
   core::GangWish wish;
-  wish.job_uid = draft.snapshot.uid;
-  wish.epoch = draft.snapshot.status.epoch;
-  wish.observed_generation = draft.snapshot.generation;
+  wish.job_uid = context.snapshot.uid;
+  wish.epoch = context.snapshot.status.epoch;
+  wish.observed_generation = context.snapshot.generation;
   wish.policy = spec.failure_policy;
   wish.health = core::GangWish::Health{spec.health.hang_timeout};
-  wish.machine_failures = draft.snapshot.status.counters;
-  wish.terminated = Terminated(draft);
-  wish.fenced = Fenced(draft);
+  wish.machine_failures = context.snapshot.status.counters;
+  wish.terminated = Terminated(context);
+  wish.fenced = Fenced(context);
   if (stop) wish.stop = core::GangWish::StopWish{stop->reason, spec.grace_period};
-  draft.decision.wish = std::move(wish);
+  context.decision.wish = std::move(wish);
 }
 
 }  // namespace lockstep::control

@@ -20,33 +20,33 @@ RestartRecord& RecordOf(History& history, core::Generation generation) {
   return *place;
 }
 
-void RecordEnd(Draft& draft, const GenerationStatus& ended) {
-  RestartRecord& record = RecordOf(draft.next.history, ended.generation);
+void RecordEnd(ReconcileContext& context, const GenerationStatus& ended) {
+  RestartRecord& record = RecordOf(context.next.history, ended.generation);
   const bool asked = ended.failure.cause == core::Cause::kNone;
   record.cause = asked ? core::Cause::kStopRequested : ended.failure.cause;
   record.machine = ended.failure.machine;
-  record.detected = WallOf(draft, ended.died ? ended.died : ended.stop_sent);
+  record.detected = WallOf(context, ended.died ? ended.died : ended.stop_sent);
 }
 
 // How a generation came after the one before it, whose machine 0 may have been another.
-void RecordSuccessor(Draft& draft, const GenerationStatus& successor) {
-  History& history = draft.next.history;
+void RecordSuccessor(ReconcileContext& context, const GenerationStatus& successor) {
+  History& history = context.next.history;
   const auto after = std::find_if(history.begin(), history.end(), [&](const RestartRecord& record) {
     return record.generation >= successor.generation;
   });
   if (after == history.begin()) return;
   RestartRecord& record = *std::prev(after);
-  record.respawned = WallOf(draft, successor.spawned);
-  record.first_step = WallOf(draft, successor.first_step);
-  const auto furthest = draft.memory().history.furthest.find(record.generation);
-  if (successor.resumed_at > 0 && furthest != draft.memory().history.furthest.end()) {
+  record.respawned = WallOf(context, successor.spawned);
+  record.first_step = WallOf(context, successor.first_step);
+  const auto furthest = context.memory().history.furthest.find(record.generation);
+  if (successor.resumed_at > 0 && furthest != context.memory().history.furthest.end()) {
     record.lost_steps = std::max<int64_t>(furthest->second - successor.resumed_at + 1, 0);
   }
 }
 
 // The steps that were reached, for as long as history may ask for them.
-void RememberSteps(Draft& draft, const core::GangStatus& gang) {
-  auto& furthest = draft.Own<&Memory::history>().furthest;
+void RememberSteps(ReconcileContext& context, const core::GangStatus& gang) {
+  auto& furthest = context.Own<&Memory::history>().furthest;
   for (const GenerationStatus& each : gang.history) {
     if (each.last_step > 0) furthest[each.generation] = each.last_step;
   }
@@ -60,28 +60,29 @@ void RememberSteps(Draft& draft, const core::GangStatus& gang) {
 
 }  // namespace
 
-std::optional<WallTime> WallOf(const Draft& draft, const std::optional<Duration>& since_birth) {
-  const std::optional<WallTime>& born = draft.machines.front().seen->started;
+std::optional<WallTime> WallOf(const ReconcileContext& context,
+                               const std::optional<Duration>& since_birth) {
+  const std::optional<WallTime>& born = context.machines.front().seen->started;
   if (!born || !since_birth) return std::nullopt;
   return *born + *since_birth;
 }
 
-void RecordHistory(Draft& draft, const core::GangStatus& gang) {
-  RememberSteps(draft, gang);
+void RecordHistory(ReconcileContext& context, const core::GangStatus& gang) {
+  RememberSteps(context, gang);
   for (const GenerationStatus& each : gang.history) {
-    if (each.ended) RecordEnd(draft, each);
-    RecordSuccessor(draft, each);
+    if (each.ended) RecordEnd(context, each);
+    RecordSuccessor(context, each);
   }
 }
 
-void RecordLossOfMachine0(Draft& draft, core::Cause cause) {
-  const core::Generation generation = draft.snapshot.status.generation;
+void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause) {
+  const core::Generation generation = context.snapshot.status.generation;
   if (!generation.exists()) return;
-  RestartRecord& record = RecordOf(draft.next.history, generation);
+  RestartRecord& record = RecordOf(context.next.history, generation);
   if (record.detected) return;  // it had ended before
   record.cause = cause;
   record.machine = 0;
-  record.detected = draft.now.wall;
+  record.detected = context.now.wall;
 }
 
 }  // namespace lockstep::control

@@ -1,7 +1,7 @@
 // Memory: what an operator remembers of a job from one decision to the next and writes down
-// nowhere: one struct for each policy, which that policy's file alone writes (Draft::Own) and every
-// other may read. After the operator's restart it begins empty, and what follows is slower or more
-// careful, never wrong.
+// nowhere: one struct for each policy, which that policy's file alone writes
+// (ReconcileContext::Own) and every other may read. After the operator's restart it begins empty,
+// and what follows is slower or more careful, never wrong.
 #ifndef LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
 #define LOCKSTEP_OPERATOR_POLICY_MEMORY_H_
 
@@ -28,7 +28,7 @@ struct AttemptsMemory {
   std::set<Incarnation> ended;      // whose processes were seen to be over
 };
 
-// draft.h
+// context.h
 struct RecordMemory {
   Time written{};  // the status was, last
 };

@@ -35,13 +35,13 @@ MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
 }
 
 // An operator that has just started hears of the gang in a moment.
-bool RunsAsBefore(const Draft& draft) {
-  return Coordinator(draft) == nullptr && draft.snapshot.status.state == JobState::kRunning &&
-         std::all_of(draft.machines.begin(), draft.machines.end(),
+bool RunsAsBefore(const ReconcileContext& context) {
+  return Coordinator(context) == nullptr && context.snapshot.status.state == JobState::kRunning &&
+         std::all_of(context.machines.begin(), context.machines.end(),
                      [](const Machine& m) { return m.life == Life::kRunning; });
 }
 
-MachineState StateOf(const Draft& draft, const Machine& machine) {
+MachineState StateOf(const ReconcileContext& context, const Machine& machine) {
   switch (machine.life) {
     case Life::kNone:
     case Life::kToCreate:
@@ -57,8 +57,8 @@ MachineState StateOf(const Draft& draft, const Machine& machine) {
     case Life::kRunning:
       break;
   }
-  if (RunsAsBefore(draft)) return MachineState::kRunning;
-  const core::GangStatus* status = Coordinator(draft);
+  if (RunsAsBefore(context)) return MachineState::kRunning;
+  const core::GangStatus* status = Coordinator(context);
   return status == nullptr ? MachineState::kStarting : FromGang(*status, machine);
 }
 
@@ -66,23 +66,23 @@ bool IsReady(const Machine& machine) {
   return machine.life == Life::kRunning && machine.seen->ready;
 }
 
-void ObserveMachines(Draft& draft) {
-  JobStatus& next = draft.next;
-  next.machines = {.desired = draft.spec().num_machines, .ready = 0, .by_state = {}};
+void ObserveMachines(ReconcileContext& context) {
+  JobStatus& next = context.next;
+  next.machines = {.desired = context.spec().num_machines, .ready = 0, .by_state = {}};
   next.machine_statuses.clear();
-  bool all_made = !draft.machines.empty();
-  for (const Machine& machine : draft.machines) {
-    const MachineState state = StateOf(draft, machine);
+  bool all_made = !context.machines.empty();
+  for (const Machine& machine : context.machines) {
+    const MachineState state = StateOf(context, machine);
     ++next.machines.by_state[state];
     if (IsReady(machine)) ++next.machines.ready;
     all_made &= machine.life != Life::kToCreate;
     core::MachineStatus seen;
     seen.index = static_cast<int32_t>(machine.index);
     seen.state = state;
-    if (const core::MachineStatus* before = Listed(draft.snapshot.status, machine.index)) {
+    if (const core::MachineStatus* before = Listed(context.snapshot.status, machine.index)) {
       seen.replacements = before->replacements;
     }
-    seen.binding = BindingOf(draft, machine);
+    seen.binding = BindingOf(context, machine);
     if (machine.seen != nullptr) {
       seen.pod = machine.seen->name;
       seen.node = machine.seen->node;
@@ -91,102 +91,102 @@ void ObserveMachines(Draft& draft) {
   }
   if (all_made) next.created_epoch = next.epoch;
   next.ready = std::to_string(next.machines.ready) + "/" + std::to_string(next.machines.desired);
-  next.processes = static_cast<int32_t>(core::WorldSize(draft.spec()));
-  next.selector = "lockstep.dev/job=" + draft.snapshot.job->metadata.name;
+  next.processes = static_cast<int32_t>(core::WorldSize(context.spec()));
+  next.selector = "lockstep.dev/job=" + context.snapshot.job->metadata.name;
 }
 
-JobState StateOf(const Draft& draft, const std::optional<Stop>& stop) {
-  const JobStatus& status = draft.snapshot.status;
-  if (draft.machines.empty()) {
+JobState StateOf(const ReconcileContext& context, const std::optional<Stop>& stop) {
+  const JobStatus& status = context.snapshot.status;
+  if (context.machines.empty()) {
     if (!stop) return JobState::kPending;
-    return draft.snapshot.machines.empty() ? JobState::kSuspended : JobState::kStopping;
+    return context.snapshot.machines.empty() ? JobState::kSuspended : JobState::kStopping;
   }
   if (stop) return JobState::kStopping;
   const bool begun = status.timings.started.has_value();
-  const bool placed = std::all_of(draft.machines.begin(), draft.machines.end(),
+  const bool placed = std::all_of(context.machines.begin(), context.machines.end(),
                                   [](const Machine& m) { return m.life >= Life::kWaiting; });
   if (!placed) return begun ? JobState::kRestarting : JobState::kPending;
-  const core::GangStatus* gang = Coordinator(draft);
+  const core::GangStatus* gang = Coordinator(context);
   if (gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning)) {
     return JobState::kRunning;
   }
-  if (RunsAsBefore(draft)) return JobState::kRunning;
+  if (RunsAsBefore(context)) return JobState::kRunning;
   return begun ? JobState::kRestarting : JobState::kStarting;
 }
 
-void ObserveConditions(Draft& draft) {
-  const JobStatus& next = draft.next;
-  const bool ready = !draft.machines.empty() && next.machines.ready == next.machines.desired;
-  SetCondition(draft, "PodsReady", ready, ready ? "AllPodsReady" : "NotAllReady", "");
+void ObserveConditions(ReconcileContext& context) {
+  const JobStatus& next = context.next;
+  const bool ready = !context.machines.empty() && next.machines.ready == next.machines.desired;
+  SetCondition(context, "PodsReady", ready, ready ? "AllPodsReady" : "NotAllReady", "");
   const bool running = next.state == JobState::kRunning;
-  SetCondition(draft, "Running", running, running ? "AllRanksRunning" : core::ToString(next.state),
-               "");
+  SetCondition(context, "Running", running,
+               running ? "AllRanksRunning" : core::ToString(next.state), "");
   if (next.state == JobState::kSuspended) {
-    SetCondition(draft, "Suspended", true, "SpecSuspend", "spec.suspend is true");
+    SetCondition(context, "Suspended", true, "SpecSuspend", "spec.suspend is true");
   }
-  ObserveAlignment(draft);
-  ObserveStall(draft);
-  const Refusal* refusal = draft.refusal();
+  ObserveAlignment(context);
+  ObserveStall(context);
+  const Refusal* refusal = context.refusal();
   const bool conflict = refusal != nullptr && refusal->kind == Refusal::Kind::kNameConflict;
-  SetCondition(draft, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
+  SetCondition(context, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
                conflict ? next.reason : "");
 }
 
-void ObserveFailure(Draft& draft, const core::GangStatus& gang) {
+void ObserveFailure(ReconcileContext& context, const core::GangStatus& gang) {
   const core::Failure& failure = gang.last_failure;
   if (failure.cause == core::Cause::kNone) return;
-  std::optional<core::LastFailure>& last = draft.next.last_failure;
+  std::optional<core::LastFailure>& last = context.next.last_failure;
   JobStatus as_written;
   as_written.last_failure = core::LastFailure{.failure = failure};
   core::Trim(as_written);
   if (last && last->failure == as_written.last_failure->failure) return;
   core::LastFailure seen;
-  seen.time = draft.now.wall;
-  seen.epoch = draft.next.epoch;
+  seen.time = context.now.wall;
+  seen.epoch = context.next.epoch;
   seen.generation = gang.generation;
   seen.failure = failure;
-  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < draft.machines.size()) {
-    const Machine& machine = draft.machines[static_cast<size_t>(failure.machine)];
+  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < context.machines.size()) {
+    const Machine& machine = context.machines[static_cast<size_t>(failure.machine)];
     if (machine.seen != nullptr) seen.node = machine.seen->node;
   }
-  draft.Tell(true, core::ToString(failure.cause), failure.message);
+  context.Tell(true, core::ToString(failure.cause), failure.message);
   last = std::move(seen);
 }
 
-void ObserveGang(Draft& draft) {
-  const core::GangStatus* gang = Coordinator(draft);
+void ObserveGang(ReconcileContext& context) {
+  const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return;
-  JobStatus& next = draft.next;
+  JobStatus& next = context.next;
   if (!Holds(Rule::kCountersMerge)) next.counters = {};
   next.counters.Merge(gang->counters);
   if (gang->generation.exists()) next.generation = gang->generation;
-  RecordHistory(draft, *gang);
-  ObserveFailure(draft, *gang);
-  ObserveProgress(draft, *gang);
+  RecordHistory(context, *gang);
+  ObserveFailure(context, *gang);
+  ObserveProgress(context, *gang);
 }
 
-void ObserveTimings(Draft& draft) {
-  core::Timings& timings = draft.next.timings;
-  const bool placed = !draft.machines.empty() &&
-                      std::all_of(draft.machines.begin(), draft.machines.end(),
+void ObserveTimings(ReconcileContext& context) {
+  core::Timings& timings = context.next.timings;
+  const bool placed = !context.machines.empty() &&
+                      std::all_of(context.machines.begin(), context.machines.end(),
                                   [](const Machine& m) { return m.life >= Life::kWaiting; });
-  std::optional<WallTime>& scheduled = draft.Own<&Memory::observe>().scheduled;
+  std::optional<WallTime>& scheduled = context.Own<&Memory::observe>().scheduled;
   if (!placed) {
     scheduled.reset();
   } else if (!timings.scheduled) {
     // What is seen now may be written later.
-    if (!scheduled) scheduled = draft.now.wall;
+    if (!scheduled) scheduled = context.now.wall;
     timings.scheduled = scheduled;
   }
-  if (draft.next.state == JobState::kRunning && !timings.started) {
-    timings.started = draft.now.wall;
-    draft.Tell(false, "Running", "every rank of every machine runs");
+  if (context.next.state == JobState::kRunning && !timings.started) {
+    timings.started = context.now.wall;
+    context.Tell(false, "Running", "every rank of every machine runs");
   }
-  const core::GangStatus* gang = Coordinator(draft);
+  const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr || timings.first_step) return;
   for (const auto& generation : gang->history) {
     if (!generation.first_step) continue;
-    timings.first_step = WallOf(draft, generation.first_step);
+    timings.first_step = WallOf(context, generation.first_step);
     return;
   }
 }
@@ -223,25 +223,27 @@ void CountRestarts(core::JobStatus& status) {
   restarts.total = restarts.application + restarts.infrastructure + restarts.stopped;
 }
 
-void Observe(Draft& draft, const std::optional<Stop>& stop) {
-  JobStatus& next = draft.next;
-  next.observed_generation = draft.snapshot.generation;
-  ObserveMachines(draft);
-  ObserveGang(draft);
-  next.state = StateOf(draft, stop);
-  ObserveTimings(draft);
+void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
+  JobStatus& next = context.next;
+  next.observed_generation = context.snapshot.generation;
+  ObserveMachines(context);
+  ObserveGang(context);
+  next.state = StateOf(context, stop);
+  ObserveTimings(context);
   CountRestarts(next);
-  next.reason = stop ? stop->message : next.state == JobState::kRunning ? "" : WhyNotRunning(draft);
-  ObserveConditions(draft);
-  if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(draft);
+  next.reason = stop                               ? stop->message
+                : next.state == JobState::kRunning ? ""
+                                                   : WhyNotRunning(context);
+  ObserveConditions(context);
+  if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(context);
   core::Trim(next);
-  if (next == draft.snapshot.status) return;
-  const Time written = draft.memory().record.written;
-  if (!IsUrgent(draft.snapshot.status, next) && draft.now.boot < written + kDetailsEvery) {
-    draft.WakeAt(written + kDetailsEvery);
+  if (next == context.snapshot.status) return;
+  const Time written = context.memory().record.written;
+  if (!IsUrgent(context.snapshot.status, next) && context.now.boot < written + kDetailsEvery) {
+    context.WakeAt(written + kDetailsEvery);
     return;
   }
-  draft.Show();
+  context.Show();
 }
 
 }  // namespace lockstep::control

@@ -22,46 +22,48 @@ Duration Pause(int releases, const std::string& uid) {
 
 }  // namespace
 
-void RememberRelease(Draft& draft) {
-  if (!draft.snapshot.status.attempts.empty()) {
-    draft.Own<&Memory::placement>().start_again.reset();
+void RememberRelease(ReconcileContext& context) {
+  if (!context.snapshot.status.attempts.empty()) {
+    context.Own<&Memory::placement>().start_again.reset();
   }
 }
 
 // All or nothing: a gang that can't be placed whole lets go, so that two jobs never hold half a
 // cluster each for ever. The oldest keeps what it has.
-std::optional<Stop> StopForStartTimeout(Draft& draft) {
+std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
   const MachineObservation* first = nullptr;
   int pending = 0;
-  for (const Machine& machine : draft.machines) {
+  for (const Machine& machine : context.machines) {
     if (machine.life != Life::kPending) continue;
     ++pending;
     if (first == nullptr || machine.seen->created < first->created) first = machine.seen;
   }
-  PlacementMemory& memory = draft.Own<&Memory::placement>();
+  PlacementMemory& memory = context.Own<&Memory::placement>();
   if (first == nullptr) {
-    const bool placed = !draft.machines.empty() &&
-                        std::all_of(draft.machines.begin(), draft.machines.end(),
+    const bool placed = !context.machines.empty() &&
+                        std::all_of(context.machines.begin(), context.machines.end(),
                                     [](const Machine& m) { return m.life >= Life::kWaiting; });
     if (placed) memory.releases = 0;
     return std::nullopt;
   }
-  const WallTime due = first->created + draft.spec().health.start_timeout;
-  if (draft.now.wall < due) {
-    draft.WakeAt(draft.now.Boot(due));
+  const WallTime due = first->created + context.spec().health.start_timeout;
+  if (context.now.wall < due) {
+    context.WakeAt(context.now.Boot(due));
     return std::nullopt;
   }
-  if (draft.snapshot.oldest_waiting) {
-    draft.note = std::to_string(pending) + " of " + std::to_string(draft.machines.size()) +
-                 " machines wait for a node beyond startTimeout; no job waits for longer, so this "
-                 "one keeps its place";
+  if (context.snapshot.oldest_waiting) {
+    context.note =
+        std::to_string(pending) + " of " + std::to_string(context.machines.size()) +
+        " machines wait for a node beyond startTimeout; no job waits for longer, so this "
+        "one keeps its place";
     return std::nullopt;
   }
   ++memory.releases;
-  memory.start_again = draft.now.boot + Pause(memory.releases, draft.snapshot.uid);
+  memory.start_again = context.now.boot + Pause(memory.releases, context.snapshot.uid);
   return Stop{.reason = core::StopReason::kScaled,
               .releases = true,
-              .message = std::to_string(pending) + " of " + std::to_string(draft.machines.size()) +
+              .message = std::to_string(pending) + " of " +
+                         std::to_string(context.machines.size()) +
                          " machines found no node within startTimeout: the gang lets go of its "
                          "nodes and tries again later"};
 }

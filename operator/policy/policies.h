@@ -1,6 +1,6 @@
-// The policies that Decide goes through, one file each. Each looks at the draft's snapshot and adds
-// to the draft what it wants done; those that return bool return true when nothing else may be
-// decided before their intent is written.
+// The policies that Decide goes through, one file each. Each looks at the context's snapshot and
+// adds to the context what it wants done; those that return bool return true when nothing else may
+// be decided before their intent is written.
 #ifndef LOCKSTEP_OPERATOR_POLICY_POLICIES_H_
 #define LOCKSTEP_OPERATOR_POLICY_POLICIES_H_
 
@@ -8,27 +8,27 @@
 #include <string>
 
 #include "core/gang/messages.h"
-#include "operator/policy/draft.h"
+#include "operator/policy/reconcile_context.h"
 
 namespace lockstep::control {
 
 // remember.cc: which attempts exist, and which were seen to be over; and what other policies must
 // take note of even where they are not asked.
-void Remember(Draft& draft);
-void RememberAddresses(Draft& draft);
-void RememberRelease(Draft& draft);
-void RememberFencing(Draft& draft);
+void Remember(ReconcileContext& context);
+void RememberAddresses(ReconcileContext& context);
+void RememberRelease(ReconcileContext& context);
+void RememberFencing(ReconcileContext& context);
 
 // verdict.cc: the end of the job, for whatever reason but a stop: a verdict of the gang, an agent
 // that could not be configured, a machine budget that is spent, a spec that cannot run.
-bool Conclude(Draft& draft);
+bool Conclude(ReconcileContext& context);
 bool IsFinished(const core::JobStatus& status);
 // `status` becomes that of a job which ended.
 void MarkFinished(core::JobStatus& status, bool success, const std::string& reason,
                   const std::string& message, const Now& now);
 
 // finish.cc: after the end: cleanPodPolicy and ttlSecondsAfterFinished.
-void CleanUp(Draft& draft);
+void CleanUp(ReconcileContext& context);
 
 // stop.cc: the gang is stopped at one moment and its attempts are taken back; then its pods go.
 // What for is judged in suspend, deadline, scale and placement, in that order.
@@ -38,55 +38,57 @@ struct Stop {
   bool releases = false;  // the gang lets go of its nodes and will try again
   std::string message;
 };
-std::optional<Stop> WantedStop(Draft& draft);
-bool CarryOut(Draft& draft, const Stop& stop);
+std::optional<Stop> WantedStop(ReconcileContext& context);
+bool CarryOut(ReconcileContext& context, const Stop& stop);
 // Deletes what no gang needs. Whether nothing of it can be alive any more.
-bool ClearAway(Draft& draft);
-std::optional<Stop> StopForSuspend(Draft& draft);
-std::optional<Stop> StopForDeadline(Draft& draft);
-std::optional<Stop> StopForScale(Draft& draft);
-std::optional<Stop> StopForStartTimeout(Draft& draft);
+bool ClearAway(ReconcileContext& context);
+std::optional<Stop> StopForSuspend(ReconcileContext& context);
+std::optional<Stop> StopForDeadline(ReconcileContext& context);
+std::optional<Stop> StopForScale(ReconcileContext& context);
+std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
 
 // pods.cc: an epoch for the whole gang; Secret, Services and pods that are missing; pods that are
 // not wanted any more.
-bool Assemble(Draft& draft);
-void MakeMissing(Draft& draft);
-void DeleteStale(Draft& draft);
+bool Assemble(ReconcileContext& context);
+void MakeMissing(ReconcileContext& context);
+void DeleteStale(ReconcileContext& context);
 
 // replacement.cc: machines that are lost get a new attempt, as long as there is a budget for it.
-bool Replace(Draft& draft);
-bool IsBudgetSpent(const Draft& draft);
+bool Replace(ReconcileContext& context);
+bool IsBudgetSpent(const ReconcileContext& context);
 
 // gang.cc: what machine 0 is to know; and before it may grant longer leases, that it may: the next
 // machine 0 will wait for them.
-bool RecordLease(Draft& draft);
-void SpeakToGang(Draft& draft, const std::optional<Stop>& stop);
+bool RecordLease(ReconcileContext& context);
+void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop);
 
 // observe.cc: what is seen, as status.
-void Observe(Draft& draft, const std::optional<Stop>& stop);
+void Observe(ReconcileContext& context, const std::optional<Stop>& stop);
 // `restarts` from what stands in the counters.
 void CountRestarts(core::JobStatus& status);
 // reason.cc: in words a user can act on.
-std::string WhyNotRunning(Draft& draft);
+std::string WhyNotRunning(ReconcileContext& context);
 // Of a job that runs; "" when all is well.
-std::string WorthKnowing(Draft& draft);
+std::string WorthKnowing(ReconcileContext& context);
 // alignment.cc: condition TopologyAligned, from what agents report and kubelets refuse; and one
 // machine's binding, empty while unknown.
-void ObserveAlignment(Draft& draft);
-std::string BindingOf(const Draft& draft, const Machine& machine);
+void ObserveAlignment(ReconcileContext& context);
+std::string BindingOf(const ReconcileContext& context, const Machine& machine);
 // stall.cc: condition Stalled.
-void ObserveStall(Draft& draft);
+void ObserveStall(ReconcileContext& context);
 // progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent
 // told, or what was heard last.
-void ObserveProgress(Draft& draft, const core::GangStatus& gang);
-void ConcludeProgress(Draft& draft, const core::Termination* verdict);  // null: nobody's
+void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang);
+void ConcludeProgress(ReconcileContext& context,
+                      const core::Termination* verdict);  // null: nobody's
 // history.cc: how generations ended and the next ones came.
-void RecordHistory(Draft& draft, const core::GangStatus& gang);
+void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
 // Nobody else tells of the end of a generation whose machine 0 is lost.
-void RecordLossOfMachine0(Draft& draft, core::Cause cause);
+void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
 // The coordinator's times are durations since its agent was born, which is when its container was
 // started, to the second that kubelet tells.
-std::optional<WallTime> WallOf(const Draft& draft, const std::optional<Duration>& since_birth);
+std::optional<WallTime> WallOf(const ReconcileContext& context,
+                               const std::optional<Duration>& since_birth);
 
 }  // namespace lockstep::control
 

@@ -45,11 +45,11 @@ std::optional<int64_t> EtaSeconds(const core::JobProgress& before, const core::J
 }
 
 // As it is to be written now.
-core::JobProgress ProgressOf(const Draft& draft, const core::GangProgress& seen) {
+core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangProgress& seen) {
   core::JobProgress progress;
   progress.step = std::max<int64_t>(seen.step, 0);
   progress.total_steps = std::max<int64_t>(seen.total_steps, 0);
-  progress.last_updated = draft.now.wall;
+  progress.last_updated = context.now.wall;
   if (progress.total_steps > 0) {
     // A program may count on beyond its own total.
     const double share =
@@ -76,22 +76,22 @@ void Set(core::JobStatus& status, core::JobProgress progress) {
 
 }  // namespace
 
-void ObserveProgress(Draft& draft, const core::GangStatus& gang) {
+void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang) {
   const std::optional<core::GangProgress> seen = core::Summarize(gang.progress);
   if (!seen) return;
-  const core::JobProgress before = draft.snapshot.status.progress.value_or(core::JobProgress{});
-  if (before.last_updated && draft.now.wall < *before.last_updated + kProgressEvery) {
-    draft.WakeAt(draft.now.Boot(*before.last_updated + kProgressEvery));
+  const core::JobProgress before = context.snapshot.status.progress.value_or(core::JobProgress{});
+  if (before.last_updated && context.now.wall < *before.last_updated + kProgressEvery) {
+    context.WakeAt(context.now.Boot(*before.last_updated + kProgressEvery));
     return;
   }
   if (before.last_updated && before.step == seen->step) return;
-  core::JobProgress progress = ProgressOf(draft, *seen);
+  core::JobProgress progress = ProgressOf(context, *seen);
   progress.eta_seconds = EtaSeconds(before, progress);
-  Set(draft.next, std::move(progress));
+  Set(context.next, std::move(progress));
 }
 
-void ConcludeProgress(Draft& draft, const core::Termination* verdict) {
-  const std::optional<GangReport>& last = draft.snapshot.coordinator;
+void ConcludeProgress(ReconcileContext& context, const core::Termination* verdict) {
+  const std::optional<GangReport>& last = context.snapshot.coordinator;
   std::optional<core::GangProgress> seen =
       last ? core::Summarize(last->status.progress) : std::nullopt;
   if (verdict != nullptr && verdict->progress) {
@@ -105,10 +105,10 @@ void ConcludeProgress(Draft& draft, const core::Termination* verdict) {
     }
   }
   if (seen) {
-    Set(draft.next, ProgressOf(draft, *seen));
-  } else if (draft.next.progress) {
-    draft.next.progress->eta_seconds.reset();
-    Set(draft.next, *draft.next.progress);
+    Set(context.next, ProgressOf(context, *seen));
+  } else if (context.next.progress) {
+    context.next.progress->eta_seconds.reset();
+    Set(context.next, *context.next.progress);
   }
 }
 

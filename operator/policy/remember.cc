@@ -2,11 +2,11 @@
 
 namespace lockstep::control {
 
-void Remember(Draft& draft) {
-  const Snapshot& snapshot = draft.snapshot;
-  AttemptsMemory& memory = draft.Own<&Memory::attempts>();
+void Remember(ReconcileContext& context) {
+  const Snapshot& snapshot = context.snapshot;
+  AttemptsMemory& memory = context.Own<&Memory::attempts>();
   if (snapshot.status.epoch == 0) memory.from_the_beginning = true;
-  for (const Machine& machine : draft.machines) {
+  for (const Machine& machine : context.machines) {
     if (machine.attempt > 0) memory.recorded.insert({machine.index, machine.attempt});
   }
   const auto remember = [&](const MachineObservation& seen) {
@@ -19,9 +19,9 @@ void Remember(Draft& draft) {
   for (const MachineObservation& seen : snapshot.machines) remember(seen);
   for (const auto& [incarnation, seen] : snapshot.notes.vanished) remember(seen);
   memory.existed.insert(snapshot.notes.made.begin(), snapshot.notes.made.end());
-  RememberAddresses(draft);
-  RememberRelease(draft);
-  RememberFencing(draft);
+  RememberAddresses(context);
+  RememberRelease(context);
+  RememberFencing(context);
 }
 
 }  // namespace lockstep::control

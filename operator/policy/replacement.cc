@@ -18,18 +18,18 @@ struct Loss {
 
 // What agents say of a machine whose pod looks well. A word about another attempt is none, and so
 // is that of an agent that was replaced itself.
-std::optional<std::string> Accusation(const Draft& draft, const GangReport& report,
+std::optional<std::string> Accusation(const ReconcileContext& context, const GangReport& report,
                                       const Machine& machine) {
   const core::GangStatus& status = report.status;
-  if (draft.now.boot - report.at > kFresh || status.machine >= draft.machines.size()) {
+  if (context.now.boot - report.at > kFresh || status.machine >= context.machines.size()) {
     return std::nullopt;
   }
-  const Machine& witness = draft.machines[status.machine];
+  const Machine& witness = context.machines[status.machine];
   if (witness.life != Life::kRunning || witness.attempt != status.attempt) return std::nullopt;
   for (const auto& seen : status.machines) {
     if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
     if (seen.replace) return "failurePolicy asks for another machine";
-    const bool silent = seen.silent_for >= draft.spec().failure_policy.machine_lost_after;
+    const bool silent = seen.silent_for >= context.spec().failure_policy.machine_lost_after;
     // A member calls machine 0 lost until it has heard of it.
     const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
     if (!silent && !(may_call_lost && seen.state == core::GangMachineState::kLost))
@@ -41,18 +41,19 @@ std::optional<std::string> Accusation(const Draft& draft, const GangReport& repo
 }
 
 // Others tell of machine 0's silence, and itself that it is to be replaced.
-std::optional<std::string> AccusationOfMachine0(const Draft& draft, const Machine& machine) {
-  if (const core::GangStatus* own = Coordinator(draft)) {
+std::optional<std::string> AccusationOfMachine0(const ReconcileContext& context,
+                                                const Machine& machine) {
+  if (const core::GangStatus* own = Coordinator(context)) {
     for (const auto& seen : own->machines) {
       if (seen.index == 0 && seen.replace) return "failurePolicy asks for another machine";
     }
   }
-  const std::optional<GangReport>& member = draft.snapshot.member;
-  return member ? Accusation(draft, *member, machine) : std::nullopt;
+  const std::optional<GangReport>& member = context.snapshot.member;
+  return member ? Accusation(context, *member, machine) : std::nullopt;
 }
 
-bool HasJoined(const Draft& draft, const Machine& machine) {
-  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+bool HasJoined(const ReconcileContext& context, const Machine& machine) {
+  const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   if (!coordinator || machine.index == 0) return coordinator.has_value();
   const auto& seen = coordinator->status.machines;
   return std::any_of(seen.begin(), seen.end(), [&](const auto& member) {
@@ -61,53 +62,53 @@ bool HasJoined(const Draft& draft, const Machine& machine) {
 }
 
 // Machine 0 runs for as long as a machine may be silent: who lives has said HELLO by now.
-bool HasListened(const Draft& draft) {
-  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
-  const Machine& machine0 = draft.machines.front();
-  if (!coordinator || draft.now.boot - coordinator->at > kFresh || machine0.seen == nullptr) {
+bool HasListened(const ReconcileContext& context) {
+  const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
+  const Machine& machine0 = context.machines.front();
+  if (!coordinator || context.now.boot - coordinator->at > kFresh || machine0.seen == nullptr) {
     return false;
   }
   const std::optional<WallTime>& since = machine0.seen->started;
-  return since && draft.now.wall >= *since + draft.spec().failure_policy.machine_lost_after;
+  return since && context.now.wall >= *since + context.spec().failure_policy.machine_lost_after;
 }
 
 // A machine that the gang has never heard of, on a node that the cluster has not heard of either: a
 // scheduler goes on sending pods to a node that died until that is noticed, and a machine may die
 // together with the machine 0 that knew it. If its agent comes after all, its attempt is too low.
-std::optional<Loss> FindStranded(const Draft& draft, const Machine& machine) {
+std::optional<Loss> FindStranded(const ReconcileContext& context, const Machine& machine) {
   if (machine.seen->node_state != NodeState::kUnreachable) return std::nullopt;
-  if (HasJoined(draft, machine)) return std::nullopt;
-  if (machine.life == Life::kRunning && !HasListened(draft)) return std::nullopt;
+  if (HasJoined(context, machine)) return std::nullopt;
+  if (machine.life == Life::kRunning && !HasListened(context)) return std::nullopt;
   return Loss{&machine, EndKind::kLost,
               "node " + machine.seen->node +
                   " cannot be reached, and the gang has not heard of the machine"};
 }
 
-std::optional<Loss> FindLoss(const Draft& draft, const Machine& machine) {
+std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& machine) {
   if (machine.life == Life::kEnded || machine.life == Life::kGone) {
-    const End end = EndOf(draft.snapshot, machine);
+    const End end = EndOf(context.snapshot, machine);
     return Loss{&machine, end.kind, end.what};
   }
-  if (machine.life == Life::kWaiting) return FindStranded(draft, machine);
+  if (machine.life == Life::kWaiting) return FindStranded(context, machine);
   if (machine.life != Life::kRunning) return std::nullopt;
-  const std::optional<GangReport>& coordinator = draft.snapshot.coordinator;
+  const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   std::optional<std::string> accusation;
   if (machine.index == 0) {
-    accusation = AccusationOfMachine0(draft, machine);
+    accusation = AccusationOfMachine0(context, machine);
   } else if (coordinator) {
-    accusation = Accusation(draft, *coordinator, machine);
+    accusation = Accusation(context, *coordinator, machine);
   }
-  if (!accusation) return FindStranded(draft, machine);
+  if (!accusation) return FindStranded(context, machine);
   return Loss{&machine, EndKind::kLost, *accusation};
 }
 
 // Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
-std::vector<Loss> FindLosses(const Draft& draft) {
+std::vector<Loss> FindLosses(const ReconcileContext& context) {
   std::vector<Loss> losses;
   bool machine0_lost = false;
-  for (const Machine& machine : draft.machines) {
+  for (const Machine& machine : context.machines) {
     if (machine0_lost && machine.life == Life::kRunning) continue;
-    std::optional<Loss> loss = FindLoss(draft, machine);
+    std::optional<Loss> loss = FindLoss(context, machine);
     if (!loss) continue;
     machine0_lost |= machine.index == 0;
     losses.push_back(*loss);
@@ -117,18 +118,18 @@ std::vector<Loss> FindLosses(const Draft& draft) {
 
 // How long the machine's next attempt waits: at once for the first, later after quick ends, so that
 // a node that rejects or kills everything is not asked again and again.
-void SetBackoff(Draft& draft, const Loss& loss) {
-  ReplacementMemory& memory = draft.Own<&Memory::replacement>();
+void SetBackoff(ReconcileContext& context, const Loss& loss) {
+  ReplacementMemory& memory = context.Own<&Memory::replacement>();
   const MachineObservation* last = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
-  const bool quick = last != nullptr && draft.now.wall - last->created < kQuick;
+  const bool quick = last != nullptr && context.now.wall - last->created < kQuick;
   if (!quick) {
     memory.quick_ends.erase(index);
     return;
   }
   const int count =
       loss.kind == EndKind::kRejected ? ++memory.quick_ends[index] : memory.quick_ends[index]++;
-  memory.hold_until[index] = draft.now.boot + core::BackoffAfter(count);
+  memory.hold_until[index] = context.now.boot + core::BackoffAfter(count);
 }
 
 void Charge(core::Counters& counters, EndKind kind) {
@@ -144,11 +145,11 @@ core::Cause CauseOf(EndKind kind) {
   return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
 }
 
-core::LastFailure Record(const Draft& draft, const Loss& loss) {
+core::LastFailure Record(const ReconcileContext& context, const Loss& loss) {
   core::LastFailure last;
-  last.time = draft.now.wall;
-  last.epoch = draft.snapshot.status.epoch;
-  last.generation = draft.snapshot.status.generation;
+  last.time = context.now.wall;
+  last.epoch = context.snapshot.status.epoch;
+  last.generation = context.snapshot.status.generation;
   if (loss.machine->seen != nullptr) last.node = loss.machine->seen->node;
   last.failure.cause = CauseOf(loss.kind);
   last.failure.machine = static_cast<int>(loss.machine->index);
@@ -174,60 +175,61 @@ void CountReplacement(core::JobStatus& status, uint32_t index) {
 }
 
 // After resetAfter of health the budget is whole again.
-bool ResetBudget(Draft& draft) {
-  const core::GangStatus* status = Coordinator(draft);
-  if (draft.next.counters.infrastructure_used() == 0 || status == nullptr ||
-      !IsPhase(*status, core::CoordinatorPhase::kRunning) || !draft.snapshot.status.last_failure ||
-      !draft.snapshot.status.last_failure->time) {
+bool ResetBudget(ReconcileContext& context) {
+  const core::GangStatus* status = Coordinator(context);
+  if (context.next.counters.infrastructure_used() == 0 || status == nullptr ||
+      !IsPhase(*status, core::CoordinatorPhase::kRunning) ||
+      !context.snapshot.status.last_failure || !context.snapshot.status.last_failure->time) {
     return false;
   }
   const WallTime due =
-      *draft.snapshot.status.last_failure->time + draft.spec().failure_policy.reset_after;
-  if (draft.now.wall < due) {
-    draft.WakeAt(draft.now.Boot(due));
+      *context.snapshot.status.last_failure->time + context.spec().failure_policy.reset_after;
+  if (context.now.wall < due) {
+    context.WakeAt(context.now.Boot(due));
     return false;
   }
-  draft.next.counters.replacements_base = draft.next.counters.replacements;
-  draft.Intend();
+  context.next.counters.replacements_base = context.next.counters.replacements;
+  context.Intend();
   return true;
 }
 
 }  // namespace
 
-bool IsBudgetSpent(const Draft& draft) {
-  return draft.snapshot.status.counters.infrastructure_used() >
-         draft.spec().failure_policy.max_machine_replacements;
+bool IsBudgetSpent(const ReconcileContext& context) {
+  return context.snapshot.status.counters.infrastructure_used() >
+         context.spec().failure_policy.max_machine_replacements;
 }
 
-bool Replace(Draft& draft) {
-  if (IsBudgetSpent(draft)) return false;  // the job ends
-  std::vector<Loss> losses = FindLosses(draft);
-  const auto allowed = static_cast<size_t>(std::max(draft.snapshot.replacements_allowed, 0));
+bool Replace(ReconcileContext& context) {
+  if (IsBudgetSpent(context)) return false;  // the job ends
+  std::vector<Loss> losses = FindLosses(context);
+  const auto allowed = static_cast<size_t>(std::max(context.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {
-    draft.note = std::to_string(losses.size() - allowed) +
-                 " lost machines wait: the operator replaces only so many a minute, over all jobs";
-    draft.WakeAt(draft.now.boot + seconds(5));
+    context.note =
+        std::to_string(losses.size() - allowed) +
+        " lost machines wait: the operator replaces only so many a minute, over all jobs";
+    context.WakeAt(context.now.boot + seconds(5));
     losses.resize(allowed);
   }
-  if (losses.empty()) return ResetBudget(draft);
+  if (losses.empty()) return ResetBudget(context);
 
-  core::JobStatus& next = draft.next;
+  core::JobStatus& next = context.next;
   ++next.epoch;
   for (const Loss& loss : losses) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
     Charge(next.counters, loss.kind);
-    SetBackoff(draft, loss);
+    SetBackoff(context, loss);
     CountReplacement(next, loss.machine->index);
-    if (loss.machine->index == 0) RecordLossOfMachine0(draft, CauseOf(loss.kind));
-    if (loss.kind != EndKind::kAsked) next.last_failure = Record(draft, loss);
-    draft.Tell(loss.kind != EndKind::kAsked, "MachineReplaced",
-               "machine " + std::to_string(loss.machine->index) + ": " + loss.what + "; attempt " +
-                   std::to_string(next.epoch) + " takes its place");
+    if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));
+    if (loss.kind != EndKind::kAsked) next.last_failure = Record(context, loss);
+    context.Tell(loss.kind != EndKind::kAsked, "MachineReplaced",
+                 "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
+                     "; attempt " + std::to_string(next.epoch) + " takes its place");
   }
   CountRestarts(next);
   if (next.timings.started) next.state = core::JobState::kRestarting;
-  draft.decision.replacements = static_cast<int>(losses.size());
-  draft.Intend();
+  context.decision.replacements = static_cast<int>(losses.size());
+  context.Intend();
   return true;
 }
 

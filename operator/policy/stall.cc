@@ -18,8 +18,8 @@ std::optional<Duration> MeanStep(const Pace& pace) {
   return (pace.moved_at - pace.began) / (pace.step - pace.first_step);
 }
 
-std::optional<Duration> Limit(const Draft& draft, const Pace& pace) {
-  const Duration hang_timeout = draft.spec().health.hang_timeout;
+std::optional<Duration> Limit(const ReconcileContext& context, const Pace& pace) {
+  const Duration hang_timeout = context.spec().health.hang_timeout;
   std::optional<Duration> limit;
   if (const auto step = MeanStep(pace)) limit = std::max(*step * kSteps, kShortest);
   if (hang_timeout <= Duration::zero()) return limit;
@@ -45,40 +45,40 @@ std::string InWords(Duration duration) {
 
 }  // namespace
 
-void ObserveStall(Draft& draft) {
-  std::optional<Pace>& pace = draft.Own<&Memory::stall>().pace;
-  const core::GangStatus* gang = Coordinator(draft);
-  if (gang == nullptr && draft.next.state == core::JobState::kRunning) return;
+void ObserveStall(ReconcileContext& context) {
+  std::optional<Pace>& pace = context.Own<&Memory::stall>().pace;
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr && context.next.state == core::JobState::kRunning) return;
   std::optional<core::GangProgress> progress;
-  if (gang != nullptr && draft.next.state == core::JobState::kRunning) {
+  if (gang != nullptr && context.next.state == core::JobState::kRunning) {
     progress = core::Summarize(gang->progress);
   }
   const bool at_the_end =
       progress && progress->total_steps > 0 && progress->step >= progress->total_steps;
   if (!progress || progress->step <= 0 || at_the_end) {
     pace.reset();
-    return SetCondition(draft, "Stalled", false, "NoStepIsAwaited", "");
+    return SetCondition(context, "Stalled", false, "NoStepIsAwaited", "");
   }
   const bool known = pace.has_value();
-  Follow(pace, *draft.snapshot.coordinator, progress->step);
-  const Duration still = draft.snapshot.coordinator->at - pace->moved_at;
-  const std::optional<Duration> limit = Limit(draft, *pace);
+  Follow(pace, *context.snapshot.coordinator, progress->step);
+  const Duration still = context.snapshot.coordinator->at - pace->moved_at;
+  const std::optional<Duration> limit = Limit(context, *pace);
   if (limit && still >= *limit) {
-    const Condition* before = core::FindCondition(draft.next.conditions, "Stalled");
+    const Condition* before = core::FindCondition(context.next.conditions, "Stalled");
     if (before != nullptr && before->status == Condition::Value::kTrue) return;
     const std::string message =
         "no step since step " + std::to_string(pace->step) + " for " + InWords(*limit) +
         ": a hang is suspected; `lockstep logs` shows what its ranks said last, and " +
-        (draft.spec().health.hang_timeout > Duration::zero()
+        (context.spec().health.hang_timeout > Duration::zero()
              ? "the gang restarts at spec.health.hangTimeout"
              : "spec.health.hangTimeout would restart the gang");
-    draft.Tell(true, "Stalled", message);
-    return SetCondition(draft, "Stalled", true, "NoProgress", message);
+    context.Tell(true, "Stalled", message);
+    return SetCondition(context, "Stalled", true, "NoProgress", message);
   }
   // An operator that has just begun to look does not know that it goes on.
   const bool moved = pace->step > pace->first_step;
-  const bool same = known || pace->generation == draft.snapshot.status.generation;
-  if (moved || !same) SetCondition(draft, "Stalled", false, "Progresses", "");
+  const bool same = known || pace->generation == context.snapshot.status.generation;
+  if (moved || !same) SetCondition(context, "Stalled", false, "Progresses", "");
 }
 
 }  // namespace lockstep::control

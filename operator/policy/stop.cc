@@ -12,78 +12,78 @@ constexpr Duration kWishPatience = seconds(2);  // for machine 0 to take a stop
 constexpr Duration kStopSlack = seconds(15);    // beyond the grace period
 
 // Whether the gang's ranks are stopped, so that its agents may leave: machine 0 says so, or can't.
-bool MayLeave(Draft& draft, const Stop& stop, Time since) {
+bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
   if (stop.releases) return true;
   const bool machine0_runs =
-      !draft.machines.empty() && draft.machines.front().life == Life::kRunning;
+      !context.machines.empty() && context.machines.front().life == Life::kRunning;
   if (!machine0_runs) return true;
-  const core::GangStatus* status = Coordinator(draft);
-  if (status == nullptr || !draft.snapshot.wish_accepted) {
-    draft.WakeAt(since + kWishPatience);
-    return draft.now.boot >= since + kWishPatience;
+  const core::GangStatus* status = Coordinator(context);
+  if (status == nullptr || !context.snapshot.wish_accepted) {
+    context.WakeAt(since + kWishPatience);
+    return context.now.boot >= since + kWishPatience;
   }
   if (IsPhase(*status, core::CoordinatorPhase::kHeld)) return true;
-  const Time latest = since + draft.spec().grace_period + kStopSlack;
-  draft.WakeAt(latest);
-  return draft.now.boot >= latest;
+  const Time latest = since + context.spec().grace_period + kStopSlack;
+  context.WakeAt(latest);
+  return context.now.boot >= latest;
 }
 
 // The attempts are taken back; their pods, leftovers now, go next. Written before anything is
 // deleted: whoever goes on after a crash, or after the user's change of mind, sees no lost
 // machines.
-void Dissolve(Draft& draft, const Stop& stop) {
-  core::JobStatus& next = draft.next;
+void Dissolve(ReconcileContext& context, const Stop& stop) {
+  core::JobStatus& next = context.next;
   next.attempts = {};
   next.replicas = 0;
   if (stop.reason == core::StopReason::kSuspended) next.timings = {};  // its clocks stand still
-  draft.Own<&Memory::stop>().since.reset();
+  context.Own<&Memory::stop>().since.reset();
   if (stop.fails) {
     next.verdict = core::JobVerdict{
         .generation = {}, .exit_code = core::kExitSuccess, .cause = core::Cause::kStopRequested};
-    MarkFinished(next, false, "DeadlineExceeded", stop.message, draft.now);
+    MarkFinished(next, false, "DeadlineExceeded", stop.message, context.now);
   } else {
     next.state = JobState::kStopping;
     next.reason = stop.message;
   }
-  if (stop.fails) draft.Tell(true, "Failed", stop.message);
-  if (stop.releases) draft.Tell(true, "LetGo", stop.message);
-  draft.Intend();
+  if (stop.fails) context.Tell(true, "Failed", stop.message);
+  if (stop.releases) context.Tell(true, "LetGo", stop.message);
+  context.Intend();
 }
 
 }  // namespace
 
-std::optional<Stop> WantedStop(Draft& draft) {
+std::optional<Stop> WantedStop(ReconcileContext& context) {
   for (auto* policy : {StopForSuspend, StopForDeadline, StopForScale, StopForStartTimeout}) {
-    if (std::optional<Stop> stop = policy(draft)) return stop;
+    if (std::optional<Stop> stop = policy(context)) return stop;
   }
-  draft.Own<&Memory::stop>().since.reset();
+  context.Own<&Memory::stop>().since.reset();
   return std::nullopt;
 }
 
-bool CarryOut(Draft& draft, const Stop& stop) {
-  if (draft.snapshot.status.attempts.empty() && !stop.fails) {
-    ClearAway(draft);
+bool CarryOut(ReconcileContext& context, const Stop& stop) {
+  if (context.snapshot.status.attempts.empty() && !stop.fails) {
+    ClearAway(context);
     return false;
   }
-  std::optional<Time>& since = draft.Own<&Memory::stop>().since;
-  if (!since) since = draft.now.boot;
-  if (!MayLeave(draft, stop, *since)) return false;
-  Dissolve(draft, stop);
+  std::optional<Time>& since = context.Own<&Memory::stop>().since;
+  if (!since) since = context.now.boot;
+  if (!MayLeave(context, stop, *since)) return false;
+  Dissolve(context, stop);
   return true;
 }
 
-bool ClearAway(Draft& draft) {
+bool ClearAway(ReconcileContext& context) {
   bool some_left = false;
-  for (const MachineObservation* seen : Leftovers(draft.snapshot)) {
+  for (const MachineObservation* seen : Leftovers(context.snapshot)) {
     if (!seen->leave_by) {
-      draft.Do(StopMachine{seen->name, seen->uid, std::nullopt});
+      context.Do(StopMachine{seen->name, seen->uid, std::nullopt});
       some_left = true;
     } else if (!seen->over()) {
       // One that should have gone long ago, its lease included, is on a node that nobody hears of:
       // its ranks are dead.
-      const WallTime dead = *seen->leave_by + draft.snapshot.status.machine_lost_after;
-      if (draft.now.wall >= dead) continue;
-      draft.WakeAt(draft.now.Boot(dead));
+      const WallTime dead = *seen->leave_by + context.snapshot.status.machine_lost_after;
+      if (context.now.wall >= dead) continue;
+      context.WakeAt(context.now.Boot(dead));
       some_left = true;
     }
   }

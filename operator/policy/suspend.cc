@@ -2,8 +2,8 @@
 
 namespace lockstep::control {
 
-std::optional<Stop> StopForSuspend(Draft& draft) {
-  if (!draft.spec().suspend) return std::nullopt;
+std::optional<Stop> StopForSuspend(ReconcileContext& context) {
+  if (!context.spec().suspend) return std::nullopt;
   return Stop{.reason = core::StopReason::kSuspended,
               .message = "spec.suspend is true; set it to false to go on"};
 }

@@ -12,15 +12,15 @@ using core::Condition;
 
 constexpr Duration kVerdictPatience = seconds(10);  // for machine 0 to end a job by itself
 
-core::LastFailure FailureRecord(const Draft& draft, const core::Failure& failure,
+core::LastFailure FailureRecord(const ReconcileContext& context, const core::Failure& failure,
                                 core::Generation generation) {
   core::LastFailure last;
-  last.time = draft.now.wall;
-  last.epoch = draft.snapshot.status.epoch;
+  last.time = context.now.wall;
+  last.epoch = context.snapshot.status.epoch;
   last.generation = generation;
   last.failure = failure;
-  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < draft.machines.size()) {
-    const Machine& machine = draft.machines[static_cast<size_t>(failure.machine)];
+  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < context.machines.size()) {
+    const Machine& machine = context.machines[static_cast<size_t>(failure.machine)];
     if (machine.seen != nullptr) last.node = machine.seen->node;
   }
   return last;
@@ -33,72 +33,73 @@ std::string Sentence(const core::Failure& failure, const std::string& reason) {
                                                      : failure.message + "; " + reason;
 }
 
-bool End(Draft& draft, bool success, const std::string& reason, const std::string& message,
-         core::JobVerdict verdict, const core::Termination* told = nullptr) {
-  draft.next.verdict = verdict;
-  ConcludeProgress(draft, told);
-  MarkFinished(draft.next, success, reason, message, draft.now);
-  draft.next.observed_generation = draft.snapshot.generation;
-  draft.Tell(!success, success ? "Succeeded" : "Failed", message);
-  draft.Intend();
+bool End(ReconcileContext& context, bool success, const std::string& reason,
+         const std::string& message, core::JobVerdict verdict,
+         const core::Termination* told = nullptr) {
+  context.next.verdict = verdict;
+  ConcludeProgress(context, told);
+  MarkFinished(context.next, success, reason, message, context.now);
+  context.next.observed_generation = context.snapshot.generation;
+  context.Tell(!success, success ? "Succeeded" : "Failed", message);
+  context.Intend();
   return true;
 }
 
-bool Fail(Draft& draft, Cause cause, int exit_code, const std::string& message) {
+bool Fail(ReconcileContext& context, Cause cause, int exit_code, const std::string& message) {
   core::Failure failure;
   failure.cause = cause;
   failure.message = message;
-  draft.next.last_failure = FailureRecord(draft, failure, draft.next.generation);
-  return End(draft, false, core::ToString(cause), message,
+  context.next.last_failure = FailureRecord(context, failure, context.next.generation);
+  return End(context, false, core::ToString(cause), message,
              {.generation = {}, .exit_code = exit_code, .cause = cause});
 }
 
-bool EndByGang(Draft& draft, const core::Termination& verdict) {
+bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   const bool success = verdict.exit_code == core::kExitSuccess;
-  draft.next.generation = verdict.generation;
+  context.next.generation = verdict.generation;
   if (verdict.counters) {
-    draft.next.counters.Merge(*verdict.counters);
-    CountRestarts(draft.next);
+    context.next.counters.Merge(*verdict.counters);
+    CountRestarts(context.next);
   }
   if (!success) {
-    draft.next.last_failure = FailureRecord(draft, verdict.failure, verdict.generation);
+    context.next.last_failure = FailureRecord(context, verdict.failure, verdict.generation);
   }
   const Cause cause = success ? Cause::kNone : verdict.failure.cause;
   const std::string message = success ? "every process of every machine exited with code 0"
                                       : Sentence(verdict.failure, verdict.reason);
-  return End(draft, success, success ? "Succeeded" : core::ToString(cause), message,
+  return End(context, success, success ? "Succeeded" : core::ToString(cause), message,
              {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
              &verdict);
 }
 
 // A spec that the CRD let through and core does not.
-bool RefuseSpec(Draft& draft) {
-  if (draft.snapshot.problems.empty() || !draft.snapshot.status.attempts.empty()) return false;
+bool RefuseSpec(ReconcileContext& context) {
+  if (context.snapshot.problems.empty() || !context.snapshot.status.attempts.empty()) return false;
   std::string message;
-  for (const core::Problem& problem : draft.snapshot.problems) {
+  for (const core::Problem& problem : context.snapshot.problems) {
     if (!message.empty()) message += "; ";
     message += problem.path.empty() ? problem.message : problem.path + ": " + problem.message;
   }
   return End(
-      draft, false, "InvalidSpec", message,
+      context, false, "InvalidSpec", message,
       {.generation = {}, .exit_code = core::kExitConfiguration, .cause = Cause::kConfiguration});
 }
 
 // Machine 0 ends the job by itself when it hears of the count; without it, this does.
-bool SpendBudget(Draft& draft) {
-  const int used = draft.snapshot.status.counters.infrastructure_used();
-  const int allowed = draft.spec().failure_policy.max_machine_replacements;
-  std::optional<Time>& since = draft.Own<&Memory::verdict>().spent_since;
-  if (used <= allowed || draft.machines.empty()) {
+bool SpendBudget(ReconcileContext& context) {
+  const int used = context.snapshot.status.counters.infrastructure_used();
+  const int allowed = context.spec().failure_policy.max_machine_replacements;
+  std::optional<Time>& since = context.Own<&Memory::verdict>().spent_since;
+  if (used <= allowed || context.machines.empty()) {
     since.reset();
     return false;
   }
-  if (!since) since = draft.now.boot;
-  if (Coordinator(draft) != nullptr && draft.now.boot < *since + kVerdictPatience) {
-    draft.WakeAt(*since + kVerdictPatience);
+  if (!since) since = context.now.boot;
+  if (Coordinator(context) != nullptr && context.now.boot < *since + kVerdictPatience) {
+    context.WakeAt(*since + kVerdictPatience);
     return false;
   }
-  return Fail(draft, Cause::kMachineLost, core::kExitMachines,
+  return Fail(context, Cause::kMachineLost, core::kExitMachines,
               std::to_string(used) + " machines failed and spec.failurePolicy." +
                   "maxMachineReplacements is " + std::to_string(allowed));
 }
@@ -133,25 +134,25 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
   }
 }
 
-bool Conclude(Draft& draft) {
-  if (RefuseSpec(draft)) return true;
-  for (const Machine& machine : draft.machines) {
+bool Conclude(ReconcileContext& context) {
+  if (RefuseSpec(context)) return true;
+  for (const Machine& machine : context.machines) {
     if (!Holds(Rule::kVoidVerdicts)) {
       for (const MachineObservation* seen : machine.earlier) {
         if (!seen->over()) continue;
         const auto message = core::ParseTermination(seen->end->termination);
-        if (message.ok() && message->verdict) return EndByGang(draft, *message);
+        if (message.ok() && message->verdict) return EndByGang(context, *message);
       }
     }
     if (machine.life != Life::kEnded && machine.life != Life::kGone) continue;
-    const struct End end = EndOf(draft.snapshot, machine);
-    if (end.kind == EndKind::kVerdict) return EndByGang(draft, *end.message);
+    const struct End end = EndOf(context.snapshot, machine);
+    if (end.kind == EndKind::kVerdict) return EndByGang(context, *end.message);
     if (end.kind == EndKind::kConfiguration) {
-      return Fail(draft, Cause::kConfiguration, core::kExitConfiguration,
+      return Fail(context, Cause::kConfiguration, core::kExitConfiguration,
                   NameOf(machine) + ": " + end.what);
     }
   }
-  return SpendBudget(draft);
+  return SpendBudget(context);
 }
 
 }  // namespace lockstep::control

@@ -1,6 +1,6 @@
-// Draft: a Decision in the making, which the policies fill one after the other.
-#ifndef LOCKSTEP_OPERATOR_POLICY_DRAFT_H_
-#define LOCKSTEP_OPERATOR_POLICY_DRAFT_H_
+// ReconcileContext: a Decision in the making, which the policies fill one after the other.
+#ifndef LOCKSTEP_OPERATOR_POLICY_RECONCILE_CONTEXT_H_
+#define LOCKSTEP_OPERATOR_POLICY_RECONCILE_CONTEXT_H_
 
 #include <algorithm>
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace lockstep::control {
 
-struct Draft {
-  Draft(const Snapshot& seen, Now at)
+struct ReconcileContext {
+  ReconcileContext(const Snapshot& seen, Now at)
       : snapshot(seen), now(at), machines(Machines(seen)), next(seen.status) {
     decision.memory = seen.memory;
   }
@@ -57,16 +57,16 @@ struct Draft {
 };
 
 // Puts a condition of the job into `next`.
-void PutCondition(Draft& draft, const char* type, core::Condition::Value value, const char* reason,
-                  std::string message);
+void PutCondition(ReconcileContext& context, const char* type, core::Condition::Value value,
+                  const char* reason, std::string message);
 // One that does not hold is written only where it once did.
-void SetCondition(Draft& draft, const char* type, bool holds, const char* reason,
+void SetCondition(ReconcileContext& context, const char* type, bool holds, const char* reason,
                   std::string message);
 
 // The last answer of the coordinator that is in force; null when there is none.
-const core::GangStatus* Coordinator(const Draft& draft);
+const core::GangStatus* Coordinator(const ReconcileContext& context);
 bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase);
 
 }  // namespace lockstep::control
 
-#endif  // LOCKSTEP_OPERATOR_POLICY_DRAFT_H_
+#endif  // LOCKSTEP_OPERATOR_POLICY_RECONCILE_CONTEXT_H_

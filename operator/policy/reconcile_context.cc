@@ -1,0 +1,38 @@
+#include "operator/policy/reconcile_context.h"
+
+namespace lockstep::control {
+
+void PutCondition(ReconcileContext& context, const char* type, core::Condition::Value value,
+                  const char* reason, std::string message) {
+  core::SetCondition(context.next.conditions,
+                     {.type = type,
+                      .status = value,
+                      .reason = reason,
+                      .message = std::move(message),
+                      .observed_generation = context.snapshot.generation,
+                      .last_transition_time = context.now.wall},
+                     context.now.wall);
+}
+
+void SetCondition(ReconcileContext& context, const char* type, bool holds, const char* reason,
+                  std::string message) {
+  if (!holds && core::FindCondition(context.next.conditions, type) == nullptr) return;
+  PutCondition(context, type,
+               holds ? core::Condition::Value::kTrue : core::Condition::Value::kFalse, reason,
+               std::move(message));
+}
+
+const core::GangStatus* Coordinator(const ReconcileContext& context) {
+  const std::optional<GangReport>& report = context.snapshot.coordinator;
+  if (!report || context.machines.empty()) return nullptr;
+  const Machine& machine0 = context.machines.front();
+  const bool in_force =
+      machine0.life == Life::kRunning && report->status.attempt == machine0.attempt;
+  return in_force ? &report->status : nullptr;
+}
+
+bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase) {
+  return status.phase == core::GangPhase(phase);
+}
+
+}  // namespace lockstep::control
