@@ -9,7 +9,7 @@
 #include "core/model/name_forms.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
-#include "core/validate/judge.h"
+#include "core/validate/validator.h"
 
 namespace lockstep::core {
 namespace {
@@ -20,237 +20,242 @@ constexpr int kMostProcessesPerMachine = 64;
 
 std::string Quote(const std::string& text) { return "the text \"" + text + "\""; }
 
-void JudgeMetadata(Judge& judge) {
-  const Metadata& metadata = judge.job.metadata;
+void ValidateMetadata(Validator& validator) {
+  const Metadata& metadata = validator.job.metadata;
   const std::string& name = metadata.name;
   if (name.empty()) {
-    judge.Error("metadata.name", "is missing; write a name, as in \"name: gpt\"");
+    validator.Error("metadata.name", "is missing; write a name, as in \"name: gpt\"");
   } else if (!IsDnsLabel(name, kLongestJobName) || (name[0] >= '0' && name[0] <= '9')) {
-    judge.Error("metadata.name",
-                "must be at most 40 lower-case letters, digits and dashes, begin with a letter and "
-                "end with a letter or digit (a DNS-1035 label)",
-                Quote(name));
+    validator.Error(
+        "metadata.name",
+        "must be at most 40 lower-case letters, digits and dashes, begin with a letter and "
+        "end with a letter or digit (a DNS-1035 label)",
+        Quote(name));
   }
   if (!metadata.name_space.empty() && !IsDnsLabel(metadata.name_space)) {
-    judge.Error("metadata.namespace",
-                "must be at most 63 lower-case letters, digits and dashes (a DNS-1123 label)",
-                Quote(metadata.name_space));
+    validator.Error("metadata.namespace",
+                    "must be at most 63 lower-case letters, digits and dashes (a DNS-1123 label)",
+                    Quote(metadata.name_space));
   }
 }
 
-void JudgeSize(Judge& judge) {
-  const Spec& spec = judge.job.spec;
-  judge.Range("spec.numMachines", spec.num_machines, 1, kMostMachines);
-  judge.Range("spec.processesPerMachine", spec.processes_per_machine, 1, kMostProcessesPerMachine);
+void ValidateSize(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  validator.Range("spec.numMachines", spec.num_machines, 1, kMostMachines);
+  validator.Range("spec.processesPerMachine", spec.processes_per_machine, 1,
+                  kMostProcessesPerMachine);
 }
 
-void JudgeLauncher(Judge& judge, const Spec& spec) {
+void ValidateLauncher(Validator& validator, const Spec& spec) {
   std::vector<std::string> whole = spec.command;
   whole.insert(whole.end(), spec.args.begin(), spec.args.end());
   const std::string unsupported = UnsupportedLauncherOf(whole);
   if (!unsupported.empty()) {
-    judge.Error("spec.command", InPlaceOf(unsupported), unsupported);
+    validator.Error("spec.command", InPlaceOf(unsupported), unsupported);
     return;
   }
   const std::string launcher = LauncherOf(whole);
   if (launcher.empty() || spec.launch == Launch::kPerMachine) return;
-  judge.Error("spec.command",
-              "set launch: PerMachine, or drop the launcher: under PerProcess each of the " +
-                  std::to_string(spec.processes_per_machine) + " processes would be a " + launcher +
-                  " that starts processesPerMachine more",
-              launcher);
+  validator.Error("spec.command",
+                  "set launch: PerMachine, or drop the launcher: under PerProcess each of the " +
+                      std::to_string(spec.processes_per_machine) + " processes would be a " +
+                      launcher + " that starts processesPerMachine more",
+                  launcher);
 }
 
-void JudgeCommand(Judge& judge) {
-  const Spec& spec = judge.job.spec;
+void ValidateCommand(Validator& validator) {
+  const Spec& spec = validator.job.spec;
   if (spec.command.empty()) {
     if (!spec.args.empty()) {
-      judge.Error("spec.args", "needs spec.command; the image's own entry point is not used");
+      validator.Error("spec.args", "needs spec.command; the image's own entry point is not used");
     }
     if (spec.launch == Launch::kPerMachine) {
-      judge.Error("spec.launch",
-                  "needs spec.command; the built-in trainer is one program a process");
+      validator.Error("spec.launch",
+                      "needs spec.command; the built-in trainer is one program a process");
     }
     if (!spec.trainer) {
-      judge.Error("spec.command",
-                  "is missing; write the command of each process, as in [python, train.py], or "
-                  "spec.trainer, for the built-in one");
+      validator.Error("spec.command",
+                      "is missing; write the command of each process, as in [python, train.py], or "
+                      "spec.trainer, for the built-in one");
     }
     return;
   }
   if (spec.trainer) {
-    judge.Error("spec.trainer",
-                "stands beside spec.command; keep one of them: the trainer is what "
-                "runs when no command is named");
+    validator.Error("spec.trainer",
+                    "stands beside spec.command; keep one of them: the trainer is what "
+                    "runs when no command is named");
   }
   if (spec.command[0].empty()) {
-    judge.Error("spec.command[0]", "must name a program, as in [python, train.py]");
+    validator.Error("spec.command[0]", "must name a program, as in [python, train.py]");
   }
-  if (!judge.local() && spec.image.empty()) {
-    judge.Error("spec.image", "is missing; name the image that holds the command");
+  if (!validator.local() && spec.image.empty()) {
+    validator.Error("spec.image", "is missing; name the image that holds the command");
   }
-  JudgeLauncher(judge, spec);
+  ValidateLauncher(validator, spec);
 }
 
-void JudgeEnvVar(Judge& judge, const std::string& path, const EnvVar& entry) {
+void ValidateEnvVar(Validator& validator, const std::string& path, const EnvVar& entry) {
   if (entry.name.empty()) {
-    judge.Error(path + ".name", "is missing");
+    validator.Error(path + ".name", "is missing");
     return;
   }
   if (!IsVariableName(entry.name)) {
-    judge.Error(path + ".name",
-                "must be letters, digits, '_', '-' and '.', and not begin with a digit",
-                Quote(entry.name));
+    validator.Error(path + ".name",
+                    "must be letters, digits, '_', '-' and '.', and not begin with a digit",
+                    Quote(entry.name));
   } else if (IsReserved(entry.name)) {
-    judge.Error(path + ".name", "remove it: Lockstep sets it for every process", Quote(entry.name));
+    validator.Error(path + ".name", "remove it: Lockstep sets it for every process",
+                    Quote(entry.name));
   }
   if (entry.value_from.IsNull()) return;
   if (!entry.value.empty()) {
-    judge.Error(path, "has both value and valueFrom; keep one of them");
+    validator.Error(path, "has both value and valueFrom; keep one of them");
   }
-  if (judge.local()) {
-    judge.Error(path + ".valueFrom",
-                "needs a cluster; write a value for `lockstep run`, which also hands its own "
-                "environment to every process");
+  if (validator.local()) {
+    validator.Error(path + ".valueFrom",
+                    "needs a cluster; write a value for `lockstep run`, which also hands its own "
+                    "environment to every process");
   }
 }
 
-void JudgeEnv(Judge& judge) {
-  const Spec& spec = judge.job.spec;
+void ValidateEnv(Validator& validator) {
+  const Spec& spec = validator.job.spec;
   std::set<std::string_view> seen;
   for (size_t i = 0; i < spec.env.size(); ++i) {
     const std::string path = "spec.env[" + std::to_string(i) + "]";
-    JudgeEnvVar(judge, path, spec.env[i]);
+    ValidateEnvVar(validator, path, spec.env[i]);
     if (!seen.insert(spec.env[i].name).second) {
-      judge.Error(path, spec.env[i].name + " stands here twice; keep one of them");
+      validator.Error(path, spec.env[i].name + " stands here twice; keep one of them");
     }
   }
-  if (judge.local() && !spec.env_from.empty()) {
-    judge.Error("spec.envFrom",
-                "needs a cluster; write the variables as spec.env for `lockstep run`, which also "
-                "hands its own environment to every process");
+  if (validator.local() && !spec.env_from.empty()) {
+    validator.Error(
+        "spec.envFrom",
+        "needs a cluster; write the variables as spec.env for `lockstep run`, which also "
+        "hands its own environment to every process");
   }
   for (size_t i = 0; i < spec.image_pull_secrets.size(); ++i) {
     if (IsDnsSubdomain(spec.image_pull_secrets[i].name)) continue;
-    judge.Error("spec.imagePullSecrets[" + std::to_string(i) + "].name",
-                "must be the name of a Secret", Quote(spec.image_pull_secrets[i].name));
+    validator.Error("spec.imagePullSecrets[" + std::to_string(i) + "].name",
+                    "must be the name of a Secret", Quote(spec.image_pull_secrets[i].name));
   }
 }
 
-void JudgeTopology(Judge& judge) {
-  const Topology& topology = judge.job.spec.topology;
+void ValidateTopology(Validator& validator) {
+  const Topology& topology = validator.job.spec.topology;
   if (topology.bind == Bind::kNone) {
     if (topology.memory_policy == MemoryPolicy::kStrict) {
-      judge.Error("spec.topology.memoryPolicy", "Strict needs bind: Node");
+      validator.Error("spec.topology.memoryPolicy", "Strict needs bind: Node");
     }
     if (topology.policy == TopologyPolicy::kRequired) {
-      judge.Error("spec.topology.policy", "Required needs bind: Node");
+      validator.Error("spec.topology.policy", "Required needs bind: Node");
     }
   }
-  const Placement& placement = judge.job.spec.placement;
+  const Placement& placement = validator.job.spec.placement;
   if (placement.topology_mode == TopologyMode::kRequired && placement.topology_key.empty()) {
-    judge.Error("spec.placement.topologyMode",
-                "Required needs topologyKey, the node label whose value the machines share");
+    validator.Error("spec.placement.topologyMode",
+                    "Required needs topologyKey, the node label whose value the machines share");
   }
   if (!placement.topology_key.empty() && !IsQualifiedName(placement.topology_key)) {
-    judge.Error("spec.placement.topologyKey",
-                "must be a node label, as in topology.kubernetes.io/zone",
-                Quote(placement.topology_key));
+    validator.Error("spec.placement.topologyKey",
+                    "must be a node label, as in topology.kubernetes.io/zone",
+                    Quote(placement.topology_key));
   }
 }
 
-void JudgeCheckpoint(Judge& judge) {
-  const Checkpoint& checkpoint = judge.job.spec.checkpoint;
+void ValidateCheckpoint(Validator& validator) {
+  const Checkpoint& checkpoint = validator.job.spec.checkpoint;
   if (!checkpoint.claim.empty() && !IsDnsSubdomain(checkpoint.claim)) {
-    judge.Error("spec.checkpoint.claim", "must be the name of a PersistentVolumeClaim",
-                Quote(checkpoint.claim));
+    validator.Error("spec.checkpoint.claim", "must be the name of a PersistentVolumeClaim",
+                    Quote(checkpoint.claim));
   }
   if (!checkpoint.claim.empty() && checkpoint.path.empty()) {
-    judge.Error("spec.checkpoint.path",
-                "is missing; write where the claim is mounted, as in "
-                "/checkpoints");
+    validator.Error("spec.checkpoint.path",
+                    "is missing; write where the claim is mounted, as in "
+                    "/checkpoints");
   }
-  if (!judge.local() && !checkpoint.path.empty() && checkpoint.path[0] != '/') {
-    judge.Error("spec.checkpoint.path", "must begin with / on a cluster", Quote(checkpoint.path));
+  if (!validator.local() && !checkpoint.path.empty() && checkpoint.path[0] != '/') {
+    validator.Error("spec.checkpoint.path", "must begin with / on a cluster",
+                    Quote(checkpoint.path));
   }
   const std::string& resume = checkpoint.resume;
   if (resume != "Auto" && resume != "Never" && resume.find('/') == std::string::npos) {
-    judge.Error("spec.checkpoint.resume",
-                "must be Auto, Never or a path with a / in it, as in ./" +
-                    (resume.empty() ? "checkpoint" : resume),
-                Quote(resume));
+    validator.Error("spec.checkpoint.resume",
+                    "must be Auto, Never or a path with a / in it, as in ./" +
+                        (resume.empty() ? "checkpoint" : resume),
+                    Quote(resume));
   }
 }
 
-void JudgeTimes(Judge& judge) {
-  const Spec& spec = judge.job.spec;
+void ValidateTimes(Validator& validator) {
+  const Spec& spec = validator.job.spec;
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const Duration hang = spec.health.hang_timeout;
-  judge.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
-  judge.Range("spec.health.startTimeout", spec.health.start_timeout, seconds(1), hours(168));
+  validator.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
+  validator.Range("spec.health.startTimeout", spec.health.start_timeout, seconds(1), hours(168));
   if (hang != Duration::zero() && (hang < seconds(1) || hang > hours(168))) {
-    judge.Error("spec.health.hangTimeout", "must be 0s (off) or lie between 1s and 168h",
-                FormatDuration(hang));
+    validator.Error("spec.health.hangTimeout", "must be 0s (off) or lie between 1s and 168h",
+                    FormatDuration(hang));
   }
-  judge.Range("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 0, kMost);
-  judge.Range("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.value_or(0), 0,
-              kMost);
+  validator.Range("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 0, kMost);
+  validator.Range("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.value_or(0), 0,
+                  kMost);
 }
 
-void JudgeCluster(Judge& judge) {
-  const Spec& spec = judge.job.spec;
-  if (judge.local() && spec.suspend) {
-    judge.Error("spec.suspend",
-                "a job that is suspended can't run; write false, or remove the line");
+void ValidateCluster(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  if (validator.local() && spec.suspend) {
+    validator.Error("spec.suspend",
+                    "a job that is suspended can't run; write false, or remove the line");
   }
   if (!spec.priority_class_name.empty() && !IsDnsSubdomain(spec.priority_class_name)) {
-    judge.Error("spec.priorityClassName", "must be the name of a PriorityClass",
-                Quote(spec.priority_class_name));
+    validator.Error("spec.priorityClassName", "must be the name of a PriorityClass",
+                    Quote(spec.priority_class_name));
   }
   if (!spec.scheduler_name.empty() && !IsDnsSubdomain(spec.scheduler_name)) {
-    judge.Error("spec.schedulerName", "must be the name of a scheduler",
-                Quote(spec.scheduler_name));
+    validator.Error("spec.schedulerName", "must be the name of a scheduler",
+                    Quote(spec.scheduler_name));
   }
   const size_t slash = spec.managed_by.find('/');
   if (slash == std::string::npos || !IsDnsSubdomain(spec.managed_by.substr(0, slash)) ||
       slash + 1 == spec.managed_by.size()) {
-    judge.Error("spec.managedBy", "must be a domain and a name, as in lockstep.dev/operator",
-                Quote(spec.managed_by));
+    validator.Error("spec.managedBy", "must be a domain and a name, as in lockstep.dev/operator",
+                    Quote(spec.managed_by));
   }
 }
 
 // All machines of `lockstep run` are this one.
-void JudgeGpus(Judge& judge, int gpus) {
-  const int64_t asked = judge.job.spec.resources_per_process.gpu.value_or(0);
-  const int64_t world = WorldSize(judge.job.spec);
+void ValidateGpus(Validator& validator, int gpus) {
+  const int64_t asked = validator.job.spec.resources_per_process.gpu.value_or(0);
+  const int64_t world = WorldSize(validator.job.spec);
   if (asked <= 0 || world <= 0 || asked * world <= gpus) return;
   const std::string path = "spec.resourcesPerProcess.gpu";
   const int64_t fit = gpus / asked;
   const std::string has = "this computer has " + std::to_string(gpus);
-  judge.Error(path, std::to_string(world) + " processes ask for " + std::to_string(asked * world) +
-                        " GPUs in all and " + has +
-                        (fit > 0 ? "; run at most " + std::to_string(fit) + " processes"
-                                 : "; remove gpu to run without"));
+  validator.Error(path, std::to_string(world) + " processes ask for " +
+                            std::to_string(asked * world) + " GPUs in all and " + has +
+                            (fit > 0 ? "; run at most " + std::to_string(fit) + " processes"
+                                     : "; remove gpu to run without"));
 }
 
 }  // namespace
 
 std::vector<Problem> Validate(const TrainingJob& job, Target target, std::optional<int> gpus) {
-  Judge judge(job, target);
-  JudgeMetadata(judge);
-  JudgeSize(judge);
-  JudgeCommand(judge);
-  JudgeEnv(judge);
-  JudgeTrainer(judge);
-  JudgeResources(judge);
-  JudgeTemplate(judge);
-  JudgeTopology(judge);
-  JudgeFailurePolicy(judge);
-  JudgeCheckpoint(judge);
-  JudgeTimes(judge);
-  JudgeCluster(judge);
-  if (judge.local() && gpus) JudgeGpus(judge, *gpus);
-  return judge.TakeProblems();
+  Validator validator(job, target);
+  ValidateMetadata(validator);
+  ValidateSize(validator);
+  ValidateCommand(validator);
+  ValidateEnv(validator);
+  ValidateTrainer(validator);
+  ValidateResources(validator);
+  ValidateTemplate(validator);
+  ValidateTopology(validator);
+  ValidateFailurePolicy(validator);
+  ValidateCheckpoint(validator);
+  ValidateTimes(validator);
+  ValidateCluster(validator);
+  if (validator.local() && gpus) ValidateGpus(validator, *gpus);
+  return validator.TakeProblems();
 }
 
 std::string IgnoredLocally(const TrainingJob& job) {

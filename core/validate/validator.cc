@@ -1,4 +1,4 @@
-#include "core/validate/judge.h"
+#include "core/validate/validator.h"
 
 #include <algorithm>
 #include <tuple>
@@ -7,27 +7,27 @@
 
 namespace lockstep::core {
 
-void Judge::Error(std::string path, std::string message, std::string found) {
+void Validator::Error(std::string path, std::string message, std::string found) {
   Add(Severity::kError, std::move(path), std::move(message), std::move(found));
 }
 
-void Judge::Warn(std::string path, std::string message) {
+void Validator::Warn(std::string path, std::string message) {
   Add(Severity::kWarning, std::move(path), std::move(message), {});
 }
 
-void Judge::Range(const std::string& path, int64_t value, int64_t low, int64_t high) {
+void Validator::Range(const std::string& path, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return;
   Error(path, "must lie between " + std::to_string(low) + " and " + std::to_string(high),
         std::to_string(value));
 }
 
-void Judge::Range(const std::string& path, Duration value, Duration low, Duration high) {
+void Validator::Range(const std::string& path, Duration value, Duration low, Duration high) {
   if (value >= low && value <= high) return;
   Error(path, "must lie between " + FormatDuration(low) + " and " + FormatDuration(high),
         FormatDuration(value));
 }
 
-std::vector<Problem> Judge::TakeProblems() {
+std::vector<Problem> Validator::TakeProblems() {
   // Problems without a place, of a job made in code, keep the order of the rules.
   std::vector<size_t> order(problems_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -41,7 +41,7 @@ std::vector<Problem> Judge::TakeProblems() {
   return sorted;
 }
 
-void Judge::Add(Severity severity, std::string path, std::string message, std::string found) {
+void Validator::Add(Severity severity, std::string path, std::string message, std::string found) {
   const Position position = job.source.Find(path);
   problems_.push_back({.path = std::move(path),
                        .line = position.line,

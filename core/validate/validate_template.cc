@@ -4,7 +4,7 @@
 
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
-#include "core/validate/judge.h"
+#include "core/validate/validator.h"
 
 namespace lockstep::core {
 namespace {
@@ -20,44 +20,44 @@ bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> name
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void JudgeLabels(Judge& judge, const Node& labels) {
+void ValidateLabels(Validator& validator, const Node& labels) {
   const std::map<std::string, std::string> own = JobLabels("");
   for (const NodeMember& label : labels.members()) {
     if (!label.key.starts_with(kLabelPrefix) && !own.contains(label.key)) continue;
-    judge.Error(kTemplatePath + ".metadata.labels",
-                "holds a label that Lockstep sets itself; remove it", label.key);
+    validator.Error(kTemplatePath + ".metadata.labels",
+                    "holds a label that Lockstep sets itself; remove it", label.key);
   }
 }
 
-void JudgeMetadata(Judge& judge, const Node& metadata) {
+void ValidateMetadata(Validator& validator, const Node& metadata) {
   for (const NodeMember& member : metadata.members()) {
     const std::string path = kTemplatePath + ".metadata." + member.key;
     if (member.key == "labels") {
-      JudgeLabels(judge, member.value);
+      ValidateLabels(validator, member.value);
     } else if (IsOneOf(member.key,
                        {"name", "generateName", "namespace", "ownerReferences", "finalizers"})) {
-      judge.Error(path, "remove it: Lockstep sets the pods' " + member.key);
+      validator.Error(path, "remove it: Lockstep sets the pods' " + member.key);
     } else if (member.key != "annotations") {
-      judge.Error(path, "unknown field; a template's metadata has labels and annotations");
+      validator.Error(path, "unknown field; a template's metadata has labels and annotations");
     }
   }
 }
 
 // Containers and volumes, by the names that Lockstep adds its own under.
-void JudgeNames(Judge& judge, const Node& pod, std::string_view list) {
+void ValidateNames(Validator& validator, const Node& pod, std::string_view list) {
   const Node* items = pod.Find(list);
   if (items == nullptr) return;
   for (const Node& item : items->items()) {
     const Node* name = item.Find("name");
     if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
-    judge.Error(kTemplatePath + ".spec." + std::string(list),
-                "holds a name that begins with " + std::string(kOwnNamePrefix) +
-                    "; those are Lockstep's own",
-                name->Describe());
+    validator.Error(kTemplatePath + ".spec." + std::string(list),
+                    "holds a name that begins with " + std::string(kOwnNamePrefix) +
+                        "; those are Lockstep's own",
+                    name->Describe());
   }
 }
 
-void JudgePod(Judge& judge, const Node& pod) {
+void ValidatePod(Validator& validator, const Node& pod) {
   constexpr std::array<Elsewhere, 4> kElsewhere = {{
       {"hostname", "remove it: Lockstep sets the pods' hostname"},
       {"subdomain", "remove it: Lockstep sets the pods' subdomain"},
@@ -66,53 +66,55 @@ void JudgePod(Judge& judge, const Node& pod) {
   }};
   for (const Elsewhere& each : kElsewhere) {
     if (pod.Find(each.field) == nullptr) continue;
-    judge.Error(kTemplatePath + ".spec." + std::string(each.field), std::string(each.advice));
+    validator.Error(kTemplatePath + ".spec." + std::string(each.field), std::string(each.advice));
   }
   const Node* policy = pod.Find("restartPolicy");
   if (policy != nullptr && policy->text() != "Never") {
-    judge.Error(kTemplatePath + ".spec.restartPolicy",
-                "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
-                policy->Describe());
+    validator.Error(kTemplatePath + ".spec.restartPolicy",
+                    "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
+                    policy->Describe());
   }
   for (const std::string_view list : {"containers", "initContainers", "volumes"}) {
-    JudgeNames(judge, pod, list);
+    ValidateNames(validator, pod, list);
   }
 }
 
-void JudgeShortcuts(Judge& judge) {
-  const Spec& spec = judge.job.spec;
+void ValidateShortcuts(Validator& validator) {
+  const Spec& spec = validator.job.spec;
   for (const DoubledShortcut& doubled : DoubledShortcuts(spec)) {
-    judge.Error("spec." + doubled.field,
-                "stands in the template's " + doubled.place + " too; keep one of them");
+    validator.Error("spec." + doubled.field,
+                    "stands in the template's " + doubled.place + " too; keep one of them");
   }
   const Node* worker = WorkerContainer(spec);
   if (worker != nullptr && worker->Find("resources") != nullptr) {
-    judge.Error(kTemplatePath,
-                "has resources in its worker container; write them as spec.resourcesPerProcess and "
-                "spec.resourcesPerMachine");
+    validator.Error(
+        kTemplatePath,
+        "has resources in its worker container; write them as spec.resourcesPerProcess and "
+        "spec.resourcesPerMachine");
   }
 }
 
 }  // namespace
 
-void JudgeTemplate(Judge& judge) {
-  const Node& pod_template = judge.job.spec.template_;
+void ValidateTemplate(Validator& validator) {
+  const Node& pod_template = validator.job.spec.template_;
   if (pod_template.IsNull()) return;
   if (!pod_template.IsMap()) {
-    judge.Error(kTemplatePath, "must be a pod template: {metadata, spec}", pod_template.Describe());
+    validator.Error(kTemplatePath, "must be a pod template: {metadata, spec}",
+                    pod_template.Describe());
     return;
   }
   for (const NodeMember& member : pod_template.members()) {
     if (member.key == "metadata") {
-      JudgeMetadata(judge, member.value);
+      ValidateMetadata(validator, member.value);
     } else if (member.key == "spec") {
-      JudgePod(judge, member.value);
+      ValidatePod(validator, member.value);
     } else {
-      judge.Error(kTemplatePath, "holds the unknown field \"" + member.key +
-                                     "\"; a pod template has metadata and spec");
+      validator.Error(kTemplatePath, "holds the unknown field \"" + member.key +
+                                         "\"; a pod template has metadata and spec");
     }
   }
-  JudgeShortcuts(judge);
+  ValidateShortcuts(validator);
 }
 
 }  // namespace lockstep::core

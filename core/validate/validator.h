@@ -1,7 +1,7 @@
-// Judge: what every rule of Validate speaks through. A rule names the field it is about; the judge
-// finds where that stood.
-#ifndef LOCKSTEP_CORE_VALIDATE_JUDGE_H_
-#define LOCKSTEP_CORE_VALIDATE_JUDGE_H_
+// Validator: what every rule of Validate speaks through. A rule names the field it is about; the
+// validator finds where that stood.
+#ifndef LOCKSTEP_CORE_VALIDATE_VALIDATOR_H_
+#define LOCKSTEP_CORE_VALIDATE_VALIDATOR_H_
 
 #include <cstdint>
 #include <string>
@@ -14,9 +14,9 @@
 
 namespace lockstep::core {
 
-class Judge {
+class Validator {
  public:
-  Judge(const TrainingJob& judged, Target judged_for) : job(judged), target(judged_for) {}
+  Validator(const TrainingJob& judged, Target judged_for) : job(judged), target(judged_for) {}
 
   const TrainingJob& job;
   const Target target;
@@ -40,11 +40,11 @@ class Judge {
 };
 
 // The rules, by subject.
-void JudgeTrainer(Judge& judge);
-void JudgeResources(Judge& judge);
-void JudgeTemplate(Judge& judge);
-void JudgeFailurePolicy(Judge& judge);
+void ValidateTrainer(Validator& validator);
+void ValidateResources(Validator& validator);
+void ValidateTemplate(Validator& validator);
+void ValidateFailurePolicy(Validator& validator);
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_VALIDATE_JUDGE_H_
+#endif  // LOCKSTEP_CORE_VALIDATE_VALIDATOR_H_
