@@ -112,7 +112,7 @@ void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
   caches_.pods.Apply(std::move(batch),
                      [&](const kube::PodView* before, const kube::PodView* after) {
                        const kube::PodView& pod = after != nullptr ? *after : *before;
-                       if (after == nullptr) Mourn(pod);
+                       if (after == nullptr) OnPodDeleted(pod);
                        Wake(pod.meta.name_space, pod.job,
                             IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
                      });
@@ -128,13 +128,13 @@ bool Controller::Knows(const kube::ObjectMeta& job) const {
 }
 
 // How it ended counts, though it is gone before anything was decided.
-void Controller::Mourn(const kube::PodView& pod) {
+void Controller::OnPodDeleted(const kube::PodView& pod) {
   const auto record = records_.find({pod.meta.name_space, pod.job});
   if (record == records_.end() || record->second.uid != pod.meta.owner_uid || pod.machine < 0) {
     return;
   }
-  const Incarnation incarnation{static_cast<uint32_t>(pod.machine), pod.attempt};
-  record->second.notes.vanished.insert_or_assign(incarnation, ObservationOf(pod));
+  const MachineAttempt attempt_of_machine{static_cast<uint32_t>(pod.machine), pod.attempt};
+  record->second.notes.vanished.insert_or_assign(attempt_of_machine, ObservationOf(pod));
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
@@ -370,14 +370,15 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   ++orders_;
   executor_.Carry(std::move(order),
                   [this, key, uid = record->uid, written = std::move(written)](
-                      const Carried& carried) { OnCarried(key, uid, written, carried); });
+                      const WriteResult& carried) { OnWritten(key, uid, written, carried); });
 }
 
-void Controller::OnCarried(const JobKey& key, const std::string& uid,
-                           const std::optional<core::JobStatus>& written, const Carried& carried) {
+void Controller::OnWritten(const JobKey& key, const std::string& uid,
+                           const std::optional<core::JobStatus>& written,
+                           const WriteResult& carried) {
   --orders_;
   const Time now = BootTime();
-  for (const Carried::Written& each : carried.written) {
+  for (const WriteResult::Written& each : carried.written) {
     queue_.Park(key, each.resource, each.version, now);
   }
   const auto found = records_.find(key);

@@ -77,7 +77,7 @@ class Controller {
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
   bool Knows(const kube::ObjectMeta& job) const;
-  void Mourn(const kube::PodView& pod);
+  void OnPodDeleted(const kube::PodView& pod);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);
   void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
@@ -89,8 +89,8 @@ class Controller {
   void Refresh(const JobKey& key);
   Snapshot Take(const kube::JobView& view, const JobRecord& record);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
-  void OnCarried(const JobKey& key, const std::string& uid,
-                 const std::optional<core::JobStatus>& written, const Carried& carried);
+  void OnWritten(const JobKey& key, const std::string& uid,
+                 const std::optional<core::JobStatus>& written, const WriteResult& carried);
   void OnStatusWritten(const JobKey& key, JobRecord* record, const core::JobStatus& status,
                        const std::string& version);
   void SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot);

@@ -49,7 +49,7 @@ Request Delete(const kube::Resource& resource, const std::string& name_space,
 // One order on its way. Lives in the callbacks that wait for answers.
 class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
  public:
-  Run(Executor* executor, Order order, std::function<void(Carried)> done)
+  Run(Executor* executor, Order order, std::function<void(WriteResult)> done)
       : executor_(executor), order_(std::move(order)), done_(std::move(done)) {}
 
   void Begin() {
@@ -156,9 +156,9 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
         std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
     Result<std::string> body = order_.body_of(action);
     if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message);
-    std::optional<Incarnation> pod;
+    std::optional<MachineAttempt> pod;
     if (const auto* create = std::get_if<StartMachine>(&action)) {
-      pod = Incarnation{create->machine, create->attempt};
+      pod = MachineAttempt{create->machine, create->attempt};
     }
     Call({Method::kPost, Path(resource, order_.job.name_space), std::move(*body)},
          [this, resource, name, what, watched, pod](const ApiResult<std::string>& answer) {
@@ -237,8 +237,8 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   Executor* executor_;  // outlives every call
   Order order_;
-  std::function<void(Carried)> done_;
-  Carried carried_;
+  std::function<void(WriteResult)> done_;
+  WriteResult carried_;
   int open_ = 0;
   bool status_begun_ = false;
 };
@@ -246,7 +246,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 Executor::Executor(EventLoop* loop, kube::Client* client, kube::EventRecorder* events)
     : loop_(loop), client_(client), events_(events) {}
 
-void Executor::Carry(Order order, std::function<void(Carried)> done) {
+void Executor::Carry(Order order, std::function<void(WriteResult)> done) {
   auto run = std::make_shared<Run>(this, std::move(order), std::move(done));
   loop_->Post(lifetime_.Guard([run] { run->Begin(); }));
 }

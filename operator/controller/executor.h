@@ -31,7 +31,7 @@ struct Order {
 };
 
 // What came of it.
-struct Carried {
+struct WriteResult {
   struct Written {
     kube::Watched resource;
     std::string version;
@@ -42,7 +42,7 @@ struct Carried {
   bool complete = true;          // false: something failed; to be decided again, later
   bool uncertain = false;  // a write may have been done without an answer, or met a newer object
   bool key_made = false;
-  std::vector<Incarnation> pods_made;
+  std::vector<MachineAttempt> pods_made;
   bool made_something = false;     // a create succeeded
   std::optional<Refusal> refusal;  // why something can't be made
 };
@@ -54,7 +54,7 @@ class Executor {
 
   // Calls `done` once, from the loop, never from within. Several orders may be under way, but only
   // one of a job.
-  void Carry(Order order, std::function<void(Carried)> done);
+  void Carry(Order order, std::function<void(WriteResult)> done);
 
  private:
   class Run;

@@ -11,7 +11,7 @@ namespace {
 Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
   if (machine.attempt == 0) return Life::kNone;
   if (machine.seen == nullptr) {
-    const Incarnation attempt{machine.index, machine.attempt};
+    const MachineAttempt attempt{machine.index, machine.attempt};
     const bool made = machine.attempt <= snapshot.status.created_epoch ||
                       snapshot.memory.attempts.existed.contains(attempt) ||
                       snapshot.notes.made.contains(attempt) ||
@@ -118,7 +118,7 @@ std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
 bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine) {
   if (machine.attempt <= 1 || !Holds(Rule::kPredecessorsSeenDead)) return true;
   if (!memory.from_the_beginning) return false;
-  const auto is_over = [&](const Incarnation& each) {
+  const auto is_over = [&](const MachineAttempt& each) {
     return each.first != machine.index || each.second >= machine.attempt ||
            memory.ended.contains(each);
   };

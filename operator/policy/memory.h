@@ -18,14 +18,14 @@
 namespace lockstep::control {
 
 // (machine, attempt)
-using Incarnation = std::pair<uint32_t, uint32_t>;
+using MachineAttempt = std::pair<uint32_t, uint32_t>;
 
 // remember.cc
 struct AttemptsMemory {
-  bool from_the_beginning = false;  // this operator has seen every attempt of the job
-  std::set<Incarnation> recorded;   // stood in status; somebody made them, perhaps
-  std::set<Incarnation> existed;    // seen
-  std::set<Incarnation> ended;      // whose processes were seen to be over
+  bool from_the_beginning = false;    // this operator has seen every attempt of the job
+  std::set<MachineAttempt> recorded;  // stood in status; somebody made them, perhaps
+  std::set<MachineAttempt> existed;   // seen
+  std::set<MachineAttempt> ended;     // whose processes were seen to be over
 };
 
 // context.h

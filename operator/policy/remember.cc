@@ -11,13 +11,13 @@ void Remember(ReconcileContext& context) {
   }
   const auto remember = [&](const MachineObservation& seen) {
     if (seen.machine < 0) return;
-    const Incarnation incarnation{static_cast<uint32_t>(seen.machine), seen.attempt};
-    memory.existed.insert(incarnation);
+    const MachineAttempt attempt_of_machine{static_cast<uint32_t>(seen.machine), seen.attempt};
+    memory.existed.insert(attempt_of_machine);
     // What vanished without being seen over was perhaps deleted by force, its processes alive.
-    if (seen.over()) memory.ended.insert(incarnation);
+    if (seen.over()) memory.ended.insert(attempt_of_machine);
   };
   for (const MachineObservation& seen : snapshot.machines) remember(seen);
-  for (const auto& [incarnation, seen] : snapshot.notes.vanished) remember(seen);
+  for (const auto& [attempt_of_machine, seen] : snapshot.notes.vanished) remember(seen);
   memory.existed.insert(snapshot.notes.made.begin(), snapshot.notes.made.end());
   RememberAddresses(context);
   RememberRelease(context);

@@ -54,11 +54,11 @@ struct Refusal {
 // What whoever carries decisions out knows of a job, and policies only read.
 struct Notes {
   bool key_made = false;           // by this operator
-  std::set<Incarnation> made;      // attempts that it started, perhaps not seen yet
+  std::set<MachineAttempt> made;   // attempts that it started, perhaps not seen yet
   std::optional<Refusal> refusal;  // gone once something is made, or Decision::nothing_missing
   Time make_again{};               // nothing is made before, for the last try was refused
   // As they last were, those that went away before their end was decided on.
-  std::map<Incarnation, MachineObservation> vanished;
+  std::map<MachineAttempt, MachineObservation> vanished;
 };
 
 // Where those who join find machine 0, whatever its attempt.
