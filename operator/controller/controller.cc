@@ -311,7 +311,7 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   snapshot.gang_error = link_.LastError(NameOf(key));
   snapshot.notes = record.notes;
   snapshot.memory = record.memory;
-  snapshot.replacements_allowed = brake_.Allowed(caches_.pods.size(), BootTime());
+  snapshot.replacements_allowed = replacements_.Allowed(caches_.pods.size(), BootTime());
   snapshot.oldest_waiting = IsOldestWaiting(view);
   return snapshot;
 }
@@ -353,7 +353,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;
   }
-  brake_.Replaced(decision.replacements, BootTime());
+  replacements_.Replaced(decision.replacements, BootTime());
   Order order;
   order.job = key;
   order.uid = record->uid;

@@ -18,13 +18,13 @@
 #include "base/event_loop.h"
 #include "base/lifetime.h"
 #include "base/wake_timer.h"
-#include "operator/controller/brake.h"
 #include "operator/controller/caches.h"
 #include "operator/controller/executor.h"
 #include "operator/controller/job_figures.h"
 #include "operator/controller/job_record.h"
 #include "operator/controller/master_key.h"
 #include "operator/controller/metrics.h"
+#include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
 #include "operator/gang/gang_link.h"
 #include "operator/kube/client.h"
@@ -106,7 +106,7 @@ class Controller {
   Refresher refresher_;
   gang::GangLink link_;
   JobFigures figures_;
-  Brake brake_;
+  RateLimiter replacements_;
 
   kube::WorkQueue queue_;
   uint64_t round_ = 0;

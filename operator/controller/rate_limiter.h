@@ -1,7 +1,7 @@
-// A brake on replacements: whatever makes machines look lost by the hundred, they are not replaced
-// by the hundred. For all jobs of this operator; it begins anew with each.
-#ifndef LOCKSTEP_OPERATOR_CONTROLLER_BRAKE_H_
-#define LOCKSTEP_OPERATOR_CONTROLLER_BRAKE_H_
+// Limits the rate of replacements: whatever makes machines look lost by the hundred, they are not
+// replaced by the hundred. For all jobs of this operator; it begins anew with each.
+#ifndef LOCKSTEP_OPERATOR_CONTROLLER_RATE_LIMITER_H_
+#define LOCKSTEP_OPERATOR_CONTROLLER_RATE_LIMITER_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lockstep::control {
 
-class Brake {
+class RateLimiter {
  public:
   // How many of `machines` may still be replaced now.
   int Allowed(size_t machines, Time now) {
@@ -33,4 +33,4 @@ class Brake {
 
 }  // namespace lockstep::control
 
-#endif  // LOCKSTEP_OPERATOR_CONTROLLER_BRAKE_H_
+#endif  // LOCKSTEP_OPERATOR_CONTROLLER_RATE_LIMITER_H_
