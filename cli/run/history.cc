@@ -109,7 +109,8 @@ Recovery History::RecoveryOf(size_t index) const {
   return recovery;
 }
 
-std::vector<std::string> Teller::Tell(const History& history, const std::string& waiting_for) {
+std::vector<std::string> ProgressPrinter::Tell(const History& history,
+                                               const std::string& waiting_for) {
   std::vector<std::string> lines;
   const auto& all = history.generations();
   while (true) {

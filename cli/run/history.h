@@ -43,9 +43,9 @@ class History {
 };
 
 // Tells each beginning and end once, in lines without their ends.
-class Teller {
+class ProgressPrinter {
  public:
-  Teller(Time started, int64_t ranks) : started_(started), ranks_(ranks) {}
+  ProgressPrinter(Time started, int64_t ranks) : started_(started), ranks_(ranks) {}
   // `waiting_for`: why no generation runs, when none is about to; "" otherwise.
   std::vector<std::string> Tell(const History& history, const std::string& waiting_for);
 

@@ -11,12 +11,12 @@
 
 #include "base/event_loop.h"
 #include "base/file.h"
-#include "cli/run/fleet.h"
-#include "cli/run/ground.h"
+#include "cli/run/agent_processes.h"
 #include "cli/run/history.h"
 #include "cli/run/local_machines.h"
 #include "cli/run/outcome.h"
 #include "cli/run/report.h"
+#include "cli/run/run_setup.h"
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
 #include "cli/run/view.h"
@@ -85,40 +85,40 @@ bool WantsColor() {
 class LocalOperator {
  public:
   LocalOperator(const core::TrainingJob& job, RunState state, const RunOptions& options,
-                Ground ground)
+                RunSetup setup)
       : job_(LocalJob(job, state.job_uid())),
         state_(std::move(state)),
         options_(options),
-        ground_(std::move(ground)),
-        screen_(ground_.loop.get(), WantsLiveTable(options), WantsColor()),
-        fleet_(ground_.loop.get(), &screen_, ground_.spawner.get(),
-               {options.agent, options.namespaces, options.verbose}),
-        link_(ground_.loop.get(), LinkOptions(job.spec.num_machines),
+        setup_(std::move(setup)),
+        screen_(setup_.loop.get(), WantsLiveTable(options), WantsColor()),
+        agents_(setup_.loop.get(), &screen_, setup_.spawner.get(),
+                {options.agent, options.namespaces, options.verbose}),
+        link_(setup_.loop.get(), LinkOptions(job.spec.num_machines),
               {.on_status = [this](const std::string&, const core::GangStatus& status,
                                    Time at) { OnStatus(status, at); },
                .on_accepted = nullptr}),
         machines_({.wall = options.started_wall, .boot = options.started}),
         shown_(static_cast<size_t>(job.spec.num_machines)),
-        teller_(options.started, ranks()) {
+        printer_(options.started, ranks()) {
     status_.epoch = state_.epoch();
-    for (uint32_t i = 0; i < shown_.size(); ++i) addresses_.push_back(ground_.addresses.Machine(i));
+    for (uint32_t i = 0; i < shown_.size(); ++i) addresses_.push_back(setup_.addresses.Machine(i));
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      ground_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
+      setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
-    for (int signal : {SIGCHLD, SIGWINCH}) ground_.loop->OnSignal(signal, [] {});
+    for (int signal : {SIGCHLD, SIGWINCH}) setup_.loop->OnSignal(signal, [] {});
   }
 
   Result<int> Run() {
     while (true) {
       const Time now = BootTime();
-      for (const AgentEnd& end : fleet_.Collect()) OnEnd(end);
+      for (const AgentEnd& end : agents_.Collect()) OnEnd(end);
       Result<Time> decided = DecideAll(now);
       if (!decided.ok()) return Abandon(decided.error());
       if (IsOver()) return Finish();
       Show(now);
-      fleet_.Throttle();
+      agents_.Throttle();
       Time wake = std::min(*decided, machines_.NextKill());
-      if (fleet_.sweeping()) wake = std::min(wake, now + kSweepAgain);
+      if (agents_.sweeping()) wake = std::min(wake, now + kSweepAgain);
       if (screen_.live()) wake = std::min(wake, now + kRedraw);
       RunOnce(wake);
     }
@@ -145,7 +145,7 @@ class LocalOperator {
 
   void OnSignal(int signal) {
     if (stop_signal_ != 0) {
-      for (uint32_t i = 0; i < shown_.size(); ++i) fleet_.Kill(i);
+      for (uint32_t i = 0; i < shown_.size(); ++i) agents_.Kill(i);
       screen_.Event("killing every process");
       return;
     }
@@ -178,10 +178,10 @@ class LocalOperator {
     machine.running = false;
     machines_.Ended(
         end.machine,
-        MachineEndOf(end, ReadFile(ground_.folder.TerminationFile(end.machine, machine.attempt),
+        MachineEndOf(end, ReadFile(setup_.folder.TerminationFile(end.machine, machine.attempt),
                                    2 * core::kMaxTerminationMessage)));
     ends_.push_back({end.machine, machine.attempt, end.code, end.signal, end.at});
-    fleet_.FlushOutput();
+    agents_.FlushOutput();
   }
 
   // ---- what is decided ----
@@ -291,9 +291,9 @@ class LocalOperator {
     shown = {.attempt = attempt, .running = true, .replaced = shown.attempt != 0};
     machines_.Started(machine, attempt, now);
     Result<core::AgentConfig> config =
-        AgentConfigOf(ground_, job_, state_.path(), status_, first_epoch_, machine);
+        AgentConfigOf(setup_, job_, state_.path(), status_, first_epoch_, machine);
     if (!config.ok()) return config.error();
-    return fleet_.Start(*config);
+    return agents_.Start(*config);
   }
 
   bool Stop(const control::StopMachine& action, Time now) {
@@ -301,21 +301,21 @@ class LocalOperator {
     const bool told = status_.verdict && status_.verdict->generation.exists();
     const auto [machine, signal] =
         machines_.Stop(action, now, told ? Duration::zero() : job_.spec.grace_period + kStopSlack);
-    if (signal == StopSignal::kTerminate) fleet_.Terminate(machine);
+    if (signal == StopSignal::kTerminate) agents_.Terminate(machine);
     if (signal == StopSignal::kKill) Kill(machine, "another takes its place");
     return signal != StopSignal::kNone;
   }
 
   void Kill(uint32_t machine, const std::string& why) {
     screen_.Event("killing the agent of machine " + std::to_string(machine) + ": " + why);
-    fleet_.Kill(machine);
+    agents_.Kill(machine);
   }
 
   // The agents that run.
   void SetPeers(const control::Snapshot& snapshot) {
     gang::GangPeers peers;
     peers.job_uid = job_.metadata.uid;
-    peers.key = ground_.key;
+    peers.key = setup_.key;
     peers.machine_lost_after = job_.spec.failure_policy.machine_lost_after;
     for (const control::Machine& machine : control::Machines(snapshot)) {
       if (machine.life != control::Life::kRunning) continue;
@@ -328,7 +328,7 @@ class LocalOperator {
   // ---- what is shown ----
 
   void Tell() {
-    for (const std::string& line : teller_.Tell(history_, WaitingFor(gang()))) screen_.Event(line);
+    for (const std::string& line : printer_.Tell(history_, WaitingFor(gang()))) screen_.Event(line);
   }
 
   void Show(Time now) {
@@ -357,7 +357,7 @@ class LocalOperator {
       screen_.RankText(outcome.failure.stderr_tail + "\n");
     }
     WriteReport(outcome);
-    fleet_.FlushOutput();
+    agents_.FlushOutput();
     screen_.Flush();
     DrainScreen();
     return outcome.exit_code;
@@ -373,7 +373,7 @@ class LocalOperator {
   }
 
   Result<int> Abandon(const Error& error) {
-    for (uint32_t i = 0; i < shown_.size(); ++i) fleet_.Kill(i);
+    for (uint32_t i = 0; i < shown_.size(); ++i) agents_.Kill(i);
     screen_.SetTable({});
     screen_.Flush();
     DrainScreen();
@@ -403,24 +403,24 @@ class LocalOperator {
   void DrainScreen() {
     bool enough = false;
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
-      ground_.loop->OnSignal(signal, [&enough] { enough = true; });
+      setup_.loop->OnSignal(signal, [&enough] { enough = true; });
     }
     while (!screen_.drained() && !enough) RunOnce(kNever);
   }
 
   // One round of the loop, which ends at `until` at the latest.
   void RunOnce(Time until) {
-    TimerId timer = ground_.loop->StartTimer(until, [] {});
-    ground_.loop->RunOnce();
-    ground_.loop->CancelTimer(timer);
+    TimerId timer = setup_.loop->StartTimer(until, [] {});
+    setup_.loop->RunOnce();
+    setup_.loop->CancelTimer(timer);
   }
 
   core::TrainingJob job_;
   RunState state_;
   RunOptions options_;
-  Ground ground_;
+  RunSetup setup_;
   Screen screen_;
-  Fleet fleet_;
+  AgentProcesses agents_;
   gang::GangLink link_;
   LocalMachines machines_;
   std::vector<std::string> addresses_;
@@ -435,7 +435,7 @@ class LocalOperator {
   int stop_signal_ = 0;       // that asked for a stop
   std::vector<ShownMachine> shown_;
   History history_;
-  Teller teller_;
+  ProgressPrinter printer_;
   core::RateMeter rate_;
   std::vector<MachineEnd> ends_;
   Time next_table_{};
@@ -444,9 +444,9 @@ class LocalOperator {
 }  // namespace
 
 Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOptions& options) {
-  Result<Ground> ground = PrepareGround(static_cast<uint32_t>(job.spec.num_machines));
-  if (!ground.ok()) return ground.error();
-  LocalOperator local_operator(job, std::move(state), options, std::move(*ground));
+  Result<RunSetup> setup = PrepareRun(static_cast<uint32_t>(job.spec.num_machines));
+  if (!setup.ok()) return setup.error();
+  LocalOperator local_operator(job, std::move(state), options, std::move(*setup));
   return local_operator.Run();
 }
 

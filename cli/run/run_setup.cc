@@ -1,4 +1,4 @@
-#include "cli/run/ground.h"
+#include "cli/run/run_setup.h"
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <csignal>
 #include <utility>
 
-#include "cli/run/fleet.h"
+#include "cli/run/agent_processes.h"
 #include "core/model/names.h"
 
 namespace lockstep::cli {
@@ -28,7 +28,7 @@ std::string At(const std::string& address, int port) {
 
 }  // namespace
 
-Result<Ground> PrepareGround(uint32_t machines) {
+Result<RunSetup> PrepareRun(uint32_t machines) {
   Result<Key> key = Random<Key>();
   if (!key.ok()) return key.error();
   auto random = [] {
@@ -46,17 +46,17 @@ Result<Ground> PrepareGround(uint32_t machines) {
   if (!loop.ok()) return loop.error();
   if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
   std::signal(SIGPIPE, SIG_IGN);
-  return Ground{*key, *addresses, std::move(*folder), std::move(*loop), std::move(*spawner)};
+  return RunSetup{*key, *addresses, std::move(*folder), std::move(*loop), std::move(*spawner)};
 }
 
-Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,
+Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
                                         const core::JobStatus& status, uint32_t first_attempt,
                                         uint32_t machine) {
   const uint32_t attempt = status.attempts.Of(static_cast<int>(machine));
-  Result<std::string> folder = ground.folder.MakeAgentFolder(machine, attempt);
+  Result<std::string> folder = setup.folder.MakeAgentFolder(machine, attempt);
   if (!folder.ok()) return folder.error();
-  std::string address = ground.addresses.Machine(machine);
+  std::string address = setup.addresses.Machine(machine);
   core::AgentConfig config;
   config.job_uid = job.metadata.uid;
   config.job = job;
@@ -71,15 +71,15 @@ Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::Traini
     }
   }
   config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
-  config.key = ground.key;
-  config.coordinator = At(ground.addresses.Machine(0), core::kGangPort);
+  config.key = setup.key;
+  config.coordinator = At(setup.addresses.Machine(0), core::kGangPort);
   config.listen = At(address, core::kGangPort);
   config.metrics_listen = At(address, core::kMetricsPort);
   config.advertise = address;
   config.run_dir = *folder;
   config.checkpoint_path = checkpoint_path;
   config.log_path = job.spec.logs.path;
-  config.termination_path = ground.folder.TerminationFile(machine, attempt);
+  config.termination_path = setup.folder.TerminationFile(machine, attempt);
   config.interface = "lo";
   return config;
 }

@@ -1,10 +1,10 @@
-// Fleet: the agents of a run as processes: started, signalled, listened to and reaped.
+// AgentProcesses: the agents of a run as processes: started, signalled, listened to and reaped.
 //
 // An end is told only when nothing that the agent started is alive: in a PID namespace the kernel
 // sees to it before the end can be seen; without one, what is left comes to this process and is
 // swept.
-#ifndef LOCKSTEP_CLI_RUN_FLEET_H_
-#define LOCKSTEP_CLI_RUN_FLEET_H_
+#ifndef LOCKSTEP_CLI_RUN_AGENT_PROCESSES_H_
+#define LOCKSTEP_CLI_RUN_AGENT_PROCESSES_H_
 
 #include <csignal>
 #include <cstdint>
@@ -31,15 +31,15 @@ struct AgentEnd {
   std::string last_words;  // of its own log
 };
 
-struct FleetOptions {
+struct AgentProcessesOptions {
   std::string agent;  // the program
   bool namespaces = true;
   bool show_agent_logs = false;
 };
 
-class Fleet {
+class AgentProcesses {
  public:
-  Fleet(EventLoop* loop, Screen* screen, Spawner* spawner, FleetOptions options);
+  AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner, AgentProcessesOptions options);
 
   // Starts an agent for config.machine, which has none.
   Status Start(const core::AgentConfig& config);
@@ -81,7 +81,7 @@ class Fleet {
   EventLoop* loop_;
   Screen* screen_;
   Spawner* spawner_;
-  FleetOptions options_;
+  AgentProcessesOptions options_;
   Isolation isolation_;
   bool isolation_known_ = false;
   bool paused_ = false;
@@ -92,4 +92,4 @@ class Fleet {
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_RUN_FLEET_H_
+#endif  // LOCKSTEP_CLI_RUN_AGENT_PROCESSES_H_

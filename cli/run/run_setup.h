@@ -1,6 +1,6 @@
 // What must be there before a run's first agent is started, and what each agent is given of it.
-#ifndef LOCKSTEP_CLI_RUN_GROUND_H_
-#define LOCKSTEP_CLI_RUN_GROUND_H_
+#ifndef LOCKSTEP_CLI_RUN_RUN_SETUP_H_
+#define LOCKSTEP_CLI_RUN_RUN_SETUP_H_
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace lockstep::cli {
 
-struct Ground {
+struct RunSetup {
   Key key{};
   AddressBlock addresses;
   RunFolder folder;
@@ -27,15 +27,15 @@ struct Ground {
 };
 
 // Changes this process: a subreaper, deaf to SIGPIPE, that may open many files.
-Result<Ground> PrepareGround(uint32_t machines);
+Result<RunSetup> PrepareRun(uint32_t machines);
 
 // For the attempt of `machine` that stands in `status`, whose folder is made. `job`: with its UID.
 // `checkpoint_path`: of the run's state; `first_attempt`: the first epoch of this run.
-Result<core::AgentConfig> AgentConfigOf(const Ground& ground, const core::TrainingJob& job,
+Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
                                         const core::JobStatus& status, uint32_t first_attempt,
                                         uint32_t machine);
 
 }  // namespace lockstep::cli
 
-#endif  // LOCKSTEP_CLI_RUN_GROUND_H_
+#endif  // LOCKSTEP_CLI_RUN_RUN_SETUP_H_

@@ -1,4 +1,4 @@
-#include "cli/run/fleet.h"
+#include "cli/run/agent_processes.h"
 
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -51,7 +51,8 @@ void WriteConfig(const UniqueFd& config, const std::string& json) {
 
 }  // namespace
 
-Fleet::Fleet(EventLoop* loop, Screen* screen, Spawner* spawner, FleetOptions options)
+AgentProcesses::AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner,
+                               AgentProcessesOptions options)
     : loop_(loop),
       screen_(screen),
       spawner_(spawner),
@@ -60,7 +61,7 @@ Fleet::Fleet(EventLoop* loop, Screen* screen, Spawner* spawner, FleetOptions opt
       isolation_known_(!options_.namespaces) {}
 
 // The first agent finds out what this computer allows.
-Result<SpawnedAgent> Fleet::Spawn() {
+Result<SpawnedAgent> AgentProcesses::Spawn() {
   SpawnSpec spec;
   spec.program = options_.agent;
   spec.arguments = {"--config-fd", std::to_string(kConfigFd)};
@@ -78,7 +79,7 @@ Result<SpawnedAgent> Fleet::Spawn() {
   }
 }
 
-Status Fleet::Start(const core::AgentConfig& config) {
+Status AgentProcesses::Start(const core::AgentConfig& config) {
   Result<SpawnedAgent> spawned = Spawn();
   if (!spawned.ok()) return spawned.error();
   WriteConfig(spawned->config, core::ToJson(config));
@@ -96,7 +97,7 @@ Status Fleet::Start(const core::AgentConfig& config) {
 }
 
 // A pipe can always be waited for.
-void Fleet::WatchOutput(const std::shared_ptr<Agent>& agent) {
+void AgentProcesses::WatchOutput(const std::shared_ptr<Agent>& agent) {
   int output = agent->process.output.get();
   [[maybe_unused]] Status watched = loop_->Watch(output, EPOLLIN, [this, agent, output](uint32_t) {
     if (ReadOutput(*agent)) return;
@@ -105,7 +106,7 @@ void Fleet::WatchOutput(const std::shared_ptr<Agent>& agent) {
   });
 }
 
-void Fleet::WatchLog(const std::shared_ptr<Agent>& agent) {
+void AgentProcesses::WatchLog(const std::shared_ptr<Agent>& agent) {
   int log = agent->process.log.get();
   [[maybe_unused]] Status watched = loop_->Watch(log, EPOLLIN, [this, agent, log](uint32_t) {
     if (ReadLog(*agent)) return;
@@ -114,7 +115,7 @@ void Fleet::WatchLog(const std::shared_ptr<Agent>& agent) {
   });
 }
 
-bool Fleet::ReadOutput(Agent& agent) {
+bool AgentProcesses::ReadOutput(Agent& agent) {
   std::string text;
   const bool more = ReadLines(agent.process.output.get(), agent.output,
                               [&](std::string_view line) { text.append(line) += '\n'; });
@@ -122,7 +123,7 @@ bool Fleet::ReadOutput(Agent& agent) {
   return more;
 }
 
-bool Fleet::ReadLog(Agent& agent) {
+bool AgentProcesses::ReadLog(Agent& agent) {
   return ReadLines(agent.process.log.get(), agent.log, [&](std::string_view line) {
     if (options_.show_agent_logs) screen_->Event(std::string(line));
     agent.last_words.emplace_back(line);
@@ -130,13 +131,13 @@ bool Fleet::ReadLog(Agent& agent) {
   });
 }
 
-void Fleet::Signal(uint32_t machine, int signal) {
+void AgentProcesses::Signal(uint32_t machine, int signal) {
   auto found = agents_.find(machine);
   if (found == agents_.end()) return;
   syscall(SYS_pidfd_send_signal, found->second->process.pidfd.get(), signal, nullptr, 0);
 }
 
-void Fleet::OnEnd(uint32_t machine) {
+void AgentProcesses::OnEnd(uint32_t machine) {
   auto found = agents_.find(machine);
   if (found == agents_.end()) return;
   std::shared_ptr<Agent> agent = found->second;
@@ -159,7 +160,7 @@ void Fleet::OnEnd(uint32_t machine) {
   silent_.push_back(std::move(agent));
 }
 
-std::vector<AgentEnd> Fleet::Collect() {
+std::vector<AgentEnd> AgentProcesses::Collect() {
   if (ending_.empty()) return {};
   if (isolation_ == Isolation::kNone) {
     std::vector<pid_t> alive;
@@ -169,7 +170,7 @@ std::vector<AgentEnd> Fleet::Collect() {
   return std::exchange(ending_, {});
 }
 
-void Fleet::Throttle() {
+void AgentProcesses::Throttle() {
   std::erase_if(silent_, [](const std::shared_ptr<Agent>& agent) {
     return !agent->process.output.valid() && !agent->process.log.valid();
   });
@@ -188,7 +189,7 @@ void Fleet::Throttle() {
   for (const auto& agent : silent_) apply(agent);
 }
 
-void Fleet::FlushOutput() {
+void AgentProcesses::FlushOutput() {
   for (const std::shared_ptr<Agent>& agent : silent_) {
     while (agent->process.output.valid() && !screen_->congested() && ReadOutput(*agent)) {
       // Nobody writes any more: what isn't readable now will never be.
