@@ -9,12 +9,12 @@
 
 #include "base/backoff.h"
 #include "base/event_loop.h"
-#include "base/gate.h"
 #include "base/result.h"
+#include "base/semaphore.h"
 #include "base/time.h"
 #include "core/gang/bodies.h"
+#include "operator/gang/agent_connection.h"
 #include "operator/gang/gang_link.h"
-#include "operator/gang/gated_line.h"
 
 namespace lockstep::gang {
 
@@ -23,8 +23,8 @@ struct GangShared {
   EventLoop* loop;
   GangLinkOptions options;
   GangLinkHandlers handlers;
-  Gate polls;
-  Gate puts;
+  Semaphore polls;
+  Semaphore puts;
 };
 
 class GangJob {
@@ -53,7 +53,7 @@ class GangJob {
   std::string name_;
   GangPeers peers_;
 
-  GatedLine poll_;
+  AgentConnection poll_;
   GangPeers::Member asked_;  // whose answer is awaited
   uint64_t version_ = 0;     // of machine 0's last answer
   bool heard_ = true;        // machine 0 answered last time, with whatever; or was not yet asked
@@ -62,7 +62,7 @@ class GangJob {
   DoublingPause retry_;
   std::string poll_error_;
 
-  GatedLine put_;
+  AgentConnection put_;
   std::string wish_;
   std::string said_;  // under way
   uint32_t said_to_ = 0;

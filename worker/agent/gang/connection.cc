@@ -23,7 +23,7 @@ std::unique_ptr<Connection> Connection::Accept(EventLoop* loop, UniqueFd fd) {
 }
 
 std::unique_ptr<Connection> Connection::AcceptTls(EventLoop* loop, UniqueFd fd,
-                                                  const TlsPskContext* tls, Gate* gate) {
+                                                  const TlsPskContext* tls, Semaphore* gate) {
   return std::unique_ptr<Connection>(new Connection(loop, std::move(fd), tls, gate, false));
 }
 
@@ -32,7 +32,7 @@ std::unique_ptr<Connection> Connection::ConnectTls(EventLoop* loop, UniqueFd fd,
   return std::unique_ptr<Connection>(new Connection(loop, std::move(fd), tls, nullptr, true));
 }
 
-Connection::Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Gate* gate,
+Connection::Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Semaphore* gate,
                        bool is_client)
     : loop_(loop),
       fd_(std::move(fd)),

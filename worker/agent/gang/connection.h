@@ -24,8 +24,8 @@
 #include <string_view>
 
 #include "base/event_loop.h"
-#include "base/gate.h"
 #include "base/lifetime.h"
+#include "base/semaphore.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "base/unique_fd.h"
@@ -33,7 +33,7 @@
 
 namespace lockstep::agent {
 
-class Connection : private Gate::Waiter {
+class Connection : private Semaphore::Waiter {
  public:
   struct Handlers {
     std::function<void()> on_open;  // connected, and the key is proven where there is one
@@ -48,7 +48,7 @@ class Connection : private Gate::Waiter {
 
   static std::unique_ptr<Connection> Accept(EventLoop* loop, UniqueFd fd);
   static std::unique_ptr<Connection> AcceptTls(EventLoop* loop, UniqueFd fd,
-                                               const TlsPskContext* tls, Gate* gate);
+                                               const TlsPskContext* tls, Semaphore* gate);
   // `fd`: its connect() is under way (ConnectTcp).
   static std::unique_ptr<Connection> ConnectTls(EventLoop* loop, UniqueFd fd,
                                                 const TlsPskContext* tls);
@@ -80,7 +80,8 @@ class Connection : private Gate::Waiter {
  private:
   enum class State { kIdle, kConnecting, kHandshaking, kOpen, kClosing, kLingering, kClosed };
 
-  Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Gate* gate, bool is_client);
+  Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Semaphore* gate,
+             bool is_client);
   void OnAdmitted() override;
 
   void OnEvents(uint32_t events);
@@ -104,7 +105,7 @@ class Connection : private Gate::Waiter {
   EventLoop* loop_;
   UniqueFd fd_;
   const TlsPskContext* tls_;  // null: in clear
-  Gate* gate_;
+  Semaphore* gate_;
   const bool is_client_;
   State state_ = State::kIdle;
   std::shared_ptr<Handlers> handlers_;

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "base/event_loop.h"
-#include "base/gate.h"
 #include "base/result.h"
+#include "base/semaphore.h"
 #include "base/time.h"
 #include "base/tls_psk.h"
 #include "worker/agent/gang/acceptor.h"
@@ -77,7 +77,7 @@ class GangListener {
   GangListenerOptions options_;
   Handlers handlers_;
   BrakedLog log_;
-  Gate gate_;
+  Semaphore gate_;
   Acceptor acceptor_;
   Endpoint endpoint_;
   PendingList pending_;  // oldest first

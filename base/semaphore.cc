@@ -1,10 +1,10 @@
-#include "base/gate.h"
+#include "base/semaphore.h"
 
 #include "base/event_loop.h"
 
 namespace lockstep {
 
-bool Gate::Enter(Waiter* waiter) {
+bool Semaphore::Enter(Waiter* waiter) {
   if (inside_.size() < limit_) {
     inside_.insert(waiter);
     return true;
@@ -13,7 +13,7 @@ bool Gate::Enter(Waiter* waiter) {
   return false;
 }
 
-void Gate::Leave(Waiter* waiter) {
+void Semaphore::Leave(Waiter* waiter) {
   const auto place = places_.find(waiter);
   if (place != places_.end()) {
     queue_.erase(place->second);
@@ -23,7 +23,7 @@ void Gate::Leave(Waiter* waiter) {
   if (inside_.erase(waiter) > 0) AdmitNext();
 }
 
-void Gate::AdmitNext() {
+void Semaphore::AdmitNext() {
   if (queue_.empty()) return;
   Waiter* next = queue_.front();
   queue_.pop_front();

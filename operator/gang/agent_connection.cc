@@ -1,16 +1,16 @@
-#include "operator/gang/gated_line.h"
+#include "operator/gang/agent_connection.h"
 
 #include <utility>
 
 namespace lockstep::gang {
 
-void GatedLine::Leave() {
+void AgentConnection::Leave() {
   timer_.Cancel();
   client_.reset();
   if (std::exchange(place_, Place::kNone) != Place::kNone) gate_->Leave(this);
 }
 
-void GatedLine::Enter() {
+void AgentConnection::Enter() {
   if (place_ == Place::kQueue) return;
   if (place_ == Place::kInside && crowded()) Leave();
   if (place_ == Place::kNone && !gate_->Enter(this)) {
@@ -21,13 +21,13 @@ void GatedLine::Enter() {
   begin_();
 }
 
-void GatedLine::OnAdmitted() {
+void AgentConnection::OnAdmitted() {
   if (place_ != Place::kQueue) return;
   place_ = Place::kInside;
   begin_();
 }
 
-HttpClient& GatedLine::Client(const Key& key, const std::string& identity) {
+HttpClient& AgentConnection::Client(const Key& key, const std::string& identity) {
   if (!client_) client_.emplace(loop_, key, identity);
   return *client_;
 }

@@ -1,14 +1,14 @@
-// GatedLine: a connection to one of a job's agents that exists only while it has a place at a gate,
-// and the time of its next use.
+// AgentConnection: a connection to one of a job's agents that exists only while it has a place at a
+// gate, and the time of its next use.
 //
-//   GatedLine line(loop, &gate, [this] { Poll(); });
+//   AgentConnection line(loop, &gate, [this] { Poll(); });
 //   line.Schedule(now);      // Poll() runs then, or when the gate has room
 //   line.Client(key, identity).Ask(...);
 //   line.Leave();            // gives place and connection back
 //
 // A line that others wait for queues again behind them at each use. One thread.
-#ifndef LOCKSTEP_OPERATOR_GANG_GATED_LINE_H_
-#define LOCKSTEP_OPERATOR_GANG_GATED_LINE_H_
+#ifndef LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_
+#define LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_
 
 #include <cstdint>
 #include <functional>
@@ -16,22 +16,22 @@
 #include <string>
 
 #include "base/event_loop.h"
-#include "base/gate.h"
 #include "base/hkdf.h"
+#include "base/semaphore.h"
 #include "base/time.h"
 #include "base/wake_timer.h"
 #include "operator/gang/http_client.h"
 
 namespace lockstep::gang {
 
-class GatedLine : private Gate::Waiter {
+class AgentConnection : private Semaphore::Waiter {
  public:
   // All must outlive it. `begin` is called with a place at the gate, never from within Schedule.
-  GatedLine(EventLoop* loop, Gate* gate, std::function<void()> begin)
+  AgentConnection(EventLoop* loop, Semaphore* gate, std::function<void()> begin)
       : loop_(loop), gate_(gate), begin_(std::move(begin)), timer_(loop, [this] { Enter(); }) {}
-  ~GatedLine() override { Leave(); }
-  GatedLine(const GatedLine&) = delete;
-  GatedLine& operator=(const GatedLine&) = delete;
+  ~AgentConnection() override { Leave(); }
+  AgentConnection(const AgentConnection&) = delete;
+  AgentConnection& operator=(const AgentConnection&) = delete;
 
   // In place of any time set before; what is under way goes on.
   void Schedule(Time when) { timer_.WakeAt(when); }
@@ -52,7 +52,7 @@ class GatedLine : private Gate::Waiter {
   void Enter();
 
   EventLoop* loop_;
-  Gate* gate_;
+  Semaphore* gate_;
   std::function<void()> begin_;
   Place place_ = Place::kNone;
   WakeTimer timer_;
@@ -61,4 +61,4 @@ class GatedLine : private Gate::Waiter {
 
 }  // namespace lockstep::gang
 
-#endif  // LOCKSTEP_OPERATOR_GANG_GATED_LINE_H_
+#endif  // LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_

@@ -1,13 +1,13 @@
-// Gate: how many may be at something that costs at once. The rest wait here, in order of arrival,
-// at the price of an entry in a list.
+// Semaphore: how many may be at something that costs at once. The rest wait here, in order of
+// arrival, at the price of an entry in a list.
 //
 //   if (gate.Enter(this)) Begin();      // else OnAdmitted() calls Begin()
 //   ...
 //   gate.Leave(this);
 //
 // One thread. A waiter that goes away calls Leave, admitted or not; calling it twice does no harm.
-#ifndef LOCKSTEP_BASE_GATE_H_
-#define LOCKSTEP_BASE_GATE_H_
+#ifndef LOCKSTEP_BASE_SEMAPHORE_H_
+#define LOCKSTEP_BASE_SEMAPHORE_H_
 
 #include <cstddef>
 #include <list>
@@ -20,7 +20,7 @@ namespace lockstep {
 
 class EventLoop;
 
-class Gate {
+class Semaphore {
  public:
   class Waiter {
    public:
@@ -29,9 +29,9 @@ class Gate {
     virtual void OnAdmitted() = 0;
   };
 
-  Gate(EventLoop* loop, size_t limit) : loop_(loop), limit_(limit) {}
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
+  Semaphore(EventLoop* loop, size_t limit) : loop_(loop), limit_(limit) {}
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
 
   // True: go on at once. False: wait for OnAdmitted.
   bool Enter(Waiter* waiter);
@@ -53,4 +53,4 @@ class Gate {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_BASE_GATE_H_
+#endif  // LOCKSTEP_BASE_SEMAPHORE_H_
