@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "worker/collectives/nccl/nccl_handshake.h"
 #include "worker/collectives/nccl/nccl_peer_watch.h"
-#include "worker/collectives/nccl/nccl_roll_call.h"
 #include "worker/collectives/nccl/nccl_transport.h"
 
 namespace lockstep::collectives {

@@ -36,7 +36,7 @@ void ExpectFailure(const Status& status, ErrorKind kind, const std::string& word
 TEST(NcclFailure, InitialisationThatNeverCompletesEndsAtTheDeadline) {
   RunRanks(2, [](Rank& rank) {
     Rank::Set("LOCKSTEP_STAND_IN_INIT", "hang");
-    // Enough for the roll call on a busy machine.
+    // Enough for the handshake on a busy machine.
     const auto made = rank.TryConnect(seconds(2));
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().kind, ErrorKind::kTimeout);
@@ -44,7 +44,7 @@ TEST(NcclFailure, InitialisationThatNeverCompletesEndsAtTheDeadline) {
   });
 }
 
-TEST(NcclFailure, ARankThatDoesNotComeToTheRollCallIsNamed) {
+TEST(NcclFailure, ARankThatDoesNotComeToTheHandshakeIsNamed) {
   RunRanks(2, [](Rank& rank) {
     if (rank.rank() == 1) return;
     const auto made = rank.TryConnect(milliseconds(300));

@@ -1,4 +1,4 @@
-#include "worker/collectives/nccl/nccl_roll_call.h"
+#include "worker/collectives/nccl/nccl_handshake.h"
 
 #include <charconv>
 #include <cstring>

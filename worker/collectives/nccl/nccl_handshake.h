@@ -1,8 +1,8 @@
 // Before NCCL is started, every rank says what it has, and rank 0 decides for all: so a rank
 // without a GPU, or with another NCCL than its peers, is named on every rank at once, where NCCL
 // would hang.
-#ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_ROLL_CALL_H_
-#define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_ROLL_CALL_H_
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_HANDSHAKE_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_HANDSHAKE_H_
 
 #include <functional>
 #include <string>
@@ -30,4 +30,4 @@ Result<nccl::UniqueId> CallRoll(Rendezvous& rendezvous, const std::string& gener
 
 }  // namespace lockstep::collectives
 
-#endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_ROLL_CALL_H_
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_HANDSHAKE_H_
