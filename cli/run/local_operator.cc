@@ -197,7 +197,7 @@ class LocalOperator {
     snapshot.coordinator_address = {"", addresses_.front(), status_.attempts.Of(0)};
     snapshot.coordinator = coordinator_;
     snapshot.member = member_;
-    snapshot.wish_accepted = accepted_;
+    snapshot.desired_state_accepted = accepted_;
     snapshot.notes.key_made = true;
     snapshot.memory = memory_;
     snapshot.replacements_allowed = INT_MAX;
@@ -216,10 +216,10 @@ class LocalOperator {
       if (!done.ok()) return done.error();
       if (*done || forgot) continue;
       SetPeers(snapshot);
-      if (decision.wish) wish_ = decision.wish;
-      link_.SetWish(job_.metadata.name, wish_);
+      if (decision.desired) desired_ = decision.desired;
+      link_.SetDesiredState(job_.metadata.name, desired_);
       // What was just accepted may be what the next decision waits for.
-      const bool accepted = wish_ && link_.Accepted(job_.metadata.name, *wish_);
+      const bool accepted = desired_ && link_.Accepted(job_.metadata.name, *desired_);
       if (accepted == accepted_) return decision.wake;
       accepted_ = accepted;
     }
@@ -428,8 +428,8 @@ class LocalOperator {
   control::Memory memory_;
   std::optional<control::GangReport> coordinator_;
   std::optional<control::GangReport> member_;
-  std::optional<core::GangWish> wish_;
-  bool accepted_ = false;     // the wish, when it was last decided
+  std::optional<core::DesiredState> desired_;
+  bool accepted_ = false;     // the desired state, when it was last decided
   uint32_t first_epoch_ = 0;  // of this run
   int64_t generation_ = 1;    // of the spec: a stop changes it
   int stop_signal_ = 0;       // that asked for a stop

@@ -124,12 +124,12 @@ Result<GangStatus> ParseGangStatus(std::string_view json) {
 }
 
 // By numbers: agents that are older than the names read nothing else.
-std::string ToJson(const GangWish& wish) {
-  return WriteJson(RecordWriter(Defaults::kOmit, SignalsAs::kNumbers).Write(wish));
+std::string ToJson(const DesiredState& desired) {
+  return WriteJson(RecordWriter(Defaults::kOmit, SignalsAs::kNumbers).Write(desired));
 }
 
-Result<GangWish> ParseGangWish(std::string_view json) {
-  return ParseRecord<GangWish>(json, kMaxGangBody, "");
+Result<DesiredState> ParseDesiredState(std::string_view json) {
+  return ParseRecord<DesiredState>(json, kMaxGangBody, "");
 }
 
 std::string ToJson(const Termination& termination) {

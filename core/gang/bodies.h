@@ -82,8 +82,8 @@ inline constexpr size_t kMaxGangBody = 64 * 1024;
 std::string ToJson(const GangStatus& status);
 Result<GangStatus> ParseGangStatus(std::string_view json);
 
-std::string ToJson(const GangWish& wish);
-Result<GangWish> ParseGangWish(std::string_view json);
+std::string ToJson(const DesiredState& desired);
+Result<DesiredState> ParseDesiredState(std::string_view json);
 
 // The container's termination message: `lastFailure` of api.md and the verdict, at most
 // kMaxTerminationMessage bytes of JSON. `verdict` is null when the agent leaves without one.

@@ -1,4 +1,4 @@
-// Connections, joining, heartbeats and wishes. What becomes of a generation stands in
+// Connections, joining, heartbeats and desired states. What becomes of a generation stands in
 // coordinator_generations.cc.
 #include "core/gang/coordinator.h"
 
@@ -105,29 +105,29 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
   return Step(now);
 }
 
-Result<CoordinatorActions> Coordinator::OnWish(Time now, const GangWish& wish) {
-  if (wish.job_uid != config_.job_uid) {
-    return Error::Invalid("jobUID " + wish.job_uid + " is another job's");
+Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredState& desired) {
+  if (desired.job_uid != config_.job_uid) {
+    return Error::Invalid("jobUID " + desired.job_uid + " is another job's");
   }
-  if (wish.epoch < wish_epoch_ || wish.observed_generation < wish_observed_) {
-    return Error::Conflict("epoch " + std::to_string(wish.epoch) + " or observedGeneration " +
-                           std::to_string(wish.observed_generation) + " is older than one seen");
+  if (desired.epoch < desired_epoch_ || desired.observed_generation < desired_observed_) {
+    return Error::Conflict("epoch " + std::to_string(desired.epoch) + " or observedGeneration " +
+                           std::to_string(desired.observed_generation) + " is older than one seen");
   }
-  wish_epoch_ = wish.epoch;
-  wish_observed_ = wish.observed_generation;
-  counters_.Merge(wish.machine_failures);
+  desired_epoch_ = desired.epoch;
+  desired_observed_ = desired.observed_generation;
+  counters_.Merge(desired.machine_failures);
   ++version_;
-  if (wish.health) config_.hang_timeout = wish.health->hang_timeout;
-  if (wish.policy) {
-    config_.policy = *wish.policy;
-    Duration length = wish.policy->machine_lost_after;
+  if (desired.health) config_.hang_timeout = desired.health->hang_timeout;
+  if (desired.policy) {
+    config_.policy = *desired.policy;
+    Duration length = desired.policy->machine_lost_after;
     if (length < lease_length_) {
       old_length_ = std::max(LossLength(now), lease_length_);
       old_length_out_ = now + old_length_;
     }
     lease_length_ = length;
   }
-  for (const GangWish::Terminated& ended : wish.terminated) {
+  for (const DesiredState::Terminated& ended : desired.terminated) {
     if (ended.machine >= slots_.size()) continue;
     Slot& slot = slots_[ended.machine];
     if (slot.attempt != ended.attempt || slot.confirmed_dead) continue;
@@ -136,7 +136,7 @@ Result<CoordinatorActions> Coordinator::OnWish(Time now, const GangWish& wish) {
              ended.cause == Cause::kOutOfMemory ? "went over its memory limit" : "lost its agent");
     slot.report.phase = MemberPhase::kStopped;
   }
-  for (const GangWish::Fenced& fenced : wish.fenced) {
+  for (const DesiredState::Fenced& fenced : desired.fenced) {
     if (fenced.machine >= slots_.size()) continue;
     Slot& slot = slots_[fenced.machine];
     if (slot.attempt != fenced.attempt || slot.predecessor_confirmed) continue;
@@ -144,14 +144,14 @@ Result<CoordinatorActions> Coordinator::OnWish(Time now, const GangWish& wish) {
     slot.predecessor_out = Time::min();
     if (slot.has_echo) slot.older_out = std::min(slot.older_out, now + LossLength(now));
   }
-  wish_stop_ = wish.stop;
-  if (wish_stop_) {
+  desired_stop_ = desired.stop;
+  if (desired_stop_) {
     if (Live()) {
-      BeginStop(now, wish_stop_->reason, wish_stop_->grace);
-    } else if (phase_ == CoordinatorPhase::kStopping && now + wish_stop_->grace < kill_at_) {
-      kill_at_ = now + wish_stop_->grace;
+      BeginStop(now, desired_stop_->reason, desired_stop_->grace);
+    } else if (phase_ == CoordinatorPhase::kStopping && now + desired_stop_->grace < kill_at_) {
+      kill_at_ = now + desired_stop_->grace;
       for (const Slot& slot : slots_) {
-        Send(slot, Stop{generation_, stop_reason_, wish_stop_->grace});
+        Send(slot, Stop{generation_, stop_reason_, desired_stop_->grace});
       }
     }
   }

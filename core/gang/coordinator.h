@@ -35,7 +35,7 @@ enum class CoordinatorPhase : uint8_t {
   kStarting,   // START sent; not all ranks are exec'ed
   kRunning,
   kStopping,  // STOP sent; not all ranks are confirmed dead
-  kHeld,      // stopped by the operator's wish until it changes
+  kHeld,      // stopped by the operator's desired state until it changes
   kVerdict,   // VERDICT sent; acknowledgements come in
   kDone,
 };
@@ -67,9 +67,10 @@ struct CoordinatorConfig {
   std::vector<uint32_t> attempts;
 };
 
-// The operator's wish: the body of PUT /gang. Level-triggered: saying it again changes nothing.
-struct GangWish {
-  struct StopWish {
+// The operator's desired state: the body of PUT /gang. Level-triggered: saying it again changes
+// nothing.
+struct DesiredState {
+  struct DesiredStop {
     StopReason reason = StopReason::kSuspended;
     Duration grace{};
   };
@@ -93,7 +94,7 @@ struct GangWish {
   std::optional<FailurePolicy> policy;
   std::optional<Health> health;
   Counters machine_failures;  // out_of_memory, replacements and replacements_base count
-  std::optional<StopWish> stop;
+  std::optional<DesiredStop> stop;
   std::vector<Terminated> terminated;
   std::vector<Fenced> fenced;
 };
@@ -180,8 +181,8 @@ class Coordinator {
   CoordinatorActions OnMessage(Time now, ConnectionId connection, const Message& message);
   CoordinatorActions OnDisconnect(Time now, ConnectionId connection);
   CoordinatorActions OnPrepared(Time now, const Prepared& prepared);
-  // Conflict if `wish` is older than one seen (409), Invalid if it is another job's.
-  Result<CoordinatorActions> OnWish(Time now, const GangWish& wish);
+  // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
+  Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
   CoordinatorActions OnTimer(Time now);
   Time NextWake() const;
 
@@ -326,9 +327,9 @@ class Coordinator {
   std::vector<PendingCommit> commits_;
   uint32_t commit_number_ = 0;
 
-  uint32_t wish_epoch_ = 0;
-  int64_t wish_observed_ = 0;
-  std::optional<GangWish::StopWish> wish_stop_;
+  uint32_t desired_epoch_ = 0;
+  int64_t desired_observed_ = 0;
+  std::optional<DesiredState::DesiredStop> desired_stop_;
 
   std::optional<Verdict> verdict_;
   Time verdict_deadline_ = kNever;

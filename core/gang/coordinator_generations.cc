@@ -23,7 +23,7 @@ bool Requested(StopReason reason) {
 // ---- beginning ----
 
 CoordinatorPhase Coordinator::Obstacle(Time now) const {
-  if (wish_stop_) {
+  if (desired_stop_) {
     // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
     // stop when their agent says HELLO.
     bool dead = std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
@@ -365,7 +365,8 @@ std::string Coordinator::Reason() const {
       return "waiting " + std::to_string(backoff_ / seconds(1)) +
              " s before the next generation: " + last_decision_;
     case CoordinatorPhase::kHeld:
-      return std::string("stopped on request: ") + (wish_stop_ ? ToString(wish_stop_->reason) : "");
+      return std::string("stopped on request: ") +
+             (desired_stop_ ? ToString(desired_stop_->reason) : "");
     case CoordinatorPhase::kVerdict:
     case CoordinatorPhase::kDone:
       return verdict_ ? verdict_->reason : "fenced by a later machine 0";

@@ -170,34 +170,35 @@ inline constexpr auto kFields<GangStatus> =
                Field{"verdict", &GangStatus::verdict});
 
 template <>
-inline constexpr auto kFields<GangWish::StopWish> =
-    std::tuple(Field{"reason", &GangWish::StopWish::reason, Required{}},
-               Field{"deadlineSeconds", &GangWish::StopWish::grace, Always{}, InSeconds{}});
+inline constexpr auto kFields<DesiredState::DesiredStop> =
+    std::tuple(Field{"reason", &DesiredState::DesiredStop::reason, Required{}},
+               Field{"deadlineSeconds", &DesiredState::DesiredStop::grace, Always{}, InSeconds{}});
 
 template <>
-inline constexpr auto kFields<GangWish::Health> =
-    std::tuple(Field{"hangTimeout", &GangWish::Health::hang_timeout, Always{}});
+inline constexpr auto kFields<DesiredState::Health> =
+    std::tuple(Field{"hangTimeout", &DesiredState::Health::hang_timeout, Always{}});
 
 template <>
-inline constexpr auto kFields<GangWish::Terminated> =
-    std::tuple(Field{"machine", &GangWish::Terminated::machine, Always{}},
-               Field{"attempt", &GangWish::Terminated::attempt, Always{}},
-               Field{"cause", &GangWish::Terminated::cause, Always{}});
+inline constexpr auto kFields<DesiredState::Terminated> =
+    std::tuple(Field{"machine", &DesiredState::Terminated::machine, Always{}},
+               Field{"attempt", &DesiredState::Terminated::attempt, Always{}},
+               Field{"cause", &DesiredState::Terminated::cause, Always{}});
 
 template <>
-inline constexpr auto kFields<GangWish::Fenced> =
-    std::tuple(Field{"machine", &GangWish::Fenced::machine, Always{}},
-               Field{"attempt", &GangWish::Fenced::attempt, Always{}});
+inline constexpr auto kFields<DesiredState::Fenced> =
+    std::tuple(Field{"machine", &DesiredState::Fenced::machine, Always{}},
+               Field{"attempt", &DesiredState::Fenced::attempt, Always{}});
 
 template <>
-inline constexpr auto kFields<GangWish> = std::tuple(
-    Field{"jobUID", &GangWish::job_uid, Required{}}, Field{"epoch", &GangWish::epoch, Required{}},
-    Field{"observedGeneration", &GangWish::observed_generation, Always{}},
-    Field{"failurePolicy", &GangWish::policy, Whole{}}, Field{"health", &GangWish::health},
-    Field{"machineFailures", &GangWish::machine_failures, Whole{}},
-    Field{"stop", &GangWish::stop, Always{}},
-    Field{"terminated", &GangWish::terminated, Always{}, AtMost{kMaxBodyMachines}},
-    Field{"fenced", &GangWish::fenced, Always{}, AtMost{kMaxBodyMachines}});
+inline constexpr auto kFields<DesiredState> = std::tuple(
+    Field{"jobUID", &DesiredState::job_uid, Required{}},
+    Field{"epoch", &DesiredState::epoch, Required{}},
+    Field{"observedGeneration", &DesiredState::observed_generation, Always{}},
+    Field{"failurePolicy", &DesiredState::policy, Whole{}}, Field{"health", &DesiredState::health},
+    Field{"machineFailures", &DesiredState::machine_failures, Whole{}},
+    Field{"stop", &DesiredState::stop, Always{}},
+    Field{"terminated", &DesiredState::terminated, Always{}, AtMost{kMaxBodyMachines}},
+    Field{"fenced", &DesiredState::fenced, Always{}, AtMost{kMaxBodyMachines}});
 
 template <>
 inline constexpr auto kFields<Termination> = std::tuple(

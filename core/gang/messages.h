@@ -50,7 +50,7 @@ enum class StopReason : uint8_t {
   kFailure,       // a process died; SIGKILL after restartGracePeriod
   kMachineLost,   // likewise
   kLeaseExpired,  // SIGKILL
-  kSuspended,     // the operator's wish
+  kSuspended,     // the operator's desired state
   kDraining,      // SIGTERM to an agent
   kDeadline,      // activeDeadlineSeconds
   kScaled,        // numMachines changed

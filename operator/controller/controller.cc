@@ -307,7 +307,7 @@ Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
   }
   snapshot.coordinator = record.coordinator;
   snapshot.member = record.member;
-  snapshot.wish_accepted = record.wish && link_.Accepted(NameOf(key), *record.wish);
+  snapshot.desired_state_accepted = record.desired && link_.Accepted(NameOf(key), *record.desired);
   snapshot.gang_error = link_.LastError(NameOf(key));
   snapshot.notes = record.notes;
   snapshot.memory = record.memory;
@@ -346,8 +346,8 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   std::erase_if(record->notes.vanished, [&](const auto& each) {
     return each.first.second != record->status.attempts.Of(static_cast<int>(each.first.first));
   });
-  record->wish = decision.wish;
-  if (decision.wish) link_.SetWish(NameOf(key), decision.wish);
+  record->desired = decision.desired;
+  if (decision.desired) link_.SetDesiredState(NameOf(key), decision.desired);
   if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);
   if (!decision.intent && !decision.status && decision.actions.empty()) {
     queue_.Done(key, BootTime(), kube::Outcome::kOk);

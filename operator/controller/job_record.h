@@ -30,7 +30,7 @@ struct JobRecord {
 
   std::optional<GangReport> coordinator;
   std::optional<GangReport> member;
-  std::optional<core::GangWish> wish;  // that machine 0 is to take
+  std::optional<core::DesiredState> desired;  // that machine 0 is to take
   Notes notes;
   int refusals = 0;  // in a row
   Memory memory;

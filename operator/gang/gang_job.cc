@@ -57,19 +57,19 @@ void GangJob::Set(GangPeers peers) {
   put_retry_.Reset();
   Time now = shared_->loop->now();
   poll_.Schedule(now);
-  if (!wish_.empty()) put_.Schedule(now);
+  if (!desired_.empty()) put_.Schedule(now);
 }
 
-void GangJob::SetWish(std::string wish) {
-  if (wish == wish_) return;
-  wish_ = std::move(wish);
+void GangJob::SetDesiredState(std::string desired) {
+  if (desired == desired_) return;
+  desired_ = std::move(desired);
   put_retry_.Reset();
   if (!put_.busy()) put_.Schedule(shared_->loop->now());
 }
 
-bool GangJob::Accepted(const std::string& wish) const {
+bool GangJob::Accepted(const std::string& desired) const {
   const GangPeers::Member* machine0 = Machine0Of(peers_);
-  return machine0 != nullptr && accepted_by_ == machine0->attempt && accepted_ == wish;
+  return machine0 != nullptr && accepted_by_ == machine0->attempt && accepted_ == desired;
 }
 
 // ---- asking ----
@@ -159,9 +159,9 @@ void GangJob::SetHeard(bool heard) {
 // One that is not heard is not told either: asking it goes on, and says when it is there.
 void GangJob::Put() {
   const GangPeers::Member* machine0 = Machine0Of(peers_);
-  if (machine0 == nullptr || wish_.empty() || Accepted(wish_) || !heard_) return put_.Leave();
+  if (machine0 == nullptr || desired_.empty() || Accepted(desired_) || !heard_) return put_.Leave();
   HttpClient& client = put_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
-  said_ = wish_;
+  said_ = desired_;
   said_to_ = machine0->attempt;
   client.Ask(machine0->address, PutGangRequest(said_), shared_->loop->now() + kPutPatience,
              [this](const Result<HttpAnswer>& answer) { OnPutAnswer(answer); });
@@ -183,8 +183,8 @@ void GangJob::OnPutAnswer(const Result<HttpAnswer>& answer) {
   put_retry_.Reset();
   accepted_ = std::exchange(said_, "");
   accepted_by_ = said_to_;
-  if (wish_.empty()) return;
-  if (!Accepted(wish_)) return put_.Schedule(now);
+  if (desired_.empty()) return;
+  if (!Accepted(desired_)) return put_.Schedule(now);
   if (shared_->handlers.on_accepted) shared_->handlers.on_accepted(std::string(name_));
 }
 

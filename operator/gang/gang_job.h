@@ -33,8 +33,8 @@ class GangJob {
 
   void Set(GangPeers peers);
   // The body of PUT /gang; "": nothing to say.
-  void SetWish(std::string wish);
-  bool Accepted(const std::string& wish) const;
+  void SetDesiredState(std::string desired);
+  bool Accepted(const std::string& desired) const;
   const std::string& last_error() const { return poll_error_.empty() ? put_error_ : poll_error_; }
 
  private:
@@ -63,7 +63,7 @@ class GangJob {
   std::string poll_error_;
 
   AgentConnection put_;
-  std::string wish_;
+  std::string desired_;
   std::string said_;  // under way
   uint32_t said_to_ = 0;
   std::string accepted_;

@@ -23,14 +23,15 @@ void GangLink::Set(const std::string& job, GangPeers peers) {
 
 void GangLink::Forget(const std::string& job) { jobs_.erase(job); }
 
-void GangLink::SetWish(const std::string& job, const std::optional<core::GangWish>& wish) {
+void GangLink::SetDesiredState(const std::string& job,
+                               const std::optional<core::DesiredState>& desired) {
   auto found = jobs_.find(job);
-  if (found != jobs_.end()) found->second->SetWish(wish ? core::ToJson(*wish) : "");
+  if (found != jobs_.end()) found->second->SetDesiredState(desired ? core::ToJson(*desired) : "");
 }
 
-bool GangLink::Accepted(const std::string& job, const core::GangWish& wish) const {
+bool GangLink::Accepted(const std::string& job, const core::DesiredState& desired) const {
   auto found = jobs_.find(job);
-  return found != jobs_.end() && found->second->Accepted(core::ToJson(wish));
+  return found != jobs_.end() && found->second->Accepted(core::ToJson(desired));
 }
 
 std::string GangLink::LastError(const std::string& job) const {

@@ -3,8 +3,8 @@
 //
 //   GangLink link(loop, {}, {.on_status = ..., .on_accepted = ...});
 //   link.Set("default/gpt", peers);        // whenever a machine's address or attempt changed
-//   link.SetWish("default/gpt", wish);     // said to machine 0 until its current attempt took it
-//   if (link.Accepted("default/gpt", wish)) ...
+//   link.SetDesiredState("default/gpt", desired state);     // said to machine 0 until its current
+//   attempt took it if (link.Accepted("default/gpt", desired state)) ...
 //   link.Forget("default/gpt");
 //
 // Each job has one long poll at machine 0: it is answered at the first change, else after a third
@@ -12,9 +12,9 @@
 // turn; what they say of its silence is evidence, that this link cannot reach anybody is none.
 //
 // Bounded: `max_polls` connections for polls (further jobs take turns, and polls are then short)
-// and `max_puts` for wishes, 256 KiB an answer, a deadline for each request. A job that waits its
-// turn costs its peers and its wish. All of it belongs to the loop's thread; a callback may call
-// anything here.
+// and `max_puts` for desired states, 256 KiB an answer, a deadline for each request. A job that
+// waits its turn costs its peers and its desired state. All of it belongs to the loop's thread; a
+// callback may call anything here.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 
@@ -65,7 +65,7 @@ struct GangLinkHandlers {
   // What the coordinator (status.coordinator) or another member said: of the attempt that stands in
   // the job's peers.
   std::function<void(const std::string& job, const core::GangStatus& status, Time at)> on_status;
-  // Machine 0's current attempt took the wish that stands.
+  // Machine 0's current attempt took the desired state that stands.
   std::function<void(const std::string& job)> on_accepted;
 };
 
@@ -85,9 +85,9 @@ class GangLink {
   void Forget(const std::string& job);
 
   // Of a job that was Set. nullopt: there is nothing to say; machine 0 keeps what it took last.
-  void SetWish(const std::string& job, const std::optional<core::GangWish>& wish);
-  // Whether machine 0's current attempt took exactly this wish last.
-  bool Accepted(const std::string& job, const core::GangWish& wish) const;
+  void SetDesiredState(const std::string& job, const std::optional<core::DesiredState>& desired);
+  // Whether machine 0's current attempt took exactly this desired state last.
+  bool Accepted(const std::string& job, const core::DesiredState& desired) const;
 
   // Why the last question to this job's machines got no answer; empty when it got one.
   std::string LastError(const std::string& job) const;

@@ -55,14 +55,14 @@ struct EventNote {
 struct Decision {
   // Written by compare-and-swap before anything else happens; the rest is then decided again.
   std::optional<core::JobStatus> intent;
-  std::vector<Action> actions;            // carried out in parallel
-  std::optional<core::GangWish> wish;     // what machine 0 is to know
-  std::optional<core::JobStatus> status;  // what is seen; written last
-  std::vector<EventNote> events;          // told once the write they belong to has succeeded
-  int replacements = 0;                   // how many machines the intent replaces
-  bool nothing_missing = false;           // of what the gang needs: a refusal is of no interest
-  Memory memory;                          // to be remembered until the next call
-  Time wake = kNever;                     // decide again then, though nothing happens
+  std::vector<Action> actions;                // carried out in parallel
+  std::optional<core::DesiredState> desired;  // what machine 0 is to know
+  std::optional<core::JobStatus> status;      // what is seen; written last
+  std::vector<EventNote> events;              // told once the write they belong to has succeeded
+  int replacements = 0;                       // how many machines the intent replaces
+  bool nothing_missing = false;               // of what the gang needs: a refusal is of no interest
+  Memory memory;                              // to be remembered until the next call
+  Time wake = kNever;                         // decide again then, though nothing happens
 };
 
 }  // namespace lockstep::control

@@ -6,8 +6,8 @@ namespace {
 
 // Ends that machine 0 is told of, so that it need not wait for silence: of every machine but its
 // own, the newest attempt that was seen to be over.
-std::vector<core::GangWish::Terminated> Terminated(const ReconcileContext& context) {
-  std::vector<core::GangWish::Terminated> ended;
+std::vector<core::DesiredState::Terminated> Terminated(const ReconcileContext& context) {
+  std::vector<core::DesiredState::Terminated> ended;
   for (const Machine& machine : context.machines) {
     if (machine.index == 0) continue;
     const MachineObservation* last = nullptr;
@@ -41,9 +41,9 @@ bool GoneMeansDead(ReconcileContext& context) {
   return false;
 }
 
-std::vector<core::GangWish::Fenced> Fenced(ReconcileContext& context) {
+std::vector<core::DesiredState::Fenced> Fenced(ReconcileContext& context) {
   const bool gone_means_dead = GoneMeansDead(context);
-  std::vector<core::GangWish::Fenced> fenced;
+  std::vector<core::DesiredState::Fenced> fenced;
   for (const Machine& machine : context.machines) {
     if (machine.attempt <= 1) continue;
     if (gone_means_dead || PredecessorsDead(context.memory().attempts, machine)) {
@@ -77,17 +77,17 @@ bool RecordLease(ReconcileContext& context) {
 void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop) {
   if (context.machines.empty() || context.machines.front().life != Life::kRunning) return;
   const core::Spec& spec = context.spec();
-  core::GangWish wish;
-  wish.job_uid = context.snapshot.uid;
-  wish.epoch = context.snapshot.status.epoch;
-  wish.observed_generation = context.snapshot.generation;
-  wish.policy = spec.failure_policy;
-  wish.health = core::GangWish::Health{spec.health.hang_timeout};
-  wish.machine_failures = context.snapshot.status.counters;
-  wish.terminated = Terminated(context);
-  wish.fenced = Fenced(context);
-  if (stop) wish.stop = core::GangWish::StopWish{stop->reason, spec.grace_period};
-  context.decision.wish = std::move(wish);
+  core::DesiredState desired;
+  desired.job_uid = context.snapshot.uid;
+  desired.epoch = context.snapshot.status.epoch;
+  desired.observed_generation = context.snapshot.generation;
+  desired.policy = spec.failure_policy;
+  desired.health = core::DesiredState::Health{spec.health.hang_timeout};
+  desired.machine_failures = context.snapshot.status.counters;
+  desired.terminated = Terminated(context);
+  desired.fenced = Fenced(context);
+  if (stop) desired.stop = core::DesiredState::DesiredStop{stop->reason, spec.grace_period};
+  context.decision.desired = std::move(desired);
 }
 
 }  // namespace lockstep::control

@@ -8,8 +8,8 @@ namespace {
 
 using core::JobState;
 
-constexpr Duration kWishPatience = seconds(2);  // for machine 0 to take a stop
-constexpr Duration kStopSlack = seconds(15);    // beyond the grace period
+constexpr Duration kDesiredStatePatience = seconds(2);  // for machine 0 to take a stop
+constexpr Duration kStopSlack = seconds(15);            // beyond the grace period
 
 // Whether the gang's ranks are stopped, so that its agents may leave: machine 0 says so, or can't.
 bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
@@ -18,9 +18,9 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
       !context.machines.empty() && context.machines.front().life == Life::kRunning;
   if (!machine0_runs) return true;
   const core::GangStatus* status = Coordinator(context);
-  if (status == nullptr || !context.snapshot.wish_accepted) {
-    context.WakeAt(since + kWishPatience);
-    return context.now.boot >= since + kWishPatience;
+  if (status == nullptr || !context.snapshot.desired_state_accepted) {
+    context.WakeAt(since + kDesiredStatePatience);
+    return context.now.boot >= since + kDesiredStatePatience;
   }
   if (IsPhase(*status, core::CoordinatorPhase::kHeld)) return true;
   const Time latest = since + context.spec().grace_period + kStopSlack;

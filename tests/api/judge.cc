@@ -106,13 +106,13 @@ Json Names() {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  const std::string_view wish = argc > 1 ? argv[1] : "";
-  if (wish == "--names") {
+  const std::string_view desired = argc > 1 ? argv[1] : "";
+  if (desired == "--names") {
     std::cout << lockstep::Names().dump() << "\n";
     return 0;
   }
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << (wish == "--specs" ? lockstep::SpecOf(line) : lockstep::Judge(line).dump())
+    std::cout << (desired == "--specs" ? lockstep::SpecOf(line) : lockstep::Judge(line).dump())
               << "\n";
   }
   return 0;

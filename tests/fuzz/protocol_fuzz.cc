@@ -14,8 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (message.ok() && lockstep::core::Encode(*message) != bytes) std::abort();
   auto status = lockstep::core::ParseGangStatus(bytes);
   if (status.ok() && !lockstep::core::ParseGangStatus(ToJson(*status)).ok()) std::abort();
-  auto wish = lockstep::core::ParseGangWish(bytes);
-  if (wish.ok() && !lockstep::core::ParseGangWish(ToJson(*wish)).ok()) std::abort();
+  auto desired = lockstep::core::ParseDesiredState(bytes);
+  if (desired.ok() && !lockstep::core::ParseDesiredState(ToJson(*desired)).ok()) std::abort();
   auto termination = lockstep::core::ParseTermination(bytes);
   if (termination.ok() && ToJson(*termination).size() > lockstep::core::kMaxTerminationMessage) {
     std::abort();

@@ -134,9 +134,9 @@ const core::Counters& ControlPlane::told(Node node) const {
   return found == told_.end() ? kNothing : found->second;
 }
 
-void ControlPlane::OnWishTaken(Node node, const core::GangWish& wish) {
+void ControlPlane::OnDesiredStateTaken(Node node, const core::DesiredState& desired) {
   taken_ = true;
-  told_[node].Merge(wish.machine_failures);
+  told_[node].Merge(desired.machine_failures);
 }
 
 // ---- the API server ----

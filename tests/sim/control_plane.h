@@ -47,7 +47,7 @@ class ControlPlane : public Operator {
   const std::optional<core::Verdict>& verdict() const override { return verdict_; }
   bool over() const override;
   const core::Counters& told(Node node) const override;
-  void OnWishTaken(Node node, const core::GangWish& wish) override;
+  void OnDesiredStateTaken(Node node, const core::DesiredState& desired) override;
   Duration longest_l() const override { return longest_l_; }
 
   static WallTime WallOf(Time now) { return WallTime(hours(24 * 365 * 50)) + now; }
@@ -72,9 +72,9 @@ class ControlPlane : public Operator {
     control::Memory memory;
     std::optional<control::GangReport> coordinator;
     std::optional<control::GangReport> member;
-    std::optional<core::GangWish> wish;
-    std::string wish_text;
-    bool wish_accepted = false;
+    std::optional<core::DesiredState> desired;
+    std::string desired_text;
+    bool desired_state_accepted = false;
   };
   struct Answer {
     bool ok = false;

@@ -241,15 +241,15 @@ void Machine::Do(core::CloseConnection& action) {
   world_.queue().After(Duration::zero(), [this] { OnDisconnected(kLocalConnection); });
 }
 
-void Machine::OnWish(const core::GangWish& wish) {
-  InAgent([this, wish] {
+void Machine::OnDesiredState(const core::DesiredState& desired) {
+  InAgent([this, desired] {
     if (!coordinator_) return;
-    Result<core::CoordinatorActions> actions = coordinator_->OnWish(Local(), wish);
+    Result<core::CoordinatorActions> actions = coordinator_->OnDesiredState(Local(), desired);
     if (!actions.ok()) {
       world_.Log(Name(), " PUT /gang: ", actions.error().message);
       return;
     }
-    world_.op().OnWishTaken(node_, wish);
+    world_.op().OnDesiredStateTaken(node_, desired);
     Do(std::move(*actions));
   });
 }

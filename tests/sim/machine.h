@@ -59,7 +59,7 @@ class Machine {
   void EndProcess(uint32_t pid, int exit_code, int signal);
 
   // ---- the operator ----
-  void OnWish(const core::GangWish& wish);
+  void OnDesiredState(const core::DesiredState& desired);
   void Terminate(Duration grace);
 
   // ---- faults ----

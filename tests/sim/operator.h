@@ -44,7 +44,7 @@ class Operator {
 
   // ---- what it has said ----
   virtual const core::Counters& told(Node node) const = 0;
-  virtual void OnWishTaken(Node node, const core::GangWish& wish) = 0;
+  virtual void OnDesiredStateTaken(Node node, const core::DesiredState& desired) = 0;
 };
 
 }  // namespace lockstep::sim

@@ -130,7 +130,7 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.coordinator_address = seen.coordinator;
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;
-  snapshot.wish_accepted = replica.wish && replica.wish_accepted;
+  snapshot.desired_state_accepted = replica.desired && replica.desired_state_accepted;
   snapshot.notes = replica.notes;
   snapshot.memory = replica.memory;
   snapshot.replacements_allowed = 10;
@@ -139,11 +139,11 @@ void ControlPlane::Work(Replica& replica) {
   control::Decision decision = control::Decide(snapshot, now);
   replica.memory = decision.memory;
   if (decision.wake != kNever) WakeAt(replica, decision.wake - kBoot);
-  if (std::string text = decision.wish ? core::ToJson(*decision.wish) : "";
-      text != replica.wish_text) {
-    replica.wish = decision.wish;
-    replica.wish_text = std::move(text);
-    replica.wish_accepted = false;
+  if (std::string text = decision.desired ? core::ToJson(*decision.desired) : "";
+      text != replica.desired_text) {
+    replica.desired = decision.desired;
+    replica.desired_text = std::move(text);
+    replica.desired_state_accepted = false;
     Say(replica);
   }
   CarryOut(replica, std::move(decision));
@@ -247,7 +247,7 @@ void ControlPlane::Poll(Replica& replica, uint64_t life) {
   for (const control::Machine& machine : control::Machines(snapshot)) {
     if (machine.life == control::Life::kRunning && Ask(replica, machine.seen->name)) break;
   }
-  if (replica.wish && !replica.wish_accepted) Say(replica);
+  if (replica.desired && !replica.desired_state_accepted) Say(replica);
   world_.queue().After(world_.random().Between(milliseconds(60), milliseconds(200)),
                        [this, &replica, life] { Poll(replica, life); });
 }
@@ -277,7 +277,7 @@ bool ControlPlane::Ask(Replica& replica, const std::string& pod) {
 }
 
 void ControlPlane::Say(Replica& replica) {
-  if (!replica.wish) return;
+  if (!replica.desired) return;
   const auto attempt = replica.cache.status.attempts.Of(0);
   for (const auto& [name, pod] : replica.cache.pods) {
     if (pod.machine != 0 || pod.attempt != attempt) continue;
@@ -285,12 +285,13 @@ void ControlPlane::Say(Replica& replica) {
     if (zero == nullptr || !zero->alive() || zero->stopped()) return;
     if (world_.network().Blocked(zero->node(), kOperatorNode)) return;
     world_.queue().After(world_.network().Latency(zero->node(), kOperatorNode),
-                         [this, &replica, zero, life = replica.life, wish = *replica.wish,
-                          text = replica.wish_text] {
+                         [this, &replica, zero, life = replica.life, desired = *replica.desired,
+                          text = replica.desired_text] {
                            taken_ = false;
-                           zero->OnWish(wish);
-                           if (!taken_ || replica.life != life || replica.wish_text != text) return;
-                           replica.wish_accepted = true;
+                           zero->OnDesiredState(desired);
+                           if (!taken_ || replica.life != life || replica.desired_text != text)
+                             return;
+                           replica.desired_state_accepted = true;
                            Work(replica);
                          });
   }

@@ -16,23 +16,23 @@
 namespace lockstep::sim {
 
 enum class FaultKind : uint8_t {
-  kExit,           // a rank exits; arg: its code
-  kSignal,         // a rank dies of a signal; arg: which
-  kSpawnFailure,   // the machine's next exec fails with 127
-  kHang,           // the collective stands still
-  kKillAgent,      // SIGKILL: the container and all in it die
-  kOutOfMemory,    // likewise, and the kubelet says OOMKilled
-  kStopAgent,      // SIGSTOP for a time; the ranks run on
-  kKillGuard,      // the guard process dies
-  kCut,            // connections are reset and lose what is in flight
-  kPartition,      // the machine is isolated; arg: kFromPeers, kFromOperator, kReset
-  kDelay,          // its messages take up to arg ms
-  kSlowDeath,      // SIGKILL takes arg ms on it
-  kSlowSpawn,      // an exec takes up to arg ms on it
-  kDrain,          // SIGTERM to the agent; arg: grace, ms
-  kSuspend,        // the operator's wish, for a time; arg 1: the pods are deleted meanwhile
-  kSetL,           // machineLostAfter becomes arg ms
-  kOperatorDown,   // for a time
+  kExit,          // a rank exits; arg: its code
+  kSignal,        // a rank dies of a signal; arg: which
+  kSpawnFailure,  // the machine's next exec fails with 127
+  kHang,          // the collective stands still
+  kKillAgent,     // SIGKILL: the container and all in it die
+  kOutOfMemory,   // likewise, and the kubelet says OOMKilled
+  kStopAgent,     // SIGSTOP for a time; the ranks run on
+  kKillGuard,     // the guard process dies
+  kCut,           // connections are reset and lose what is in flight
+  kPartition,     // the machine is isolated; arg: kFromPeers, kFromOperator, kReset
+  kDelay,         // its messages take up to arg ms
+  kSlowDeath,     // SIGKILL takes arg ms on it
+  kSlowSpawn,     // an exec takes up to arg ms on it
+  kDrain,         // SIGTERM to the agent; arg: grace, ms
+  kSuspend,       // the operator's desired state, for a time; arg 1: the pods are deleted meanwhile
+  kSetL,          // machineLostAfter becomes arg ms
+  kOperatorDown,  // for a time
   kOperatorPause,  // between raising the epoch and creating pods; another leader takes over
   kSlowVolume,     // operations take up to arg ms
   kLateRename,     // the next granted rename lands this much later

@@ -264,36 +264,37 @@ void StandIn::DeletePod(Machine& machine) {
 void StandIn::Tell() {
   Machine* zero = Current(0);
   if (zero == nullptr || !Asks(*zero)) return;
-  core::GangWish wish;
-  wish.job_uid = kJobUid;
-  wish.epoch = epoch_;
-  wish.observed_generation = spec_generation_;
-  wish.policy = policy_;
-  wish.machine_failures = counters_;
+  core::DesiredState desired;
+  desired.job_uid = kJobUid;
+  desired.epoch = epoch_;
+  desired.observed_generation = spec_generation_;
+  desired.policy = policy_;
+  desired.machine_failures = counters_;
   if (suspended_)
-    wish.stop = core::GangWish::StopWish{core::StopReason::kSuspended, world_.shape().grace};
+    desired.stop =
+        core::DesiredState::DesiredStop{core::StopReason::kSuspended, world_.shape().grace};
   for (const auto& machine : world_.machines()) {
     if (!SeesEnd(*machine)) continue;
-    wish.terminated.push_back(
+    desired.terminated.push_back(
         {machine->spec().index, machine->spec().attempt,
          machine->out_of_memory() ? core::Cause::kOutOfMemory : core::Cause::kMachineLost});
     if (machine->out_of_memory() && !In(charged_, machine->node())) {
       charged_.push_back(machine->node());
-      wish.machine_failures.out_of_memory = ++counters_.out_of_memory;
+      desired.machine_failures.out_of_memory = ++counters_.out_of_memory;
     }
   }
   for (uint32_t index = 0; index < attempts_.size(); ++index) {
-    if (EarlierEnded(index)) wish.fenced.push_back({index, attempts_[index]});
+    if (EarlierEnded(index)) desired.fenced.push_back({index, attempts_[index]});
   }
   world_.queue().After(world_.network().Latency(zero->node(), kOperatorNode),
-                       [zero, wish] { zero->OnWish(wish); });
+                       [zero, desired] { zero->OnDesiredState(desired); });
 }
 
-void StandIn::OnWishTaken(Node node, const core::GangWish& wish) {
+void StandIn::OnDesiredStateTaken(Node node, const core::DesiredState& desired) {
   for (Told& told : told_) {
-    if (told.node == node) return told.counters.Merge(wish.machine_failures);
+    if (told.node == node) return told.counters.Merge(desired.machine_failures);
   }
-  told_.push_back({node, wish.machine_failures});
+  told_.push_back({node, desired.machine_failures});
 }
 
 // A new coordinator is born with the longest L of the job's life, so that it waits for what an

@@ -1,7 +1,7 @@
 // StandIn: a small operator, with the API server it writes to: attempts from one epoch that is
-// raised by compare-and-swap before anything is created, replacement on evidence only, wishes to
-// the coordinator, and the verdict. It is quick and unkind, so most schedules of the gang's own
-// state machines run under it.
+// raised by compare-and-swap before anything is created, replacement on evidence only, desired
+// states to the coordinator, and the verdict. It is quick and unkind, so most schedules of the
+// gang's own state machines run under it.
 #ifndef LOCKSTEP_TESTS_SIM_STAND_IN_H_
 #define LOCKSTEP_TESTS_SIM_STAND_IN_H_
 
@@ -39,7 +39,7 @@ class StandIn : public Operator {
   const std::optional<core::Verdict>& verdict() const override { return verdict_; }
   bool over() const override { return over_; }
   const core::Counters& told(Node node) const override;
-  void OnWishTaken(Node node, const core::GangWish& wish) override;
+  void OnDesiredStateTaken(Node node, const core::DesiredState& desired) override;
   Duration longest_l() const override { return longest_l_; }
 
  private:

@@ -245,7 +245,9 @@ Status Agent::OpenServers() {
   status.status = [this] { return Status_(); };
   status.version = [this] { return Version(); };
   if (coordinator_) {
-    status.wish = [this](const core::GangWish& wish) { return coordinator_->OnWish(wish); };
+    status.desired = [this](const core::DesiredState& desired) {
+      return coordinator_->OnDesiredState(desired);
+    };
   }
   status_ = std::make_unique<StatusServer>(loop_.get(), std::move(status));
   Result<Endpoint> listen = ParseEndpoint(config_.listen);

@@ -117,14 +117,14 @@ TEST(GangStatusTest, APhaseIsOfWhoeverAnswers) {
   EXPECT_EQ(ParseGangStatus(R"({"phase":"Running"})")->phase, GangPhase(MemberPhase::kRunning));
 }
 
-TEST(GangWishTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
-  GangWish wish;
-  wish.job_uid = "5a1c";
-  wish.epoch = 3;
-  wish.policy.emplace();
-  wish.policy->rules.push_back({{}, {7}, "", FailureAction::kReplaceMachine});
+TEST(DesiredStateTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
+  DesiredState desired;
+  desired.job_uid = "5a1c";
+  desired.epoch = 3;
+  desired.policy.emplace();
+  desired.policy->rules.push_back({{}, {7}, "", FailureAction::kReplaceMachine});
   EXPECT_EQ(
-      ToJson(wish),
+      ToJson(desired),
       R"({"jobUID":"5a1c","epoch":3,"observedGeneration":0,"failurePolicy":{"maxRestarts":3,)"
       R"("maxMachineReplacements":10,"resetAfter":"1h","restartGracePeriod":"0s",)"
       R"("machineLostAfter":"15s","rules":[{"exitCodes":[],"signals":[7],"stderr":"",)"
@@ -134,35 +134,35 @@ TEST(GangWishTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
       R"("fenced":[]})");
 }
 
-TEST(GangWishTest, ReadsBackAsItWasWritten) {
-  GangWish wish;
-  wish.job_uid = "5a1c";
-  wish.epoch = 3;
-  wish.observed_generation = 7;
-  wish.policy.emplace();
-  wish.policy->machine_lost_after = seconds(30);
-  wish.policy->rules.push_back({{78}, {7}, "ECC", FailureAction::kReplaceMachine});
-  wish.health = GangWish::Health{minutes(5)};
-  wish.machine_failures.replacements = 2;
-  wish.stop = GangWish::StopWish{StopReason::kDeadline, seconds(90)};
-  wish.terminated.push_back({1, 4, Cause::kOutOfMemory});
-  wish.fenced.push_back({1, 5});
-  Result<GangWish> read = ParseGangWish(ToJson(wish));
+TEST(DesiredStateTest, ReadsBackAsItWasWritten) {
+  DesiredState desired;
+  desired.job_uid = "5a1c";
+  desired.epoch = 3;
+  desired.observed_generation = 7;
+  desired.policy.emplace();
+  desired.policy->machine_lost_after = seconds(30);
+  desired.policy->rules.push_back({{78}, {7}, "ECC", FailureAction::kReplaceMachine});
+  desired.health = DesiredState::Health{minutes(5)};
+  desired.machine_failures.replacements = 2;
+  desired.stop = DesiredState::DesiredStop{StopReason::kDeadline, seconds(90)};
+  desired.terminated.push_back({1, 4, Cause::kOutOfMemory});
+  desired.fenced.push_back({1, 5});
+  Result<DesiredState> read = ParseDesiredState(ToJson(desired));
   ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ(ToJson(*read), ToJson(wish));
-  EXPECT_EQ(*read->policy, *wish.policy);
+  EXPECT_EQ(ToJson(*read), ToJson(desired));
+  EXPECT_EQ(*read->policy, *desired.policy);
   EXPECT_EQ(read->stop->grace, seconds(90));
   EXPECT_EQ(read->terminated.at(0).cause, Cause::kOutOfMemory);
 }
 
-TEST(GangWishTest, WhatCannotBeReadIsRefused) {
-  EXPECT_FALSE(ParseGangWish("{}").ok());
-  EXPECT_FALSE(ParseGangWish(R"({"jobUID": 3, "epoch": 1})").ok());
-  EXPECT_FALSE(ParseGangWish(R"({"jobUID": "x"})").ok());
-  EXPECT_FALSE(ParseGangWish(R"({"jobUID": "x", "epoch": 1, "stop": {}})").ok());
-  EXPECT_FALSE(
-      ParseGangWish(R"({"jobUID": "x", "epoch": 1, "failurePolicy": {"machineLostAfter": "1s"}})")
-          .ok());
+TEST(DesiredStateTest, WhatCannotBeReadIsRefused) {
+  EXPECT_FALSE(ParseDesiredState("{}").ok());
+  EXPECT_FALSE(ParseDesiredState(R"({"jobUID": 3, "epoch": 1})").ok());
+  EXPECT_FALSE(ParseDesiredState(R"({"jobUID": "x"})").ok());
+  EXPECT_FALSE(ParseDesiredState(R"({"jobUID": "x", "epoch": 1, "stop": {}})").ok());
+  EXPECT_FALSE(ParseDesiredState(
+                   R"({"jobUID": "x", "epoch": 1, "failurePolicy": {"machineLostAfter": "1s"}})")
+                   .ok());
 }
 
 TEST(TerminationTest, ReadsBackAsItWasWritten) {

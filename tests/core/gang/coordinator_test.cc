@@ -189,16 +189,16 @@ TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
 
 TEST_F(CoordinatorTest, AWishToStopHoldsTheGangUntilItIsTakenBack) {
   Begin(2);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.stop = GangWish::StopWish{StopReason::kSuspended, seconds(30)};
-  Wish(wish);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(30)};
+  DesiredState(desired);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
   EXPECT_EQ(machines_[0].stops.at(0).kill_at, now_ + seconds(30));
   EXPECT_EQ(coordinator_->counters().stops, 1U);
   EXPECT_EQ(coordinator_->counters().process_failures, 0U);
-  wish.stop.reset();
-  Wish(wish);
+  desired.stop.reset();
+  DesiredState(desired);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
 }
 
@@ -206,10 +206,10 @@ TEST_F(CoordinatorTest, AWishToStopBeforeTheGangIsCompleteHoldsItAtOnce) {
   Begin(2);
   Cut(1);
   Kill(0, 0, SIGKILL);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.stop = GangWish::StopWish{StopReason::kScaled, seconds(30)};
-  Wish(wish);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.stop = DesiredState::DesiredStop{StopReason::kScaled, seconds(30)};
+  DesiredState(desired);
   Advance(seconds(20));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
 }
@@ -220,11 +220,11 @@ TEST_F(CoordinatorTest, AGangIsHeldOnceRanksOfTheLastMachineZeroAreDead) {
   CoordinatorConfig config = coordinator_->config();
   config.attempt = 2;
   coordinator_ = std::make_unique<Coordinator>(config, now_);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.epoch = 2;
-  wish.stop = GangWish::StopWish{StopReason::kSuspended, seconds(30)};
-  Wish(wish);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.epoch = 2;
+  desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(30)};
+  DesiredState(desired);
   Join(0, 2);
   Connect(1);
   Settle();
@@ -234,17 +234,17 @@ TEST_F(CoordinatorTest, AGangIsHeldOnceRanksOfTheLastMachineZeroAreDead) {
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
 }
 
-TEST_F(CoordinatorTest, AnOlderWishIsAConflict) {
+TEST_F(CoordinatorTest, AnOlderDesiredStateIsAConflict) {
   Begin(1);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.epoch = 3;
-  Wish(wish);
-  wish.epoch = 2;
-  EXPECT_EQ(coordinator_->OnWish(now_, wish).error().kind, ErrorKind::kConflict);
-  wish.epoch = 3;
-  wish.job_uid = "other";
-  EXPECT_EQ(coordinator_->OnWish(now_, wish).error().kind, ErrorKind::kInvalid);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.epoch = 3;
+  DesiredState(desired);
+  desired.epoch = 2;
+  EXPECT_EQ(coordinator_->OnDesiredState(now_, desired).error().kind, ErrorKind::kConflict);
+  desired.epoch = 3;
+  desired.job_uid = "other";
+  EXPECT_EQ(coordinator_->OnDesiredState(now_, desired).error().kind, ErrorKind::kInvalid);
 }
 
 TEST_F(CoordinatorTest, ADrainedMachineStopsTheGangOnceAndLeavesWith143) {
@@ -267,10 +267,10 @@ TEST_F(CoordinatorTest, AContainerThatEndedIsTheCauseNotItsPeersErrors) {
   machines_[1].cut = true;
   Exit(0, 0, 1);  // a victim's collective fails first
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.terminated = {{1, 1, Cause::kMachineLost}};
-  Wish(wish);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.terminated = {{1, 1, Cause::kMachineLost}};
+  DesiredState(desired);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
   EXPECT_EQ(coordinator_->last_failure().cause, Cause::kMachineLost);
   EXPECT_EQ(coordinator_->last_failure().machine, 1);
@@ -280,11 +280,11 @@ TEST_F(CoordinatorTest, AContainerThatEndedIsTheCauseNotItsPeersErrors) {
 TEST_F(CoordinatorTest, AContainersOutOfMemoryIsChargedToTheApplication) {
   policy_.max_restarts = 0;
   Begin(2);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.machine_failures.out_of_memory = 1;
-  wish.terminated = {{1, 1, Cause::kOutOfMemory}};
-  Wish(wish);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.machine_failures.out_of_memory = 1;
+  desired.terminated = {{1, 1, Cause::kOutOfMemory}};
+  DesiredState(desired);
   ASSERT_TRUE(coordinator_->verdict().has_value());
   EXPECT_EQ(coordinator_->verdict()->exit_code, 70U);
   EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
@@ -352,12 +352,12 @@ TEST_F(CoordinatorTest, OnesThatCannotBePreparedWaitLongerEachTime) {
 
 TEST_F(CoordinatorTest, ALowerLCountsOnlyWhenOldLeasesAreOut) {
   Begin(2);
-  GangWish wish;
-  wish.job_uid = "job";
-  wish.policy = policy_;
-  wish.policy->machine_lost_after = seconds(2);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.policy = policy_;
+  desired.policy->machine_lost_after = seconds(2);
   machines_[1].cut = true;
-  Wish(wish);
+  DesiredState(desired);
   Advance(seconds(10));
   EXPECT_FALSE(coordinator_->machine(now_, 1).lost);
   Advance(seconds(6));

@@ -133,8 +133,8 @@ class GangFixture : public ::testing::Test {
     }
   }
 
-  void Wish(const GangWish& wish) {
-    Result<CoordinatorActions> actions = coordinator_->OnWish(now_, wish);
+  void DesiredState(const DesiredState& desired) {
+    Result<CoordinatorActions> actions = coordinator_->OnDesiredState(now_, desired);
     ASSERT_TRUE(actions.ok()) << actions.error().message;
     Do(std::move(*actions));
     Settle();

@@ -60,11 +60,11 @@ class GangLinkTest : public LoopTest {
   int accepted_ = 0;
 };
 
-core::GangWish Wish(uint32_t epoch) {
-  core::GangWish wish;
-  wish.job_uid = kUid;
-  wish.epoch = epoch;
-  return wish;
+core::DesiredState DesiredState(uint32_t epoch) {
+  core::DesiredState desired;
+  desired.job_uid = kUid;
+  desired.epoch = epoch;
+  return desired;
 }
 
 TEST_F(GangLinkTest, AStatusComesAtOnceAndThenWithEachChangeOverOneConnection) {
@@ -199,38 +199,38 @@ TEST_F(GangLinkTest, AWishIsSaidUntilMachine0HasTakenIt) {
   machine0->refusals = 2;
   Open();
   link_->Set(kJob, Peers({machine0.get()}));
-  link_->SetWish(kJob, Wish(3));
+  link_->SetDesiredState(kJob, DesiredState(3));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 1; }));
-  EXPECT_EQ(machine0->wishes.size(), 3u);
-  EXPECT_TRUE(link_->Accepted(kJob, Wish(3)));
-  EXPECT_FALSE(link_->Accepted(kJob, Wish(4)));
-  link_->SetWish(kJob, Wish(3));  // taken already
-  link_->SetWish(kJob, Wish(4));
+  EXPECT_EQ(machine0->desired_states.size(), 3u);
+  EXPECT_TRUE(link_->Accepted(kJob, DesiredState(3)));
+  EXPECT_FALSE(link_->Accepted(kJob, DesiredState(4)));
+  link_->SetDesiredState(kJob, DesiredState(3));  // taken already
+  link_->SetDesiredState(kJob, DesiredState(4));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 2; }));
-  EXPECT_EQ(machine0->wishes.size(), 4u);
-  EXPECT_EQ(machine0->wishes.back().epoch, 4u);
+  EXPECT_EQ(machine0->desired_states.size(), 4u);
+  EXPECT_EQ(machine0->desired_states.back().epoch, 4u);
 }
 
-TEST_F(GangLinkTest, TheNextMachine0IsToldTheWishToo) {
+TEST_F(GangLinkTest, TheNextMachine0IsToldTheDesiredStateToo) {
   auto first = Agent(0, 1);
   Open();
   link_->Set(kJob, Peers({first.get()}));
-  link_->SetWish(kJob, Wish(3));
+  link_->SetDesiredState(kJob, DesiredState(3));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 1; }));
   auto second = Agent(0, 2);
   link_->Set(kJob, Peers({second.get()}));
-  EXPECT_FALSE(link_->Accepted(kJob, Wish(3)));
+  EXPECT_FALSE(link_->Accepted(kJob, DesiredState(3)));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 2; }));
-  EXPECT_EQ(second->wishes.size(), 1u);
+  EXPECT_EQ(second->desired_states.size(), 1u);
 }
 
-TEST_F(GangLinkTest, ARefusedWishSaysWhy) {
+TEST_F(GangLinkTest, ARefusedDesiredStateSaysWhy) {
   auto machine0 = Agent(0);
   machine0->refusals = 1'000'000;
   Open();
   link_->Set(kJob, Peers({machine0.get()}));
-  link_->SetWish(kJob, Wish(3));
-  ASSERT_TRUE(RunUntil([&] { return Heard() == 1 && machine0->wishes.size() >= 2; }));
+  link_->SetDesiredState(kJob, DesiredState(3));
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 1 && machine0->desired_states.size() >= 2; }));
   EXPECT_THAT(link_->LastError(kJob), HasSubstr("older than one seen"));
   EXPECT_EQ(accepted_, 0);
 }
@@ -239,11 +239,11 @@ TEST_F(GangLinkTest, AWishTakenBackIsNotSaid) {
   auto machine0 = Agent(0);
   Open();
   link_->Set(kJob, Peers({machine0.get()}));
-  link_->SetWish(kJob, Wish(3));
-  link_->SetWish(kJob, std::nullopt);
+  link_->SetDesiredState(kJob, DesiredState(3));
+  link_->SetDesiredState(kJob, std::nullopt);
   ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
   Settle();
-  EXPECT_TRUE(machine0->wishes.empty());
+  EXPECT_TRUE(machine0->desired_states.empty());
 }
 
 TEST_F(GangLinkTest, AJobMayBeForgottenInItsOwnCallback) {

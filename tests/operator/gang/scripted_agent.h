@@ -43,8 +43,8 @@ class ScriptedAgent {
       return status;
     };
     handlers.version = [this] { return status.version; };
-    handlers.wish = [this](const core::GangWish& wish) -> Status {
-      wishes.push_back(wish);
+    handlers.desired = [this](const core::DesiredState& desired) -> Status {
+      desired_states.push_back(desired);
       if (refusals == 0) return {};
       --refusals;
       return Error::Conflict("older than one seen");
@@ -79,8 +79,8 @@ class ScriptedAgent {
 
   core::GangStatus status;
   int answers = 0;
-  int refusals = 0;  // so many wishes are answered with 409
-  std::vector<core::GangWish> wishes;
+  int refusals = 0;  // so many desired states are answered with 409
+  std::vector<core::DesiredState> desired_states;
   size_t most_connections = 0;
 
  private:

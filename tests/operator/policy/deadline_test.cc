@@ -16,13 +16,13 @@ TEST(Deadline, TheGangIsStoppedAndTheJobFails) {
   scene.Run();
   scene.Pass(seconds(59));
   const Decision before = scene.Decide();
-  EXPECT_FALSE(before.wish->stop);
+  EXPECT_FALSE(before.desired->stop);
   EXPECT_EQ(before.wake, scene.now.boot + seconds(1));
   scene.Pass(seconds(1));
   const Decision stop = scene.Decide();
-  ASSERT_TRUE(stop.wish && stop.wish->stop);
-  EXPECT_EQ(stop.wish->stop->reason, core::StopReason::kDeadline);
-  scene.snapshot().wish_accepted = true;
+  ASSERT_TRUE(stop.desired && stop.desired->stop);
+  EXPECT_EQ(stop.desired->stop->reason, core::StopReason::kDeadline);
+  scene.snapshot().desired_state_accepted = true;
   scene.Report(core::CoordinatorPhase::kHeld);
   const Decision end = scene.Decide();
   ASSERT_TRUE(end.intent && end.intent->verdict);

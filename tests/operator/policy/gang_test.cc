@@ -11,19 +11,19 @@ TEST(Gang, Machine0IsToldWhatItCannotSee) {
   scene.Run();
   scene.status().counters.replacements = 2;
   const Decision decision = scene.Decide();
-  ASSERT_TRUE(decision.wish);
-  EXPECT_EQ(decision.wish->epoch, 1U);
-  EXPECT_EQ(decision.wish->observed_generation, 1);
-  EXPECT_EQ(decision.wish->machine_failures.replacements, 2U);
-  EXPECT_FALSE(decision.wish->stop);
-  EXPECT_THAT(decision.wish->terminated, IsEmpty());
+  ASSERT_TRUE(decision.desired);
+  EXPECT_EQ(decision.desired->epoch, 1U);
+  EXPECT_EQ(decision.desired->observed_generation, 1);
+  EXPECT_EQ(decision.desired->machine_failures.replacements, 2U);
+  EXPECT_FALSE(decision.desired->stop);
+  EXPECT_THAT(decision.desired->terminated, IsEmpty());
 }
 
 TEST(Gang, NothingIsSaidWhileMachine0DoesNotRun) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
   scene.machine(0).stage = Stage::kPlaced;
-  EXPECT_FALSE(scene.Decide().wish);
+  EXPECT_FALSE(scene.Decide().desired);
 }
 
 TEST(Gang, ATerminatedContainerIsToldAtOnce) {
@@ -31,12 +31,12 @@ TEST(Gang, ATerminatedContainerIsToldAtOnce) {
   scene.Run();
   scene.machine(1).end = OutOfMemory();
   const Decision decision = scene.Settle();
-  ASSERT_TRUE(decision.wish);
-  ASSERT_THAT(decision.wish->terminated, SizeIs(1));
-  EXPECT_EQ(decision.wish->terminated[0].machine, 1U);
-  EXPECT_EQ(decision.wish->terminated[0].attempt, 1U);
-  EXPECT_EQ(decision.wish->terminated[0].cause, core::Cause::kOutOfMemory);
-  EXPECT_EQ(decision.wish->machine_failures.out_of_memory, 1U);
+  ASSERT_TRUE(decision.desired);
+  ASSERT_THAT(decision.desired->terminated, SizeIs(1));
+  EXPECT_EQ(decision.desired->terminated[0].machine, 1U);
+  EXPECT_EQ(decision.desired->terminated[0].attempt, 1U);
+  EXPECT_EQ(decision.desired->terminated[0].cause, core::Cause::kOutOfMemory);
+  EXPECT_EQ(decision.desired->machine_failures.out_of_memory, 1U);
 }
 
 TEST(Gang, AHigherLIsWrittenDownBeforeAnyLeaseIsGrantedUnderIt) {
@@ -46,19 +46,19 @@ TEST(Gang, AHigherLIsWrittenDownBeforeAnyLeaseIsGrantedUnderIt) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->machine_lost_after, seconds(60));
-  EXPECT_FALSE(decision.wish);
+  EXPECT_FALSE(decision.desired);
   scene.status() = *decision.intent;
-  EXPECT_EQ(scene.Decide().wish->policy->machine_lost_after, seconds(60));
+  EXPECT_EQ(scene.Decide().desired->policy->machine_lost_after, seconds(60));
   scene.spec().failure_policy.machine_lost_after = seconds(5);
-  EXPECT_EQ(scene.Decide().wish->policy->machine_lost_after, seconds(5));
+  EXPECT_EQ(scene.Decide().desired->policy->machine_lost_after, seconds(5));
   EXPECT_EQ(scene.status().machine_lost_after, seconds(60)) << "of all that were ever granted";
 }
 
 // Whether machine 0's successor, and the gang's, may count on the death of what was before.
 
 bool SaidFenced(const Decision& decision, uint32_t machine) {
-  if (!decision.wish) return false;
-  for (const core::GangWish::Fenced& fenced : decision.wish->fenced) {
+  if (!decision.desired) return false;
+  for (const core::DesiredState::Fenced& fenced : decision.desired->fenced) {
     if (fenced.machine == machine) return true;
   }
   return false;
@@ -124,7 +124,7 @@ TEST(Fencing, AnOperatorThatHasJustStartedTellsItASuccessorThatHasNoWitness) {
 TEST(Fencing, TheFirstAttemptHasNoPredecessor) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
-  EXPECT_THAT(scene.Decide().wish->fenced, IsEmpty());
+  EXPECT_THAT(scene.Decide().desired->fenced, IsEmpty());
 }
 
 }  // namespace

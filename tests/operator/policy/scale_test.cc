@@ -13,9 +13,9 @@ TEST_P(Scale, StopsAllAtOneStepThenMakesAllAnew) {
   scene.Run();
   scene.spec().num_machines = GetParam();
   const Decision asked = scene.Decide();
-  ASSERT_TRUE(asked.wish && asked.wish->stop);
-  EXPECT_EQ(asked.wish->stop->reason, core::StopReason::kScaled);
-  scene.snapshot().wish_accepted = true;
+  ASSERT_TRUE(asked.desired && asked.desired->stop);
+  EXPECT_EQ(asked.desired->stop->reason, core::StopReason::kScaled);
+  scene.snapshot().desired_state_accepted = true;
   scene.Report(core::CoordinatorPhase::kHeld);
   EXPECT_THAT(All<StopMachine>(scene.Settle()), SizeIs(3));
   scene.RemoveMachines();
@@ -36,7 +36,7 @@ TEST(Scaling, BackMidwayKeepsTheGang) {
   scene.spec().num_machines = 3;
   const Decision decision = scene.Decide();
   EXPECT_FALSE(decision.intent);
-  EXPECT_FALSE(decision.wish->stop);
+  EXPECT_FALSE(decision.desired->stop);
 }
 
 TEST(Scaling, TheDeadlineGoesOnCounting) {

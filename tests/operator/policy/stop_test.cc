@@ -15,9 +15,9 @@ TEST(Stop, TheGangIsAskedFirstAndItsPodsStay) {
   scene.Run();
   scene.spec().suspend = true;
   const Decision decision = scene.Decide();
-  ASSERT_TRUE(decision.wish && decision.wish->stop);
-  EXPECT_EQ(decision.wish->stop->reason, core::StopReason::kSuspended);
-  EXPECT_EQ(decision.wish->stop->grace, scene.spec().grace_period);
+  ASSERT_TRUE(decision.desired && decision.desired->stop);
+  EXPECT_EQ(decision.desired->stop->reason, core::StopReason::kSuspended);
+  EXPECT_EQ(decision.desired->stop->grace, scene.spec().grace_period);
   EXPECT_FALSE(decision.intent);
   EXPECT_THAT(decision.actions, IsEmpty());
   ASSERT_TRUE(decision.status);
@@ -29,7 +29,7 @@ TEST(Stop, OnceTheGangIsHeldItsAttemptsAreTakenBackAndThenItsPodsGo) {
   scene.Run();
   scene.spec().suspend = true;
   scene.Settle();
-  scene.snapshot().wish_accepted = true;
+  scene.snapshot().desired_state_accepted = true;
   scene.Report(CoordinatorPhase::kHeld);
   const Decision dissolve = scene.Decide();
   ASSERT_TRUE(dissolve.intent);
@@ -43,7 +43,7 @@ TEST(Stop, OnceTheGangIsHeldItsAttemptsAreTakenBackAndThenItsPodsGo) {
   EXPECT_FALSE(deletions[0].grace_seconds) << "the pod's own, which is longer than gracePeriod";
 }
 
-TEST(Stop, AGangThatDoesNotTakeTheWishIsStoppedByItsPods) {
+TEST(Stop, AGangThatDoesNotTakeTheDesiredStateIsStoppedByItsPods) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
   scene.spec().suspend = true;
@@ -57,7 +57,7 @@ TEST(Stop, RanksThatSaveHaveTheirGracePeriod) {
   scene.Run();
   scene.spec().suspend = true;
   scene.Settle();
-  scene.snapshot().wish_accepted = true;
+  scene.snapshot().desired_state_accepted = true;
   scene.Report(CoordinatorPhase::kStopping);
   scene.Pass(scene.spec().grace_period + seconds(14));
   scene.Report(CoordinatorPhase::kStopping);
@@ -90,8 +90,8 @@ TEST(Stop, AUserWhoChangesHisMindMidwayKeepsTheGang) {
   scene.Settle();
   scene.spec().suspend = false;
   const Decision decision = scene.Decide();
-  ASSERT_TRUE(decision.wish);
-  EXPECT_FALSE(decision.wish->stop);
+  ASSERT_TRUE(decision.desired);
+  EXPECT_FALSE(decision.desired->stop);
   EXPECT_FALSE(decision.intent);
   // A second stop has all its patience.
   scene.Pass(minutes(1));

@@ -126,8 +126,8 @@ TEST(Verdict, NoMachineIsMadeForAJobWhoseMachineBudgetIsSpent) {
   scene.status() = *scene.Decide().intent;
   const Decision decision = scene.Decide();
   EXPECT_THAT(All<StartMachine>(decision), testing::IsEmpty());
-  ASSERT_TRUE(decision.wish) << "machine 0 is to end the job";
-  EXPECT_EQ(decision.wish->machine_failures.replacements, 1U);
+  ASSERT_TRUE(decision.desired) << "machine 0 is to end the job";
+  EXPECT_EQ(decision.desired->machine_failures.replacements, 1U);
 }
 
 TEST(Verdict, WithoutACoordinatorASpentMachineBudgetEndsTheJobAtOnce) {

@@ -56,8 +56,8 @@ void CoordinatorHost::FromLocal(core::Message message) {
       lifetime_.Guard([this, message = std::move(message)] { OnMessage(kLocal, message); }));
 }
 
-Status CoordinatorHost::OnWish(const core::GangWish& wish) {
-  Result<core::CoordinatorActions> actions = coordinator_.OnWish(BootTime(), wish);
+Status CoordinatorHost::OnDesiredState(const core::DesiredState& desired) {
+  Result<core::CoordinatorActions> actions = coordinator_.OnDesiredState(BootTime(), desired);
   if (!actions.ok()) return actions.error();
   Do(std::move(*actions));
   return {};

@@ -50,7 +50,7 @@ class CoordinatorHost {
   // From machine 0's own member.
   void FromLocal(core::Message message);
   // PUT /gang.
-  Status OnWish(const core::GangWish& wish);
+  Status OnDesiredState(const core::DesiredState& desired);
 
   const core::Coordinator& coordinator() const { return coordinator_; }
   Time born() const { return born_; }

@@ -197,9 +197,9 @@ HttpParser::State HttpParser::FinishHead() {
   }
   if (size > kMaxBody) return Fail(413, "the body has more than 64 KiB");
   if (const std::string* connection = request_.Header("connection")) {
-    const std::string wish = ToLower(*connection);
-    if (wish == "close") request_.keep_alive = false;
-    if (wish == "keep-alive") request_.keep_alive = true;
+    const std::string desired = ToLower(*connection);
+    if (desired == "close") request_.keep_alive = false;
+    if (desired == "keep-alive") request_.keep_alive = true;
   }
   body_size_ = size;
   return state_;

@@ -87,10 +87,10 @@ void StatusServer::ServeStatus(const HttpRequest& request, HttpResponder respond
 
 void StatusServer::ServeGang(const HttpRequest& request, HttpResponder respond) {
   if (request.method != "PUT") return respond.Send(Text(405, "/gang takes PUT"));
-  if (!handlers_.wish) return respond.Send(Text(421, "only machine 0 takes a wish"));
-  Result<core::GangWish> wish = core::ParseGangWish(request.body);
-  if (!wish.ok()) return respond.Send(Text(400, wish.error().message));
-  Status done = handlers_.wish(*wish);
+  if (!handlers_.desired) return respond.Send(Text(421, "only machine 0 takes a desired state"));
+  Result<core::DesiredState> desired = core::ParseDesiredState(request.body);
+  if (!desired.ok()) return respond.Send(Text(400, desired.error().message));
+  Status done = handlers_.desired(*desired);
   if (done.ok()) return respond.Send({.content_type = "application/json", .body = "{}\n"});
   respond.Send(Text(done.error().kind == ErrorKind::kConflict ? 409 : 400, done.error().message));
 }

@@ -23,7 +23,7 @@ class StatusServer {
     std::function<core::GangStatus()> status;
     std::function<uint64_t()> version;  // that status() would carry
     // Empty on machines other than 0: PUT /gang answers 421 there.
-    std::function<Status(const core::GangWish&)> wish;
+    std::function<Status(const core::DesiredState&)> desired;
   };
 
   static constexpr Duration kDefaultPatience = seconds(30);
