@@ -59,7 +59,8 @@ class RecordWriter {
       if constexpr (Form::template kHas<Inline>) {
         AddFields(member, node);
       } else {
-        constexpr bool kAlways = Form::template kHas<Always> || Form::template kHas<Required>;
+        constexpr bool kRequired = Form::template kHas<Required>;
+        constexpr bool kAlways = Form::template kHas<Always> || kRequired;
         if (IsAbsent(member)) {
           if (kAlways) node.Add(std::string(field.name), Node());
           return;

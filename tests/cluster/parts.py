@@ -70,7 +70,7 @@ GROUPS = {
     "monitoring": Group(HERE.parent / "monitoring", {
         "promtool": "github.com/prometheus/prometheus/cmd/promtool",
         "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
-    }, minutes=3, tags="remove_all_sd,enable_kubernetes_sd"),
+    }, minutes=2, tags="remove_all_sd,enable_kubernetes_sd"),
     "peers": Group(HERE.parent / "bench/peers", {"jobset": "sigs.k8s.io/jobset"}, minutes=1),
 }
 # How kwok's nodes and pods behave: at once, with no delays of their own.
