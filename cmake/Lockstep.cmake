@@ -64,22 +64,14 @@ function(lockstep_sources variable pattern)
   set(${variable} ${sources} PARENT_SCOPE)
 endfunction()
 
-# lockstep_join(VARIABLE ALONE): with LOCKSTEP_UNITY, the sources in VARIABLE become files in the build
-# folder that include those of one folder each, so that what all of them include is compiled once. The
-# paths in them start at the root of the tree, as CMake's own UNITY_BUILD can't write them: ccache then
-# knows them again in another clone. Sources in the list ALONE stay as they are.
-function(lockstep_join variable alone)
-  if(NOT LOCKSTEP_UNITY)
-    return()
-  endif()
+# lockstep_join(VARIABLE): the sources in VARIABLE become files in the build folder that include those
+# of one folder each, so that what all of them include is compiled once. The paths in them start at the
+# root of the tree, as CMake's own UNITY_BUILD can't write them: ccache then knows them again in another
+# clone.
+function(lockstep_join variable)
   set(joined)
   set(folders)
   foreach(source IN LISTS ${variable})
-    get_filename_component(name ${source} NAME)
-    if(name IN_LIST alone)
-      list(APPEND joined ${source})
-      continue()
-    endif()
     get_filename_component(folder ${source} DIRECTORY)
     list(APPEND folders ${folder})
     file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${source})
@@ -97,13 +89,16 @@ function(lockstep_join variable alone)
   set(${variable} ${joined} PARENT_SCOPE)
 endfunction()
 
-# lockstep_library(NAME DEPENDS target... [ALONE file...]): one static library, lockstep_NAME, of the
-# .cc files of this folder (lockstep_sources), less a program's main.cc.
+# lockstep_library(NAME [SEPARATE] DEPENDS target...): one static library, lockstep_NAME, of the .cc files
+# of this folder (lockstep_sources), less a program's main.cc. With LOCKSTEP_UNITY they are compiled
+# together, a folder at a time (lockstep_join), unless SEPARATE.
 function(lockstep_library name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;ALONE" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "" "DEPENDS" ${ARGN})
   lockstep_sources(sources *.cc)
   list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/main.cc)
-  lockstep_join(sources "${arg_ALONE}")
+  if(LOCKSTEP_UNITY AND NOT arg_SEPARATE)
+    lockstep_join(sources)
+  endif()
   add_library(lockstep_${name} STATIC ${sources})
   target_link_libraries(lockstep_${name} PUBLIC lockstep_options Threads::Threads ${arg_DEPENDS})
 endfunction()

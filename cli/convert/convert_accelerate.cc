@@ -21,10 +21,6 @@ std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 
-bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
-}
-
 // As accelerate writes a value into the environment.
 std::string EnvValue(const Node& node) {
   if (node.IsList()) {

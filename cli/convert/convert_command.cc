@@ -37,10 +37,6 @@ constexpr std::array<std::string_view, 19> kAccelerateFlags = {"module",
                                                                "downcast_bf16"};
 constexpr std::array<ShortName, 2> kAccelerateShort = {{{"m", "module"}, {"q", "quiet"}}};
 
-bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 void SetProgram(const CommandLine& line, const std::string& python, bool is_module, bool no_python,
                 Draft& draft) {
   draft.job.spec.command = ProgramOf(line, python, is_module, no_python);

@@ -16,10 +16,6 @@ namespace {
 
 constexpr const char* kGpuSuffix = ".com/gpu";
 
-bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 // Copies the fields that both kinds of job have in their metadata.
 void CopyMetadata(const Node& document, Node& target) {
   Node metadata = Node::Map();

@@ -110,4 +110,8 @@ bool TrueAt(const Node& map, std::string_view key) {
   return text == "true" || text == "True" || text == "yes" || text == "Yes" || text == "on";
 }
 
+bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
 }  // namespace lockstep::convert

@@ -4,6 +4,7 @@
 #define LOCKSTEP_CLI_CONVERT_DRAFT_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,8 @@ std::optional<int64_t> ParseInteger(std::string_view text);
 // A scalar's text at `key`; empty when there is none.
 std::string TextAt(const Node& map, std::string_view key);
 bool TrueAt(const Node& map, std::string_view key);
+
+bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> words);
 
 // Fills `draft` from one kind of source each. `is_total_said`: num_processes is the user's own.
 void ConvertAccelerateConfig(const Node& config, bool is_total_said, Draft& draft);

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kPlain = "text/plain; charset=utf-8";
 constexpr const char* kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
 
-int Answer(mg_connection* connection, int code, const char* type, const std::string& body) {
+int Respond(mg_connection* connection, int code, const char* type, const std::string& body) {
   mg_printf(connection,
             "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
             "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
@@ -26,21 +26,21 @@ bool IsRead(mg_connection* connection) {
 }
 
 int OnHealth(mg_connection* connection, void* data) {
-  if (!IsRead(connection)) return Answer(connection, 405, kPlain, "only GET\n");
+  if (!IsRead(connection)) return Respond(connection, 405, kPlain, "only GET\n");
   const bool healthy = static_cast<HealthHandlers*>(data)->healthy();
-  return Answer(connection, healthy ? 200 : 503, kPlain, healthy ? "ok\n" : "not healthy\n");
+  return Respond(connection, healthy ? 200 : 503, kPlain, healthy ? "ok\n" : "not healthy\n");
 }
 
 int OnReady(mg_connection* connection, void* data) {
-  if (!IsRead(connection)) return Answer(connection, 405, kPlain, "only GET\n");
+  if (!IsRead(connection)) return Respond(connection, 405, kPlain, "only GET\n");
   const std::string waits = static_cast<HealthHandlers*>(data)->not_ready();
-  return Answer(connection, waits.empty() ? 200 : 503, kPlain,
-                waits.empty() ? "ok\n" : waits + "\n");
+  return Respond(connection, waits.empty() ? 200 : 503, kPlain,
+                 waits.empty() ? "ok\n" : waits + "\n");
 }
 
 int OnMetrics(mg_connection* connection, void* data) {
-  if (!IsRead(connection)) return Answer(connection, 405, kPlain, "only GET\n");
-  return Answer(connection, 200, kPrometheus, static_cast<HealthHandlers*>(data)->metrics());
+  if (!IsRead(connection)) return Respond(connection, 405, kPlain, "only GET\n");
+  return Respond(connection, 200, kPrometheus, static_cast<HealthHandlers*>(data)->metrics());
 }
 
 }  // namespace

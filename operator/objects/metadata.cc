@@ -5,6 +5,7 @@
 
 #include "core/model/spec.h"
 #include "operator/kube/decode.h"
+#include "operator/objects/object_parts.h"
 
 namespace lockstep::control {
 
@@ -17,7 +18,6 @@ Metadata ReadMetadata(const std::string& json) {
 }
 
 bool IsOfTrainingJob(const std::string& json, const std::string& job) {
-  using Json = nlohmann::json;
   const Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   const Json::json_pointer place("/metadata/ownerReferences");
   if (object.is_discarded() || !object.contains(place)) return false;

@@ -46,7 +46,7 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
     next.reason = stop.message;
   }
   if (stop.fails) context.Tell(true, "Failed", stop.message);
-  if (stop.releases) context.Tell(true, "LetGo", stop.message);
+  if (stop.releases) context.Tell(true, "GangReleased", stop.message);
   context.Intend();
 }
 

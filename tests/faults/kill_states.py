@@ -48,7 +48,7 @@ def fencing(make):
     def release():
         gang.heal()
         gang.wait_status(lambda s: s["machines"][2]["connected"], "machine 2 to join")
-        gang.wish(fenced=[(2, successor.attempt)])
+        gang.set_desired_state(fenced=[(2, successor.attempt)])
 
     return Scene(gang, release)
 
@@ -101,29 +101,29 @@ def running(make, **options):
 
 def stopping(make):
     gang = running(make, environment={"STUBBORN": "1"}).gang
-    gang.wish(stop=("Suspended", 600))
+    gang.set_desired_state(stop=("Suspended", 600))
     gang.wait_phase("Stopping")
     gang.wait_phase("Stopping", machine=1)
 
     def release():
         gang.heal()
         gang.wait_status(lambda s: True, "a coordinator")
-        gang.wish(stop=("Suspended", 0))
+        gang.set_desired_state(stop=("Suspended", 0))
         gang.wait_phase("Held")
-        gang.wish()
+        gang.set_desired_state()
 
     return Scene(gang, release)
 
 
 def held(make):
     gang = running(make).gang
-    gang.wish(stop=("Suspended", 0))
+    gang.set_desired_state(stop=("Suspended", 0))
     gang.wait_phase("Held")
 
     def release():
         gang.heal()
         gang.wait_status(lambda s: True, "a coordinator")
-        gang.wish()
+        gang.set_desired_state()
 
     return Scene(gang, release)
 

@@ -47,10 +47,10 @@ def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(gang):
     made = gang(environment={"STUBBORN": "1"})
     made.start()
     made.wait_running()
-    made.wish(stop=("Suspended", 1))
+    made.set_desired_state(stop=("Suspended", 1))
     made.wait_phase("Held")
     assert not made.left() or not alive_in(made, "1-1")
-    made.wish()
+    made.set_desired_state()
     made.wait_running(after="1-1")
     assert made.status()["counters"]["processFailures"] == 0
     finish(made)
@@ -60,11 +60,11 @@ def test_a_stop_asks_first(gang):
     made = gang(environment={"STUBBORN": "1"})
     made.start()
     made.wait_running()
-    made.wish(stop=("Suspended", 600))
+    made.set_desired_state(stop=("Suspended", 600))
     made.wait_phase("Stopping", machine=1)
     made.open_gates()  # both save what they have, and exit 0
     made.wait_phase("Held")
-    made.wish()
+    made.set_desired_state()
     assert made.verdict()["exitCode"] == 0
 
 

@@ -167,7 +167,7 @@ def test_a_second_agent_of_a_higher_attempt_takes_over(gang):
     assert not made.left_of(first)
     first.wait_log("a higher attempt has joined")
     made.wait_status(lambda s: s["phase"] == "Fencing", "the lease of the first to be waited for")
-    made.wish(fenced=[(1, 2)])
+    made.set_desired_state(fenced=[(1, 2)])
     made.wait_running(after=generation)
     made.open_gates()
     assert made.verdict()["exitCode"] == 0

@@ -108,9 +108,9 @@ class Gang:
         self.machines, self.processes = machines, processes
         self.job_uid, self.key, self.epoch = str(uuid.uuid4()), secrets.token_hex(32), 0
         self.observed = 0
-        self.stop_wish = None
+        self.desired_stop = None
         self.counters = {}  # the highest seen, by name
-        self._told = None  # the machine 0 that heard the wish
+        self._told = None  # the machine 0 that heard the desired state
         self.checkpoint = checkpoint and self.folder / checkpoint
         self.base = self._free_block(machines)
         self.agents = {}
@@ -299,10 +299,10 @@ class Gang:
                        lambda a=agent: f"the ranks of {a}: {a.ranks()}\n{self.logs()}")
         return status
 
-    def wish(self, stop=None, fenced=(), terminated=()):
-        """PUT /gang. `stop`: (reason, seconds), until the next wish."""
+    def set_desired_state(self, stop=None, fenced=(), terminated=()):
+        """PUT /gang. `stop`: (reason, seconds), until the next desired state."""
         self.observed += 1
-        self.stop_wish = stop
+        self.desired_stop = stop
         wanted = stop and {"reason": stop[0], "deadlineSeconds": stop[1]}
         body = {"jobUID": self.job_uid, "epoch": self.epoch, "observedGeneration": self.observed,
                 "stop": wanted, "machineFailures": self.counters,
@@ -329,7 +329,7 @@ class Gang:
             self.replace(machine)
         if not self._is_told() and self.status():
             with contextlib.suppress(Closed):
-                self.wish(self.stop_wish)
+                self.set_desired_state(self.desired_stop)
 
     def _is_told(self):
         """Whether this machine 0 has what the last one had counted and heard."""

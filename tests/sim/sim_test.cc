@@ -132,7 +132,7 @@ TEST_P(ControlMutant, IsCaught) {
 INSTANTIATE_TEST_SUITE_P(Every, ControlMutant, testing::ValuesIn(ControlMutants()),
                          [](const auto& mutant) { return mutant.param; });
 
-TEST(NoRoom, MakesAGangLetGoAndComeBack) {
+TEST(NoRoom, ReleasesAGangThatComesBack) {
   Result<Schedule> schedule = ParseSchedule(
       "seed 6\ncontrol\n"
       "fault no-room at=1500ms for=11000ms machine=0 rank=0 arg=0\n"

@@ -192,13 +192,13 @@ TEST_F(CoordinatorTest, AWishToStopHoldsTheGangUntilItIsTakenBack) {
   DesiredState desired;
   desired.job_uid = "job";
   desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(30)};
-  DesiredState(desired);
+  Desire(desired);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
   EXPECT_EQ(machines_[0].stops.at(0).kill_at, now_ + seconds(30));
   EXPECT_EQ(coordinator_->counters().stops, 1U);
   EXPECT_EQ(coordinator_->counters().process_failures, 0U);
   desired.stop.reset();
-  DesiredState(desired);
+  Desire(desired);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
 }
 
@@ -209,7 +209,7 @@ TEST_F(CoordinatorTest, AWishToStopBeforeTheGangIsCompleteHoldsItAtOnce) {
   DesiredState desired;
   desired.job_uid = "job";
   desired.stop = DesiredState::DesiredStop{StopReason::kScaled, seconds(30)};
-  DesiredState(desired);
+  Desire(desired);
   Advance(seconds(20));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
 }
@@ -224,7 +224,7 @@ TEST_F(CoordinatorTest, AGangIsHeldOnceRanksOfTheLastMachineZeroAreDead) {
   desired.job_uid = "job";
   desired.epoch = 2;
   desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(30)};
-  DesiredState(desired);
+  Desire(desired);
   Join(0, 2);
   Connect(1);
   Settle();
@@ -239,7 +239,7 @@ TEST_F(CoordinatorTest, AnOlderDesiredStateIsAConflict) {
   DesiredState desired;
   desired.job_uid = "job";
   desired.epoch = 3;
-  DesiredState(desired);
+  Desire(desired);
   desired.epoch = 2;
   EXPECT_EQ(coordinator_->OnDesiredState(now_, desired).error().kind, ErrorKind::kConflict);
   desired.epoch = 3;
@@ -270,7 +270,7 @@ TEST_F(CoordinatorTest, AContainerThatEndedIsTheCauseNotItsPeersErrors) {
   DesiredState desired;
   desired.job_uid = "job";
   desired.terminated = {{1, 1, Cause::kMachineLost}};
-  DesiredState(desired);
+  Desire(desired);
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
   EXPECT_EQ(coordinator_->last_failure().cause, Cause::kMachineLost);
   EXPECT_EQ(coordinator_->last_failure().machine, 1);
@@ -284,7 +284,7 @@ TEST_F(CoordinatorTest, AContainersOutOfMemoryIsChargedToTheApplication) {
   desired.job_uid = "job";
   desired.machine_failures.out_of_memory = 1;
   desired.terminated = {{1, 1, Cause::kOutOfMemory}};
-  DesiredState(desired);
+  Desire(desired);
   ASSERT_TRUE(coordinator_->verdict().has_value());
   EXPECT_EQ(coordinator_->verdict()->exit_code, 70U);
   EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
@@ -357,7 +357,7 @@ TEST_F(CoordinatorTest, ALowerLCountsOnlyWhenOldLeasesAreOut) {
   desired.policy = policy_;
   desired.policy->machine_lost_after = seconds(2);
   machines_[1].cut = true;
-  DesiredState(desired);
+  Desire(desired);
   Advance(seconds(10));
   EXPECT_FALSE(coordinator_->machine(now_, 1).lost);
   Advance(seconds(6));

@@ -133,7 +133,7 @@ class GangFixture : public ::testing::Test {
     }
   }
 
-  void DesiredState(const DesiredState& desired) {
+  void Desire(const DesiredState& desired) {
     Result<CoordinatorActions> actions = coordinator_->OnDesiredState(now_, desired);
     ASSERT_TRUE(actions.ok()) << actions.error().message;
     Do(std::move(*actions));

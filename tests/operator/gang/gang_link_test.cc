@@ -60,7 +60,7 @@ class GangLinkTest : public LoopTest {
   int accepted_ = 0;
 };
 
-core::DesiredState DesiredState(uint32_t epoch) {
+core::DesiredState Desired(uint32_t epoch) {
   core::DesiredState desired;
   desired.job_uid = kUid;
   desired.epoch = epoch;
@@ -199,13 +199,13 @@ TEST_F(GangLinkTest, AWishIsSaidUntilMachine0HasTakenIt) {
   machine0->refusals = 2;
   Open();
   link_->Set(kJob, Peers({machine0.get()}));
-  link_->SetDesiredState(kJob, DesiredState(3));
+  link_->SetDesiredState(kJob, Desired(3));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 1; }));
   EXPECT_EQ(machine0->desired_states.size(), 3u);
-  EXPECT_TRUE(link_->Accepted(kJob, DesiredState(3)));
-  EXPECT_FALSE(link_->Accepted(kJob, DesiredState(4)));
-  link_->SetDesiredState(kJob, DesiredState(3));  // taken already
-  link_->SetDesiredState(kJob, DesiredState(4));
+  EXPECT_TRUE(link_->Accepted(kJob, Desired(3)));
+  EXPECT_FALSE(link_->Accepted(kJob, Desired(4)));
+  link_->SetDesiredState(kJob, Desired(3));  // taken already
+  link_->SetDesiredState(kJob, Desired(4));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 2; }));
   EXPECT_EQ(machine0->desired_states.size(), 4u);
   EXPECT_EQ(machine0->desired_states.back().epoch, 4u);
@@ -215,11 +215,11 @@ TEST_F(GangLinkTest, TheNextMachine0IsToldTheDesiredStateToo) {
   auto first = Agent(0, 1);
   Open();
   link_->Set(kJob, Peers({first.get()}));
-  link_->SetDesiredState(kJob, DesiredState(3));
+  link_->SetDesiredState(kJob, Desired(3));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 1; }));
   auto second = Agent(0, 2);
   link_->Set(kJob, Peers({second.get()}));
-  EXPECT_FALSE(link_->Accepted(kJob, DesiredState(3)));
+  EXPECT_FALSE(link_->Accepted(kJob, Desired(3)));
   ASSERT_TRUE(RunUntil([&] { return accepted_ == 2; }));
   EXPECT_EQ(second->desired_states.size(), 1u);
 }
@@ -229,7 +229,7 @@ TEST_F(GangLinkTest, ARefusedDesiredStateSaysWhy) {
   machine0->refusals = 1'000'000;
   Open();
   link_->Set(kJob, Peers({machine0.get()}));
-  link_->SetDesiredState(kJob, DesiredState(3));
+  link_->SetDesiredState(kJob, Desired(3));
   ASSERT_TRUE(RunUntil([&] { return Heard() == 1 && machine0->desired_states.size() >= 2; }));
   EXPECT_THAT(link_->LastError(kJob), HasSubstr("older than one seen"));
   EXPECT_EQ(accepted_, 0);
@@ -239,7 +239,7 @@ TEST_F(GangLinkTest, AWishTakenBackIsNotSaid) {
   auto machine0 = Agent(0);
   Open();
   link_->Set(kJob, Peers({machine0.get()}));
-  link_->SetDesiredState(kJob, DesiredState(3));
+  link_->SetDesiredState(kJob, Desired(3));
   link_->SetDesiredState(kJob, std::nullopt);
   ASSERT_TRUE(RunUntil([&] { return Heard() == 1; }));
   Settle();

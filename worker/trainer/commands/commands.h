@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "worker/collectives/collectives.h"
+#include "worker/collectives/connect.h"
 
 namespace lockstep::trainer {
 
