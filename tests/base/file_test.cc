@@ -13,19 +13,19 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class FileTest : public ::testing::Test {
+class FilesTest : public ::testing::Test {
  protected:
-  FileTest() : folder_(::testing::TempDir() + "file_test." + std::to_string(getpid())) {
+  FilesTest() : folder_(::testing::TempDir() + "file_test." + std::to_string(getpid())) {
     fs::create_directory(folder_);
   }
-  ~FileTest() override { fs::remove_all(folder_); }
+  ~FilesTest() override { fs::remove_all(folder_); }
 
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 
   std::string folder_;
 };
 
-TEST_F(FileTest, WhatWasWrittenIsRead) {
+TEST_F(FilesTest, WhatWasWrittenIsRead) {
   const std::string text(100000, 'x');
   ASSERT_TRUE(WriteFileAtomically(Path("a"), text).ok());
   const Result<std::string> read = ReadFile(Path("a"), text.size());
@@ -33,13 +33,13 @@ TEST_F(FileTest, WhatWasWrittenIsRead) {
   EXPECT_EQ(*read, text);
 }
 
-TEST_F(FileTest, AFileOfTheKernelIsReadThoughItSaysItIsEmpty) {
+TEST_F(FilesTest, AFileOfTheKernelIsReadThoughItSaysItIsEmpty) {
   const Result<std::string> read = ReadFile("/proc/self/status", 1 << 20);
   ASSERT_TRUE(read.ok());
   EXPECT_THAT(*read, HasSubstr("Name:"));
 }
 
-TEST_F(FileTest, AFileOverTheLimitIsRefused) {
+TEST_F(FilesTest, AFileOverTheLimitIsRefused) {
   ASSERT_TRUE(WriteFileAtomically(Path("a"), "12345").ok());
   EXPECT_TRUE(ReadFile(Path("a"), 5).ok());
   const Result<std::string> read = ReadFile(Path("a"), 4);
@@ -48,7 +48,7 @@ TEST_F(FileTest, AFileOverTheLimitIsRefused) {
   EXPECT_EQ(read.error().message, Path("a") + " is larger than 4 bytes");
 }
 
-TEST_F(FileTest, APipeWithoutAWriterIsRefusedAtOnce) {
+TEST_F(FilesTest, APipeWithoutAWriterIsRefusedAtOnce) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const Result<std::string> read = ReadFile(Path("pipe"), 10);
   ASSERT_FALSE(read.ok());
@@ -56,13 +56,13 @@ TEST_F(FileTest, APipeWithoutAWriterIsRefusedAtOnce) {
   EXPECT_THAT(read.error().message, HasSubstr(Path("pipe") + " is a pipe"));
 }
 
-TEST_F(FileTest, WhatIsMissingAFolderOrADeviceIsSaidToBeThat) {
+TEST_F(FilesTest, WhatIsMissingAFolderOrADeviceIsSaidToBeThat) {
   EXPECT_EQ(ReadFile(Path("none"), 10).error().kind, ErrorKind::kNotFound);
   EXPECT_THAT(ReadFile(folder_, 10).error().message, HasSubstr("is a folder"));
   EXPECT_THAT(ReadFile("/dev/zero", 10).error().message, HasSubstr("a device"));
 }
 
-TEST_F(FileTest, AnOpenPipeIsReadToItsEnd) {
+TEST_F(FilesTest, AnOpenPipeIsReadToItsEnd) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const UniqueFd reads(ends[0]);
@@ -72,7 +72,7 @@ TEST_F(FileTest, AnOpenPipeIsReadToItsEnd) {
   EXPECT_EQ(*ReadToEnd(reads.get(), "the pipe", 100), "from a pipe");
 }
 
-TEST_F(FileTest, AWriteThatFailsLeavesTheOldTextAndNothingElse) {
+TEST_F(FilesTest, AWriteThatFailsLeavesTheOldTextAndNothingElse) {
   fs::create_directory(Path("a"));
   ASSERT_TRUE(WriteFileAtomically(Path("a/old"), "old").ok());
   EXPECT_FALSE(WriteFileAtomically(Path("a"), "new").ok());  // a folder stands there
@@ -80,7 +80,7 @@ TEST_F(FileTest, AWriteThatFailsLeavesTheOldTextAndNothingElse) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
-TEST_F(FileTest, AModeThatIsAskedForHoldsWhateverTheUmask) {
+TEST_F(FilesTest, AModeThatIsAskedForHoldsWhateverTheUmask) {
   const mode_t before = umask(077);
   ASSERT_TRUE(WriteFileAtomically(Path("tool"), "x", {.mode = 0555}).ok());
   ASSERT_TRUE(WriteFileAtomically(Path("tool"), "y", {.mode = 0555}).ok());
