@@ -257,8 +257,8 @@ Status Agent::OpenServers() {
     if (coordinator_) return coordinator_->Adopt(std::move(frames), peer);
     Log("a member at " + peer.ToString() + " was refused: this is no machine 0");
   };
-  handlers.on_http = [this](std::unique_ptr<Connection> connection, std::string received) {
-    status_->Adopt(std::move(connection), std::move(received));
+  handlers.on_http = [this](std::unique_ptr<Connection> connection, std::string_view received) {
+    status_->Adopt(std::move(connection), received);
   };
   Result<std::unique_ptr<GangListener>> listener =
       GangListener::Listen(loop_.get(), *listen, &*server_tls_, {}, std::move(handlers), Logger());

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,9 +55,9 @@ class ScriptedAgent {
         loop_, *agent::MakeEndpoint(address_.host, address_.port), &tls_, {},
         {.on_member = [](auto, const auto&) {},
          .on_http =
-             [this](std::unique_ptr<agent::Connection> connection, std::string received) {
+             [this](std::unique_ptr<agent::Connection> connection, std::string_view received) {
                most_connections = std::max(most_connections, listener_->connections());
-               server_->Adopt(std::move(connection), std::move(received));
+               server_->Adopt(std::move(connection), received);
              }},
         [](const std::string&) {});
     ASSERT_TRUE(listener.ok()) << listener.error().message;

@@ -6,7 +6,7 @@
 namespace lockstep::agent {
 
 FrameConnection::FrameConnection(std::unique_ptr<Connection> connection, EventLoop* loop,
-                                 std::string received)
+                                 std::string_view received)
     : connection_(std::move(connection)), loop_(loop), handlers_(std::make_shared<Handlers>()) {
   splitter_.Feed(received);
 }

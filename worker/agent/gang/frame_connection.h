@@ -26,7 +26,8 @@ class FrameConnection {
   static constexpr size_t kMaxBody = size_t{64} << 10;
 
   // Of an open connection whose magic was sent or read; `received` is what came after it.
-  FrameConnection(std::unique_ptr<Connection> connection, EventLoop* loop, std::string received);
+  FrameConnection(std::unique_ptr<Connection> connection, EventLoop* loop,
+                  std::string_view received);
 
   // To be called at once by whoever receives it. Delivery starts at the end of this round.
   void Start(Handlers handlers);

@@ -94,12 +94,12 @@ void GangListener::HandOn(PendingList::iterator pending, Greeting greeting) {
   pending_.erase(pending);
   taken.connection->ClearDeadline();
   if (greeting == Greeting::kFrames) {
-    handlers_.on_member(
-        std::make_unique<FrameConnection>(std::move(taken.connection), loop_,
-                                          taken.received.substr(kFrameMagic.size())),
-        taken.peer);
+    handlers_.on_member(std::make_unique<FrameConnection>(
+                            std::move(taken.connection), loop_,
+                            std::string_view(taken.received).substr(kFrameMagic.size())),
+                        taken.peer);
   } else {
-    handlers_.on_http(std::move(taken.connection), std::move(taken.received));
+    handlers_.on_http(std::move(taken.connection), taken.received);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/event_loop.h"
 #include "base/result.h"
@@ -38,7 +39,7 @@ class GangListener {
     // Must Start() it, or drop it, in the call.
     std::function<void(std::unique_ptr<FrameConnection>, const Endpoint& peer)> on_member;
     // `received`: the decrypted bytes so far.
-    std::function<void(std::unique_ptr<Connection>, std::string received)> on_http;
+    std::function<void(std::unique_ptr<Connection>, std::string_view received)> on_http;
   };
 
   // Conflict when the port is taken. `tls` is a server's context and outlives the listener.

@@ -42,7 +42,9 @@ std::string Format(const HttpResponse& response, bool head_only, bool keep_alive
   text += "Content-Type: " + response.content_type + "\r\n";
   text += "Content-Length: " + std::to_string(response.body.size()) + "\r\n";
   text += "Cache-Control: no-store\r\n";
-  for (const auto& [name, value] : response.headers) text += name + ": " + value + "\r\n";
+  for (const auto& [name, value] : response.headers) {
+    text.append(name).append(": ").append(value).append("\r\n");
+  }
   text += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
   if (!head_only) text += response.body;
   return text;
@@ -81,7 +83,7 @@ Status HttpServer::Listen(const Endpoint& endpoint) {
                          }});
 }
 
-void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string received) {
+void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string_view received) {
   if (clients_.size() >= options_.max_connections) return;
   OnBytes(Add(std::move(connection)), received);
 }

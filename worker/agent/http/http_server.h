@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,7 +79,7 @@ class HttpServer {
   const Endpoint& endpoint() const { return endpoint_; }
 
   // Takes an open connection over, with what it has said so far.
-  void Adopt(std::unique_ptr<Connection> connection, std::string received);
+  void Adopt(std::unique_ptr<Connection> connection, std::string_view received);
 
   size_t connections() const { return clients_.size(); }
 

@@ -33,8 +33,8 @@ StatusServer::~StatusServer() {
   for (const Waiting& waiting : waiting_) loop_->CancelTimer(waiting.timer);
 }
 
-void StatusServer::Adopt(std::unique_ptr<Connection> connection, std::string received) {
-  http_.Adopt(std::move(connection), std::move(received));
+void StatusServer::Adopt(std::unique_ptr<Connection> connection, std::string_view received) {
+  http_.Adopt(std::move(connection), received);
 }
 
 void StatusServer::Notify() {

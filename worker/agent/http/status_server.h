@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/event_loop.h"
 #include "base/result.h"
@@ -34,7 +35,7 @@ class StatusServer {
   StatusServer(const StatusServer&) = delete;
   StatusServer& operator=(const StatusServer&) = delete;
 
-  void Adopt(std::unique_ptr<Connection> connection, std::string received);
+  void Adopt(std::unique_ptr<Connection> connection, std::string_view received);
   // Answers whoever waits for a version that has come. Cheap when nobody does.
   void Notify();
 

@@ -65,7 +65,7 @@ std::string TextTail::Lines(size_t max_size) const {
   std::string_view text = tail_;
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
   // Cleaning can only make it longer (U+FFFD has three bytes), so it comes first.
-  const std::string clean = SanitizeUtf8(text, text.size() * kReplacement.size());
+  std::string clean = SanitizeUtf8(text, text.size() * kReplacement.size());
   if (clean.size() <= max_size) return clean;
   size_t start = clean.size() - max_size;
   const size_t line = clean.find('\n', start - 1);

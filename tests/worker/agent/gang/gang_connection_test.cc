@@ -45,8 +45,8 @@ class GangConnectionTest : public LoopTest {
                                }});
              },
          .on_http =
-             [this](std::unique_ptr<Connection> connection, std::string received) {
-               http_.push_back(std::move(received));
+             [this](std::unique_ptr<Connection> connection, std::string_view received) {
+               http_.emplace_back(received);
                http_connections_.push_back(std::move(connection));
              }},
         [this](const std::string& line) { log_.push_back(line); });
