@@ -77,7 +77,7 @@ TEST(AppTest, AnUnknownCommandIsNamedWithTheNearestThatIsKnown) {
   };
   for (const auto& [line, says] : cases) {
     ::testing::internal::CaptureStderr();
-    EXPECT_EQ(MainWith(line), kExitUsage) << line.front();
+    EXPECT_EQ(MainWith(line), core::kExitUsage) << line.front();
     EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(says));
   }
 }
