@@ -98,7 +98,7 @@ class LeaseThread {
   std::thread thread_;
 };
 
-LeaseElection::LeaseElection(Transport* transport, LeaseOptions options, Permit* permit,
+LeaseElection::LeaseElection(Transport* transport, const LeaseOptions& options, Permit* permit,
                              LeaseHandlers handlers) {
   assert(options.duration > options.renew_deadline);
   assert(options.renew_deadline * 5 > options.retry * 6);

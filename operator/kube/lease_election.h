@@ -65,7 +65,8 @@ class LeaseElection {
  public:
   // Starts at once. `transport` and `permit` must outlive it. Invalid options are fatal:
   // duration > renew_deadline > 1.2 * retry.
-  LeaseElection(Transport* transport, LeaseOptions options, Permit* permit, LeaseHandlers handlers);
+  LeaseElection(Transport* transport, const LeaseOptions& options, Permit* permit,
+                LeaseHandlers handlers);
   ~LeaseElection();  // Stop
 
   // Drops the permit, releases the Lease if it is held (at most 2 s), ends the thread. No on_lost.
