@@ -166,6 +166,7 @@ bool CurlTransfer::TakeHeader(std::string_view line) {
   }
   constexpr std::string_view kRetryAfterName = "retry-after:";
   if (line.size() > kRetryAfterName.size() &&
+      // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): no more than that size is read.
       strncasecmp(line.data(), kRetryAfterName.data(), kRetryAfterName.size()) == 0) {
     response_.retry_after = RetryAfter(Trim(line.substr(kRetryAfterName.size())));
   } else if (Trim(line).empty()) {
