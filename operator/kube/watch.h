@@ -72,7 +72,7 @@ template <typename T>
 class Reflector {
  public:
   // Starts at once. `transport` must outlive it.
-  Reflector(Transport* transport, WatchOptions options, WatchHandlers<T> handlers);
+  Reflector(Transport* transport, const WatchOptions& options, WatchHandlers<T> handlers);
   ~Reflector();
 
  private:

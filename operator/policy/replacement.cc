@@ -32,8 +32,8 @@ std::optional<std::string> Accusation(const ReconcileContext& context, const Gan
     const bool silent = seen.silent_for >= context.spec().failure_policy.machine_lost_after;
     // A member calls machine 0 lost until it has heard of it.
     const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
-    if (!silent && !(may_call_lost && seen.state == core::GangMachineState::kLost))
-      return std::nullopt;
+    const bool called_lost = may_call_lost && seen.state == core::GangMachineState::kLost;
+    if (!silent && !called_lost) return std::nullopt;
     return "machine " + std::to_string(status.machine) + " has not heard of it for " +
            std::to_string(seen.silent_for / seconds(1)) + " s";
   }
