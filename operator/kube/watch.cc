@@ -9,7 +9,8 @@
 namespace lockstep::kube {
 
 template <typename T>
-Reflector<T>::Reflector(Transport* transport, const WatchOptions& options, WatchHandlers<T> handlers)
+Reflector<T>::Reflector(Transport* transport, const WatchOptions& options,
+                        WatchHandlers<T> handlers)
     : sink_(std::make_unique<TypedSink<T>>(std::move(handlers))),
       thread_(std::make_unique<WatchThread>(transport, options, sink_.get())) {}
 

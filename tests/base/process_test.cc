@@ -39,8 +39,8 @@ class SpawnTest : public LoopTest {
 
 TEST_F(SpawnTest, GivesArgumentsEnvironmentDirectoryAndPipes) {
   SpawnRequest request = Shell("echo \"$0 $A $(pwd)\"; echo oops >&2; cat");
-  request.argv.push_back("zero");
-  request.env.push_back("A=b c");
+  request.argv.emplace_back("zero");
+  request.env.emplace_back("A=b c");
   request.working_directory = "/tmp";
   SpawnResult result = spawner_->Spawn(request);
   auto& process = std::get<SpawnedProcess>(result);
