@@ -23,8 +23,8 @@ thread_local Index threadIdx;
 
 using lockstep::nccl_stand_in::blockDim;
 using lockstep::nccl_stand_in::blockIdx;
-using lockstep::nccl_stand_in::threadIdx;
-#define __global__  // NOLINT(bugprone-reserved-identifier): CUDA's own
+using lockstep::nccl_stand_in::threadIdx;  // NOLINT(misc-unused-using-decls): the kernels use it
+#define __global__                         // NOLINT(bugprone-reserved-identifier): CUDA's own
 #include "worker/trainer/cuda/mlp_kernels.cu"
 #undef __global__
 

@@ -58,7 +58,7 @@ Response Answer(int status, std::string body = "") {
 class WatchLoopTest : public testing::Test {
  protected:
   WatchLoopTest()
-      : sink_({.on_batch = [this](Batch<PodView> batch) { Tell(batch); },
+      : sink_({.on_batch = [this](const Batch<PodView>& batch) { Tell(batch); },
                .on_problem = [this](const Error& error) { problems_.push_back(error); },
                .on_restart = [this] { ++restarts_; }}),
         loop_({.path = "/api/v1/pods", .query = "labelSelector=x", .seed = 7}, &sink_) {}
@@ -98,7 +98,7 @@ class WatchLoopTest : public testing::Test {
     return path;
   }
   bool Data(const std::string& data) { return loop_.OnData(data, now_); }
-  void End(Status status = {}) { loop_.OnEnd(status, now_); }
+  void End(const Status& status = {}) { loop_.OnEnd(status, now_); }
   void Silence() {
     now_ = loop_.deadline();
     loop_.OnEnd(WatchLoop::Silence(), now_);

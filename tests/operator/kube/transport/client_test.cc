@@ -143,7 +143,7 @@ TEST_F(ClientTest, WhatMayHaveBeenDoneIsRetriedOnlyWhereThatIsHarmless) {
     EXPECT_EQ(record_.Sent(), 3) << ToString(method);
   }
   for (Method method : {Method::kPut, Method::kPatch}) {
-    for (Result<Response> answer :
+    for (const Result<Response>& answer :
          {Result<Response>(Answer(504)), Result<Response>(Answer(500)),
           Result<Response>(Error::Unavailable("cut")), Result<Response>(Error::Timeout("late"))}) {
       ApiResult<std::string> result = Outcome(method, {answer});
