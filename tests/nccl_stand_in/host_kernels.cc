@@ -21,10 +21,12 @@ thread_local Index threadIdx;
 }  // namespace
 }  // namespace lockstep::nccl_stand_in
 
+// NOLINTBEGIN(misc-unused-using-decls): the kernels use them
 using lockstep::nccl_stand_in::blockDim;
 using lockstep::nccl_stand_in::blockIdx;
-using lockstep::nccl_stand_in::threadIdx;  // NOLINT(misc-unused-using-decls): the kernels use it
-#define __global__                         // NOLINT(bugprone-reserved-identifier): CUDA's own
+using lockstep::nccl_stand_in::threadIdx;
+// NOLINTEND(misc-unused-using-decls)
+#define __global__  // NOLINT(bugprone-reserved-identifier): CUDA's own
 #include "worker/trainer/cuda/mlp_kernels.cu"
 #undef __global__
 

@@ -1,11 +1,11 @@
-"""Runs clang-tidy's checks on files, in parallel: tidy.py BUILD_FOLDER CACHE_FOLDER FILE...
+"""Runs clang-tidy's checks on files, in parallel: tidy.py [--deep] BUILD_FOLDER CACHE_FOLDER FILE...
 
 clang-tidy itself walks the standard library again in every file that includes it, which takes most
 of its time. So two programs share the work, both with the checks of .clang-tidy:
 
     clangd      every .cc and every header, each as a file of its own; looks at nothing it includes
-    clang-tidy  the checks that clangd leaves out, which follow the paths through a function; not
-                for tests, whose paths are short and run
+    clang-tidy  with --deep: the checks that clangd leaves out, which follow the paths through a
+                function; not for tests, whose paths are short and run
 
 A file that came out clean is not looked at again until its text, its compile command, a header of
 this repository that it includes, the configuration or the programs change. A .cc that this machine
@@ -87,7 +87,7 @@ def version(program):
     return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
 
 
-def main(build, cache, *files):
+def main(deep, build, cache, *files):
     root = os.getcwd()
     commands = {
         os.path.relpath(c["file"], root): c["command"].replace(root, "")
@@ -100,7 +100,7 @@ def main(build, cache, *files):
         if path in commands or path.endswith(".h"):
             jobs[look, path] = key(path, CLANGD, commands.get(path), *tools)
     for path in sorted(set(files) & commands.keys()):
-        if not path.startswith("tests/"):
+        if deep and not path.startswith("tests/"):
             jobs[follow, path] = key(path, TIDY, commands[path], PATHS, SHALLOW, *tools)
 
     unknown = [path for path in files if path.endswith(".cc") and path not in commands]
@@ -124,6 +124,7 @@ def main(build, cache, *files):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or "--help" in sys.argv[1:]:
+    arguments = [argument for argument in sys.argv[1:] if argument != "--deep"]
+    if len(arguments) < 2 or "--help" in arguments:
         sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(len(arguments) < len(sys.argv) - 1, *arguments))

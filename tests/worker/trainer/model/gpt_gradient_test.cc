@@ -23,7 +23,7 @@ class GptGradientTest : public testing::TestWithParam<Shape> {
     model_.Backward(parameters_, gradients_, [](size_t) {});
   }
 
-  size_t Rows() const { return static_cast<size_t>(kBatch * shape_.context); }
+  size_t Rows() const { return static_cast<size_t>(kBatch) * static_cast<size_t>(shape_.context); }
 
   double Loss() { return model_.Forward(parameters_, inputs_, targets_); }
 

@@ -40,7 +40,7 @@ class Trainer {
         gradients_(parameters_.size()),
         moment1_(parameters_.size()),
         moment2_(parameters_.size()) {
-    const auto rows = static_cast<size_t>(a.batch * a.shape.context);
+    const auto rows = static_cast<size_t>(a.batch) * static_cast<size_t>(a.shape.context);
     inputs_ = random_.Tokens(rows, a.shape.vocabulary);
     targets_ = random_.Tokens(rows, a.shape.vocabulary);
     InitialiseParameters(a.shape, 0, parameters_);
