@@ -10,6 +10,7 @@
 #include "core/model/json.h"
 #include "core/model/parse.h"
 #include "core/plan/plan.h"
+#include "core/text/text.h"
 #include "core/validate/validate.h"
 
 namespace {
@@ -57,6 +58,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Judge(lockstep::core::ParseYaml(text));
   Judge(lockstep::core::ParseJson(text));
-  lockstep::core::Convert(text);
+  lockstep::convert::Convert(text);
   return 0;
 }
