@@ -56,7 +56,7 @@ def test_a_finding_is_named_by_line_and_check_until_it_is_mended(tree):
 
 def test_checks_that_follow_a_functions_paths_are_made_as_well(tree):
     (tree / "base/a.cc").write_text(MOVED)
-    code, found, closing = tidy(tree, "base/a.cc")
+    code, found, closing = tidy(tree, "--deep", "base/a.cc")
     assert code == 1
     assert any("base/a.cc:5:" in line and "[bugprone-use-after-move" in line for line in found)
     assert closing == "clang-tidy: 1 files looked at, 0 unchanged, 0 not built here, 1 bad"
