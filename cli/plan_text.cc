@@ -7,11 +7,10 @@
 #include <cstring>
 
 #include "base/duration.h"
+#include "base/json.h"
 
 namespace lockstep::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Machines shown one by one in the table; -o json shows all.
 constexpr size_t kMachinesShown = 16;
@@ -104,16 +103,16 @@ void AddCommands(const PlanView& view, std::string* out) {
   }
 }
 
-Json ToObject(const core::Variables& variables) {
-  Json object = Json::object();
+OrderedJson ToObject(const core::Variables& variables) {
+  OrderedJson object = OrderedJson::object();
   for (const auto& [name, value] : variables) object[name] = value;
   return object;
 }
 
-Json ProcessJson(const PlanView& view, const core::PlannedProcess& process) {
-  Json json = {{"localRank", process.local_rank},
-               {"rank", process.rank},
-               {"environment", ToObject(process.environment)}};
+OrderedJson ProcessJson(const PlanView& view, const core::PlannedProcess& process) {
+  OrderedJson json = {{"localRank", process.local_rank},
+                      {"rank", process.rank},
+                      {"environment", ToObject(process.environment)}};
   if (const auto* rank = BindingOf(view, static_cast<size_t>(process.local_rank))) {
     json["binding"] = {{"cpus", topology::FormatIndexList(rank->cpus)},
                        {"numaNode", rank->numa_node},
@@ -125,8 +124,8 @@ Json ProcessJson(const PlanView& view, const core::PlannedProcess& process) {
   return json;
 }
 
-Json RuleJson(const core::PlannedRule& planned) {
-  Json json = Json::object();
+OrderedJson RuleJson(const core::PlannedRule& planned) {
+  OrderedJson json = OrderedJson::object();
   if (!planned.rule.exit_codes.empty()) json["exitCodes"] = planned.rule.exit_codes;
   for (int signal : planned.rule.signals) json["signals"].push_back(SignalName(signal));
   if (!planned.rule.stderr_regex.empty()) json["stderr"] = planned.rule.stderr_regex;
@@ -135,7 +134,7 @@ Json RuleJson(const core::PlannedRule& planned) {
   return json;
 }
 
-void Emit(const Json& json, YAML::Emitter* out) {
+void Emit(const OrderedJson& json, YAML::Emitter* out) {
   if (json.is_object()) {
     *out << YAML::BeginMap;
     for (const auto& [key, value] : json.items()) {
@@ -145,14 +144,14 @@ void Emit(const Json& json, YAML::Emitter* out) {
     *out << YAML::EndMap;
   } else if (json.is_array()) {
     *out << YAML::BeginSeq;
-    for (const Json& item : json) Emit(item, out);
+    for (const OrderedJson& item : json) Emit(item, out);
     *out << YAML::EndSeq;
   } else if (json.is_null()) {
     *out << YAML::Null;
   } else if (json.is_string()) {
     *out << YAML::DoubleQuoted << json.get<std::string>();
   } else {
-    *out << json.dump();
+    *out << DumpJson(json);
   }
 }
 
@@ -242,26 +241,26 @@ std::string HintText(const core::Recommendation& recommendation) {
   return hint;
 }
 
-Json PlanJson(const PlanView& view) {
+OrderedJson PlanJson(const PlanView& view) {
   const core::Plan& plan = view.plan;
-  Json json = {{"name", view.job.metadata.name},
-               {"numMachines", plan.num_machines},
-               {"processesPerMachine", plan.processes_per_machine},
-               {"worldSize", plan.world_size},
-               {"launch", core::ToString(plan.launch)},
-               {"framework", core::ToString(view.job.spec.framework)},
-               {"command", plan.command},
-               {"environment", ToObject(plan.environment)},
-               {"machines", Json::array()},
-               {"rules", Json::array()},
-               {"torchrun", plan.torchrun},
-               {"accelerate", plan.accelerate}};
+  OrderedJson json = {{"name", view.job.metadata.name},
+                      {"numMachines", plan.num_machines},
+                      {"processesPerMachine", plan.processes_per_machine},
+                      {"worldSize", plan.world_size},
+                      {"launch", core::ToString(plan.launch)},
+                      {"framework", core::ToString(view.job.spec.framework)},
+                      {"command", plan.command},
+                      {"environment", ToObject(plan.environment)},
+                      {"machines", OrderedJson::array()},
+                      {"rules", OrderedJson::array()},
+                      {"torchrun", plan.torchrun},
+                      {"accelerate", plan.accelerate}};
   for (const core::PlannedMachine& machine : plan.machines) {
-    Json entry = {{"index", machine.index},
-                  {"name", machine.name},
-                  {"firstRank", machine.first_rank},
-                  {"lastRank", machine.last_rank},
-                  {"processes", Json::array()}};
+    OrderedJson entry = {{"index", machine.index},
+                         {"name", machine.name},
+                         {"firstRank", machine.first_rank},
+                         {"lastRank", machine.last_rank},
+                         {"processes", OrderedJson::array()}};
     for (const core::PlannedProcess& process : machine.processes) {
       entry["processes"].push_back(ProcessJson(view, process));
     }
@@ -276,7 +275,7 @@ Json PlanJson(const PlanView& view) {
   return json;
 }
 
-std::string ToYaml(const Json& json) {
+std::string ToYaml(const OrderedJson& json) {
   YAML::Emitter out;
   Emit(json, &out);
   return std::string(out.c_str()) + "\n";

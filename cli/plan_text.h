@@ -2,11 +2,11 @@
 #ifndef LOCKSTEP_CLI_PLAN_TEXT_H_
 #define LOCKSTEP_CLI_PLAN_TEXT_H_
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "core/model/spec.h"
 #include "core/plan/plan.h"
 #include "worker/topology/binding_plan.h"
@@ -23,13 +23,13 @@ struct PlanView {
 };
 
 std::string PlanTable(const PlanView& view);
-nlohmann::ordered_json PlanJson(const PlanView& view);
+OrderedJson PlanJson(const PlanView& view);
 std::string RecommendationText(const PlanView& view);
 // What to know of the job's shape on this computer, in one line without its end; empty: nothing.
 std::string HintText(const core::Recommendation& recommendation);
 
 // Any JSON as YAML, maps in their order.
-std::string ToYaml(const nlohmann::ordered_json& json);
+std::string ToYaml(const OrderedJson& json);
 
 // Columns as wide as their widest cell, two blanks between them, no blanks at line ends.
 std::string AlignColumns(const std::vector<std::vector<std::string>>& rows,

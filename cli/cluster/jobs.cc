@@ -1,11 +1,11 @@
 #include "cli/cluster/jobs.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "base/json.h"
 #include "core/model/json.h"
 #include "core/model/parse.h"
 #include "core/text/problem.h"
@@ -121,14 +121,14 @@ Result<StoredJob> Jobs::Change(const StoredJob& job, const std::string& spec) {
 }
 
 Status Jobs::Delete(const StoredJob& job) {
-  const nlohmann::json options = {{"apiVersion", "v1"},
-                                  {"kind", "DeleteOptions"},
-                                  {"propagationPolicy", "Foreground"},
-                                  {"preconditions", {{"uid", job.meta.uid}}}};
+  const Json options = {{"apiVersion", "v1"},
+                        {"kind", "DeleteOptions"},
+                        {"propagationPolicy", "Foreground"},
+                        {"preconditions", {{"uid", job.meta.uid}}}};
   Result<std::string> body = connection_->Call(
       {.method = kube::Method::kDelete,
        .path = kube::Path(kube::kTrainingJobs, job.meta.name_space, job.meta.name),
-       .body = options.dump()},
+       .body = DumpJson(options)},
       "delete trainingjob " + job.meta.name);
   // Gone is what was wanted.
   if (body.ok() || body.error().kind == ErrorKind::kNotFound) return {};

@@ -1,7 +1,8 @@
 #include "cli/cluster/log_lines.h"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,7 +24,7 @@ std::optional<int> RankOfPrefix(std::string_view line) {
 }
 
 std::optional<int> RankOfJson(std::string_view line) {
-  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto object = ParseJson(line);
   if (!object.is_object()) return std::nullopt;
   const auto rank = object.find("rank");
   if (rank == object.end() || !rank->is_number_integer()) return std::nullopt;

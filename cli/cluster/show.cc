@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/event_loop.h"
+#include "base/json.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_text.h"
 #include "cli/cluster/job_watch.h"
@@ -21,7 +21,7 @@ constexpr Duration kRefresh = seconds(1);
 
 std::string Write(const core::Node& document, const std::string& output) {
   if (output != "json") return core::WriteYaml(document);
-  return nlohmann::ordered_json::parse(core::WriteJson(document)).dump(2) + "\n";
+  return DumpJson(ParseOrderedJson(core::WriteJson(document)), 2) + "\n";
 }
 
 // On a terminal the whole text again and again, elsewhere a line for each change.

@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "core/text/text.h"
 
 namespace lockstep::core {
 namespace {
 
 std::string Quoted(const std::string& text) {
-  std::string quoted =
-      nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string quoted = DumpJson(Json(text));
   // JSON lets DEL stand; our own readers, and YAML, don't.
   for (size_t at = quoted.find('\x7f'); at != std::string::npos; at = quoted.find('\x7f', at)) {
     quoted.replace(at, 1, "\\u007f");

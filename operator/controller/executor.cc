@@ -1,8 +1,8 @@
 #include "operator/controller/executor.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "base/overloaded.h"
 #include "core/model/json.h"
 #include "core/model/names.h"
@@ -18,8 +18,6 @@ using kube::Method;
 using kube::Path;
 using kube::Request;
 using kube::Watched;
-using nlohmann::json;
-
 constexpr const char* kJsonPatch = "application/json-patch+json";
 constexpr const char* kMergePatch = "application/merge-patch+json";
 
@@ -27,7 +25,7 @@ constexpr const char* kMergePatch = "application/merge-patch+json";
 // from.
 Request PutStatus(const Order& order, const core::JobStatus& status) {
   std::string body = R"([{"op":"replace","path":"/metadata/resourceVersion","value":)" +
-                     json(order.resource_version).dump() +
+                     DumpJson(Json(order.resource_version)) +
                      R"(},{"op":"add","path":"/status","value":)" + core::ToJson(status) + "}]";
   return {Method::kPatch, Path(kube::kTrainingJobs, order.job.name_space, order.job.name, "status"),
           std::move(body), kJsonPatch};
@@ -36,12 +34,12 @@ Request PutStatus(const Order& order, const core::JobStatus& status) {
 Request Delete(const kube::Resource& resource, const std::string& name_space,
                const std::string& name, const std::string& uid,
                const std::optional<int64_t>& grace) {
-  json body = {{"apiVersion", "v1"},
+  Json body = {{"apiVersion", "v1"},
                {"kind", "DeleteOptions"},
                {"preconditions", {{"uid", uid}}},
                {"propagationPolicy", "Background"}};
   if (grace) body["gracePeriodSeconds"] = *grace;
-  return {Method::kDelete, Path(resource, name_space, name), body.dump()};
+  return {Method::kDelete, Path(resource, name_space, name), DumpJson(body)};
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace lockstep::control {
 namespace {
@@ -16,8 +17,7 @@ class JsonMessage : public spdlog::custom_flag_formatter {
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
               spdlog::memory_buf_t& out) override {
     const std::string text =
-        nlohmann::json(std::string(message.payload.data(), message.payload.size()))
-            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        DumpJson(Json(std::string(message.payload.data(), message.payload.size())));
     out.append(text.data(), text.data() + text.size());
   }
   std::unique_ptr<custom_flag_formatter> clone() const override {

@@ -5,11 +5,11 @@
 
 #include <cerrno>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/hkdf.h"
+#include "base/json.h"
 
 namespace lockstep::control {
 namespace {
@@ -18,8 +18,6 @@ using kube::ApiErrorKind;
 using kube::ApiResult;
 using kube::Method;
 using kube::Path;
-using nlohmann::json;
-
 std::optional<std::vector<uint8_t>> DecodeBase64(const std::string& text) {
   if (text.empty() || text.size() % 4 != 0 || text.size() > 4096) return std::nullopt;
   std::vector<uint8_t> bytes(text.size() / 4 * 3);
@@ -64,14 +62,14 @@ void Make(kube::Client* client, const std::string& system_namespace,
   if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     return done(Unreadable(ErrnoError("getrandom", errno).message));
   }
-  const json secret = {{"apiVersion", "v1"},
+  const Json secret = {{"apiVersion", "v1"},
                        {"kind", "Secret"},
                        {"type", "Opaque"},
                        {"metadata",
                         {{"name", kMasterKeySecret},
                          {"labels", {{"app.kubernetes.io/managed-by", "lockstep-operator"}}}}},
                        {"data", {{"v1", EncodeBase64(key)}}}};
-  client->Call({Method::kPost, Path(kube::kSecrets, system_namespace), secret.dump()},
+  client->Call({Method::kPost, Path(kube::kSecrets, system_namespace), DumpJson(secret)},
                [=](const ApiResult<std::string>& answer) {
                  const bool there =
                      answer.ok() || answer.error().kind == ApiErrorKind::kAlreadyExists;
@@ -99,7 +97,7 @@ void Read(kube::Client* client, const std::string& system_namespace,
 }  // namespace
 
 Result<MasterKeys> MasterKeys::FromSecret(const std::string& text) {
-  const json secret = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json secret = ParseJson(text);
   MasterKeys keys;
   if (secret.is_object() && secret.contains("data") && secret["data"].is_object()) {
     for (const auto& [name, value] : secret["data"].items()) {

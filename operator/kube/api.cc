@@ -1,6 +1,6 @@
 #include "operator/kube/api.h"
 
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 
 namespace lockstep::kube {
 namespace {
@@ -16,7 +16,7 @@ std::string Shorten(std::string text) {
   return text;
 }
 
-std::string Text(const nlohmann::json& object, const char* key) {
+std::string Text(const Json& object, const char* key) {
   auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -106,7 +106,7 @@ ApiError ErrorOfStatus(int http, std::string_view body, std::optional<Duration> 
   error.http = http;
   error.retry_after = retry_after;
   error.ambiguous = write && http >= 500;
-  auto status = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  auto status = ParseJson(body);
   if (status.is_object() && Text(status, "kind") == "Status") {
     error.reason = Text(status, "reason");
     error.message = Shorten(Text(status, "message"));

@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/duration.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
@@ -24,8 +24,6 @@ extern char** environ;
 
 namespace lockstep::kube {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* kPath = "/usr/local/bin:/usr/bin:/bin";  // where none is set
 
@@ -74,7 +72,7 @@ std::vector<std::string> Run::Environment() const {
                {"kind", "ExecCredential"},
                {"spec", {{"interactive", false}}}};
   if (plugin_.provide_cluster_info) info["spec"]["cluster"] = {{"server", config_.server}};
-  all["KUBERNETES_EXEC_INFO"] = info.dump();
+  all["KUBERNETES_EXEC_INFO"] = DumpJson(info);
   std::vector<std::string> environment;
   environment.reserve(all.size());
   for (const auto& [name, value] : all) environment.emplace_back(name).append("=").append(value);
@@ -149,7 +147,7 @@ std::string TextOf(const Json& object, const char* key) {
 }  // namespace
 
 Result<ExecCredential> ParseExecCredential(const std::string& text) {
-  Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json document = ParseJson(text);
   if (!document.is_object() || TextOf(document, "kind") != "ExecCredential" ||
       !document.contains("status") || !document["status"].is_object()) {
     return Error::Denied("the credential plugin printed no ExecCredential with a status");

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::kube {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr Duration kSweepEvery = minutes(1);
 
@@ -29,11 +27,6 @@ Json Reference(const ObjectRef& object) {
                     {"uid", object.uid}};
   if (!object.name_space.empty()) reference["namespace"] = object.name_space;
   return reference;
-}
-
-// Bytes that are no UTF-8 become U+FFFD.
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
 std::string Hex(uint64_t number) {
@@ -117,7 +110,7 @@ Request EventBook::Create(const ObjectRef& regarding, const EventText& event, Wa
   Request request;
   request.method = Method::kPost;
   request.path = Path(kEvents, name_space);
-  request.body = Dump(body);
+  request.body = DumpJson(body);
   return request;
 }
 
@@ -127,7 +120,7 @@ Request EventBook::Patch(const Series& series) {
   Request request;
   request.method = Method::kPatch;
   request.path = series.path;
-  request.body = Dump(body);
+  request.body = DumpJson(body);
   request.content_type = "application/merge-patch+json";
   return request;
 }

@@ -1,13 +1,12 @@
 #include "operator/kube/lease_loop.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.h"
 
 namespace lockstep::kube {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr Duration kReleaseTime = seconds(2);
 
@@ -25,7 +24,7 @@ T ValueOr(const Json& object, const char* key, T otherwise) {
 }  // namespace
 
 Result<LeaseObject> ReadLease(const std::string& body) {
-  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJson(body);
   if (!json.is_object() || !json.contains("metadata") || !json["metadata"].is_object()) {
     return Error::Invalid("the API server sent a Lease that cannot be read");
   }
@@ -139,7 +138,7 @@ std::string LeaseLoop::Body(WallTime wall) const {
                         {"acquireTime", ours && !before.acquired.empty() ? before.acquired : now},
                         {"renewTime", now},
                         {"leaseTransitions", before.transitions + (ours || !seen_ ? 0 : 1)}}}};
-  return lease.dump();
+  return DumpJson(lease);
 }
 
 // Somebody's record, read.

@@ -26,13 +26,14 @@ Result<Key> GangKey(std::span<const uint8_t> master_key, const core::TrainingJob
 
 std::string KeySecretObject(const core::TrainingJob& job, const Key& key) {
   const core::Metadata& metadata = job.metadata;
-  return Dump({{"apiVersion", "v1"},
-               {"kind", "Secret"},
-               {"metadata", MetadataOf(job, core::KeySecretName(metadata.name, metadata.uid),
-                                       core::JobLabels(metadata.name))},
-               {"type", "Opaque"},
-               {"immutable", true},
-               {"data", {{kKeyEntry, Base64(key)}}}});
+  return DumpJson(
+      Json{{"apiVersion", "v1"},
+           {"kind", "Secret"},
+           {"metadata", MetadataOf(job, core::KeySecretName(metadata.name, metadata.uid),
+                                   core::JobLabels(metadata.name))},
+           {"type", "Opaque"},
+           {"immutable", true},
+           {"data", {{kKeyEntry, Base64(key)}}}});
 }
 
 }  // namespace lockstep::control

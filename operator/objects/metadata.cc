@@ -1,8 +1,8 @@
 #include "operator/objects/metadata.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "core/model/spec.h"
 #include "operator/kube/decode.h"
 #include "operator/objects/object_parts.h"
@@ -18,7 +18,7 @@ Metadata ReadMetadata(const std::string& json) {
 }
 
 bool IsOfTrainingJob(const std::string& json, const std::string& job) {
-  const Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  const Json object = ParseJson(json);
   const Json::json_pointer place("/metadata/ownerReferences");
   if (object.is_discarded() || !object.contains(place)) return false;
   const Json& owners = object.at(place);

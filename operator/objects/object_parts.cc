@@ -18,11 +18,7 @@ Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Lab
                                             {"blockOwnerDeletion", true}}})}};
 }
 
-Json FromNode(const core::Node& node) { return Json::parse(core::WriteJson(node)); }
-
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+Json FromNode(const core::Node& node) { return ParseJson(core::WriteJson(node)); }
 
 bool IsUnset(const Json& object, const char* key) {
   return !object.contains(key) || object[key].is_null();

@@ -3,16 +3,15 @@
 #define LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "core/model/spec.h"
 #include "core/text/node.h"
 
 namespace lockstep::control {
 
-using Json = nlohmann::json;
 using Labels = std::map<std::string, std::string>;
 
 // Of pods and Services; the API server takes at most 15 letters. The second is that of metrics,
@@ -24,9 +23,6 @@ inline constexpr const char* kHttpPortName = "lockstep-http";
 Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Labels& labels);
 
 Json FromNode(const core::Node& node);
-
-// One line; what is no UTF-8 is replaced.
-std::string Dump(const Json& json);
 
 // Absent or null: to the API server the same.
 bool IsUnset(const Json& object, const char* key);

@@ -67,10 +67,11 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   SetOwnFields(job, request.machine, spec);
   pod::AddVolumes(job, status.agent.image, delivery, spec, worker);
   pod::Place(job, request.avoid_nodes, spec);
-  return Dump({{"apiVersion", "v1"},
-               {"kind", "Pod"},
-               {"metadata", MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"))},
-               {"spec", std::move(spec)}});
+  return DumpJson(
+      Json{{"apiVersion", "v1"},
+           {"kind", "Pod"},
+           {"metadata", MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"))},
+           {"spec", std::move(spec)}});
 }
 
 }  // namespace

@@ -24,27 +24,27 @@ Json Service(const core::TrainingJob& job, const std::string& name, Json spec) {
 
 std::string HeadlessServiceObject(const core::TrainingJob& job) {
   const std::string& name = job.metadata.name;
-  return Dump(Service(job, core::ServiceName(name),
-                      {{"clusterIP", "None"},
-                       {"selector", {{"lockstep.dev/job", name}}},
-                       {"ports", Json::array({Port(kGangPortName, core::kGangPort),
-                                              Port(kHttpPortName, core::kMetricsPort)})}}));
+  return DumpJson(Service(job, core::ServiceName(name),
+                          {{"clusterIP", "None"},
+                           {"selector", {{"lockstep.dev/job", name}}},
+                           {"ports", Json::array({Port(kGangPortName, core::kGangPort),
+                                                  Port(kHttpPortName, core::kMetricsPort)})}}));
 }
 
 std::string CoordinatorServiceObject(const core::TrainingJob& job, uint32_t attempt) {
   const std::string& name = job.metadata.name;
-  return Dump(Service(job, core::CoordinatorServiceName(name),
-                      {{"type", "ClusterIP"},
-                       {"selector",
-                        {{"lockstep.dev/job", name},
-                         {"lockstep.dev/machine", "0"},
-                         {kAttemptLabel, std::to_string(attempt)}}},
-                       {"ports", Json::array({Port(kGangPortName, core::kGangPort)})}}));
+  return DumpJson(Service(job, core::CoordinatorServiceName(name),
+                          {{"type", "ClusterIP"},
+                           {"selector",
+                            {{"lockstep.dev/job", name},
+                             {"lockstep.dev/machine", "0"},
+                             {kAttemptLabel, std::to_string(attempt)}}},
+                           {"ports", Json::array({Port(kGangPortName, core::kGangPort)})}}));
 }
 
 std::string CoordinatorServicePatch(std::string_view uid, uint32_t attempt) {
   const Json selector = {{kAttemptLabel, std::to_string(attempt)}};
-  return Dump({{"metadata", {{"uid", uid}}}, {"spec", {{"selector", selector}}}});
+  return DumpJson(Json{{"metadata", {{"uid", uid}}}, {"spec", {{"selector", selector}}}});
 }
 
 }  // namespace lockstep::control

@@ -9,12 +9,12 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 #include <variant>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "core/exit_codes.h"
 #include "core/model/names.h"
 #include "worker/topology/topology.h"
@@ -453,8 +453,8 @@ void Agent::ServeMetrics(const HttpRequest& request, HttpResponder respond) {
 void Agent::Log(const std::string& line) {
   std::string who = "m" + std::to_string(config_.machine) + "." + std::to_string(config_.attempt);
   if (config_.job.spec.logs.format == core::LogFormat::kJson) {
-    nlohmann::json json = {{"agent", who}, {"message", line}};
-    stderr_->Write(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    Json json = {{"agent", who}, {"message", line}};
+    stderr_->Write(DumpJson(json) + "\n");
   } else {
     stderr_->Write("lockstep-agent[" + who + "]: " + line + "\n");
   }

@@ -3,18 +3,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "worker/collectives/store/blame.h"
 
 namespace lockstep::collectives {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t kMaxEvidence = size_t{64} << 20;  // bytes of one rank's file
 
@@ -62,7 +60,7 @@ struct Dump {
 
 using Dumps = std::map<int, Dump>;  // by rank
 
-Dump FromJson(const json& in) {
+Dump FromJson(const Json& in) {
   Dump dump{.identity = in.at("identity"),
             .utc = in.at("clock").at("utc"),
             .world = in.at("world"),
@@ -70,7 +68,7 @@ Dump FromJson(const json& in) {
             .issued = in.at("issued"),
             .reason = in.at("reason"),
             .operations = {}};
-  for (const json& one : in.at("operations")) {
+  for (const Json& one : in.at("operations")) {
     dump.operations.push_back({.number = one.at("number"),
                                .bytes = one.at("bytes"),
                                .kind = one.at("kind"),
@@ -85,10 +83,10 @@ Status Read(const std::string& path, Dumps* dumps) {
   const Result<std::string> text = ReadFile(path, kMaxEvidence);
   if (!text.ok()) return text.error();
   try {
-    const json in = json::parse(*text);
+    const Json in = Json::parse(*text);
     dumps->emplace(in.at("rank").get<int>(), FromJson(in));
     return {};
-  } catch (const json::exception& bad) {
+  } catch (const Json::exception& bad) {
     return Error::Invalid(path + " is not a rank's evidence: " + bad.what());
   }
 }
@@ -112,7 +110,7 @@ Result<Dumps> ReadAll(const std::string& dir) {
   }
   if (failed) return Error::NotFound("reading " + dir + ": " + failed.message());
   if (dumps.empty()) {
-    return Error::NotFound("no rank-NNNNN.json in " + dir +
+    return Error::NotFound("no rank-NNNNN.Json in " + dir +
                            ": it is written when an operation is late or a peer is lost");
   }
   KeepNewest(&dumps);

@@ -5,7 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -254,18 +255,17 @@ std::string ToTable(const BenchReport& report) {
 }
 
 std::string ToJsonLines(const BenchReport& report) {
-  using nlohmann::json;
   std::string out;
   for (const BenchRow& row : report.rows) {
-    const json line = {{"type", "size"},     {"bytes", row.bytes},
+    const Json line = {{"type", "size"},     {"bytes", row.bytes},
                        {"count", row.count}, {"mean_us", row.mean},
                        {"p50_us", row.p50},  {"p99_us", row.p99},
                        {"max_us", row.max},  {"algbw", row.algbw},
                        {"busbw", row.busbw}, {"predicted_us", row.predicted},
                        {"wrong", row.wrong}};
-    out += line.dump() + "\n";
+    out += DumpJson(line) + "\n";
   }
-  const json summary = {{"type", "summary"},
+  const Json summary = {{"type", "summary"},
                         {"operation", "allreduce"},
                         {"backend", report.backend},
                         {"world", report.world},
@@ -273,7 +273,7 @@ std::string ToJsonLines(const BenchReport& report) {
                         {"bandwidth", report.bandwidth},
                         {"min_busbw", report.min_busbw},
                         {"passed", report.passed}};
-  return out + summary.dump() + "\n";
+  return out + DumpJson(summary) + "\n";
 }
 
 }  // namespace lockstep::collectives

@@ -6,8 +6,9 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.h"
 
 namespace lockstep::agent {
 namespace {
@@ -149,13 +150,13 @@ std::string LogPump::Format(int rank, Stream stream, std::string_view line, bool
     case core::LogFormat::kJson:
       break;
   }
-  const nlohmann::ordered_json object = {{"time", TimeOfDay()},
-                                         {"machine", options_.machine},
-                                         {"rank", rank},
-                                         {"generation", generation_},
-                                         {"stream", NameOf(stream)},
-                                         {"message", std::string(line) + mark}};
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const OrderedJson object = {{"time", TimeOfDay()},
+                              {"machine", options_.machine},
+                              {"rank", rank},
+                              {"generation", generation_},
+                              {"stream", NameOf(stream)},
+                              {"message", std::string(line) + mark}};
+  return DumpJson(object) + "\n";
 }
 
 }  // namespace lockstep::agent

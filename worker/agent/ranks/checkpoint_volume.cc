@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/unique_fd.h"
 #include "core/gang/resume.h"
 
@@ -28,7 +28,6 @@ namespace {
 using core::CheckpointEntry;
 using core::Generation;
 using core::GenerationFile;
-using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxGenerationFile = size_t{64} << 10;
@@ -71,7 +70,7 @@ std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation gener
   // By an open that waits, as long as the file server takes: this is FileWorker's thread.
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const Result<std::string> text = ReadToEnd(fd.get(), path.string(), kMaxGenerationFile);
-  Json json = Json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJson(text.ok() ? *text : "");
   if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
   std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
   return OneFile{{generation, json["resumes"].get<std::string>()}, std::move(uid)};
@@ -188,7 +187,7 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
     resumes = core::ChooseResume(found->own, checkpoints, generation);
   }
   Json json = {{"generation", generation.ToString()}, {"jobUID", job_uid_}, {"resumes", resumes}};
-  Status created = CreateExclusively(generations / generation.ToString(), json.dump() + "\n");
+  Status created = CreateExclusively(generations / generation.ToString(), DumpJson(json) + "\n");
   if (!created.ok()) return created.error();
   return Begun{std::move(resumes)};
 }

@@ -2,14 +2,13 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.h"
 
 namespace lockstep::agent {
 
 namespace {
-
-using Json = nlohmann::json;
 
 // An integer in [0, limit], also when it was written as 10.0.
 Result<int64_t> Count(const Json& json, const char* name, int64_t limit) {
@@ -50,15 +49,13 @@ ProgressReport ReadReport(const Json& json, uint32_t rank, int64_t step, int64_t
   return report;
 }
 
-std::string Line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string Line(const Json& json) { return DumpJson(json) + "\n"; }
 
 }  // namespace
 
 Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
   if (line.size() >= kMaxProgressLine) return Error::TooLarge("a line over 64 KiB");
-  Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJson(line);
   if (!json.is_object()) return Error::Invalid("not a JSON object on one line");
   constexpr int64_t kMaxSteps = int64_t{1} << 53;
   Result<int64_t> rank = Count(json, "rank", std::numeric_limits<uint32_t>::max());

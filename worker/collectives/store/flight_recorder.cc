@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "worker/collectives/store/socket.h"
 
 namespace lockstep::collectives {
 namespace {
 
-using nlohmann::json;
-
-json ToJson(const RecordedOperation& operation) {
+Json ToJson(const RecordedOperation& operation) {
   return {{"number", operation.number},
           {"kind", ToString(operation.kind)},
           {"tag", operation.tag},
@@ -125,10 +123,10 @@ std::vector<RecordedOperation> FlightRecorder::Operations() const {
 }
 
 std::string FlightRecorder::Dump(const EvidenceHeader& header) const {
-  json operations = json::array();
+  Json operations = Json::array();
   for (const RecordedOperation& one : Operations()) operations.push_back(ToJson(one));
   const auto utc = std::chrono::system_clock::now().time_since_epoch();
-  const json out = {
+  const Json out = {
       {"rank", header.rank},
       {"world", header.world},
       {"identity", header.identity},
@@ -141,7 +139,7 @@ std::string FlightRecorder::Dump(const EvidenceHeader& header) const {
       {"operations", std::move(operations)},
   };
   // Tags are bytes of the caller's: what is no UTF-8 in them must not cost the evidence.
-  return out.dump(1, ' ', false, json::error_handler_t::replace);
+  return DumpJson(out, 1);
 }
 
 Status FlightRecorder::Write(const std::string& dir, const EvidenceHeader& header) const {

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "base/json.h"
 
 namespace lockstep::trainer {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kGpt2Vocabulary = 50257;
 constexpr int kGpt2EndOfText = 50256;
@@ -19,13 +18,13 @@ constexpr double kLayerNormEpsilon = 1e-5;
 constexpr int kMaxLayers = 1 << 12;
 constexpr int kMaxSize = 1 << 20;
 
-Json EndOfText(const Shape& shape) {
+OrderedJson EndOfText(const Shape& shape) {
   if (shape.vocabulary == kByteVocabulary) return 0;
   if (shape.vocabulary == kGpt2Vocabulary) return kGpt2EndOfText;
   return nullptr;
 }
 
-void AddSpecialTokens(const Shape& shape, Json* json) {
+void AddSpecialTokens(const Shape& shape, OrderedJson* json) {
   for (const char* name : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     (*json)[name] = EndOfText(shape);
   }
@@ -47,22 +46,22 @@ std::string Utf8(char32_t character) {
   return {static_cast<char>(0xC0 | (character >> 6)), static_cast<char>(0x80 | (character & 0x3F))};
 }
 
-std::string Pretty(const Json& json) { return json.dump(2) + "\n"; }
+std::string Pretty(const OrderedJson& json) { return DumpJson(json, 2) + "\n"; }
 
 // A positive number of config.json, or the default of transformers' GPT2Config.
-Result<int> Size(const Json& config, const char* name, int standard, int most) {
-  Json value = config.value(name, Json(standard));
+Result<int> Size(const OrderedJson& config, const char* name, int standard, int most) {
+  OrderedJson value = config.value(name, OrderedJson(standard));
   bool natural =
       value.is_number_integer() && value.get<int64_t>() >= 1 && value.get<int64_t>() <= most;
   if (!natural)
-    return Error::Invalid(std::string(name) + " is " + value.dump() + ", not 1 to " +
+    return Error::Invalid(std::string(name) + " is " + DumpJson(value) + ", not 1 to " +
                           std::to_string(most));
   return value.get<int>();
 }
 
 // What Lockstep's model computes; a config that says nothing means the first value.
-Status CheckSame(const Json& config) {
-  using Choices = std::pair<const char*, std::vector<Json>>;
+Status CheckSame(const OrderedJson& config) {
+  using Choices = std::pair<const char*, std::vector<OrderedJson>>;
   // The last three activations are one formula under different names.
   const auto kWanted = std::to_array<Choices>({
       {"model_type", {"gpt2"}},
@@ -73,69 +72,70 @@ Status CheckSame(const Json& config) {
       {"tie_word_embeddings", {true}},
   });
   for (const auto& [name, choices] : kWanted) {
-    Json value = config.value(name, choices.front());
+    OrderedJson value = config.value(name, choices.front());
     if (std::ranges::find(choices, value) == choices.end()) {
-      return Error::Invalid(std::string(name) + " is " + value.dump() +
-                            ", but Lockstep's model has " + choices.front().dump());
+      return Error::Invalid(std::string(name) + " is " + DumpJson(value) +
+                            ", but Lockstep's model has " + DumpJson(choices.front()));
     }
   }
-  Json epsilon = config.value("layer_norm_epsilon", Json(kLayerNormEpsilon));
+  OrderedJson epsilon = config.value("layer_norm_epsilon", OrderedJson(kLayerNormEpsilon));
   if (!epsilon.is_number() || std::abs(epsilon.get<double>() - kLayerNormEpsilon) > 1e-9) {
-    return Error::Invalid("layer_norm_epsilon is " + epsilon.dump() +
+    return Error::Invalid("layer_norm_epsilon is " + DumpJson(epsilon) +
                           ", but Lockstep's model has 1e-05");
   }
   return {};
 }
 
-Status CheckInner(const Json& config, int width) {
-  Json inner = config.value("n_inner", Json());
-  if (inner.is_null() || inner == Json(4 * width)) return {};
-  return Error::Invalid("n_inner is " + inner.dump() + ", but Lockstep's model has 4 times n_embd");
+Status CheckInner(const OrderedJson& config, int width) {
+  OrderedJson inner = config.value("n_inner", OrderedJson());
+  if (inner.is_null() || inner == OrderedJson(4 * width)) return {};
+  return Error::Invalid("n_inner is " + DumpJson(inner) +
+                        ", but Lockstep's model has 4 times n_embd");
 }
 
 }  // namespace
 
 std::string ConfigJson(const Shape& shape) {
-  Json json = {{"architectures", {"GPT2LMHeadModel"}},
-               {"model_type", "gpt2"},
-               {"n_layer", shape.layers},
-               {"n_head", shape.heads},
-               {"n_embd", shape.width},
-               {"n_inner", nullptr},
-               {"n_positions", shape.context},
-               {"n_ctx", shape.context},
-               {"vocab_size", shape.vocabulary},
-               {"activation_function", "gelu_new"},
-               {"layer_norm_epsilon", kLayerNormEpsilon},
-               {"initializer_range", 0.02},
-               {"scale_attn_weights", true},
-               {"tie_word_embeddings", true},
-               {"attn_pdrop", 0.0},
-               {"embd_pdrop", 0.0},
-               {"resid_pdrop", 0.0},
-               {"torch_dtype", "float32"},
-               {"use_cache", true}};
+  OrderedJson json = {{"architectures", {"GPT2LMHeadModel"}},
+                      {"model_type", "gpt2"},
+                      {"n_layer", shape.layers},
+                      {"n_head", shape.heads},
+                      {"n_embd", shape.width},
+                      {"n_inner", nullptr},
+                      {"n_positions", shape.context},
+                      {"n_ctx", shape.context},
+                      {"vocab_size", shape.vocabulary},
+                      {"activation_function", "gelu_new"},
+                      {"layer_norm_epsilon", kLayerNormEpsilon},
+                      {"initializer_range", 0.02},
+                      {"scale_attn_weights", true},
+                      {"tie_word_embeddings", true},
+                      {"attn_pdrop", 0.0},
+                      {"embd_pdrop", 0.0},
+                      {"resid_pdrop", 0.0},
+                      {"torch_dtype", "float32"},
+                      {"use_cache", true}};
   AddSpecialTokens(shape, &json);
   return Pretty(json);
 }
 
 std::string GenerationConfigJson(const Shape& shape) {
-  Json json = {{"max_length", shape.context}};
+  OrderedJson json = {{"max_length", shape.context}};
   AddSpecialTokens(shape, &json);
   return Pretty(json);
 }
 
 std::string ByteTokenizerJson() {
-  Json vocabulary;
+  OrderedJson vocabulary;
   for (int byte = 0; byte < kByteVocabulary; ++byte) vocabulary[Utf8(CharacterOf(byte))] = byte;
-  Json byte_level = {{"type", "ByteLevel"},
-                     {"add_prefix_space", false},
-                     {"trim_offsets", false},
-                     {"use_regex", false}};
+  OrderedJson byte_level = {{"type", "ByteLevel"},
+                            {"add_prefix_space", false},
+                            {"trim_offsets", false},
+                            {"use_regex", false}};
   return Pretty({{"version", "1.0"},
                  {"truncation", nullptr},
                  {"padding", nullptr},
-                 {"added_tokens", Json::array()},
+                 {"added_tokens", OrderedJson::array()},
                  {"normalizer", nullptr},
                  {"pre_tokenizer", byte_level},
                  {"post_processor", nullptr},
@@ -149,7 +149,7 @@ std::string ByteTokenizerJson() {
                    {"fuse_unk", false},
                    {"byte_fallback", false},
                    {"vocab", vocabulary},
-                   {"merges", Json::array()}}}});
+                   {"merges", OrderedJson::array()}}}});
 }
 
 std::string TokenizerConfigJson(const Shape& shape) {
@@ -161,7 +161,7 @@ std::string TokenizerConfigJson(const Shape& shape) {
 }
 
 Result<Shape> ShapeOfConfig(std::string_view config_json) {
-  Json config = Json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  OrderedJson config = ParseOrderedJson(config_json);
   if (!config.is_object()) return Error::Invalid("it is no JSON object");
   Status same = CheckSame(config);
   if (!same.ok()) return same.error();

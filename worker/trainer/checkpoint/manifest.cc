@@ -2,10 +2,10 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/sha256.h"
 
 namespace lockstep::trainer {
@@ -13,8 +13,6 @@ namespace lockstep::trainer {
 namespace {
 
 // Its members are sorted by name, so equal contents are equal texts.
-using Json = nlohmann::json;
-
 constexpr const char* kFormat = "lockstep-checkpoint";
 constexpr int kVersion = 1;
 constexpr const char* kOwnSum = "sha256";
@@ -76,13 +74,8 @@ Shape ModelOf(const Json& json) {
           .context = json.at("context").get<int>()};
 }
 
-// A text of the user's, such as a file's name, need not be UTF-8.
-std::string Dump(const Json& json, int indent) {
-  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
-}
-
 std::string SumOf(const Json& json) {
-  std::string text = Dump(json, -1);
+  std::string text = DumpJson(json);
   Sha256 sum;
   sum.Add(std::as_bytes(std::span(text)));
   return sum.Hex();
@@ -101,16 +94,16 @@ std::string FormatManifest(const ManifestFile& file) {
                {"run", RunJson(file.manifest)},
                {"files", files}};
   json[kOwnSum] = SumOf(json);
-  return Dump(json, 2) + "\n";
+  return DumpJson(json, 2) + "\n";
 }
 
 Result<ManifestFile> ParseManifest(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJson(text);
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
     return Error::Invalid("it is torn, or no manifest of Lockstep's");
   }
   if (json.value("version", Json()) != kVersion) {
-    return Error::Invalid("it is of version " + Dump(json["version"], -1) +
+    return Error::Invalid("it is of version " + DumpJson(json["version"]) +
                           "; use the Lockstep that wrote it, or a newer one");
   }
   Json own_sum = json.value(kOwnSum, Json());

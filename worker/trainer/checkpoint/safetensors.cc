@@ -5,16 +5,14 @@
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "worker/trainer/checkpoint/float16.h"
 
 namespace lockstep::trainer {
 
 namespace {
-
-using Json = nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
@@ -151,13 +149,13 @@ std::string ToString(std::span<const int64_t> shape) {
 }
 
 std::string FormatSafetensorsHeader(std::span<const std::pair<std::string, TensorInfo>> tensors) {
-  nlohmann::ordered_json json;
+  OrderedJson json;
   json[kMetadata] = {{"format", "pt"}};
   for (const auto& [name, info] : tensors) {
     json[name] = {
         {"dtype", info.dtype}, {"shape", info.shape}, {"data_offsets", {info.begin, info.end}}};
   }
-  std::string text = json.dump();
+  std::string text = DumpJson(json);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   uint64_t size = text.size();
   std::string bytes(kSizeBytes, '\0');
@@ -168,7 +166,7 @@ std::string FormatSafetensorsHeader(std::span<const std::pair<std::string, Tenso
 Result<TensorMap> ParseSafetensorsHeader(std::string_view header, uint64_t data_bytes) {
   // The format wants it so, and it refuses deep nonsense early.
   if (!header.starts_with('{')) return Error::Invalid("its header is no JSON object");
-  Json json = Json::parse(header, nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJson(header);
   if (!json.is_object()) return Error::Invalid("its header is no JSON object");
   TensorMap tensors;
   for (const auto& [name, value] : json.items()) {

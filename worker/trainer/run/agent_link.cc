@@ -8,7 +8,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace lockstep::trainer {
 
@@ -102,7 +103,7 @@ bool AgentLink::Connected() {
 
 void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& values) {
   if (!Connected()) return;
-  nlohmann::json message{{"rank", rank_}};
+  Json message{{"rank", rank_}};
   for (const auto& [name, value] : values) {
     if (!std::isfinite(value)) continue;
     const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
@@ -114,7 +115,7 @@ void AgentLink::Report(const std::vector<std::pair<std::string_view, double>>& v
   }
   Flush();
   if (!unsent_.empty() || !socket_.valid()) return;  // the rest of an older line comes first
-  unsent_ = message.dump() + "\n";
+  unsent_ = DumpJson(message) + "\n";
   const size_t whole = unsent_.size();
   Flush();
   if (unsent_.size() == whole) unsent_.clear();
@@ -133,11 +134,11 @@ void AgentLink::Flush() {
 
 Result<std::string> AgentLink::Commit(const std::string& name, Duration timeout) {
   errno = 0;
-  const nlohmann::json request{{"rank", rank_}, {"id", 1}, {"commit", name}};
+  const Json request{{"rank", rank_}, {"id", 1}, {"commit", name}};
   Question question(path_, BootTime() + timeout);
-  Result<std::string> answer = question.Ask(request.dump() + "\n");
+  Result<std::string> answer = question.Ask(DumpJson(request) + "\n");
   if (!answer.ok()) return answer;
-  const nlohmann::json reply = nlohmann::json::parse(*answer, nullptr, false);
+  const Json reply = ParseJson(*answer);
   if (!reply.is_object() || reply.value("id", 0) != 1) {
     return Error::Invalid("the agent answered another question: " + answer->substr(0, 200));
   }

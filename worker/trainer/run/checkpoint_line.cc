@@ -4,13 +4,13 @@
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ranges>
 #include <tuple>
 #include <utility>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "worker/trainer/checkpoint/output_file.h"
 #include "worker/trainer/checkpoint/prune.h"
 
@@ -70,7 +70,7 @@ std::vector<std::string> CommitsIn(const fs::path& generation) {
 // What a generation resumed from, by its file; "" for nothing.
 std::string ResumedFrom(const fs::path& generation_file) {
   const Result<std::string> text = ReadFile(generation_file, 1 << 20);
-  const nlohmann::json json = nlohmann::json::parse(text.ok() ? *text : "", nullptr, false);
+  const Json json = ParseJson(text.ok() ? *text : "");
   if (!json.is_object() || !json.contains("resumes") || !json["resumes"].is_string()) return "";
   return json["resumes"];
 }

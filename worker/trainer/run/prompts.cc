@@ -1,8 +1,8 @@
 #include "worker/trainer/run/prompts.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "worker/trainer/data/find_files.h"
 
 namespace lockstep::trainer {
@@ -22,8 +22,8 @@ Result<std::vector<std::string>> ReadPrompts(const std::vector<std::string>& glo
 }
 
 std::string ResultLine(std::string_view prompt, std::string_view text) {
-  const nlohmann::ordered_json line{{"prompt", prompt}, {"text", text}};
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const OrderedJson line{{"prompt", prompt}, {"text", text}};
+  return DumpJson(line) + "\n";
 }
 
 Result<std::string> GatherTexts(const std::string& mine, collectives::Communicator& all) {

@@ -2,7 +2,8 @@
 
 #include <array>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace lockstep::trainer {
 
@@ -45,9 +46,9 @@ Numbers ForAgent(const StepRecord& record) {
 }
 
 std::string Json(const StepRecord& record) {
-  nlohmann::ordered_json json;
+  OrderedJson json;
   for (const auto& [name, value] : ForAgent(record)) json[std::string(name)] = value;
-  return json.dump();
+  return DumpJson(json);
 }
 
 Numbers ForTensorBoard(const StepRecord& record) {
