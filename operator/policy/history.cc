@@ -70,7 +70,8 @@ std::optional<WallTime> WallOf(const ReconcileContext& context,
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang) {
   RememberSteps(context, gang);
   for (const GenerationStatus& each : gang.history) {
-    if (each.ended) RecordEnd(context, each);
+    const bool all_well = each.failure.cause == core::Cause::kNone && !each.stop_reason;
+    if (each.ended && !all_well) RecordEnd(context, each);
     RecordSuccessor(context, each);
   }
 }

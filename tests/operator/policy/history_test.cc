@@ -58,6 +58,23 @@ TEST(History, KnowsNothingOfStepsWhereProcessesReportNone) {
   EXPECT_FALSE(scene.status().history.front().lost_steps.has_value());
 }
 
+TEST(History, LeavesOutAGenerationThatEndedWell) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+  gang.generation = {1, 1};
+  gang.history = {Generation({1, 1}, seconds(0))};
+  gang.history.front().ended = seconds(20);
+  scene.Pass(seconds(1));
+  scene.Settle();
+  EXPECT_THAT(scene.status().history, SizeIs(0));
+  gang.history.front().stop_reason = core::StopReason::kSuspended;
+  scene.Pass(seconds(1));
+  scene.Settle();
+  ASSERT_THAT(scene.status().history, SizeIs(1));
+  EXPECT_EQ(scene.status().history.front().cause, core::Cause::kStopRequested);
+}
+
 TEST(History, GoesOnOverTheLossOfMachine0) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
