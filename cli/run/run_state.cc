@@ -9,18 +9,29 @@
 #include <charconv>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/file.h"
 #include "base/uuid.h"
 #include "core/model/names.h"
+#include "core/record/reader.h"
+#include "core/record/writer.h"
+#include "core/text/text.h"
+
+namespace lockstep::core {
+
+template <>
+inline constexpr auto kFields<cli::RunRecord> =
+    std::tuple(Field{"jobUID", &cli::RunRecord::job_uid, Required{}},
+               Field{"name", &cli::RunRecord::name, Required{}},
+               Field{"epoch", &cli::RunRecord::epoch, Required{}});
+
+}  // namespace lockstep::core
 
 namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr size_t kMaxRecord = 4096;
 constexpr size_t kMaxGenerationFile = 64 * 1024;
@@ -62,10 +73,10 @@ bool ParseNumber(const std::string& name, std::pair<uint32_t, uint32_t>* number)
 // "" when the file doesn't say.
 std::string JobUidIn(const std::string& path) {
   Result<std::string> text = ReadFile(path, kMaxGenerationFile);
-  json generation = json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
-  if (!generation.is_object()) return "";
-  auto uid = generation.find("jobUID");
-  return uid != generation.end() && uid->is_string() ? uid->get<std::string>() : "";
+  if (!text.ok()) return "";
+  const core::Document generation = core::ReadJson(*text, core::Places::kUntold);
+  const core::Node* uid = generation.root ? generation.root->Find("jobUID") : nullptr;
+  return uid != nullptr ? uid->text() : "";
 }
 
 // The generations in the folder, by their files.
@@ -101,25 +112,11 @@ Error ForeignCheckpoints(const std::string& folder, const std::string& whose) {
 }  // namespace
 
 std::string ToJson(const RunRecord& record) {
-  json object = {{"jobUID", record.job_uid}, {"name", record.name}, {"epoch", record.epoch}};
-  return object.dump(2) + "\n";
+  return core::WriteJson(core::WriteRecord(record)) + "\n";
 }
 
 Result<RunRecord> ParseRunRecord(std::string_view text) {
-  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return Error::Invalid("not one JSON object");
-  auto uid = object.find("jobUID");
-  auto name = object.find("name");
-  auto epoch = object.find("epoch");
-  bool whole = uid != object.end() && uid->is_string() && name != object.end() &&
-               name->is_string() && epoch != object.end() && epoch->is_number_unsigned() &&
-               *epoch <= std::numeric_limits<uint32_t>::max();
-  if (!whole) return Error::Invalid("it must hold jobUID, name and epoch");
-  RunRecord record;
-  record.job_uid = uid->get<std::string>();
-  record.name = name->get<std::string>();
-  record.epoch = epoch->get<uint32_t>();
-  return record;
+  return core::ParseRecord<RunRecord>(text, kMaxRecord, "");
 }
 
 Result<RunState> RunState::Open(const std::string& job, const std::string& path,
