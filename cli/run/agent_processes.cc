@@ -148,6 +148,7 @@ void AgentProcesses::OnEnd(uint32_t machine) {
   agent->process.pidfd.reset();
   AgentEnd end;
   end.machine = machine;
+  end.attempt = agent->attempt;
   end.at = BootTime();
   if (WIFSIGNALED(status)) {
     end.signal = WTERMSIG(status);

@@ -25,6 +25,7 @@ namespace lockstep::cli {
 
 struct AgentEnd {
   uint32_t machine = 0;
+  uint32_t attempt = 0;
   int code = -1;  // -1 when a signal ended it
   int signal = 0;
   Time at{};               // when its end was seen

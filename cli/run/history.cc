@@ -109,6 +109,14 @@ Recovery History::RecoveryOf(size_t index) const {
   return recovery;
 }
 
+std::string WaitingFor(const core::GangStatus& gang) {
+  using enum core::CoordinatorPhase;
+  for (const core::CoordinatorPhase phase : {kBackoff, kHeld, kGathering, kVerdict, kDone}) {
+    if (gang.phase == core::GangPhase(phase)) return gang.reason;
+  }
+  return "";
+}
+
 std::vector<std::string> ProgressPrinter::Tell(const History& history,
                                                const std::string& waiting_for) {
   std::vector<std::string> lines;

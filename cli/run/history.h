@@ -56,6 +56,9 @@ class ProgressPrinter {
   size_t ends_told_ = 0;
 };
 
+// Why no generation runs, when that will last; "" otherwise.
+std::string WaitingFor(const core::GangStatus& gang);
+
 // "6 ms", "1.3 s", "2m5s": for people.
 std::string Brief(Duration duration);
 

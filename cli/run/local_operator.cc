@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include "base/event_loop.h"
@@ -19,11 +20,10 @@
 #include "cli/run/run_setup.h"
 #include "cli/run/screen.h"
 #include "cli/run/table.h"
-#include "cli/run/view.h"
 #include "core/exit_codes.h"
 #include "core/gang/bodies.h"
 #include "core/gang/progress.h"
-#include "core/model/names.h"
+#include "core/text/limited_text.h"
 #include "operator/gang/gang_link.h"
 #include "operator/policy/decide.h"
 #include "operator/policy/machines.h"
@@ -41,6 +41,7 @@ constexpr Duration kLastRetry = milliseconds(100);
 // Each machine's steps change the status twice a second; with many of them people read slower.
 constexpr Duration kCalm = milliseconds(50);
 constexpr int kManyMachines = 8;
+constexpr size_t kMaxTermination = 2 * core::kMaxTerminationMessage;
 
 control::MachineEnd MachineEndOf(const AgentEnd& end, const Result<std::string>& termination) {
   control::MachineEnd ended;
@@ -48,7 +49,7 @@ control::MachineEnd MachineEndOf(const AgentEnd& end, const Result<std::string>&
   ended.signal = end.signal;
   // An agent that could not be configured leaves no message, but says why.
   const bool told = termination.ok() && !termination->empty();
-  ended.termination = told ? *termination : end.last_words;
+  ended.termination = core::LastBytes(told ? *termination : end.last_words, kMaxTermination);
   if (end.signal == 0 && end.code != core::kExitConfiguration) ended.reason = end.last_words;
   return ended;
 }
@@ -98,10 +99,9 @@ class LocalOperator {
                                    Time at) { OnStatus(status, at); },
                .on_accepted = nullptr}),
         machines_({.wall = options.started_wall, .boot = options.started}),
-        shown_(static_cast<size_t>(job.spec.num_machines)),
         printer_(options.started, ranks()) {
     status_.epoch = state_.epoch();
-    for (uint32_t i = 0; i < shown_.size(); ++i) addresses_.push_back(setup_.addresses.Machine(i));
+    for (uint32_t i = 0; i < machines(); ++i) addresses_.push_back(setup_.addresses.Machine(i));
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -125,6 +125,7 @@ class LocalOperator {
   }
 
  private:
+  uint32_t machines() const { return static_cast<uint32_t>(job_.spec.num_machines); }
   int64_t ranks() const {
     return static_cast<int64_t>(job_.spec.num_machines) * core::ProcessesStarted(job_.spec);
   }
@@ -134,18 +135,26 @@ class LocalOperator {
     return ended && !machines_.running();
   }
 
-  // Machine 0's last answer, if its attempt still runs.
-  std::optional<core::GangStatus> gang() const {
-    const bool counts = coordinator_ && shown_.front().running &&
-                        coordinator_->status.attempt == shown_.front().attempt;
-    return counts ? std::optional(coordinator_->status) : std::nullopt;
+  // The newest attempt of machine 0; null when there is none.
+  const AgentProcess* machine0() const {
+    const auto newest =
+        std::ranges::find(machines_.processes() | std::views::reverse, 0U, &AgentProcess::machine);
+    return newest == machines_.processes().rend() ? nullptr : &*newest;
+  }
+
+  // Its last answer, if it still runs.
+  const core::GangStatus* gang() const {
+    const AgentProcess* zero = machine0();
+    const bool counts = coordinator_ && zero != nullptr && !zero->end &&
+                        coordinator_->status.attempt == zero->attempt;
+    return counts ? &coordinator_->status : nullptr;
   }
 
   // ---- what happens ----
 
   void OnSignal(int signal) {
     if (stop_signal_ != 0) {
-      for (uint32_t i = 0; i < shown_.size(); ++i) agents_.Kill(i);
+      for (uint32_t i = 0; i < machines(); ++i) agents_.Kill(i);
       screen_.Event("killing every process");
       return;
     }
@@ -161,26 +170,22 @@ class LocalOperator {
       member_ = control::GangReport{status, at};
       return;
     }
-    if (status.attempt != shown_.front().attempt) return;
+    const AgentProcess* zero = machine0();
+    if (zero == nullptr || status.attempt != zero->attempt) return;
     member_.reset();
     coordinator_ = control::GangReport{status, at};
-    for (const AgentProcess& process : machines_.processes()) {
-      if (process.machine != 0 || process.attempt != status.attempt) continue;
-      history_.Learn(status, process.started);
-    }
+    history_.Learn(status, zero->started);
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
     if (progress) rate_.Learn(BootTime(), *progress);
     Tell();
   }
 
   void OnEnd(const AgentEnd& end) {
-    ShownMachine& machine = shown_[end.machine];
-    machine.running = false;
     machines_.Ended(
         end.machine,
-        MachineEndOf(end, ReadFile(setup_.folder.TerminationFile(end.machine, machine.attempt),
-                                   2 * core::kMaxTerminationMessage)));
-    ends_.push_back({end.machine, machine.attempt, end.code, end.signal, end.at});
+        MachineEndOf(end, ReadFile(setup_.folder.TerminationFile(end.machine, end.attempt),
+                                   kMaxTermination)));
+    ends_.push_back(end);
     agents_.FlushOutput();
   }
 
@@ -265,7 +270,7 @@ class LocalOperator {
 
   // Now, when it still runs.
   Time EndOf(uint32_t machine, uint32_t attempt) const {
-    for (const MachineEnd& end : ends_) {
+    for (const AgentEnd& end : ends_) {
       if (end.machine == machine && end.attempt == attempt) return end.at;
     }
     return BootTime();
@@ -287,8 +292,6 @@ class LocalOperator {
 
   Status Start(uint32_t machine, Time now) {
     const uint32_t attempt = status_.attempts.Of(static_cast<int>(machine));
-    ShownMachine& shown = shown_[machine];
-    shown = {.attempt = attempt, .running = true, .replaced = shown.attempt != 0};
     machines_.Started(machine, attempt, now);
     Result<core::AgentConfig> config =
         AgentConfigOf(setup_, job_, state_.path(), status_, first_epoch_, machine);
@@ -328,18 +331,16 @@ class LocalOperator {
   // ---- what is shown ----
 
   void Tell() {
-    for (const std::string& line : printer_.Tell(history_, WaitingFor(gang()))) screen_.Event(line);
+    const std::string waiting_for = gang() != nullptr ? WaitingFor(*gang()) : "";
+    for (const std::string& line : printer_.Tell(history_, waiting_for)) screen_.Event(line);
   }
 
   void Show(Time now) {
     if (screen_.live() && now >= next_table_) {
-      Shown shown;
-      shown.started = options_.started;
-      shown.stopping = stop_signal_ != 0;
-      shown.machines = shown_;
-      shown.gang = gang();
-      screen_.SetTable(
-          RenderTable(ViewOf(job_, shown, history_, rate_, now), Screen::Size(), screen_.color()));
+      const TableView view{job_, status_,
+                           gang() != nullptr ? gang()->progress : std::vector<core::RankProgress>(),
+                           rate_, now - options_.started};
+      screen_.SetTable(RenderTable(view, Screen::Size(), screen_.color()));
       next_table_ = now + kRedraw;
     }
     screen_.Flush();
@@ -348,53 +349,51 @@ class LocalOperator {
   // ---- the end ----
 
   int Finish() {
-    const Outcome outcome = OutcomeOf(status_, stop_signal_);
-    LearnEnd(outcome);
+    if (status_.state == core::JobState::kSuspended) status_.reason = "stopped on request";
+    const core::Failure ending = EndingOf(status_);
+    const Time now = BootTime();
+    // The last generation's end may have come with the agents' ends, after the last status.
+    const auto last = std::ranges::max_element(ends_, {}, &AgentEnd::at);
+    history_.Finish(last != ends_.end() ? last->at : now,
+                    status_.verdict ? status_.verdict->generation : core::Generation{}, ending);
     Tell();
     screen_.SetTable({});
-    screen_.Event(ClosingLine(job_, outcome, history_, BootTime() - options_.started));
-    if (job_.spec.logs.console != core::Console::kAll && !outcome.failure.stderr_tail.empty()) {
-      screen_.RankText(outcome.failure.stderr_tail + "\n");
+    screen_.Event(ClosingLine(job_.metadata.name, status_, history_.generations().size(),
+                              now - options_.started));
+    if (job_.spec.logs.console != core::Console::kAll && !ending.stderr_tail.empty()) {
+      screen_.RankText(ending.stderr_tail + "\n");
     }
-    WriteReport(outcome);
+    WriteReport(now);
     agents_.FlushOutput();
     screen_.Flush();
     DrainScreen();
-    return outcome.exit_code;
-  }
-
-  // The last generation's end may have come with the agents' ends, after the last status.
-  void LearnEnd(const Outcome& outcome) {
-    Time last = options_.started;
-    for (const MachineEnd& end : ends_) last = std::max(last, end.at);
-    core::Failure failure;
-    if (outcome.state != core::JobState::kSucceeded) failure = outcome.failure;
-    history_.Finish(last, outcome.generation, failure);
+    return ExitCodeOf(status_, stop_signal_);
   }
 
   Result<int> Abandon(const Error& error) {
-    for (uint32_t i = 0; i < shown_.size(); ++i) agents_.Kill(i);
+    for (uint32_t i = 0; i < machines(); ++i) agents_.Kill(i);
     screen_.SetTable({});
     screen_.Flush();
     DrainScreen();
     return error;
   }
 
-  void WriteReport(const Outcome& outcome) {
+  void WriteReport(Time now) {
     if (options_.report.empty()) return;
     Report report;
     report.job = job_.metadata.name;
     report.job_uid = job_.metadata.uid;
-    report.num_machines = job_.spec.num_machines;
-    report.processes_per_machine = job_.spec.processes_per_machine;
-    report.epoch = status_.epoch;
-    report.started_wall = options_.started_wall;
-    report.started = options_.started;
-    report.finished = BootTime();
-    report.outcome = outcome;
-    report.counters = status_.counters;
-    report.history = history_;
-    report.ends = ends_;
+    report.exit_code = ExitCodeOf(status_, stop_signal_);
+    report.took = now - options_.started;
+    report.status = status_;
+    report.status.timings.created = options_.started_wall;
+    report.status.timings.finished = machines_.At(now).wall;
+    report.generations = ReportOf(history_, options_.started);
+    for (const AgentEnd& end : ends_) {
+      report.agents.push_back({end.machine, end.attempt, machines_.At(end.at).wall,
+                               end.signal > 0 ? std::nullopt : std::optional(end.code),
+                               end.signal});
+    }
     Status status = WriteFileAtomically(options_.report, ToJson(report));
     if (!status.ok()) screen_.Event("no report: " + status.error().message);
   }
@@ -433,11 +432,10 @@ class LocalOperator {
   uint32_t first_epoch_ = 0;  // of this run
   int64_t generation_ = 1;    // of the spec: a stop changes it
   int stop_signal_ = 0;       // that asked for a stop
-  std::vector<ShownMachine> shown_;
   History history_;
   ProgressPrinter printer_;
   core::RateMeter rate_;
-  std::vector<MachineEnd> ends_;
+  std::vector<AgentEnd> ends_;
   Time next_table_{};
 };
 

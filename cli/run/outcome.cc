@@ -1,49 +1,47 @@
 #include "cli/run/outcome.h"
 
+#include "cli/run/history.h"
 #include "core/exit_codes.h"
 
 namespace lockstep::cli {
-namespace {
 
-using core::Cause;
 using core::JobState;
 
-// The root cause's own code where there is one.
-int ExitCodeOf(const core::JobVerdict& verdict, const core::Failure& failure) {
-  if (failure.signal > 0) return core::kExitSignal + failure.signal;
-  if (failure.exit_code > 0) return failure.exit_code;
-  const bool machines = core::ClassOf(failure.cause) == core::CauseClass::kInfrastructure;
-  return machines ? core::kExitMachines : verdict.exit_code;
-}
-
-core::Failure StopRequested(const std::string& message) {
+core::Failure EndingOf(const core::JobStatus& status) {
   core::Failure failure;
-  failure.cause = Cause::kStopRequested;
-  failure.message = message;
+  if (status.state == JobState::kSucceeded) return failure;
+  const bool by_deadline = status.verdict && status.verdict->cause == core::Cause::kStopRequested &&
+                           !status.verdict->generation.exists();
+  if (status.state == JobState::kSuspended || by_deadline) {
+    failure.cause = core::Cause::kStopRequested;
+    failure.message = status.reason;
+  } else if (status.last_failure) {
+    failure = status.last_failure->failure;
+  }
   return failure;
 }
 
-}  // namespace
+int ExitCodeOf(const core::JobStatus& status, int signal) {
+  if (status.state == JobState::kSucceeded) return core::kExitSuccess;
+  if (status.state == JobState::kSuspended) return core::kExitSignal + signal;
+  const core::Failure failure = EndingOf(status);
+  if (failure.cause == core::Cause::kStopRequested) return core::kExitDeadline;
+  // The root cause's own code where there is one.
+  if (failure.signal > 0) return core::kExitSignal + failure.signal;
+  if (failure.exit_code > 0) return failure.exit_code;
+  const bool machines = core::ClassOf(failure.cause) == core::CauseClass::kInfrastructure;
+  return machines ? core::kExitMachines : status.verdict->exit_code;
+}
 
-Outcome OutcomeOf(const core::JobStatus& status, int signal) {
-  Outcome outcome;
-  outcome.state = status.state;
-  outcome.reason = status.reason;
-  if (status.verdict) outcome.generation = status.verdict->generation;
-  if (status.state == JobState::kSucceeded) {
-    outcome.exit_code = core::kExitSuccess;
-  } else if (status.state == JobState::kSuspended) {
-    outcome.exit_code = core::kExitSignal + signal;
-    outcome.reason = "stopped on request";
-    outcome.failure = StopRequested(outcome.reason);
-  } else if (status.verdict->cause == Cause::kStopRequested && !outcome.generation.exists()) {
-    outcome.exit_code = core::kExitDeadline;
-    outcome.failure = StopRequested(outcome.reason);
-  } else {
-    if (status.last_failure) outcome.failure = status.last_failure->failure;
-    outcome.exit_code = ExitCodeOf(*status.verdict, outcome.failure);
-  }
-  return outcome;
+std::string ClosingLine(const std::string& job, const core::JobStatus& status, size_t generations,
+                        Duration took) {
+  std::string line = "job " + job + " ";
+  line += status.state == JobState::kSucceeded   ? "succeeded"
+          : status.state == JobState::kSuspended ? "stopped"
+                                                 : "failed: " + status.reason;
+  line += " (" + std::to_string(generations) +
+          (generations == 1 ? " generation, " : " generations, ") + Brief(took) + ")";
+  return line;
 }
 
 }  // namespace lockstep::cli

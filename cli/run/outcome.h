@@ -1,25 +1,24 @@
-// How a run ended, from the job's status: what its last line, its report and its exit code say.
+// How a run ended, from the job's status: what its last line and its exit code say. Of a status
+// that is Succeeded or Failed, or Suspended because a signal came. Pure functions.
 #ifndef LOCKSTEP_CLI_RUN_OUTCOME_H_
 #define LOCKSTEP_CLI_RUN_OUTCOME_H_
 
 #include <string>
 
+#include "base/time.h"
 #include "core/status/status.h"
 
 namespace lockstep::cli {
 
-struct Outcome {
-  core::JobState state = core::JobState::kFailed;
-  int exit_code = 0;  // of `lockstep run`
-  std::string reason;
-  core::Failure failure;        // cause kNone when there is none
-  core::Generation generation;  // the verdict's; {0, 0} without one
+// What ended the job; cause kNone where it succeeded.
+core::Failure EndingOf(const core::JobStatus& status);
 
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
+// Of `lockstep run`; `signal` asked for the stop, if there was one.
+int ExitCodeOf(const core::JobStatus& status, int signal);
 
-// Of a status that is Succeeded or Failed, or Suspended because `signal` came.
-Outcome OutcomeOf(const core::JobStatus& status, int signal);
+// "job gpt failed: rank 3 ...; ... (2 generations, 1.3 s)".
+std::string ClosingLine(const std::string& job, const core::JobStatus& status, size_t generations,
+                        Duration took);
 
 }  // namespace lockstep::cli
 

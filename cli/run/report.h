@@ -1,44 +1,48 @@
-// The report of a run, as JSON: what `--report FILE` holds. docs/cli.md lists its fields.
+// The report of a run, as JSON: what `--report FILE` holds: the job's status, with what only this
+// computer knows beside its fields. docs/cli.md lists them.
 #ifndef LOCKSTEP_CLI_RUN_REPORT_H_
 #define LOCKSTEP_CLI_RUN_REPORT_H_
 
-#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/time.h"
+#include "base/wall_time.h"
 #include "cli/run/history.h"
-#include "cli/run/outcome.h"
+#include "core/status/status.h"
 
 namespace lockstep::cli {
 
-struct MachineEnd {
+struct AgentReport {
   uint32_t machine = 0;
   uint32_t attempt = 0;
-  int exit_code = -1;
+  WallTime ended{};
+  std::optional<int> exit_code;
   int signal = 0;
-  Time at{};
+};
+
+// Its times count from the start of the run.
+struct GenerationReport {
+  core::GenerationRecord generation;
+  std::optional<Recovery> respawn;
 };
 
 struct Report {
   std::string job;
   std::string job_uid;
-  int num_machines = 0;
-  int processes_per_machine = 0;
-  uint32_t epoch = 0;
-  std::chrono::system_clock::time_point started_wall;
-  Time started{};
-  Time finished{};
-  Outcome outcome;
-  core::Counters counters;
-  History history;
-  std::vector<MachineEnd> ends;  // of every agent
+  int exit_code = 0;  // of `lockstep run`
+  Duration took{};
+  core::JobStatus status;
+  std::vector<GenerationReport> generations;
+  std::vector<AgentReport> agents;
 };
 
-std::string ToJson(const Report& report);
+// Of a run that began at `started`.
+std::vector<GenerationReport> ReportOf(const History& history, Time started);
 
-// How often the gang was started again, by the cause of the generation that ended.
-std::vector<std::pair<core::Cause, int>> RestartsByCause(const History& history);
+std::string ToJson(Report report);
 
 }  // namespace lockstep::cli
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <utility>
 
 #include "cli/run/history.h"
 
@@ -18,12 +17,9 @@ constexpr const char* kYellow = "\x1b[33m";
 constexpr const char* kRed = "\x1b[31m";
 constexpr const char* kReset = "\x1b[0m";
 
-bool IsWell(const std::string& state) { return state == "Running" || state == "Finished"; }
-
-const char* ColorOf(const std::string& state) {
-  if (IsWell(state) || state == "Succeeded") return kGreen;
-  if (state == "Lost" || state == "Failed") return kRed;
-  return kYellow;
+const char* ColorOf(core::MachineState state) {
+  if (state >= core::MachineState::kRunning) return kGreen;
+  return state <= core::MachineState::kFailed ? kRed : kYellow;
 }
 
 std::string Number(double value, const char* format) {
@@ -65,49 +61,55 @@ std::string Paint(const std::string& text, const char* paint, bool color) {
 }
 
 std::string Headline(const TableView& view) {
-  std::string line = view.job + "  " + view.state;
-  if (!view.generation.empty()) line += "  generation " + view.generation;
-  line += "  restarts " + std::to_string(view.restarts);
-  if (view.progress) {
-    line += "  step " + StepOf(*view.progress);
-    if (view.progress->total_steps > 0) {
-      line += " " + std::to_string(100 * view.progress->step / view.progress->total_steps) + "%";
+  const core::JobStatus& status = view.status;
+  std::string line = view.job.metadata.name + "  " + core::ToString(status.state);
+  if (status.generation.exists()) line += "  generation " + status.generation.ToString();
+  line += "  restarts " + std::to_string(status.restarts.total);
+  if (const auto progress = core::Summarize(view.progress)) {
+    line += "  step " + StepOf(*progress);
+    if (progress->total_steps > 0) {
+      line += " " + std::to_string(100 * progress->step / progress->total_steps) + "%";
     }
-    if (view.progress->loss) line += "  loss " + Number(*view.progress->loss, "%.4g");
+    if (progress->loss) line += "  loss " + Number(*progress->loss, "%.4g");
+    if (const auto rate = view.rate.steps_per_second()) line += "  " + Rate(*rate) + " steps/s";
+    if (const auto remaining = view.rate.Remaining()) line += "  eta " + Brief(*remaining);
   }
-  if (view.steps_per_second) line += "  " + Rate(*view.steps_per_second) + " steps/s";
-  if (view.remaining) line += "  eta " + Brief(*view.remaining);
   return line + "  up " + Brief(view.elapsed);
 }
 
 using Cells = std::array<std::string, 7>;
 
-Cells CellsOf(const TableRow& row) {
-  Cells cells{std::to_string(row.machine),
-              Range(row.first_rank, row.last_rank),
-              row.state,
+Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
+  const int64_t processes = core::ProcessesStarted(view.job.spec);
+  const int64_t ranks = view.job.spec.processes_per_machine;
+  const int64_t first = machine.index * ranks;
+  Cells cells{std::to_string(machine.index),
+              Range(first, first + ranks - 1),
+              core::ToString(machine.state),
               "-",
               "-",
               "-",
-              row.note};
-  if (row.progress) {
-    cells[3] = StepOf(*row.progress);
-    if (row.progress->loss) cells[4] = Number(*row.progress->loss, "%.4g");
-    if (row.progress->tokens_per_second > 0) cells[5] = Rate(row.progress->tokens_per_second);
+              ""};
+  std::vector<core::RankProgress> its;
+  for (const core::RankProgress& rank : view.progress) {
+    if (rank.rank / processes == machine.index) its.push_back(rank);
+  }
+  if (const auto progress = core::Summarize(its)) {
+    cells[3] = StepOf(*progress);
+    if (progress->loss) cells[4] = Number(*progress->loss, "%.4g");
+    if (progress->tokens_per_second > 0) cells[5] = Rate(progress->tokens_per_second);
+  }
+  if (machine.replacements > 0) {
+    cells[6] = "attempt " + std::to_string(view.status.attempts.Of(machine.index));
   }
   return cells;
 }
 
-// The rows that have room, in order of machine; those not well are chosen first.
-std::vector<TableRow> Choose(const std::vector<TableRow>& rows, size_t room) {
-  std::vector<TableRow> chosen = rows;
-  if (chosen.size() <= room) return chosen;
-  std::sort(chosen.begin(), chosen.end(), [](const TableRow& a, const TableRow& b) {
-    return std::pair(IsWell(a.state), a.machine) < std::pair(IsWell(b.state), b.machine);
-  });
-  chosen.resize(room);
-  std::sort(chosen.begin(), chosen.end(),
-            [](const TableRow& a, const TableRow& b) { return a.machine < b.machine; });
+// Those that have room, the worst of all, in order of machine.
+std::vector<core::MachineStatus> Choose(const core::JobStatus& status, size_t room) {
+  std::vector<core::MachineStatus> chosen = status.machine_statuses;  // worst first
+  chosen.resize(std::min(chosen.size(), room));
+  std::ranges::sort(chosen, {}, &core::MachineStatus::index);
   return chosen;
 }
 
@@ -116,13 +118,13 @@ std::vector<TableRow> Choose(const std::vector<TableRow>& rows, size_t room) {
 std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, bool color) {
   std::vector<std::string> lines;
   lines.push_back(Paint(Fit(Headline(view), size.columns), kBold, color));
-  if (!view.reason.empty()) {
-    lines.push_back(Paint(Fit("  " + view.reason, size.columns), kYellow, color));
+  if (!view.status.reason.empty()) {
+    lines.push_back(Paint(Fit("  " + view.status.reason, size.columns), kYellow, color));
   }
   auto room = static_cast<size_t>(std::max(size.lines / 2 - 4, kMinRows));
-  std::vector<TableRow> rows = Choose(view.rows, room);
+  const std::vector<core::MachineStatus> machines = Choose(view.status, room);
   std::vector<Cells> cells = {{"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S", ""}};
-  for (const TableRow& row : rows) cells.push_back(CellsOf(row));
+  for (const auto& machine : machines) cells.push_back(CellsOf(view, machine));
   std::array<size_t, 7> widths{};
   for (const Cells& row : cells) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -134,13 +136,12 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
     }
     line.erase(line.find_last_not_of(' ') + 1);
     line = Fit(line, size.columns);
-    lines.push_back(Paint(line, r == 0 ? kDim : ColorOf(rows[r - 1].state), color));
+    lines.push_back(Paint(line, r == 0 ? kDim : ColorOf(machines[r - 1].state), color));
   }
-  if (rows.size() < view.rows.size()) {
-    lines.push_back(
-        Paint(Fit("  ... and " + std::to_string(view.rows.size() - rows.size()) + " machines more",
-                  size.columns),
-              kDim, color));
+  if (const auto all = static_cast<size_t>(view.status.machines.desired); machines.size() < all) {
+    lines.push_back(Paint(
+        Fit("  ... and " + std::to_string(all - machines.size()) + " machines more", size.columns),
+        kDim, color));
   }
   return lines;
 }

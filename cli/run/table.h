@@ -2,36 +2,23 @@
 #ifndef LOCKSTEP_CLI_RUN_TABLE_H_
 #define LOCKSTEP_CLI_RUN_TABLE_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "core/gang/progress.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
 
 namespace lockstep::cli {
 
-struct TableRow {
-  uint32_t machine = 0;
-  int64_t first_rank = 0;
-  int64_t last_rank = 0;
-  std::string state;
-  std::string note;  // why it is not well; "" when it is
-  std::optional<core::GangProgress> progress;
-};
-
+// The job's status as it was decided last, and what agents tell between two decisions.
 struct TableView {
-  std::string job;
-  std::string state;
-  std::string reason;
-  std::string generation;  // "" before the first
-  int restarts = 0;
+  const core::TrainingJob& job;
+  const core::JobStatus& status;
+  std::vector<core::RankProgress> progress;
+  const core::RateMeter& rate;
   Duration elapsed{};
-  std::optional<core::GangProgress> progress;
-  std::optional<double> steps_per_second;
-  std::optional<Duration> remaining;
-  std::vector<TableRow> rows;
 };
 
 struct TerminalSize {
@@ -39,8 +26,8 @@ struct TerminalSize {
   int lines = 24;
 };
 
-// No line is wider than the terminal, and there are at most half as many as it has. Machines that
-// are not well come first when there is no room for all.
+// No line is wider than the terminal, and there are at most half as many as it has. The machines
+// that do worst are shown when there is no room for all.
 std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, bool color);
 
 }  // namespace lockstep::cli

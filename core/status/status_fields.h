@@ -1,5 +1,5 @@
-// The tables of a status's fields, as core/model/fields.h has a job's. Private to
-// core/status/status*.cc.
+// The tables of a status's fields, as core/model/fields.h has a job's: for who reads or writes a
+// status, or a record that holds one.
 #ifndef LOCKSTEP_CORE_STATUS_STATUS_FIELDS_H_
 #define LOCKSTEP_CORE_STATUS_STATUS_FIELDS_H_
 

@@ -28,6 +28,9 @@ def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
     assert code == 0, output
     assert report["state"] == "Succeeded"
     assert len(report["generations"]) == 2, report
+    assert report["restarts"]["application"] == 1 and report["lastFailure"]["rank"] == 3, report
+    [restart] = report["history"]
+    assert restart["cause"] == "ProcessSignal" and restart["respawned"], report
 
 
 def test_a_job_that_fails_exits_with_its_own_code(tmp_path):

@@ -53,8 +53,8 @@ def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
     os.kill(healed[0][0], signal.SIGKILL)
     code, report, output = run.finish()
     assert code == 0, output
-    causes = [generation["cause"] for generation in report["generations"]]
-    assert [cause and cause["rank"] for cause in causes] == [3, 0, None], (causes, output)
+    failures = [generation["failure"] for generation in report["generations"]]
+    assert [failure.get("rank") for failure in failures] == [3, 0, None], (failures, output)
     assert weights(output) == run_alone(tmp_path / "alone", steps=steps)
     assert weights(output) == run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
 

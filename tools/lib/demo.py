@@ -52,13 +52,15 @@ def milliseconds(seconds) -> str:
 
 def tell(report: dict) -> None:
     for number, generation in enumerate(report["generations"]):
-        cause, respawn = generation["cause"], generation["respawn"]
+        failure, respawn = generation["failure"], generation["respawn"]
         resume = generation["resume"]
         where = f"from {os.path.basename(resume)}" if resume else "from the beginning"
         print(f"  generation {generation['generation']} trained {where}")
-        if cause and respawn:
-            name = signal.Signals(cause["signal"]).name if cause.get("signal") else cause["cause"]
-            print(f"    ended by {name} of rank {cause.get('rank')} on machine {cause.get('machine')}")
+        if respawn:
+            killed_by = failure.get("signal")
+            name = signal.Signals(killed_by).name if killed_by else failure["cause"]
+            print(f"    ended by {name} of rank {failure.get('rank')} on machine "
+                  f"{failure.get('machine')}")
             print(
                 f"    all ranks exec'ed again after {milliseconds(respawn['seconds'])}"
                 f" (detect {milliseconds(respawn['detect'])}, stop {milliseconds(respawn['stop'])},"

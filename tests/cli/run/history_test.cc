@@ -137,6 +137,15 @@ TEST(ProgressPrinterTest, AGenerationThatNeverRanIsToldByItsEnd) {
                           HasSubstr("generation 1-2 ended")));
 }
 
+TEST(WaitingForTest, OnlyAPhaseThatLastsIsAReason) {
+  GangStatus status;
+  status.reason = "a restart";
+  status.phase = core::CoordinatorPhase::kRunning;
+  EXPECT_EQ(WaitingFor(status), "");
+  status.phase = core::CoordinatorPhase::kBackoff;
+  EXPECT_EQ(WaitingFor(status), "a restart");
+}
+
 TEST(BriefTest, DurationsReadAsPeopleSayThem) {
   EXPECT_EQ(Brief(microseconds(1234)), "1.2 ms");
   EXPECT_EQ(Brief(milliseconds(31)), "31 ms");

@@ -33,43 +33,48 @@ core::Failure Of(Cause cause, int exit_code, int signal) {
 TEST(Outcome, OfASuccessIsZeroWhateverFailedOnTheWay) {
   core::JobStatus status = Failed(0, Of(Cause::kProcessExit, 3, 0));
   status.state = JobState::kSucceeded;
-  const Outcome outcome = OutcomeOf(status, 0);
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.failure.cause, Cause::kNone);
-  EXPECT_EQ(outcome.generation, (core::Generation{1, 2}));
+  EXPECT_EQ(ExitCodeOf(status, 0), 0);
+  EXPECT_EQ(EndingOf(status).cause, Cause::kNone);
 }
 
 TEST(Outcome, OfAFailureIsItsProcessesOwnCodeOrSignal) {
-  EXPECT_EQ(OutcomeOf(Failed(70, Of(Cause::kProcessExit, 3, 0)), 0).exit_code, 3);
-  EXPECT_EQ(OutcomeOf(Failed(70, Of(Cause::kProcessSignal, -1, 9)), 0).exit_code, 137);
-  EXPECT_EQ(OutcomeOf(Failed(70, Of(Cause::kProcessExit, 3, 0)), 0).reason, "why");
+  EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kProcessExit, 3, 0)), 0), 3);
+  EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kProcessSignal, -1, 9)), 0), 137);
 }
 
 TEST(Outcome, WhereNoProcessSaysWhyTheCauseDoes) {
-  EXPECT_EQ(OutcomeOf(Failed(70, Of(Cause::kMachineLost, -1, 0)), 0).exit_code,
-            core::kExitMachines);
-  EXPECT_EQ(OutcomeOf(Failed(77, Of(Cause::kHang, -1, 0)), 0).exit_code, core::kExitHang);
-  EXPECT_EQ(OutcomeOf(Failed(78, Of(Cause::kConfiguration, -1, 0)), 0).exit_code,
-            core::kExitConfiguration);
+  EXPECT_EQ(ExitCodeOf(Failed(70, Of(Cause::kMachineLost, -1, 0)), 0), core::kExitMachines);
+  EXPECT_EQ(ExitCodeOf(Failed(77, Of(Cause::kHang, -1, 0)), 0), core::kExitHang);
+  EXPECT_EQ(ExitCodeOf(Failed(78, Of(Cause::kConfiguration, -1, 0)), 0), core::kExitConfiguration);
 }
 
 TEST(Outcome, OfADeadlineIsNotThatOfAnEarlierFailure) {
   core::JobStatus status = Failed(0, Of(Cause::kProcessExit, 3, 0));
   status.verdict =
       core::JobVerdict{.generation = {}, .exit_code = 0, .cause = Cause::kStopRequested};
-  const Outcome outcome = OutcomeOf(status, 0);
-  EXPECT_EQ(outcome.exit_code, core::kExitDeadline);
-  EXPECT_EQ(outcome.failure.cause, Cause::kStopRequested);
-  EXPECT_EQ(outcome.failure.message, "why");
+  EXPECT_EQ(ExitCodeOf(status, 0), core::kExitDeadline);
+  EXPECT_EQ(EndingOf(status).cause, Cause::kStopRequested);
+  EXPECT_EQ(EndingOf(status).message, "why");
 }
 
 TEST(Outcome, OfAStopIsTheSignalThatAskedForIt) {
   core::JobStatus status;
   status.state = JobState::kSuspended;
-  const Outcome outcome = OutcomeOf(status, SIGINT);
-  EXPECT_EQ(outcome.exit_code, 130);
-  EXPECT_EQ(outcome.state, JobState::kSuspended);
-  EXPECT_EQ(outcome.failure.cause, Cause::kStopRequested);
+  EXPECT_EQ(ExitCodeOf(status, SIGINT), 130);
+  EXPECT_EQ(EndingOf(status).cause, Cause::kStopRequested);
+}
+
+TEST(Outcome, TheLastLineSaysWhatFailedAndWhyThatWasTheEnd) {
+  core::JobStatus status = Failed(70, Of(Cause::kProcessExit, 1, 0));
+  status.reason = "rank 3 on machine 0 exited with code 1; maxRestarts is 0";
+  EXPECT_EQ(ClosingLine("gpt", status, 1, seconds(90)),
+            "job gpt failed: rank 3 on machine 0 exited with code 1; maxRestarts is 0 "
+            "(1 generation, 1m30s)");
+  status.state = JobState::kSucceeded;
+  EXPECT_EQ(ClosingLine("gpt", status, 2, milliseconds(600)),
+            "job gpt succeeded (2 generations, 600 ms)");
+  status.state = JobState::kSuspended;
+  EXPECT_EQ(ClosingLine("gpt", status, 2, seconds(5)), "job gpt stopped (2 generations, 5.0 s)");
 }
 
 }  // namespace

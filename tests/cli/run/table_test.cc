@@ -14,36 +14,56 @@ using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-TableView MakeView(uint32_t machines) {
-  TableView view;
-  view.job = "gpt";
-  view.state = "Running";
-  view.generation = "1-2";
-  view.restarts = 1;
-  view.elapsed = seconds(48);
-  core::GangProgress progress;
-  progress.step = 120;
-  progress.total_steps = 1000;
-  progress.loss = 2.3125;
-  progress.tokens_per_second = 81600;
-  view.progress = progress;
-  view.steps_per_second = 2.5;
-  view.remaining = seconds(352);
-  for (uint32_t m = 0; m < machines; ++m) {
-    TableRow row;
-    row.machine = m;
-    row.first_rank = 4 * m;
-    row.last_rank = 4 * m + 3;
-    row.state = "Running";
-    row.progress = progress;
-    view.rows.push_back(row);
+// Of machines with four ranks each, that run.
+class Shown {
+ public:
+  explicit Shown(int machines) {
+    job_.metadata.name = "gpt";
+    job_.spec.num_machines = machines;
+    job_.spec.processes_per_machine = 4;
+    status.state = core::JobState::kRunning;
+    status.generation = {1, 2};
+    status.restarts.total = 1;
+    status.machines.desired = machines;
+    for (int m = 0; m < machines; ++m) {
+      status.machine_statuses.push_back({.index = m, .state = core::MachineState::kRunning});
+    }
   }
-  return view;
-}
+
+  // Every rank says its step.
+  void Progress(int64_t step) {
+    const int ranks = 4 * job_.spec.num_machines;
+    progress_.clear();
+    for (int rank = 0; rank < ranks; ++rank) {
+      core::RankProgress& each = progress_.emplace_back();
+      each.rank = static_cast<uint32_t>(rank);
+      each.step = step;
+      each.total_steps = 1000;
+      each.loss = 2.3125;
+      each.tokens_per_second = 20400;
+    }
+    rate_.Learn(seconds(2 * ++told_), *core::Summarize(progress_));
+  }
+
+  std::vector<std::string> Lines(TerminalSize size, bool color = false) const {
+    return RenderTable({job_, status, progress_, rate_, seconds(48)}, size, color);
+  }
+
+  core::JobStatus status;
+
+ private:
+  core::TrainingJob job_;
+  std::vector<core::RankProgress> progress_;
+  core::RateMeter rate_;
+  int told_ = 0;
+};
 
 TEST(TableTest, OneLineForTheJobAndOneForEachMachine) {
+  Shown shown(2);
+  shown.Progress(115);
+  shown.Progress(120);
   EXPECT_THAT(
-      RenderTable(MakeView(2), {120, 40}, false),
+      shown.Lines({120, 40}),
       ElementsAre("gpt  Running  generation 1-2  restarts 1  step 120/1000 12%  loss 2.312  "
                   "2.50 steps/s  eta 5m52s  up 48.0 s",
                   "  MACHINE RANKS STATE   STEP     LOSS  TOKENS/S",
@@ -51,38 +71,49 @@ TEST(TableTest, OneLineForTheJobAndOneForEachMachine) {
                   "  1       4-7   Running 120/1000 2.312 81.6k"));
 }
 
+TEST(TableTest, AMachineThatWasReplacedSaysWhichAttemptItIs) {
+  Shown shown(2);
+  shown.status.attempts.Set(1, 3);
+  shown.status.machine_statuses[1].replacements = 1;
+  EXPECT_THAT(shown.Lines({80, 24}),
+              Contains(HasSubstr("4-7   Running -    -    -        attempt 3")));
+}
+
 TEST(TableTest, NoLineIsWiderThanTheTerminal) {
+  Shown shown(3);
+  shown.Progress(120);
   for (int columns : {1, 3, 10, 40, 80}) {
-    EXPECT_THAT(RenderTable(MakeView(3), {columns, 40}, false),
+    EXPECT_THAT(shown.Lines({columns, 40}),
                 Each(SizeIs(::testing::Le(static_cast<size_t>(columns)))));
   }
 }
 
 TEST(TableTest, ASmallTerminalShowsMachinesThatAreNotWellFirst) {
-  TableView view = MakeView(100);
-  view.rows[70].state = "Lost";
-  std::vector<std::string> lines = RenderTable(view, {80, 24}, false);
+  Shown shown(100);
+  shown.status.machine_statuses[70].state = core::MachineState::kLost;
+  core::Trim(shown.status);
+  const std::vector<std::string> lines = shown.Lines({80, 24});
   EXPECT_THAT(lines, SizeIs(::testing::Le(12u)));
   EXPECT_THAT(lines, Contains(StartsWith("  70 ")));
   EXPECT_THAT(lines.back(), HasSubstr("and 92 machines more"));
 }
 
 TEST(TableTest, WithoutColorThereIsNoEscape) {
-  EXPECT_THAT(RenderTable(MakeView(2), {80, 24}, false), Each(Not(HasSubstr("\x1b"))));
-  EXPECT_THAT(RenderTable(MakeView(2), {80, 24}, true), Each(HasSubstr("\x1b")));
+  EXPECT_THAT(Shown(2).Lines({80, 24}), Each(Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(Shown(2).Lines({80, 24}, true), Each(HasSubstr("\x1b")));
 }
 
 TEST(TableTest, WhatIsNotKnownIsADash) {
-  TableView view;
-  view.job = "gpt";
-  view.state = "Starting";
-  view.reason = "waiting for machines 0 of 1\n";
-  view.rows.resize(1);
-  view.rows[0].state = "Starting";
-  EXPECT_THAT(RenderTable(view, {80, 24}, false),
-              ElementsAre("gpt  Starting  restarts 0  up 0.0 ms", "  waiting for machines 0 of 1?",
+  Shown shown(1);
+  shown.status.state = core::JobState::kStarting;
+  shown.status.generation = {};
+  shown.status.restarts.total = 0;
+  shown.status.reason = "waiting for machines 0 of 1\n";
+  shown.status.machine_statuses[0].state = core::MachineState::kStarting;
+  EXPECT_THAT(shown.Lines({80, 24}),
+              ElementsAre("gpt  Starting  restarts 0  up 48.0 s", "  waiting for machines 0 of 1?",
                           "  MACHINE RANKS STATE    STEP LOSS TOKENS/S",
-                          "  0       0     Starting -    -    -"));
+                          "  0       0-3   Starting -    -    -"));
 }
 
 }  // namespace
