@@ -94,7 +94,8 @@ Status Agent::Open(const std::string& executable) {
   timer_.emplace(loop_.get(), [this] { Do(member_->OnTimer(BootTime())); });
   leave_timer_.emplace(loop_.get(), [this] { TryExit(); });
   member_ = std::make_unique<core::Member>(ForMember(config_));
-  telemetry_ = std::make_unique<Telemetry>(config_.job.metadata.name, config_.machine, BootTime());
+  machine_metrics_ = std::make_unique<MachineMetrics>(member_.get());
+  rank_metrics_ = std::make_unique<RankMetrics>([this] { return ranks_->views(); }, BootTime);
   if (!config_.checkpoint_path.empty()) {
     volume_.emplace(config_.checkpoint_path, config_.job_uid, config_.job.spec.checkpoint.resume,
                     config_.first_attempt);
@@ -208,14 +209,7 @@ Status Agent::OpenGang() {
       Do(member_->OnMessage(BootTime(), message));
     };
     handlers.on_exit = [this](const core::ExitCoordinator& exit) { OnCoordinatorExit(exit); };
-    handlers.on_heard = [this](const core::Message& message, bool local) {
-      telemetry_->OnHeard(BootTime(), message, local);
-    };
-    handlers.on_said = [this](const core::Message& message) {
-      telemetry_->OnSaid(BootTime(), message);
-    };
     handlers.on_change = [this] {
-      telemetry_->OnChange(BootTime(), coordinator_->coordinator());
       if (status_) status_->Notify();
       TryExit();
     };
@@ -267,10 +261,14 @@ Status Agent::OpenServers() {
   if (config_.metrics_listen.empty()) return {};
   Result<Endpoint> metrics = ParseEndpoint(config_.metrics_listen);
   if (!metrics.ok()) return metrics.error();
-  metrics_ = std::make_unique<HttpServer>(
-      loop_.get(), HttpServerOptions{}, [this](const HttpRequest& request, HttpResponder respond) {
-        ServeMetrics(request, std::move(respond));
-      });
+  std::vector<const prometheus::Collectable*> parts = {machine_metrics_.get(), rank_metrics_.get(),
+                                                       logs_.get(), listener_.get()};
+  if (coordinator_) parts.push_back(&coordinator_->metrics());
+  metrics_ =
+      std::make_unique<MetricsServer>(loop_.get(),
+                                      Labels{{"trainingjob", config_.job.metadata.name},
+                                             {"machine", std::to_string(config_.machine)}},
+                                      std::move(parts), [this] { return member_->welcomed(); });
   return metrics_->Listen(*metrics);
 }
 
@@ -295,7 +293,7 @@ void Agent::Do(core::MemberActions actions) {
       Log(disconnect->reason);
       if (client_) client_->Reconnect(disconnect->reason);
     } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
-      telemetry_->OnSpawn(member_->config().processes);
+      rank_metrics_->OnSpawn(member_->config().processes);
       ranks_->Start(spawn->start, spawn->lease_end);
     } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
       ranks_->Stop(stop->generation, stop->kill_at);
@@ -328,7 +326,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   if (const auto* report = std::get_if<ProgressReport>(&message)) {
     uint32_t per_machine = member_->config().processes;
     if (report->rank / per_machine != config_.machine) return;
-    Do(member_->OnProgress(BootTime(), telemetry_->OnReport(BootTime(), *report)));
+    Do(member_->OnProgress(BootTime(), rank_metrics_->OnReport(*report)));
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
     if (!volume_) {
       progress_->Answer(client, CommitRefusal(question->id, "the job has no checkpoint.path"));
@@ -427,27 +425,6 @@ core::GangStatus Agent::Status_() const {
 
 uint64_t Agent::Version() const {
   return coordinator_ ? coordinator_->coordinator().version() : member_version_;
-}
-
-void Agent::ServeMetrics(const HttpRequest& request, HttpResponder respond) {
-  if (request.path == "/healthz") return respond.Send({.body = "ok\n"});
-  if (request.path == "/readyz") {
-    bool ready = member_->welcomed();
-    return respond.Send(
-        {.status = ready ? 200 : 503, .body = ready ? "ok\n" : "not connected to machine 0\n"});
-  }
-  if (request.path == "/metrics") {
-    Telemetry::Sources sources{.member = member_.get(),
-                               .coordinator = coordinator_ ? &coordinator_->coordinator() : nullptr,
-                               .ranks = ranks_.get(),
-                               .logs = logs_.get(),
-                               .log_files = log_files_.get(),
-                               .console = stdout_.get(),
-                               .listener = listener_.get()};
-    return respond.Send(
-        {.content_type = Metrics::kContentType, .body = telemetry_->Scrape(BootTime(), sources)});
-  }
-  respond.Send({.status = 404, .body = "there are /healthz, /readyz and /metrics\n"});
 }
 
 void Agent::Log(const std::string& line) {

@@ -26,12 +26,13 @@
 #include "worker/agent/gang/coordinator_host.h"
 #include "worker/agent/gang/gang_client.h"
 #include "worker/agent/gang/gang_listener.h"
-#include "worker/agent/http/http_server.h"
+#include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
 #include "worker/agent/logs/console.h"
 #include "worker/agent/logs/log_files.h"
 #include "worker/agent/logs/log_pump.h"
-#include "worker/agent/metrics/telemetry.h"
+#include "worker/agent/metrics/machine_metrics.h"
+#include "worker/agent/metrics/rank_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 #include "worker/agent/ranks/file_worker.h"
 #include "worker/agent/ranks/guard.h"
@@ -73,7 +74,6 @@ class Agent {
   void WriteTermination();
   core::GangStatus Status_() const;
   uint64_t Version() const;
-  void ServeMetrics(const HttpRequest& request, HttpResponder respond);
   void Log(const std::string& line);
   LogFn Logger();
 
@@ -102,10 +102,11 @@ class Agent {
   std::unique_ptr<core::Member> member_;
   std::unique_ptr<CoordinatorHost> coordinator_;  // machine 0 only
   std::unique_ptr<GangClient> client_;            // all others
-  std::unique_ptr<Telemetry> telemetry_;
+  std::unique_ptr<MachineMetrics> machine_metrics_;
+  std::unique_ptr<RankMetrics> rank_metrics_;
   std::unique_ptr<StatusServer> status_;
   std::unique_ptr<GangListener> listener_;
-  std::unique_ptr<HttpServer> metrics_;
+  std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
   std::unique_ptr<ProgressSocket> progress_;
 
   std::map<uint64_t, PendingCommit> commits_;

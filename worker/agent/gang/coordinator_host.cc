@@ -16,6 +16,7 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
     : loop_(loop),
       born_(BootTime()),
       coordinator_(std::move(config), born_),
+      metrics_(&coordinator_, BootTime),
       master_address_(std::move(master_address)),
       volume_(std::move(volume)),
       files_(files),
@@ -64,14 +65,14 @@ Status CoordinatorHost::OnDesiredState(const core::DesiredState& desired) {
 }
 
 void CoordinatorHost::OnMessage(ConnectionId id, const core::Message& message) {
-  if (handlers_.on_heard) handlers_.on_heard(message, id == kLocal);
+  metrics_.OnHeard(message, id == kLocal);
   Do(coordinator_.OnMessage(BootTime(), id, message));
 }
 
 void CoordinatorHost::Do(core::CoordinatorActions actions) {
   for (core::CoordinatorAction& action : actions) {
     if (auto* send = std::get_if<core::SendTo>(&action)) {
-      if (handlers_.on_said) handlers_.on_said(send->message);
+      metrics_.OnSaid(send->message);
       if (send->connection == kLocal) {
         loop_->Post(lifetime_.Guard(
             [this, message = std::move(send->message)] { handlers_.on_local_message(message); }));
@@ -91,6 +92,7 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
     }
   }
   timer_.WakeAt(coordinator_.NextWake());
+  metrics_.OnChange();
   handlers_.on_change();
 }
 

@@ -20,6 +20,7 @@
 #include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
 #include "worker/agent/logs/log.h"
+#include "worker/agent/metrics/gang_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 #include "worker/agent/ranks/file_worker.h"
 
@@ -33,9 +34,6 @@ class CoordinatorHost {
     std::function<void(const core::ExitCoordinator&)> on_exit;
     // Something that /status shows may have changed.
     std::function<void()> on_change;
-    // For metrics, may be empty: what members say (`local`: machine 0's own), and what they hear.
-    std::function<void(const core::Message&, bool local)> on_heard;
-    std::function<void(const core::Message&)> on_said;
   };
 
   // `volume`: nullopt when the job has no checkpoint folder. `files` outlives the host.
@@ -53,6 +51,7 @@ class CoordinatorHost {
   Status OnDesiredState(const core::DesiredState& desired);
 
   const core::Coordinator& coordinator() const { return coordinator_; }
+  const GangMetrics& metrics() const { return metrics_; }
   Time born() const { return born_; }
 
  private:
@@ -66,6 +65,7 @@ class CoordinatorHost {
   EventLoop* loop_;
   Time born_;
   core::Coordinator coordinator_;
+  GangMetrics metrics_;
   std::string master_address_;
   std::optional<CheckpointVolume> volume_;
   FileWorker* files_;

@@ -108,4 +108,13 @@ void GangListener::Refuse(const Endpoint& peer, const std::string& reason) {
   log_.Write(loop_->now(), "refused a connection from " + peer.ToString() + ": " + reason);
 }
 
+std::vector<prometheus::MetricFamily> GangListener::Collect() const {
+  return Families()
+      .Counter("lockstep_refused_connections_total",
+               "Connections to the gang's port that were refused: wrong key, wrong protocol, too "
+               "slow or too many.",
+               refused_)
+      .Take();
+}
+
 }  // namespace lockstep::agent

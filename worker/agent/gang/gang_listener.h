@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "base/result.h"
@@ -24,6 +25,7 @@
 #include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
 #include "worker/agent/logs/log.h"
+#include "worker/agent/metrics/families.h"
 
 namespace lockstep::agent {
 
@@ -33,7 +35,7 @@ struct GangListenerOptions {
   Duration greeting_deadline = seconds(5);
 };
 
-class GangListener {
+class GangListener : public prometheus::Collectable {
  public:
   struct Handlers {
     // Must Start() it, or drop it, in the call.
@@ -54,6 +56,7 @@ class GangListener {
   // Connections that stand, handed on or not; and those refused since the start.
   size_t connections() const { return *count_; }
   uint64_t refused() const { return refused_; }
+  std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   // Has not said what it wants yet.

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
@@ -79,6 +80,7 @@ bool LogPump::ReadSome(int rank, Stream stream) {
   }
   const std::string_view bytes(buffer.data(), static_cast<size_t>(got));
   bytes_read_ += bytes.size();
+  lines_read_ += static_cast<uint64_t>(std::ranges::count(bytes, '\n'));
   if (stream == kStderr) state.tail.Feed(bytes);
   if (files_ != nullptr) {
     files_->Append("rank-" + std::to_string(rank) + "." + NameOf(stream), bytes);
@@ -157,6 +159,23 @@ std::string LogPump::Format(int rank, Stream stream, std::string_view line, bool
                               {"stream", NameOf(stream)},
                               {"message", std::string(line) + mark}};
   return DumpJson(object) + "\n";
+}
+
+std::vector<prometheus::MetricFamily> LogPump::Collect() const {
+  const char* dropped =
+      "Bytes of the ranks' output left out because the console's reader was slow or the files' "
+      "disk full or over its cap; no rank waited for them.";
+  std::optional<double> files;
+  if (files_ != nullptr) files = files_->dropped_bytes();
+  return Families()
+      .Counter("lockstep_log_lines_total", "Lines read from the ranks' stdout and stderr.",
+               lines_read_)
+      .Counter("lockstep_log_bytes_total", "Bytes read from the ranks' stdout and stderr.",
+               bytes_read_)
+      .Counter("lockstep_log_dropped_bytes_total", dropped, console_->dropped_bytes(),
+               {{"sink", "console"}})
+      .Counter("lockstep_log_dropped_bytes_total", dropped, files, {{"sink", "files"}})
+      .Take();
 }
 
 }  // namespace lockstep::agent

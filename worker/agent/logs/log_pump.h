@@ -16,6 +16,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
@@ -24,6 +25,7 @@
 #include "worker/agent/logs/line_splitter.h"
 #include "worker/agent/logs/log_files.h"
 #include "worker/agent/logs/text_tail.h"
+#include "worker/agent/metrics/families.h"
 
 namespace lockstep::agent {
 
@@ -33,14 +35,14 @@ struct LogPumpOptions {
   core::LogFormat format = core::LogFormat::kPrefix;
 };
 
-class LogPump {
+class LogPump : public prometheus::Collectable {
  public:
   // Of stderr, for a failure's record.
   static constexpr size_t kFailureTail = 1024;
 
   // `files`: null when logs.path is empty.
   LogPump(EventLoop* loop, LogPumpOptions options, Console* console, LogFiles* files);
-  ~LogPump();
+  ~LogPump() override;
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
 
@@ -56,6 +58,7 @@ class LogPump {
   void ShowFailed(int rank);
 
   uint64_t bytes_read() const { return bytes_read_; }
+  std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   enum Stream : size_t { kStdout = 0, kStderr = 1 };
@@ -81,6 +84,7 @@ class LogPump {
   LogFiles* files_;
   std::string generation_;
   std::map<int, Rank> ranks_;
+  uint64_t lines_read_ = 0;
   uint64_t bytes_read_ = 0;
 };
 

@@ -18,6 +18,7 @@
 
 #include "tests/base/loop_test_base.h"
 #include "tests/base/shell.h"
+#include "tests/worker/agent/metrics/page.h"
 
 namespace lockstep::agent {
 namespace {
@@ -181,6 +182,14 @@ TEST_F(LogPumpTest, ADiskThatTakesNothingIsCountedAndSaidOnce) {
   EXPECT_EQ(files.dropped_bytes(), 3893U + 6U);
   ASSERT_EQ(log.size(), 1U);
   EXPECT_NE(log[0].find("the job goes on"), std::string::npos);
+}
+
+TEST_F(LogPumpTest, CountsLinesAndBytesOfBothStreams) {
+  MakePump(core::Console::kRankZero, core::LogFormat::kRaw);
+  RunToItsEnd(3, "echo out; echo err >&2; printf half");
+  const Page page = PageOf(*pump_);
+  EXPECT_EQ(page.At("lockstep_log_lines_total"), 2);
+  EXPECT_EQ(page.At("lockstep_log_bytes_total"), 12);
 }
 
 }  // namespace

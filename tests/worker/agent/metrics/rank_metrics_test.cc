@@ -1,0 +1,169 @@
+#include "worker/agent/metrics/rank_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/worker/agent/metrics/page.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr pid_t kPid = 42;
+constexpr double kNotSaid = std::numeric_limits<double>::quiet_NaN();
+
+ProgressReport Reporting(std::map<std::string, double> metrics) {
+  return {3, 0, 0, kNotSaid, 0, std::move(metrics)};
+}
+
+class RankMetricsTest : public testing::Test {
+ protected:
+  RankMetricsTest() {
+    views_[0].rank = 3;
+    views_[0].pid = kPid;
+    ranks_.OnSpawn(2);
+  }
+
+  core::RankProgress Report(Time at, int64_t step, double tokens, double loss = kNotSaid) {
+    now_ = at;
+    return ranks_.OnReport({3, step, 0, loss, tokens, {}});
+  }
+  double At(const std::string& name, const std::string& more = "") {
+    return PageOf(ranks_).At(name + R"({rank="3")" + more + "}");
+  }
+
+  topology::FixtureTree tree_;
+  Time now_ = seconds(10);
+  std::vector<LocalRanks::View> views_{1};
+  RankMetrics ranks_{[this] { return views_; }, [this] { return now_; },
+                     MachineStatsReader(tree_.root())};
+};
+
+// ---- what the coordinator is told ----
+
+TEST_F(RankMetricsTest, TheRateOfTokensIsTheirNumberOverTheTimeBetweenReports) {
+  EXPECT_EQ(Report(seconds(10), 1, 500).tokens_per_second, 0);
+  EXPECT_EQ(Report(seconds(11), 2, 500).tokens_per_second, 500);
+  // Half of the smoothing time: half of the way to the new rate.
+  EXPECT_EQ(Report(seconds(12), 3, 1000).tokens_per_second, 750);
+}
+
+TEST_F(RankMetricsTest, ASignOfLifeKeepsWhatWasSaidBefore) {
+  Report(seconds(10), 7, 100, 2.5);
+  core::RankProgress progress = Report(seconds(11), 0, 0);
+  EXPECT_EQ(progress.step, 7);
+  EXPECT_EQ(progress.loss, 2.5);
+}
+
+TEST_F(RankMetricsTest, ANewGenerationForgetsTheLastOnesSteps) {
+  Report(seconds(10), 7, 100, 2.5);
+  ranks_.OnSpawn(2);
+  core::RankProgress progress = Report(seconds(20), 1, 100);
+  EXPECT_EQ(progress.step, 1);
+  EXPECT_EQ(progress.tokens_per_second, 0);
+  EXPECT_TRUE(std::isnan(progress.loss));
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_process_restarts_total"), 2);
+}
+
+// ---- what is shown ----
+
+TEST_F(RankMetricsTest, ShowsWhatARankDoes) {
+  AddProcess(&tree_, kPid, 100, 250);
+  views_[0].bound = true;
+  views_[0].binding.mode = core::Binding::kNode;
+  ranks_.OnReport({3, 8, 100, 1.5, 4000, {{"gradient_norm", 0.25}}});
+  now_ = seconds(11);
+  ranks_.OnReport({3, 10, 100, 1.25, 4000, {{"gradient_norm", 0.5}}});
+  now_ = seconds(14);
+  EXPECT_EQ(At("lockstep_rank_up"), 1);
+  EXPECT_EQ(At("lockstep_rank_step"), 10);
+  EXPECT_EQ(At("lockstep_rank_total_steps"), 100);
+  EXPECT_EQ(At("lockstep_rank_loss"), 1.25);
+  EXPECT_EQ(At("lockstep_rank_tokens_per_second"), 4000);
+  EXPECT_EQ(At("lockstep_rank_progress_age_seconds"), 3);
+  EXPECT_EQ(At("lockstep_rank_cpu_seconds_total"), 2.5);
+  EXPECT_EQ(At("lockstep_rank_resident_memory_bytes"), 4096);
+  EXPECT_EQ(At("lockstep_rank_binding_info", R"(,mode="Node")"), 1);
+  EXPECT_EQ(At("lockstep_reported", R"(,name="gradient_norm")"), 0.5);
+  // Two steps, half a second each: one observation.
+  EXPECT_EQ(At("lockstep_rank_step_seconds_count"), 1);
+  EXPECT_EQ(At("lockstep_rank_step_seconds_sum"), 0.5);
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_step_seconds_sum"), 0.5);
+}
+
+TEST_F(RankMetricsTest, WhatIsNotKnownIsAbsentAndNotZero) {
+  views_[0].pid = 0;
+  const Page page = PageOf(ranks_);
+  EXPECT_EQ(page.samples.size(), 3U);
+  EXPECT_EQ(page.At(R"(lockstep_rank_up{rank="3"})"), 0);
+  EXPECT_EQ(page.At("lockstep_process_restarts_total"), 0);
+  EXPECT_EQ(page.At("lockstep_reported_left_out"), 0);
+}
+
+TEST_F(RankMetricsTest, CpuTimeOfARankGoesOnWhenItsProcessIsReplaced) {
+  AddProcess(&tree_, kPid, 100, 250);
+  EXPECT_EQ(At("lockstep_rank_cpu_seconds_total"), 2.5);
+  views_[0].pid = 0;
+  EXPECT_EQ(At("lockstep_rank_cpu_seconds_total"), 2.5) << "between two processes";
+  views_[0].pid = kPid;
+  AddProcess(&tree_, kPid, 200, 50);
+  EXPECT_EQ(At("lockstep_rank_cpu_seconds_total"), 3);
+}
+
+TEST_F(RankMetricsTest, OnlyTheFirst64ReportedNamesAreShownAndTheyStay) {
+  ProgressReport report = Reporting({{"zz_came_first", 1}});
+  ranks_.OnReport(report);
+  PageOf(ranks_);
+  for (int i = 0; i < 100; ++i) report.metrics["name" + std::to_string(i)] = i;
+  ranks_.OnReport(report);
+  const Page page = PageOf(ranks_);
+  int shown = 0;
+  for (const Page::Series& each : page.series) shown += each.family == "lockstep_reported" ? 1 : 0;
+  EXPECT_EQ(shown, 64);
+  EXPECT_EQ(page.At(R"(lockstep_reported{rank="3",name="zz_came_first"})"), 1);
+  EXPECT_EQ(page.At("lockstep_reported_left_out"), 37);
+}
+
+TEST_F(RankMetricsTest, ReportedNamesOfAnyTextKeepTheFormat) {
+  ranks_.OnReport(Reporting(
+      {{"a\"b", 1}, {"back\\slash", 2}, {"two\nlines", 3}, {"", 4}, {std::string(200, 'x'), 5}}));
+  EXPECT_EQ(At("lockstep_reported", R"(,name="a\"b")"), 1);
+  EXPECT_EQ(At("lockstep_reported", R"(,name="two\nlines")"), 3);
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_reported_left_out"), 1) << "the one that is too long";
+}
+
+TEST_F(RankMetricsTest, StepTimesOfMadeUpRanksDoNotGrowThePage) {
+  for (uint32_t rank = 0; rank < 10000; ++rank) {
+    for (const int64_t step : {1, 2}) {
+      now_ += seconds(1);
+      ranks_.OnReport({rank, step, 0, kNotSaid, 0, {}});
+    }
+  }
+  EXPECT_LT(Expose({&ranks_}, {}).size(), 16U * 1024);
+}
+
+TEST_F(RankMetricsTest, CountersNeverFallFromScrapeToScrape) {
+  std::map<std::string, double> before;
+  for (int n = 1; n <= 200; ++n) {
+    if (n % 9 == 0) ranks_.OnSpawn(2);
+    views_[0].pid = n % 7 == 0 ? 0 : kPid;
+    AddProcess(&tree_, kPid, n, 100 / n);
+    Report(seconds(n * 10), n, 100);
+    const Page page = PageOf(ranks_);
+    for (const auto& [series, value] : before) ASSERT_GE(page.At(series), value) << series;
+    before = page.samples;
+    std::erase_if(before, [&](const auto& each) {
+      const std::string name = each.first.substr(0, each.first.find('{'));
+      return page.families.at(page.FamilyOf(name)).type == "gauge";
+    });
+  }
+  EXPECT_GT(before.size(), 10U);
+}
+
+}  // namespace
+}  // namespace lockstep::agent

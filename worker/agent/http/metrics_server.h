@@ -1,0 +1,36 @@
+// MetricsServer: /metrics, /healthz and /readyz, in clear. A scrape asks the agent's parts on the
+// loop's thread: it reads what is in memory and in /proc, and waits for nobody. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_HTTP_METRICS_SERVER_H_
+#define LOCKSTEP_WORKER_AGENT_HTTP_METRICS_SERVER_H_
+
+#include <functional>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "worker/agent/http/http_server.h"
+#include "worker/agent/metrics/families.h"
+
+namespace lockstep::agent {
+
+class MetricsServer {
+ public:
+  // `common`: labels of all samples. `parts` outlive the server.
+  MetricsServer(EventLoop* loop, Labels common, std::vector<const prometheus::Collectable*> parts,
+                std::function<bool()> ready);
+
+  // Conflict when the port is taken.
+  Status Listen(const Endpoint& endpoint) { return http_.Listen(endpoint); }
+
+ private:
+  HttpResponse Answer(const std::string& path) const;
+
+  Labels common_;
+  std::vector<const prometheus::Collectable*> parts_;
+  std::function<bool()> ready_;
+  HttpServer http_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_HTTP_METRICS_SERVER_H_

@@ -1,0 +1,57 @@
+#include "worker/agent/metrics/machine_metrics.h"
+
+#include <unistd.h>
+
+#include "base/version.h"
+
+namespace lockstep::agent {
+
+std::vector<prometheus::MetricFamily> MachineMetrics::Collect() const {
+  const core::Generation generation = member_->generation();
+  Families page;
+  page.Gauge("lockstep_build_info", "1; the label names the agent's version.", 1,
+             {{"version", kVersion}})
+      .Gauge("lockstep_generation_attempt",
+             "Attempt of the machine 0 that announced this machine's latest generation; 0 before "
+             "any.",
+             generation.attempt)
+      .Gauge("lockstep_generation",
+             "Number of this machine's latest generation under its attempt; 0 before any.",
+             generation.n);
+  for (int i = 0; i < core::kMemberPhaseCount; ++i) {
+    const auto phase = static_cast<core::MemberPhase>(i);
+    page.Gauge("lockstep_machine_phase",
+               "1 for the phase this machine is in, 0 for every other one.",
+               phase == member_->phase() ? 1 : 0, {{"phase", core::ToString(phase)}});
+  }
+  if (const std::optional<ProcessStats> agent = stats_.ReadProcess(getpid())) {
+    page.Counter("lockstep_agent_cpu_seconds_total", "CPU time of the agent itself.",
+                 agent->cpu_seconds)
+        .Gauge("lockstep_agent_resident_memory_bytes", "Resident memory of the agent itself.",
+               agent->resident_bytes);
+  }
+  const MachineStats container = stats_.Read();
+  const char* memory_events =
+      "Times the memory limit could not be kept (oom; cgroup v2 only) and processes were killed "
+      "for it (oom_kill).";
+  return page
+      .Gauge("lockstep_memory_bytes",
+             "Memory charged to the container's cgroup, page cache and /dev/shm included.",
+             container.memory_bytes)
+      .Gauge("lockstep_memory_limit_bytes", "The container's memory limit; absent without one.",
+             container.memory_limit_bytes)
+      .Counter("lockstep_memory_events_total", memory_events, container.oom_events,
+               {{"event", "oom"}})
+      .Counter("lockstep_memory_events_total", memory_events, container.oom_kills,
+               {{"event", "oom_kill"}})
+      .Counter("lockstep_cpu_throttled_seconds_total",
+               "Time in which the container's threads stood still for its CPU limit.",
+               container.cpu_throttled_seconds)
+      .Gauge("lockstep_shared_memory_used_bytes", "Used space of /dev/shm.",
+             container.shared_memory_used_bytes)
+      .Gauge("lockstep_shared_memory_size_bytes", "Size of /dev/shm.",
+             container.shared_memory_size_bytes)
+      .Take();
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,172 @@
+#include "worker/agent/metrics/rank_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace lockstep::agent {
+namespace {
+
+// processesPerMachine's limit: what a process calls its rank must not make the page grow.
+constexpr size_t kMaxRanks = 64;
+constexpr Duration kSmoothing = seconds(2);
+
+Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
+
+}  // namespace
+
+RankMetrics::RankMetrics(Views views, std::function<Time()> now, MachineStatsReader stats)
+    : views_(std::move(views)),
+      now_(std::move(now)),
+      stats_(std::move(stats)),
+      steps_({0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300}) {}
+
+// ---- what happens ----
+
+void RankMetrics::OnSpawn(uint32_t processes) {
+  if (started_ == 0) first_started_ = processes;
+  started_ += processes;
+  paces_.clear();
+}
+
+core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
+  const Time now = now_();
+  auto [it, first] = paces_.try_emplace(report.rank);
+  Pace& pace = it->second;
+  core::RankProgress& progress = pace.progress;
+  if (first) progress.loss = std::numeric_limits<double>::quiet_NaN();
+  if (!first && now > pace.at) {
+    Duration passed = now - pace.at;
+    if (report.step > progress.step) {
+      ObserveStep(report.rank, passed / (report.step - progress.step));
+    }
+    if (report.tokens > 0) {
+      double rate = report.tokens / Seconds(passed);
+      double share = std::min(1.0, Seconds(passed) / Seconds(kSmoothing));
+      double before = progress.tokens_per_second;
+      progress.tokens_per_second = before == 0 ? rate : share * rate + (1 - share) * before;
+    }
+  }
+  pace.at = now;
+  progress.rank = report.rank;
+  // A bare sign of life says nothing new of these.
+  if (report.step > 0) progress.step = report.step;
+  if (report.total_steps > 0) progress.total_steps = report.total_steps;
+  if (!std::isnan(report.loss)) progress.loss = report.loss;
+  for (const auto& [name, value] : report.metrics) pace.reported[name] = value;
+  return progress;
+}
+
+void RankMetrics::ObserveStep(uint32_t rank, Duration step) {
+  if (step_times_.size() >= kMaxRanks && !step_times_.contains(rank)) return;
+  StepTimes& times = step_times_[rank];
+  ++times.count;
+  times.seconds += Seconds(step);
+  steps_.Observe(Seconds(step));
+}
+
+// ---- the page ----
+
+std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
+  Families page;
+  page.Counter("lockstep_process_restarts_total",
+               "Processes started again on this machine by restarts of the gang.",
+               started_ - first_started_);
+  std::set<std::string> left_out;
+  for (const LocalRanks::View& view : views_()) {
+    AddProcess(view, &page);
+    const auto pace = paces_.find(view.rank);
+    if (pace == paces_.end()) continue;
+    AddProgress(pace->second, &page);
+    for (const auto& [name, value] : pace->second.reported) {
+      if (Shown(name)) {
+        page.Gauge("lockstep_reported",
+                   "What the rank reported under this name; the first 64 names of a machine are "
+                   "kept.",
+                   value, {Of(view.rank), {"name", name}});
+      } else {
+        left_out.insert(name);
+      }
+    }
+  }
+  page.Gauge("lockstep_reported_left_out",
+             "Reported names that are not shown: beyond the first 64, or longer than 128 bytes.",
+             left_out.size());
+  if (step_times_.empty()) return page.Take();
+  for (const auto& [rank, times] : step_times_) {
+    prometheus::ClientMetric sample;
+    sample.summary.sample_count = times.count;
+    sample.summary.sample_sum = times.seconds;
+    page.Summary("lockstep_rank_step_seconds",
+                 "Time from one reported step of the rank to its next, per step.", sample,
+                 {Of(rank)});
+  }
+  return page
+      .Histogram("lockstep_step_seconds",
+                 "Time from one reported step of a rank to its next, per step, over this machine's "
+                 "ranks.",
+                 steps_.Collect())
+      .Take();
+}
+
+void RankMetrics::AddProcess(const LocalRanks::View& view, Families* page) const {
+  const Label rank = Of(view.rank);
+  page->Gauge("lockstep_rank_up", "1 while the rank's process runs, else 0.", view.pid != 0 ? 1 : 0,
+              {rank});
+  std::optional<ProcessStats> process;
+  if (view.pid != 0) process = stats_.ReadProcess(view.pid);
+  if (process) {
+    CpuTime& cpu = cpu_times_[view.rank];
+    if (cpu.start_ticks != process->start_ticks) cpu = {process->start_ticks, cpu.total(), 0};
+    cpu.current = std::max(cpu.current, process->cpu_seconds);
+    page->Gauge("lockstep_rank_resident_memory_bytes", "Resident memory of the rank's process.",
+                process->resident_bytes, {rank});
+  }
+  if (const auto cpu = cpu_times_.find(view.rank); cpu != cpu_times_.end()) {
+    page->Counter(
+        "lockstep_rank_cpu_seconds_total",
+        "CPU time of the rank's process, and of those before it as far as scrapes saw them.",
+        cpu->second.total(), {rank});
+  }
+  if (view.bound && view.binding.mode != core::Binding::kUnknown) {
+    page->Gauge("lockstep_rank_binding_info",
+                "1; the label names the binding in effect: None, Partial or Node.", 1,
+                {rank, {"mode", core::ToString(view.binding.mode)}});
+  }
+}
+
+void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
+  const core::RankProgress& progress = pace.progress;
+  const Label rank = Of(progress.rank);
+  if (progress.step > 0) {
+    page->Gauge("lockstep_rank_step", "The last step that the rank reported.", progress.step,
+                {rank});
+  }
+  if (progress.total_steps > 0) {
+    page->Gauge("lockstep_rank_total_steps",
+                "The steps of the whole job, where the rank reported them.", progress.total_steps,
+                {rank});
+  }
+  if (progress.step > 0 && !std::isnan(progress.loss)) {
+    page->Gauge("lockstep_rank_loss", "The last loss that the rank reported.", progress.loss,
+                {rank});
+  }
+  if (progress.tokens_per_second > 0) {
+    page->Gauge("lockstep_rank_tokens_per_second",
+                "Tokens a second that the rank processed lately.", progress.tokens_per_second,
+                {rank});
+  }
+  page->Gauge("lockstep_rank_progress_age_seconds",
+              "Time since the rank last reported progress in this generation.",
+              Seconds(now_() - pace.at), {rank});
+}
+
+bool RankMetrics::Shown(const std::string& name) const {
+  if (reported_names_.contains(name)) return true;
+  if (name.size() > kMaxReportedName || reported_names_.size() >= kMaxReportedNames) return false;
+  reported_names_.insert(name);
+  return true;
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,83 @@
+// RankMetrics: what /metrics shows of this machine's ranks: their processes as the kernel counts
+// them, and what they report of themselves. Bounded: 64 reported names a machine. One thread.
+#ifndef LOCKSTEP_WORKER_AGENT_METRICS_RANK_METRICS_H_
+#define LOCKSTEP_WORKER_AGENT_METRICS_RANK_METRICS_H_
+
+#include <prometheus/histogram.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/messages.h"
+#include "worker/agent/metrics/families.h"
+#include "worker/agent/metrics/machine_stats.h"
+#include "worker/agent/ranks/local_ranks.h"
+#include "worker/agent/ranks/progress_message.h"
+
+namespace lockstep::agent {
+
+class RankMetrics : public prometheus::Collectable {
+ public:
+  static constexpr size_t kMaxReportedNames = 64;
+  static constexpr size_t kMaxReportedName = 128;  // bytes
+
+  using Views = std::function<std::vector<LocalRanks::View>()>;
+
+  // `views` are asked for at each scrape.
+  RankMetrics(Views views, std::function<Time()> now,
+              MachineStatsReader stats = MachineStatsReader());
+
+  // A generation's processes are started here.
+  void OnSpawn(uint32_t processes);
+  // Returns what the coordinator is told: with the rate of tokens, smoothed over a few reports.
+  core::RankProgress OnReport(const ProgressReport& report);
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  // Of one rank, in the running generation.
+  struct Pace {
+    Time at{};
+    core::RankProgress progress;  // 0 and NaN are "not said"
+    std::map<std::string, double> reported;
+  };
+  struct StepTimes {
+    uint64_t count = 0;
+    double seconds = 0;
+  };
+  // CPU time of the processes a rank has had.
+  struct CpuTime {
+    uint64_t start_ticks = 0;
+    double earlier = 0;  // processes before this one
+    double current = 0;
+    double total() const { return earlier + current; }
+  };
+
+  // Time a step of `rank` took, from one report to the next.
+  void ObserveStep(uint32_t rank, Duration step);
+  // False for names beyond the first kMaxReportedNames, and for those too long.
+  bool Shown(const std::string& name) const;
+  void AddProcess(const LocalRanks::View& view, Families* page) const;
+  void AddProgress(const Pace& pace, Families* page) const;
+
+  Views views_;
+  std::function<Time()> now_;
+  MachineStatsReader stats_;
+  std::map<uint32_t, Pace> paces_;
+  uint64_t started_ = 0;        // processes, by this agent
+  uint64_t first_started_ = 0;  // of them, in its first generation
+  prometheus::Histogram steps_;
+  std::map<uint32_t, StepTimes> step_times_;
+  // As far as scrapes saw them.
+  mutable std::map<uint32_t, CpuTime> cpu_times_;
+  mutable std::set<std::string> reported_names_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_METRICS_RANK_METRICS_H_
