@@ -8,6 +8,7 @@
 #include "base/wall_time.h"
 #include "core/model/names.h"
 #include "operator/controller/action_object.h"
+#include "operator/controller/histograms.h"
 #include "operator/controller/observe_pod.h"
 #include "operator/kube/api.h"
 #include "operator/kube/resource_version.h"
@@ -47,10 +48,9 @@ bool IsUrgent(const kube::PodView* before, const kube::PodView* after) {
 }  // namespace
 
 Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events,
-                       Metrics* metrics, ControllerOptions options)
+                       prometheus::Registry* metrics, ControllerOptions options)
     : loop_(loop),
       client_(client),
-      metrics_(metrics),
       options_(std::move(options)),
       executor_(loop, client, events),
       refresher_(loop, client, &caches_),
@@ -68,6 +68,10 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                    Wake(key.name_space, key.name, Priority::kNormal);
                  }}),
       figures_(metrics),
+      queue_wait_(AddHistogram(metrics, "lockstep_operator_queue_wait_seconds",
+                               "From a job's turn to its decision", ShortTimes())),
+      reconcile_(AddHistogram(metrics, "lockstep_operator_reconcile_seconds",
+                              "From taking a job's snapshot to having its decision", ShortTimes())),
       timer_(loop, [this] { Pump(); }) {}
 
 // ---- what is seen ----
@@ -264,7 +268,8 @@ void Controller::Work(const kube::Work& work) {
   const Snapshot snapshot = Take(*view, record);
   SetPeers(key, record, snapshot);
   Decision decision = Decide(snapshot, {WallNow(), began});
-  metrics_->OnDecided(work.waited, BootTime() - began);
+  queue_wait_->Observe(Seconds(work.waited));
+  reconcile_->Observe(Seconds(BootTime() - began));
   CarryOut(key, &record, std::move(decision));
 }
 

@@ -6,6 +6,9 @@
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_CONTROLLER_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_CONTROLLER_H_
 
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,7 +26,6 @@
 #include "operator/controller/job_figures.h"
 #include "operator/controller/job_record.h"
 #include "operator/controller/master_key.h"
-#include "operator/controller/metrics.h"
 #include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
 #include "operator/gang/gang_link.h"
@@ -47,8 +49,8 @@ struct ControllerOptions {
 class Controller {
  public:
   // All pointers must outlive it.
-  Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events, Metrics* metrics,
-             ControllerOptions options);
+  Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events,
+             prometheus::Registry* metrics, ControllerOptions options);
 
   // Batches of an earlier round than the last begun are dropped.
   void OnBatch(uint64_t round, kube::Batch<kube::JobView> batch);
@@ -99,13 +101,14 @@ class Controller {
 
   EventLoop* loop_;
   kube::Client* client_;
-  Metrics* metrics_;
   ControllerOptions options_;
   Caches caches_;
   Executor executor_;
   Refresher refresher_;
   gang::GangLink link_;
   JobFigures figures_;
+  prometheus::Histogram* queue_wait_;
+  prometheus::Histogram* reconcile_;
   RateLimiter replacements_;
 
   kube::WorkQueue queue_;

@@ -1,30 +1,52 @@
 #include "operator/controller/job_figures.h"
 
-#include <cstdint>
-
+#include "base/enum_names.h"
 #include "core/failure/failure.h"
+#include "operator/controller/histograms.h"
 
 namespace lockstep::control {
 
+using core::CauseClass;
+
+JobFigures::JobFigures(prometheus::Registry* registry)
+    : to_pods_(AddHistogram(registry, "lockstep_operator_creation_to_pods_seconds",
+                            "From a job's creation to its last pod's", LongTimes())),
+      to_running_(AddHistogram(registry, "lockstep_operator_creation_to_running_seconds",
+                               "From a job's creation to all ranks running", LongTimes())),
+      restarts_(&prometheus::BuildCounter()
+                     .Name("lockstep_operator_restarts_total")
+                     .Help("Restarts of gangs and replacements of machines, by class of cause")
+                     .Register(*registry)) {
+  for (CauseClass each :
+       {CauseClass::kApplication, CauseClass::kInfrastructure, CauseClass::kStopped}) {
+    restarts_->Add({{"cause", core::ToString(each)}});
+  }
+  auto& jobs = prometheus::BuildGauge()
+                   .Name("lockstep_operator_jobs")
+                   .Help("TrainingJobs by state")
+                   .Register(*registry);
+  for (const auto& state : core::kEnumNames<core::JobState>) {
+    jobs_[state.value] = &jobs.Add({{"state", state.name}});
+  }
+}
+
 void JobFigures::SetState(std::optional<core::JobState> state, JobRecord* record) {
   if (record->counted == state) return;
-  if (record->counted) --by_state_[*record->counted];
-  if (state) ++by_state_[*state];
+  if (record->counted) jobs_.at(*record->counted)->Decrement();
+  if (state) jobs_.at(*state)->Increment();
   record->counted = state;
-  metrics_->SetJobs(by_state_);
 }
 
 void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus& after,
                            Duration age) {
-  if (before.created_epoch == 0 && after.created_epoch != 0) metrics_->OnPodsMade(age);
-  if (!before.timings.started && after.timings.started) metrics_->OnRunning(age);
-  const auto count = [this](int32_t from, int32_t to, core::CauseClass cause_class) {
-    for (; from < to; ++from) metrics_->OnRestart(cause_class);
+  if (before.created_epoch == 0 && after.created_epoch != 0) to_pods_->Observe(Seconds(age));
+  if (!before.timings.started && after.timings.started) to_running_->Observe(Seconds(age));
+  const auto count = [this](int32_t from, int32_t to, CauseClass cause) {
+    if (from < to) restarts_->Add({{"cause", core::ToString(cause)}}).Increment(to - from);
   };
-  count(before.restarts.application, after.restarts.application, core::CauseClass::kApplication);
-  count(before.restarts.infrastructure, after.restarts.infrastructure,
-        core::CauseClass::kInfrastructure);
-  count(before.restarts.stopped, after.restarts.stopped, core::CauseClass::kStopped);
+  count(before.restarts.application, after.restarts.application, CauseClass::kApplication);
+  count(before.restarts.infrastructure, after.restarts.infrastructure, CauseClass::kInfrastructure);
+  count(before.restarts.stopped, after.restarts.stopped, CauseClass::kStopped);
 }
 
 }  // namespace lockstep::control

@@ -2,19 +2,23 @@
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_JOB_FIGURES_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_JOB_FIGURES_H_
 
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
 #include <map>
 #include <optional>
 
 #include "base/time.h"
 #include "core/status/status.h"
 #include "operator/controller/job_record.h"
-#include "operator/controller/metrics.h"
 
 namespace lockstep::control {
 
 class JobFigures {
  public:
-  explicit JobFigures(Metrics* metrics) : metrics_(metrics) {}
+  explicit JobFigures(prometheus::Registry* registry);
 
   // nullopt: the job is gone.
   void SetState(std::optional<core::JobState> state, JobRecord* record);
@@ -22,8 +26,10 @@ class JobFigures {
   void OnWritten(const core::JobStatus& before, const core::JobStatus& after, Duration age);
 
  private:
-  Metrics* metrics_;
-  std::map<core::JobState, int> by_state_;
+  prometheus::Histogram* to_pods_;
+  prometheus::Histogram* to_running_;
+  prometheus::Family<prometheus::Counter>* restarts_;
+  std::map<core::JobState, prometheus::Gauge*> jobs_;
 };
 
 }  // namespace lockstep::control

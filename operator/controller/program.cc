@@ -1,6 +1,9 @@
 #include "operator/controller/program.h"
 
 #include <malloc.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
 #include <spdlog/spdlog.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -17,10 +20,10 @@
 #include "base/event_loop.h"
 #include "base/version.h"
 #include "core/exit_codes.h"
+#include "operator/controller/api_metrics.h"
 #include "operator/controller/controller.h"
 #include "operator/controller/health_server.h"
 #include "operator/controller/log.h"
-#include "operator/controller/metrics.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
 #include "operator/kube/lease_election.h"
@@ -70,22 +73,36 @@ class Operator {
         loop_(std::move(loop)),
         lease_transport_(std::move(lease)),
         watch_transport_(std::move(watches)),
-        metrics_(kVersion),
-        client_(std::move(transport),
-                {.permit = [this] { return permit_.Held(); },
-                 .on_attempt = [this](const kube::CallRecord& call) { metrics_.OnApiCall(call); }}),
+        leader_(&prometheus::BuildGauge()
+                     .Name("lockstep_operator_leader")
+                     .Help("1 while this operator holds the Lease")
+                     .Register(metrics_)
+                     .Add({})),
+        api_metrics_(&metrics_),
+        client_(
+            std::move(transport),
+            {.permit = [this] { return permit_.Held(); },
+             .on_attempt = [this](const kube::CallRecord& call) { api_metrics_.OnAttempt(call); }}),
         events_(&client_, {.instance = identity_}),
         controller_(loop_.get(), &client_, &events_, &metrics_,
                     {.agent_image = options.agent_image,
                      .delivery = options.delivery,
                      .system_namespace = system_namespace_,
-                     .watches_nodes = options.name_space.empty()}) {}
+                     .watches_nodes = options.name_space.empty()}) {
+    prometheus::BuildGauge()
+        .Name("lockstep_operator_build_info")
+        .Help("1, with the version of this program")
+        .Register(metrics_)
+        .Add({{"version", kVersion}})
+        .Set(1);
+  }
 
   Result<int> Run() {
     Result<std::unique_ptr<HealthServer>> health = HealthServer::Start(
-        options_.metrics_address, {.healthy = [this] { return Beats(); },
-                                   .not_ready = [this] { return NotReady(); },
-                                   .metrics = [this] { return metrics_.Scrape(); }});
+        options_.metrics_address,
+        {.healthy = [this] { return Beats(); },
+         .not_ready = [this] { return NotReady(); },
+         .metrics = [this] { return prometheus::TextSerializer().Serialize(metrics_.Collect()); }});
     if (!health.ok()) return health.error();
     loop_->OnSignal(SIGTERM, [this] { Leave(core::kExitSuccess, "asked to stop"); });
     loop_->OnSignal(SIGINT, [this] { Leave(core::kExitSuccess, "asked to stop"); });
@@ -108,7 +125,7 @@ class Operator {
                                              const std::string& name_space,
                                              const std::string& query) {
     const std::string name(resource.plural);
-    metrics_.OnWatch(name);
+    prometheus::Counter* restarts = api_metrics_.RestartsOf(name);
     return std::make_unique<kube::Reflector<T>>(
         watch_transport_.get(),
         kube::WatchOptions{.path = kube::Path(resource, name_space),
@@ -127,7 +144,7 @@ class Operator {
                                      said = error.message;
                                      spdlog::warn("cannot follow {}: {}", name, error.message);
                                    },
-                               .on_restart = [this, name] { metrics_.OnWatchRestart(name); }});
+                               .on_restart = [restarts] { restarts->Increment(); }});
   }
 
   // Begins to read everything; again when this operator begins to lead.
@@ -157,7 +174,7 @@ class Operator {
                                   loop_->PostFromAnyThread([this] {
                                     spdlog::info("leading: Lease {}/{}", system_namespace_,
                                                  options_.lease_name);
-                                    metrics_.SetLeader(true);
+                                    leader_->Set(1);
                                     Watch();
                                     controller_.Lead();
                                   });
@@ -178,7 +195,7 @@ class Operator {
 
   void Leave(int code, const char* why) {
     spdlog::info("leaving: {}", why);
-    metrics_.SetLeader(false);
+    leader_->Set(0);
     controller_.Stop();
     exit_code_ = code;
     loop_->Stop();
@@ -204,7 +221,9 @@ class Operator {
   std::unique_ptr<kube::Transport> lease_transport_;
   std::unique_ptr<kube::Transport> watch_transport_;
   kube::Permit permit_;
-  Metrics metrics_;
+  prometheus::Registry metrics_;
+  prometheus::Gauge* leader_;
+  ApiMetrics api_metrics_;
   kube::Client client_;
   kube::EventRecorder events_;
   Controller controller_;

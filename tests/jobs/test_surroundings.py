@@ -2,6 +2,7 @@
 namespace that goes away. Nobody runs the pods here."""
 
 import json
+import pathlib
 import re
 import secrets
 import time
@@ -11,6 +12,7 @@ import requests
 from jobs import PATIENCE, Jobs, operator
 from waiting import holds_for, wait_until
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/metrics.md"
 LEASE_LOST = 1  # the operator's exit code
 HOLD = "test.lockstep.dev/hold"
 
@@ -28,6 +30,29 @@ def wait_pods(jobs, name, count=2):
 
 def of_namespace(namespace):
     return "--namespace", namespace, "--system-namespace", namespace
+
+
+def scrape(jobs):
+    port = re.search(r"metrics on port (\d+)", (jobs.folder / "operator.log").read_text())[1]
+    return requests.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
+
+
+# ---- a scraper ----
+
+def test_a_scraper_finds_the_metrics_that_are_documented(around, tmp_path):
+    with operator(around.cluster.kubeconfig, tmp_path, *of_namespace(around.namespace)):
+        around.apply("gpt", "true")
+        wait_pods(around, "gpt")
+        page = scrape(around)
+    labels = {}
+    for name, listed in re.findall(r"^(\w+?)(?:_bucket|_sum|_count)?(?:{(.*)})? \S+$", page, re.M):
+        labels.setdefault(name, set()).update(set(re.findall(r'(\w+)="', listed)) - {"le"})
+    shown = {(name, kind, *sorted(labels[name]))
+             for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", page, re.M)}
+    documented = {(name, kind, *sorted(listed.replace(",", " ").split()))
+                  for name, kind, listed in re.findall(
+                      r"^\| `(lockstep_operator_\w+)` \| (\w+) \| (.*?) ?\|", DOCS.read_text(), re.M)}
+    assert shown == documented
 
 
 # ---- a token ----
@@ -98,10 +123,8 @@ def test_who_loses_the_lease_writes_no_more(around, tmp_path):
 
 def writes(jobs):
     """How many requests that change something the operator has made so far, the Lease's aside."""
-    port = re.search(r"metrics on port (\d+)", (jobs.folder / "operator.log").read_text())[1]
-    text = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
     return sum(int(count) for labels, count in re.findall(
-        r"^lockstep_operator_api_calls_total\{(.*)\} (\d+)$", text, re.MULTILINE)
+        r"^lockstep_operator_api_calls_total\{(.*)\} (\d+)$", scrape(jobs), re.MULTILINE)
         if 'verb="GET"' not in labels)
 
 
