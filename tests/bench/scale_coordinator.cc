@@ -27,7 +27,6 @@ void CoordinatorRole(const Line& line, uint32_t members) {
   bool told = false;
   CoordinatorHost* gang = nullptr;
   CoordinatorHost::Handlers handlers;
-  handlers.on_local_message = [](const core::Message&) {};
   handlers.on_exit = [](const core::ExitCoordinator&) { Fail("lockstep-bench: it left"); };
   handlers.on_change = [&] {
     const core::Coordinator& coordinator = gang->coordinator();
@@ -36,7 +35,7 @@ void CoordinatorRole(const Line& line, uint32_t members) {
     const core::GenerationRecord& record = coordinator.history().back();
     line.Say({{"announced", record.announced->count()}, {"spawned", record.spawned->count()}});
   };
-  CoordinatorHost host(loop->get(), config, "127.0.0.1", std::nullopt, nullptr, handlers,
+  CoordinatorHost host(loop->get(), config, "127.0.0.1", std::nullopt, nullptr, {}, handlers,
                        [](const std::string&) {});
   gang = &host;
 

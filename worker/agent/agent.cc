@@ -203,34 +203,34 @@ Status Agent::OpenGang() {
   server_tls_.emplace(std::move(*server));
   client_tls_.emplace(std::move(*client));
 
+  GangPort::Handlers member;
+  member.on_open = [this] { Do(member_->OnConnected(BootTime())); };
+  member.on_message = [this](const core::Message& message) {
+    Do(member_->OnMessage(BootTime(), message));
+  };
+  member.on_close = [this](const std::string& reason) {
+    if (member_->connected()) Log("the line to machine 0 ended: " + reason);
+    Do(member_->OnDisconnected(BootTime()));
+  };
   if (config_.machine == 0) {
     CoordinatorHost::Handlers handlers;
-    handlers.on_local_message = [this](const core::Message& message) {
-      Do(member_->OnMessage(BootTime(), message));
-    };
     handlers.on_exit = [this](const core::ExitCoordinator& exit) { OnCoordinatorExit(exit); };
     handlers.on_change = [this] {
       if (status_) status_->Notify();
       TryExit();
     };
-    coordinator_ =
-        std::make_unique<CoordinatorHost>(loop_.get(), ForCoordinator(config_), config_.advertise,
-                                          volume_, files_.get(), std::move(handlers), Logger());
-    Do(member_->OnConnected(BootTime()));
-    return {};
+    auto host = std::make_unique<CoordinatorHost>(loop_.get(), ForCoordinator(config_),
+                                                  config_.advertise, volume_, files_.get(),
+                                                  std::move(member), std::move(handlers), Logger());
+    coordinator_ = host.get();
+    gang_ = std::move(host);
+  } else {
+    Result<Endpoint> endpoint = ParseEndpoint(config_.coordinator);
+    if (!endpoint.ok()) return endpoint.error();
+    gang_ = std::make_unique<WirePort>(loop_.get(), &*client_tls_, *endpoint, std::move(member),
+                                       std::random_device()());
   }
-  Result<Endpoint> endpoint = ParseEndpoint(config_.coordinator);
-  if (!endpoint.ok()) return endpoint.error();
-  GangClient::Handlers handlers;
-  handlers.on_open = [this] { Do(member_->OnConnected(BootTime())); };
-  handlers.on_message = [this](std::string_view body) { OnWireMessage(body); };
-  handlers.on_close = [this](const std::string& reason) {
-    if (member_->connected()) Log("the line to machine 0 ended: " + reason);
-    Do(member_->OnDisconnected(BootTime()));
-  };
-  client_ = std::make_unique<GangClient>(loop_.get(), &*client_tls_, *endpoint, std::move(handlers),
-                                         std::random_device()());
-  client_->Start();
+  gang_->Start();
   return {};
 }
 
@@ -284,14 +284,10 @@ void Agent::Do(core::MemberActions actions) {
   for (core::MemberAction& action : actions) {
     if (auto* send = std::get_if<core::SendToCoordinator>(&action)) {
       if (std::holds_alternative<core::ReportMessage>(send->message)) ++member_version_;
-      if (coordinator_) {
-        coordinator_->FromLocal(std::move(send->message));
-      } else if (client_) {
-        client_->Send(core::Encode(send->message));
-      }
+      gang_->Send(send->message);
     } else if (auto* disconnect = std::get_if<core::Disconnect>(&action)) {
       Log(disconnect->reason);
-      if (client_) client_->Reconnect(disconnect->reason);
+      gang_->Reconnect(disconnect->reason);
     } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
       rank_metrics_->OnSpawn(member_->config().processes);
       ranks_->Start(spawn->start, spawn->lease_end);
@@ -308,16 +304,7 @@ void Agent::Do(core::MemberActions actions) {
     }
   }
   timer_->WakeAt(member_->NextWake());
-  if (status_ && !coordinator_) status_->Notify();
-}
-
-void Agent::OnWireMessage(std::string_view body) {
-  Result<core::Message> message = core::Decode(body);
-  if (!message.ok()) {
-    client_->Reconnect("machine 0 sent what cannot be read: " + message.error().message);
-    return;
-  }
-  Do(member_->OnMessage(BootTime(), *message));
+  if (status_) status_->Notify();
 }
 
 // ---- what processes say ----

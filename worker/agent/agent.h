@@ -24,8 +24,8 @@
 #include "core/gang/member.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/gang/coordinator_host.h"
-#include "worker/agent/gang/gang_client.h"
 #include "worker/agent/gang/gang_listener.h"
+#include "worker/agent/gang/gang_port.h"
 #include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
 #include "worker/agent/logs/console.h"
@@ -64,7 +64,6 @@ class Agent {
   Status OpenServers();
 
   void Do(core::MemberActions actions);
-  void OnWireMessage(std::string_view body);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   void AnswerCommit(const core::AnswerCommit& answer);
   void Leave(const core::ExitAgent& exit);
@@ -100,8 +99,8 @@ class Agent {
   std::optional<TlsPskContext> client_tls_;
   std::optional<CheckpointVolume> volume_;
   std::unique_ptr<core::Member> member_;
-  std::unique_ptr<CoordinatorHost> coordinator_;  // machine 0 only
-  std::unique_ptr<GangClient> client_;            // all others
+  std::unique_ptr<GangPort> gang_;
+  CoordinatorHost* coordinator_ = nullptr;  // machine 0 only: `gang_`
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
   std::unique_ptr<StatusServer> status_;

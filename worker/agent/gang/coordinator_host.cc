@@ -12,7 +12,8 @@ using core::ConnectionId;
 
 CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config,
                                  std::string master_address, std::optional<CheckpointVolume> volume,
-                                 FileWorker* files, Handlers handlers, LogFn log)
+                                 FileWorker* files, GangPort::Handlers own, Handlers handlers,
+                                 LogFn log)
     : loop_(loop),
       born_(BootTime()),
       coordinator_(std::move(config), born_),
@@ -20,6 +21,7 @@ CoordinatorHost::CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config
       master_address_(std::move(master_address)),
       volume_(std::move(volume)),
       files_(files),
+      own_(std::move(own)),
       handlers_(std::move(handlers)),
       log_(std::move(log)),
       // Two jobs that start on one machine at one moment begin to look in different places.
@@ -52,9 +54,8 @@ void CoordinatorHost::Adopt(std::unique_ptr<FrameConnection> frames, const Endpo
                   }});
 }
 
-void CoordinatorHost::FromLocal(core::Message message) {
-  loop_->Post(
-      lifetime_.Guard([this, message = std::move(message)] { OnMessage(kLocal, message); }));
+void CoordinatorHost::Send(const core::Message& message) {
+  loop_->Post(lifetime_.Guard([this, message] { OnMessage(kLocal, message); }));
 }
 
 Status CoordinatorHost::OnDesiredState(const core::DesiredState& desired) {
@@ -75,7 +76,7 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
       metrics_.OnSaid(send->message);
       if (send->connection == kLocal) {
         loop_->Post(lifetime_.Guard(
-            [this, message = std::move(send->message)] { handlers_.on_local_message(message); }));
+            [this, message = std::move(send->message)] { own_.on_message(message); }));
       } else if (auto it = members_.find(send->connection); it != members_.end()) {
         it->second->Send(core::Encode(send->message));
       }

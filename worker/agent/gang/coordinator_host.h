@@ -19,6 +19,7 @@
 #include "core/gang/coordinator.h"
 #include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
+#include "worker/agent/gang/gang_port.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/gang_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
@@ -26,27 +27,27 @@
 
 namespace lockstep::agent {
 
-class CoordinatorHost {
+class CoordinatorHost : public GangPort {
  public:
   struct Handlers {
-    // To machine 0's own member. Called from the loop, never from within another call.
-    std::function<void(const core::Message&)> on_local_message;
     std::function<void(const core::ExitCoordinator&)> on_exit;
     // Something that /status shows may have changed.
     std::function<void()> on_change;
   };
 
   // `volume`: nullopt when the job has no checkpoint folder. `files` outlives the host.
+  // `own` is machine 0's own member, which finds the port always open.
   CoordinatorHost(EventLoop* loop, core::CoordinatorConfig config, std::string master_address,
-                  std::optional<CheckpointVolume> volume, FileWorker* files, Handlers handlers,
-                  LogFn log);
+                  std::optional<CheckpointVolume> volume, FileWorker* files, GangPort::Handlers own,
+                  Handlers handlers, LogFn log);
   CoordinatorHost(const CoordinatorHost&) = delete;
   CoordinatorHost& operator=(const CoordinatorHost&) = delete;
 
   // A member on the wire.
   void Adopt(std::unique_ptr<FrameConnection> frames, const Endpoint& peer);
-  // From machine 0's own member.
-  void FromLocal(core::Message message);
+  void Start() override { own_.on_open(); }
+  void Send(const core::Message& message) override;
+  void Reconnect(const std::string& /*reason*/) override {}
   // PUT /gang.
   Status OnDesiredState(const core::DesiredState& desired);
 
@@ -69,6 +70,7 @@ class CoordinatorHost {
   std::string master_address_;
   std::optional<CheckpointVolume> volume_;
   FileWorker* files_;
+  GangPort::Handlers own_;
   Handlers handlers_;
   LogFn log_;
   std::map<core::ConnectionId, std::unique_ptr<FrameConnection>> members_;

@@ -51,15 +51,6 @@ void GangClient::Reconnect(const std::string& reason) {
   if (connecting_ || frames_) OnClose(reason);
 }
 
-void GangClient::SetEndpoint(const Endpoint& endpoint) {
-  endpoint_ = endpoint;
-  connecting_.reset();
-  frames_.reset();
-  retry_.Cancel();
-  delay_.Reset();
-  Connect();
-}
-
 void GangClient::Send(std::string_view body) {
   if (frames_) frames_->Send(body);
 }

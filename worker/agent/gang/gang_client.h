@@ -47,8 +47,6 @@ class GangClient {
   void Start();
   // Drops the line, if any, with this reason, and tries again.
   void Reconnect(const std::string& reason);
-  // Tries another address from now on, at once.
-  void SetEndpoint(const Endpoint& endpoint);
 
   bool open() const { return frames_ != nullptr; }
   // Lost when not open: whoever sends says all of it again in on_open.

@@ -9,6 +9,7 @@
 #include "tests/base/loop_test_base.h"
 #include "worker/agent/gang/gang_client.h"
 #include "worker/agent/gang/gang_listener.h"
+#include "worker/agent/gang/gang_port.h"
 
 namespace lockstep::agent {
 namespace {
@@ -250,6 +251,21 @@ TEST_F(GangConnectionTest, TheClientGetsInOnceTheListenerIsThere) {
                            [](const std::string&) {});
   ASSERT_TRUE(listener.ok());
   EXPECT_TRUE(RunUntil([&] { return members_.size() == 1; }));
+}
+
+TEST_F(GangConnectionTest, AMemberSpeaksAgainAfterWhatCannotBeRead) {
+  Listen();  // which answers with what is no message
+  std::vector<std::string> ends;
+  std::unique_ptr<WirePort> port;
+  const GangPort::Handlers handlers{
+      .on_open = [&] { port->Send(core::Hello{}); },
+      .on_message = [](const core::Message&) { ADD_FAILURE() << "that was no message"; },
+      .on_close = [&](const std::string& reason) { ends.push_back(reason); }};
+  port = std::make_unique<WirePort>(loop(), &client_tls_, listener_->endpoint(), handlers, 1);
+  port->Start();
+  ASSERT_TRUE(RunUntil([&] { return ends.size() == 2; }));
+  EXPECT_TRUE(ends[0].starts_with("machine 0 sent what cannot be read")) << ends[0];
+  EXPECT_TRUE(core::Decode(heard_[1]).ok());
 }
 
 TEST_F(GangConnectionTest, APortInUseIsAConflict) {
