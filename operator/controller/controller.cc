@@ -6,16 +6,13 @@
 
 #include "base/backoff.h"
 #include "base/wall_time.h"
-#include "core/model/names.h"
 #include "operator/controller/action_object.h"
 #include "operator/controller/histograms.h"
 #include "operator/controller/observe_pod.h"
+#include "operator/controller/snapshot_builder.h"
 #include "operator/kube/api.h"
 #include "operator/kube/resource_version.h"
-#include "operator/objects/key_secret.h"
 #include "operator/policy/decide.h"
-#include "operator/policy/machines.h"
-#include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
@@ -57,17 +54,18 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       link_(loop, {},
             {.on_status =
                  [this](const std::string& job, const core::GangStatus& status, Time at) {
-                   const auto record = records_.find(JobOf(job));
-                   if (record == records_.end()) return;
-                   Learn(status, at, &record->second);
-                   Wake(record->first.name_space, record->first.name, Priority::kNormal);
+                   const JobKey key = JobOf(job);
+                   JobRecord* record = jobs_.Find(key);
+                   if (record == nullptr) return;
+                   Learn(status, at, record);
+                   Wake(key.name_space, key.name, Priority::kNormal);
                  },
              .on_accepted =
                  [this](const std::string& job) {
                    const JobKey key = JobOf(job);
                    Wake(key.name_space, key.name, Priority::kNormal);
                  }}),
-      figures_(metrics),
+      jobs_(metrics),
       queue_wait_(AddHistogram(metrics, "lockstep_operator_queue_wait_seconds",
                                "From a job's turn to its decision", ShortTimes())),
       reconcile_(AddHistogram(metrics, "lockstep_operator_reconcile_seconds",
@@ -104,7 +102,7 @@ void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
   caches_.jobs.Apply(std::move(batch), [&](const kube::JobView* before,
                                            const kube::JobView* after) {
     const kube::ObjectMeta& meta = (after != nullptr ? after : before)->meta;
-    if (after != nullptr && Knows(meta)) return;
+    if (after != nullptr && jobs_.Knows(meta)) return;
     // What was begun is finished first.
     Wake(meta.name_space, meta.name, before == nullptr ? Priority::kBackground : Priority::kNormal);
   });
@@ -116,29 +114,12 @@ void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
   caches_.pods.Apply(std::move(batch),
                      [&](const kube::PodView* before, const kube::PodView* after) {
                        const kube::PodView& pod = after != nullptr ? *after : *before;
-                       if (after == nullptr) OnPodDeleted(pod);
+                       if (after == nullptr) jobs_.OnPodDeleted(pod);
                        Wake(pod.meta.name_space, pod.job,
                             IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
                      });
   queue_.Progress(Watched::kPods, caches_.pods.resource_version(), BootTime());
   Pump();
-}
-
-// It tells of nothing but what this operator itself wrote, or of what came before that.
-bool Controller::Knows(const kube::ObjectMeta& job) const {
-  const auto record = records_.find({job.name_space, job.name});
-  return record != records_.end() && record->second.uid == job.uid &&
-         kube::Covers(record->second.resource_version, job.resource_version);
-}
-
-// How it ended counts, though it is gone before anything was decided.
-void Controller::OnPodDeleted(const kube::PodView& pod) {
-  const auto record = records_.find({pod.meta.name_space, pod.job});
-  if (record == records_.end() || record->second.uid != pod.meta.owner_uid || pod.machine < 0) {
-    return;
-  }
-  const MachineAttempt attempt_of_machine{static_cast<uint32_t>(pod.machine), pod.attempt};
-  record->second.notes.vanished.insert_or_assign(attempt_of_machine, ObservationOf(pod));
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
@@ -228,12 +209,7 @@ void Controller::Pump() {
 
 void Controller::Forget(const JobKey& key) {
   link_.Forget(NameOf(key));
-  const auto record = records_.find(key);
-  if (record != records_.end()) {
-    figures_.SetState(std::nullopt, &record->second);
-    records_.erase(record);
-  }
-  std::erase_if(waiting_for_nodes_, [&](const auto& each) { return each.second == key; });
+  jobs_.Forget(key);
 }
 
 void Controller::Work(const kube::Work& work) {
@@ -245,7 +221,7 @@ void Controller::Work(const kube::Work& work) {
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;
   }
-  JobRecord& record = records_[key];
+  JobRecord& record = jobs_.FindOrAdd(key);
   if (record.uncertain) {
     record.uncertain = false;
     return Refresh(key);
@@ -257,91 +233,35 @@ void Controller::Work(const kube::Work& work) {
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
     return;
   }
-  if (!GiveKey(&record)) {
+  if (!GiveKey(*keys_, &record)) {
     spdlog::error("{}: Secret {} does not hold version {}", NameOf(key), kMasterKeySecret,
                   record.status.agent.key_version);
     queue_.Done(key, BootTime(), kube::Outcome::kRetry);
     return;
   }
-  figures_.SetState(record.status.state, &record);
+  jobs_.OnLearned(&record);
   const Time began = BootTime();
-  const Snapshot snapshot = Take(*view, record);
-  SetPeers(key, record, snapshot);
+  const Snapshot snapshot = Take(record);
+  if (gang::GangPeers peers = PeersOf(record, snapshot); peers.members.empty()) {
+    link_.Forget(NameOf(key));
+  } else {
+    link_.Set(NameOf(key), std::move(peers));
+  }
   Decision decision = Decide(snapshot, {WallNow(), began});
   queue_wait_->Observe(Seconds(work.waited));
   reconcile_->Observe(Seconds(BootTime() - began));
   CarryOut(key, &record, std::move(decision));
 }
 
-bool Controller::GiveKey(JobRecord* record) const {
-  if (record->has_key) return true;
-  const int32_t wanted = record->status.agent.key_version;
-  const std::vector<uint8_t>* master = keys_->Find(wanted == 0 ? keys_->newest() : wanted);
-  if (master == nullptr) return false;
-  Result<Key> key = GangKey(*master, record->job);
-  if (!key.ok()) return false;
-  record->key = *key;
-  record->has_key = true;
-  return true;
-}
-
-Snapshot Controller::Take(const kube::JobView& view, const JobRecord& record) {
-  const JobKey key{view.meta.name_space, view.meta.name};
-  Snapshot snapshot;
-  snapshot.job = &record.job;
-  snapshot.problems = record.problems;
-  snapshot.namespace_name = key.name_space;
-  snapshot.uid = record.uid;
-  snapshot.generation = record.generation;
-  snapshot.created = view.meta.created;
-  snapshot.deleting = record.deleting;
-  snapshot.status = record.status;
+Snapshot Controller::Take(const JobRecord& record) {
+  const std::string name = NameOf(record.name());
+  Snapshot snapshot = SnapshotOf(record, caches_, options_.watches_nodes);
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
-  for (const kube::PodView* pod : caches_.pods.ByJob(key)) {
-    if (pod->meta.owner_uid != record.uid) continue;
-    const bool on_node = options_.watches_nodes && !pod->node.empty();
-    snapshot.machines.push_back(ObservationOf(
-        *pod, on_node ? StateOf(caches_.nodes.Find({"", pod->node})) : NodeState::kWell));
-  }
-  snapshot.has_names =
-      caches_.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid) != nullptr;
-  if (const kube::ServiceView* service = caches_.OwnService(
-          {key.name_space, core::CoordinatorServiceName(key.name)}, record.uid)) {
-    snapshot.coordinator_address = {service->meta.uid, service->cluster_ip,
-                                    service->selector_attempt};
-  }
-  snapshot.coordinator = record.coordinator;
-  snapshot.member = record.member;
-  snapshot.desired_state_accepted = record.desired && link_.Accepted(NameOf(key), *record.desired);
-  snapshot.gang_error = link_.LastError(NameOf(key));
-  snapshot.notes = record.notes;
-  snapshot.memory = record.memory;
+  snapshot.desired_state_accepted = record.desired && link_.Accepted(name, *record.desired);
+  snapshot.gang_error = link_.LastError(name);
   snapshot.replacements_allowed = replacements_.Allowed(caches_.pods.size(), BootTime());
-  snapshot.oldest_waiting = IsOldestWaiting(view);
+  snapshot.oldest_waiting = jobs_.IsOldestWaiting(record);
   return snapshot;
-}
-
-void Controller::SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot) {
-  gang::GangPeers peers;
-  peers.job_uid = record.uid;
-  peers.key = record.key;
-  peers.machine_lost_after = record.job.spec.failure_policy.machine_lost_after;
-  for (const Machine& machine : Machines(snapshot)) {
-    if (machine.life != Life::kRunning || machine.seen->address.empty()) continue;
-    peers.members.push_back(
-        {machine.index, machine.attempt, {machine.seen->address, core::kGangPort}});
-  }
-  if (peers.members.empty() || snapshot.deleting || IsFinished(snapshot.status)) {
-    link_.Forget(NameOf(key));
-  } else {
-    link_.Set(NameOf(key), std::move(peers));
-  }
-}
-
-bool Controller::IsOldestWaiting(const kube::JobView& view) const {
-  return waiting_for_nodes_.empty() ||
-         *waiting_for_nodes_.begin() >=
-             std::pair(view.meta.created, JobKey{view.meta.name_space, view.meta.name});
 }
 
 void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
@@ -366,9 +286,9 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   order.decision = std::move(decision);
   // The record outlives the order or is of no interest any more: both belong to this thread.
   order.body_of = [this, key](const Action& action) -> Result<std::string> {
-    const auto found = records_.find(key);
-    if (found == records_.end()) return Error::NotFound("the job is gone");
-    return ObjectOf(action, found->second, caches_, options_.delivery);
+    const JobRecord* found = jobs_.Find(key);
+    if (found == nullptr) return Error::NotFound("the job is gone");
+    return ObjectOf(action, *found, caches_, options_.delivery);
   };
   std::optional<core::JobStatus> written =
       order.decision.intent ? order.decision.intent : order.decision.status;
@@ -386,18 +306,18 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
   for (const WriteResult::Written& each : carried.written) {
     queue_.Park(key, each.resource, each.version, now);
   }
-  const auto found = records_.find(key);
-  if (found != records_.end() && found->second.uid == uid) {
-    Notes& notes = found->second.notes;
+  JobRecord* record = jobs_.Find(key);
+  if (record != nullptr && record->uid == uid) {
+    Notes& notes = record->notes;
     notes.key_made |= carried.key_made;
     notes.made.insert(carried.pods_made.begin(), carried.pods_made.end());
-    found->second.uncertain = carried.uncertain;
+    record->uncertain = carried.uncertain;
     if (carried.refusal) {
       notes.refusal = carried.refusal;
       notes.make_again =
-          now + DoubledPause(kFirstRefusalPause, kLongestRefusalPause, found->second.refusals++);
+          now + DoubledPause(kFirstRefusalPause, kLongestRefusalPause, record->refusals++);
     } else if (carried.complete && carried.made_something) {
-      found->second.TakeBackRefusal();
+      record->TakeBackRefusal();
     }
     if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
     if (carried.status_written && written) {
@@ -406,7 +326,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
         queue_.Park(key, Watched::kTrainingJobs, carried.job_version, now);
       }
       Wake(key.name_space, key.name, Priority::kNormal);
-      OnStatusWritten(key, &found->second, *written, carried.job_version);
+      jobs_.OnWritten(record, *written, carried.job_version, WallNow());
     }
   }
   queue_.Done(key, now, carried.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
@@ -414,27 +334,11 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
   Pump();
 }
 
-void Controller::OnStatusWritten(const JobKey& key, JobRecord* record,
-                                 const core::JobStatus& status, const std::string& version) {
-  if (const kube::JobView* view = caches_.jobs.Find(key); view != nullptr) {
-    figures_.OnWritten(record->status, status, WallNow() - view->meta.created);
-    const std::pair place(view->meta.created, key);
-    if (status.state == core::JobState::kPending && !status.attempts.empty()) {
-      waiting_for_nodes_.insert(place);
-    } else {
-      waiting_for_nodes_.erase(place);
-    }
-  }
-  // What the server answered is what was sent, in its next version: no need to read it again.
-  record->status = status;
-  record->resource_version = version;
-}
-
 void Controller::Refresh(const JobKey& key) {
   refresher_.Read(key, [this, key](bool ok) {
     // Whatever was read counts, also from a server that went back to an older state.
-    if (const auto record = records_.find(key); ok && record != records_.end()) {
-      record->second.resource_version.clear();
+    if (JobRecord* record = jobs_.Find(key); ok && record != nullptr) {
+      record->resource_version.clear();
     }
     queue_.Done(key, BootTime(), ok ? kube::Outcome::kOk : kube::Outcome::kRetry);
     if (ok) Wake(key.name_space, key.name, Priority::kNormal);

@@ -10,21 +10,18 @@
 #include <prometheus/registry.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
 #include "base/wake_timer.h"
 #include "operator/controller/caches.h"
 #include "operator/controller/executor.h"
-#include "operator/controller/job_figures.h"
-#include "operator/controller/job_record.h"
+#include "operator/controller/job_store.h"
 #include "operator/controller/master_key.h"
 #include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
@@ -78,8 +75,6 @@ class Controller {
             void (Controller::*apply)(kube::Batch<T>));
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
-  bool Knows(const kube::ObjectMeta& job) const;
-  void OnPodDeleted(const kube::PodView& pod);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);
   void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
@@ -89,15 +84,10 @@ class Controller {
   void Work(const kube::Work& work);
   void Forget(const JobKey& key);
   void Refresh(const JobKey& key);
-  Snapshot Take(const kube::JobView& view, const JobRecord& record);
+  Snapshot Take(const JobRecord& record);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
                  const std::optional<core::JobStatus>& written, const WriteResult& carried);
-  void OnStatusWritten(const JobKey& key, JobRecord* record, const core::JobStatus& status,
-                       const std::string& version);
-  void SetPeers(const JobKey& key, const JobRecord& record, const Snapshot& snapshot);
-  bool GiveKey(JobRecord* record) const;
-  bool IsOldestWaiting(const kube::JobView& view) const;
 
   EventLoop* loop_;
   kube::Client* client_;
@@ -106,7 +96,7 @@ class Controller {
   Executor executor_;
   Refresher refresher_;
   gang::GangLink link_;
-  JobFigures figures_;
+  JobStore jobs_;
   prometheus::Histogram* queue_wait_;
   prometheus::Histogram* reconcile_;
   RateLimiter replacements_;
@@ -114,8 +104,6 @@ class Controller {
   kube::WorkQueue queue_;
   uint64_t round_ = 0;
   std::set<kube::Watched> whole_;  // resources that were read in this round
-  std::map<JobKey, JobRecord> records_;
-  std::set<std::pair<WallTime, JobKey>> waiting_for_nodes_;
   std::optional<MasterKeys> keys_;
   int orders_ = 0;  // that are carried out now
   bool leading_ = false;

@@ -7,6 +7,7 @@
 #include "core/text/text.h"
 #include "core/validate/validate.h"
 #include "operator/kube/resource_version.h"
+#include "operator/objects/key_secret.h"
 
 namespace lockstep::control {
 namespace {
@@ -43,6 +44,7 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
     LearnSpec(std::move(*document.root), record);
     record->generation = view.meta.generation;
   }
+  record->created = view.meta.created;
   record->deleting = view.meta.deleted.has_value();
   record->job.metadata.name = view.meta.name;
   record->job.metadata.name_space = view.meta.name_space;
@@ -50,6 +52,18 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
   record->status = std::move(*status);
   record->resource_version = view.meta.resource_version;
   return {};
+}
+
+bool GiveKey(const MasterKeys& keys, JobRecord* record) {
+  if (record->has_key) return true;
+  const int32_t wanted = record->status.agent.key_version;
+  const std::vector<uint8_t>* master = keys.Find(wanted == 0 ? keys.newest() : wanted);
+  if (master == nullptr) return false;
+  Result<Key> key = GangKey(*master, record->job);
+  if (!key.ok()) return false;
+  record->key = *key;
+  record->has_key = true;
+  return true;
 }
 
 void Learn(const core::GangStatus& status, Time at, JobRecord* record) {

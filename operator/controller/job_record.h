@@ -12,6 +12,7 @@
 #include "core/model/spec.h"
 #include "core/status/status.h"
 #include "core/text/problem.h"
+#include "operator/controller/master_key.h"
 #include "operator/kube/views.h"
 #include "operator/policy/snapshot.h"
 
@@ -21,6 +22,7 @@ struct JobRecord {
   std::string uid;
   std::string resource_version;  // that the status was read from
   int64_t generation = -1;       // that the spec was
+  WallTime created{};
   bool deleting = false;
   core::TrainingJob job;
   std::vector<core::Problem> problems;  // errors: of reading, or of judging
@@ -37,6 +39,7 @@ struct JobRecord {
   bool uncertain = false;  // of what the API server holds: read before deciding again
   std::optional<core::JobState> counted;  // in the operator's figures
 
+  kube::ObjectName name() const { return {job.metadata.name_space, job.metadata.name}; }
   void TakeBackRefusal() {
     notes.refusal.reset();
     refusals = 0;
@@ -46,6 +49,9 @@ struct JobRecord {
 // Brings the record up to the object; another UID begins a new one. Invalid when its status can't
 // be read, as if a later version had written it: then nothing may be decided.
 Status Learn(const kube::JobView& view, JobRecord* record);
+
+// The key of the job's gang, by the version that the job began with. False: it is not among these.
+bool GiveKey(const MasterKeys& keys, JobRecord* record);
 
 // A report of one of the gang's agents. What another attempt of machine 0 than the current one says
 // as coordinator is of no use.

@@ -1,0 +1,55 @@
+#include "operator/controller/snapshot_builder.h"
+
+#include "core/model/names.h"
+#include "operator/controller/observe_pod.h"
+#include "operator/policy/machines.h"
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+
+Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_nodes) {
+  const kube::ObjectName key = record.name();
+  Snapshot snapshot;
+  snapshot.job = &record.job;
+  snapshot.problems = record.problems;
+  snapshot.namespace_name = key.name_space;
+  snapshot.uid = record.uid;
+  snapshot.generation = record.generation;
+  snapshot.created = record.created;
+  snapshot.deleting = record.deleting;
+  snapshot.status = record.status;
+  for (const kube::PodView* pod : caches.pods.ByJob(key)) {
+    if (pod->meta.owner_uid != record.uid) continue;
+    const bool on_node = watches_nodes && !pod->node.empty();
+    snapshot.machines.push_back(ObservationOf(
+        *pod, on_node ? StateOf(caches.nodes.Find({"", pod->node})) : NodeState::kWell));
+  }
+  snapshot.has_names =
+      caches.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid) != nullptr;
+  if (const kube::ServiceView* service =
+          caches.OwnService({key.name_space, core::CoordinatorServiceName(key.name)}, record.uid)) {
+    snapshot.coordinator_address = {service->meta.uid, service->cluster_ip,
+                                    service->selector_attempt};
+  }
+  snapshot.coordinator = record.coordinator;
+  snapshot.member = record.member;
+  snapshot.notes = record.notes;
+  snapshot.memory = record.memory;
+  return snapshot;
+}
+
+gang::GangPeers PeersOf(const JobRecord& record, const Snapshot& snapshot) {
+  gang::GangPeers peers;
+  peers.job_uid = record.uid;
+  peers.key = record.key;
+  peers.machine_lost_after = record.job.spec.failure_policy.machine_lost_after;
+  if (snapshot.deleting || IsFinished(snapshot.status)) return peers;
+  for (const Machine& machine : Machines(snapshot)) {
+    if (machine.life != Life::kRunning || machine.seen->address.empty()) continue;
+    peers.members.push_back(
+        {machine.index, machine.attempt, {machine.seen->address, core::kGangPort}});
+  }
+  return peers;
+}
+
+}  // namespace lockstep::control

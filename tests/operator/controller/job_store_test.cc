@@ -1,0 +1,100 @@
+#include "operator/controller/job_store.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lockstep::control {
+namespace {
+
+kube::JobView ViewOf(const std::string& name, Duration created) {
+  kube::JobView view;
+  view.meta.name = name;
+  view.meta.name_space = "ns";
+  view.meta.uid = "uid-" + name;
+  view.meta.resource_version = "5";
+  view.meta.created = WallTime(created);
+  view.json = R"({"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob"})";
+  return view;
+}
+
+core::JobStatus Waiting() {
+  core::JobStatus status;
+  status.state = core::JobState::kPending;
+  status.attempts.Set(0, 1);
+  return status;
+}
+
+class JobStoreTest : public testing::Test {
+ protected:
+  JobRecord* Learned(const kube::JobView& view) {
+    JobRecord& record = jobs_.FindOrAdd({view.meta.name_space, view.meta.name});
+    EXPECT_TRUE(Learn(view, &record).ok());
+    jobs_.OnLearned(&record);
+    return &record;
+  }
+
+  prometheus::Registry registry_;
+  JobStore jobs_{&registry_};
+};
+
+TEST_F(JobStoreTest, KnowsWhatItWroteAndWhatCameBefore) {
+  const kube::JobView view = ViewOf("gpt", seconds(1));
+  EXPECT_FALSE(jobs_.Knows(view.meta));
+  JobRecord* record = Learned(view);
+  jobs_.OnWritten(record, Waiting(), "7", WallTime(seconds(2)));
+  kube::ObjectMeta meta = view.meta;
+  for (const char* version : {"5", "7"}) {
+    meta.resource_version = version;
+    EXPECT_TRUE(jobs_.Knows(meta)) << version;
+  }
+  meta.resource_version = "8";
+  EXPECT_FALSE(jobs_.Knows(meta));
+  meta.resource_version = "7";
+  meta.uid = "of a new job of that name";
+  EXPECT_FALSE(jobs_.Knows(meta));
+  EXPECT_EQ(record->status.state, core::JobState::kPending);
+}
+
+TEST_F(JobStoreTest, TheOldestThatWaitsForNodesIsOldestUntilItRunsOrIsGone) {
+  JobRecord* older = Learned(ViewOf("older", seconds(1)));
+  JobRecord* newer = Learned(ViewOf("newer", seconds(2)));
+  EXPECT_TRUE(jobs_.IsOldestWaiting(*newer)) << "nobody waits";
+  jobs_.OnWritten(newer, Waiting(), "6", WallTime(seconds(3)));
+  jobs_.OnWritten(older, Waiting(), "6", WallTime(seconds(3)));
+  EXPECT_TRUE(jobs_.IsOldestWaiting(*older));
+  EXPECT_FALSE(jobs_.IsOldestWaiting(*newer));
+
+  core::JobStatus running = Waiting();
+  running.state = core::JobState::kRunning;
+  jobs_.OnWritten(older, running, "7", WallTime(seconds(4)));
+  EXPECT_TRUE(jobs_.IsOldestWaiting(*newer));
+
+  jobs_.OnWritten(older, Waiting(), "8", WallTime(seconds(5)));
+  EXPECT_FALSE(jobs_.IsOldestWaiting(*newer));
+  jobs_.Forget({"ns", "older"});
+  EXPECT_EQ(jobs_.Find({"ns", "older"}), nullptr);
+  EXPECT_TRUE(jobs_.IsOldestWaiting(*newer));
+}
+
+TEST_F(JobStoreTest, RemembersHowAPodOfTheJobWasWhenItWentAway) {
+  JobRecord* record = Learned(ViewOf("gpt", seconds(1)));
+  kube::PodView pod;
+  pod.meta.name_space = "ns";
+  pod.meta.owner_uid = "uid-gpt";
+  pod.job = "gpt";
+  pod.machine = 1;
+  pod.attempt = 3;
+  jobs_.OnPodDeleted(pod);
+  EXPECT_TRUE(record->notes.vanished.contains({1, 3}));
+
+  pod.machine = 2;
+  pod.meta.owner_uid = "of an earlier job of that name";
+  jobs_.OnPodDeleted(pod);
+  pod.job = "unheard-of";
+  jobs_.OnPodDeleted(pod);
+  EXPECT_EQ(record->notes.vanished.size(), 1U);
+}
+
+}  // namespace
+}  // namespace lockstep::control

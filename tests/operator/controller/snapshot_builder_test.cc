@@ -1,0 +1,103 @@
+#include "operator/controller/snapshot_builder.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/model/names.h"
+
+namespace lockstep::control {
+namespace {
+
+class SnapshotBuilderTest : public testing::Test {
+ protected:
+  SnapshotBuilderTest() {
+    record_.uid = "uid";
+    record_.job.metadata.name = "gpt";
+    record_.job.metadata.name_space = "ns";
+    record_.job.spec.num_machines = 2;
+    record_.status.attempts.Set(0, 1);
+    record_.status.attempts.Set(1, 1);
+  }
+
+  template <typename T>
+  static void Put(kube::Cache<T>* cache, T view) {
+    kube::Batch<T> batch;
+    batch.events.push_back({kube::EventKind::kAdded, std::move(view)});
+    cache->Apply(std::move(batch), [](const T*, const T*) {});
+  }
+  static kube::ObjectMeta MetaOf(const std::string& name, const std::string& owner) {
+    kube::ObjectMeta meta;
+    meta.name = name;
+    meta.name_space = "ns";
+    meta.owner_uid = owner;
+    return meta;
+  }
+  void PutPod(int machine, const std::string& owner, const std::string& node = "") {
+    kube::PodView pod;
+    pod.meta = MetaOf("gpt-" + std::to_string(machine) + "-of-" + owner, owner);
+    pod.job = "gpt";
+    pod.machine = machine;
+    pod.attempt = 1;
+    pod.phase = kube::PodPhase::kRunning;
+    pod.worker.kind = kube::ContainerState::Kind::kRunning;
+    pod.node = node;
+    pod.pod_ip = "10.0.0." + std::to_string(machine);
+    Put(&caches_.pods, pod);
+  }
+  Snapshot Take(bool watches_nodes = true) const {
+    return SnapshotOf(record_, caches_, watches_nodes);
+  }
+
+  JobRecord record_;
+  Caches caches_;
+};
+
+TEST_F(SnapshotBuilderTest, OnlyPodsAndServicesOfThisUidAreTheJobs) {
+  PutPod(0, "uid");
+  PutPod(1, "another");
+  for (const auto& [name, owner] : {std::pair(core::ServiceName("gpt"), "another"),
+                                    std::pair(core::CoordinatorServiceName("gpt"), "uid")}) {
+    kube::ServiceView service;
+    service.meta = MetaOf(name, owner);
+    service.job = "gpt";
+    service.cluster_ip = "10.1.1.1";
+    service.selector_attempt = 4;
+    Put(&caches_.services, service);
+  }
+  const Snapshot snapshot = Take();
+  ASSERT_EQ(snapshot.machines.size(), 1U);
+  EXPECT_EQ(snapshot.machines[0].name, "gpt-0-of-uid");
+  EXPECT_FALSE(snapshot.has_names);
+  ASSERT_TRUE(snapshot.coordinator_address);
+  EXPECT_EQ(snapshot.coordinator_address->address, "10.1.1.1");
+  EXPECT_EQ(snapshot.coordinator_address->attempt, 4U);
+}
+
+TEST_F(SnapshotBuilderTest, ANodeThatIsNotThereIsGoneUnlessNodesAreNotWatched) {
+  PutPod(0, "uid", "node");
+  EXPECT_EQ(Take().machines[0].node_state, NodeState::kGone);
+  EXPECT_EQ(Take(false).machines[0].node_state, NodeState::kWell);
+  kube::NodeView node;
+  node.meta.name = "node";
+  node.unreachable = true;
+  Put(&caches_.nodes, node);
+  EXPECT_EQ(Take().machines[0].node_state, NodeState::kUnreachable);
+}
+
+TEST_F(SnapshotBuilderTest, PeersAreTheMachinesThatRunUntilTheJobIsOver) {
+  PutPod(1, "uid");
+  const gang::GangPeers peers = PeersOf(record_, Take());
+  ASSERT_EQ(peers.members.size(), 1U);
+  EXPECT_EQ(peers.members[0].machine, 1U);
+  EXPECT_EQ(peers.members[0].address.host, "10.0.0.1");
+
+  record_.deleting = true;
+  EXPECT_TRUE(PeersOf(record_, Take()).members.empty());
+  record_.deleting = false;
+  record_.status.state = core::JobState::kSucceeded;
+  EXPECT_TRUE(PeersOf(record_, Take()).members.empty());
+}
+
+}  // namespace
+}  // namespace lockstep::control
