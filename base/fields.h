@@ -42,6 +42,10 @@ struct Whole {};      // a struct that is always written, each of its fields tho
 struct Required {};   // a document without it is refused; always written
 struct Inline {};     // a struct whose fields stand beside the others; it has no name
 struct InSeconds {};  // a duration as a number of seconds; a text with a unit elsewhere
+// The name that the field had; it is read where the field's own is absent, and never written.
+struct Formerly {
+  std::string_view name;
+};
 // A list of signals, by their names (SIGBUS, SIGSEGV) or, for programs, by their numbers.
 struct Signals {};
 // A duration between the two; what is read from a user is held to it by Validate, with all else.

@@ -109,7 +109,7 @@ void AddFacts(const StoredJob& job, WallTime now, std::string* out) {
   if (!states.empty()) facts.back().back() += " (" + states + ")";
   facts.push_back({"Progress", ProgressOf(status)});
   facts.push_back(
-      {"Generation", status.generation.exists() ? status.generation.ToString() : kNone});
+      {"Generation", status.gang_generation.exists() ? status.gang_generation.ToString() : kNone});
   facts.push_back({"Restarts", RestartsOf(status.restarts)});
   facts.push_back({"Budget used", BudgetOf(job)});
   facts.push_back({"Age", AgeOf(job, now)});
@@ -203,7 +203,7 @@ std::string StatusLine(const StoredJob& job) {
   const core::JobStatus& status = job.status;
   std::string line = job.meta.name + "  " + std::string(core::ToString(status.state));
   if (!status.ready.empty()) line += "  " + Plain(status.ready) + " ready";
-  if (status.generation.exists()) line += "  generation " + status.generation.ToString();
+  if (status.gang_generation.exists()) line += "  generation " + status.gang_generation.ToString();
   if (status.restarts.total > 0) line += "  restarts " + std::to_string(status.restarts.total);
   if (!status.progress_text.empty()) line += "  " + Plain(status.progress_text);
   if (!status.reason.empty()) line += "  (" + Plain(status.reason) + ")";
@@ -226,7 +226,7 @@ std::string ListText(const std::vector<StoredJob>& jobs, ListColumns columns, Wa
                AgeOf(job, now)};
     if (columns.name_space) row.insert(row.begin(), job.meta.name_space);
     if (columns.wide) {
-      row.push_back(status.generation.exists() ? status.generation.ToString() : kNone);
+      row.push_back(status.gang_generation.exists() ? status.gang_generation.ToString() : kNone);
       row.push_back(OrNone(status.reason));
     }
     rows.push_back(std::move(row));

@@ -156,6 +156,9 @@ class RecordReader : public ReaderState {
         ReadFields(node, value.*field.member);
       } else {
         const Node* child = node.Find(field.name);
+        if constexpr (Form::template kHas<Formerly>) {
+          if (child == nullptr) child = node.Find(field.template Get<Formerly>().name);
+        }
         if (child != nullptr && child->IsNull() && of_program()) child = nullptr;
         const Scope scope(*this, field.name);
         if (child == nullptr) {

@@ -187,8 +187,8 @@ struct JobStatus {
   Counters counters;
   Duration machine_lost_after{};  // the highest L ever in force; 0: none yet
 
-  Generation generation;  // the last that was announced
-  int32_t replicas = 0;   // N of the epoch's gang
+  Generation gang_generation;  // the last that was announced
+  int32_t replicas = 0;        // N of the epoch's gang
   std::string selector;
   MachineCounts machines;
   std::vector<MachineStatus> machine_statuses;  // worst first

@@ -77,7 +77,7 @@ void RecordHistory(ReconcileContext& context, const core::GangStatus& gang) {
 }
 
 void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause) {
-  const core::Generation generation = context.snapshot.status.generation;
+  const core::Generation generation = context.snapshot.status.gang_generation;
   if (!generation.exists()) return;
   RestartRecord& record = RecordOf(context.next.history, generation);
   if (record.detected) return;  // it had ended before

@@ -159,7 +159,7 @@ void ObserveGang(ReconcileContext& context) {
   JobStatus& next = context.next;
   if (!Holds(Rule::kCountersMerge)) next.counters = {};
   next.counters.Merge(gang->counters);
-  if (gang->generation.exists()) next.generation = gang->generation;
+  if (gang->generation.exists()) next.gang_generation = gang->generation;
   RecordHistory(context, *gang);
   ObserveFailure(context, *gang);
   ObserveProgress(context, *gang);
@@ -208,7 +208,7 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
   return (before.state != after.state && !IsPassing(before.state, after.state)) ||
          before.created_epoch != after.created_epoch ||
          before.observed_generation != after.observed_generation ||
-         before.generation != after.generation || before.counters != after.counters ||
+         before.gang_generation != after.gang_generation || before.counters != after.counters ||
          before.last_failure != after.last_failure || !same_conditions(before, after);
 }
 

@@ -149,7 +149,7 @@ core::LastFailure Record(const ReconcileContext& context, const Loss& loss) {
   core::LastFailure last;
   last.time = context.now.wall;
   last.epoch = context.snapshot.status.epoch;
-  last.generation = context.snapshot.status.generation;
+  last.generation = context.snapshot.status.gang_generation;
   if (loss.machine->seen != nullptr) last.node = loss.machine->seen->node;
   last.failure.cause = CauseOf(loss.kind);
   last.failure.machine = static_cast<int>(loss.machine->index);

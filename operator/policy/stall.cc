@@ -77,7 +77,7 @@ void ObserveStall(ReconcileContext& context) {
   }
   // An operator that has just begun to look does not know that it goes on.
   const bool moved = pace->step > pace->first_step;
-  const bool same = known || pace->generation == context.snapshot.status.generation;
+  const bool same = known || pace->generation == context.snapshot.status.gang_generation;
   if (moved || !same) SetCondition(context, "Stalled", false, "Progresses", "");
 }
 

@@ -49,14 +49,14 @@ bool Fail(ReconcileContext& context, Cause cause, int exit_code, const std::stri
   core::Failure failure;
   failure.cause = cause;
   failure.message = message;
-  context.next.last_failure = FailureRecord(context, failure, context.next.generation);
+  context.next.last_failure = FailureRecord(context, failure, context.next.gang_generation);
   return End(context, false, core::ToString(cause), message,
              {.generation = {}, .exit_code = exit_code, .cause = cause});
 }
 
 bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   const bool success = verdict.exit_code == core::kExitSuccess;
-  context.next.generation = verdict.generation;
+  context.next.gang_generation = verdict.generation;
   if (verdict.counters) {
     context.next.counters.Merge(*verdict.counters);
     CountRestarts(context.next);

@@ -51,7 +51,7 @@ def test_kubectl_shows_where_a_job_stands(server, installed):
     name = "columns"
     assert server.request("POST", body=job(a_command(numMachines=4), name=name))[0] == 201
     status = {"state": "Running", "ready": "3/4", "processes": 4, "restarts": {"total": 2},
-              "progressText": "1/2 50%", "generation": "2-5", "reason": "because", "replicas": 4,
+              "progressText": "1/2 50%", "gangGeneration": "2-5", "reason": "because", "replicas": 4,
               "selector": "lockstep.dev/job=columns"}
     assert server.request("PATCH", f"/{name}/status", {"status": status}, "",
                           "merge-patch+json")[0] == 200

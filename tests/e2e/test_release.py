@@ -27,8 +27,8 @@ def test_a_running_job_does_not_notice_an_upgrade_and_a_rollback(site):
         leader = site.stack.holder()
         after = job.status()
         assert job.uids() == pods
-        assert [after[each] for each in ("state", "epoch", "generation", "restarts")] == [
-            before[each] for each in ("state", "epoch", "generation", "restarts")]
+        assert [after[each] for each in ("state", "epoch", "gangGeneration", "restarts")] == [
+            before[each] for each in ("state", "epoch", "gangGeneration", "restarts")]
     # And the operators that came know it: they do what they are asked to.
     job.patch(suspend=True)
     job.wait_state("Suspended")

@@ -127,7 +127,7 @@ def test_an_invalid_file_is_judged_as_validate_judges_it_and_nothing_is_created(
 def test_status_and_list_show_what_the_operator_wrote(here):
     here.run("submit", here.file())
     here.set_status(
-        state="Running", ready="2/2", generation="1-2", progressText="12/100 12%",
+        state="Running", ready="2/2", gangGeneration="1-2", progressText="12/100 12%",
         machineStatuses=[{"index": 0, "pod": "gpt-0", "node": "a", "state": "Running",
                           "replacements": 0},
                          {"index": 1, "pod": "gpt-1", "node": "b", "state": "Running",
@@ -140,7 +140,7 @@ def test_status_and_list_show_what_the_operator_wrote(here):
     assert ["0", "0-1", "Running", "gpt-0", "a", "0", "-"] in rows
     assert ["1", "2-3", "Running", "gpt-1", "b", "0", "-"] in rows
     assert "rank 3 on machine 1 exited with code 7\n  | boom\n" in out
-    assert json.loads(here.run("status", "gpt", "-o", "json")[0])["status"]["generation"] == "1-2"
+    assert json.loads(here.run("status", "gpt", "-o", "json")[0])["status"]["gangGeneration"] == "1-2"
 
     out, _ = here.run("list")
     assert out.splitlines()[1].split()[:5] == ["gpt", "Running", "2/2", "4", "1"]

@@ -41,7 +41,7 @@ StoredJob MakeBusyJob() {
   status.progress_text = "1200/5000 24% eta 1h10m";
   status.replicas = 3;
   status.epoch = 1;
-  status.generation = {1, 2};
+  status.gang_generation = {1, 2};
   status.machines.desired = 3;
   status.machines.ready = 2;
   status.machines.by_state = {{core::MachineState::kLost, 1}, {core::MachineState::kStopped, 2}};

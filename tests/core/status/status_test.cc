@@ -49,7 +49,7 @@ JobStatus Whole() {
                      .leases_expired = 4,
                      .stops = 6};
   status.machine_lost_after = seconds(15);
-  status.generation = {2, 5};
+  status.gang_generation = {2, 5};
   status.replicas = 4;
   status.selector = "lockstep.dev/job=gpt";
   status.machines = {.desired = 4,
@@ -138,7 +138,7 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("verdict":{"generation":"2-5","exitCode":70,"cause":"ProcessExit"},)"
       R"("counters":{"generations":7,"processFailures":3,"processFailuresBase":2,)"
       R"("outOfMemory":2,"outOfMemoryBase":1,"replacements":9,"replacementsBase":8,)"
-      R"("leasesExpired":4,"stops":6},"machineLostAfter":"15s","generation":"2-5",)"
+      R"("leasesExpired":4,"stops":6},"machineLostAfter":"15s","gangGeneration":"2-5",)"
       R"("replicas":4,"selector":"lockstep.dev/job=gpt",)"
       R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3}},)"
       R"("machineStatuses":[{"index":2,"pod":"gpt-2-r5","node":"a","state":"Pending",)"
@@ -191,6 +191,8 @@ TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
   SchemaPaths(*schema, "status", kept);
   // A map's names are its own.
   EXPECT_EQ(kept.erase("status.machines.byState"), 1u);
+  // What older operators wrote is read, and not written again.
+  EXPECT_EQ(kept.erase("status.generation"), 1u);
 
   JobStatus status = Whole();
   status.machines.by_state.clear();
@@ -221,6 +223,12 @@ TEST(Status, OfANewerOperatorIsReadForWhatIsKnown) {
   EXPECT_EQ(status->machines.desired, 4);
 }
 
+TEST(Status, OfAnOlderOperatorKeepsTheGenerationOfItsGang) {
+  EXPECT_EQ(ParseJobStatus(R"({"generation":"2-5"})")->gang_generation, (Generation{2, 5}));
+  EXPECT_EQ(ParseJobStatus(R"({"generation":"2-5","gangGeneration":"3-1"})")->gang_generation,
+            (Generation{3, 1}));
+}
+
 TEST(Status, IsReadInsideItsJob) {
   Document document = ReadJson(R"({"kind":"TrainingJob","status":{"epoch":7}})");
   ASSERT_TRUE(document.root);
@@ -243,10 +251,10 @@ TEST(Status, SaysWhichFieldIsWrong) {
       {R"({"epoch":-1})", "status.epoch: must lie between 0 and 4294967295 (found the number -1)"},
       {R"({"epoch":4294967296})", "status.epoch: must lie between 0 and 4294967295"},
       {R"({"epoch":1.5})", "status.epoch: must be a whole number (found the number 1.5)"},
-      {R"({"generation":"2"})", "status.generation: must be a generation, as in 2-5"},
-      {R"({"generation":"2-x"})", "status.generation: must be a generation"},
-      {R"({"generation":"2-99999999999"})", "status.generation: must be a generation"},
-      {R"({"generation":"-5"})", "status.generation: must be a generation"},
+      {R"({"gangGeneration":"2"})", "status.gangGeneration: must be a generation, as in 2-5"},
+      {R"({"gangGeneration":"2-x"})", "status.gangGeneration: must be a generation"},
+      {R"({"gangGeneration":"2-99999999999"})", "status.gangGeneration: must be a generation"},
+      {R"({"gangGeneration":"-5"})", "status.gangGeneration: must be a generation"},
       {R"({"conditions":{}})", "status.conditions: must be a list"},
       {R"({"conditions":[{"status":"Yes"}]})",
        "status.conditions[0].status: must be False, True or Unknown (found the text \"Yes\")"},

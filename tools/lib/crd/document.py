@@ -20,7 +20,7 @@ _COLUMNS = [
     ("Restarts", "integer", ".status.restarts.total", 0),
     ("Progress", "string", ".status.progressText", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
-    ("Generation", "string", ".status.generation", 1),
+    ("Generation", "string", ".status.gangGeneration", 1),
     ("Reason", "string", ".status.reason", 1),
 ]
 

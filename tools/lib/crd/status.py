@@ -141,7 +141,9 @@ def status():
         }),
         "counters": _counters(),
         "machineLostAfter": _words("The highest machineLostAfter that was ever in force."),
-        "generation": _words("The generation that runs: attempt of machine 0, and number."),
+        "gangGeneration": _words("The generation that runs: attempt of machine 0, and number."),
+        # Kept in the schema for statuses that are stored: what it doesn't name, the API server drops.
+        "generation": _words("Deprecated: what gangGeneration was called. Read, never written."),
         "replicas": _count("Machines of the gang; what the scale subresource reports."),
         "selector": _words("Label selector of the job's pods."),
         **_machines(),
