@@ -34,8 +34,8 @@ void JobStore::OnWritten(JobRecord* record, const core::JobStatus& status,
 void JobStore::OnPodDeleted(const kube::PodView& pod) {
   JobRecord* record = Find({pod.meta.name_space, pod.job});
   if (record == nullptr || record->uid != pod.meta.owner_uid || pod.machine < 0) return;
-  const MachineAttempt attempt_of_machine{static_cast<uint32_t>(pod.machine), pod.attempt};
-  record->notes.vanished.insert_or_assign(attempt_of_machine, ObservationOf(pod));
+  const MachineAttempt key{static_cast<uint32_t>(pod.machine), pod.attempt};
+  record->notes.vanished.insert_or_assign(key, ObservationOf(pod));
 }
 
 bool JobStore::Knows(const kube::ObjectMeta& job) const {

@@ -11,13 +11,13 @@ void Remember(ReconcileContext& context) {
   }
   const auto remember = [&](const MachineObservation& seen) {
     if (seen.machine < 0) return;
-    const MachineAttempt attempt_of_machine{static_cast<uint32_t>(seen.machine), seen.attempt};
-    memory.existed.insert(attempt_of_machine);
+    const MachineAttempt key{static_cast<uint32_t>(seen.machine), seen.attempt};
+    memory.existed.insert(key);
     // What vanished without being seen over was perhaps deleted by force, its processes alive.
-    if (seen.over()) memory.ended.insert(attempt_of_machine);
+    if (seen.over()) memory.ended.insert(key);
   };
   for (const MachineObservation& seen : snapshot.machines) remember(seen);
-  for (const auto& [attempt_of_machine, seen] : snapshot.notes.vanished) remember(seen);
+  for (const auto& [key, seen] : snapshot.notes.vanished) remember(seen);
   memory.existed.insert(snapshot.notes.made.begin(), snapshot.notes.made.end());
   RememberAddresses(context);
   RememberRelease(context);
