@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/convert/draft.h"
+#include "cli/convert/job_builder.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 #include "core/text/text.h"
@@ -26,12 +26,13 @@ bool IsAssignment(const std::string& word) {
 }
 
 // Takes `A=b C=d` and `env` off the front, as the job's env.
-std::vector<std::string> TakeEnvironment(const std::vector<std::string>& command, Draft& draft) {
+std::vector<std::string> TakeEnvironment(const std::vector<std::string>& command,
+                                         JobBuilder& builder) {
   auto word = command.begin();
   if (word != command.end() && *word == "env") ++word;
   for (; word != command.end() && IsAssignment(*word); ++word) {
     const size_t equals = word->find('=');
-    draft.SetEnv(word->substr(0, equals), word->substr(equals + 1));
+    builder.SetEnv(word->substr(0, equals), word->substr(equals + 1));
   }
   return {word, command.end()};
 }
@@ -56,28 +57,28 @@ ConvertResult Convert(std::string_view text) {
   const core::Document document = core::ReadYaml(text);
   if (!document.root) return {.yaml = {}, .problems = document.problems};
   const Node& root = *document.root;
-  Draft draft;
+  JobBuilder builder;
   const std::string kind = TextAt(root, "kind");
   if (kind == "PyTorchJob") {
-    ConvertPyTorchJob(root, draft);
+    ConvertPyTorchJob(root, builder);
   } else if (kind == "TrainJob") {
-    ConvertTrainJob(root, draft);
+    ConvertTrainJob(root, builder);
   } else if (root.Find("distributed_type") != nullptr ||
              root.Find("compute_environment") != nullptr) {
-    ConvertAccelerateConfig(root, true, draft);
-    draft.Remark("A configuration names no program: write yours as spec.command.");
-    draft.job.spec.command = {"python", "train.py"};
+    ConvertAccelerateConfig(root, true, builder);
+    builder.Remark("A configuration names no program: write yours as spec.command.");
+    builder.job.spec.command = {"python", "train.py"};
   } else {
     return Refuse(
         "this is no accelerate configuration (distributed_type), no PyTorchJob and no "
         "TrainJob (kind); nothing else can be converted");
   }
-  return draft.Finish();
+  return builder.Finish();
 }
 
 ConvertResult Convert(const std::vector<std::string>& command, std::string_view accelerate_config) {
-  Draft draft;
-  const std::vector<std::string> rest = TakeEnvironment(core::FromShell(command), draft);
+  JobBuilder builder;
+  const std::vector<std::string> rest = TakeEnvironment(core::FromShell(command), builder);
   const std::string launcher = core::LauncherOf(rest);
   if (rest.empty() || (launcher != "torchrun" && launcher != "accelerate launch")) {
     return Refuse(std::string("the command is none that can be converted; write ") + kWhatIsTaken);
@@ -90,17 +91,17 @@ ConvertResult Convert(const std::vector<std::string>& command, std::string_view 
   const std::string python = core::IsPython(rest[0]) ? rest[0] : "python";
   const std::vector<std::string> arguments = LauncherArguments(rest, launcher);
   if (launcher == "torchrun") {
-    ConvertTorchrun(arguments, python, draft);
-    return draft.Finish();
+    ConvertTorchrun(arguments, python, builder);
+    return builder.Finish();
   }
   if (accelerate_config.empty()) {
-    ConvertAccelerateLaunch(arguments, python, nullptr, draft);
-    return draft.Finish();
+    ConvertAccelerateLaunch(arguments, python, nullptr, builder);
+    return builder.Finish();
   }
   const core::Document config = core::ReadYaml(accelerate_config);
   if (!config.root) return {.yaml = {}, .problems = config.problems};
-  ConvertAccelerateLaunch(arguments, python, &*config.root, draft);
-  return draft.Finish();
+  ConvertAccelerateLaunch(arguments, python, &*config.root, builder);
+  return builder.Finish();
 }
 
 }  // namespace lockstep::convert

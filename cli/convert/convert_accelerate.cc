@@ -5,7 +5,7 @@
 #include <cctype>
 #include <initializer_list>
 
-#include "cli/convert/draft.h"
+#include "cli/convert/job_builder.h"
 
 namespace lockstep::convert {
 namespace {
@@ -53,11 +53,11 @@ constexpr std::array<Default, 11> kFsdpDefaults = {{
 
 class Converter {
  public:
-  Converter(const Node& config, bool is_total_said, Draft& draft)
-      : config_(config), is_total_said_(is_total_said), draft_(draft) {}
+  Converter(const Node& config, bool is_total_said, JobBuilder& builder)
+      : config_(config), is_total_said_(is_total_said), builder_(builder) {}
 
   void Convert() {
-    draft_.job.spec.framework = core::Framework::kAccelerate;
+    builder_.job.spec.framework = core::Framework::kAccelerate;
     if (!CheckType()) return;
     Size();
     Gpus();
@@ -82,20 +82,21 @@ class Converter {
   bool CheckType() {
     type_ = TextAt(config_, "distributed_type");
     if (TextAt(config_, "compute_environment") == "AMAZON_SAGEMAKER") {
-      draft_.Error("compute_environment", At("compute_environment"),
-                   "a SageMaker configuration has no machines of its own; make one for "
-                   "LOCAL_MACHINE with `accelerate config`");
+      builder_.Error("compute_environment", At("compute_environment"),
+                     "a SageMaker configuration has no machines of its own; make one for "
+                     "LOCAL_MACHINE with `accelerate config`");
       return false;
     }
     if (IsOneOf(type_, {"XLA", "TPU"})) {
-      draft_.Error("distributed_type", At("distributed_type"),
-                   "TPUs start their processes inside one program; a TrainingJob can't");
+      builder_.Error("distributed_type", At("distributed_type"),
+                     "TPUs start their processes inside one program; a TrainingJob can't");
       return false;
     }
     if (type_ == "NO" && IntegerAt(config_, "num_machines").value_or(1) > 1) {
-      draft_.Error("distributed_type", At("distributed_type"),
-                   "NO with several machines would train one model on each, alone; write MULTI_GPU "
-                   "or MULTI_CPU");
+      builder_.Error(
+          "distributed_type", At("distributed_type"),
+          "NO with several machines would train one model on each, alone; write MULTI_GPU "
+          "or MULTI_CPU");
       return false;
     }
     return true;
@@ -105,13 +106,13 @@ class Converter {
     const int64_t machines = IntegerAt(config_, "num_machines").value_or(1);
     int64_t processes = IntegerAt(config_, "num_processes").value_or(type_ == "NO" ? 1 : -1);
     if (type_ == "NO" && processes < 1) processes = 1;
-    draft_.SetTotal(processes, machines, "num_processes", At("num_processes"));
+    builder_.SetTotal(processes, machines, "num_processes", At("num_processes"));
     if (is_total_said_ && machines > 1) RemarkOnTotal(processes, machines);
   }
 
   // Every number that divides can be meant in either way, and only the user knows.
   void RemarkOnTotal(int64_t processes, int64_t machines) {
-    draft_.Remark(
+    builder_.Remark(
         "num_processes " + std::to_string(processes) + " is the total of all " +
         std::to_string(machines) + " machines, as accelerate counts it: processesPerMachine: " +
         std::to_string(processes / machines) + ". Were " + std::to_string(processes) +
@@ -121,49 +122,49 @@ class Converter {
   void Gpus() {
     const bool on_cpu = TrueAt(config_, "use_cpu") || type_ == "MULTI_CPU";
     if (on_cpu) {
-      draft_.SetEnv("ACCELERATE_USE_CPU", "true");
+      builder_.SetEnv("ACCELERATE_USE_CPU", "true");
     } else if (IsOneOf(type_, {"MULTI_GPU", "FSDP", "DEEPSPEED", "MEGATRON_LM"})) {
-      draft_.job.spec.resources_per_process.gpu = 1;
+      builder_.job.spec.resources_per_process.gpu = 1;
     } else if (type_.starts_with("MULTI_")) {
-      draft_.Remark("distributed_type " + type_ +
-                    ": name the device's resource as resourcesPerProcess.gpu and gpuResource.");
+      builder_.Remark("distributed_type " + type_ +
+                      ": name the device's resource as resourcesPerProcess.gpu and gpuResource.");
     }
     if (type_ == "MULTI_CPU") {
-      draft_.Remark(
+      builder_.Remark(
           "MULTI_CPU: `accelerate launch` starts one process and leaves the rest to "
           "mpirun; here every rank is started.");
     }
     const std::string ids = TextAt(config_, "gpu_ids");
     if (ids.empty() || ids == "all") return;
-    draft_.Remark("gpu_ids " + ids +
-                  " is carried over as CUDA_VISIBLE_DEVICES, which counts the GPUs of each "
-                  "machine; on a cluster remove it, for the pod sees only its own.");
-    draft_.SetEnv("CUDA_VISIBLE_DEVICES", ids);
+    builder_.Remark("gpu_ids " + ids +
+                    " is carried over as CUDA_VISIBLE_DEVICES, which counts the GPUs of each "
+                    "machine; on a cluster remove it, for the pod sees only its own.");
+    builder_.SetEnv("CUDA_VISIBLE_DEVICES", ids);
   }
 
   void Scalars() {
     std::string precision = TextAt(config_, "mixed_precision");
     if (precision.empty() && TrueAt(config_, "fp16")) precision = "fp16";
     if (!precision.empty() && precision != "no") {
-      draft_.SetEnv("ACCELERATE_MIXED_PRECISION", precision);
+      builder_.SetEnv("ACCELERATE_MIXED_PRECISION", precision);
     }
-    if (TrueAt(config_, "debug")) draft_.SetEnv("ACCELERATE_DEBUG_MODE", "true");
+    if (TrueAt(config_, "debug")) builder_.SetEnv("ACCELERATE_DEBUG_MODE", "true");
     const std::string accumulation = TextAt(config_, "gradient_accumulation_steps");
     if (!accumulation.empty()) {
-      draft_.SetEnv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", accumulation);
+      builder_.SetEnv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", accumulation);
     }
   }
 
   // Its keys stand with or without their prefix; an old file has dynamo_backend at the top.
   void Dynamo() {
     const std::string legacy = TextAt(config_, "dynamo_backend");
-    if (!legacy.empty()) draft_.SetEnv("ACCELERATE_DYNAMO_BACKEND", UpperCase(legacy));
+    if (!legacy.empty()) builder_.SetEnv("ACCELERATE_DYNAMO_BACKEND", UpperCase(legacy));
     const Node* dynamo = config_.Find("dynamo_config");
     if (dynamo == nullptr) return;
     for (const NodeMember& member : dynamo->members()) {
       const std::string name = UpperCase(WithoutPrefix(member.key, "dynamo_"));
       const std::string value = EnvValue(member.value);
-      draft_.SetEnv("ACCELERATE_DYNAMO_" + name, name == "BACKEND" ? UpperCase(value) : value);
+      builder_.SetEnv("ACCELERATE_DYNAMO_" + name, name == "BACKEND" ? UpperCase(value) : value);
     }
   }
 
@@ -175,69 +176,70 @@ class Converter {
   // FSDP's variables have no prefix of accelerate's; what is unsaid gets the launcher's defaults,
   // which differ from the library's.
   void Fsdp(const Node& section) {
-    draft_.SetEnv("ACCELERATE_USE_FSDP", "true");
+    builder_.SetEnv("ACCELERATE_USE_FSDP", "true");
     std::vector<std::string> said;
     for (const NodeMember& member : section.members()) {
       const std::string name = UpperCase(WithoutPrefix(member.key, "fsdp_"));
       said.push_back(name);
-      draft_.SetEnv("FSDP_" + name, EnvValue(member.value));
+      builder_.SetEnv("FSDP_" + name, EnvValue(member.value));
     }
     for (const Default& standard : kFsdpDefaults) {
       if (std::find(said.begin(), said.end(), standard.name) == said.end()) {
-        draft_.SetEnv("FSDP_" + std::string(standard.name), standard.value);
+        builder_.SetEnv("FSDP_" + std::string(standard.name), standard.value);
       }
     }
   }
 
   void DeepSpeed(const Node& section) {
-    draft_.SetEnv("ACCELERATE_USE_DEEPSPEED", "true");
+    builder_.SetEnv("ACCELERATE_USE_DEEPSPEED", "true");
     std::string fields;
     for (const NodeMember& member : section.members()) {
       fields += (fields.empty() ? "" : ",") + member.key;
       DeepSpeedField(member.key, EnvValue(member.value));
     }
-    draft_.SetEnv("ACCELERATE_CONFIG_DS_FIELDS", fields);
+    builder_.SetEnv("ACCELERATE_CONFIG_DS_FIELDS", fields);
   }
 
   void DeepSpeedField(const std::string& key, const std::string& value) {
     if (IsOneOf(key, {"deepspeed_hostfile", "deepspeed_multinode_launcher",
                       "deepspeed_inclusion_filter", "deepspeed_exclusion_filter"})) {
-      draft_.Remark(key + " is not carried over: machines are started without ssh or host files.");
+      builder_.Remark(key +
+                      " is not carried over: machines are started without ssh or host files.");
     } else if (key == "gradient_accumulation_steps" || key == "gradient_clipping") {
-      draft_.SetEnv("ACCELERATE_" + UpperCase(key), value);
+      builder_.SetEnv("ACCELERATE_" + UpperCase(key), value);
     } else if (key == "zero3_init_flag") {
-      draft_.SetEnv("ACCELERATE_DEEPSPEED_ZERO3_INIT", value);
+      builder_.SetEnv("ACCELERATE_DEEPSPEED_ZERO3_INIT", value);
     } else if (key.ends_with("_nvme_path")) {
-      draft_.SetEnv("ACCELERATE_DEEPSPEED_" + UpperCase(key), value);
-      draft_.Remark(key + " is honoured here; `accelerate launch` itself doesn't pass it on.");
+      builder_.SetEnv("ACCELERATE_DEEPSPEED_" + UpperCase(key), value);
+      builder_.Remark(key + " is honoured here; `accelerate launch` itself doesn't pass it on.");
     } else {
-      draft_.SetEnv("ACCELERATE_DEEPSPEED_" + UpperCase(WithoutPrefix(key, "deepspeed_")), value);
+      builder_.SetEnv("ACCELERATE_DEEPSPEED_" + UpperCase(WithoutPrefix(key, "deepspeed_")), value);
     }
   }
 
   void Megatron(const Node& section) {
-    draft_.SetEnv("ACCELERATE_USE_MEGATRON_LM", "true");
+    builder_.SetEnv("ACCELERATE_USE_MEGATRON_LM", "true");
     for (const NodeMember& member : section.members()) {
-      draft_.SetEnv("MEGATRON_LM_" + UpperCase(WithoutPrefix(member.key, "megatron_lm_")),
-                    EnvValue(member.value));
+      builder_.SetEnv("MEGATRON_LM_" + UpperCase(WithoutPrefix(member.key, "megatron_lm_")),
+                      EnvValue(member.value));
     }
   }
 
   void Parallelism(const Node& section) {
-    draft_.SetEnv("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+    builder_.SetEnv("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
     int64_t product = 1;
     for (const NodeMember& member : section.members()) {
       const std::string key(WithoutPrefix(member.key, "parallelism_config_"));
-      draft_.SetEnv("PARALLELISM_CONFIG_" + UpperCase(key), EnvValue(member.value));
+      builder_.SetEnv("PARALLELISM_CONFIG_" + UpperCase(key), EnvValue(member.value));
       const std::optional<int64_t> size = ParseInteger(member.value.text());
       if (!key.ends_with("_size") || !size || *size < 1) continue;
       if (__builtin_mul_overflow(product, *size, &product)) product = -1;
     }
-    if (product > 1 && product != core::WorldSize(draft_.job.spec)) {
-      draft_.Error("parallelism_config", section.position(),
-                   "its sizes multiply to " + std::to_string(product) + ", but there are " +
-                       std::to_string(core::WorldSize(draft_.job.spec)) +
-                       " processes; make them equal");
+    if (product > 1 && product != core::WorldSize(builder_.job.spec)) {
+      builder_.Error("parallelism_config", section.position(),
+                     "its sizes multiply to " + std::to_string(product) + ", but there are " +
+                         std::to_string(core::WorldSize(builder_.job.spec)) +
+                         " processes; make them equal");
     }
   }
 
@@ -248,22 +250,22 @@ class Converter {
       if (name == "AMAX_HISTORY_LENGTH") name = "AMAX_HISTORY_LEN";
       if (name == "AMAX_COMPUTE_ALGORITHM") name = "AMAX_COMPUTE_ALGO";
       if (name == "OPTIMIZATION_LEVEL") name = "OPT_LEVEL";
-      draft_.SetEnv("ACCELERATE_FP8_" + name, EnvValue(member.value));
+      builder_.SetEnv("ACCELERATE_FP8_" + name, EnvValue(member.value));
     }
   }
 
   // Keys that `accelerate launch` reads and then leaves aside.
   void Honoured() {
     if (TrueAt(config_, "enable_cpu_affinity")) {
-      draft_.Remark(
+      builder_.Remark(
           "enable_cpu_affinity is honoured (topology.bind: Node, the default); "
           "`accelerate launch` itself ignores it in a file.");
     }
     const std::string backend = TextAt(config_, "rdzv_backend");
     if (!backend.empty() && backend != "static") {
-      draft_.Remark("rdzv_backend " + backend +
-                    ": `accelerate launch` itself ignores it in a file. Its purpose, restarts of "
-                    "several machines, is honoured: the whole gang restarts (failurePolicy).");
+      builder_.Remark("rdzv_backend " + backend +
+                      ": `accelerate launch` itself ignores it in a file. Its purpose, restarts of "
+                      "several machines, is honoured: the whole gang restarts (failurePolicy).");
     }
   }
 
@@ -271,11 +273,11 @@ class Converter {
     for (const char* key : {"machine_rank", "main_process_ip", "main_process_port"}) {
       const std::string value = TextAt(config_, key);
       if (value.empty() || value == "0") continue;
-      draft_.Remark(std::string(key) + " " + value +
-                    " is not carried over: every machine is given its own at each start.");
+      builder_.Remark(std::string(key) + " " + value +
+                      " is not carried over: every machine is given its own at each start.");
     }
     if (config_.Find("mpirun_config") != nullptr) {
-      draft_.Remark("mpirun_config is not carried over: every rank is started without mpirun.");
+      builder_.Remark("mpirun_config is not carried over: every rank is started without mpirun.");
     }
   }
 
@@ -316,20 +318,20 @@ class Converter {
                                "commands"})) {
         continue;
       }
-      draft_.Remark(member.key + " is unknown and is not carried over.");
+      builder_.Remark(member.key + " is unknown and is not carried over.");
     }
   }
 
   const Node& config_;
   const bool is_total_said_;
-  Draft& draft_;
+  JobBuilder& builder_;
   std::string type_;
 };
 
 }  // namespace
 
-void ConvertAccelerateConfig(const Node& config, bool is_total_said, Draft& draft) {
-  Converter(config, is_total_said, draft).Convert();
+void ConvertAccelerateConfig(const Node& config, bool is_total_said, JobBuilder& builder) {
+  Converter(config, is_total_said, builder).Convert();
 }
 
 }  // namespace lockstep::convert

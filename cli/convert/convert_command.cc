@@ -3,7 +3,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "cli/convert/draft.h"
+#include "cli/convert/job_builder.h"
 #include "cli/convert/options.h"
 
 namespace lockstep::convert {
@@ -38,105 +38,108 @@ constexpr std::array<std::string_view, 19> kAccelerateFlags = {"module",
 constexpr std::array<ShortName, 2> kAccelerateShort = {{{"m", "module"}, {"q", "quiet"}}};
 
 void SetProgram(const CommandLine& line, const std::string& python, bool is_module, bool no_python,
-                Draft& draft) {
-  draft.job.spec.command = ProgramOf(line, python, is_module, no_python);
-  if (draft.job.spec.command.empty()) {
-    draft.Error("", {}, "the command names no script; write it behind the launcher's options");
+                JobBuilder& builder) {
+  builder.job.spec.command = ProgramOf(line, python, is_module, no_python);
+  if (builder.job.spec.command.empty()) {
+    builder.Error("", {}, "the command names no script; write it behind the launcher's options");
   }
 }
 
 // nnodes: 4, or 2:4 of an elastic job.
-void SetNodes(const std::string& text, Draft& draft) {
+void SetNodes(const std::string& text, JobBuilder& builder) {
   const size_t colon = text.find(':');
   const std::string most = colon == std::string::npos ? text : text.substr(colon + 1);
   const std::optional<int64_t> machines = ParseInteger(most);
   if (!machines) {
-    draft.Error("--nnodes", {}, "\"" + text + "\" is no number of machines");
+    builder.Error("--nnodes", {}, "\"" + text + "\" is no number of machines");
     return;
   }
-  draft.SetMachines(*machines, "--nnodes", {});
+  builder.SetMachines(*machines, "--nnodes", {});
   if (colon != std::string::npos && text.substr(0, colon) != most) {
-    draft.Remark("--nnodes " + text + ": the job runs on " + most +
-                 " machines always; it can't shrink yet.");
+    builder.Remark("--nnodes " + text + ": the job runs on " + most +
+                   " machines always; it can't shrink yet.");
   }
 }
 
 // nproc_per_node: a number, or what torchrun counts where it runs.
-void SetProcessesPerNode(const std::string& text, Draft& draft) {
+void SetProcessesPerNode(const std::string& text, JobBuilder& builder) {
   if (const std::optional<int64_t> processes = ParseInteger(text)) {
-    draft.SetProcesses(*processes, "--nproc-per-node", {});
+    builder.SetProcesses(*processes, "--nproc-per-node", {});
   } else if (IsOneOf(text, {"gpu", "cpu", "auto", "xpu"})) {
-    draft.Remark("--nproc-per-node " + text +
-                 " is counted where torchrun runs: write processesPerMachine as a number.");
+    builder.Remark("--nproc-per-node " + text +
+                   " is counted where torchrun runs: write processesPerMachine as a number.");
   } else {
-    draft.Error("--nproc-per-node", {}, "\"" + text + "\" is no number of processes");
+    builder.Error("--nproc-per-node", {}, "\"" + text + "\" is no number of processes");
   }
 }
 
-void SetNumaBinding(const std::string& mode, Draft& draft) {
+void SetNumaBinding(const std::string& mode, JobBuilder& builder) {
   if (mode != "node") {
-    draft.Remark("--numa-binding " + mode + " becomes topology.bind: Node, the closest there is.");
+    builder.Remark("--numa-binding " + mode +
+                   " becomes topology.bind: Node, the closest there is.");
   }
 }
 
-void SetMaxRestarts(const std::string& text, const std::string& option, Draft& draft) {
+void SetMaxRestarts(const std::string& text, const std::string& option, JobBuilder& builder) {
   const std::optional<int64_t> restarts = ParseInteger(text);
   constexpr int64_t kMost = 1'000'000;
   if (!restarts || *restarts < 0 || *restarts > kMost) {
-    draft.Error(option, {}, "\"" + text + "\" is no number of restarts");
+    builder.Error(option, {}, "\"" + text + "\" is no number of restarts");
     return;
   }
-  draft.job.spec.failure_policy.max_restarts = static_cast<int>(*restarts);
+  builder.job.spec.failure_policy.max_restarts = static_cast<int>(*restarts);
 }
 
 // What both launchers call the same and hand to torchrun. False: some other option.
-bool CommonOption(const Option& option, Draft& draft) {
+bool CommonOption(const Option& option, JobBuilder& builder) {
   const std::string& name = option.name;
   if (name == "max_restarts") {
-    SetMaxRestarts(option.value, "--max-restarts", draft);
+    SetMaxRestarts(option.value, "--max-restarts", builder);
   } else if (name == "log_dir") {
-    draft.job.spec.logs.path = option.value;
+    builder.job.spec.logs.path = option.value;
   } else if (IsOneOf(name, {"tee", "redirects"})) {
-    draft.Remark("--" + name + " " + option.value +
-                 " is not carried over: both streams always go to the console, and to files under "
-                 "logs.path.");
+    builder.Remark(
+        "--" + name + " " + option.value +
+        " is not carried over: both streams always go to the console, and to files under "
+        "logs.path.");
   } else if (IsOneOf(name, {"rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf"})) {
-    draft.Remark("--" + name + " " + option.value +
-                 " is not carried over: the machines find each other by themselves.");
+    builder.Remark("--" + name + " " + option.value +
+                   " is not carried over: the machines find each other by themselves.");
   } else if (name == "monitor_interval") {
-    draft.Remark("--monitor_interval is not carried over: a process's end is noticed at once.");
+    builder.Remark("--monitor_interval is not carried over: a process's end is noticed at once.");
   } else {
     return false;
   }
   return true;
 }
 
-void NoteDefaultRestarts(const CommandLine& line, const std::string& launcher, Draft& draft) {
+void NoteDefaultRestarts(const CommandLine& line, const std::string& launcher,
+                         JobBuilder& builder) {
   const bool said = std::any_of(line.options.begin(), line.options.end(),
                                 [](const Option& option) { return option.name == "max_restarts"; });
   if (said) return;
-  draft.Remark(launcher + " restarts nothing unless --max-restarts says so; here " +
-               std::to_string(draft.job.spec.failure_policy.max_restarts) +
-               " restarts are allowed (failurePolicy.maxRestarts).");
+  builder.Remark(launcher + " restarts nothing unless --max-restarts says so; here " +
+                 std::to_string(builder.job.spec.failure_policy.max_restarts) +
+                 " restarts are allowed (failurePolicy.maxRestarts).");
 }
 
-void TorchrunOption(const Option& option, Draft& draft) {
+void TorchrunOption(const Option& option, JobBuilder& builder) {
   const std::string& name = option.name;
   if (name == "nnodes") {
-    SetNodes(option.value, draft);
+    SetNodes(option.value, builder);
   } else if (name == "nproc_per_node") {
-    SetProcessesPerNode(option.value, draft);
+    SetProcessesPerNode(option.value, builder);
   } else if (name == "numa_binding") {
-    SetNumaBinding(option.value, draft);
+    SetNumaBinding(option.value, builder);
   } else if (name == "virtual_local_rank") {
-    draft.job.spec.topology.gpu_visibility = core::GpuVisibility::kIsolated;
+    builder.job.spec.topology.gpu_visibility = core::GpuVisibility::kIsolated;
   } else if (IsOneOf(name, {"node_rank", "master_addr", "master_port", "local_addr"})) {
-    draft.Remark("--" + name + " " + option.value +
-                 " is not carried over: every machine is given its own at each start.");
-  } else if (!CommonOption(option, draft) &&
+    builder.Remark("--" + name + " " + option.value +
+                   " is not carried over: every machine is given its own at each start.");
+  } else if (!CommonOption(option, builder) &&
              !IsOneOf(name, {"standalone", "module", "no_python", "use_env"})) {
-    draft.Remark("--" + name + (option.value.empty() ? "" : " " + option.value) +
-                 " is not carried over.");
+    builder.Remark("--" + name + (option.value.empty() ? "" : " " + option.value) +
+                   " is not carried over.");
   }
 }
 
@@ -231,39 +234,39 @@ bool Has(const CommandLine& line, std::string_view name) {
 }  // namespace
 
 void ConvertTorchrun(const std::vector<std::string>& arguments, const std::string& python,
-                     Draft& draft) {
+                     JobBuilder& builder) {
   const CommandLine line = ReadOptions(arguments, {kTorchrunFlags, kTorchrunShort});
-  for (const Option& option : line.options) TorchrunOption(option, draft);
-  if (Has(line, "standalone")) draft.SetMachines(1, "--standalone", {});
-  NoteDefaultRestarts(line, "torchrun", draft);
-  SetProgram(line, python, Has(line, "module"), Has(line, "no_python"), draft);
+  for (const Option& option : line.options) TorchrunOption(option, builder);
+  if (Has(line, "standalone")) builder.SetMachines(1, "--standalone", {});
+  NoteDefaultRestarts(line, "torchrun", builder);
+  SetProgram(line, python, Has(line, "module"), Has(line, "no_python"), builder);
 }
 
 void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const std::string& python,
-                             const Node* config, Draft& draft) {
+                             const Node* config, JobBuilder& builder) {
   const CommandLine line = ReadOptions(arguments, {kAccelerateFlags, kAccelerateShort});
   LaunchConfig launch(config);
   for (const Option& option : line.options) {
     if (option.name == "config_file") {
       if (config != nullptr) continue;
-      draft.Remark("--config_file " + option.value + " was not read and is not carried over.");
+      builder.Remark("--config_file " + option.value + " was not read and is not carried over.");
     } else if (option.name == "num_cpu_threads_per_process") {
-      draft.SetEnv("OMP_NUM_THREADS", option.value);
-    } else if (!launch.Overlay(option) && !CommonOption(option, draft) &&
+      builder.SetEnv("OMP_NUM_THREADS", option.value);
+    } else if (!launch.Overlay(option) && !CommonOption(option, builder) &&
                !IsOneOf(option.name, {"module", "no_python", "quiet", "same_network"})) {
-      draft.Remark("--" + option.name + (option.value.empty() ? "" : " " + option.value) +
-                   " is not carried over.");
+      builder.Remark("--" + option.name + (option.value.empty() ? "" : " " + option.value) +
+                     " is not carried over.");
     }
   }
   const Node& whole = launch.Finish(Has(line, "cpu"));
   if (launch.guessed_processes()) {
-    draft.Remark(
+    builder.Remark(
         "--num_processes was not said, and `accelerate launch` counts the GPUs where it "
         "runs: write processesPerMachine as a number.");
   }
-  ConvertAccelerateConfig(whole, !launch.guessed_processes(), draft);
-  NoteDefaultRestarts(line, "`accelerate launch`", draft);
-  SetProgram(line, python, Has(line, "module"), Has(line, "no_python"), draft);
+  ConvertAccelerateConfig(whole, !launch.guessed_processes(), builder);
+  NoteDefaultRestarts(line, "`accelerate launch`", builder);
+  SetProgram(line, python, Has(line, "module"), Has(line, "no_python"), builder);
 }
 
 }  // namespace lockstep::convert

@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "base/quantity.h"
-#include "cli/convert/draft.h"
+#include "cli/convert/job_builder.h"
 #include "core/model/read.h"
 #include "core/model/shortcuts.h"
 #include "core/plan/environment.h"
@@ -30,15 +30,15 @@ void CopyMetadata(const Node& document, Node& target) {
 
 // Reads the TrainingJob that was put together, by the reader that reads every other; what it
 // refuses was wrong in the source.
-void Read(Node document, Draft& draft) {
+void Read(Node document, JobBuilder& builder) {
   core::LiftShortcuts(document);
   core::ParseResult result = core::ReadJob(document);
   for (const core::Problem& problem : result.problems) {
-    draft.Error(problem.path, {problem.line, problem.column}, problem.message);
+    builder.Error(problem.path, {problem.line, problem.column}, problem.message);
   }
   if (result.job) {
     result.job->source = {};
-    draft.job = *std::move(result.job);
+    builder.job = *std::move(result.job);
   }
 }
 
@@ -52,13 +52,13 @@ Node NewDocument(const Node& source, Node spec) {
 }
 
 // The processes a node, which may be said as auto, gpu or cpu: then one for each GPU it asks for.
-int64_t ProcessesPerNode(const Node* said, int64_t gpus, const char* what, Draft& draft) {
+int64_t ProcessesPerNode(const Node* said, int64_t gpus, const char* what, JobBuilder& builder) {
   const std::string text = said == nullptr || !said->IsScalar() ? "" : said->text();
   if (text.empty() || text == "null") return 1;
   if (const std::optional<int64_t> processes = ParseInteger(text)) return *processes;
   if (IsOneOf(text, {"auto", "gpu"}) && gpus > 0) return gpus;
-  draft.Remark(std::string(what) + " " + text +
-               " is counted where the job runs: write processesPerMachine as a number.");
+  builder.Remark(std::string(what) + " " + text +
+                 " is counted where the job runs: write processesPerMachine as a number.");
   return 1;
 }
 
@@ -84,14 +84,14 @@ class Resources {
   }
 
   // Divides them among the processes of a machine.
-  void Write(int64_t processes, Node& spec, Draft& draft) const {
+  void Write(int64_t processes, Node& spec, JobBuilder& builder) const {
     Node per_process = Node::Map();
     Node per_machine = Node::Map();
     for (const NodeMember& member : amounts_.members()) {
       if (member.key.ends_with(kGpuSuffix)) {
-        WriteGpus(member, processes, per_process, per_machine, draft);
+        WriteGpus(member, processes, per_process, per_machine, builder);
       } else if (member.key == "cpu" || member.key == "memory") {
-        WriteShare(member, processes, per_process, draft);
+        WriteShare(member, processes, per_process, builder);
       } else {
         per_machine.Add(member.key, member.value);
       }
@@ -102,12 +102,12 @@ class Resources {
 
  private:
   static void WriteGpus(const NodeMember& member, int64_t processes, Node& per_process,
-                        Node& per_machine, Draft& draft) {
+                        Node& per_machine, JobBuilder& builder) {
     const std::optional<int64_t> gpus = ParseInteger(member.value.text());
     if (!gpus || processes < 1 || *gpus % processes != 0) {
-      draft.Remark(member.key + ": " + member.value.text() + " can't be dealt out evenly to " +
-                   std::to_string(processes) +
-                   " processes; it stands in resourcesPerMachine, and no process has its own.");
+      builder.Remark(member.key + ": " + member.value.text() + " can't be dealt out evenly to " +
+                     std::to_string(processes) +
+                     " processes; it stands in resourcesPerMachine, and no process has its own.");
       per_machine.Add(member.key, member.value);
       return;
     }
@@ -116,7 +116,7 @@ class Resources {
   }
 
   static void WriteShare(const NodeMember& member, int64_t processes, Node& per_process,
-                         Draft& draft) {
+                         JobBuilder& builder) {
     const Result<Quantity> total = Quantity::Parse(member.value.text());
     if (!total.ok() || processes < 1) {
       per_process.Add(member.key, member.value);
@@ -126,9 +126,9 @@ class Resources {
     const int64_t grain = member.key == "memory" ? 1000 : 1;
     const int64_t share = total->milli() / processes / grain * grain;
     if (share * processes != total->milli()) {
-      draft.Remark(member.key + " " + total->ToString() +
-                   " is rounded down to a share for each of " + std::to_string(processes) +
-                   " processes.");
+      builder.Remark(member.key + " " + total->ToString() +
+                     " is rounded down to a share for each of " + std::to_string(processes) +
+                     " processes.");
     }
     per_process.Add(member.key,
                     Node::String(Quantity::FromMilli(share, total->format()).ToString()));
@@ -138,12 +138,12 @@ class Resources {
 };
 
 // Leaves out what Lockstep sets for every process.
-Node CleanEnv(const Node& env, Draft& draft) {
+Node CleanEnv(const Node& env, JobBuilder& builder) {
   Node clean = Node::List();
   for (const Node& entry : env.items()) {
     const std::string name = TextAt(entry, "name");
     if (core::IsReserved(name)) {
-      draft.Remark("env " + name + " is not carried over: every process is given its own.");
+      builder.Remark("env " + name + " is not carried over: every process is given its own.");
       continue;
     }
     clean.Append(entry);
@@ -152,7 +152,7 @@ Node CleanEnv(const Node& env, Draft& draft) {
 }
 
 // A launcher in the command starts the machine's other processes itself.
-void SetLaunch(const Node& spec_so_far, Node& spec, int64_t processes, Draft& draft) {
+void SetLaunch(const Node& spec_so_far, Node& spec, int64_t processes, JobBuilder& builder) {
   std::vector<std::string> command;
   for (const char* key : {"command", "args"}) {
     const Node* words = spec_so_far.Find(key);
@@ -161,22 +161,23 @@ void SetLaunch(const Node& spec_so_far, Node& spec, int64_t processes, Draft& dr
   }
   if (const std::string unsupported = core::UnsupportedLauncherOf(command); !unsupported.empty()) {
     const Node* words = spec_so_far.Find("command");
-    draft.Error("command", words == nullptr ? Position{} : words->position(),
-                core::InPlaceOf(unsupported));
+    builder.Error("command", words == nullptr ? Position{} : words->position(),
+                  core::InPlaceOf(unsupported));
     return;
   }
   const std::string launcher = core::LauncherOf(command);
   if (launcher.empty()) return;
   spec.Add("launch", Node::String("PerMachine"));
-  draft.Remark(launcher + " goes on starting " + std::to_string(processes) +
-               " processes a machine (launch: PerMachine). Without it Lockstep starts, binds and "
-               "watches each process itself: see `lockstep convert -- " +
-               launcher + " ...`.");
+  builder.Remark(launcher + " goes on starting " + std::to_string(processes) +
+                 " processes a machine (launch: PerMachine). Without it Lockstep starts, binds and "
+                 "watches each process itself: see `lockstep convert -- " +
+                 launcher + " ...`.");
 }
 
 class PyTorchJobConverter {
  public:
-  PyTorchJobConverter(const Node& document, Draft& draft) : document_(document), draft_(draft) {
+  PyTorchJobConverter(const Node& document, JobBuilder& builder)
+      : document_(document), builder_(builder) {
     if (const Node* spec = document.Find("spec")) source_ = *spec;
   }
 
@@ -187,24 +188,24 @@ class PyTorchJobConverter {
     const Node* leading = master != nullptr ? master : worker;
     const Node* pod_template = leading == nullptr ? nullptr : leading->Find("template");
     if (pod_template == nullptr || !pod_template->IsMap()) {
-      draft_.Error("spec.pytorchReplicaSpecs", document_.position(),
-                   "holds no Master or Worker with a pod template");
+      builder_.Error("spec.pytorchReplicaSpecs", document_.position(),
+                     "holds no Master or Worker with a pod template");
       return;
     }
     Template(*pod_template);
     const int64_t machines = Replicas(master) + Replicas(worker);
     const int64_t processes =
-        ProcessesPerNode(NprocPerNode(), resources_.gpus(), "nprocPerNode", draft_);
+        ProcessesPerNode(NprocPerNode(), resources_.gpus(), "nprocPerNode", builder_);
     spec_.Add("numMachines", Node::Integer(machines));
     spec_.Add("processesPerMachine", Node::Integer(processes));
-    resources_.Write(processes, spec_, draft_);
-    if (worker_ != nullptr) SetLaunch(*worker_, spec_, processes, draft_);
+    resources_.Write(processes, spec_, builder_);
+    if (worker_ != nullptr) SetLaunch(*worker_, spec_, processes, builder_);
     spec_.Add("template", pod_template_);
     CompareTemplates(master, worker);
     RestartPolicy(*leading);
     RunPolicy();
     Elastic();
-    Read(NewDocument(document_, std::move(spec_)), draft_);
+    Read(NewDocument(document_, std::move(spec_)), builder_);
   }
 
  private:
@@ -233,7 +234,7 @@ class PyTorchJobConverter {
     resources_ = Resources(worker_->Find("resources"));
     worker_->Erase("resources");
     if (const Node* env = worker_->Find("env")) {
-      Node clean = CleanEnv(*env, draft_);
+      Node clean = CleanEnv(*env, builder_);
       worker_->Erase("env");
       if (!clean.IsEmpty()) worker_->Add("env", std::move(clean));
     }
@@ -245,13 +246,14 @@ class PyTorchJobConverter {
     const Node* other = worker->Find("template");
     const Node* used = master->Find("template");
     if (other != nullptr && used != nullptr && *other != *used) {
-      draft_.Remark("Master's and Worker's templates differ: Master's is used for every machine.");
+      builder_.Remark(
+          "Master's and Worker's templates differ: Master's is used for every machine.");
     }
   }
 
   void RestartPolicy(const Node& role) {
     if (TextAt(role, "restartPolicy") == "Never") {
-      draft_.Remark("restartPolicy Never is carried over as failurePolicy.maxRestarts: 0.");
+      builder_.Remark("restartPolicy Never is carried over as failurePolicy.maxRestarts: 0.");
       policy_.Add("maxRestarts", Node::Integer(0));
     }
   }
@@ -267,7 +269,7 @@ class PyTorchJobConverter {
       } else if (member.key == "backoffLimit") {
         SetMaxRestarts(member.value);
       } else {
-        draft_.Remark("runPolicy." + member.key + " is not carried over.");
+        builder_.Remark("runPolicy." + member.key + " is not carried over.");
       }
     }
   }
@@ -282,9 +284,9 @@ class PyTorchJobConverter {
         if (member.key == "maxRestarts") {
           SetMaxRestarts(member.value);
         } else if (member.key != "nProcPerNode") {
-          draft_.Remark("elasticPolicy." + member.key +
-                        " is not carried over: the job runs on all its machines, and they find "
-                        "each other by themselves.");
+          builder_.Remark("elasticPolicy." + member.key +
+                          " is not carried over: the job runs on all its machines, and they find "
+                          "each other by themselves.");
         }
       }
     }
@@ -292,7 +294,7 @@ class PyTorchJobConverter {
   }
 
   const Node& document_;
-  Draft& draft_;
+  JobBuilder& builder_;
   Node source_ = Node::Map();
   Node spec_ = Node::Map();
   Node policy_ = Node::Map();
@@ -303,21 +305,21 @@ class PyTorchJobConverter {
 
 }  // namespace
 
-void ConvertPyTorchJob(const Node& document, Draft& draft) {
-  PyTorchJobConverter(document, draft).Convert();
+void ConvertPyTorchJob(const Node& document, JobBuilder& builder) {
+  PyTorchJobConverter(document, builder).Convert();
 }
 
-void ConvertTrainJob(const Node& document, Draft& draft) {
+void ConvertTrainJob(const Node& document, JobBuilder& builder) {
   const Node* source = document.Find("spec");
   const Node* trainer = source == nullptr ? nullptr : source->Find("trainer");
   if (trainer == nullptr || !trainer->IsMap()) {
-    draft.Error("spec.trainer", document.position(),
-                "is missing: what the job runs stands in its runtime, which is not in this file");
+    builder.Error("spec.trainer", document.position(),
+                  "is missing: what the job runs stands in its runtime, which is not in this file");
     return;
   }
   const Resources resources(trainer->Find("resourcesPerNode"));
-  const int64_t processes =
-      ProcessesPerNode(trainer->Find("numProcPerNode"), resources.gpus(), "numProcPerNode", draft);
+  const int64_t processes = ProcessesPerNode(trainer->Find("numProcPerNode"), resources.gpus(),
+                                             "numProcPerNode", builder);
   Node spec = Node::Map();
   spec.Add("numMachines", Node::Integer(IntegerAt(*trainer, "numNodes").value_or(1)));
   spec.Add("processesPerMachine", Node::Integer(processes));
@@ -325,26 +327,26 @@ void ConvertTrainJob(const Node& document, Draft& draft) {
     if (IsOneOf(member.key, {"image", "command", "args"})) {
       spec.Add(member.key, member.value);
     } else if (member.key == "env") {
-      spec.Add(member.key, CleanEnv(member.value, draft));
+      spec.Add(member.key, CleanEnv(member.value, builder));
     } else if (!IsOneOf(member.key, {"numNodes", "numProcPerNode", "resourcesPerNode"})) {
-      draft.Remark("trainer." + member.key + " is not carried over.");
+      builder.Remark("trainer." + member.key + " is not carried over.");
     }
   }
   const Node so_far = spec;
-  SetLaunch(so_far, spec, processes, draft);
-  resources.Write(processes, spec, draft);
+  SetLaunch(so_far, spec, processes, builder);
+  resources.Write(processes, spec, builder);
   for (const NodeMember& member : source->members()) {
     if (member.key == "suspend") {
       spec.Add(member.key, member.value);
     } else if (member.key == "runtimeRef") {
-      draft.Remark("runtimeRef " + TextAt(member.value, "name") +
-                   " is not in this file: write what its template says (image, volumes, command) "
-                   "into this job.");
+      builder.Remark("runtimeRef " + TextAt(member.value, "name") +
+                     " is not in this file: write what its template says (image, volumes, command) "
+                     "into this job.");
     } else if (member.key != "trainer") {
-      draft.Remark("spec." + member.key + " is not carried over.");
+      builder.Remark("spec." + member.key + " is not carried over.");
     }
   }
-  Read(NewDocument(document, std::move(spec)), draft);
+  Read(NewDocument(document, std::move(spec)), builder);
 }
 
 }  // namespace lockstep::convert

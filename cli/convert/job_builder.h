@@ -1,7 +1,7 @@
-// Draft: a TrainingJob in the making, with a remark beside each field that needs one. What the
+// JobBuilder: a TrainingJob in the making, with a remark beside each field that needs one. What the
 // converters of other launchers' jobs fill in, and write at the end.
-#ifndef LOCKSTEP_CLI_CONVERT_DRAFT_H_
-#define LOCKSTEP_CLI_CONVERT_DRAFT_H_
+#ifndef LOCKSTEP_CLI_CONVERT_JOB_BUILDER_H_
+#define LOCKSTEP_CLI_CONVERT_JOB_BUILDER_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,9 +21,9 @@ using core::Node;
 using core::NodeMember;
 using core::Position;
 
-class Draft {
+class JobBuilder {
  public:
-  Draft() { job.metadata.name = "converted"; }
+  JobBuilder() { job.metadata.name = "converted"; }
 
   core::TrainingJob job;
 
@@ -53,17 +53,17 @@ bool TrueAt(const Node& map, std::string_view key);
 
 bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> words);
 
-// Fills `draft` from one kind of source each. `is_total_said`: num_processes is the user's own.
-void ConvertAccelerateConfig(const Node& config, bool is_total_said, Draft& draft);
-void ConvertPyTorchJob(const Node& document, Draft& draft);
-void ConvertTrainJob(const Node& document, Draft& draft);
+// Fills `builder` from one kind of source each. `is_total_said`: num_processes is the user's own.
+void ConvertAccelerateConfig(const Node& config, bool is_total_said, JobBuilder& builder);
+void ConvertPyTorchJob(const Node& document, JobBuilder& builder);
+void ConvertTrainJob(const Node& document, JobBuilder& builder);
 // `arguments` are those behind the launcher's own name; `python` runs the scripts.
 void ConvertTorchrun(const std::vector<std::string>& arguments, const std::string& python,
-                     Draft& draft);
+                     JobBuilder& builder);
 // `config` may be null.
 void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const std::string& python,
-                             const Node* config, Draft& draft);
+                             const Node* config, JobBuilder& builder);
 
 }  // namespace lockstep::convert
 
-#endif  // LOCKSTEP_CLI_CONVERT_DRAFT_H_
+#endif  // LOCKSTEP_CLI_CONVERT_JOB_BUILDER_H_

@@ -1,4 +1,4 @@
-#include "cli/convert/draft.h"
+#include "cli/convert/job_builder.h"
 
 #include <algorithm>
 #include <charconv>
@@ -29,21 +29,21 @@ std::string Comment(std::string_view text) {
 
 }  // namespace
 
-void Draft::Error(std::string path, Position position, std::string message) {
+void JobBuilder::Error(std::string path, Position position, std::string message) {
   problems_.push_back({.path = std::move(path),
                        .line = position.line,
                        .column = position.column,
                        .message = std::move(message)});
 }
 
-void Draft::SetEnv(std::string name, std::string value) {
+void JobBuilder::SetEnv(std::string name, std::string value) {
   core::EnvVar entry;
   entry.name = std::move(name);
   entry.value = std::move(value);
   job.spec.env.push_back(std::move(entry));
 }
 
-void Draft::SetMachines(int64_t machines, const std::string& what, Position position) {
+void JobBuilder::SetMachines(int64_t machines, const std::string& what, Position position) {
   if (machines < 1 || machines > std::numeric_limits<int32_t>::max()) {
     Error(what, position, "must be a number of machines, 1 or more");
     return;
@@ -51,7 +51,7 @@ void Draft::SetMachines(int64_t machines, const std::string& what, Position posi
   job.spec.num_machines = static_cast<int32_t>(machines);
 }
 
-void Draft::SetProcesses(int64_t processes, const std::string& what, Position position) {
+void JobBuilder::SetProcesses(int64_t processes, const std::string& what, Position position) {
   if (processes < 1 || processes > std::numeric_limits<int32_t>::max()) {
     Error(what, position, "must be a number of processes, 1 or more");
     return;
@@ -59,8 +59,8 @@ void Draft::SetProcesses(int64_t processes, const std::string& what, Position po
   job.spec.processes_per_machine = static_cast<int32_t>(processes);
 }
 
-void Draft::SetTotal(int64_t processes, int64_t machines, const std::string& what,
-                     Position position) {
+void JobBuilder::SetTotal(int64_t processes, int64_t machines, const std::string& what,
+                          Position position) {
   SetMachines(machines, "num_machines", position);
   if (machines < 1) return;
   if (processes < 1) {
@@ -77,7 +77,7 @@ void Draft::SetTotal(int64_t processes, int64_t machines, const std::string& wha
   }
 }
 
-ConvertResult Draft::Finish() const {
+ConvertResult JobBuilder::Finish() const {
   ConvertResult result;
   result.problems = problems_;
   if (core::HasErrors(problems_)) return result;
