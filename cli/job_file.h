@@ -47,8 +47,8 @@ struct LoadedJob {
   bool ok() const { return !core::HasErrors(problems); }
 };
 
-// The job of `file` ("" for none) with `flags` over it, judged for `target`. An Error when there is
-// no document to speak of; else every problem stands in the result.
+// The job of `file` ("" for none) with `flags` over it, validated for `target`. An Error when there
+// is no document to speak of; else every problem stands in the result.
 Result<LoadedJob> LoadJob(const std::string& file, const JobFlags& flags, core::Target target,
                           std::optional<int> gpus);
 

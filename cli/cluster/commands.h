@@ -15,7 +15,7 @@ Result<int> Run(Connection& cluster, const LogsCommand& command);
 Result<int> Run(Connection& cluster, const SuspendCommand& command);
 Result<int> Run(Connection& cluster, const ScaleCommand& command);
 Result<int> Run(Connection& cluster, const DeleteCommand& command);
-// Judges the files before it looks for a cluster.
+// Validates the files before it looks for a cluster.
 Result<int> Submit(const ClusterAddress& where, const SubmitCommand& command);
 
 // Any of them, with its error told.

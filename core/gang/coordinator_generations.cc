@@ -252,11 +252,11 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
-  Judge(now, FindRootCause(fates));
+  ApplyFailurePolicy(now, FindRootCause(fates));
 }
 
 // What follows from the root cause.
-void Coordinator::Judge(Time now, const RootCause& root) {
+void Coordinator::ApplyFailurePolicy(Time now, const RootCause& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
   if (root.at != kNever) record.died = std::min(root.at, *record.stop_sent);

@@ -118,7 +118,7 @@ inline constexpr auto kFields<AgentConfig> = std::tuple(
 
 namespace {
 
-void JudgeAddress(const char* name, const std::string& text, bool any_port, Problems& problems) {
+void CheckAddress(const char* name, const std::string& text, bool any_port, Problems& problems) {
   if (text.empty()) return;
   Result<HostPort> address = ParseHostPort(text);
   if (!address.ok()) return problems.Add(name, address.error().message);
@@ -127,23 +127,23 @@ void JudgeAddress(const char* name, const std::string& text, bool any_port, Prob
 
 // What each field says by itself. One that could not be read holds its default, which is fine or
 // empty.
-void JudgeEach(const AgentConfig& config, Problems& problems) {
+void CheckEach(const AgentConfig& config, Problems& problems) {
   for (const auto& [name, number] : {std::pair{"attempt", config.attempt},
                                      {"machine0Attempt", config.machine0_attempt},
                                      {"epoch", config.epoch},
                                      {"firstAttempt", config.first_attempt}}) {
     if (number == 0) problems.Add(name, "must be at least 1");
   }
-  JudgeAddress("coordinator", config.coordinator, /*any_port=*/false, problems);
-  JudgeAddress("listen", config.listen, /*any_port=*/true, problems);
-  JudgeAddress("metricsListen", config.metrics_listen, /*any_port=*/true, problems);
+  CheckAddress("coordinator", config.coordinator, /*any_port=*/false, problems);
+  CheckAddress("listen", config.listen, /*any_port=*/true, problems);
+  CheckAddress("metricsListen", config.metrics_listen, /*any_port=*/true, problems);
   const std::string& ip = config.advertise;
   if (!ip.empty() && !IsIp(ip, AF_INET) && !IsIp(ip, AF_INET6)) {
     problems.Add("advertise", "must be an IP address, not \"" + ip + "\"");
   }
 }
 
-void JudgeTogether(const AgentConfig& config, Problems& problems) {
+void CheckTogether(const AgentConfig& config, Problems& problems) {
   for (const auto& [name, text] : {std::pair{"jobUID", &config.job_uid},
                                    {"coordinator", &config.coordinator},
                                    {"listen", &config.listen},
@@ -197,8 +197,8 @@ Result<AgentConfig> ParseAgentConfig(std::string_view text) {
     RecordReader reader(Author::kUser, "");
     reader.Read(*document.root, config);
     problems.Add(reader.TakeProblems());
-    JudgeEach(config, problems);
-    if (problems.empty()) JudgeTogether(config, problems);
+    CheckEach(config, problems);
+    if (problems.empty()) CheckTogether(config, problems);
   } else if (!document.problems.empty() && !document.problems.front().path.empty()) {
     problems.Add(document.problems);  // names that stand there twice
   } else {                            // what a parser says of it may show the key

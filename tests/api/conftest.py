@@ -3,7 +3,7 @@ import pathlib
 
 import pytest
 import yaml
-from judges import Core, Server
+from validators import Core, Server
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -23,4 +23,4 @@ def server(installed, tmp_path_factory):
 @pytest.fixture(scope="session")
 def core():
     folder = pathlib.Path(os.environ.get("LOCKSTEP_BIN", ROOT / "build/release/bin"))
-    return Core(folder / "lockstep-judge")
+    return Core(folder / "lockstep-validator")

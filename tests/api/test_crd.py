@@ -88,7 +88,7 @@ def test_an_example_is_taken(server, installed, path):
     {"spec": {"tolerashuns": []}}, {"metadata": {"label": {}}}, {"spec": {"hostNetwork": "yes"}},
     {"spec": {"containers": [{"name": "worker", "ports": [{"port": 80}]}]}}])
 def test_a_mistake_in_the_pod_template_is_refused(server, template):
-    verdict, = server.judge([job(a_command(template=template))])
+    verdict, = server.validate([job(a_command(template=template))])
     assert not verdict.accepted
 
 

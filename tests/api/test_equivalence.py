@@ -11,29 +11,29 @@ KINDS = ("valid value", "null", "wrong type")
 
 
 @pytest.fixture(scope="module")
-def judged(crd, server, core):
+def validated(crd, server, core):
     """Every case with the API server's verdict and core's."""
     cases = [*documents.cases(crd), *rule_cases.cases(core.names())]
     jobs = [case.document for case in cases]
     print(f"\n{len(jobs)} documents")
-    return list(zip(cases, server.judge(jobs), core.judge(jobs), strict=True))
+    return list(zip(cases, server.validate(jobs), core.validate(jobs), strict=True))
 
 
-def test_both_accept_and_reject_the_same_jobs(judged):
+def test_both_accept_and_reject_the_same_jobs(validated):
     apart = [f"{case}: the API server: {of_server}; core: {of_core}"
-             for case, of_server, of_core in judged if of_server.accepted != of_core.accepted]
+             for case, of_server, of_core in validated if of_server.accepted != of_core.accepted]
     assert not apart, "\n".join(apart)
 
 
-def test_each_answer_is_the_expected_one(judged):
-    wrong = [f"{case}: {of_server}" for case, of_server, _ in judged
+def test_each_answer_is_the_expected_one(validated):
+    wrong = [f"{case}: {of_server}" for case, of_server, _ in validated
              if case.right is not None and of_server.accepted != case.right]
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_field_is_covered(crd, judged):
+def test_every_field_is_covered(crd, validated):
     kinds = collections.defaultdict(set)
-    for case, _, _ in judged:
+    for case, _, _ in validated:
         kinds[case.path].add(case.kind)
     fields = schema_walk.spec_fields(crd)
     missing = [f"{path}: no {kind}" for path, schema in fields.items()
@@ -61,11 +61,11 @@ def _kinds_of(path, schema):
         yield "unknown sibling"
 
 
-def test_every_rule_has_a_job_that_passes_and_one_that_fails(crd, judged):
+def test_every_rule_has_a_job_that_passes_and_one_that_fails(crd, validated):
     rules = [rule for rule in schema_walk.rules(crd) if not rule.about_changes]
-    told = {(schema_walk.normal(field), message) for _, of_server, _ in judged
+    told = {(schema_walk.normal(field), message) for _, of_server, _ in validated
             for field, message in of_server.errors}
-    right = [case.document for case, of_server, _ in judged if of_server.accepted]
+    right = [case.document for case, of_server, _ in validated if of_server.accepted]
     missing = [f"fails: {rule}" for rule in rules
                if not any(rule.is_told_by(*each) for each in told)]
     missing += [f"passes: {rule}" for rule in rules
@@ -74,10 +74,10 @@ def test_every_rule_has_a_job_that_passes_and_one_that_fails(crd, judged):
     assert not missing
 
 
-def test_core_says_of_a_rule_what_the_api_server_says(crd, judged):
+def test_core_says_of_a_rule_what_the_api_server_says(crd, validated):
     rules = [rule for rule in schema_walk.rules(crd) if not rule.about_changes]
     apart = set()
-    for _, of_server, of_core in judged:
+    for _, of_server, of_core in validated:
         for rule in rules:
             alone = len(of_server.errors) == 1 and rule.is_told_by(*of_server.errors[0])
             if alone and not any(_says(rule, message) for _, message in of_core.errors):
@@ -94,7 +94,7 @@ def _says(rule, message):
 
 
 def test_what_core_alone_finds_is_let_in_and_refused_by_core(server, core):
-    for job, of_server, of_core in zip(rule_cases.CORE_ALONE, server.judge(rule_cases.CORE_ALONE),
-                                       core.judge(rule_cases.CORE_ALONE), strict=True):
+    for job, of_server, of_core in zip(rule_cases.CORE_ALONE, server.validate(rule_cases.CORE_ALONE),
+                                       core.validate(rule_cases.CORE_ALONE), strict=True):
         assert of_server.accepted, f"{job['spec']}: {of_server}"
         assert not of_core.accepted, job["spec"]

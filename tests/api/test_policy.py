@@ -46,7 +46,7 @@ class Users:
 
 
 @pytest.fixture(scope="module")
-def judged(installed):
+def validated(installed):
     """The cluster, with the policy in it."""
     installed.kubectl("apply", "-f", POLICY)
     yield installed
@@ -54,8 +54,8 @@ def judged(installed):
 
 
 @pytest.fixture
-def users(judged, namespace):
-    made = Users(judged, namespace)
+def users(validated, namespace):
+    made = Users(validated, namespace)
     # A new policy is in force a little later.
     wait_until(lambda: made.is_refused("clerk", job(a_command())), "the policy to be in force", 120)
     return made

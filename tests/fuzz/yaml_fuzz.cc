@@ -39,7 +39,7 @@ void DemandRoundTrip(const TrainingJob& job) {
   }
 }
 
-void Judge(const ParseResult& result) {
+void Check(const ParseResult& result) {
   if (!result.job) {
     Demand(HasErrors(result.problems), "no job and no error", "");
     return;
@@ -56,8 +56,8 @@ void Judge(const ParseResult& result) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  Judge(lockstep::core::ParseYaml(text));
-  Judge(lockstep::core::ParseJson(text));
+  Check(lockstep::core::ParseYaml(text));
+  Check(lockstep::core::ParseJson(text));
   lockstep::convert::Convert(text);
   return 0;
 }

@@ -313,7 +313,7 @@ TEST(Validate, CountsTheGpusOfThisComputer) {
   EXPECT_THAT(Problems(job, Target::kCluster, 0), Not(HasSubstr("GPUs")));
 }
 
-TEST(Validate, JudgesAJobMadeInCodeWithoutPlaces) {
+TEST(Validate, ChecksAJobMadeInCodeWithoutPlaces) {
   TrainingJob job;
   EXPECT_THAT(Problems(job, Target::kLocal), HasSubstr("job.yaml: error: metadata.name"));
 }

@@ -55,7 +55,7 @@ class Check {
   Status Begin();
   Status Step(int step);
   Status CompareRanks(const std::vector<float>& parameters);
-  Status Judge() const;
+  Status CheckFigures() const;
 
   collectives::Communicator& all_;
   const CudaCheckOptions& options_;
@@ -133,7 +133,7 @@ Status Check::CompareRanks(const std::vector<float>& parameters) {
                          " does not give all ranks the same sums");
 }
 
-Status Check::Judge() const {
+Status Check::CheckFigures() const {
   if (report_.gradient_error < kGradientTolerance &&
       report_.parameter_error < kParameterTolerance && report_.last_loss < 0.5 * report_.first_loss)
     return {};
@@ -149,7 +149,7 @@ Result<CudaCheckReport> Check::Run() {
   if (!parameters.ok()) return parameters.error();
   report_.parameter_error = ErrorOf(*parameters, reference_);
   if (Status same = CompareRanks(*parameters); !same.ok()) return same.error();
-  if (Status judged = Judge(); !judged.ok()) return judged.error();
+  if (Status right = CheckFigures(); !right.ok()) return right.error();
   return report_;
 }
 

@@ -40,10 +40,10 @@ class Server:
         self._path = f"/apis/lockstep.dev/v1alpha1/namespaces/{namespace}/trainingjobs"
         self._local = threading.local()
 
-    def judge(self, documents):
+    def validate(self, documents):
         """Of documents as kubectl sends them."""
         with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(self._judge, map(as_kubectl_sends, documents)))
+            return list(pool.map(self._validate, map(as_kubectl_sends, documents)))
 
     def request(self, method, path="", body=None, query="fieldValidation=Strict", kind="json"):
         """Of this namespace's jobs: (HTTP status, answer)."""
@@ -57,7 +57,7 @@ class Server:
                      "Content-Type": f"application/{kind}"})
         return answer.status, json.loads(answer.data)
 
-    def _judge(self, document):
+    def _validate(self, document):
         status, answer = self.request("POST", body=document,
                                       query="dryRun=All&fieldValidation=Strict")
         return Verdict([] if status == 201 else errors_of(answer))
@@ -84,7 +84,7 @@ class Core:
     def __init__(self, program):
         self._program = program
 
-    def judge(self, documents):
+    def validate(self, documents):
         return [Verdict([(each["path"], each["message"]) for each in errors])
                 for errors in self._answers(documents)]
 

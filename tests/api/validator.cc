@@ -1,4 +1,4 @@
-// lockstep-judge: what core says of many TrainingJobs, for tests that ask an API server the same.
+// lockstep-validator: what core says of many TrainingJobs, for tests that ask an API server the same.
 //
 // Reads a job in JSON a line from standard input and answers each with a line: a JSON list of
 // {"path", "message"}, one for each error that `lockstep validate` would show. With --names: the
@@ -38,7 +38,7 @@ Json Errors(const std::vector<core::Problem>& problems) {
   return errors;
 }
 
-Json Judge(std::string_view text) {
+Json Validate(std::string_view text) {
   core::ParseResult parsed = core::ParseJson(text);
   if (parsed.job) {
     core::AddProblems(core::Validate(*parsed.job, core::Target::kCluster), &parsed.problems);
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << (desired == "--specs" ? lockstep::SpecOf(line) : lockstep::Judge(line).dump())
+    std::cout << (desired == "--specs" ? lockstep::SpecOf(line) : lockstep::Validate(line).dump())
               << "\n";
   }
   return 0;
