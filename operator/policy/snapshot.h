@@ -91,7 +91,8 @@ struct Snapshot {
 
   Notes notes;
   Memory memory;
-  // How many machines the whole operator may still replace now (a brake for the cluster).
+  // How many machines the whole operator may still replace now (the limit on the rate in the
+  // cluster).
   int replacements_allowed = 0;
   // No job that waits for nodes is older than this one: it keeps what it has.
   bool oldest_waiting = true;

@@ -319,7 +319,7 @@ def main():
             for count in options.jobs:
                 names = many_jobs(bench, count)
                 if count == max(options.jobs):
-                    # The brake's limit is 5 % a minute.
+                    # The rate limiter allows 5 % a minute.
                     replaced(bench, names[:max(1, count * 4 // 25)])
                 bench.remove(names)
             failover(bench, cluster, folder)

@@ -229,7 +229,7 @@ TEST(Replacement, SeveralLostMachinesShareOneEpoch) {
   EXPECT_EQ(decision.intent->counters.replacements, 2U);
 }
 
-TEST(Replacement, TheBrakeHoldsBackTheRestAndSaysSo) {
+TEST(Replacement, TheRateLimiterHoldsBackTheRestAndSaysSo) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
   for (int i = 1; i < 4; ++i) scene.machine(i).end = Killed(9);

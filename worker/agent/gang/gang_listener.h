@@ -80,7 +80,7 @@ class GangListener : public prometheus::Collectable {
   const TlsPskContext* tls_;
   GangListenerOptions options_;
   Handlers handlers_;
-  BrakedLog log_;
+  RateLimitedLog log_;
   Semaphore gate_;
   Acceptor acceptor_;
   Endpoint endpoint_;

@@ -1,5 +1,5 @@
-// The agent's own log lines: a function that the parts get, and a brake for lines that a stranger
-// can cause.
+// The agent's own log lines: a function that the parts get, and a limit on the rate of lines that a
+// stranger can cause.
 #ifndef LOCKSTEP_WORKER_AGENT_LOGS_LOG_H_
 #define LOCKSTEP_WORKER_AGENT_LOGS_LOG_H_
 
@@ -17,9 +17,9 @@ using LogFn = std::function<void(const std::string& line)>;
 
 // Lets `burst` lines through in each `window`; the next line after that says how many were held
 // back. Ten thousand refused connections are ten lines, not ten thousand.
-class BrakedLog {
+class RateLimitedLog {
  public:
-  BrakedLog(LogFn log, uint64_t burst, Duration window)
+  RateLimitedLog(LogFn log, uint64_t burst, Duration window)
       : log_(std::move(log)), burst_(burst), window_(window) {}
 
   void Write(Time now, const std::string& line) {

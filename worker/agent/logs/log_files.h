@@ -51,7 +51,7 @@ class LogFiles {
   void OnDone(const Outcome& outcome);
 
   FileWorker* worker_;
-  BrakedLog log_;
+  RateLimitedLog log_;
   std::shared_ptr<LogStore> store_;  // touched by the worker's thread alone
   std::vector<Item> pending_;
   std::map<std::string, size_t> pending_index_;  // name -> its item since the generation's start

@@ -63,7 +63,7 @@ class ProgressSocket {
   EventLoop* loop_;
   std::string path_;
   Handler handler_;
-  BrakedLog log_;
+  RateLimitedLog log_;
   Acceptor acceptor_;
   std::map<ClientId, Client> clients_;
   ClientId last_client_ = 0;

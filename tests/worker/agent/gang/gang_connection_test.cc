@@ -157,7 +157,7 @@ TEST_F(GangConnectionTest, ACrowdOfSilentStrangersMakesRoomForAMember) {
   ASSERT_TRUE(RunUntil([&] { return !talker.heard.empty(); }));
   EXPECT_LE(listener_->connections(), 8U);
   EXPECT_GE(listener_->refused(), 33U);
-  EXPECT_LE(log_.size(), 11U) << "refusals are braked in the log";
+  EXPECT_LE(log_.size(), 11U) << "the rate of refusals in the log is limited";
 }
 
 TEST_F(GangConnectionTest, MembersAreNeverPushedOutByStrangers) {
