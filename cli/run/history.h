@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 
 namespace lockstep::cli {
 

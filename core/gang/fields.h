@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "base/fields.h"
-#include "core/gang/bodies.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/messages.h"
 #include "core/gang/progress.h"
+#include "core/gang/status_api.h"
 
 namespace lockstep::core {
 

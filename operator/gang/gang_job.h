@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/semaphore.h"
 #include "base/time.h"
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "operator/gang/agent_connection.h"
 #include "operator/gang/gang_link.h"
 

@@ -30,7 +30,7 @@
 #include "base/event_loop.h"
 #include "base/hkdf.h"
 #include "base/time.h"
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "core/plan/agent_config.h"
 
 namespace lockstep::gang {

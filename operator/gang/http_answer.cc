@@ -4,7 +4,7 @@
 #include <cctype>
 #include <charconv>
 
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 
 namespace lockstep::gang {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 
 namespace lockstep::gang {
 namespace {

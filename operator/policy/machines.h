@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "operator/policy/snapshot.h"
 
 namespace lockstep::control {

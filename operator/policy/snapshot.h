@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 #include "base/wall_time.h"
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
 #include "core/text/problem.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "operator/gang/http_answer.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "tests/sim/control_plane.h"
 #include "tests/sim/world.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 
 namespace lockstep::gang {
 namespace {

@@ -20,8 +20,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/gang/bodies.h"
 #include "core/gang/coordinator.h"
+#include "core/gang/status_api.h"
 #include "operator/policy/decide.h"
 #include "tests/operator/policy/make_job.h"
 

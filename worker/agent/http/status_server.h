@@ -13,7 +13,7 @@
 #include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 #include "worker/agent/http/http_server.h"
 
 namespace lockstep::agent {

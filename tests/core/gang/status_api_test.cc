@@ -1,4 +1,4 @@
-#include "core/gang/bodies.h"
+#include "core/gang/status_api.h"
 
 #include <gtest/gtest.h>
 

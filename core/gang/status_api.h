@@ -1,7 +1,7 @@
 // The bodies of `GET /status` and `PUT /gang`, as JSON, in both directions: agents write the one
 // and read the other, the operator and `lockstep run` the reverse. docs/protocol.md lists them.
-#ifndef LOCKSTEP_CORE_GANG_BODIES_H_
-#define LOCKSTEP_CORE_GANG_BODIES_H_
+#ifndef LOCKSTEP_CORE_GANG_STATUS_API_H_
+#define LOCKSTEP_CORE_GANG_STATUS_API_H_
 
 #include <cstdint>
 #include <optional>
@@ -123,4 +123,4 @@ inline constexpr auto kEnumNames<GangMachineState> =
 
 }  // namespace lockstep::core
 
-#endif  // LOCKSTEP_CORE_GANG_BODIES_H_
+#endif  // LOCKSTEP_CORE_GANG_STATUS_API_H_
