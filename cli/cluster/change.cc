@@ -16,7 +16,7 @@ Error AlreadyEnded(const StoredJob& job) {
                          core::ToString(job.status.state) + "): submit it again, with --replace");
 }
 
-int Tell(const StoredJob& job, const std::string& what) {
+int ReportChange(const StoredJob& job, const std::string& what) {
   std::cout << "trainingjob " << job.meta.name << " in namespace " << job.meta.name_space << " "
             << what << "\n";
   return core::kExitSuccess;
@@ -30,12 +30,12 @@ Result<int> Run(Connection& cluster, const SuspendCommand& command) {
   if (!job.ok()) return job.error();
   if (HasEnded(job->status)) return AlreadyEnded(*job);
   if (job->job.spec.suspend == command.suspend) {
-    return Tell(*job, command.suspend ? "is suspended already" : "is not suspended");
+    return ReportChange(*job, command.suspend ? "is suspended already" : "is not suspended");
   }
   Result<StoredJob> changed =
       jobs.Change(*job, command.suspend ? R"({"suspend":true})" : R"({"suspend":false})");
   if (!changed.ok()) return changed.error();
-  return Tell(*changed, command.suspend ? "is being suspended" : "resumed");
+  return ReportChange(*changed, command.suspend ? "is being suspended" : "resumed");
 }
 
 Result<int> Run(Connection& cluster, const ScaleCommand& command) {
@@ -45,7 +45,7 @@ Result<int> Run(Connection& cluster, const ScaleCommand& command) {
   if (HasEnded(job->status)) return AlreadyEnded(*job);
   const int before = job->job.spec.num_machines;
   if (before == command.machines) {
-    return Tell(*job, "has " + std::to_string(before) + " machines already");
+    return ReportChange(*job, "has " + std::to_string(before) + " machines already");
   }
   core::TrainingJob scaled = job->job;
   scaled.spec.num_machines = command.machines;
@@ -56,7 +56,8 @@ Result<int> Run(Connection& cluster, const ScaleCommand& command) {
   const std::string machines = std::to_string(command.machines);
   Result<StoredJob> changed = jobs.Change(*job, R"({"numMachines":)" + machines + "}");
   if (!changed.ok()) return changed.error();
-  return Tell(*changed, "goes from " + std::to_string(before) + " to " + machines + " machines");
+  return ReportChange(*changed,
+                      "goes from " + std::to_string(before) + " to " + machines + " machines");
 }
 
 Result<int> Run(Connection& cluster, const DeleteCommand& command) {
@@ -77,7 +78,7 @@ Result<int> Run(Connection& cluster, const DeleteCommand& command) {
       const Status gone = WaitUntilGone(&cluster, job);
       if (!gone.ok()) return gone.error();
     }
-    Tell(job, command.wait ? "deleted" : "is being deleted");
+    ReportChange(job, command.wait ? "deleted" : "is being deleted");
   }
   return core::kExitSuccess;
 }

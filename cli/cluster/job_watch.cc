@@ -21,7 +21,7 @@ JobWatch::JobWatch(EventLoop* loop, Connection* connection, const std::string& n
            .on_problem =
                [this, loop, told = std::make_shared<std::string>()](const Error& error) {
                  loop->PostFromAnyThread([this, told, error] {
-                   TellProblem(error, told.get(), handlers_.on_hopeless);
+                   ReportProblem(error, told.get(), handlers_.on_hopeless);
                  });
                }}) {}
 
@@ -37,8 +37,8 @@ void JobWatch::OnBatch(const kube::Batch<kube::JobView>& batch) {
   handlers_.on_job(&*job);
 }
 
-void TellProblem(const Error& error, std::string* told,
-                 const std::function<void(const Error&)>& on_hopeless) {
+void ReportProblem(const Error& error, std::string* told,
+                   const std::function<void(const Error&)>& on_hopeless) {
   if (error.kind == ErrorKind::kDenied || error.kind == ErrorKind::kNotFound) {
     return on_hopeless(error);
   }

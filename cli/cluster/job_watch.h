@@ -35,8 +35,8 @@ class JobWatch {
 };
 
 // What every watch of this program does with a problem; `told` is what was told last.
-void TellProblem(const Error& error, std::string* told,
-                 const std::function<void(const Error&)>& on_hopeless);
+void ReportProblem(const Error& error, std::string* told,
+                   const std::function<void(const Error&)>& on_hopeless);
 
 // Returns once that very job is gone.
 Status WaitUntilGone(Connection* connection, const StoredJob& job);

@@ -36,7 +36,7 @@ LogFollower::LogFollower(EventLoop* loop, Connection* cluster, kube::Transport* 
                   .on_problem =
                       [this](const Error& error) {
                         loop_->PostFromAnyThread([this, error] {
-                          TellProblem(error, &told_, [this](const Error& why) { End(why); });
+                          ReportProblem(error, &told_, [this](const Error& why) { End(why); });
                         });
                       }}) {}
 

@@ -117,8 +117,8 @@ std::string WaitingFor(const core::GangStatus& gang) {
   return "";
 }
 
-std::vector<std::string> ProgressPrinter::Tell(const History& history,
-                                               const std::string& waiting_for) {
+std::vector<std::string> ProgressPrinter::NewLines(const History& history,
+                                                   const std::string& waiting_for) {
   std::vector<std::string> lines;
   const auto& all = history.generations();
   while (true) {

@@ -42,12 +42,12 @@ class History {
   std::vector<GenerationEntry> generations_;  // in their order
 };
 
-// Tells each beginning and end once, in lines without their ends.
+// ProgressPrinter: says each beginning and end of a generation once, in lines without their ends.
 class ProgressPrinter {
  public:
   ProgressPrinter(Time started, int64_t ranks) : started_(started), ranks_(ranks) {}
   // `waiting_for`: why no generation runs, when none is about to; "" otherwise.
-  std::vector<std::string> Tell(const History& history, const std::string& waiting_for);
+  std::vector<std::string> NewLines(const History& history, const std::string& waiting_for);
 
  private:
   Time started_;

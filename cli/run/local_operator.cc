@@ -177,7 +177,7 @@ class LocalOperator {
     history_.Learn(status, zero->started);
     std::optional<core::GangProgress> progress = core::Summarize(status.progress);
     if (progress) rate_.Learn(BootTime(), *progress);
-    Tell();
+    PrintNews();
   }
 
   void OnEnd(const AgentEnd& end) {
@@ -234,7 +234,7 @@ class LocalOperator {
   Result<bool> CarryOut(const control::Decision& decision, Time now) {
     if (decision.intent) {
       if (Status status = Record(*decision.intent); !status.ok()) return status.error();
-      TellEvents(decision);
+      PrintEvents(decision);
       return true;
     }
     bool done = decision.status.has_value();
@@ -263,7 +263,7 @@ class LocalOperator {
     status_ = next;
     if (failed && machine0 != 0 && next.attempts.Of(0) > machine0) {
       history_.Cut(EndOf(0, machine0), next.last_failure->failure);
-      Tell();
+      PrintNews();
     }
     return {};
   }
@@ -277,7 +277,7 @@ class LocalOperator {
   }
 
   // Of its decisions people are told which machines it replaces; the rest the gang's own lines say.
-  void TellEvents(const control::Decision& decision) {
+  void PrintEvents(const control::Decision& decision) {
     for (const control::EventNote& event : decision.events) {
       if (event.reason != "MachineReplaced") continue;
       std::string line = event.note;
@@ -330,9 +330,9 @@ class LocalOperator {
 
   // ---- what is shown ----
 
-  void Tell() {
+  void PrintNews() {
     const std::string waiting_for = gang() != nullptr ? WaitingFor(*gang()) : "";
-    for (const std::string& line : printer_.Tell(history_, waiting_for)) screen_.Event(line);
+    for (const std::string& line : printer_.NewLines(history_, waiting_for)) screen_.Event(line);
   }
 
   void Show(Time now) {
@@ -356,7 +356,7 @@ class LocalOperator {
     const auto last = std::ranges::max_element(ends_, {}, &AgentEnd::at);
     history_.Finish(last != ends_.end() ? last->at : now,
                     status_.verdict ? status_.verdict->generation : core::Generation{}, ending);
-    Tell();
+    PrintNews();
     screen_.SetTable({});
     screen_.Event(ClosingLine(job_.metadata.name, status_, history_.generations().size(),
                               now - options_.started));

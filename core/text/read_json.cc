@@ -7,8 +7,8 @@
 namespace lockstep::core {
 namespace {
 
-// Goes over the text and tells how far the parser has read: nlohmann's events carry no place.
-class TellingIterator {
+// Keeps how far the parser has read: nlohmann's events carry no place.
+class TrackingIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
   using value_type = char;
@@ -16,27 +16,27 @@ class TellingIterator {
   using pointer = const char*;
   using reference = const char&;
 
-  TellingIterator() = default;
-  TellingIterator(const char* at, const char** told) : at_(at), told_(told) {}
+  TrackingIterator() = default;
+  TrackingIterator(const char* at, const char** place) : at_(at), place_(place) {}
 
   reference operator*() const { return *at_; }
-  TellingIterator& operator++() {
+  TrackingIterator& operator++() {
     ++at_;
-    *told_ = at_;
+    *place_ = at_;
     return *this;
   }
-  TellingIterator operator++(int) {
-    const TellingIterator before = *this;
+  TrackingIterator operator++(int) {
+    const TrackingIterator before = *this;
     ++*this;
     return before;
   }
-  friend bool operator==(const TellingIterator& a, const TellingIterator& b) {
+  friend bool operator==(const TrackingIterator& a, const TrackingIterator& b) {
     return a.at_ == b.at_;
   }
 
  private:
   const char* at_ = nullptr;
-  const char** told_ = nullptr;
+  const char** place_ = nullptr;
 };
 
 // Offsets to lines and columns, going forward only.
@@ -73,9 +73,9 @@ class JsonTree {
   using string_t = nlohmann::json::string_t;
   using binary_t = nlohmann::json::binary_t;
 
-  // `told`: where the parser stands; null: nobody asks for places.
-  JsonTree(std::string_view text, const char* const* told)
-      : text_(text), lines_(text), told_(told) {}
+  // `place`: where the parser stands; null: nobody asks for places.
+  JsonTree(std::string_view text, const char* const* place)
+      : text_(text), lines_(text), place_(place) {}
 
   bool null() { return Place(Node::Scalar(Node::Kind::kNull, "null", WordStart())); }
   bool boolean(bool value) {
@@ -135,13 +135,13 @@ class JsonTree {
     std::set<std::string> keys{};
   };
 
-  size_t Offset() const { return static_cast<size_t>(*told_ - text_.data()); }
+  size_t Offset() const { return static_cast<size_t>(*place_ - text_.data()); }
 
-  Position BraceStart() { return told_ == nullptr ? Position() : lines_.At(Offset() - 1); }
+  Position BraceStart() { return place_ == nullptr ? Position() : lines_.At(Offset() - 1); }
 
   // The parser stands behind a number's or word's last character, or one further.
   Position WordStart() {
-    if (told_ == nullptr) return {};
+    if (place_ == nullptr) return {};
     const auto in_word = [&](size_t i) {
       return std::string_view(" \t\r\n,:[]{}\"").find(text_[i]) == std::string_view::npos;
     };
@@ -153,7 +153,7 @@ class JsonTree {
 
   // The parser stands behind a string's closing quote.
   Position StringStart() {
-    if (told_ == nullptr) return {};
+    if (place_ == nullptr) return {};
     size_t at = Offset() - 1;
     while (at > 0) {
       --at;
@@ -206,7 +206,7 @@ class JsonTree {
 
   std::string_view text_;
   LineCounter lines_;
-  const char* const* told_;
+  const char* const* place_;
   std::vector<OpenNode> open_;
   std::optional<Node> root_;
   int nodes_ = 0;
@@ -223,11 +223,11 @@ Document ReadJson(std::string_view text, Places places) {
       return document;
     }
   }
-  const char* told = text.data();
-  JsonTree builder(text, places == Places::kTold ? &told : nullptr);
-  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): the end is told beside it
-  const TellingIterator begin(text.data(), &told);
-  const TellingIterator end(text.data() + text.size(), &told);
+  const char* place = text.data();
+  JsonTree builder(text, places == Places::kTold ? &place : nullptr);
+  // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): `end` ends it
+  const TrackingIterator begin(text.data(), &place);
+  const TrackingIterator end(text.data() + text.size(), &place);
   nlohmann::json::sax_parse(begin, end, &builder);
   document.problems = builder.TakeProblems();
   if (document.problems.empty()) document.root = builder.TakeRoot();

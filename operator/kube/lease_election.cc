@@ -42,9 +42,9 @@ class LeaseThread {
   void Run() {
     while (!inbox_->Stopping()) {
       LeaseLoop::Step step = loop_.Next(BootTime(), WallNow());
-      Tell();
+      UpdatePermit();
       Do(std::move(step), inbox_);
-      Tell();
+      UpdatePermit();
     }
     permit_->Drop();
     loop_.Release(BootTime());
@@ -75,8 +75,8 @@ class LeaseThread {
     if (!status.ok() && handlers_.on_problem) handlers_.on_problem(status.error());
   }
 
-  // What has become of the permit.
-  void Tell() {
+  // The permit lasts as long as the lease is held.
+  void UpdatePermit() {
     const bool holding = loop_.state() == LeaseLoop::State::kHolding;
     if (holding) {
       permit_->HoldUntil(loop_.held_until());

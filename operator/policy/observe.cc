@@ -149,7 +149,7 @@ void ObserveFailure(ReconcileContext& context, const core::GangStatus& gang) {
     const Machine& machine = context.machines[static_cast<size_t>(failure.machine)];
     if (machine.seen != nullptr) seen.node = machine.seen->node;
   }
-  context.Tell(true, core::ToString(failure.cause), failure.message);
+  context.AddEvent(true, core::ToString(failure.cause), failure.message);
   last = std::move(seen);
 }
 
@@ -180,7 +180,7 @@ void ObserveTimings(ReconcileContext& context) {
   }
   if (context.next.state == JobState::kRunning && !timings.started) {
     timings.started = context.now.wall;
-    context.Tell(false, "Running", "every rank of every machine runs");
+    context.AddEvent(false, "Running", "every rank of every machine runs");
   }
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr || timings.first_step) return;

@@ -39,7 +39,7 @@ void StartClocks(ReconcileContext& context) {
                       .observed_generation = context.snapshot.generation,
                       .last_transition_time = context.now.wall},
                      context.now.wall);
-  context.Tell(false, "Resumed", "spec.suspend is false: the gang is made again");
+  context.AddEvent(false, "Resumed", "spec.suspend is false: the gang is made again");
 }
 
 void MakeAddresses(ReconcileContext& context, uint32_t machine0) {

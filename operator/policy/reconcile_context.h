@@ -41,7 +41,7 @@ struct ReconcileContext {
 
   void Do(Action action) { decision.actions.push_back(std::move(action)); }
   void WakeAt(Time boot) { decision.wake = std::min(decision.wake, boot); }
-  void Tell(bool warning, std::string reason, std::string text) {
+  void AddEvent(bool warning, std::string reason, std::string text) {
     decision.events.push_back({warning, std::move(reason), std::move(text)});
   }
   // `next` is to be written before anything else happens.

@@ -222,9 +222,9 @@ bool Replace(ReconcileContext& context) {
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));
     if (loss.kind != EndKind::kAsked) next.last_failure = Record(context, loss);
-    context.Tell(loss.kind != EndKind::kAsked, "MachineReplaced",
-                 "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
-                     "; attempt " + std::to_string(next.epoch) + " takes its place");
+    context.AddEvent(loss.kind != EndKind::kAsked, "MachineReplaced",
+                     "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
+                         "; attempt " + std::to_string(next.epoch) + " takes its place");
   }
   CountRestarts(next);
   if (next.timings.started) next.state = core::JobState::kRestarting;

@@ -72,7 +72,7 @@ void ObserveStall(ReconcileContext& context) {
         (context.spec().health.hang_timeout > Duration::zero()
              ? "the gang restarts at spec.health.hangTimeout"
              : "spec.health.hangTimeout would restart the gang");
-    context.Tell(true, "Stalled", message);
+    context.AddEvent(true, "Stalled", message);
     return SetCondition(context, "Stalled", true, "NoProgress", message);
   }
   // An operator that has just begun to look does not know that it goes on.

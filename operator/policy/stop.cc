@@ -45,8 +45,8 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
     next.state = JobState::kStopping;
     next.reason = stop.message;
   }
-  if (stop.fails) context.Tell(true, "Failed", stop.message);
-  if (stop.releases) context.Tell(true, "GangReleased", stop.message);
+  if (stop.fails) context.AddEvent(true, "Failed", stop.message);
+  if (stop.releases) context.AddEvent(true, "GangReleased", stop.message);
   context.Intend();
 }
 

@@ -40,7 +40,7 @@ bool End(ReconcileContext& context, bool success, const std::string& reason,
   ConcludeProgress(context, told);
   MarkFinished(context.next, success, reason, message, context.now);
   context.next.observed_generation = context.snapshot.generation;
-  context.Tell(!success, success ? "Succeeded" : "Failed", message);
+  context.AddEvent(!success, success ? "Succeeded" : "Failed", message);
   context.Intend();
   return true;
 }

@@ -93,22 +93,22 @@ TEST(ProgressPrinterTest, ARestartIsOneLineOnceItIsDone) {
   History history;
   ProgressPrinter printer(kBorn, 4);
   history.Learn(Status(1, {Begun(1, 1, milliseconds(28))}), kBorn);
-  EXPECT_THAT(printer.Tell(history, ""),
+  EXPECT_THAT(printer.NewLines(history, ""),
               ElementsAre("generation 1-1: all 4 ranks running, 31 ms after the start"));
   auto ended = Killed(Begun(1, 1, milliseconds(28)), seconds(5));
   history.Learn(Status(1, {ended}), kBorn);
-  EXPECT_THAT(printer.Tell(history, ""), IsEmpty());
+  EXPECT_THAT(printer.NewLines(history, ""), IsEmpty());
   auto announced = Begun(1, 2, seconds(5) + milliseconds(3));
   announced.spawned.reset();
   history.Learn(Status(1, {ended, announced}), kBorn);
-  EXPECT_THAT(printer.Tell(history, ""), IsEmpty());
+  EXPECT_THAT(printer.NewLines(history, ""), IsEmpty());
   history.Learn(Status(1, {ended, Begun(1, 2, seconds(5) + milliseconds(3))}), kBorn);
   EXPECT_THAT(
-      printer.Tell(history, ""),
+      printer.NewLines(history, ""),
       ElementsAre("generation 1-1 ended: rank 3 on machine 1 was killed by SIGKILL; all 4 ranks "
                   "running again in 6.0 ms (detect 1.0 ms, stop 2.0 ms, spawn 3.0 ms) as "
                   "generation 1-2"));
-  EXPECT_THAT(printer.Tell(history, ""), IsEmpty());
+  EXPECT_THAT(printer.NewLines(history, ""), IsEmpty());
 }
 
 TEST(ProgressPrinterTest, AnEndThatHasToWaitIsToldAtOnceWithTheReason) {
@@ -116,12 +116,12 @@ TEST(ProgressPrinterTest, AnEndThatHasToWaitIsToldAtOnceWithTheReason) {
   ProgressPrinter printer(kBorn, 4);
   auto first = Killed(Begun(1, 1, milliseconds(28)), seconds(5));
   history.Learn(Status(1, {first}), kBorn);
-  EXPECT_THAT(printer.Tell(history, "waiting 5 s"),
+  EXPECT_THAT(printer.NewLines(history, "waiting 5 s"),
               ElementsAre(HasSubstr("generation 1-1: all 4 ranks running"),
                           "generation 1-1 ended: rank 3 on machine 1 was killed by SIGKILL; "
                           "waiting 5 s"));
   history.Learn(Status(1, {first, Begun(1, 2, seconds(10))}), kBorn);
-  EXPECT_THAT(printer.Tell(history, ""),
+  EXPECT_THAT(printer.NewLines(history, ""),
               ElementsAre(HasSubstr("generation 1-2: all 4 ranks running again after 5.0 s")));
 }
 
@@ -132,7 +132,7 @@ TEST(ProgressPrinterTest, AGenerationThatNeverRanIsToldByItsEnd) {
   auto second = Killed(Begun(1, 2, seconds(5)), seconds(6));
   second.spawned.reset();
   history.Learn(Status(1, {first, second}), kBorn);
-  EXPECT_THAT(printer.Tell(history, "waiting"),
+  EXPECT_THAT(printer.NewLines(history, "waiting"),
               ElementsAre(HasSubstr("generation 1-1: "), HasSubstr("generation 1-1 ended"),
                           HasSubstr("generation 1-2 ended")));
 }

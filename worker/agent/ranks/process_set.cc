@@ -29,7 +29,7 @@ ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
       table_(table),
       handlers_(std::move(handlers)),
       kill_timer_(loop, [this] { KillAll(); }),
-      unkillable_timer_(loop, [this] { TellUnkillable(); }),
+      unkillable_timer_(loop, [this] { ReportUnkillable(); }),
       reap_timer_(loop, [this] { OnChildSignal(); }) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   loop_->OnSignal(SIGCHLD, [this] { OnChildSignal(); });
@@ -122,7 +122,7 @@ void ProcessSet::KillAll() {
   ScheduleSweep();
 }
 
-void ProcessSet::TellUnkillable() {
+void ProcessSet::ReportUnkillable() {
   std::string names;
   for (const Descendant& left : DescendantsOf(getpid(), guard_)) {
     names += (names.empty() ? "" : ", ") + DescribeProcess(left.pid);

@@ -85,7 +85,7 @@ class ProcessSet {
   void OnChildSignal();
   void SignalGroups(int signal);
   void KillAll();
-  void TellUnkillable();
+  void ReportUnkillable();
   void Sweep();
   void ScheduleSweep();
   void ReapLater();

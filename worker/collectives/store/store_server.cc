@@ -212,7 +212,7 @@ void StoreServer::Greet(Connection& from, const Message& hello) {
   rank.beat = BootTime();
   ++came_;
   Send(from, {.type = MessageType::kWelcome});
-  if (AllCame()) Tell({.type = MessageType::kReady});
+  if (AllCame()) Broadcast({.type = MessageType::kReady});
 }
 
 void StoreServer::Set(Connection& from, Message message) {
@@ -290,7 +290,7 @@ void StoreServer::Tick() {
   }
   changed_.notify_all();
   if (!leave) return;
-  if (!failed_) Tell({.type = MessageType::kBye});
+  if (!failed_) Broadcast({.type = MessageType::kBye});
   const MutexLock lock(&mutex_);
   said_bye_ = true;
   changed_.notify_all();
@@ -321,7 +321,7 @@ void StoreServer::Refuse(Connection& to, const std::string& why) {
   to.closing = true;
 }
 
-void StoreServer::Tell(const Message& message) {
+void StoreServer::Broadcast(const Message& message) {
   for (size_t rank = ranks_.size(); rank-- > 0;) {
     if (ranks_[rank].connection != nullptr) Send(*ranks_[rank].connection, message);
   }
@@ -329,7 +329,7 @@ void StoreServer::Tell(const Message& message) {
 
 void StoreServer::Fail(const Failure& failure) {
   if (std::exchange(failed_, true)) return;
-  Tell(FailedMessage(failure));
+  Broadcast(FailedMessage(failure));
 }
 
 std::vector<int> StoreServer::Missing() const {

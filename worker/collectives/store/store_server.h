@@ -91,8 +91,8 @@ class StoreServer {
   void Sweep();
   void Send(Connection& to, const Message& message);
   void Refuse(Connection& to, const std::string& why);
-  // Tells all ranks, this process's own last.
-  void Tell(const Message& message);
+  // To all ranks, this process's own last.
+  void Broadcast(const Message& message);
   void Fail(const Failure& failure);
   std::vector<int> Missing() const;
   bool AllCame() const { return came_ == ranks_.size(); }

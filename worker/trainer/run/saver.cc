@@ -34,7 +34,7 @@ void Saver::Wait() {
   while (auto ended = writer_.Wait()) Say(*ended);
 }
 
-void Saver::Tell() {
+void Saver::ReportEnded() {
   while (auto ended = writer_.Poll()) Say(*ended);
 }
 

@@ -24,7 +24,7 @@ class Saver {
   // Until nothing is being written.
   void Wait();
   // Says how checkpoints ended since last time.
-  void Tell();
+  void ReportEnded();
   // From Save() to the commit, of the last one that was committed; 0: none yet.
   Duration last_write() const { return last_write_; }
 

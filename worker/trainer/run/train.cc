@@ -253,7 +253,7 @@ class Run {
         Status saved = Save(last);
         if (!saved.ok()) return saved.error();
       }
-      Tell(done->stop);
+      ReportStep(done->stop);
       if (done->stop) return core::kExitStopped;
     }
     return core::kExitSuccess;
@@ -374,12 +374,12 @@ class Run {
     return manifest;
   }
 
-  void Tell(bool stopping) {
+  void ReportStep(bool stopping) {
     if (saver_) record_.checkpoint_write = saver_->last_write();
     agent_->Report(ForAgent(record_));
     if (metrics_.is_open()) metrics_ << Json(record_) << std::endl;
     if (!first()) return;
-    if (saver_) saver_->Tell();
+    if (saver_) saver_->ReportEnded();
     if (scalars_) scalars_->Add(record_);
     const bool due = options_.log_every > 0 && at_.step % options_.log_every == 0;
     if (due || stopping || at_.step == 1 || at_.step == options_.steps) {
