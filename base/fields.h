@@ -91,12 +91,12 @@ concept HasShortForm = !std::is_same_v<std::remove_cv_t<decltype(kShortForm<Stru
 template <typename Struct>
 inline constexpr std::array<std::string_view, 0> kOthersFields{};
 
-// A type that stands in documents as a value of another type:
+// A type that documents hold as a value of another type, its surrogate:
 //   using Type = ...; static Type From(const T&); static Result<T> To(const Type&);
 template <typename T>
-struct StandsAs {};
+struct Surrogate {};
 template <typename T>
-concept HasStandIn = requires { typename StandsAs<T>::Type; };
+concept HasSurrogate = requires { typename Surrogate<T>::Type; };
 
 // A type that stands in documents as one text:
 //   static std::string Format(const T&); static Result<T> Parse(std::string_view);

@@ -25,7 +25,7 @@ template <>
 inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
 
 template <>
-struct StandsAs<MachineAttempts> {
+struct Surrogate<MachineAttempts> {
   using Type = std::vector<AttemptRange>;
   static Type From(const MachineAttempts& attempts) { return attempts.Ranges(); }
   static Result<MachineAttempts> To(const Type& ranges) {

@@ -81,7 +81,7 @@ struct AsText<Key> {
 };
 
 template <>
-struct StandsAs<TrainingJob> {
+struct Surrogate<TrainingJob> {
   using Type = Node;
   static Node From(const TrainingJob& job) { return ToNode(job); }
   static Result<TrainingJob> To(Node document) {

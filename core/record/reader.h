@@ -316,11 +316,11 @@ class RecordReader : public ReaderState {
     if (text != nullptr) Take(node, AsText<T>::Parse(*text), value);
   }
 
-  template <HasStandIn T>
+  template <HasSurrogate T>
   void ReadValue(const Node& node, T& value, size_t most = kMostItems) {
-    typename StandsAs<T>::Type standing;
-    ReadValue(node, standing, most);
-    if (!stopped()) Take(node, StandsAs<T>::To(standing), value);
+    typename Surrogate<T>::Type surrogate;
+    ReadValue(node, surrogate, most);
+    if (!stopped()) Take(node, Surrogate<T>::To(surrogate), value);
   }
 
   template <typename T>

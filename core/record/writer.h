@@ -134,9 +134,9 @@ class RecordWriter {
   static Node WriteValue(const T& value) {
     return Node::String(AsText<T>::Format(value));
   }
-  template <HasStandIn T>
+  template <HasSurrogate T>
   Node WriteValue(const T& value) const {
-    return WriteValue(StandsAs<T>::From(value));
+    return WriteValue(Surrogate<T>::From(value));
   }
   template <typename T>
   Node WriteValue(const std::optional<T>& value) const {
