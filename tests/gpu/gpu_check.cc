@@ -28,10 +28,10 @@ int Failed(const Error& error) {
   return 1;
 }
 
-int RunValues(Communicator& all, int local_rank, bool stand_in) {
+int RunValues(Communicator& all, int local_rank, bool fake) {
   // Odd sizes, from one element to more than any of NCCL's buffers.
   for (const size_t count : {size_t{1}, size_t{1023}, size_t{100'003}, size_t{6'000'001}}) {
-    if (stand_in && count > 1'000'000) break;
+    if (fake && count > 1'000'000) break;
     Result<ValuesReport> report = CheckValues(all, local_rank, count);
     if (!report.ok()) return Failed(report.error());
     std::cout << R"({"check": "values", "backend": )" << std::quoted(all.Describe())
@@ -43,24 +43,24 @@ int RunValues(Communicator& all, int local_rank, bool stand_in) {
   return 0;
 }
 
-int RunModel(Communicator& all, int local_rank, bool stand_in) {
+int RunModel(Communicator& all, int local_rank, bool fake) {
   trainer::CudaCheckOptions options{.local_rank = local_rank};
-  // The stand-in GPU finds its kernels by name and reads no image.
-  if (stand_in) options.image = "stand-in";
+  // The fake GPU finds its kernels by name and reads no image.
+  if (fake) options.image = "fake";
   Result<trainer::CudaCheckReport> report = trainer::RunCudaCheck(all, options);
   if (!report.ok()) return Failed(report.error());
   if (all.rank() == 0) std::cout << trainer::ToJson(*report) << std::endl;
   return 0;
 }
 
-int RunBench(Communicator& all, int local_rank, bool stand_in) {
+int RunBench(Communicator& all, int local_rank, bool fake) {
   Result<std::unique_ptr<collectives::BenchMemory>> memory =
       collectives::MakeDeviceMemory(local_rank);
   if (!memory.ok()) return Failed(memory.error());
   collectives::BenchOptions options;
   options.memory = memory->get();
   options.factor = 8;
-  if (stand_in) options.end = size_t{1} << 16;
+  if (fake) options.end = size_t{1} << 16;
   Result<collectives::BenchReport> report = BenchAllReduce(all, options);
   if (!report.ok()) return Failed(report.error());
   if (all.rank() == 0) std::cout << ToJsonLines(*report) << std::flush;
@@ -85,7 +85,7 @@ int RunWait(Communicator& all, int local_rank) {
   }
 }
 
-int Main(const std::string& what, bool stand_in) {
+int Main(const std::string& what, bool fake) {
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();
   if (!options.ok()) return Failed(options.error());
   options->backend = collectives::Backend::kNccl;
@@ -98,9 +98,9 @@ int Main(const std::string& what, bool stand_in) {
   if (!all.ok()) return Failed(all.error());
   const int local_rank = options->local_rank;
   int code = 2;
-  if (what == "values") code = RunValues(**all, local_rank, stand_in);
-  if (what == "model") code = RunModel(**all, local_rank, stand_in);
-  if (what == "bench") code = RunBench(**all, local_rank, stand_in);
+  if (what == "values") code = RunValues(**all, local_rank, fake);
+  if (what == "model") code = RunModel(**all, local_rank, fake);
+  if (what == "bench") code = RunBench(**all, local_rank, fake);
   if (what == "wait") code = RunWait(**all, local_rank);
   Status finished = (*all)->Finish();
   return code == 0 && !finished.ok() ? Failed(finished.error()) : code;
@@ -111,8 +111,8 @@ int Main(const std::string& what, bool stand_in) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: gpu_check values|model|bench|wait [stand-in]\n", stderr);
+    std::fputs("usage: gpu_check values|model|bench|wait [fake]\n", stderr);
     return 2;
   }
-  return lockstep::gpu::Main(argv[1], argc > 2 && std::string_view(argv[2]) == "stand-in");
+  return lockstep::gpu::Main(argv[1], argc > 2 && std::string_view(argv[2]) == "fake");
 }

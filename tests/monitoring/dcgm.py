@@ -1,4 +1,4 @@
-"""A stand-in for NVIDIA's DCGM exporter, for machines without GPUs: its exposition text, with made
+"""A fake of NVIDIA's DCGM exporter, for machines without GPUs: its exposition text, with made
 up values, for pods that are named to it.
 
     with DcgmExporter(lambda half: [("ml", f"gpt-{half}")]) as exporter:

@@ -5,7 +5,7 @@ server, operator and agents, scraped by the chart's own PodMonitor and ServiceMo
         check_panels(job.prometheus.url, job.namespace, job.name, job.start, time.time())
 
 There is no kubelet, so the operator is a process beside, and an EndpointSlice leads to it; and no
-GPU, so a stand-in for NVIDIA's exporter serves what one would.
+GPU, so a fake of NVIDIA's exporter serves what one would.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
 // The kernels of the test model (mlp.h). One thread computes one number, in a fixed order, without
-// shared memory: so results do not depend on the grid, and the tests' stand-in GPU runs this same
+// shared memory: so results do not depend on the grid, and the tests' fake GPU runs this same
 // file on the host. Shapes: n rows of a batch, `in` and `out` features; all row-major float32.
 
 // y[n][out] = x[n][in] * w[out][in]^T + b[out]

@@ -139,11 +139,11 @@ TEST(NcclAbi, TheRealLibraryHasEveryFunction) {
   });
 }
 
-// The real one sees the stand-in's driver, and its words for one that is too old are understood.
+// The real one sees the fake's driver, and its words for one that is too old are understood.
 TEST(NcclAbi, TheRealLibraryOnAnOldDriverIsToldApart) {
   RunRanks(1, [](Rank& rank) {
     Rank::Set("LOCKSTEP_NCCL_LIBRARY", LOCKSTEP_REAL_NCCL);
-    Rank::Set("LOCKSTEP_STAND_IN_DRIVER", "12040");
+    Rank::Set("LOCKSTEP_FAKE_DRIVER", "12040");
     const auto made = rank.TryConnect();
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().kind, ErrorKind::kNotFound) << made.error().message;

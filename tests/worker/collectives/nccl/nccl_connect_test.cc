@@ -1,4 +1,4 @@
-// The whole way: Connect() with NCCL, its issuing thread, recorder and watchdog, on the stand-ins.
+// The whole way: Connect() with NCCL, its issuing thread, recorder and watchdog, on the fakes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -94,7 +94,7 @@ TEST(NcclConnect, AutoTakesNcclWhereItIs) {
 TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasNoGpu) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_GPUS", "0");
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_GPUS", "0");
     const auto all = Made(OptionsOf(rank, port, Backend::kAuto));
     EXPECT_EQ(all->memory(), Memory::kHost);
     Rank::Must(all->Barrier("gloo"));
@@ -120,7 +120,7 @@ TEST(NcclConnect, AKilledPeerEndsAWaitWithKUnavailable) {
 TEST(NcclConnect, APeerThatDiesWhileNcclStartsEndsConnect) {
   const uint16_t port = FreePort();
   const std::vector<int> codes = ExitCodes(3, [port](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_INIT", "die");
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_INIT", "die");
     Options options = OptionsOf(rank, port, Backend::kNccl);
     // Longer than the test may take.
     options.connect_timeout = seconds(600);
@@ -135,7 +135,7 @@ TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
     // Warm-up, barrier, then this.
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_HANG_AT", "3");
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "3");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     Options options = OptionsOf(rank, port, Backend::kNccl);
     // Enough for the barrier on a busy machine.

@@ -35,7 +35,7 @@ void ExpectFailure(const Status& status, ErrorKind kind, const std::string& word
 
 TEST(NcclFailure, InitialisationThatNeverCompletesEndsAtTheDeadline) {
   RunRanks(2, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_INIT", "hang");
+    Rank::Set("LOCKSTEP_FAKE_INIT", "hang");
     // Enough for the handshake on a busy machine.
     const auto made = rank.TryConnect(seconds(2));
     ASSERT_FALSE(made.ok());
@@ -80,7 +80,7 @@ TEST(NcclFailure, AnotherOrderHangsUntilTheDeadline) {
 TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
   RunRanks(2, [](Rank& rank) {
     // The first operation is the warm-up.
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_STAND_IN_HANG_AT", "3");
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "3");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     Rank::Must(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))));
@@ -92,7 +92,7 @@ TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
 
 TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_ERROR_AT", "2");
+    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "2");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kUnavailable,
@@ -135,7 +135,7 @@ TEST(NcclFailure, AnAbortWithNothingUnderWayIsSeenByTheNextOperation) {
 
 TEST(NcclFailure, AnAbortThatHangsEndsTheProcessWith75) {
   const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_ABORT", "hang");
+    Rank::Set("LOCKSTEP_FAKE_ABORT", "hang");
     auto nccl = rank.Connect({.end = milliseconds(200)});
     nccl->Abort();
     nccl.reset();
@@ -145,7 +145,7 @@ TEST(NcclFailure, AnAbortThatHangsEndsTheProcessWith75) {
 
 TEST(NcclFailure, AnEndInPeaceThatHangsEndsTheProcessWith75) {
   const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_ABORT", "hang");
+    Rank::Set("LOCKSTEP_FAKE_ABORT", "hang");
     rank.Connect({.end = milliseconds(200)}).reset();
   });
   EXPECT_THAT(codes, ElementsAre(75));

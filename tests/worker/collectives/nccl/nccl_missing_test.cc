@@ -31,7 +31,7 @@ TEST(NcclMissing, NoLibnccl) {
 
 TEST(NcclMissing, NcclTooOld) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_NCCL", "21403");
+    Rank::Set("LOCKSTEP_FAKE_NCCL", "21403");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"NCCL 2.14.3, too old", "install NCCL 2.18"});
   });
 }
@@ -52,29 +52,29 @@ TEST(NcclMissing, AFileThatIsNoDriver) {
 
 TEST(NcclMissing, NoGpu) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_GPUS", "0");
+    Rank::Set("LOCKSTEP_FAKE_GPUS", "0");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"shows no GPU"});
   });
 }
 
 TEST(NcclMissing, ADriverThatNoNcclServes) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_DRIVER", "10020");
+    Rank::Set("LOCKSTEP_FAKE_DRIVER", "10020");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"serves CUDA 10.2", "update the driver"});
   });
 }
 
 TEST(NcclMissing, ADriverThatIsTooOldForThisNccl) {
   RunRanks(2, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_DRIVER", "12040");
-    Rank::Set("LOCKSTEP_STAND_IN_NCCL_CUDA", "13000");
+    Rank::Set("LOCKSTEP_FAKE_DRIVER", "12040");
+    Rank::Set("LOCKSTEP_FAKE_NCCL_CUDA", "13000");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"serves CUDA 12.4", "an NCCL built for CUDA 12"});
   });
 }
 
 TEST(NcclMissing, FewerGpusThanProcessesIsSaidOnEveryRank) {
   RunRanks(4, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_GPUS", "3");
+    Rank::Set("LOCKSTEP_FAKE_GPUS", "3");
     ExpectRefusal(rank, ErrorKind::kNotFound,
                   {"rank 3: GPU 3 is wanted, and this process sees 3", "processesPerMachine"});
   });
@@ -82,7 +82,7 @@ TEST(NcclMissing, FewerGpusThanProcessesIsSaidOnEveryRank) {
 
 TEST(NcclMissing, ANcclThatDiffersIsSaidOnEveryRank) {
   RunRanks(3, [](Rank& rank) {
-    if (rank.rank() == 2) Rank::Set("LOCKSTEP_STAND_IN_NCCL", "22703");
+    if (rank.rank() == 2) Rank::Set("LOCKSTEP_FAKE_NCCL", "22703");
     ExpectRefusal(rank, ErrorKind::kInvalid, {"rank 2 has NCCL 2.27.3 and rank 0 has 2.28.9"});
   });
 }

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Of, NcclTransportWorlds, ::testing::Values(1, 2, 4));
 TEST_P(NcclTransportWorlds, AllReduceAddsFloats) {
   RunRanks(GetParam(), [](Rank& rank) {
     const auto nccl = rank.Connect();
-    // More than one of the stand-in's chunks.
+    // More than one of the fake's chunks.
     std::vector<float> values(200'003);
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(i % 1000) + static_cast<float>(rank.rank());
@@ -127,7 +127,7 @@ TEST_P(NcclTransportWorlds, SendAndReceiveMoveBytesAroundTheRing) {
 
 TEST_P(NcclTransportWorlds, OperationsThatWereAllBegunFinishInOrder) {
   RunRanks(GetParam(), [](Rank& rank) {
-    if (rank.rank() == 0) Rank::Set("LOCKSTEP_STAND_IN_SLOW_MS", "2");
+    if (rank.rank() == 0) Rank::Set("LOCKSTEP_FAKE_SLOW_MS", "2");
     // Fewer events than operations: Start waits for the oldest, and Finish still counts each.
     const auto nccl = rank.Connect({.in_flight = 3});
     const DeviceMemory memory = rank.ToDevice<float>({1});
@@ -141,7 +141,7 @@ TEST_P(NcclTransportWorlds, OperationsThatWereAllBegunFinishInOrder) {
 
 TEST_P(NcclTransportWorlds, CallsThatAreInProgressArePolledToTheirEnd) {
   RunRanks(GetParam(), [](Rank& rank) {
-    Rank::Set("LOCKSTEP_STAND_IN_IN_PROGRESS", "3");
+    Rank::Set("LOCKSTEP_FAKE_IN_PROGRESS", "3");
     const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({2});
     Rank::Must(RunToEnd(*nccl, AllReduce(memory)));

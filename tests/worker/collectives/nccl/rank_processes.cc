@@ -68,8 +68,8 @@ timespec WallTimeIn(Duration patience) {
                            const std::function<void(Rank&)>& body) {
   // What hangs against all expectation ends by SIGALRM.
   alarm(120);
-  Rank::Set("LOCKSTEP_CUDA_LIBRARY", LOCKSTEP_STAND_INS "/libcuda.so.1");
-  Rank::Set("LOCKSTEP_NCCL_LIBRARY", LOCKSTEP_STAND_INS "/libnccl.so.2");
+  Rank::Set("LOCKSTEP_CUDA_LIBRARY", LOCKSTEP_FAKES "/libcuda.so.1");
+  Rank::Set("LOCKSTEP_NCCL_LIBRARY", LOCKSTEP_FAKES "/libnccl.so.2");
   {
     Rank self(table, rank, world);
     body(self);

@@ -1,4 +1,4 @@
-// Ranks as forked processes on the stand-ins for NCCL and the driver, with a rendezvous between
+// Ranks as forked processes on the fakes for NCCL and the driver, with a rendezvous between
 // them.
 //
 //   RunRanks(4, [](Rank& rank) {
@@ -49,7 +49,7 @@ class Rank {
   int world() const { return rendezvous_.world(); }
   Rendezvous& rendezvous() { return rendezvous_; }
 
-  // The setting of a stand-in (nccl_stand_in.cc, cuda_stand_in.cc), for this rank.
+  // The setting of a fake (fake_nccl.cc, fake_cuda.cc), for this rank.
   static void Set(const std::string& name, const std::string& value);
 
   Result<std::unique_ptr<Transport>> TryConnect(Duration patience = seconds(60),

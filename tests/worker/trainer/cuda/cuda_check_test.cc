@@ -19,7 +19,7 @@ using collectives::Communicator;
 using collectives::Rank;
 using ::testing::HasSubstr;
 
-// The stand-in GPU finds its kernels by name.
+// The fake GPU finds its kernels by name.
 constexpr std::string_view kImage = "not read";
 
 std::unique_ptr<Communicator> Connect(Rank& rank, uint16_t port) {

@@ -1,7 +1,7 @@
-// Memory that the ranks of one stand-in communicator share, and how they meet in it: each operation
+// Memory that the ranks of one fake communicator share, and how they meet in it: each operation
 // moves through it in chunks, and every chunk says what operation it belongs to.
-#ifndef LOCKSTEP_TESTS_NCCL_STAND_IN_EXCHANGE_H_
-#define LOCKSTEP_TESTS_NCCL_STAND_IN_EXCHANGE_H_
+#ifndef LOCKSTEP_TESTS_FAKE_NCCL_EXCHANGE_H_
+#define LOCKSTEP_TESTS_FAKE_NCCL_EXCHANGE_H_
 
 #include <array>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 
 inline constexpr int kMaxRanks = 16;
 inline constexpr size_t kChunk = size_t{256} << 10;  // bytes
@@ -77,6 +77,6 @@ class Exchange {
   std::atomic<bool> stopped_ = false;
 };
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
-#endif  // LOCKSTEP_TESTS_NCCL_STAND_IN_EXCHANGE_H_
+#endif  // LOCKSTEP_TESTS_FAKE_NCCL_EXCHANGE_H_

@@ -1,21 +1,20 @@
 // A libnccl.so.2 for machines without a GPU: NCCL's ABI on host memory. Ranks are processes of one
 // machine; they meet in a memory file that the unique id names, and really exchange their data.
-// Operations run in order on the (stand-in) stream; ranks that disagree about an operation hang, as
+// Operations run in order on the fake stream; ranks that disagree about an operation hang, as
 // with the real one. Stricter than the real one: it wants blocking = 0, refuses calls while one is
 // "in progress", and ends the process with 99 when ncclCommAbort is called while another thread is
 // within NCCL.
 //
-//   LOCKSTEP_STAND_IN_NCCL          the version to be (default 22809)
-//   LOCKSTEP_STAND_IN_NCCL_CUDA     the CUDA version it was built for (default 12000): with an
-//   older
-//                                   driver it fails as the real one does
-//   LOCKSTEP_STAND_IN_INIT=hang     initialisation never completes
-//   LOCKSTEP_STAND_IN_INIT=die      the process ends with 9 in the middle of it
-//   LOCKSTEP_STAND_IN_ABORT=hang    ncclCommAbort and ncclCommDestroy never return
-//   LOCKSTEP_STAND_IN_IN_PROGRESS=n calls are "in progress" for n polls
-//   LOCKSTEP_STAND_IN_HANG_AT=n     this rank's nth operation never completes (from 1)
-//   LOCKSTEP_STAND_IN_ERROR_AT=n    this rank's nth operation fails in the background
-//   LOCKSTEP_STAND_IN_SLOW_MS=n     each operation of this rank takes n ms longer
+//   LOCKSTEP_FAKE_NCCL          the version to be (default 22809)
+//   LOCKSTEP_FAKE_NCCL_CUDA     the CUDA version it was built for (default 12000): with an older
+//                               driver it fails as the real one does
+//   LOCKSTEP_FAKE_INIT=hang     initialisation never completes
+//   LOCKSTEP_FAKE_INIT=die      the process ends with 9 in the middle of it
+//   LOCKSTEP_FAKE_ABORT=hang    ncclCommAbort and ncclCommDestroy never return
+//   LOCKSTEP_FAKE_IN_PROGRESS=n calls are "in progress" for n polls
+//   LOCKSTEP_FAKE_HANG_AT=n     this rank's nth operation never completes (from 1)
+//   LOCKSTEP_FAKE_ERROR_AT=n    this rank's nth operation fails in the background
+//   LOCKSTEP_FAKE_SLOW_MS=n     each operation of this rank takes n ms longer
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,11 +29,11 @@
 #include <string_view>
 #include <thread>
 
-#include "tests/nccl_stand_in/cuda_stand_in.h"
-#include "tests/nccl_stand_in/exchange.h"
-#include "tests/nccl_stand_in/operations.h"
+#include "tests/fake_nccl/exchange.h"
+#include "tests/fake_nccl/fake_cuda.h"
+#include "tests/fake_nccl/operations.h"
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 using collectives::cuda::Stream;
@@ -72,27 +71,27 @@ Code Refuse(Code code, const std::string& why) {
 }
 
 }  // namespace
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
 namespace lockstep::collectives::nccl {
 
-namespace stand_in = lockstep::nccl_stand_in;
+namespace fake = lockstep::fake_nccl;
 
 struct CommObject {
-  CommObject(std::unique_ptr<stand_in::Exchange> shared, int my_rank, int ranks)
+  CommObject(std::unique_ptr<fake::Exchange> shared, int my_rank, int ranks)
       : exchange(std::move(shared)),
         member(exchange.get(), my_rank, ranks),
         rank(my_rank),
         world(ranks) {}
 
-  std::unique_ptr<stand_in::Exchange> exchange;
-  stand_in::Member member;
+  std::unique_ptr<fake::Exchange> exchange;
+  fake::Member member;
   const int rank;
   const int world;
-  const int hang_at = stand_in::Setting("LOCKSTEP_STAND_IN_HANG_AT", 0);
-  const int error_at = stand_in::Setting("LOCKSTEP_STAND_IN_ERROR_AT", 0);
-  const int slow_ms = stand_in::Setting("LOCKSTEP_STAND_IN_SLOW_MS", 0);
-  const int polls = stand_in::Setting("LOCKSTEP_STAND_IN_IN_PROGRESS", 0);
+  const int hang_at = fake::Setting("LOCKSTEP_FAKE_HANG_AT", 0);
+  const int error_at = fake::Setting("LOCKSTEP_FAKE_ERROR_AT", 0);
+  const int slow_ms = fake::Setting("LOCKSTEP_FAKE_SLOW_MS", 0);
+  const int polls = fake::Setting("LOCKSTEP_FAKE_IN_PROGRESS", 0);
 
   std::atomic<Code> state = Code::kInProgress;
   std::atomic<int> polls_left = 0;
@@ -107,7 +106,7 @@ struct CommObject {
 
 }  // namespace lockstep::collectives::nccl
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 // Counts the calling thread as within NCCL.
@@ -124,16 +123,16 @@ class Inside {
 
 void RefuseOthersInside(Comm comm, const char* what) {
   if (comm->inside.load() == 0) return;
-  std::fprintf(stderr, "NCCL stand-in: %s while another thread is within NCCL\n", what);
+  std::fprintf(stderr, "fake NCCL: %s while another thread is within NCCL\n", what);
   _exit(99);
 }
 
 void Greet(Comm comm) {
   Exchange& exchange = *comm->exchange;
-  if (Is("LOCKSTEP_STAND_IN_INIT", "die")) _exit(9);
+  if (Is("LOCKSTEP_FAKE_INIT", "die")) _exit(9);
   exchange.region().arrived.fetch_add(1);
   exchange.Ring();
-  const bool hang = Hangs("LOCKSTEP_STAND_IN_INIT");
+  const bool hang = Hangs("LOCKSTEP_FAKE_INIT");
   const bool all_here =
       exchange.WaitUntil([&] { return !hang && exchange.region().arrived.load() >= comm->world; });
   if (all_here) comm->state.store(Code::kSuccess);
@@ -200,20 +199,20 @@ void End(Comm comm) {
 }
 
 }  // namespace
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
 // NCCL's own names, as an external program sees them.
-using namespace lockstep::nccl_stand_in;  // NOLINT(google-build-using-namespace)
+using namespace lockstep::fake_nccl;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
 Code ncclGetVersion(int* version) {
-  *version = Setting("LOCKSTEP_STAND_IN_NCCL", 22809);
+  *version = Setting("LOCKSTEP_FAKE_NCCL", 22809);
   return Code::kSuccess;
 }
 
 Code ncclGetUniqueId(UniqueId* id) {
-  if (Setting("LOCKSTEP_STAND_IN_DRIVER", 13000) < Setting("LOCKSTEP_STAND_IN_NCCL_CUDA", 12000)) {
+  if (Setting("LOCKSTEP_FAKE_DRIVER", 13000) < Setting("LOCKSTEP_FAKE_NCCL_CUDA", 12000)) {
     return Refuse(Code::kUnhandledCudaError,
                   "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
   }
@@ -235,7 +234,7 @@ const char* ncclGetErrorString(Code code) {
     case Code::kInvalidUsage:
       return "invalid usage";
     default:
-      return "the stand-in's error";
+      return "the fake's error";
   }
 }
 
@@ -245,7 +244,7 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
   *comm = nullptr;
   if (!HasContext()) return Refuse(Code::kUnhandledCudaError, "no current CUDA context");
   if (config->magic != 0xcafebeef || config->size < sizeof(Config) || config->blocking != 0)
-    return Refuse(Code::kInvalidArgument, "the stand-in wants a configuration with blocking = 0");
+    return Refuse(Code::kInvalidArgument, "the fake wants a configuration with blocking = 0");
   if (ranks > kMaxRanks || rank < 0 || rank >= ranks)
     return Refuse(Code::kInvalidArgument, "rank or number of ranks");
   RegionId region;
@@ -277,14 +276,14 @@ Code ncclCommFinalize(Comm comm) {
 
 Code ncclCommDestroy(Comm comm) {
   RefuseOthersInside(comm, "ncclCommDestroy");
-  if (Hangs("LOCKSTEP_STAND_IN_ABORT")) HangForever();
+  if (Hangs("LOCKSTEP_FAKE_ABORT")) HangForever();
   End(comm);
   return Code::kSuccess;
 }
 
 Code ncclCommAbort(Comm comm) {
   RefuseOthersInside(comm, "ncclCommAbort");
-  if (Hangs("LOCKSTEP_STAND_IN_ABORT")) HangForever();
+  if (Hangs("LOCKSTEP_FAKE_ABORT")) HangForever();
   End(comm);
   return Code::kSuccess;
 }
@@ -328,7 +327,7 @@ Code ncclRecv(void* buffer, size_t count, Type type, int peer, Comm comm, Stream
 
 }  // extern "C"
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 // The types are those that nccl_abi_test.cc compares with the real header's.
@@ -350,4 +349,4 @@ namespace {
     .receive = ncclRecv};
 
 }  // namespace
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl

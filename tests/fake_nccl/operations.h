@@ -1,14 +1,14 @@
-// The stand-in's collectives, as the stream's thread runs them.
-#ifndef LOCKSTEP_TESTS_NCCL_STAND_IN_OPERATIONS_H_
-#define LOCKSTEP_TESTS_NCCL_STAND_IN_OPERATIONS_H_
+// The fake's collectives, as the stream's thread runs them.
+#ifndef LOCKSTEP_TESTS_FAKE_NCCL_OPERATIONS_H_
+#define LOCKSTEP_TESTS_FAKE_NCCL_OPERATIONS_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/nccl_stand_in/exchange.h"
+#include "tests/fake_nccl/exchange.h"
 #include "worker/collectives/nccl/nccl_api.h"
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 
 enum class Kind : int32_t { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kSend, kReceive };
 
@@ -49,6 +49,6 @@ class Member {
   uint64_t round_ = 0;  // chunks posted
 };
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
-#endif  // LOCKSTEP_TESTS_NCCL_STAND_IN_OPERATIONS_H_
+#endif  // LOCKSTEP_TESTS_FAKE_NCCL_OPERATIONS_H_

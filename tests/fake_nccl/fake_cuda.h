@@ -1,14 +1,14 @@
-// What the stand-in for libcuda.so.1 offers beside CUDA's own functions: to the stand-in for
+// What the fake libcuda.so.1 offers beside CUDA's own functions: to the fake for
 // libnccl.so.2, which is linked to it.
-#ifndef LOCKSTEP_TESTS_NCCL_STAND_IN_CUDA_STAND_IN_H_
-#define LOCKSTEP_TESTS_NCCL_STAND_IN_CUDA_STAND_IN_H_
+#ifndef LOCKSTEP_TESTS_FAKE_NCCL_FAKE_CUDA_H_
+#define LOCKSTEP_TESTS_FAKE_NCCL_FAKE_CUDA_H_
 
 #include <cstddef>
 #include <functional>
 
 #include "worker/collectives/nccl/cuda_api.h"
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 
 // Runs `work` on the stream's thread, after all that was put there before.
 void Enqueue(collectives::cuda::Stream stream, std::function<void()> work);
@@ -19,6 +19,6 @@ bool IsDeviceMemory(const void* data, size_t bytes);
 // Whether the calling thread has a current context.
 bool HasContext();
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
-#endif  // LOCKSTEP_TESTS_NCCL_STAND_IN_CUDA_STAND_IN_H_
+#endif  // LOCKSTEP_TESTS_FAKE_NCCL_FAKE_CUDA_H_

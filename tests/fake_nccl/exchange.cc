@@ -1,4 +1,4 @@
-#include "tests/nccl_stand_in/exchange.h"
+#include "tests/fake_nccl/exchange.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -10,10 +10,10 @@
 #include <ctime>
 #include <string>
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 
 bool Exchange::Make(RegionId* id) {
-  const int fd = memfd_create("nccl-stand-in", MFD_CLOEXEC);
+  const int fd = memfd_create("fake-nccl", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, sizeof(Region)) != 0) return false;
   *id = {getpid(), fd};
   return true;
@@ -53,4 +53,4 @@ void Exchange::Stop() {
   Ring();
 }
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl

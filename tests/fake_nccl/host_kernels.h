@@ -1,11 +1,11 @@
-// The kernels that the stand-in GPU can run: Lockstep's own sources, compiled for the host.
-#ifndef LOCKSTEP_TESTS_NCCL_STAND_IN_HOST_KERNELS_H_
-#define LOCKSTEP_TESTS_NCCL_STAND_IN_HOST_KERNELS_H_
+// The kernels that the fake GPU can run: Lockstep's own sources, compiled for the host.
+#ifndef LOCKSTEP_TESTS_FAKE_NCCL_HOST_KERNELS_H_
+#define LOCKSTEP_TESTS_FAKE_NCCL_HOST_KERNELS_H_
 
 #include <functional>
 #include <string_view>
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 
 struct HostKernel {
   std::string_view name;
@@ -17,6 +17,6 @@ struct HostKernel {
 // Null if there is no kernel of this name.
 const HostKernel* FindHostKernel(std::string_view name);
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
-#endif  // LOCKSTEP_TESTS_NCCL_STAND_IN_HOST_KERNELS_H_
+#endif  // LOCKSTEP_TESTS_FAKE_NCCL_HOST_KERNELS_H_

@@ -1,10 +1,10 @@
-#include "tests/nccl_stand_in/operations.h"
+#include "tests/fake_nccl/operations.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 using collectives::nccl::Op;
@@ -188,7 +188,7 @@ void Member::Receive(const Job& job) {
 bool Member::Agree(const Signature& mine, const Signature& theirs, int peer) {
   if (mine == theirs) return true;
   std::fprintf(stderr,
-               "NCCL stand-in: rank %d is at operation %llu (kind %d, %llu elements of type %d), "
+               "fake NCCL: rank %d is at operation %llu (kind %d, %llu elements of type %d), "
                "rank %d at %llu (kind %d, %llu of type %d): hanging until aborted\n",
                rank_, static_cast<unsigned long long>(mine.number), mine.kind,
                static_cast<unsigned long long>(mine.count), mine.type, peer,
@@ -198,4 +198,4 @@ bool Member::Agree(const Signature& mine, const Signature& theirs, int peer) {
   return false;
 }
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl

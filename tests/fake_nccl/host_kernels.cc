@@ -1,4 +1,4 @@
-#include "tests/nccl_stand_in/host_kernels.h"
+#include "tests/fake_nccl/host_kernels.h"
 
 #include <array>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 // What CUDA gives every thread of a grid; one after the other has this thread's.
@@ -19,18 +19,18 @@ thread_local Index blockDim;
 thread_local Index threadIdx;
 
 }  // namespace
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
 // NOLINTBEGIN(misc-unused-using-decls): the kernels use them
-using lockstep::nccl_stand_in::blockDim;
-using lockstep::nccl_stand_in::blockIdx;
-using lockstep::nccl_stand_in::threadIdx;
+using lockstep::fake_nccl::blockDim;
+using lockstep::fake_nccl::blockIdx;
+using lockstep::fake_nccl::threadIdx;
 // NOLINTEND(misc-unused-using-decls)
 #define __global__  // NOLINT(bugprone-reserved-identifier): CUDA's own
 #include "worker/trainer/cuda/mlp_kernels.cu"
 #undef __global__
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 template <typename... Parameters>
@@ -76,4 +76,4 @@ const HostKernel* FindHostKernel(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl

@@ -3,9 +3,9 @@
 // where a mistake would only show on a GPU: no current context, an address that is not the device's
 // and a stream that is gone are errors.
 //
-//   LOCKSTEP_STAND_IN_GPUS     how many GPUs there are (default 8)
-//   LOCKSTEP_STAND_IN_DRIVER   the CUDA version that the driver serves (default 13000)
-#include "tests/nccl_stand_in/cuda_stand_in.h"
+//   LOCKSTEP_FAKE_GPUS     how many GPUs there are (default 8)
+//   LOCKSTEP_FAKE_DRIVER   the CUDA version that the driver serves (default 13000)
+#include "tests/fake_nccl/fake_cuda.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/nccl_stand_in/host_kernels.h"
+#include "tests/fake_nccl/host_kernels.h"
 
 namespace lockstep::collectives::cuda {
 
@@ -85,12 +85,12 @@ struct ModuleObject {
 };
 
 struct FunctionObject {
-  const nccl_stand_in::HostKernel* kernel = nullptr;
+  const fake_nccl::HostKernel* kernel = nullptr;
 };
 
 }  // namespace lockstep::collectives::cuda
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 using collectives::cuda::Address;
@@ -113,7 +113,7 @@ int Setting(const char* name, int otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? otherwise : std::atoi(value);
 }
-int Gpus() { return Setting("LOCKSTEP_STAND_IN_GPUS", 8); }
+int Gpus() { return Setting("LOCKSTEP_FAKE_GPUS", 8); }
 
 // A library with CUDA's interface has state of the process.
 struct Process {
@@ -161,10 +161,10 @@ bool IsDeviceMemory(const void* data, size_t bytes) {
 
 bool HasContext() { return current_context != nullptr; }
 
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
 
 // CUDA's own names, as an external program sees them.
-using namespace lockstep::nccl_stand_in;  // NOLINT(google-build-using-namespace)
+using namespace lockstep::fake_nccl;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
@@ -177,7 +177,7 @@ Code cuInit(unsigned) {
 }
 
 Code cuDriverGetVersion(int* version) {
-  *version = Setting("LOCKSTEP_STAND_IN_DRIVER", 13000);
+  *version = Setting("LOCKSTEP_FAKE_DRIVER", 13000);
   return kOk;
 }
 
@@ -196,7 +196,7 @@ Code cuGetErrorName(Code code, const char** name) {
 }
 
 Code cuGetErrorString(Code, const char** text) {
-  *text = "the stand-in says so";
+  *text = "the fake says so";
   return kOk;
 }
 
@@ -331,7 +331,7 @@ Code cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned, unsi
 
 }  // extern "C"
 
-namespace lockstep::nccl_stand_in {
+namespace lockstep::fake_nccl {
 namespace {
 
 // The types are those that nccl_abi_test.cc compares with the real header's.
@@ -364,4 +364,4 @@ namespace {
     .launch_kernel = cuLaunchKernel};
 
 }  // namespace
-}  // namespace lockstep::nccl_stand_in
+}  // namespace lockstep::fake_nccl
