@@ -1,5 +1,5 @@
-// How long what fails waits before it is tried again: `first`, then twice as long with each failure
-// in a row, `longest` at most. Jitter is the caller's.
+// The pause before the next try of what failed: `first`, then twice as long with each failure in a
+// row, at most `longest`. The caller adds jitter.
 #ifndef LOCKSTEP_BASE_BACKOFF_H_
 #define LOCKSTEP_BASE_BACKOFF_H_
 

@@ -101,7 +101,7 @@ void EventLoop::PostFromAnyThread(Callback callback) {
   {
     const MutexLock lock(&others_mutex_);
     from_others_.push_back(std::move(callback));
-    if (from_others_.size() > 1) return;  // the loop has been woken and has not come yet
+    if (from_others_.size() > 1) return;  // the loop has been woken already
   }
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_fd_.get(), &one, sizeof one);
@@ -163,7 +163,7 @@ void EventLoop::ArmTimer() {
 
 void EventLoop::RunDueTimers() {
   if (timers_.empty() || timers_.begin()->first.first > now_) return;
-  // A timer that callbacks start for the past waits for the next round: one round always ends.
+  // A timer that a callback starts for the past waits for the next round, so that this one ends.
   const TimerId newest = last_timer_;
   for (auto first = timers_.begin(); first != timers_.end() && first->first.first <= now_;) {
     if (first->first.second > newest) {

@@ -1,6 +1,6 @@
 // The table of a struct's fields: the name of each in documents, and the member that holds it. A
-// record that crosses an edge has one table, beside its struct; every reader, every writer and the
-// spelling help go over it, so that none of them can forget a field.
+// struct that is read or written as a document has one table, beside it. All readers, writers and
+// the spelling help use that table, so none of them can forget a field.
 //
 //   struct Machine { uint32_t index = 0; Duration silent{}; std::string pod; };
 //   template <>
@@ -27,18 +27,18 @@ namespace lockstep::core {
 
 // ---- forms: how a member stands in a document, where its type alone doesn't say ----
 
-// What is larger is refused, here and by the CRD: letters of a text; items of a list or map, and
-// letters of each item that is a text.
+// A limit that the reader and the CRD enforce. `most`: letters of a text, or items of a list or
+// map. `letters`: of each item that is a text; 0: no limit.
 struct AtMost {
   size_t most = 0;
   size_t letters = 0;
 };
-// A text of whatever length, of which the writer keeps so many bytes of the beginning.
+// A text of any length, which the writer cuts after so many bytes.
 struct CutTo {
   size_t bytes = 0;
 };
-struct Always {};     // written though it is at its default; an optional one as null
-struct Whole {};      // a struct that is always written, each of its fields though at its default
+struct Always {};     // written even at its default; an empty optional is written as null
+struct Whole {};      // a struct that is always written, with every field, even at its default
 struct Required {};   // a document without it is refused; always written
 struct Inline {};     // a struct whose fields stand beside the others; it has no name
 struct InSeconds {};  // a duration as a number of seconds; a text with a unit elsewhere
@@ -48,7 +48,7 @@ struct Formerly {
 };
 // A list of signals, by their names (SIGBUS, SIGSEGV) or, for programs, by their numbers.
 struct Signals {};
-// A duration between the two; what is read from a user is held to it by Validate, with all else.
+// A duration between the two. The reader checks a program's document; Validate checks a user's.
 struct Within {
   Duration least{};
   Duration most{};
@@ -87,7 +87,7 @@ inline constexpr NoFields kShortForm{};
 template <typename Struct>
 concept HasShortForm = !std::is_same_v<std::remove_cv_t<decltype(kShortForm<Struct>)>, NoFields>;
 
-// Names that may stand beside a struct's fields and say nothing to us.
+// Names of fields that others may add to a struct and that Lockstep ignores.
 template <typename Struct>
 inline constexpr std::array<std::string_view, 0> kOthersFields{};
 

@@ -31,7 +31,7 @@ Error NoFile(const std::string& path, mode_t mode) {
 }
 
 Status WriteTemporary(const std::string& path, std::string_view text, const WriteOptions& options) {
-  unlink(path.c_str());  // of a process that was killed, under the same number
+  unlink(path.c_str());  // left by a killed process that had the same PID
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                          options.mode.value_or(kDefaultMode)));
   if (!fd.valid()) return ErrnoError("making " + path, errno);

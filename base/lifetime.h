@@ -18,7 +18,7 @@ namespace lockstep {
 
 class Lifetime {
  public:
-  // Tells, after a call that may have destroyed the owner, whether it did.
+  // For use after a call that may have destroyed the owner: says whether it did.
   class Watch {
    public:
     bool gone() const { return alive_.expired(); }

@@ -36,7 +36,7 @@ constexpr size_t kStackSize = 64 * 1024;
 constexpr size_t kGuardPage = 4096;
 constexpr int kFirstExtraFd = 3;
 
-// Everything the child needs, laid out by the parent: in the child, nothing may allocate.
+// Everything the child needs. The parent prepares it, for the child must not allocate.
 struct ChildPlan {
   const char* path = nullptr;
   char* const* argv = nullptr;
@@ -95,8 +95,8 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) int RunChild(void
   for (int i = 0; i < plan->extra_count; ++i) {
     if (dup2(plan->extra_fds[i], kFirstExtraFd + i) < 0) return Fail(plan, "dup2", errno);
   }
-  // Ours are close-on-exec each by itself; this is for what this process inherited. Kernels
-  // before 5.11 lack it.
+  // This process's own descriptors are close-on-exec already; the call is for those it inherited.
+  // Kernels before 5.11 lack it.
   syscall(SYS_close_range, kFirstExtraFd + plan->extra_count, ~0U, CLOSE_RANGE_CLOEXEC);
   if (plan->working_directory != nullptr && chdir(plan->working_directory) != 0) {
     return Fail(plan, "chdir", errno);
@@ -142,7 +142,8 @@ struct OutputPipe {
   UniqueFd write_end;
 };
 
-// Above the three that the child overwrites, which are free in a process that was started without.
+// A descriptor above 2: the child overwrites 0, 1 and 2, which are free in a process that was
+// started without them.
 bool MoveUp(UniqueFd* fd) {
   if (fd->get() < kFirstExtraFd) fd->reset(fcntl(fd->get(), F_DUPFD_CLOEXEC, kFirstExtraFd));
   return fd->valid();
@@ -153,7 +154,7 @@ std::optional<OutputPipe> MakePipe() {
   if (pipe2(fds.data(), O_CLOEXEC) != 0) return std::nullopt;
   OutputPipe made{UniqueFd(fds[0]), UniqueFd(fds[1])};
   if (!MoveUp(&made.read_end) || !MoveUp(&made.write_end)) return std::nullopt;
-  // Of our end alone: the two ends are two open files.
+  // Affects the read end alone: the two ends of a pipe are two open files.
   if (fcntl(made.read_end.get(), F_SETFL, O_NONBLOCK) != 0) return std::nullopt;
   return made;
 }
@@ -181,7 +182,7 @@ Result<std::unique_ptr<Spawner>> Spawner::Create() {
   std::unique_ptr<Spawner> spawner(new Spawner);
   spawner->null_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!spawner->null_.valid()) {
-    // A bare tree has no /dev; a pipe that nobody can write to is as empty.
+    // A bare root file system has no /dev/null; a pipe without a writer reads as empty, too.
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe2", errno);
     spawner->null_.reset(ends[0]);
@@ -286,7 +287,7 @@ std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
     return SpawnFailure{
         .step = Step::kExec, .errno_value = ENOENT, .message = "the command is empty"};
   }
-  // What execve itself will say of it is the truth.
+  // execve will give the real reason.
   if (name.find('/') != std::string::npos) return name;
   bool found_but_not_executable = false;
   while (!path.empty()) {

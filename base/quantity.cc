@@ -33,8 +33,8 @@ Error TooLarge(std::string_view text) {
   return Error::TooLarge("\"" + std::string(text) + "\" is too large; the limit is 8Pi");
 }
 
-// What the digits say, without the suffix: mantissa / 10^fraction_digits, and a little more where
-// digits were dropped.
+// The number before the suffix: mantissa / 10^fraction_digits, and a little more where digits were
+// dropped.
 struct Decimal {
   Wide mantissa = 0;
   int fraction_digits = 0;

@@ -1,9 +1,9 @@
-// Semaphore: how many may be at something that costs at once. The rest wait here, in order of
-// arrival, at the price of an entry in a list.
+// Semaphore: limits how many do something costly at once. The rest wait in order of arrival; one
+// that waits costs an entry in a list.
 //
-//   if (gate.Enter(this)) Begin();      // else OnAdmitted() calls Begin()
+//   if (semaphore.Enter(this)) Begin();      // else OnAdmitted() calls Begin()
 //   ...
-//   gate.Leave(this);
+//   semaphore.Leave(this);
 //
 // One thread. A waiter that goes away calls Leave, admitted or not; calling it twice does no harm.
 #ifndef LOCKSTEP_BASE_SEMAPHORE_H_

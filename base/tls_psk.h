@@ -101,9 +101,9 @@ class TlsPskContext {
   bool is_server_ = false;
 };
 
-// What the first bytes of a connection are, before any TLS state is made for them: garbage then
-// costs nothing, and a handshake object (45 KB) is only made for a whole ClientHello, which either
-// proves the key or fails at once.
+// What the first bytes of a connection are. It is known before any TLS state is made: garbage costs
+// nothing, and a handshake object (45 KB) is made only for a whole ClientHello, which either proves
+// the key or fails at once.
 enum class ClientHelloCheck : uint8_t {
   kNeedMore,  // so far it can be the record of a ClientHello
   kComplete,  // the whole first record is there

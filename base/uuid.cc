@@ -28,7 +28,7 @@ bool HasDashBefore(size_t byte) { return byte == 4 || byte == 6 || byte == 8 || 
 
 Uuid Uuid::Random() {
   Uuid uuid;
-  // Without entropy nothing that follows would be safe.
+  // Nothing made of a UUID would be safe without entropy.
   if (RAND_bytes(uuid.bytes.data(), static_cast<int>(uuid.bytes.size())) != 1) std::abort();
   Stamp(uuid, 4);
   return uuid;

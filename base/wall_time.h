@@ -1,5 +1,6 @@
-// The time of day, for documents that people and API servers read: RFC 3339, UTC. Nothing is ever
-// decided by it but what a document's own times say (a deadline after `created`): it jumps.
+// The time of day, for documents that people and API servers read: RFC 3339, UTC. It may jump, so
+// nothing is decided by it but what refers to a document's own times, as a deadline after
+// `created`.
 #ifndef LOCKSTEP_BASE_WALL_TIME_H_
 #define LOCKSTEP_BASE_WALL_TIME_H_
 
