@@ -63,7 +63,7 @@ std::string Paint(const std::string& text, const char* paint, bool color) {
 std::string Headline(const TableView& view) {
   const core::JobStatus& status = view.status;
   std::string line = view.job.metadata.name + "  " + core::ToString(status.state);
-  if (status.generation.exists()) line += "  generation " + status.generation.ToString();
+  if (status.gang_generation.exists()) line += "  generation " + status.gang_generation.ToString();
   line += "  restarts " + std::to_string(status.restarts.total);
   if (const auto progress = core::Summarize(view.progress)) {
     line += "  step " + StepOf(*progress);
