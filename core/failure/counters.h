@@ -1,4 +1,4 @@
-// What a job counts over its whole life: in status, in messages and in metrics.
+// Counters: what a job counts over its whole life, for status, messages and metrics.
 #ifndef LOCKSTEP_CORE_FAILURE_COUNTERS_H_
 #define LOCKSTEP_CORE_FAILURE_COUNTERS_H_
 

@@ -35,7 +35,7 @@ const FailureRule* FirstMatch(const std::vector<FailureRule>& rules, const Failu
   return match == rules.end() ? nullptr : &*match;
 }
 
-// Signals that a program brings on itself. SIGKILL and SIGTERM come from outside.
+// Signals that a program's own bugs cause. SIGKILL and SIGTERM come from outside.
 bool IsCrash(int signal) {
   constexpr std::array kCrashes = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGSYS};
   return std::find(kCrashes.begin(), kCrashes.end(), signal) != kCrashes.end();
@@ -107,7 +107,7 @@ std::string WhyDefaultRule(const Failure& failure) {
 FailureDecision RestartWithinBudget(const FailurePolicy& policy, const FailureContext& context,
                                     FailureAction action) {
   const Failure& failure = context.failure;
-  // To replace a machine is infrastructure's business, whatever the process died of.
+  // Replacing a machine is charged to infrastructure, whatever the process died of.
   const bool infrastructure = action == FailureAction::kReplaceMachine ||
                               ClassOf(failure.cause) == CauseClass::kInfrastructure;
   if (infrastructure) {
@@ -176,7 +176,7 @@ Duration BackoffAfter(int failures) {
 
 FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext& context) {
   const Failure& failure = context.failure;
-  // Nothing failed: whoever asked for the stop decides what follows, and nothing is charged.
+  // A stop on request is no failure: the requester decides what follows, and no budget is charged.
   if (ClassOf(failure.cause) == CauseClass::kStopped) {
     return {.action = FailureAction::kRestart,
             .cause = failure.cause,

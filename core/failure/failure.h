@@ -1,5 +1,5 @@
-// What went wrong in a gang: causes, the failure record that ends in `status.lastFailure` and in
-// the termination message, and the policy that says what follows. Pure functions.
+// Failures of a gang: causes, the record that `status.lastFailure` and the termination message
+// hold, and the policy that decides what follows. Pure functions.
 #ifndef LOCKSTEP_CORE_FAILURE_FAILURE_H_
 #define LOCKSTEP_CORE_FAILURE_FAILURE_H_
 
@@ -61,7 +61,8 @@ inline constexpr auto kEnumNames<CauseClass> =
                                          {CauseClass::kInfrastructure, "infrastructure"},
                                          {CauseClass::kStopped, "stopped"}});
 
-// `lastFailure` of api.md, less time and node which the edge adds. -1: does not apply.
+// `status.lastFailure` without time, epoch, generation and node, which the operator adds. -1: does
+// not apply.
 struct Failure {
   Cause cause = Cause::kNone;
   int machine = -1;

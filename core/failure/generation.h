@@ -1,4 +1,4 @@
-// The number of a generation.
+// Generation: the number of a generation.
 #ifndef LOCKSTEP_CORE_FAILURE_GENERATION_H_
 #define LOCKSTEP_CORE_FAILURE_GENERATION_H_
 

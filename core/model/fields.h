@@ -14,13 +14,13 @@
 
 namespace lockstep::core {
 
-// What an API server adds to a job that it hands out.
+// Metadata that an API server adds to a job.
 template <>
 inline constexpr auto kOthersFields<Metadata> = std::to_array<std::string_view>(
     {"resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
      "ownerReferences", "finalizers", "selfLink", "deletionGracePeriodSeconds", "generateName"});
 
-// A preset's name, or the sizes.
+// A model stands in a file as the name of a preset or as a struct of sizes.
 template <>
 inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
 
@@ -48,7 +48,7 @@ template <>
 inline constexpr auto kFields<LocalObjectReference> =
     std::tuple(Field{"name", &LocalObjectReference::name, AtMost{253}});
 
-// Only where the model isn't a preset's name.
+// Used only where the model is not the name of a preset.
 template <>
 inline constexpr auto kFields<TrainerModel> = std::tuple(
     Field{"layers", &TrainerModel::layers}, Field{"heads", &TrainerModel::heads},

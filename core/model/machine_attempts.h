@@ -1,4 +1,4 @@
-// MachineAttempts: the current attempt of each machine of a job, in status a few ranges:
+// MachineAttempts: the current attempt of each machine of a job. Status holds it as ranges:
 // [{attempt: 1, machines: "0-2,4-7"}, {attempt: 5, machines: "3"}].
 #ifndef LOCKSTEP_CORE_MODEL_MACHINE_ATTEMPTS_H_
 #define LOCKSTEP_CORE_MODEL_MACHINE_ATTEMPTS_H_
@@ -24,7 +24,7 @@ class MachineAttempts {
  public:
   static constexpr int kMost = 1024;  // machines of a job
 
-  // Machines 0 .. count - 1, all of them at `attempt`; what was there is gone.
+  // Replaces everything by machines 0 .. count - 1, all at `attempt`.
   void Reset(int count, uint32_t attempt);
   // `machine` is 0 .. kMost - 1, `attempt` not 0.
   void Set(int machine, uint32_t attempt);

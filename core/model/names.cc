@@ -52,7 +52,7 @@ std::map<std::string, std::string> PodLabels(std::string_view job, int machine, 
 std::string GangIdentity(std::string_view job_uid) { return "lockstep-v1:" + std::string(job_uid); }
 
 std::string LocalJobUid(std::string_view job, std::string_view absolute_checkpoint_path) {
-  // A zero byte stands in neither, so no two pairs give one name.
+  // Neither part holds a zero byte, so no two pairs give the same name.
   std::string name(job);
   name += '\0';
   name += absolute_checkpoint_path;

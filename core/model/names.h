@@ -1,5 +1,5 @@
-// The names of what belongs to a job: pods, Services, labels, UID. Deterministic, so that whoever
-// comes second finds what the first one made.
+// The names of a job's objects: pods, Services, labels, UID. They are deterministic, so that a new
+// operator finds what the one before it made.
 #ifndef LOCKSTEP_CORE_MODEL_NAMES_H_
 #define LOCKSTEP_CORE_MODEL_NAMES_H_
 
@@ -32,7 +32,7 @@ std::map<std::string, std::string> JobLabels(std::string_view job);
 // On a pod: JobLabels, its machine and its attempt.
 std::map<std::string, std::string> PodLabels(std::string_view job, int machine, int64_t attempt);
 
-// What names the job's key in the TLS handshakes of its agents (docs/protocol.md).
+// The identity of the job's key in the TLS handshakes of its agents (docs/protocol.md).
 std::string GangIdentity(std::string_view job_uid);
 
 // The UID of a job that no API server named: the same for the same name and checkpoint folder, so

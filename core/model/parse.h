@@ -1,5 +1,5 @@
-// Reading a TrainingJob from YAML or JSON. Any input whatever gives a job, problems, or both;
-// nothing throws, hangs or grows beyond a small multiple of the input.
+// Reading a TrainingJob from YAML or JSON. Every input gives a job, problems, or both. Nothing
+// throws or hangs, and memory stays within a small multiple of the input.
 #ifndef LOCKSTEP_CORE_MODEL_PARSE_H_
 #define LOCKSTEP_CORE_MODEL_PARSE_H_
 
@@ -14,8 +14,8 @@
 namespace lockstep::core {
 
 struct ParseResult {
-  // There unless the text is no document at all. With errors among the problems it holds defaults
-  // where a field could not be read, so that Validate can still find what else is wrong.
+  // Absent only when the text is no document. A field that could not be read holds its default, so
+  // that Validate can still find what else is wrong.
   std::optional<TrainingJob> job;
   std::vector<Problem> problems;
 
@@ -24,8 +24,8 @@ struct ParseResult {
 
 ParseResult ParseYaml(std::string_view text);
 ParseResult ParseJson(std::string_view text);
-// A job as an API server of whatever version hands it out (ReadJson of its text): metadata may hold
-// fields that we don't know.
+// A job from an API server of any version (ReadJson of its text). Its metadata may hold fields that
+// are unknown here.
 ParseResult ReadStoredJob(Node document);
 
 }  // namespace lockstep::core

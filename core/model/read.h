@@ -1,5 +1,5 @@
-// From a document's tree to a typed job: every wrong type, unknown name and value out of range is
-// told with its place.
+// From a document's tree to a typed job. Every wrong type, unknown name and value out of range
+// becomes a problem with its place.
 #ifndef LOCKSTEP_CORE_MODEL_READ_H_
 #define LOCKSTEP_CORE_MODEL_READ_H_
 

@@ -40,7 +40,8 @@ void Lift(Node& from, std::string_view key, Node& spec) {
 void LiftShortcuts(Node& document) {
   Node* spec = document.Find("spec");
   if (spec == nullptr || !spec->IsMap()) return;
-  // Lift adds to the spec and so moves its members: what is lifted from is found anew each time.
+  // Lift adds members to the spec, which may move them in memory; so the source is looked up again
+  // each time.
   const auto pod = [&] { return PodIn(spec->Find("template")); };
   for (const std::string_view key : kOfContainer) {
     Node* worker = WorkerIn(pod());

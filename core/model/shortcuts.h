@@ -1,6 +1,6 @@
-// image, command, args, workingDir, env and envFrom are shortcuts into the pod template's `worker`
-// container; imagePullSecrets, priorityClassName and schedulerName into its pod. Whichever of the
-// two places is used, the job means the same.
+// image, command, args, workingDir, env and envFrom are shortcuts for fields of the pod template's
+// `worker` container; imagePullSecrets, priorityClassName and schedulerName for fields of its pod.
+// A job means the same whichever of the two places it uses.
 #ifndef LOCKSTEP_CORE_MODEL_SHORTCUTS_H_
 #define LOCKSTEP_CORE_MODEL_SHORTCUTS_H_
 
@@ -13,11 +13,11 @@ namespace lockstep::core {
 
 inline constexpr const char* kWorkerContainer = "worker";
 
-// Moves what only the template says into the spec's own fields, with its place. A field that both
-// say stays in both: Validate refuses it.
+// Moves fields that only the template has into the spec, with their places. A field that stands in
+// both is left in both, and Validate refuses it.
 void LiftShortcuts(Node& document);
 
-// A shortcut that the template still says, and where.
+// A shortcut's field that is still in the template.
 struct DoubledShortcut {
   std::string field;  // by the spec's name
   std::string place;  // "worker container" or "pod"

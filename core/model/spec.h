@@ -192,7 +192,7 @@ struct TrainingJob {
   Spec spec;
   SourceMap source;  // where each path stood in the file it came from; empty when made in code
 
-  // Where it came from doesn't count.
+  // `source` is not compared.
   friend bool operator==(const TrainingJob& a, const TrainingJob& b) {
     return a.metadata == b.metadata && a.spec == b.spec;
   }

@@ -50,7 +50,7 @@ bool IsIp(const std::string& text, int family) {
   return inet_pton(family, text.c_str(), address.data()) == 1;
 }
 
-// Everything that is wrong, in one line.
+// Gathers all problems into one line.
 class Problems {
  public:
   void Add(const std::string& name, const std::string& what) {
@@ -94,7 +94,7 @@ struct Surrogate<TrainingJob> {
   }
 };
 
-// What an agent of an older version doesn't know is left out where it is at its default.
+// A field at its default is left out, since an agent of an older version may not know it.
 template <>
 inline constexpr auto kFields<AgentConfig> = std::tuple(
     Field{"jobUID", &AgentConfig::job_uid, Required{}}, Field{"job", &AgentConfig::job, Required{}},
@@ -125,7 +125,7 @@ void CheckAddress(const char* name, const std::string& text, bool any_port, Prob
   if (!any_port && address->port == 0) problems.Add(name, "must name a port");
 }
 
-// What each field says by itself. One that could not be read holds its default, which is fine or
+// Rules for single fields. A field that could not be read holds its default, which is valid or
 // empty.
 void CheckEach(const AgentConfig& config, Problems& problems) {
   for (const auto& [name, number] : {std::pair{"attempt", config.attempt},
@@ -201,7 +201,7 @@ Result<AgentConfig> ParseAgentConfig(std::string_view text) {
     if (problems.empty()) CheckTogether(config, problems);
   } else if (!document.problems.empty() && !document.problems.front().path.empty()) {
     problems.Add(document.problems);  // names that stand there twice
-  } else {                            // what a parser says of it may show the key
+  } else {                            // the parser's message may show the key
     return Error::Invalid("the agent's configuration is not one JSON object");
   }
   if (!problems.empty()) return Error::Invalid("the agent's configuration: " + problems.text());

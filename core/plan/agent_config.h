@@ -1,9 +1,8 @@
-// AgentConfig: all that one agent is told at its birth by whoever starts it (`lockstep run`, later
-// the operator). Handed over as one JSON object, over an inherited pipe (`--config-fd N`) or, where
-// the key is a file, in the environment (LOCKSTEP_CONFIG). docs/protocol.md lists the fields.
+// AgentConfig: the configuration of one agent, from `lockstep run` or the operator, which start it.
+// It is one JSON object, passed over an inherited pipe (`--config-fd N`) or, where the key is a
+// file, in the environment (LOCKSTEP_CONFIG). docs/protocol.md lists the fields.
 //
-// Both directions live here, so the two sides cannot disagree. Pure: nothing is opened or looked
-// up.
+// Both the reader and the writer are here. Pure functions: nothing is opened or looked up.
 #ifndef LOCKSTEP_CORE_PLAN_AGENT_CONFIG_H_
 #define LOCKSTEP_CORE_PLAN_AGENT_CONFIG_H_
 

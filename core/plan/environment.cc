@@ -11,7 +11,7 @@
 namespace lockstep::core {
 namespace {
 
-// A variable is the user's where the user has set it.
+// Variables whose value in the user's environment takes precedence.
 constexpr std::array<std::string_view, 11> kOverridable = {
     "OMP_NUM_THREADS",
     "NCCL_SOCKET_IFNAME",
@@ -57,8 +57,8 @@ bool Contains(const std::array<std::string_view, N>& names, std::string_view nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What another launcher around us has left would mislead a process: SLURM_* (jax and others act on
-// it), and the rank variables, of which not all are set anew in every framework.
+// Variables of an outer launcher would mislead a process: SLURM_* (jax and others act on it), and
+// rank variables, since not every framework's environment sets all of them again.
 bool IsLeftover(std::string_view name) { return name.starts_with("SLURM_") || IsReserved(name); }
 
 class Collector {
@@ -77,8 +77,8 @@ class Collector {
   Variables& variables_;
 };
 
-// One process a machine that starts the others itself: it must not find a rank of its own, or it
-// takes itself for one of those.
+// PerMachine: one process a machine starts the others itself. It must not find a rank of its own,
+// or it would take itself for one of the others.
 void SetForLauncher(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("NODE_RANK", id.machine);
   env.Set("MASTER_ADDR", id.master_addr);
@@ -146,8 +146,8 @@ std::pair<std::string_view, std::string_view> Split(std::string_view assignment)
   return {assignment.substr(0, equals), assignment.substr(equals + 1)};
 }
 
-// The job's env as Kubernetes makes it: $(NAME) is a variable that stands above it in the list.
-// What has valueFrom is in `inherited` already where there is a cluster to give it.
+// The job's env as Kubernetes expands it: $(NAME) refers to a variable above it in the list.
+// Variables with valueFrom are in `inherited` already, on a cluster.
 Variables UserVariables(const Spec& spec) {
   Variables variables;
   for (const EnvVar& entry : spec.env) {

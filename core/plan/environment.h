@@ -1,5 +1,5 @@
-// What each process of a job finds in its environment: docs/environment.md names every variable
-// and who reads it. Pure: what only the machine knows comes in with ProcessIdentity.
+// The environment of each process of a job. docs/environment.md names every variable and its
+// readers. Pure functions: what only the machine knows is in ProcessIdentity.
 #ifndef LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_
 #define LOCKSTEP_CORE_PLAN_ENVIRONMENT_H_
 
@@ -37,7 +37,7 @@ struct ProcessIdentity {
   std::string only_interface;  // the one network interface that isn't loopback, if there is one
 };
 
-// What Lockstep sets for a process, in a fixed order, without regard to what is there already.
+// The variables that Lockstep sets for a process, in a fixed order.
 Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& identity);
 
 // The whole environment as execve takes it ("NAME=value"): `inherited` less SLURM_* and what an
@@ -48,8 +48,8 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
 
 // Names that Lockstep sets only where the user has not: OMP_NUM_THREADS, NCCL_SOCKET_IFNAME, ...
 bool IsUserOverridable(std::string_view name);
-// Names that spec.env must not hold, for every process needs its own: RANK, MASTER_ADDR,
-// LOCKSTEP_*, ...
+// Names that spec.env must not hold, since each process needs a value of its own: RANK,
+// MASTER_ADDR, LOCKSTEP_*, ...
 bool IsReserved(std::string_view name);
 // Those of them that don't begin with LOCKSTEP_.
 std::span<const std::string_view> ReservedNames();
@@ -57,8 +57,8 @@ std::span<const std::string_view> ReservedNames();
 // Kubernetes' $(NAME), with $$(NAME) for the text itself; unknown names are left as they are.
 std::string ExpandVariables(std::string_view text, const Variables& variables);
 
-// A command line as a shell handed it over, as spec.command says it: there `$$` means `$`, so it is
-// doubled. $(NAME) stays what it is.
+// Turns a command line from a shell into spec.command: each `$$` is doubled, since spec.command
+// reads `$$` as `$`. $(NAME) is unchanged.
 std::vector<std::string> FromShell(std::vector<std::string> arguments);
 
 // command and args with $(NAME) expanded from `environment` (as BuildEnvironment made it): so

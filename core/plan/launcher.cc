@@ -85,9 +85,9 @@ Launchers OfShell(Words words, int shells_left) {
   return launchers;
 }
 
-// timeout 1h mpirun, numactl -N 0 torchrun, uv run accelerate launch: the first word that is
-// neither an option nor a number, or the next where that stands behind an option, whose value it
-// may be.
+// The program behind a prefix, as in `timeout 1h mpirun`, `numactl -N 0 torchrun`, `uv run
+// accelerate launch`: the first word that is neither an option nor a number. If an option precedes
+// it, it may be the option's value, so the next such word is tried as well.
 Launchers OfWrapper(Words words, int shells_left) {
   constexpr size_t kFarthest = 16;
   if (shells_left == 0) return {};
@@ -103,7 +103,7 @@ Launchers OfWrapper(Words words, int shells_left) {
 }
 
 Launchers OfWords(Words words, int shells_left) {
-  // What only sets the stage for the program.
+  // Programs that prepare the environment and then start the program.
   while (!words.empty() && (IsAssignment(words[0]) ||
                             IsOneOf(BaseName(words[0]), {"env", "exec", "nohup", "time", "-i"}))) {
     words = words.subspan(1);

@@ -16,8 +16,8 @@ std::vector<std::string> LaunchersOf(const std::vector<std::string>& command);
 // The first of them; empty when the command starts none.
 std::string LauncherOf(const std::vector<std::string>& command);
 
-// The first of them that can't join the machines of a job, which is any but torchrun: that reads
-// PET_*, each other would run a training of its own on each machine. Empty when there is none.
+// The first launcher that can't join the machines of a job; empty when there is none. Only torchrun
+// can, since it reads PET_*; any other would run a separate training on each machine.
 std::string UnsupportedLauncherOf(const std::vector<std::string>& command);
 
 // What to write in place of an unsupported launcher.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostProcessesPerMachine = 64;
 
-// What only the start of a generation tells.
+// Placeholders for values that are known only when a generation starts.
 struct Placeholder {
   std::string_view name;
   const char* value;
@@ -51,7 +51,7 @@ void ShowPlaceholder(std::pair<std::string, std::string>& variable) {
   }
 }
 
-// Everything set, so that every variable that a process may find is in the plan.
+// An identity with every field set, so that the plan shows every variable a process may find.
 ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_rank) {
   ProcessIdentity identity;
   identity.machine = machine;
@@ -72,7 +72,7 @@ Variables Select(const Variables& all, bool of_one_process) {
   return selected;
 }
 
-// What the user's env says stands in the plan in the user's place.
+// The environment that all processes share, with the user's values where spec.env overrides it.
 Variables CommonEnvironment(const TrainingJob& job) {
   Variables common = Select(ProcessEnvironment(job, PlannedIdentity(job, 0, 0)), false);
   for (auto& variable : common) ShowPlaceholder(variable);
@@ -123,7 +123,7 @@ void AppendProgram(const Spec& spec, const char* no_python, std::vector<std::str
   auto rest = program.begin();
   if (IsPython(program[0])) {
     ++rest;
-    // Launchers run Python unbuffered as it is.
+    // Launchers run Python unbuffered by themselves.
     while (rest != program.end() && *rest == "-u") ++rest;
     const bool is_module = rest != program.end() && *rest == "-m";
     const bool is_script = rest != program.end() && !rest->starts_with('-');

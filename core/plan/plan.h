@@ -1,5 +1,5 @@
-// Plan: what each machine and rank of a job would get, before anything runs; what `lockstep plan`
-// prints and the operator builds pods from.
+// Plan: what each machine and rank of a job gets. `lockstep plan` prints it, and the operator
+// builds pods from it.
 #ifndef LOCKSTEP_CORE_PLAN_PLAN_H_
 #define LOCKSTEP_CORE_PLAN_PLAN_H_
 

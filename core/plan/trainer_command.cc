@@ -7,7 +7,7 @@ namespace lockstep::core {
 
 namespace {
 
-// As short as reads back to the same number.
+// The shortest text that reads back as the same number.
 std::string Number(double value) {
   char text[32];
   const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;

@@ -1,5 +1,5 @@
-// The built-in trainer as a command line: what a job runs that names no command of its own. Anybody
-// can run the same line by hand.
+// The command line of the built-in trainer, which a job without a command runs. It can be run by
+// hand as well.
 #ifndef LOCKSTEP_CORE_PLAN_TRAINER_COMMAND_H_
 #define LOCKSTEP_CORE_PLAN_TRAINER_COMMAND_H_
 

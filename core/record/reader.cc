@@ -236,7 +236,7 @@ void ReaderState::NoValue(const Node& node) {
       Severity::kWarning);
 }
 
-// What is handed through unread must mean the same to whoever reads it, in YAML or JSON.
+// A value that is handed through unread must mean the same to every reader, in YAML or JSON.
 void ReaderState::CheckOpaque(const Node& node) {
   CheckNoZero(node);
   const bool is_number = node.kind() == Node::Kind::kInteger || node.kind() == Node::Kind::kFloat;
@@ -267,7 +267,7 @@ void ReaderState::CheckWithin(const Node& node, Duration value, const Within& li
   OutOfRange(node, FormatDuration(limits.least), FormatDuration(limits.most));
 }
 
-// No text of a job can hold a zero byte: none can be passed to a program.
+// A zero byte cannot be passed to a program, so no text of a job may hold one.
 void ReaderState::CheckNoZero(const Node& node) {
   if (of_program() || node.text().find('\0') == std::string::npos) return;
   Wrong(node, "must not hold a zero byte", false);

@@ -3,9 +3,9 @@
 //
 //   Result<GangStatus> status = ParseRecord<GangStatus>(body, kMaxStatusBody, "");
 //
-// From people every problem is gathered, with its place and what to write instead. From programs,
-// which may be of another version, unknown fields are ignored, null is absent, and the first
-// problem ends it. Whatever the input, nothing throws; depth and size are bounded by ReadJson.
+// In a user's document every problem is gathered, with its place and what to write instead. In a
+// program's document, which may be of another version, unknown fields are ignored, null is absent,
+// and reading stops at the first problem. Nothing throws; ReadJson limits depth and size.
 #ifndef LOCKSTEP_CORE_RECORD_READER_H_
 #define LOCKSTEP_CORE_RECORD_READER_H_
 
@@ -39,7 +39,8 @@ enum class Author : uint8_t {
   kProgram,    // of ours, of whatever version
 };
 
-// What is the same for every type: where the reader stands, and what it found wrong.
+// The part of the reader that is the same for all types: its path in the document, and the problems
+// found so far.
 class ReaderState {
  public:
   ReaderState(Author author, std::string path) : author_(author), path_(std::move(path)) {}
@@ -47,7 +48,7 @@ class ReaderState {
   ReaderState(const ReaderState&) = delete;
   ReaderState& operator=(const ReaderState&) = delete;
 
-  // One step down the document for as long as it lives.
+  // Adds a key or an index to the path for as long as it lives.
   class Scope {
    public:
     Scope(ReaderState& reader, std::string_view key);
@@ -63,11 +64,11 @@ class ReaderState {
 
   // `show_found`: whether the message says what stood there.
   void Wrong(const Node& node, std::string message, bool show_found = true);
-  // The field stands at `node`, for whoever finds it wrong later.
+  // Records the place of the current path, for problems that are found later.
   void Place(const Node& node);
 
   bool of_program() const { return author_ == Author::kProgram; }
-  // From a program one problem is enough.
+  // A program's document is read up to its first problem.
   bool stopped() const { return of_program() && !problems_.empty(); }
   // The first problem, as an error; only when there is one.
   Error FirstError() const;
@@ -78,8 +79,8 @@ class ReaderState {
  protected:
   static constexpr size_t kMostItems = 1024;  // of a program's list whose table says nothing
 
-  // What a message about an unknown field ends with: "; write ...". Empty: the nearest name will
-  // do.
+  // The end of the message about an unknown field: "; write ...". Empty: the nearest known name is
+  // suggested.
   virtual std::string InPlaceOf(std::string_view /*name*/) const { return {}; }
   static std::string DidYouMean(std::string_view name, const std::vector<std::string_view>& known);
 
@@ -89,7 +90,7 @@ class ReaderState {
   void ReadScalar(const Node& node, Duration& value);
   void ReadScalar(const Node& node, WallTime& value);
   void ReadScalar(const Node& node, Quantity& value);
-  // Whole numbers in plain decimal digits; null when it is none, which was told.
+  // A whole number in plain decimal digits; null, and a problem, when `node` is none.
   std::optional<std::string_view> WholeNumber(const Node& node, std::string& buffer);
   void OutOfRange(const Node& node, const std::string& least, const std::string& most);
   void ReadSeconds(const Node& node, Duration& value);
@@ -97,7 +98,7 @@ class ReaderState {
   void ReadName(const Node& node, const std::vector<std::string_view>& names);
   const std::string* Text(const Node& node);
 
-  // Whether it is a mapping; an unknown name in it is told, if that is wrong.
+  // Whether it is a mapping. Adds a problem if not, and for each unknown name unless `open`.
   bool IsMapOf(const Node& node, const std::vector<std::string_view>& known, bool open);
   bool IsListOf(const Node& node, size_t most);
   void Missing(const Node& node);

@@ -1,5 +1,5 @@
-// From a typed record to a document's tree, by the table of its fields (base/fields.h). What is at
-// its default is left out, but for what the table always writes.
+// From a typed record to a document's tree, by the table of its fields (base/fields.h). Fields at
+// their defaults are left out, except those that the table marks Always, Whole or Required.
 //
 //   std::string json = WriteJson(WriteRecord(status));
 #ifndef LOCKSTEP_CORE_RECORD_WRITER_H_
@@ -73,7 +73,7 @@ class RecordWriter {
     });
   }
 
-  // What has no value of its own in a document.
+  // Whether the value has no form in a document and is left out, or null.
   template <typename T>
   static bool IsAbsent(const std::optional<T>& value) {
     return !value;

@@ -1,6 +1,6 @@
-// Node: a document as it was written, before it has a meaning. YAML and JSON both become this one
-// small tree; the typed reader goes over it, and the writer makes it. Every node knows where it
-// stood. Fields that Lockstep hands through unread (the pod template, valueFrom) stay Nodes.
+// Node: the tree of a document, YAML or JSON, before it is read into a typed record. The readers of
+// core/text and core/record's writer make it. Every node knows its place in the text. Fields that
+// Lockstep hands through unread (the pod template, valueFrom) stay Nodes.
 #ifndef LOCKSTEP_CORE_TEXT_NODE_H_
 #define LOCKSTEP_CORE_TEXT_NODE_H_
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::core {
 
-// Both from 1; 0 is unknown.
+// Line and column count from 1; 0 is unknown.
 struct Position {
   int line = 0;
   int column = 0;
@@ -67,7 +67,7 @@ class Node {
   const std::vector<NodeMember>& members() const { return members_; }
   std::vector<NodeMember>& members() { return members_; }
 
-  // The value of a map's key; null when there is none or this is no map.
+  // The value of a map's key; null when the key is absent or this is no map.
   const Node* Find(std::string_view key) const;
   Node* Find(std::string_view key);
   // Follows keys from here: Walk({"spec", "template"}).
@@ -77,10 +77,10 @@ class Node {
   void Erase(std::string_view key);
   void Append(Node item);
 
-  // "the number 3", "the text \"abc\"", "a list": what a message says was found.
+  // The node in a message's words: "the number 3", "the text \"abc\"", "a list".
   std::string Describe() const;
 
-  // Positions don't count.
+  // Positions are not compared.
   friend bool operator==(const Node& a, const Node& b);
 
  private:
@@ -93,7 +93,7 @@ class Node {
   std::vector<NodeMember> members_;
 };
 
-// Less the members that are null, at any depth: to an API server they are absent.
+// A copy without members that are null, at any depth: an API server takes them for absent.
 Node WithoutNulls(const Node& node);
 
 struct NodeMember {
@@ -106,7 +106,7 @@ struct NodeMember {
 class SourceMap {
  public:
   void Set(const std::string& path, Position position) { positions_[path] = position; }
-  // The path's own place, else its nearest parent's.
+  // The position of the path, else of its nearest parent.
   Position Find(std::string_view path) const;
   bool Has(std::string_view path) const { return positions_.find(path) != positions_.end(); }
 

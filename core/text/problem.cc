@@ -71,7 +71,7 @@ std::string Format(const std::vector<Problem>& problems, std::string_view file_n
   std::vector<const Problem*> sorted;
   sorted.reserve(problems.size());
   for (const Problem& problem : problems) sorted.push_back(&problem);
-  // All of `problems`, so the addresses tell who came first.
+  // All of them point into `problems`, so the addresses give the original order.
   std::sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
     return std::tie(a->line, a->column, a) < std::tie(b->line, b->column, b);
   });
@@ -81,7 +81,7 @@ std::string Format(const std::vector<Problem>& problems, std::string_view file_n
 }
 
 std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& known) {
-  constexpr size_t kLongestName = 64;  // the distance costs the product of both lengths
+  constexpr size_t kLongestName = 64;  // computing the distance takes length x length steps
   if (name.empty() || name.size() > kLongestName) return {};
   const std::string lower = LowerCase(name);
   std::string_view nearest;

@@ -1,4 +1,4 @@
-// Problem: one thing wrong with a job, said as a good compiler says it.
+// Problem: one mistake in a job, in the form of a compiler's message.
 //
 //   job.yaml:12:5: error: spec.nummachines: unknown field; did you mean "numMachines"?
 #ifndef LOCKSTEP_CORE_TEXT_PROBLEM_H_
@@ -27,8 +27,8 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-// Adds what Validate says to what the reader said. A field that could not be read holds its
-// default, which rules may blame a second time: that is left out.
+// Adds the problems that Validate found to those of the reader. Problems of a field that the reader
+// could not read are left out, since that field holds only its default.
 void AddProblems(std::vector<Problem> of_rules, std::vector<Problem>* problems);
 
 bool HasErrors(const std::vector<Problem>& problems);

@@ -17,7 +17,7 @@ constexpr size_t kMaxExpandedBytes = 4 * kMaxDocumentBytes;
 
 Position At(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
-// Ends the parse; what was wrong becomes a Problem at the edge of ReadYaml.
+// Thrown to end the parse; ReadYaml turns it into a Problem.
 class Refused : public std::runtime_error {
  public:
   Refused(Position position, const std::string& message)
@@ -25,8 +25,8 @@ class Refused : public std::runtime_error {
   Position position;
 };
 
-// Builds the tree from yaml-cpp's events, which know where each node stood. yaml-cpp's own Node is
-// not used: it keeps no place of keys, merges duplicate ones and follows aliases without a limit.
+// Builds the tree from yaml-cpp's events, which hold each node's place. yaml-cpp's own Node is not
+// used: it keeps no places of keys, merges duplicate keys and expands aliases without a limit.
 class YamlTree : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override { document_ = At(mark); }
@@ -131,7 +131,7 @@ class YamlTree : public YAML::EventHandler {
 
   void Place(Node node, YAML::anchor_t anchor) {
     if (anchor != 0) {
-      // What is anchored is kept once more.
+      // A node with an anchor is kept a second time, for its aliases.
       Count(node);
       anchors_[anchor] = node;
     }
@@ -146,7 +146,7 @@ class YamlTree : public YAML::EventHandler {
       TakeKey(parent, node);
     } else {
       parent.has_key = false;
-      // yaml-cpp places what is not written at the next token.
+      // yaml-cpp gives a value that is not written the place of the next token.
       if (node.IsNull()) node.set_position(parent.key_position);
       if (!parent.keys.insert(parent.key).second) {
         problems_.push_back({.path = parent.key,
@@ -182,7 +182,7 @@ Problem NotYaml(Position position, std::string message) {
   return {.line = position.line, .column = position.column, .message = std::move(message)};
 }
 
-// yaml-cpp's words, without its own "yaml-cpp: error at line ...".
+// yaml-cpp's message, without its prefix "yaml-cpp: error at line ...".
 Problem FromException(const YAML::Exception& e) {
   return NotYaml(At(e.mark), "this is no YAML: " + e.msg);
 }

@@ -1,5 +1,5 @@
-// Text to a document's tree and back, for YAML and JSON alike. Anything a hostile file can hold is
-// bounded here: bytes, depth, nodes after aliases are expanded.
+// Text to a document's tree and back, for YAML and JSON alike. The size, the depth and the number
+// of nodes after aliases are expanded have limits, so a hostile file costs little.
 #ifndef LOCKSTEP_CORE_TEXT_TEXT_H_
 #define LOCKSTEP_CORE_TEXT_TEXT_H_
 
@@ -26,12 +26,12 @@ struct Document {
 // One YAML document of at most kMaxDocumentBytes. Duplicate keys, a second document, merge keys and
 // aliases that expand to more than kMaxNodes are errors.
 Document ReadYaml(std::string_view text);
-// Places: whether nodes and problems know their line and column. Without, a text of any size is
-// read, and control characters that JSON itself lets stand.
+// Places: whether nodes and problems know their line and column. Without places, a text of any size
+// and the control characters that JSON allows are read.
 enum class Places : uint8_t { kTold, kUntold };
 Document ReadJson(std::string_view text, Places places = Places::kTold);
 
-// Block style, two spaces; texts are quoted wherever a reader could take them for something else.
+// Block style, two spaces. A text is quoted where a reader could take it for something else.
 std::string WriteYaml(const Node& node);
 // One line.
 std::string WriteJson(const Node& node);
@@ -39,7 +39,7 @@ std::string WriteJson(const Node& node);
 // Length of the UTF-8 character at the start of `text`; 0 when it is none.
 size_t CharacterLength(std::string_view text);
 
-// What both readers ask first: size and UTF-8 without control characters.
+// What both readers check first: the size, and that it is UTF-8 without control characters.
 std::optional<Problem> CheckText(std::string_view text);
 
 // Whether YAML 1.1 or 1.2 would take a plain scalar for something other than text.

@@ -8,7 +8,7 @@ namespace {
 
 std::string Quoted(const std::string& text) {
   std::string quoted = DumpJson(Json(text));
-  // JSON lets DEL stand; our own readers, and YAML, don't.
+  // JSON allows DEL; Lockstep's readers and YAML refuse it.
   for (size_t at = quoted.find('\x7f'); at != std::string::npos; at = quoted.find('\x7f', at)) {
     quoted.replace(at, 1, "\\u007f");
   }
@@ -23,7 +23,7 @@ bool CanStandPlain(const std::string& text) {
   if (text == "y" || text == "Y" || text == "n" || text == "N" || text == "<<") return false;
   if (!std::all_of(text.begin(), text.end(), IsPlainCharacter)) return false;
   if (std::string_view("-?:,[]{}#&*!|>'\"%@`= ").find(text[0]) != std::string_view::npos) {
-    // A flag, --lr or -m, is the common case and safe.
+    // Flags, such as --lr or -m, are common and need no quotes.
     const bool is_flag = text[0] == '-' && text.size() > 1 && text[1] != ' ' && text != "---";
     if (!is_flag) return false;
   }
@@ -66,7 +66,7 @@ class YamlWriter {
     return CanStandPlain(node.text()) ? node.text() : Quoted(node.text());
   }
 
-  // What stands behind "key:" or "-" on the same line; a list or mapping starts the next line.
+  // Writes a value behind "key:" or "-": a scalar on the same line, a list or mapping on the next.
   void Value(const Node& node, int indent) {
     if (node.IsScalar() || node.IsEmpty()) {
       if (node.IsString() && CanStandAsBlock(node.text())) {
@@ -113,7 +113,7 @@ class YamlWriter {
     Value(member.value, member.value.IsList() ? indent : indent + 2);
   }
 
-  // A mapping's first member stands beside the dash.
+  // The first member of a mapping stands on the line of the dash.
   void Item(const Node& item, int indent) {
     if (!item.IsMap() || item.IsEmpty()) {
       Value(item, indent + 2);

@@ -1,4 +1,4 @@
-// What makes a TrainingJob one that can run: every rule is judged, every error is told at once.
+// The rules that a TrainingJob must keep to run. All rules are checked and all errors returned.
 #ifndef LOCKSTEP_CORE_VALIDATE_VALIDATE_H_
 #define LOCKSTEP_CORE_VALIDATE_VALIDATE_H_
 
@@ -17,7 +17,8 @@ enum class Target : uint8_t {
   kCluster,  // Kubernetes
 };
 
-// In the order of the file. `gpus`: how many this computer has, for kLocal; absent: not judged.
+// Problems are in the order of the file. `gpus`: how many this computer has, for kLocal; absent:
+// not checked.
 std::vector<Problem> Validate(const TrainingJob& job, Target target,
                               std::optional<int> gpus = std::nullopt);
 

@@ -11,7 +11,7 @@ constexpr Quantity Bytes(int64_t bytes) {
   return Quantity::FromUnits(bytes, Quantity::Format::kBinary);
 }
 
-// So much at most that a machine's 64 processes ask for no more than a Quantity can hold.
+// The most that a process may ask for, so that the sum of a machine's 64 processes fits a Quantity.
 constexpr Quantity kMostCores = Quantity::FromUnits(4096);
 constexpr Quantity kMostMemory = Bytes(int64_t{64} << 40);
 constexpr Quantity kMostAmount = Bytes(int64_t{8} << 50);

@@ -31,7 +31,7 @@ void ValidateModel(Validator& validator, const TrainerModel& model) {
   }
 }
 
-// The worlds up to `limit` among which `batch` sequences can be dealt out evenly.
+// The world sizes up to `limit` that divide `batch` evenly.
 std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit) {
   std::string worlds;
   for (int64_t world = 1; world <= limit && world * micro <= batch; ++world) {
@@ -61,7 +61,7 @@ void ValidateBatch(Validator& validator, const Trainer& trainer) {
   validator.Error(path, message, std::to_string(trainer.global_batch_size));
 }
 
-// Without this a cluster's GPUs would lie idle beside it.
+// The built-in trainer uses no GPUs, so GPUs that the job asked for would lie idle.
 void ValidateDevice(Validator& validator) {
   const int64_t gpus = validator.job.spec.resources_per_process.gpu.value_or(0);
   if (gpus <= 0) return;

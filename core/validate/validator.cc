@@ -28,7 +28,7 @@ void Validator::Range(const std::string& path, Duration value, Duration low, Dur
 }
 
 std::vector<Problem> Validator::TakeProblems() {
-  // Problems without a place, of a job made in code, keep the order of the rules.
+  // Problems of a job made in code have no place and keep the order of the rules.
   std::vector<size_t> order(problems_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {

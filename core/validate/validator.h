@@ -1,5 +1,5 @@
-// Validator: what every rule of Validate speaks through. A rule names the field it is about; the
-// validator finds where that stood.
+// Validator: collects the problems that the rules of Validate find. A rule names its field; the
+// validator looks up the field's place.
 #ifndef LOCKSTEP_CORE_VALIDATE_VALIDATOR_H_
 #define LOCKSTEP_CORE_VALIDATE_VALIDATOR_H_
 
