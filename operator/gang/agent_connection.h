@@ -1,12 +1,12 @@
-// AgentConnection: a connection to one of a job's agents that exists only while it has a place at a
-// gate, and the time of its next use.
+// AgentConnection: a connection to one of a job's agents, and the time of its next use. It is open
+// only while it holds a place in a Semaphore.
 //
-//   AgentConnection line(loop, &gate, [this] { Poll(); });
-//   line.Schedule(now);      // Poll() runs then, or when the gate has room
-//   line.Client(key, identity).Ask(...);
-//   line.Leave();            // gives place and connection back
+//   AgentConnection connection(loop, &semaphore, [this] { Poll(); });
+//   connection.Schedule(now);      // Poll() runs then, or when there is a place
+//   connection.Client(key, identity).Ask(...);
+//   connection.Leave();            // gives up the place and the connection
 //
-// A line that others wait for queues again behind them at each use. One thread.
+// While others wait, a connection queues again behind them at each use. One thread.
 #ifndef LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_
 #define LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_
 
@@ -39,7 +39,7 @@ class AgentConnection : private Semaphore::Waiter {
   void Leave();
 
   bool busy() const { return client_ && client_->busy(); }
-  // Somebody waits for a place.
+  // Whether others wait for a place.
   bool crowded() const { return gate_->waiting() > 0; }
 
   // Within `begin`. The connection is kept from one use to the next.

@@ -22,7 +22,7 @@ const GangPeers::Member* Machine0Of(const GangPeers& peers) {
   return found == peers.members.end() ? nullptr : &*found;
 }
 
-// Nobody answered; an answer that can't be read is one.
+// Whether nobody answered. An answer that can't be read counts as one.
 bool IsSilence(const Error& error) {
   return error.kind != ErrorKind::kTooLarge && error.kind != ErrorKind::kInvalid;
 }
@@ -79,7 +79,7 @@ Duration GangJob::PollLength() const {
   return std::clamp<Duration>(peers_.machine_lost_after / 3, kShortestPoll, kLongestPoll);
 }
 
-// Machine 0; while it does not answer, another in turn with it.
+// The next machine to ask: machine 0; while it does not answer, machine 0 and another by turns.
 const GangPeers::Member* GangJob::NextToAsk() {
   const GangPeers::Member* machine0 = Machine0Of(peers_);
   if (machine0 != nullptr && !ask_others_) return machine0;
@@ -126,7 +126,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   Duration wait{};
   ask_others_ = !status.ok() && asked_.machine == 0;
   if (!status.ok()) {
-    version_ = 0;  // once it answers again, that is news
+    version_ = 0;  // so that its next answer counts as new
     poll_error_ = status.error().message;
     wait = retry_.Take();
   } else {
@@ -156,7 +156,7 @@ void GangJob::SetHeard(bool heard) {
   if (again && !put_.busy()) put_.Schedule(shared_->loop->now());
 }
 
-// One that is not heard is not told either: asking it goes on, and says when it is there.
+// A machine that does not answer polls gets no PUT; the polls go on and show when it is back.
 void GangJob::Put() {
   const GangPeers::Member* machine0 = Machine0Of(peers_);
   if (machine0 == nullptr || desired_.empty() || Accepted(desired_) || !heard_) return put_.Leave();
@@ -173,7 +173,7 @@ void GangJob::OnPutAnswer(const Result<HttpAnswer>& answer) {
   Time now = shared_->loop->now();
   if (!accepted) {
     put_.Schedule(now + put_retry_.Take());
-    // Refused is refused: saying it again at once would not help.
+    // A refusal would be repeated, so the next try waits longest.
     if (answer.ok()) put_retry_.SetLongest();
     put_error_ = answer.ok() ? "machine 0 refused PUT /gang: " + answer->body.substr(0, kMaxReason)
                              : answer.error().message;

@@ -1,5 +1,5 @@
-// GangJob: one job of a GangLink: who is asked next, what was said, and what is still to be said to
-// machine 0.
+// GangJob: one job of a GangLink: which machine is asked next, its last answer, and the desired
+// state that machine 0 has yet to accept.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
 

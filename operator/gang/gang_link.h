@@ -3,13 +3,12 @@
 //
 //   GangLink link(loop, {}, {.on_status = ..., .on_accepted = ...});
 //   link.Set("default/gpt", peers);        // whenever a machine's address or attempt changed
-//   link.SetDesiredState("default/gpt", desired state);     // said to machine 0 until its current
-//   attempt took it if (link.Accepted("default/gpt", desired state)) ...
-//   link.Forget("default/gpt");
+//   link.SetDesiredState("default/gpt", state);   // sent until machine 0's current attempt takes
+//   it if (link.Accepted("default/gpt", state)) ... link.Forget("default/gpt");
 //
 // Each job has one long poll at machine 0: it is answered at the first change, else after a third
 // of machineLostAfter, at most 30 s. When machine 0 does not answer, the other members are asked in
-// turn; what they say of its silence is evidence, that this link cannot reach anybody is none.
+// turn. Their reports of its silence are evidence of a loss; this link's own failures are not.
 //
 // Bounded: `max_polls` connections for polls (further jobs take turns, and polls are then short)
 // and `max_puts` for desired states, 256 KiB an answer, a deadline for each request. A job that
@@ -79,12 +78,12 @@ class GangLink {
   GangLink(const GangLink&) = delete;
   GangLink& operator=(const GangLink&) = delete;
 
-  // Begins to ask, or goes on with other peers; nothing happens when they are the same.
+  // Starts to poll the job's peers, or replaces them. The same peers again change nothing.
   void Set(const std::string& job, GangPeers peers);
-  // Nothing of it goes on, and no callback comes any more.
+  // Ends the job's requests; no callback comes any more.
   void Forget(const std::string& job);
 
-  // Of a job that was Set. nullopt: there is nothing to say; machine 0 keeps what it took last.
+  // For a job that was Set. nullopt: nothing is sent; machine 0 keeps the state that it took last.
   void SetDesiredState(const std::string& job, const std::optional<core::DesiredState>& desired);
   // Whether machine 0's current attempt took exactly this desired state last.
   bool Accepted(const std::string& job, const core::DesiredState& desired) const;

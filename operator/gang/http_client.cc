@@ -132,7 +132,7 @@ Status HttpClient::Connect() {
   return {};
 }
 
-// TLS begins only now: a machine that isn't there costs no handshake.
+// TLS starts after the TCP connection, so an absent machine costs no handshake.
 Status HttpClient::FinishConnecting() {
   int error = 0;
   socklen_t size = sizeof error;

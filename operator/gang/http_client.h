@@ -5,9 +5,9 @@
 //   client.Ask(address, GetStatusRequest(7, seconds(5)), now + seconds(7), [](auto answer) { ...
 //   });
 //
-// Bounded as http_answer.h says; one deadline for all of a request, and a shorter one until the
+// Sizes are limited as in http_answer.h. A request has one deadline, and a shorter one until the
 // handshake is done. The callback comes exactly once, never from within Ask, and may destroy the
-// client; Drop and the destructor take it back. One thread.
+// client; after Drop or the destructor it does not come. One thread.
 #ifndef LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
 #define LOCKSTEP_OPERATOR_GANG_HTTP_CLIENT_H_
 

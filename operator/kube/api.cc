@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kMaxMessage = 1024;
 
-// What ends up in logs and in a status is bounded and whole UTF-8.
+// Messages go into logs and statuses, so they are cut, and valid UTF-8.
 std::string Shorten(std::string text) {
   if (text.size() <= kMaxMessage) return text;
   size_t end = kMaxMessage;

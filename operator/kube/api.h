@@ -1,4 +1,4 @@
-// What the Kubernetes API's paths and errors are called.
+// Paths and errors of the Kubernetes API.
 #ifndef LOCKSTEP_OPERATOR_KUBE_API_H_
 #define LOCKSTEP_OPERATOR_KUBE_API_H_
 
@@ -22,7 +22,7 @@ enum class ApiErrorKind {
   kTooManyRequests,  // 429
   kForbidden,        // 403; quota, too
   kUnauthorized,     // 401
-  kInvalid,          // 400, 413, 415, 422: the same request will never do
+  kInvalid,          // 400, 413, 415, 422: the same request can never succeed
   kTimeout,          // no answer in time, ours or the server's (504)
   kServer,           // any other status
   kTransport,        // not reached, or cut off; TLS
@@ -58,8 +58,8 @@ class [[nodiscard]] ApiResult {
   std::variant<T, ApiError> state_;
 };
 
-// The error that an answer with this status is; `body` is a Status object or anything else (HTML of
-// a proxy). `write`: 5xx then leave it open whether it was done.
+// The error of an answer with this status. `body` is a Status object or anything else (HTML of a
+// proxy). `write`: after a 5xx it is unknown whether the write was done.
 ApiError ErrorOfStatus(int http, std::string_view body, std::optional<Duration> retry_after,
                        bool write);
 // The same for a transport's Error.
@@ -80,7 +80,7 @@ inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases"};
 inline constexpr Resource kEvents{"events.k8s.io", "v1", "events"};
 
 // "/api/v1/namespaces/NAMESPACE/pods/NAME/status?QUERY"; without a namespace, of all of them or of
-// a resource that has none. Names are what Kubernetes lets them be; they are encoded all the same.
+// a resource that has none. Names are percent-encoded.
 std::string Path(const Resource& resource, std::string_view name_space, std::string_view name = {},
                  std::string_view subresource = {}, std::string_view query = {});
 

@@ -1,4 +1,4 @@
-// Cache<T>: the last known state of one resource, as the Reflector's batches make it.
+// Cache<T>: the last known state of one resource, kept from a Reflector's batches.
 //
 //   pods.Apply(std::move(batch), [&](const PodView* before, const PodView* after) {
 //     const PodView& pod = after ? *after : *before;
@@ -31,17 +31,17 @@ namespace lockstep::kube {
 template <typename T>
 class Cache {
  public:
-  // before: null if it is new. after: null if it is gone, `before` is then its last state. Both: it
-  // changed, or if their UIDs differ, another object has taken the name.
+  // `before` is null for a new object. `after` is null for a deleted one, and `before` is then its
+  // last state. Both are set for a change; if their UIDs differ, another object has taken the name.
   using OnChange = std::function<void(const T* before, const T* after)>;
 
-  // Calls on_change for each object that changed. By then the cache stands at `after`; it must not
-  // be changed from there.
+  // Calls on_change for each object that changed, when the cache already holds `after`. on_change
+  // must not change the cache.
   void Apply(Batch<T> batch, const OnChange& on_change);
 
-  // What a consistent GET answered. Ignored if a later state is known.
+  // Stores the answer of a consistent GET. Ignored if a later state is known.
   void Put(T object, const OnChange& on_change);
-  // A consistent GET answered that there is none of this name.
+  // Removes an object that a consistent GET did not find.
   void Remove(const ObjectName& name, const OnChange& on_change);
 
   // Null when there is none.
@@ -59,7 +59,7 @@ class Cache {
  private:
   using Name = std::pair<std::string_view, std::string_view>;  // namespace, name
 
-  // Objects are found by the names that stand in them.
+  // Hashes and compares objects by the names that they hold.
   struct Hash {
     using is_transparent = void;
     size_t operator()(const Name& name) const {
@@ -82,7 +82,7 @@ class Cache {
 
   void Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change);
   const T* Set(T object, const OnChange& on_change);
-  // `last`: its last state, where that is known better than here.
+  // `last`: its last state, when newer than the cached one.
   void Erase(const Name& name, T* last, const OnChange& on_change);
   void AddToJob(const T& object);
   void RemoveFromJob(const T& object);

@@ -20,12 +20,12 @@ namespace {
 
 constexpr Duration kFirstBackoff = milliseconds(100);
 constexpr Duration kLongestBackoff = seconds(5);
-// New credentials are there within seconds or not at all.
+// New credentials arrive within seconds or not at all.
 constexpr int kUnauthorizedAttempts = 3;
 
 bool IsWrite(Method method) { return method != Method::kGet; }
 
-// The API answers with objects; HTML of a proxy and half an object are neither.
+// Whether the body is an object of the API, and not a proxy's HTML or half an object.
 bool LooksLikeObject(std::string_view body) {
   constexpr std::string_view kSpace = " \t\r\n";
   size_t first = body.find_first_not_of(kSpace);
@@ -165,7 +165,7 @@ class Client::Core {
     }
   }
 
-  // Nothing was sent. Told from the thread: this may run within Call.
+  // Nothing was sent. The thread calls back, since this may run within Call.
   void Refuse(const Shared& call, ApiError why) REQUIRES(mutex_) {
     call->verdict = std::move(why);
     Delay(call, Time(0));

@@ -1,6 +1,6 @@
-// Client: requests to the API server as the operator makes them: typed errors, bounded retries, a
-// window of requests under way that shrinks when the server is overloaded, and no write without the
-// permit. Sits on a Transport; thread-safe.
+// Client: the operator's requests to the API server. Adds to a Transport: typed errors, bounded
+// retries, a limit on concurrent requests that shrinks when the server is overloaded, and the check
+// that writes have the permit. Thread-safe.
 //
 //   Client client(std::move(transport), {.permit = [&] { return lease.Held(); }});
 //   client.Call({Method::kPost, Path(kPods, "default"), body}, [](ApiResult<std::string> pod)
@@ -12,8 +12,8 @@
 //    deterministic: what a lost attempt created makes the next one AlreadyExists.
 // PUT and PATCH are not retried then: the error says `ambiguous`, and the caller reads first.
 //
-// There is no limit on requests a second (the server's priority and fairness is the judge), only
-// the window: AIMD up to options.max_in_flight (client_window.h).
+// There is no limit on requests a second, which is left to the server's priority and fairness; only
+// the window limits: AIMD up to options.max_in_flight (client_window.h).
 #ifndef LOCKSTEP_OPERATOR_KUBE_CLIENT_H_
 #define LOCKSTEP_OPERATOR_KUBE_CLIENT_H_
 
@@ -53,22 +53,22 @@ class Client {
   using OnDone = std::function<void(ApiResult<std::string>)>;
 
   explicit Client(std::unique_ptr<Transport> transport, ClientOptions options = {});
-  // Ends calls under way with kTransport; drops what their callbacks Call then. When it returns, no
-  // callback runs or will.
+  // Ends calls under way with kTransport, and drops calls that their callbacks make then. No
+  // callback runs after it returns.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Calls `done` exactly once with the answer's body, never from within Call, from a thread of the
-  // client's or the transport's; it must not block, and may Call. `timeout`: 0 is options.timeout.
+  // Calls `done` exactly once with the answer's body, from a thread of the client or the transport,
+  // never from within Call. `done` must not block; it may Call. `timeout`: 0 is options.timeout.
   void Call(Request request, OnDone done, Duration timeout = Duration(0));
-  // The same, waited for. Not from a callback.
+  // Blocks until the answer. Not from a callback.
   ApiResult<std::string> CallAndWait(Request request, Duration timeout = Duration(0));
 
-  // For watches; outside window and retries.
+  // For watches, which the window does not count and which are not retried.
   Transport& transport();
 
-  // How many requests may be under way now, are, and wait for that.
+  // The window: how many requests may be under way, how many are, and how many wait.
   struct Load {
     size_t window;
     size_t in_flight;

@@ -1,5 +1,5 @@
-// ClientConfig: which API server, whom to trust, and as whom: from a kubeconfig file or from what
-// Kubernetes puts into a pod. Nothing is connected to here.
+// ClientConfig: the API server's address, the authorities to trust and the credentials, read from a
+// kubeconfig file or from a pod's service account. Makes no connection.
 #ifndef LOCKSTEP_OPERATOR_KUBE_CLIENT_CONFIG_H_
 #define LOCKSTEP_OPERATOR_KUBE_CLIENT_CONFIG_H_
 
@@ -47,10 +47,10 @@ inline constexpr size_t kMaxKubeconfig = size_t{1} << 20;
 inline constexpr size_t kMaxCredential = size_t{128}
                                          << 10;  // of one token, certificate or key file
 
-// Of the file at `path`, `context` or, if that is empty, its current-context. Paths in it count
-// from its folder. Errors: NotFound, Invalid (with the field), TooLarge. What would weaken TLS
-// (insecure-skip-tls-verify, http://) and what isn't supported (auth-provider, user names and
-// passwords, impersonation, proxy-url) is Invalid, never ignored.
+// Reads `context` of the kubeconfig at `path`; if empty, its current-context. Relative paths in it
+// start from its folder. Errors: NotFound, Invalid (with the field), TooLarge. Settings that would
+// weaken TLS (insecure-skip-tls-verify, http://) or are not supported (auth-provider, user names
+// and passwords, impersonation, proxy-url) are Invalid, never ignored.
 Result<ClientConfig> LoadKubeconfig(const std::string& path, const std::string& context = "");
 Result<ClientConfig> ParseKubeconfig(const std::string& text, const std::string& folder,
                                      const std::string& context = "");

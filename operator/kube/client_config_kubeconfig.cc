@@ -20,13 +20,13 @@ Result<std::string> DecodeBase64(std::string text) {
                              reinterpret_cast<const unsigned char*>(text.data()),
                              static_cast<int>(text.size()));
   if (text.empty() || text.size() % 4 != 0 || size < 0) return Error::Invalid("is not base64");
-  // It counts what stands for the padding.
+  // The decoder counts padding as bytes.
   size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   bytes.resize(static_cast<size_t>(size) - padding);
   return bytes;
 }
 
-// A map of the file, its place in it, and what went wrong first in reading it.
+// A map of the file, its path, and the first error in reading it.
 class Section {
  public:
   Section(const Node* node, std::string place, const std::string& folder, Status* status)
@@ -57,7 +57,7 @@ class Section {
     return path.starts_with('/') ? path : folder_ + "/" + path;
   }
 
-  // `keys` that would change what is connected to, and how, if they were ignored.
+  // Refuses `keys`: ignoring them would change what is connected to, or how.
   void RefuseUnsupported(std::initializer_list<std::string_view> keys) const {
     for (std::string_view key : keys) {
       const Node* found = Find(key);
@@ -157,7 +157,7 @@ void ReadUser(const Section& user, ClientConfig* config) {
   if (config->certificate.empty() != config->key.empty()) {
     user.Refuse("client-certificate", "and client-key go together: one of them is missing");
   }
-  // As kubectl has it, the file counts where both are given.
+  // The file wins where both are given, as in kubectl.
   if (std::string file = user.Text("tokenFile"); !file.empty()) {
     config->token.file = user.InFolder(file);
   } else {

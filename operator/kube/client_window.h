@@ -1,6 +1,6 @@
-// ClientWindow: how many requests may be under way at once. Halved, at most once a round trip, when
-// the server says 429 or takes over a second; grows by one for each window's worth of good answers.
-// The server's own queues are what limits throughput; this keeps us from filling them for others.
+// ClientWindow: the limit on concurrent requests. It is halved, at most once a round trip, when the
+// server answers 429 or takes over a second, and grows by one with each window's worth of good
+// answers. It keeps the operator from filling the server's queues for others.
 #ifndef LOCKSTEP_OPERATOR_KUBE_CLIENT_WINDOW_H_
 #define LOCKSTEP_OPERATOR_KUBE_CLIENT_WINDOW_H_
 

@@ -1,7 +1,7 @@
-// Credentials: what requests prove themselves and their server with. Values of the configuration
-// never change; files are read again every minute, an exec plugin is run again before what it
-// printed expires, and both when the server refused what they gave. If that fails, the last good
-// stays. Thread-safe; has a thread of its own if something can change.
+// Credentials: the client's credentials and the authorities to check the server by. Values in the
+// configuration never change. Files are read again every minute, an exec plugin is run again before
+// its credentials expire, and both are when the server refused them. If that fails, the last good
+// credentials stay. Thread-safe; has its own thread if anything can change.
 #ifndef LOCKSTEP_OPERATOR_KUBE_CREDENTIALS_H_
 #define LOCKSTEP_OPERATOR_KUBE_CREDENTIALS_H_
 
@@ -18,7 +18,7 @@
 
 namespace lockstep::kube {
 
-// PEM. A connection made with one is of no use for another.
+// PEM. A connection belongs to the material that it was made with.
 struct TlsMaterial {
   std::string ca;
   std::string certificate;
@@ -41,9 +41,9 @@ class Credentials {
                                                      Duration reload = kReload);
   ~Credentials();
 
-  // The pointer, and that of `tls` in it, changes only if what it points at does.
+  // The pointer, and `tls` in it, changes only when the value behind it does.
   std::shared_ptr<const Identity> Current() const;
-  // The server answered 401 to it.
+  // For the caller to report that the server answered 401.
   void Refused(const std::shared_ptr<const Identity>& identity);
 
  private:

@@ -134,7 +134,7 @@ Result<int> Run::ExitCode(int stop) {
   int status = 0;
   while (waitpid(process_.pid, &status, 0) < 0 && errno == EINTR) {
   }
-  kill(-process_.pid, SIGKILL);  // what it left behind
+  kill(-process_.pid, SIGKILL);  // its remaining children
   process_.pid = -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -22,7 +22,7 @@ void Set(CURL* easy, CURLoption option, T value) {
   assert(code == CURLE_OK);
 }
 
-// A peer that is gone without a word is noticed in half a minute, also where nothing is sent.
+// TCP keep-alive: a peer that vanished is noticed within half a minute even on an idle connection.
 int OnSocket(void*, curl_socket_t fd, curlsocktype) {
   int on = 1;
   int idle = 30;
@@ -35,8 +35,8 @@ int OnSocket(void*, curl_socket_t fd, curlsocktype) {
   return CURL_SOCKOPT_OK;
 }
 
-// Part of what libcurl compares before it uses a connection again: one made with other material
-// than this is never taken.
+// libcurl compares this before it reuses a connection, so it never takes one that was made with
+// other material.
 void SetBlob(CURL* easy, CURLoption option, const std::string& pem) {
   if (pem.empty()) return;
   curl_blob blob{const_cast<char*>(pem.data()), pem.size(), CURL_BLOB_NOCOPY};
@@ -90,7 +90,7 @@ void CurlTransfer::Prepare(CurlEasy easy, const CurlEndpoint& endpoint,
   SetRequest(endpoint);
 }
 
-// What is the same for all requests.
+// Sets the options that are the same for all requests.
 void CurlTransfer::SetCommon(const CurlEndpoint& endpoint) {
   CURL* raw = easy_.get();
   Set(raw, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
@@ -100,7 +100,7 @@ void CurlTransfer::SetCommon(const CurlEndpoint& endpoint) {
   Set(raw, CURLOPT_NOSIGNAL, 1L);
   Set(raw, CURLOPT_QUICK_EXIT, 1L);  // never waits for a name server at the end
   Set(raw, CURLOPT_SSLVERSION, long{CURL_SSLVERSION_TLSv1_2});
-  // Debian's libcurl trusts /etc/ssl/certs besides whatever it is given, unless told not to.
+  // Debian's libcurl trusts /etc/ssl/certs as well, unless this turns it off.
   Set<char*>(raw, CURLOPT_CAPATH, nullptr);
   Set<char*>(raw, CURLOPT_CAINFO, nullptr);
   Set(raw, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(endpoint.options.connect_timeout));
@@ -124,7 +124,7 @@ void CurlTransfer::SetRequest(const CurlEndpoint& endpoint) {
     headers_ = curl_slist_append(headers_, ("Content-Type: " + request_.content_type).c_str());
     headers_ = curl_slist_append(headers_, "Expect:");
   }
-  // By name, whatever libcurl would make of there being a body.
+  // Set by name, since libcurl would choose the method by whether there is a body.
   Set(raw, CURLOPT_CUSTOMREQUEST, ToString(request_.method));
   headers_ = curl_slist_append(headers_, "Accept: application/json");
   if (!identity_->authorization.empty()) {

@@ -51,7 +51,7 @@ class CurlTransfer {
   const std::shared_ptr<const Identity>& identity() const { return identity_; }
   int status() const { return response_.status; }
 
-  // The answer is whole, or libcurl says why there is none. Calls the handlers for the last time.
+  // Called when the answer is complete or libcurl has failed. Calls the handlers for the last time.
   void Finish(CURLcode code);
   void Fail(const Error& error);
 
@@ -81,7 +81,7 @@ class CurlTransfer {
   size_t header_bytes_ = 0;
   bool head_complete_ = false;
   bool head_given_ = false;
-  std::optional<Error> refused_;  // why we ended it
+  std::optional<Error> refused_;  // why this side ended it
   Time last_heard_ = Time(0);
 };
 

@@ -97,7 +97,7 @@ class CurlTransport final : public Transport {
     Shared transfer_;
   };
 
-  // From here on all is on the loop's thread.
+  // ---- on the loop's thread ----
   void Start(const Shared& transfer) {
     CurlEasy easy;
     if (spare_.empty()) {
@@ -112,7 +112,7 @@ class CurlTransport final : public Transport {
     if (transfer->is_stream()) Listen(transfer, transfer->last_heard() + transfer->limit());
   }
 
-  // Takes it out of libcurl; nothing is called for it any more.
+  // Removes the transfer from libcurl. No handler of it is called any more.
   void Remove(CurlTransfer* transfer) {
     curl_multi_remove_handle(multi_.get(), transfer->easy());
     transfers_.erase(transfer->easy());
@@ -155,7 +155,8 @@ class CurlTransport final : public Transport {
     transfer->Finish(code);
   }
 
-  // As many requests at once as connections are to be kept, so that none of them grows old.
+  // Sends as many requests at once as there are connections to keep, so that none stays idle for
+  // long.
   void Warm() {
     for (size_t i = 0; i < endpoint_.options.connections; ++i) {
       Start(std::make_shared<CurlTransfer>(Request{Method::kGet, "/version", ""}, kWarmTimeout,
@@ -209,7 +210,8 @@ class CurlTransport final : public Transport {
     loop_->CancelTimer(timer_);
     timer_ = 0;
     if (timeout_ms < 0) return;
-    // Not by Post when it is due at once: a stream that never pauses would keep the round going.
+    // A timer even when due at once: with Post, a stream that never pauses would never end the
+    // loop's round.
     timer_ = loop_->StartTimer(BootTime() + milliseconds(timeout_ms),
                                [this] { Drive(CURL_SOCKET_TIMEOUT, 0); });
   }

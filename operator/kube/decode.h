@@ -1,6 +1,6 @@
-// Decoder: JSON of the API server into views, by simdjson On-Demand: one pass, only what a view
-// holds is looked at, the rest is skipped without being validated. A field whose type is not what
-// the API says counts as absent; text that is not JSON, or an object without a name, is Invalid.
+// Decoder: JSON of the API server into views, by simdjson On-Demand. It makes one pass and looks
+// only at fields that a view holds; the rest is skipped without validation. A field of a wrong type
+// counts as absent. Text that is not JSON, or an object without a name, is Invalid.
 //
 // Keeps its parser's buffers from call to call. One thread at a time.
 #ifndef LOCKSTEP_OPERATOR_KUBE_DECODE_H_

@@ -16,7 +16,7 @@ bool IsResourceVersion(std::string_view version);
 // Nothing when either is not well formed.
 std::optional<std::strong_ordering> CompareResourceVersions(std::string_view a, std::string_view b);
 
-// Whether what was written at `written` is part of a state at `seen`; false if that is not known.
+// Whether a state at `seen` includes the write at `written`; false if unknown.
 bool Covers(std::string_view seen, std::string_view written);
 
 }  // namespace lockstep::kube

@@ -1,9 +1,9 @@
-// Transport: HTTP to one API server. The one place that knows an HTTP library; everything above it
-// sees requests, answers and streams. All implementations pass one contract test suite
-// (tests/operator/kube/transport), and docs/adr/006-http-library.md says why which one is used.
+// Transport: HTTP to one API server. It hides the HTTP library behind requests, answers and
+// streams. All implementations pass one contract test suite (tests/operator/kube/transport).
+// docs/adr/006-http-library.md says which library is used and why.
 //
-// Credentials are added here, and nothing here is ever logged. Redirects are not followed, names
-// of the environment's proxies not looked at, no authority but the configured one is trusted.
+// The transport adds credentials, and never logs anything. It follows no redirects, ignores proxies
+// of the environment, and trusts only the configured authority.
 #ifndef LOCKSTEP_OPERATOR_KUBE_TRANSPORT_H_
 #define LOCKSTEP_OPERATOR_KUBE_TRANSPORT_H_
 
@@ -72,8 +72,8 @@ class Transport {
 
   virtual ~Transport() = default;
 
-  // `timeout` is for all of it: connecting, waiting, reading. Calls `on_response` exactly once,
-  // from a thread of the transport and never from within Send; it must not block.
+  // `timeout` covers connecting, waiting and reading. Calls `on_response` exactly once, from a
+  // thread of the transport, never from within Send; it must not block.
   virtual void Send(Request request, Duration timeout, OnResponse on_response) = 0;
 
   // A stream silent for `idle_timeout`, at its beginning or later, ends with Timeout. All streams

@@ -1,5 +1,5 @@
-// How a Transport is made on one HTTP library or another: the same for each, so that each can be
-// put to the same tests. docs/adr/010-cpprestsdk-as-a-choice.md says why there are two.
+// Makes a Transport on one of the HTTP libraries, through one interface, so that the same tests run
+// on each. docs/adr/010-cpprestsdk-as-a-choice.md says why there are two.
 #ifndef LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
 #define LOCKSTEP_OPERATOR_KUBE_TRANSPORT_FACTORY_H_
 

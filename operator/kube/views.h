@@ -1,6 +1,6 @@
-// What the operator reads of the objects it watches, and nothing else: a pod of 8 KB of JSON is a
-// few hundred bytes here. decode.h fills them. Absent strings are empty, absent numbers 0 unless
-// said otherwise. Plain values: one thread at a time.
+// Views: the fields that the operator reads of the objects it watches. A pod of 8 KB of JSON takes
+// a few hundred bytes. decode.h fills them. Absent strings are empty, absent numbers 0 unless said
+// otherwise. Plain values: one thread at a time.
 #ifndef LOCKSTEP_OPERATOR_KUBE_VIEWS_H_
 #define LOCKSTEP_OPERATOR_KUBE_VIEWS_H_
 
@@ -14,7 +14,7 @@
 
 namespace lockstep::kube {
 
-// The types a cache is kept of.
+// The types that have a cache.
 enum class Watched : uint8_t { kTrainingJobs, kPods, kServices, kNodes };
 
 struct ObjectName {
@@ -32,7 +32,7 @@ struct ObjectMeta {
   std::string owner_uid;  // of the owner reference with controller=true
   int64_t generation = 0;
   WallTime created;
-  std::optional<WallTime> deleted;  // deletionTimestamp: asked to go, by then at the latest
+  std::optional<WallTime> deleted;  // deletionTimestamp: to be gone by then
 
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
 };

@@ -1,5 +1,5 @@
-// Reflector<T>: delivers the state of one resource, and then each change of it, for as long as it
-// lives, whatever the API server and the network do in between.
+// Reflector<T>: delivers the state of one resource and then each change, through failures of the
+// API server and the network, for as long as it lives.
 //
 //   Reflector<PodView> pods(transport, {.path = Path(kPods, ""), .query = "labelSelector=..."},
 //                           {.on_batch = [&](Batch<PodView> batch) { loop.Post(...); },
@@ -58,8 +58,8 @@ struct WatchOptions {
 template <typename T>
 struct WatchHandlers {
   std::function<void(Batch<T>)> on_batch = {};
-  // The state cannot be read or followed just now, and why (a missing permission, a missing CRD, a
-  // server that is gone); tried again until it works, which the next batch says.
+  // The state cannot be read or followed at present (a missing permission or CRD, a server that is
+  // gone). It is tried again until it works; the next batch shows that it does.
   std::function<void(const Error&)> on_problem = {};
   // A stream is opened, and it is not the first.
   std::function<void()> on_restart = {};

@@ -9,7 +9,7 @@
 namespace lockstep::kube {
 namespace {
 
-// A stream that ends sooner, and without having brought anything, is a failure.
+// A stream that ends sooner without an event is a failure.
 constexpr Duration kShortStream = seconds(1);
 constexpr int kMinWatchSeconds = 300;
 
@@ -30,8 +30,8 @@ ErrorKind KindOf(const ApiError& error) {
   }
 }
 
-// The version that was asked for is not to be had from this server: compacted away (410), or of a
-// future that a restored backup has not seen.
+// The server does not have the version that was asked for: it is compacted away (410), or newer
+// than the backup that the server was restored from.
 bool VersionIsLost(const ApiError& error) {
   return error.kind == ApiErrorKind::kGone || error.reason == "Expired" ||
          error.message.find("Too large resource version") != std::string::npos;
@@ -87,13 +87,13 @@ bool WatchLoop::OnData(std::string_view data, Time now) {
 void WatchLoop::OnEnd(const Status& status, Time now) {
   if (state_ == State::kInitial && accepted_ && !status.ok() &&
       status.error().kind == ErrorKind::kTimeout) {
-    // A server that does not know sendInitialEvents sends the state, but not its end.
+    // A server without sendInitialEvents sends the state but never marks its end.
     state_ = State::kList;
     continue_.clear();
     return;
   }
   if (state_ == State::kFollow && accepted_ && (got_on_ || now - opened_at_ >= kShortStream)) {
-    return;  // as every watch ends; it goes on from version_ at once
+    return;  // the usual end of a watch; the next one starts from version_ at once
   }
   Retry(status.ok() ? Error::Unavailable("the watch ended at once") : status.error(), std::nullopt,
         now);
@@ -160,7 +160,7 @@ bool WatchLoop::OnBookmark(const WatchLine& line, Time now) {
   return true;
 }
 
-// False: the server went back in time, and what it sends from now on may lack what we have seen.
+// False: the server went back in time; its next events may lack ones already delivered.
 bool WatchLoop::Advance(const std::string& version, Time now) {
   auto order = CompareResourceVersions(version, version_);
   if (order && *order < 0) {
@@ -174,7 +174,7 @@ bool WatchLoop::Advance(const std::string& version, Time now) {
   return true;
 }
 
-// The stream or the page is over; false, for those who ask whether it goes on.
+// Ends the stream or page. Returns false, which OnData hands on: do not go on reading.
 bool WatchLoop::OnApiError(const ApiError& error, Time now) {
   const Error reason{KindOf(error), error.message};
   if (state_ == State::kInitial && error.kind == ApiErrorKind::kInvalid) {
@@ -206,7 +206,7 @@ void WatchLoop::Synced(const std::string& version) {
 void WatchLoop::StartOver(const std::string& why, Time now) {
   if (state_ == State::kFollow) state_ = State::kInitial;
   continue_.clear();
-  // At once, but for a state that is lost again and again.
+  // At once, unless the state has been lost several times in a row.
   if (failures_ > 0) return Retry(Error::Unavailable(why), std::nullopt, now);
   ++failures_;
 }

@@ -1,5 +1,5 @@
-// WatchLoop: what a Reflector asks for and what it makes of the answers, without threads, sockets
-// or clocks.
+// WatchLoop: a Reflector's state machine, without threads, sockets or clocks: which request comes
+// next, and what follows from its answer.
 //
 //   kInitial  WATCH with sendInitialEvents: the whole state, then its changes, in one stream
 //     |  refused, or no end of the state in time          end of the state
@@ -30,7 +30,7 @@
 
 namespace lockstep::kube {
 
-// What depends on the type of the objects: collecting and handing over.
+// The part that depends on the type of the objects: collects them and delivers batches.
 class WatchSink {
  public:
   virtual ~WatchSink() = default;
@@ -39,7 +39,7 @@ class WatchSink {
   virtual Result<ListPage> Page(std::string body) = 0;
   // Forgets what was collected.
   virtual void Drop() = 0;
-  // Hands what was collected over as one batch.
+  // Delivers the collected objects as one batch.
   virtual void Deliver(bool replace, const std::string& version) = 0;
   virtual void Problem(const Error& error) = 0;
   virtual void Restarted() = 0;
@@ -56,14 +56,14 @@ class WatchLoop {
 
   WatchLoop(WatchOptions options, WatchSink* sink);
 
-  // What to do; not while a stream or a page is under way.
+  // The next step. Not to be called while a stream or a page is under way.
   Step Next(Time now);
 
-  // Of a stream. False: it is over for us; drop it and ask Next.
+  // Takes bytes of a stream. False: the stream is no longer wanted; drop it and call Next.
   bool OnHead(const Response& head, Time now);
   bool OnData(std::string_view data, Time now);
   void OnEnd(const Status& status, Time now);
-  // If nothing has come by then, the stream is dead: OnEnd with what OnSilence says.
+  // If no byte arrives by then, the stream is dead: call OnEnd with OnSilence's error.
   Time deadline() const;
   static Status Silence();
 
@@ -99,8 +99,8 @@ class WatchLoop {
   Time opened_at_{};
   Time last_byte_at_{};
   bool accepted_ = false;     // the stream's status was 200
-  bool got_on_ = false;       // it has brought version_ further
-  bool undelivered_ = false;  // of which the sink does not know yet
+  bool got_on_ = false;       // the stream has advanced version_
+  bool undelivered_ = false;  // version_ has advanced since the last batch
 };
 
 }  // namespace lockstep::kube

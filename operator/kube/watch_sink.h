@@ -65,8 +65,7 @@ class TypedSink : public WatchSink {
   }
 
  private:
-  // An initial state may have changed while it was sent: MODIFIED and DELETED stand among its
-  // ADDED.
+  // The state may change while it is sent, so MODIFIED and DELETED may stand among its ADDED.
   void KeepLastStates() {
     const bool changed = std::ranges::any_of(
         events_, [](const WatchEvent<T>& event) { return event.kind != EventKind::kAdded; });

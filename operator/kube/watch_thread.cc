@@ -8,7 +8,7 @@
 namespace lockstep::kube {
 namespace {
 
-// Data that nobody has looked at yet; beyond this the transport waits.
+// The limit on unread data; beyond it the transport waits.
 constexpr size_t kMaxUnread = size_t{4} << 20;
 
 }  // namespace
@@ -75,7 +75,7 @@ void WatchThread::Follow(Request request) {
       break;
     }
   }
-  // A handler that waits for room must return before the stream can go.
+  // A handler that waits for room must return before the stream can be destroyed.
   inbox_->Begin();
 }
 

@@ -58,7 +58,7 @@ void WorkQueue::Done(const ObjectName& key, Time now, Outcome outcome) {
 void WorkQueue::Park(const ObjectName& key, Watched resource, std::string_view version, Time now) {
   Entry& entry = Of(key);
   assert(entry.in_work);
-  // The run that wrote may have looked before the cache came this far.
+  // The run that wrote may have read the cache before it came this far.
   entry.again = true;
   entry.priority = std::max(entry.priority, Priority::kNormal);
   const auto index = static_cast<size_t>(resource);
@@ -93,7 +93,7 @@ void WorkQueue::Progress(Watched resource, std::string_view version, Time now) {
 Time WorkQueue::NextWake() const {
   Time next = kNever;
   if (!timers_.empty()) next = timers_.begin()->first;
-  // One that is still worked on is handed out when it is done, not before.
+  // A key in work is handed out again only when it is done.
   for (const auto& [time, entry] : expiries_) {
     if (time >= next) break;
     if (!entry->in_work) next = time;

@@ -1,5 +1,5 @@
-// WorkQueue: which job to decide next. A job stands in it at most once, is worked on by one at a
-// time, and what happens to it meanwhile makes it run once more.
+// WorkQueue: which job to decide next. A job is in the queue at most once and is worked on by one
+// caller at a time; an Add in the meantime makes it run once more.
 //
 //   queue.Add(key, Priority::kNormal, now);               // an event
 //   while (auto work = queue.Take(now)) {
@@ -10,9 +10,9 @@
 //   }
 //   wake at queue.NextWake();
 //
-// Read your writes: a key parked on a resource version is not handed out before the cache has come
-// as far (Progress), and runs then. After 5 s it is handed out as `stale`: its objects must be read
-// from the server (Cache::Put) before it is decided. One thread; time comes in.
+// Read your writes: a key parked on a resource version is handed out only when the cache has
+// reached that version (Progress). After 5 s it is handed out as `stale`: its objects must then be
+// read from the server (Cache::Put) before it is decided. One thread; time is passed in.
 #ifndef LOCKSTEP_OPERATOR_KUBE_WORK_QUEUE_H_
 #define LOCKSTEP_OPERATOR_KUBE_WORK_QUEUE_H_
 
@@ -32,7 +32,7 @@
 
 namespace lockstep::kube {
 
-// Of two for one key the higher counts. First in, first out within one.
+// Of two priorities for one key the higher counts. First in, first out within a priority.
 enum class Priority : uint8_t {
   kBackground,  // a job that is new, or seen for the first time
   kNormal,
@@ -53,7 +53,7 @@ struct QueueOptions {
 struct Work {
   ObjectName key;
   Duration waited{0};  // since it could first have been taken
-  bool stale = false;  // its own writes did not come back; stays so until Done(kOk)
+  bool stale = false;  // the cache did not reach its own writes in time; until Done(kOk)
 };
 
 class WorkQueue {
@@ -68,8 +68,8 @@ class WorkQueue {
   std::optional<Work> Take(Time now);
   void Done(const ObjectName& key, Time now, Outcome outcome);
 
-  // Only while the key is being worked on; it runs once more when the cache has come that far. Of
-  // two versions of one resource the later counts; one that cannot be compared waits out the limit.
+  // Only for a key in work: it runs once more when the cache has reached `version`. Of two versions
+  // of one resource the later counts. A version that cannot be compared waits until the limit.
   void Park(const ObjectName& key, Watched resource, std::string_view version, Time now);
   // The cache of `resource` stands at `version`.
   void Progress(Watched resource, std::string_view version, Time now);
@@ -81,8 +81,8 @@ class WorkQueue {
   size_t parked() const { return expiries_.size(); }
 
  private:
-  // A key is `ready_`, or in work, or parked, or none of these; in the last three, `again` says
-  // that it is to run once more. Timers are beside that.
+  // A key is in ready_, in work, parked, or none of these. `again`: a key in work or parked is to
+  // run once more. Timers are independent of this.
   struct Entry {
     ObjectName key;
     Priority priority = Priority::kBackground;  // of the next run

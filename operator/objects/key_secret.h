@@ -1,5 +1,5 @@
-// The Secret <job>-key-<uid8> with the gang's key, as JSON for the API server. The key follows from
-// the master key and the job's UID: made again, it is the same. Keep what is returned out of logs.
+// The Secret <job>-key-<uid8> with the gang's key, as JSON for the API server. The key is derived
+// from the master key and the job's UID, so it can be made again. Must not be logged.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
 
@@ -16,8 +16,8 @@ namespace lockstep::control {
 // In the Secret, and the file's name in the pod: the key's 32 bytes as they are.
 inline constexpr const char* kKeyEntry = "gang";
 
-// The key that the job's agents and whoever asks them for /status prove to each other. Invalid: the
-// master key is too short, or the job has no UID.
+// The key by which the job's agents and the operator authenticate each other. Invalid: the master
+// key is too short, or the job has no UID.
 Result<Key> GangKey(std::span<const uint8_t> master_key, const core::TrainingJob& job);
 
 std::string KeySecretObject(const core::TrainingJob& job, const Key& key);

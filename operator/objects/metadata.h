@@ -1,4 +1,4 @@
-// The few fields of an answered object that decide what its write means.
+// The fields of the API server's answer to a write that show what the write did.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_METADATA_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_METADATA_H_
 
@@ -15,8 +15,8 @@ struct Metadata {
 // Of any object's JSON; what can't be read is left empty.
 Metadata ReadMetadata(const std::string& json);
 
-// Whether its controlling owner is a TrainingJob of this name: if not this one, then one that was
-// deleted before, whose objects the garbage collector has yet to find.
+// Whether its controlling owner is a TrainingJob of this name. If the UID differs, the owner is an
+// earlier, deleted job whose objects the garbage collector has not removed yet.
 bool IsOfTrainingJob(const std::string& json, const std::string& job);
 
 }  // namespace lockstep::control

@@ -1,4 +1,4 @@
-// What the objects of a job share. Private to the builders of operator/objects.
+// Parts that a job's objects have in common. Private to the builders of operator/objects.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 
@@ -24,9 +24,9 @@ Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Lab
 
 Json FromNode(const core::Node& node);
 
-// Absent or null: to the API server the same.
+// Absent or null, which the API server takes for the same.
 bool IsUnset(const Json& object, const char* key);
-// The object or list at `key`, made where it is unset.
+// The object or list at `key`; made if it is unset.
 Json& ObjectAt(Json& parent, const char* key);
 Json& ListAt(Json& parent, const char* key);
 void SetIfUnset(Json& object, const char* key, Json value);

@@ -11,11 +11,11 @@ namespace lockstep::control::pod {
 namespace {
 
 constexpr std::string_view kVariableName = "LOCKSTEP_CONFIG";
-// An address is at most this much longer than what stands for it.
+// How much longer an address can be than its placeholder.
 constexpr size_t kLongestAddress = INET6_ADDRSTRLEN;
 
-// What the agent needs of the job. Template and environment stand in the container already, where
-// kubelet has put values to what only the cluster knows.
+// The part of the job that the agent needs. The template and the environment are in the container
+// already, with values that kubelet has filled in.
 core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status) {
   core::TrainingJob slim;
   slim.metadata.name = job.metadata.name;
@@ -26,7 +26,7 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   slim.spec.env.clear();
   slim.spec.env_from.clear();
   slim.spec.image_pull_secrets.clear();
-  // The gang's own, whatever the spec says by now: a pod is made for one number of machines, and a
+  // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.
   if (status.replicas > 0) slim.spec.num_machines = status.replicas;
   Duration& lost_after = slim.spec.failure_policy.machine_lost_after;
@@ -34,7 +34,7 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   return slim;
 }
 
-// Every `$` but that of our own reference stands for itself.
+// Escapes every `$` except that of our own reference.
 std::string Escaped(const std::string& json) {
   std::string escaped;
   escaped.reserve(json.size() + 64);
@@ -42,7 +42,7 @@ std::string Escaped(const std::string& json) {
     escaped += c;
     if (c == '$') escaped += c;
   }
-  // No text of the job's can hold these quotes: there they have a backslash.
+  // Quotes in a text of the job have a backslash, so none of them matches this.
   const std::string reference = R"("advertise":"$$()" + std::string(kIpVariable) + ")\"";
   const size_t dollars = escaped.find(reference) + reference.find("$$");
   return escaped.erase(dollars, 1);
@@ -76,7 +76,7 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
   config.listen = core::ToString(core::HostPort{.host = any, .port = core::kGangPort});
   config.metrics_listen = core::ToString(core::HostPort{.host = any, .port = core::kMetricsPort});
   config.advertise = "$(" + std::string(kIpVariable) + ")";
-  // Within the volume, whose own folder belongs to root: the agent wants one for itself alone.
+  // A folder within the volume: the volume's own belongs to root, and the agent needs its own.
   config.run_dir = std::string(kRunFolder) + "/agent";
   config.checkpoint_path = job.spec.checkpoint.path;
   config.log_path = job.spec.logs.path;

@@ -11,7 +11,7 @@ namespace lockstep::control {
 namespace {
 
 constexpr const char* kTerminationPath = "/dev/termination-log";
-// For the agent, after the last SIGKILL: sweep, termination message, VERDICT.
+// The time that the agent needs after the last SIGKILL: sweep, termination message, VERDICT.
 constexpr auto kAgentGrace = seconds(15);
 
 // The template's `worker` container; an empty one, put first, where it has none.

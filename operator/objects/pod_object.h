@@ -14,7 +14,7 @@
 
 namespace lockstep::control {
 
-// How the agent's one file comes to the user's image; its image is in status.agent.
+// How the agent's file gets into the user's image. The agent's image is in status.agent.
 struct AgentDelivery {
   enum class Method : uint8_t {
     kInitContainer,  // copies it to a folder of the pod
@@ -25,7 +25,7 @@ struct AgentDelivery {
   std::string trainer_image{};  // for jobs that name no image
 };
 
-// What differs from pod to pod.
+// The values that differ from pod to pod.
 struct PodRequest {
   uint32_t machine = 0;
   uint32_t attempt = 1;

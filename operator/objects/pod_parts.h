@@ -33,7 +33,7 @@ Json Worker(Json from_template, const core::TrainingJob& job, const AgentDeliver
 void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
                 const AgentDelivery& delivery, Json& spec, Json& worker);
 
-// What the template's and the spec's words about placement come to, in the pod's spec.
+// Writes the template's and the spec's placement into the pod's spec.
 void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes, Json& spec);
 
 }  // namespace lockstep::control::pod

@@ -17,7 +17,7 @@ Json JobSelector(const core::TrainingJob& job) {
 OnePerNode Resolved(const core::Spec& spec) {
   const OnePerNode asked = spec.placement.one_per_node;
   if (asked != OnePerNode::kAuto) return asked;
-  // Two pods of a job on a node have no peer-to-peer between their GPUs.
+  // Two pods on one node could not use peer-to-peer between their GPUs.
   const bool gpus = spec.resources_per_process.gpu.value_or(0) > 0;
   return gpus ? OnePerNode::kRequired : OnePerNode::kPreferred;
 }
@@ -29,8 +29,9 @@ Json SpreadConstraint(const core::TrainingJob& job, OnePerNode one_per_node) {
                      {"whenUnsatisfiable", "ScheduleAnyway"}};
   if (one_per_node == OnePerNode::kRequired) {
     constraint["whenUnsatisfiable"] = "DoNotSchedule";
-    // The skew is counted from the emptiest node, and from 0 while there are fewer nodes than this:
-    // so always. Without it, twice as many machines as nodes would be spread evenly.
+    // The skew is counted from the emptiest node, but from 0 while there are fewer nodes than
+    // minDomains. Set this high it is always counted from 0; else twice as many machines as nodes
+    // would be spread evenly.
     constraint["minDomains"] = 1'000'000;
   }
   return constraint;

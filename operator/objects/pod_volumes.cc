@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kAgentVolume = "lockstep-agent";
 constexpr const char* kSharedMemory = "/dev/shm";
-// Readable by whatever user the image has: nobody else's container mounts it.
+// Readable by any user, since the image's user is unknown. Only this container mounts it.
 constexpr int kReadable = 0444;
 
 // Copies the agent's file to the pod's own folder. Requests are limits, so that it takes no pod out

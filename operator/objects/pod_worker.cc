@@ -10,7 +10,7 @@ namespace {
 
 Json Environment(const core::Spec& spec, const std::string& config) {
   Json environment = Json::array();
-  // The configuration refers to the address, which must stand before it.
+  // The configuration refers to the address, so the address comes first.
   environment.push_back(
       {{"name", kIpVariable},
        {"valueFrom", {{"fieldRef", {{"apiVersion", "v1"}, {"fieldPath", "status.podIP"}}}}}});
@@ -27,13 +27,14 @@ Json Environment(const core::Spec& spec, const std::string& config) {
   return environment;
 }
 
-// Of the whole machine. Validate has seen that no product is too large.
+// The resources of the whole machine. Validate has checked that no product is too large.
 Json Resources(const core::Spec& spec) {
   const core::ResourcesPerProcess& each = spec.resources_per_process;
   const int processes = spec.processes_per_machine;
   Json requests = Json::object();
   Json limits = Json::object();
-  // What kubelet counts in whole units can't be overcommitted: there the limit is the request.
+  // Resources that kubelet counts in whole units can't be overcommitted, so their limit equals the
+  // request.
   for (const auto& [name, amount] : spec.resources_per_machine) {
     requests[name] = limits[name] = amount.ToString();
   }
@@ -45,7 +46,7 @@ Json Resources(const core::Spec& spec) {
     requests["memory"] = limits["memory"] = each.memory->Times(processes)->ToString();
   if (each.cpu) {
     requests["cpu"] = each.cpu->Times(processes)->ToString();
-    // A limit throttles. Kubelet gives cores of their own to those only that have one.
+    // A CPU limit throttles, but kubelet gives exclusive cores only to containers that have one.
     if (spec.topology.policy == core::TopologyPolicy::kRequired) limits["cpu"] = requests["cpu"];
   }
   Json resources = Json::object();
@@ -62,7 +63,7 @@ bool AddsSysAdmin(const Json& capabilities) {
   });
 }
 
-// What the user's container doesn't say itself. User and group stay the user's.
+// Security settings that the user's container leaves unset. User and group are not changed.
 void Restrict(Json& worker) {
   Json& context = ObjectAt(worker, "securityContext");
   if (context.value("privileged", Json(false)) == true) return;

@@ -14,7 +14,7 @@ namespace lockstep::control {
 // Gives each machine its stable name, <job>-<machine>.<job>, for users' programs.
 std::string HeadlessServiceObject(const core::TrainingJob& job);
 
-// Its clusterIP leads to machine 0's attempt `attempt`, and to no other.
+// The Service whose clusterIP leads to attempt `attempt` of machine 0 and to no other.
 std::string CoordinatorServiceObject(const core::TrainingJob& job, uint32_t attempt);
 // A merge patch (application/merge-patch+json) that leads it to another attempt, if the Service
 // is still the one with this UID.
