@@ -63,7 +63,7 @@ Result<int> Run(Connection& cluster, const ScaleCommand& command) {
 Result<int> Run(Connection& cluster, const DeleteCommand& command) {
   Jobs jobs(&cluster);
   std::vector<StoredJob> deleted;
-  // All names are read first: a slip in one deletes none.
+  // All jobs are read first, so that a typing error in one name deletes none.
   for (const std::string& name : command.names) {
     Result<StoredJob> job = jobs.Get(name);
     if (!job.ok()) return job.error();

@@ -18,7 +18,7 @@ Result<int> Run(Connection& cluster, const DeleteCommand& command);
 // Validates the files before it looks for a cluster.
 Result<int> Submit(const ClusterAddress& where, const SubmitCommand& command);
 
-// Any of them, with its error told.
+// Runs any of them, and prints its error.
 int RunClusterCommand(const ClusterCommand& command);
 
 }  // namespace lockstep::cli

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxMessage = 2048;
 
-// A person waits: an API server that is gone is told soon.
+// A person waits, so an unreachable API server is reported soon.
 kube::ClientOptions MakeClientOptions() {
   kube::ClientOptions options;
   options.timeout = seconds(20);
@@ -83,7 +83,7 @@ Error Explain(const kube::ApiError& error, std::string_view doing, std::string_v
   const std::string cannot = "cannot " + std::string(doing) + ": ";
   switch (error.kind) {
     case kube::ApiErrorKind::kNotFound:
-      // An object that is missing has a reason; a type that the server has never heard of has none.
+      // The server gives a reason for a missing object, but none for an unknown type.
       if (error.reason.empty() || said == "the server could not find the requested resource") {
         return Error::NotFound(
             cannot + std::string(server) +

@@ -1,5 +1,5 @@
-// Connection: the API server that a command line means, as kubectl would find it, and what its
-// errors mean to whoever typed the command.
+// Connection: the API server of a command, found as kubectl finds it, with errors worded for the
+// user of the command line.
 #ifndef LOCKSTEP_CLI_CLUSTER_CONNECTION_H_
 #define LOCKSTEP_CLI_CLUSTER_CONNECTION_H_
 
@@ -20,13 +20,13 @@ namespace lockstep::cli {
 // in.
 Result<kube::ClientConfig> FindCluster(const ClusterAddress& where);
 
-// What `error` means, when we were `doing` ("create trainingjob gpt") on `server`. The kind is
+// Words `error` of `doing` something ("create trainingjob gpt") on `server`. The kind is
 // NotFound, Invalid (the request itself is wrong), Conflict (exists already), Denied, Unavailable.
 Error Explain(const kube::ApiError& error, std::string_view doing, std::string_view server);
 
 // The exit code that says so.
 int ExitCodeOf(const Error& error);
-// Tells it on standard error and returns its exit code.
+// Prints the error on standard error and returns its exit code.
 int Fail(const Error& error);
 
 class Connection {
@@ -39,7 +39,7 @@ class Connection {
   // The answer's body. `doing` as in Explain.
   Result<std::string> Get(std::string path, std::string_view doing);
   Result<std::string> Call(kube::Request request, std::string_view doing);
-  // For what may be held up by a slow reader: its threads serve nobody else.
+  // A transport of its own, for streams whose slow reader may block the transport's threads.
   Result<std::unique_ptr<kube::Transport>> OpenTransport() const;
 
  private:

@@ -1,5 +1,5 @@
-// What `lockstep status` and `lockstep list` print: pure functions from jobs to text for people.
-// What strangers wrote (reasons, stderr, names) can't move the terminal's cursor.
+// The text of `lockstep status` and `lockstep list`. Pure functions. Control characters in texts of
+// others (reasons, stderr, names) are made harmless for the terminal.
 #ifndef LOCKSTEP_CLI_CLUSTER_JOB_TEXT_H_
 #define LOCKSTEP_CLI_CLUSTER_JOB_TEXT_H_
 

@@ -1,4 +1,4 @@
-// JobWatch: one job followed on an event loop, with what it calls when it changes.
+// JobWatch: follows one job on an event loop and calls back at each change.
 #ifndef LOCKSTEP_CLI_CLUSTER_JOB_WATCH_H_
 #define LOCKSTEP_CLI_CLUSTER_JOB_WATCH_H_
 
@@ -34,7 +34,8 @@ class JobWatch {
   kube::Reflector<kube::JobView> reflector_;  // last: its thread uses the rest
 };
 
-// What every watch of this program does with a problem; `told` is what was told last.
+// Handles a problem of a watch: one that trying again cannot solve goes to `on_hopeless`; another
+// is reported on standard error, unless it is `told`, the last one.
 void ReportProblem(const Error& error, std::string* told,
                    const std::function<void(const Error&)>& on_hopeless);
 

@@ -1,4 +1,4 @@
-// Which machine's pod holds what `lockstep logs` was asked for. Pure.
+// Chooses the pods whose logs `lockstep logs` shows. Pure.
 #ifndef LOCKSTEP_CLI_CLUSTER_LOG_CHOICE_H_
 #define LOCKSTEP_CLI_CLUSTER_LOG_CHOICE_H_
 

@@ -1,6 +1,6 @@
-// LogFollower: the logs of a job's machines, each from its current pod, until the job has ended.
-// A machine that is replaced goes on with its new pod; a stream that breaks goes on where it was.
-// Everything here runs on one loop, but for the writing (log_stream.h).
+// LogFollower: follows the logs of a job's machines, each from its current pod, until the job ends.
+// A replaced machine continues with its new pod; a broken stream continues where it stopped.
+// Everything runs on one loop, except the writing (log_stream.h).
 #ifndef LOCKSTEP_CLI_CLUSTER_LOG_FOLLOWER_H_
 #define LOCKSTEP_CLI_CLUSTER_LOG_FOLLOWER_H_
 

@@ -10,7 +10,8 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kOk = 200;
-// A job may be silent for long; a connection that is gone without a word ends by this.
+// How long a stream may be silent. A job may print nothing for long, but a dead connection must
+// end.
 constexpr Duration kSilence = minutes(10);
 
 std::string PathOf(const PodLog& what) {

@@ -43,7 +43,7 @@ Status ShowOne(EventLoop* loop, kube::Transport* transport, const kube::PodView&
                "cannot read the log of " + pod.meta.name + ": " + outcome.error().message};
 }
 
-// One machine after the other; those that cannot be read are told, and the rest is shown.
+// Shows the machines one after the other. A log that cannot be read is reported, the rest is shown.
 Result<int> Show(EventLoop* loop, Connection& cluster, kube::Transport* transport,
                  const LogsCommand& command, std::optional<int> machine, LogFilter filter) {
   Result<std::vector<kube::PodView>> pods = ListPods(cluster, command.name);

@@ -12,7 +12,7 @@
 namespace lockstep::cli {
 namespace {
 
-// Every file's job, if all of them are valid; what is wrong has been shown else.
+// The jobs of all files. If one is invalid, its problems are printed and nothing is returned.
 Result<std::optional<std::vector<core::TrainingJob>>> LoadAll(
     const std::vector<std::string>& files) {
   std::vector<core::TrainingJob> jobs;
@@ -44,7 +44,7 @@ Result<std::string> NamespaceOf(const ClusterAddress& where,
   return name_space;
 }
 
-// The one in its way, if it was asked for.
+// Deletes the existing job of the same name, with --replace.
 Status MakeRoom(Connection& cluster, const std::string& name) {
   Jobs jobs(&cluster);
   Result<StoredJob> old = jobs.Get(name);

@@ -1,5 +1,4 @@
-// The commands on clusters, as far as the command line goes: whoever runs the App says what
-// follows.
+// The options of the commands on clusters. The program that runs the App carries them out.
 #include <memory>
 #include <utility>
 

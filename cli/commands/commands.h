@@ -12,7 +12,7 @@
 namespace lockstep::cli {
 
 struct Invocation {
-  std::vector<std::string> command;  // what stood behind the first --, which CLI11 never sees
+  std::vector<std::string> command;  // the words behind the first --, which CLI11 does not get
   RunOnCluster on_cluster;
   int exit_code = 0;
 };

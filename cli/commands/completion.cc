@@ -1,4 +1,4 @@
-// Completion is generated from the program's own description, so it never lags behind it.
+// Shell completion, generated from the program's own options, so it is always complete.
 #include <iostream>
 #include <memory>
 #include <string>

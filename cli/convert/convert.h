@@ -1,5 +1,5 @@
-// Converting other launchers' ways of saying a job into a TrainingJob's YAML, with a `#` comment
-// for whatever could not be carried over.
+// Converts other launchers' jobs into a TrainingJob's YAML, with a `#` comment for each setting
+// that could not be converted.
 #ifndef LOCKSTEP_CLI_CONVERT_CONVERT_H_
 #define LOCKSTEP_CLI_CONVERT_CONVERT_H_
 

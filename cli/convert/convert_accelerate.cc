@@ -1,5 +1,5 @@
-// accelerate's configuration (`accelerate config`) as a TrainingJob: what `accelerate launch` would
-// make of it, by the same environment variables, and the keys that it ignores besides.
+// Converts accelerate's configuration (`accelerate config`). Settings become the environment
+// variables that `accelerate launch` would set; keys that it ignores get a remark.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -110,7 +110,7 @@ class Converter {
     if (is_total_said_ && machines > 1) RemarkOnTotal(processes, machines);
   }
 
-  // Every number that divides can be meant in either way, and only the user knows.
+  // A number that divides evenly can be the total or per machine; only the user knows which.
   void RemarkOnTotal(int64_t processes, int64_t machines) {
     builder_.Remark(
         "num_processes " + std::to_string(processes) + " is the total of all " +
@@ -173,8 +173,8 @@ class Converter {
     if (section != nullptr && !section->IsEmpty()) (this->*convert)(*section);
   }
 
-  // FSDP's variables have no prefix of accelerate's; what is unsaid gets the launcher's defaults,
-  // which differ from the library's.
+  // FSDP's variables do not begin with ACCELERATE_. Unset ones get the launcher's defaults, which
+  // differ from the library's.
   void Fsdp(const Node& section) {
     builder_.SetEnv("ACCELERATE_USE_FSDP", "true");
     std::vector<std::string> said;

@@ -143,8 +143,8 @@ void TorchrunOption(const Option& option, JobBuilder& builder) {
   }
 }
 
-// The options of `accelerate launch` laid over its configuration, so that both are read by the same
-// rules.
+// Puts the options of `accelerate launch` into its configuration, so that the same code converts
+// both.
 class LaunchConfig {
  public:
   explicit LaunchConfig(const Node* config) : config_(config == nullptr ? Node::Map() : *config) {}

@@ -28,8 +28,7 @@ void CopyMetadata(const Node& document, Node& target) {
   target.Add("metadata", std::move(metadata));
 }
 
-// Reads the TrainingJob that was put together, by the reader that reads every other; what it
-// refuses was wrong in the source.
+// Reads the finished document as any TrainingJob is read. Problems are mistakes of the source.
 void Read(Node document, JobBuilder& builder) {
   core::LiftShortcuts(document);
   core::ParseResult result = core::ReadJob(document);
@@ -51,7 +50,7 @@ Node NewDocument(const Node& source, Node spec) {
   return document;
 }
 
-// The processes a node, which may be said as auto, gpu or cpu: then one for each GPU it asks for.
+// Processes per node. `auto`, `gpu` and `cpu` stand for one process for each requested GPU.
 int64_t ProcessesPerNode(const Node* said, int64_t gpus, const char* what, JobBuilder& builder) {
   const std::string text = said == nullptr || !said->IsScalar() ? "" : said->text();
   if (text.empty() || text == "null") return 1;

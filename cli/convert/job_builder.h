@@ -1,5 +1,5 @@
-// JobBuilder: a TrainingJob in the making, with a remark beside each field that needs one. What the
-// converters of other launchers' jobs fill in, and write at the end.
+// JobBuilder: collects the fields of a TrainingJob, and remarks and problems, for the converters of
+// other launchers' jobs. Finish() writes it all as YAML.
 #ifndef LOCKSTEP_CLI_CONVERT_JOB_BUILDER_H_
 #define LOCKSTEP_CLI_CONVERT_JOB_BUILDER_H_
 
@@ -27,7 +27,8 @@ class JobBuilder {
 
   core::TrainingJob job;
 
-  // A line at the top: what could not be carried over, or was and would surprise.
+  // Adds a comment at the top, for a setting that is not converted or whose conversion may
+  // surprise.
   void Remark(std::string text) { remarks_.push_back(std::move(text)); }
   void Error(std::string path, Position position, std::string message);
   void SetEnv(std::string name, std::string value);
