@@ -1,5 +1,5 @@
-// Binding a process at its birth: between clone and execve, so that every page and every thread of
-// it is placed from the first one on.
+// Binds a process to CPUs and memory between clone and execve, so that all its pages and threads
+// are placed from the start.
 //
 //   PreparedBinding prepared = Prepare(plan.ranks[local_rank]);      // parent, may allocate
 //   ... in the child, before execve:  BindingErrno result = ApplyInChild(prepared);
@@ -15,7 +15,7 @@
 
 namespace lockstep::topology {
 
-// The bit masks of the two system calls, laid out by the parent: the child only reads them.
+// The bit masks of the two system calls. The parent makes them; the child only reads them.
 struct PreparedBinding {
   std::vector<unsigned long> cpu_mask;   // empty: affinity stays as inherited
   std::vector<unsigned long> node_mask;  // empty: memory policy stays as inherited
@@ -30,9 +30,9 @@ struct BindingErrno {
 
 PreparedBinding Prepare(const RankBinding& rank);
 
-// Binds the calling thread. Async-signal-safe, allocates nothing, and writes nothing but its result
-// and errno, so it may run in a child of clone(CLONE_VM | CLONE_VFORK); the parent, whose errno
-// that is, must not use it across the clone. Execve keeps both settings.
+// Binds the calling thread. Async-signal-safe: allocates nothing and writes only its result and
+// errno, so it may run in a child of clone(CLONE_VM | CLONE_VFORK). The child shares the parent's
+// errno, so the parent must not use errno across the clone. Execve keeps both settings.
 //
 // Preferred is MPOL_PREFERRED_MANY, or MPOL_PREFERRED on kernels before 5.15; Strict is MPOL_BIND.
 BindingErrno ApplyInChild(const PreparedBinding& binding) noexcept;

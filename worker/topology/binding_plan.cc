@@ -82,7 +82,7 @@ void PlanMemory(const Machine& machine, MemoryPolicy asked, const std::vector<Co
     }
     nodes = allowed;
   }
-  // Where the cpuset leaves one node there is nothing to ask the kernel for.
+  // With one node in the cpuset, no memory policy is needed.
   if (machine.allowed_mems == nodes && nodes.size() == 1) return;
   // "Preferred" of several nodes is first touch among them, which their CPUs do anyway.
   if (asked == MemoryPolicy::kPreferred && nodes.size() > 1) return;

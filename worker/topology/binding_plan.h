@@ -1,5 +1,5 @@
-// Who is bound where: a pure function from what a machine is made of to the CPUs and memory of each
-// of its processes.
+// Plans which process is bound where: a pure function from a machine's topology to the CPUs and
+// memory of each of its processes.
 //
 //   Bind::kNode, process with a GPU     all allowed cores of the GPU's NUMA node (as
 //                                           torchrun's --numa-binding=node), shared with the
@@ -8,8 +8,8 @@
 //                                           NUMA nodes, then between cores
 //
 // A plan never leaves Machine::allowed_cpus, never cuts a core in two, and gives a core to two
-// processes without a GPU only when there are more processes than cores. Where it has to do less
-// than was asked it does what is nearest, and says why: binding never fails a job.
+// processes without a GPU only when there are more processes than cores. When a request cannot be
+// met it plans the nearest thing and gives the reason; binding never fails a job.
 #ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
 #define LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
 

@@ -15,7 +15,7 @@ struct CgroupFolders {
   std::vector<std::string> v1;
 };
 
-// Of one controller ("cpu", "memory"). Reads and names what is below `root`.
+// The folders of one controller ("cpu", "memory"), read below `root`.
 CgroupFolders FindCgroupFolders(const std::string& root, const std::string& controller);
 
 }  // namespace lockstep::topology

@@ -8,8 +8,8 @@
 
 namespace lockstep::topology {
 
-// The allowed part of each core, by NUMA node and then by CPU. Allowed CPUs that belong to no known
-// core stand as cores of their own.
+// The allowed CPUs of each core, sorted by NUMA node and then by CPU. An allowed CPU that belongs
+// to no known core counts as a core.
 std::vector<Core> AllowedCores(const Machine& machine);
 
 // The CPUs of cores, in one list.

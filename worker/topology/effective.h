@@ -1,5 +1,5 @@
-// What a process's binding really is, read back from the kernel: what was asked for and what is in
-// effect differ whenever a cpuset, a seccomp profile or the machine says so.
+// The binding that is in effect for a process, read back from the kernel. It differs from the plan
+// when a cpuset, a seccomp profile or the machine does not allow the plan.
 #ifndef LOCKSTEP_WORKER_TOPOLOGY_EFFECTIVE_H_
 #define LOCKSTEP_WORKER_TOPOLOGY_EFFECTIVE_H_
 

@@ -1,5 +1,4 @@
-// The NVIDIA GPUs of a machine, from sysfs alone: no driver library is needed to know where they
-// are.
+// The NVIDIA GPUs of a machine, read from sysfs, without a driver library.
 #ifndef LOCKSTEP_WORKER_TOPOLOGY_GPUS_H_
 #define LOCKSTEP_WORKER_TOPOLOGY_GPUS_H_
 

@@ -42,8 +42,8 @@ class ScopedEnv {
 
 using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
 
-// The machine as the Linux kernel describes it: not an XML or synthetic one that somebody's
-// environment names, and no plugins, which a static program must not open.
+// hwloc's environment for reading the machine from the Linux kernel: no XML or synthetic machine
+// that the environment names, and no plugins, which a static program must not load.
 Topology Load(const std::string& root) {
   const ScopedEnv fsroot("HWLOC_FSROOT", root.c_str());
   const ScopedEnv components("HWLOC_COMPONENTS", "linux,stop");
@@ -55,7 +55,7 @@ Topology Load(const std::string& root) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return {nullptr, hwloc_topology_destroy};
   Topology topology(raw, hwloc_topology_destroy);
-  // Nodes outside our cpuset matter too: a GPU may hang on one.
+  // Nodes outside this cpuset are needed as well: a GPU may be attached to one.
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   if (hwloc_topology_load(raw) != 0) topology.reset();

@@ -1,5 +1,5 @@
-// What one machine is made of, as far as placing processes goes, and what this container may use
-// of it. `Machine` is plain data: the planner (binding_plan.h) takes it, tests build it by hand.
+// Machine: the topology of one machine, as needed to place processes, and the part of it that this
+// container may use. Plain data: the planner (binding_plan.h) takes it, tests build it by hand.
 //
 //   Result<Machine> machine = Discover();
 //   if (!machine.ok()) return machine.error();
@@ -60,8 +60,8 @@ struct Machine {
 // call it while the program has one thread.
 Result<Machine> Discover(const std::string& root = "/");
 
-// A machine of which nothing is known but the CPUs this process may use, each taken for a core:
-// for a container whose image or sandbox has no /sys. `why` becomes a fact.
+// A machine of which only the CPUs that this process may use are known, each taken for a core. For
+// a container without /sys. `why` becomes a fact.
 Machine WithoutTopology(const std::string& why);
 
 }  // namespace lockstep::topology
