@@ -15,7 +15,7 @@ AsyncWriter::AsyncWriter(const Shape& shape, Commit commit)
       parameters_(ParameterCount(shape)),
       moment1_(parameters_.size()),
       moment2_(parameters_.size()) {
-  // Signals are the training thread's: this one inherits a full mask.
+  // This thread inherits a full mask, so that signals go to the training thread.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -17,7 +17,7 @@ void Remove(const std::string& folder) {
   if (!manifest.ok()) return;
   std::error_code code;
   for (const auto& [name, sum] : manifest->files) {
-    // A name that leads out of the folder is none of ours.
+    // Lockstep writes no name that leads out of the folder.
     if (fs::path(name).filename() == name && !code) fs::remove(fs::path(folder) / name, code);
   }
   if (code) return;

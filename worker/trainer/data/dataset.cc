@@ -14,9 +14,9 @@ namespace lockstep::trainer {
 
 namespace {
 
-// So many files stay open; a process may commonly hold 1024, and sockets count too.
+// How many files stay open. A process may commonly have 1024 descriptors, sockets included.
 constexpr size_t kOpenFiles = 256;
-// Of a file's beginning, and of its end, in the fingerprint.
+// Bytes of a file's beginning, and of its end, that the fingerprint covers.
 constexpr uint64_t kSampleBytes = 4096;
 
 Status AddSample(const std::string& path, Sha256* digest) {

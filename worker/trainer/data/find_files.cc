@@ -59,7 +59,7 @@ Result<std::vector<std::string>> FindFiles(std::span<const std::string> globs) {
   for (const std::string& path : found) {
     std::error_code code;
     fs::path real = fs::canonical(path, code);
-    // What leads nowhere stays, for the error of opening it.
+    // A broken link is kept, so that opening it gives the error.
     if (code || seen.insert(real.string()).second) files.push_back(path);
   }
   return files;

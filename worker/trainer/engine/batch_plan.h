@@ -1,6 +1,6 @@
-// Which micro-batches of a step are whose. A step's micro-batches are numbered 0..count; rank r of
-// a world W has the r-th of W equal parts. Their number and content depend on the job alone, never
-// on the world: so the same job is the same run anywhere.
+// BatchPlan: which rank computes which micro-batches of a step. A step's micro-batches are numbered
+// from 0; rank r of a world W has the r-th of W equal parts. Their number and content depend on the
+// job alone, never on the world, so a job gives the same run on any world.
 #ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_
 #define LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_
 

@@ -31,7 +31,7 @@ uint64_t HashOfBlock(std::span<const float> values) {
   return hash;
 }
 
-// The ranks whose hash is not that of most.
+// The ranks whose hash differs from the most frequent one.
 std::string Strangers(const std::vector<int64_t>& hashes) {
   std::map<int64_t, size_t> votes;
   for (const int64_t hash : hashes) ++votes[hash];

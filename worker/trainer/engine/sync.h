@@ -21,7 +21,7 @@
 
 namespace lockstep::trainer {
 
-// What rides behind the gradient, and is summed with it.
+// Values that follow the gradient in its buffer and are summed with it.
 enum Tail : uint8_t {
   kTailLoss,  // the sum of the micro-batches' losses
   kTailStop,  // how many ranks were asked to stop
@@ -52,7 +52,7 @@ class Sync {
   // `sum`, of parameters and tail, is about to be filled from its end.
   virtual void Begin(std::span<float> sum) = 0;
   virtual void Ready(size_t from) = 0;
-  // Ready(0) was said. Updates the replica on every rank.
+  // Called after Ready(0). Updates the replica on every rank.
   virtual Result<StepResult> Finish(const StepOptions& options) = 0;
 
   // Makes rank 0's copy of the moments whole, for a checkpoint; called on all ranks.
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Sync>> MakeParameterServerSync(Replica& replica,
                                                       collectives::Communicator& all,
                                                       Threads& threads, const SyncOptions& options);
 
-// What is common to both: the scale of the summed gradient, from its norm.
+// Common to both ways: the scale of the summed gradient, from its norm.
 struct Scale {
   double norm = 0;   // of the mean gradient
   double value = 0;  // what each sum is multiplied by: 1 / micro-batches, and the clipping

@@ -78,7 +78,7 @@ constexpr int kSummaryValue = 1;  // of Summary
 constexpr int kTag = 1;           // of Summary.Value
 constexpr int kSimpleValue = 2;
 
-// A CRC over bytes that hold CRCs says little; hence the mask.
+// TensorFlow masks its CRCs, since a CRC over bytes that hold CRCs is weak.
 uint32_t MaskedCrc(std::string_view bytes) { return std::rotr(Crc32c(bytes), 15) + 0xA282EAD8U; }
 
 std::string Record(const Message& event) {
@@ -168,7 +168,7 @@ Result<std::unique_ptr<EventFile>> EventFile::Create(const std::string& dir, int
 
 EventFile::~EventFile() {
   Status flushed = Flush();
-  // Nobody is left who could be told.
+  // A destructor has nobody to report an error to.
   static_cast<void>(flushed);
   close(fd_);
 }

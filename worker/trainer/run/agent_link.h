@@ -1,6 +1,6 @@
-// What the trainer says to the agent of its machine, and asks of it: docs/protocol.md, "progress".
-// JSON lines over the Unix socket LOCKSTEP_SOCKET, as worker/python/lockstep.py does for everybody
-// else's programs.
+// AgentLink: the trainer's connection to its machine's agent (docs/protocol.md, "progress"): JSON
+// lines over the Unix socket LOCKSTEP_SOCKET. worker/python/lockstep.py does the same for users'
+// programs.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_AGENT_LINK_H_
 
@@ -29,9 +29,9 @@ class AgentLink {
   // that can't be sent at once is dropped. From one thread.
   void Report(const std::vector<std::pair<std::string_view, double>>& values);
 
-  // May a checkpoint of this name, complete and synced in LOCKSTEP_CHECKPOINT_DIR, count? The path
-  // it has to be moved to; kConflict: no, for this generation is over; kUnavailable or kTimeout: no
-  // answer. From any thread.
+  // Asks whether the checkpoint of this name, complete and synced in LOCKSTEP_CHECKPOINT_DIR, may
+  // count. Returns the path to move it to. kConflict: it may not, since this generation is over;
+  // kUnavailable or kTimeout: no answer. From any thread.
   Result<std::string> Commit(const std::string& name, Duration timeout);
 
  private:

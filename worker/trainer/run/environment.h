@@ -1,5 +1,5 @@
-// What the agent tells each process through its environment (docs/environment.md), as far as the
-// trainer cares. All of it may be missing: then the trainer runs by itself.
+// The variables of docs/environment.md that the trainer reads. All of them may be missing; the
+// trainer then runs without an agent.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_ENVIRONMENT_H_
 

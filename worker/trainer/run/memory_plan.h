@@ -1,4 +1,4 @@
-// What a training process will hold in memory, before it does.
+// MemoryPlan: the memory that a training process will take.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_MEMORY_PLAN_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_MEMORY_PLAN_H_
 

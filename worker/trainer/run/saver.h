@@ -1,5 +1,5 @@
-// Rank 0's checkpoints: written beside training, committed, and told about. No failure of theirs
-// ends training: the last good checkpoint stays.
+// Saver: writes rank 0's checkpoints while training goes on, commits and reports them. A failure
+// never ends training; the last good checkpoint stays.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_SAVER_H_
 
@@ -32,7 +32,7 @@ class Saver {
   CheckpointLine* line_;
   std::atomic<Time> begun_ = Time::zero();
   std::atomic<Duration> last_write_ = Duration::zero();
-  AsyncWriter writer_;  // the last to come and the first to go: its thread uses the rest
+  AsyncWriter writer_;  // last: its thread uses the other members
 };
 
 }  // namespace lockstep::trainer

@@ -1,4 +1,4 @@
-// What a step was like, and how it is told: a line for people, numbers for the agent and
+// StepRecord: the figures of a step, and their forms: a line for people, numbers for the agent and
 // TensorBoard.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_

@@ -1,4 +1,5 @@
-// SIGTERM as something to ask for: it asks all ranks to save the same step and leave.
+// StopSignal: takes SIGTERM as a flag that can be polled. It asks all ranks to save the same step
+// and leave.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_STOP_SIGNAL_H_
 

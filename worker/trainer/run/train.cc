@@ -66,7 +66,7 @@ class Run {
   // The exit code.
   Result<int> Go() {
     Result<int> code = Work();
-    // What the peers make of our going is no news to us; a failure that was told just now is.
+    // The peers' reaction to this rank's own leaving is no error; a failure reported before it is.
     if (leaving_.exchange(true)) pause();
     return code;
   }
@@ -86,7 +86,7 @@ class Run {
 
   bool first() const { return all_->rank() == 0; }
 
-  // What needs nobody else: a mistake is said before anybody waits.
+  // Checks that need no other rank come first, so that a mistake is reported before anybody waits.
   Status Open() {
     Result<collectives::Options> connection = collectives::OptionsFromEnvironment();
     if (!connection.ok()) return connection.error();
@@ -425,7 +425,7 @@ class Run {
   std::optional<Scalars> scalars_;
   std::ofstream metrics_;
   StepRecord record_;
-  std::atomic<bool> leaving_ = false;  // who sets it says why, and decides the exit code
+  std::atomic<bool> leaving_ = false;  // the thread that sets it decides the exit code
 };
 
 }  // namespace
