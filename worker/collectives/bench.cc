@@ -46,13 +46,13 @@ float PatternSum(int world, size_t i) {
 
 double Microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1e3; }
 
-// What one bench of one Communicator needs.
+// One benchmark on one Communicator.
 class Bench {
  public:
   Bench(Communicator* all, const BenchOptions& options, BenchMemory* memory)
       : all_(*all), options_(options), memory_(*memory) {}
 
-  // After this all ranks have memory, or none goes on.
+  // Makes all ranks fail if one has no memory.
   Status Prepare(size_t count) {
     buffer_ = memory_.Allocate(count * sizeof(float));
     times_ = memory_.Allocate(static_cast<size_t>(options_.iterations) * sizeof(int64_t));

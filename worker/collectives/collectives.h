@@ -102,11 +102,12 @@ class Communicator {
     return AllReduceAsync(buffer, op, tag).Wait();
   }
 
-  // From any thread: every operation under way or later fails with `reason`, here at once and at
-  // the peers as a peer's death does. on_failure is called there, not here.
+  // From any thread. Every operation under way or later fails with `reason`: here at once, at the
+  // peers as after a peer's death. on_failure is called at the peers, not here.
   virtual void Abort(std::string_view reason) = 0;
 
-  // All operations done and all peers told that this rank leaves on purpose: its going is no death.
+  // Waits for all operations and tells the peers that this rank leaves on purpose, so that they do
+  // not take it for dead.
   virtual Status Finish() = 0;
 
   virtual Statistics statistics() const = 0;

@@ -34,8 +34,8 @@ void AwaitSent(gloo::transport::UnboundBuffer& buffer, size_t count, const Opera
   for (size_t i = 0; i < count; ++i) buffer.waitSend(nullptr, Patience(of));
 }
 
-// Where two ranks meet: the same operation, and the same size, or they never do; a mismatch then
-// ends at the deadline, with evidence, and not in a corrupted buffer.
+// The slot of an operation between two ranks. Kind and size are hashed into it, so ranks that
+// disagree about them never meet: they fail at the deadline, with evidence, and corrupt no buffer.
 uint64_t Slot(const Operation& operation, OperationKind kind, uint64_t step) {
   const size_t bytes = std::max(operation.in.count * SizeOf(operation.in.type),
                                 operation.out.count * SizeOf(operation.out.type));
@@ -121,8 +121,8 @@ void Direct::AllReduce(const Operation& operation) {
                     .at = {}};
   const std::vector<Slice>& slices = exchange.slices;
   exchange.own = data + slices[me].begin;
-  // Slice p comes back over what was sent of it: it can only after rank p had received all that
-  // it is made of.
+  // The result of slice p overwrites what was sent of it. That is safe: rank p can send the result
+  // only after it has received all parts of it.
   const Buffer result = Bind(data, bytes);
   const std::vector<Incoming> parts = ReduceRows(&exchange);
   const std::vector<Incoming> results = GatherRows(exchange, result.get());

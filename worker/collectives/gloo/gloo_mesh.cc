@@ -22,7 +22,8 @@ using gloo::transport::UnboundBuffer;
 constexpr Duration kLongestConnect = seconds(20);
 constexpr int kConnectFactor = 5;
 
-// Gloo's store on ours. Keys are the generation's own: the rendezvous is.
+// Gloo's store interface on the rendezvous, which belongs to one generation, so that keys need not
+// name it.
 class GlooStore final : public gloo::rendezvous::Store {
  public:
   GlooStore(Rendezvous* rendezvous, Time deadline) : rendezvous_(rendezvous), deadline_(deadline) {}
@@ -110,8 +111,8 @@ class AbortableContext final : public gloo::transport::Context {
   std::shared_ptr<AbortSwitch> switch_;
 };
 
-// Gloo's loop thread spins against the threads that compute; as a batch thread it does not push
-// them aside. A thread inherits its creator's policy.
+// Gloo's loop thread spins and competes with the threads that compute. Under SCHED_BATCH it does
+// not preempt them. A thread inherits its creator's policy.
 std::shared_ptr<gloo::transport::Device> MakeDevice(const gloo::transport::tcp::attr& attributes) {
   int policy = 0;
   sched_param normal{};

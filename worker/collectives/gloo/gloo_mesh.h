@@ -1,8 +1,8 @@
-// Gloo's full mesh of TCP connections, whose every wait another thread can end.
+// Gloo's full mesh of TCP connections. Another thread can end every wait on it.
 //
 // Closing Gloo's connections does not wake a thread that waits for a buffer; aborting the wait
-// does. So the context here hands out only buffers that it remembers, to us and to Gloo's own
-// algorithms alike, and Abort() ends the waits of them all.
+// does. So this context keeps a list of all buffers that it hands out, to Lockstep and to Gloo's
+// own algorithms, and Abort() ends all their waits.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_GLOO_GLOO_MESH_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_GLOO_GLOO_MESH_H_
 

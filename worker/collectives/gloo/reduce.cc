@@ -11,7 +11,7 @@ namespace {
 
 // Bytes of an intermediate result: a few of them and the sources' parts stay in the first cache.
 constexpr size_t kTileBytes = 4096;
-// Levels of the tree: more ranks than 2^24 there are not.
+// Levels of the tree: enough for 2^24 ranks.
 constexpr size_t kMostLevels = 24;
 
 template <typename T>

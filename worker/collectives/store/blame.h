@@ -1,4 +1,4 @@
-// Which rank is it that the others wait for? Pure.
+// Finds the rank that the others wait for. Pure.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_STORE_BLAME_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_STORE_BLAME_H_
 

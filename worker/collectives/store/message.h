@@ -1,4 +1,4 @@
-// What ranks and the store at rank 0 say to each other. On the wire each message is a frame: the
+// Messages between the ranks and the store at rank 0. On the wire each message is a frame: the
 // length of the body (4 bytes), then the body: type (1), rank (4), first (8), second (8), the
 // length of the key (2), the key, and the value up to the end. All numbers are big-endian. Pure.
 //
@@ -76,7 +76,7 @@ class MessageReader {
   // From now on bodies of up to `limit` bytes.
   void set_limit(size_t limit) { limit_ = limit; }
   void Feed(std::string_view bytes);
-  // The next whole message; nothing yet; or Invalid, then and ever after.
+  // The next whole message; nullopt: not all of it is here yet. Once Invalid, always Invalid.
   Result<std::optional<Message>> Next();
 
  private:

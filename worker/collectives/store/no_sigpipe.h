@@ -17,7 +17,7 @@ class NoSigpipe {
     pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
   ~NoSigpipe() {
-    // One that came meanwhile must not be delivered now.
+    // Discards a SIGPIPE that came meanwhile, so that it is not delivered now.
     const timespec at_once{};
     if (sigismember(&before_, SIGPIPE) == 0) {
       while (sigtimedwait(&pipe_, nullptr, &at_once) > 0) {

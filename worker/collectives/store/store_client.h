@@ -58,12 +58,13 @@ class StoreClient final : public Rendezvous {
   // From now on heartbeats carry `progress`, and `failed` is told of the first failure, from the
   // client's thread, at once if there was one already. Both must not block.
   void Watch(std::function<Progress()> progress, std::function<void(const Failure&)> failed);
-  // Returns when neither is being called, nor ever will be again.
+  // Ends the calls: neither callback is running, or will run, once it returns.
   void Unwatch();
-  // To all other ranks, through the store: this rank fails because of this. Waits until the word is
-  // on its way, at most half a second.
+  // Tells all other ranks, through the store, that this rank fails, and why. Waits until the
+  // message is sent, at most half a second.
   void Announce(const Failure& failure);
-  // To the store, which finds out who is behind and tells all: `what` (with `peer`) is late.
+  // Reports to the store that `what` (with `peer`) is late. The store finds out which rank is
+  // behind and tells all ranks.
   void ReportLate(uint64_t number, int peer, const std::string& what);
   // This rank leaves on purpose. Waits as Announce() does.
   void Bye();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kTick = milliseconds(500);
 constexpr size_t kMostStrangers = 64;  // beside the ranks that are still to come
-// What a closed connection may take to read its last words.
+// How long the peer of a connection that is being closed may take to read the last message.
 constexpr Duration kLastWords = seconds(5);
 constexpr size_t kMostQueued = 16 << 20;  // bytes a slow rank may leave unread
 constexpr size_t kMostStored = 256 << 20;
@@ -122,7 +122,7 @@ void StoreServer::Read(Connection& from) {
     Ended(from);
     return;
   }
-  if (from.closing) return;  // only waits for its last words to be read
+  if (from.closing) return;  // waits only until the peer has read the last message
   from.reader.Feed({bytes, static_cast<size_t>(got)});
   while (!from.closing) {
     Result<std::optional<Message>> next = from.reader.Next();

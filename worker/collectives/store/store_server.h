@@ -1,5 +1,6 @@
-// The store at rank 0: keys and values, who is here, who is alive, who is behind. One thread; owned
-// by rank 0's Communicator. Every rank, rank 0 too, keeps one connection to it for life.
+// The store at rank 0: keeps keys and values, and knows which ranks have come, are alive, or are
+// behind. One thread; owned by rank 0's Communicator. Every rank, rank 0 as well, keeps one
+// connection to it for the life of its Communicator.
 //
 // What it does when
 //  - a stranger connects (wrong greeting, identity, world or rank): says why and closes; nothing

@@ -55,7 +55,7 @@ std::optional<Error> Watchdog::failure() const {
 
 void Watchdog::Post(Event event) {
   const MutexLock lock(&mutex_);
-  // Whoever came first stays, but a transport's error gives way to one that knows more.
+  // The first error is kept, but any other error replaces a transport's, which knows least.
   if (settled_) return;
   if (event_ && (event_->source != Source::kTransport || event.source == Source::kTransport)) {
     return;

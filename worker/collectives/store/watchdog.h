@@ -36,10 +36,10 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // From any thread, without blocking. on_failure is not called: who aborts knows.
+  // From any thread, without blocking. Does not call on_failure, since the caller knows already.
   void Abort(const std::string& reason);
-  // The transport failed. Waits for the error to report instead: the store often knows, within
-  // milliseconds, which rank it was that took the others with it.
+  // The transport failed. Returns the error to report in its place: the store often knows within
+  // milliseconds which rank failed first.
   Error TransportFailed(const Error& error);
   // Set once the end is official.
   std::optional<Error> failure() const;
