@@ -2,7 +2,7 @@
 # The program, kubectl-lockstep for `helm test`, and their shared libraries: no shell, no package
 # manager, nothing that writes a file.
 
-# Up to the programs, the same in both Dockerfiles: they share these layers.
+# Up to the programs, both Dockerfiles have the same lines and so share these layers.
 FROM debian:bookworm-slim AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
@@ -13,10 +13,10 @@ RUN tools/deps --build
 
 FROM toolchain AS build
 COPY . .
-# Whoever has a ccache of this compiler's may mount it, and say so; objects know the locale, too.
+# A ccache of the same compiler may be mounted and named here. LANG is part of its hashes.
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
-# What carries the operator's requests: curl or cpprestsdk.
+# The library for the operator's requests: curl or cpprestsdk.
 ARG HTTP=curl
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
     docker/compile /out -DLOCKSTEP_HTTP=$HTTP lockstep-operator kubectl-lockstep && \

@@ -1,8 +1,8 @@
 # lockstep/worker, at the root of the tree: docker build -f docker/worker.Dockerfile .
-# Two things in one: where pods take the agent from, one static file, and the image of jobs that
-# name none, with the built-in trainer.
+# It has two uses: pods copy the agent, one static file, from it, and jobs that name no image run in
+# it, with the built-in trainer.
 
-# Up to the programs, the same in both Dockerfiles: they share these layers.
+# Up to the programs, both Dockerfiles have the same lines and so share these layers.
 FROM debian:bookworm-slim AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
@@ -13,14 +13,14 @@ RUN tools/deps --build
 
 FROM toolchain AS build
 COPY . .
-# Whoever has a ccache of this compiler's may mount it, and say so; objects know the locale, too.
+# A ccache of the same compiler may be mounted and named here. LANG is part of its hashes.
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
     docker/compile /out lockstep-agent lockstep lockstep-trainer
 
 FROM debian:bookworm-slim
-# What lockstep-trainer is linked with. Lists and logs would only make the layer larger.
+# The shared libraries of lockstep-trainer. Package lists and logs are removed to save space.
 RUN apt-get update && \
     apt-get install -y --no-install-recommends libdnnl2 libgloo0 libgomp1 libssl3 && \
     rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* && \
