@@ -1,4 +1,4 @@
-# What every script of tools/ shares; sourced, never run.
+# Functions of all scripts of tools/. Sourced, never run.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -6,7 +6,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep
 export PATH=$PATH:/usr/sbin:/sbin
 
-# One clone's objects serve the next one's build: paths are hashed from the root down.
+# Makes ccache hash paths relative to the root, so that clones share objects.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -22,7 +22,7 @@ help() {
   exit 0
 }
 
-# Prints the usage on standard error and ends with 2: for an argument nobody knows.
+# Prints the usage on standard error and exits with 2, for an unknown argument.
 usage_error() {
   say "unknown argument '$1'; see tools/${0##*/} --help"
   exit 2

@@ -4,8 +4,8 @@
 images=$cache/images
 base_image=docker.io/library/debian:bookworm-slim
 
-# prepare_images: a store of our own, so that nothing of the user's is touched; overlay mounts where
-# the kernel lets us, plain copies elsewhere. Waits for another run that builds in it.
+# prepare_images: makes a store that is separate from the user's, with overlay mounts where the
+# kernel allows them, else with plain copies. Waits for another run that builds in it.
 prepare_images() {
   "$root/tools/deps" --images
   mkdir -p "$images"
@@ -19,7 +19,7 @@ driver = "overlay"
 graphroot = "$images/storage"
 runroot = "${XDG_RUNTIME_DIR:-/run}/lockstep-images"
 CONF
-  # Only what an interrupted run left can be there.
+  # Only an interrupted run can have left anything here.
   buildah rm --all >/dev/null 2>&1 || sed -i 's/"overlay"/"vfs"/' "$CONTAINERS_STORAGE_CONF"
 }
 
@@ -67,17 +67,17 @@ build_image() {
   }
   rm -f "$archive.new"
   buildah push --quiet "$name" "docker-archive:$archive.new:$name"
-  # Renamed last: whoever reads the old archive goes on reading it.
+  # Renamed last, so that readers of the old archive are not disturbed.
   mv "$archive.new" "$archive"
   echo "$wanted" >"$archive.built"
-  # The images of this name before this one, and what only they were made of. What another run of
-  # buildah works with stays.
+  # Removes earlier images of this name and the layers that only they use. Images in use by another
+  # run of buildah stay.
   buildah rmi --prune >/dev/null || true
   say "built $name in $SECONDS s"
 }
 
-# build_stages NAME DOCKERFILE ARGUMENT...: the base is there by now, and nothing else may come from
-# a registry.
+# build_stages NAME DOCKERFILE ARGUMENT...: the base is local by now; nothing else may come from a
+# registry.
 build_stages() {
   local name=$1 build=(buildah build --pull-never --layers --file "$2")
   shift 2
