@@ -74,7 +74,7 @@ bool DropMore(JobStatus& status) {
 
 }  // namespace
 
-void Trim(JobStatus& status) {
+void Shorten(JobStatus& status) {
   for (std::string* text : {&status.reason, &status.ready, &status.progress_text,
                             &status.agent.image, &status.selector}) {
     Shorten(*text);
@@ -98,6 +98,10 @@ void Trim(JobStatus& status) {
                      &timings.finished}) {
     Floor(*time);
   }
+}
+
+void Trim(JobStatus& status) {
+  Shorten(status);
   while (ToJson(status).size() > kMaxStatusBytes && DropMore(status)) {
   }
 }

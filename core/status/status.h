@@ -209,10 +209,11 @@ inline constexpr size_t kMaxStatusHistory = 10;
 inline constexpr size_t kMaxConditions = 16;
 inline constexpr size_t kMaxMetrics = 16;
 
-// What the writer does last: orders machine_statuses and keeps the worst, keeps the newest history,
-// cuts strings between two characters (stderr keeps its end), replaces bytes that are no UTF-8,
-// rounds times down to milliseconds, and drops more of the lists until ToJson fits
-// kMaxStatusBytes. Trimming twice changes nothing.
+// What the writer does last. Shorten orders machine_statuses and keeps the worst, keeps the newest
+// history, cuts strings between two characters (stderr keeps its end), replaces bytes that are no
+// UTF-8 and rounds times down to milliseconds. Trim then drops more of the lists until ToJson fits
+// kMaxStatusBytes. Doing either twice changes nothing.
+void Shorten(JobStatus& status);
 void Trim(JobStatus& status);
 
 // Puts `wanted` in place of the condition of its type, or adds it. lastTransitionTime becomes `now`

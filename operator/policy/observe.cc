@@ -138,7 +138,7 @@ void ObserveFailure(ReconcileContext& context, const core::GangStatus& gang) {
   std::optional<core::LastFailure>& last = context.next.last_failure;
   JobStatus as_written;
   as_written.last_failure = core::LastFailure{.failure = failure};
-  core::Trim(as_written);
+  core::Shorten(as_written);
   if (last && last->failure == as_written.last_failure->failure) return;
   core::LastFailure seen;
   seen.time = context.now.wall;
@@ -236,14 +236,15 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
                                                    : WhyNotRunning(context);
   ObserveConditions(context);
   if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(context);
-  core::Trim(next);
+  core::Shorten(next);
   if (next == context.snapshot.status) return;
   const Time written = context.memory().record.written;
   if (!IsUrgent(context.snapshot.status, next) && context.now.boot < written + kDetailsEvery) {
     context.WakeAt(written + kDetailsEvery);
     return;
   }
-  context.Show();
+  core::Trim(next);
+  if (next != context.snapshot.status) context.Show();
 }
 
 }  // namespace lockstep::control
