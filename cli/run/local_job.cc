@@ -1,0 +1,126 @@
+#include "cli/run/local_job.h"
+
+#include <algorithm>
+#include <climits>
+#include <ranges>
+
+#include "operator/policy/decide.h"
+#include "operator/policy/policies.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr Duration kStopSlack = seconds(15);  // beyond the grace period, for agents to leave
+
+}  // namespace
+
+LocalJob::LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<std::string> addresses,
+                   control::Now start)
+    : job_(std::move(job)), addresses_(std::move(addresses)), machines_(start) {
+  // What only a cluster honours is not to be decided by.
+  job_.spec.managed_by = control::kManager;
+  job_.spec.suspend = false;
+  job_.spec.clean_pod_policy = core::CleanPodPolicy::kRunning;
+  job_.spec.ttl_seconds_after_finished.reset();
+  status_.epoch = epoch;
+}
+
+void LocalJob::Suspend() {
+  job_.spec.suspend = true;
+  ++generation_;
+}
+
+void LocalJob::OnEnd(uint32_t machine, control::MachineEnd end) {
+  machines_.Ended(machine, std::move(end));
+}
+
+bool LocalJob::OnStatus(const core::GangStatus& status, Time at) {
+  if (status.machine != 0) {
+    member_ = control::GangReport{status, at};
+    return true;
+  }
+  const AgentProcess* zero = machine0();
+  if (zero == nullptr || status.attempt != zero->attempt) return false;
+  member_.reset();
+  coordinator_ = control::GangReport{status, at};
+  return true;
+}
+
+bool LocalJob::OnAccepted(bool accepted) { return std::exchange(accepted_, accepted) != accepted; }
+
+const AgentProcess* LocalJob::machine0() const {
+  const auto newest =
+      std::ranges::find(machines_.processes() | std::views::reverse, 0U, &AgentProcess::machine);
+  return newest == machines_.processes().rend() ? nullptr : &*newest;
+}
+
+const core::GangStatus* LocalJob::gang() const {
+  const AgentProcess* zero = machine0();
+  const bool counts = coordinator_ && zero != nullptr && !zero->end &&
+                      coordinator_->status.attempt == zero->attempt;
+  return counts ? &coordinator_->status : nullptr;
+}
+
+bool LocalJob::over() const {
+  const bool ended = control::IsFinished(status_) || status_.state == core::JobState::kSuspended;
+  return ended && !machines_.running();
+}
+
+control::Snapshot LocalJob::Take() const {
+  control::Snapshot snapshot;
+  snapshot.job = &job_;
+  snapshot.uid = job_.metadata.uid;
+  snapshot.generation = generation_;
+  snapshot.status = status_;
+  snapshot.machines = machines_.Observe(addresses_);
+  snapshot.has_names = true;
+  snapshot.coordinator_address = {"", addresses_.front(), status_.attempts.Of(0)};
+  snapshot.coordinator = coordinator_;
+  snapshot.member = member_;
+  snapshot.desired_state_accepted = accepted_;
+  snapshot.notes.key_made = true;
+  snapshot.memory = memory_;
+  snapshot.replacements_allowed = INT_MAX;
+  return snapshot;
+}
+
+LocalStep LocalJob::Decide(Time now) {
+  LocalStep step;
+  for (const uint32_t machine : machines_.Overdue(now)) {
+    step.signals.push_back({machine, true, "it did not leave in time"});
+  }
+  control::Decision decision = control::Decide(Take(), machines_.At(now));
+  memory_ = std::move(decision.memory);
+  step.more = machines_.ForgetStopped();
+  if (decision.desired) desired_ = std::move(decision.desired);
+  if (decision.intent) {
+    step.before = std::exchange(status_, std::move(*decision.intent));
+    step.events = std::move(decision.events);
+    step.more = true;
+    return step;
+  }
+  if (decision.status) {
+    status_ = std::move(*decision.status);
+    step.more = true;
+  }
+  // Who has been told of the verdict has had its time to leave, and has nothing to save.
+  const bool told = status_.verdict && status_.verdict->generation.exists();
+  const Duration patience = told ? Duration::zero() : job_.spec.grace_period + kStopSlack;
+  for (const control::Action& action : decision.actions) {
+    if (const auto* start = std::get_if<control::StartMachine>(&action)) {
+      if (!machines_.IsFree(start->machine)) continue;
+      machines_.Started(start->machine, start->attempt, now);
+      step.start.push_back(start->machine);
+      step.more = true;
+    } else if (const auto* stop = std::get_if<control::StopMachine>(&action)) {
+      const auto [machine, signal] = machines_.Stop(*stop, now, patience);
+      if (signal == StopSignal::kNone) continue;
+      step.signals.push_back({machine, signal == StopSignal::kKill, "another takes its place"});
+      step.more = true;
+    }
+  }
+  step.wake = std::min(decision.wake, machines_.NextKill());
+  return step;
+}
+
+}  // namespace lockstep::cli

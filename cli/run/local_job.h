@@ -1,0 +1,85 @@
+// LocalJob: one job on this computer as operator/policy decides about it. What happens to its
+// agents goes in, what is to be done to them comes out. Pure.
+#ifndef LOCKSTEP_CLI_RUN_LOCAL_JOB_H_
+#define LOCKSTEP_CLI_RUN_LOCAL_JOB_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/run/local_machines.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
+#include "operator/policy/decision.h"
+
+namespace lockstep::cli {
+
+// What is to be done now, in this order.
+struct LocalStep {
+  struct Signal {
+    uint32_t machine = 0;
+    bool kill = false;  // else it is asked to leave
+    const char* why = "";
+  };
+
+  // The status that stood before the one that is to be recorded now.
+  std::optional<core::JobStatus> before;
+  std::vector<control::EventNote> events;  // of what is recorded
+  std::vector<Signal> signals;
+  std::vector<uint32_t> start;  // machines, at their attempts in the status
+  bool more = false;            // decide again at once
+  Time wake = kNever;           // else then, though nothing happens
+};
+
+class LocalJob {
+ public:
+  // `start` is one moment on both clocks; `epoch` the last that was recorded; `addresses` are of
+  // each machine's agent.
+  LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<std::string> addresses,
+           control::Now start);
+
+  // ---- what happens ----
+
+  // Its user wants it to stop.
+  void Suspend();
+  // The agent of this machine ended, with all that it started.
+  void OnEnd(uint32_t machine, control::MachineEnd end);
+  // An agent's answer. False: of a machine 0 whose time is over.
+  bool OnStatus(const core::GangStatus& status, Time at);
+  // Whether machine 0 has taken desired(). True when that is news to decide on.
+  bool OnAccepted(bool accepted);
+
+  LocalStep Decide(Time now);
+
+  // ---- what is known ----
+
+  const core::TrainingJob& job() const { return job_; }
+  const core::JobStatus& status() const { return status_; }
+  const std::optional<core::DesiredState>& desired() const { return desired_; }
+  const LocalMachines& machines() const { return machines_; }
+  // The newest attempt of machine 0; null when there is none.
+  const AgentProcess* machine0() const;
+  // Its last answer, if it still runs.
+  const core::GangStatus* gang() const;
+  bool over() const;
+
+ private:
+  control::Snapshot Take() const;
+
+  core::TrainingJob job_;
+  std::vector<std::string> addresses_;
+  LocalMachines machines_;
+  core::JobStatus status_;
+  control::Memory memory_;
+  std::optional<control::GangReport> coordinator_;
+  std::optional<control::GangReport> member_;
+  std::optional<core::DesiredState> desired_;
+  bool accepted_ = false;   // desired_ was
+  int64_t generation_ = 1;  // of the spec: a stop changes it
+};
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_RUN_LOCAL_JOB_H_
