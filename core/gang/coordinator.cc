@@ -7,17 +7,9 @@
 #include <utility>
 
 #include "core/exit_codes.h"
-#include "core/gang/lease.h"
 #include "core/gang/rules.h"
 
 namespace lockstep::core {
-
-namespace {
-
-// A clock offset older than this yields to any newer one: clocks drift apart by up to 5 %.
-constexpr Duration kClockSampleLife = seconds(30);
-
-}  // namespace
 
 GenerationRecord GenerationRecord::Shifted(Duration by) const {
   GenerationRecord shifted = *this;
@@ -31,15 +23,9 @@ GenerationRecord GenerationRecord::Shifted(Duration by) const {
 
 Coordinator::Coordinator(CoordinatorConfig config, Time born)
     : config_(std::move(config)),
-      born_(born),
-      slots_(config_.machines),
-      lease_length_(config_.policy.machine_lost_after),
-      last_step_(born),
-      ping_due_(born) {
+      roster_(config_.machines, config_.attempts),
+      lease_(config_.machines, config_.policy.machine_lost_after, born) {
   generation_.attempt = config_.attempt;
-  for (size_t i = 0; i < std::min(slots_.size(), config_.attempts.size()); ++i) {
-    slots_[i].lowest = config_.attempts[i];
-  }
 }
 
 // ---- events ----
@@ -52,16 +38,16 @@ CoordinatorActions Coordinator::OnMessage(Time now, ConnectionId connection,
     Handle(now, connection, *hello);
     return Step(now);
   }
-  auto it = machine_of_.find(connection);
-  if (it == machine_of_.end()) {
+  Slot* slot = roster_.Of(connection);
+  if (slot == nullptr) {
     actions_.emplace_back(
         CloseConnection{connection, std::string(NameOf(message)) + " before HELLO"});
     return Step(now);
   }
   std::visit(
       [&](const auto& body) {
-        if constexpr (requires { Handle(now, it->second, body); }) {
-          Handle(now, it->second, body);
+        if constexpr (requires { Handle(now, *slot, body); }) {
+          Handle(now, *slot, body);
         } else {
           actions_.emplace_back(CloseConnection{
               connection, std::string(NameOf(message)) + " is not for a coordinator"});
@@ -72,10 +58,8 @@ CoordinatorActions Coordinator::OnMessage(Time now, ConnectionId connection,
 }
 
 CoordinatorActions Coordinator::OnDisconnect(Time now, ConnectionId connection) {
-  auto it = machine_of_.find(connection);
-  if (it != machine_of_.end()) {
-    slots_[it->second].connection = 0;
-    machine_of_.erase(it);
+  if (Slot* slot = roster_.Of(connection); slot != nullptr) {
+    roster_.Disconnect(*slot);
     ++version_;
   }
   return Step(now);
@@ -120,16 +104,11 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   if (desired.health) config_.hang_timeout = desired.health->hang_timeout;
   if (desired.policy) {
     config_.policy = *desired.policy;
-    Duration length = desired.policy->machine_lost_after;
-    if (length < lease_length_) {
-      old_length_ = std::max(LossLength(now), lease_length_);
-      old_length_out_ = now + old_length_;
-    }
-    lease_length_ = length;
+    lease_.SetLength(now, desired.policy->machine_lost_after);
   }
   for (const DesiredState::Terminated& ended : desired.terminated) {
-    if (ended.machine >= slots_.size()) continue;
-    Slot& slot = slots_[ended.machine];
+    if (ended.machine >= roster_.size()) continue;
+    Slot& slot = roster_[ended.machine];
     if (slot.attempt != ended.attempt || slot.confirmed_dead) continue;
     slot.confirmed_dead = true;
     MarkLost(now, slot, ended.cause,
@@ -137,12 +116,14 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
     slot.report.phase = MemberPhase::kStopped;
   }
   for (const DesiredState::Fenced& fenced : desired.fenced) {
-    if (fenced.machine >= slots_.size()) continue;
-    Slot& slot = slots_[fenced.machine];
+    if (fenced.machine >= roster_.size()) continue;
+    Slot& slot = roster_[fenced.machine];
     if (slot.attempt != fenced.attempt || slot.predecessor_confirmed) continue;
     slot.predecessor_confirmed = true;
     slot.predecessor_out = Time::min();
-    if (slot.has_echo) slot.older_out = std::min(slot.older_out, now + LossLength(now));
+    if (lease_.of(slot.machine).has_echo) {
+      slot.older_out = std::min(slot.older_out, now + lease_.LossLength(now));
+    }
   }
   desired_stop_ = desired.stop;
   if (desired_stop_) {
@@ -150,7 +131,7 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
       BeginStop(now, desired_stop_->reason, desired_stop_->grace);
     } else if (phase_ == CoordinatorPhase::kStopping && now + desired_stop_->grace < kill_at_) {
       kill_at_ = now + desired_stop_->grace;
-      for (const Slot& slot : slots_) {
+      for (const Slot& slot : roster_) {
         Send(slot, Stop{generation_, stop_reason_, desired_stop_->grace});
       }
     }
@@ -162,7 +143,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) { return Step(now); }
 
 Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kDone) return kNever;
-  Time wake = std::min(ping_due_, verdict_deadline_);
+  Time wake = std::min(lease_.ping_due(), verdict_deadline_);
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
   return wake;
 }
@@ -190,7 +171,7 @@ bool Coordinator::Refuses(ConnectionId connection, const Hello& hello) {
         RefusalCode::kNoSuchMachine,
         "machines are 0.." + std::to_string(config_.machines - 1) + " and attempts count from 1");
   }
-  const Slot& slot = slots_[hello.machine];
+  const Slot& slot = roster_[hello.machine];
   uint32_t current = std::max(slot.attempt, slot.lowest);
   if (hello.attempt < current && Holds(Rule::kHigherAttemptWins)) {
     return refuse(RefusalCode::kLowerAttempt,
@@ -210,13 +191,13 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
     return;
   }
   ++version_;
-  Slot& slot = slots_[hello.machine];
+  Slot& slot = roster_[hello.machine];
   if (slot.connection != 0 && slot.connection != connection) {
     bool replaced = hello.attempt > slot.attempt;
     if (replaced) Send(slot, Refused{RefusalCode::kReplaced, "a higher attempt has joined"});
     actions_.emplace_back(CloseConnection{
         slot.connection, replaced ? "a higher attempt has joined" : "the agent connected again"});
-    machine_of_.erase(slot.connection);
+    roster_.Disconnect(slot);
   }
   if (hello.attempt != slot.attempt) Replace(now, slot, hello);
   if (slot.confirmed_dead) {
@@ -224,11 +205,9 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
     actions_.emplace_back(CloseConnection{connection, "this attempt's container has ended"});
     return;
   }
-  machine_of_.erase(connection);
-  machine_of_[connection] = hello.machine;
-  slot.connection = connection;
+  roster_.Connect(slot, connection);
   slot.draining = hello.draining;
-  slot.answered_at = std::max(slot.answered_at, now);
+  lease_.OnHello(now, hello.machine);
   slot.lost = false;
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
@@ -238,9 +217,9 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
     return;
   }
   slot.report = hello.report;
-  Resynchronise(now, slot, hello.machine);
+  Resynchronise(now, slot);
   CountSteps(hello.report);
-  Apply(now, hello.machine, hello.report);
+  Apply(now, slot, hello.report);
 }
 
 // A new agent stands in for this machine.
@@ -251,32 +230,21 @@ void Coordinator::Replace(Time now, Slot& slot, const Hello& hello) {
              "was replaced: attempt " + std::to_string(hello.attempt) + " took the place of " +
                  std::to_string(slot.attempt));
   }
-  Slot fresh;
-  fresh.attempt = hello.attempt;
-  fresh.lowest = slot.lowest;
-  fresh.predecessor_confirmed = hello.predecessor_dead;
-  fresh.lost_in = slot.lost_in;
-  fresh.lost_cause = slot.lost_cause;
-  fresh.lost_how = slot.lost_how;
-  if (slot.has_echo) fresh.older_out = slot.older_out;
-  if (!hello.predecessor_dead) {
-    bool answered = slot.answered_sent != Time::min();
-    Time silent_since = answered ? slot.answered_sent : std::max(born_, slot.answered_at);
-    fresh.predecessor_out = std::max(slot.predecessor_out, silent_since + LossLength(now));
-  }
-  slot = std::move(fresh);
+  const bool answered = lease_.of(slot.machine).has_echo;
+  roster_.Replace(slot, hello, answered, lease_.SilentSince(slot.machine) + lease_.LossLength(now));
+  lease_.Reset(slot.machine);
 }
 
 // An agent that has taken part in a generation proves that its predecessors were fenced then; and
 // whoever has answered us once never answers an older coordinator again.
 void Coordinator::Witness(Time now, Slot& slot, const Hello& hello) {
   if (hello.report.generation.exists()) slot.predecessor_confirmed = true;
-  if (slot.has_echo || !slot.predecessor_confirmed) return;
-  slot.older_out = now - hello.silence + std::max(hello.lease_length, LossLength(now));
+  if (lease_.of(slot.machine).has_echo || !slot.predecessor_confirmed) return;
+  slot.older_out = now - hello.silence + std::max(hello.lease_length, lease_.LossLength(now));
 }
 
 // Messages may have been lost with the last connection: bring the member to this generation.
-void Coordinator::Resynchronise(Time now, Slot& slot, uint32_t machine) {
+void Coordinator::Resynchronise(Time now, Slot& slot) {
   const Report& report = slot.report;
   bool current = report.generation == generation_;
   if (phase_ == CoordinatorPhase::kStopping && slot.lost_in != generation_) {
@@ -291,7 +259,7 @@ void Coordinator::Resynchronise(Time now, Slot& slot, uint32_t machine) {
     MarkLost(now, slot, Cause::kMachineLost, "came back without its ranks");
     slot.lost = false;  // it is here, and takes part in the next generation
     Send(slot, Stop{generation_, StopReason::kMachineLost, Duration::zero()});
-    Log("machine " + std::to_string(machine) + " came back without its ranks");
+    Log("machine " + std::to_string(slot.machine) + " came back without its ranks");
     return;
   }
   if (MayHaveLiveRanks(report.phase) && !(current && Live())) {
@@ -301,31 +269,19 @@ void Coordinator::Resynchronise(Time now, Slot& slot, uint32_t machine) {
 
 // ---- what members say ----
 
-void Coordinator::Handle(Time now, uint32_t machine, const Pong& pong) {
-  Slot& slot = slots_[machine];
-  if (pong.ping_sent > last_stamp_ || pong.ping_sent < slot.answered_sent) return;
-  slot.answered_sent = pong.ping_sent;
-  slot.answered_at = now;
-  slot.answered_generation = pong.generation;
-  slot.has_echo = true;
-  slot.echo = pong.now;
+void Coordinator::Handle(Time now, Slot& slot, const Pong& pong) {
+  if (!lease_.OnPong(now, slot.machine, pong)) return;
   if (slot.lost && !slot.confirmed_dead) {
     slot.lost = false;  // taken back, until a higher attempt says HELLO
     ++version_;
   }
-  Duration uncertainty = (now - pong.ping_sent) / 2;
-  if (uncertainty <= slot.clock_uncertainty || now - slot.clock_measured > kClockSampleLife) {
-    slot.clock_uncertainty = uncertainty;
-    slot.clock_offset = pong.now - (pong.ping_sent + uncertainty);
-    slot.clock_measured = now;
-  }
 }
 
-void Coordinator::Handle(Time now, uint32_t machine, const ReportMessage& message) {
+void Coordinator::Handle(Time now, Slot& slot, const ReportMessage& message) {
   ++version_;
-  slots_[machine].report = message.report;
+  slot.report = message.report;
   CountSteps(message.report);
-  Apply(now, machine, message.report);
+  Apply(now, slot, message.report);
 }
 
 void Coordinator::CountSteps(const Report& report) {
@@ -337,95 +293,55 @@ void Coordinator::CountSteps(const Report& report) {
       record.resumed_at == 0 ? report.first_step : std::min(record.resumed_at, report.first_step);
 }
 
-void Coordinator::Handle(Time now, uint32_t machine, const StopRequest& request) {
-  slots_[machine].draining = request.reason == StopReason::kDraining;
+void Coordinator::Handle(Time now, Slot& slot, const StopRequest& request) {
+  slot.draining = request.reason == StopReason::kDraining;
   ++version_;
   if (Live()) BeginStop(now, request.reason, request.grace);
 }
 
-void Coordinator::Handle(Time now, uint32_t machine, const CommitRequest& request) {
+void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
   if (request.generation != generation_) {
-    Send(slots_[machine], CommitReply{request.id, false, 0, "that generation has ended"});
+    Send(slot, CommitReply{request.id, false, 0, "that generation has ended"});
     return;
   }
-  commits_.push_back({machine, request.id, Stamp(now)});
+  commits_.push_back({slot.machine, request.id, lease_.Stamp(now)});
   PingAll(now);
 }
 
-void Coordinator::Handle(Time, uint32_t, const Progress& progress) {
+void Coordinator::Handle(Time, Slot&, const Progress& progress) {
   if (progress.generation != generation_) return;
   for (const RankProgress& rank : progress.ranks) progress_[rank.rank] = rank;
   ++version_;
 }
 
-void Coordinator::Handle(Time, uint32_t machine, const VerdictAck&) {
-  slots_[machine].acked = true;
-}
+void Coordinator::Handle(Time, Slot& slot, const VerdictAck&) { slot.acked = true; }
 
 // ---- heartbeats and the lease ----
 
 void Coordinator::PingAll(Time now) {
-  ping_due_ = now + PingInterval(lease_length_);
-  for (Slot& slot : slots_) PingOne(now, slot);
+  lease_.OnPinged(now);
+  for (const Slot& slot : roster_) PingOne(now, slot);
 }
 
-void Coordinator::PingOne(Time now, Slot& slot) {
+void Coordinator::PingOne(Time now, const Slot& slot) {
   if (slot.connection == 0) return;
-  Time stamp = Stamp(now);
-  Send(slot, Ping{stamp, config_.attempt, Grant(stamp, slot)});
-}
-
-Time Coordinator::Stamp(Time now) {
-  last_stamp_ = std::max(now, last_stamp_ + nanoseconds(1));
-  return last_stamp_;
-}
-
-Time Coordinator::Oldest() const {
-  Time oldest = kNever;
-  for (const Slot& slot : slots_) oldest = std::min(oldest, slot.answered_sent);
-  return oldest;
-}
-
-LeaseGrant Coordinator::Grant(Time stamp, const Slot& slot) const {
-  Time oldest = Holds(Rule::kLeaseFromOldestAnswer) ? Oldest() : slot.answered_sent;
-  if (!slot.has_echo || oldest == Time::min()) return {};
-  if (!Holds(Rule::kLeaseFromSending)) {
-    oldest = kNever;
-    for (const Slot& other : slots_) oldest = std::min(oldest, other.answered_at);
-  }
-  return {true, slot.echo, stamp - oldest, lease_length_};
-}
-
-bool Coordinator::LeaseLive(Time now) const {
-  Time oldest = Oldest();
-  return oldest != Time::min() && now < oldest + LeaseShare(lease_length_);
-}
-
-Duration Coordinator::LossLength(Time now) const {
-  bool old_runs = now < old_length_out_ && Holds(Rule::kLowerLWaits);
-  return old_runs ? std::max(old_length_, lease_length_) : lease_length_;
+  Time stamp = lease_.Stamp(now);
+  Send(slot, Ping{stamp, config_.attempt, lease_.Grant(stamp, slot.machine)});
 }
 
 void Coordinator::CheckLease(Time now) {
-  if (Live() && !LeaseLive(now)) BeginStop(now, StopReason::kLeaseExpired, Duration::zero());
-}
-
-// Who was stopped itself heard nobody: it judges on fresh answers only.
-void Coordinator::CheckAbsence(Time now) {
-  if (now - last_step_ > lease_length_ / 2) {
-    for (Slot& slot : slots_) slot.answered_at = std::max(slot.answered_at, now);
-  }
-  last_step_ = now;
+  if (Live() && !lease_.Live(now)) BeginStop(now, StopReason::kLeaseExpired, Duration::zero());
 }
 
 void Coordinator::CheckSilence(Time now) {
-  Duration limit = LossLength(now);
-  for (Slot& slot : slots_) {
-    if (slot.attempt == 0 || slot.lost || now - slot.answered_at < limit) continue;
-    MarkLost(now, slot, Cause::kMachineLost,
-             "fell silent for " +
-                 std::to_string(duration_cast<milliseconds>(now - slot.answered_at).count()) +
-                 " ms");
+  lease_.OnStep(now);
+  Duration limit = lease_.LossLength(now);
+  for (Slot& slot : roster_) {
+    Duration silence = now - lease_.of(slot.machine).answered_at;
+    if (slot.attempt == 0 || slot.lost || silence < limit) continue;
+    MarkLost(
+        now, slot, Cause::kMachineLost,
+        "fell silent for " + std::to_string(duration_cast<milliseconds>(silence).count()) + " ms");
   }
 }
 
@@ -433,9 +349,7 @@ void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
   slot.lost = true;
   ++version_;
   bool involved = Live() || phase_ == CoordinatorPhase::kStopping;
-  bool confirmed =
-      slot.report.generation == generation_ && slot.report.phase == MemberPhase::kStopped;
-  if (!involved || confirmed) return;
+  if (!involved || slot.has_stopped(generation_)) return;
   slot.lost_in = generation_;
   slot.lost_cause = cause;
   slot.lost_how = std::move(how);
@@ -447,7 +361,6 @@ void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
 CoordinatorActions Coordinator::Step(Time now) {
   if (phase_ == CoordinatorPhase::kDone) return std::exchange(actions_, {});
   CheckLease(now);
-  CheckAbsence(now);
   CheckSilence(now);
   CheckSpawned(now);
   CheckFinished(now);
@@ -456,7 +369,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckReset(now);
   TryStart(now);
   if (phase_ == CoordinatorPhase::kVerdict) {
-    bool all = std::all_of(slots_.begin(), slots_.end(),
+    bool all = std::all_of(roster_.begin(), roster_.end(),
                            [](const Slot& slot) { return slot.acked || slot.lost; });
     if (all || now >= verdict_deadline_) {
       phase_ = CoordinatorPhase::kDone;
@@ -465,7 +378,7 @@ CoordinatorActions Coordinator::Step(Time now) {
       return std::exchange(actions_, {});
     }
   }
-  if (now >= ping_due_) PingAll(now);
+  if (now >= lease_.ping_due()) PingAll(now);
   return std::exchange(actions_, {});
 }
 
@@ -476,14 +389,16 @@ void Coordinator::Send(const Slot& slot, Message message) {
 void Coordinator::Log(std::string line) { actions_.emplace_back(CoordinatorLog{std::move(line)}); }
 
 MachineView Coordinator::machine(Time now, uint32_t index) const {
-  const Slot& slot = slots_.at(index);
+  const Slot& slot = roster_[index];
   MachineView view;
   view.attempt = slot.attempt;
   view.connected = slot.connection != 0;
   view.lost = slot.lost;
   view.draining = slot.draining;
   view.replace = slot.replace;
-  if (slot.attempt != 0) view.silent_for = std::max(now - slot.answered_at, Duration::zero());
+  if (slot.attempt != 0) {
+    view.silent_for = std::max(now - lease_.of(index).answered_at, Duration::zero());
+  }
   view.generation = slot.report.generation;
   view.phase = slot.report.phase;
   view.binding = slot.report.binding;

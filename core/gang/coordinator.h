@@ -22,8 +22,10 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/gang/lease_clock.h"
 #include "core/gang/messages.h"
 #include "core/gang/root_cause.h"
+#include "core/gang/roster.h"
 
 namespace lockstep::core {
 
@@ -98,8 +100,6 @@ struct DesiredState {
   std::vector<Terminated> terminated;
   std::vector<Fenced> fenced;
 };
-
-using ConnectionId = uint64_t;
 
 // ---- actions ----
 
@@ -206,38 +206,7 @@ class Coordinator {
   bool MayExit() const;
 
  private:
-  // One machine: who stands in for it, and what it last said.
-  struct Slot {
-    uint32_t attempt = 0;  // 0: never joined
-    uint32_t lowest = 0;   // attempts below are refused
-    ConnectionId connection = 0;
-    bool draining = false;
-    bool lost = false;
-    bool replace = false;
-    bool confirmed_dead = false;  // its container was seen to end
-    bool predecessor_confirmed = false;
-    Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
-    Report report;
-
-    Time answered_sent = Time::min();  // stamp of the last PING answered
-    Time answered_at = Time::min();    // when that answer came
-    Generation answered_generation;
-    bool has_echo = false;
-    Time echo{};
-    Duration clock_offset{};  // its clock less ours, from the quickest recent answer
-    Duration clock_uncertainty = Duration::max();
-    Time clock_measured = Time::min();
-
-    Generation lost_in;  // the generation whose end this machine's loss is
-    Cause lost_cause = Cause::kMachineLost;
-    std::string lost_how;
-
-    // When every lease of an older coordinator is out, as this machine witnesses: it does not
-    // answer that one any more. kNever: it cannot tell, for an agent that may still be alive and
-    // answer there stands behind it.
-    Time older_out = kNever;
-    bool acked = false;  // the verdict
-  };
+  using Slot = Roster::Slot;
   struct PendingCommit {
     uint32_t machine = 0;
     uint64_t id = 0;
@@ -245,23 +214,22 @@ class Coordinator {
   };
 
   void Handle(Time now, ConnectionId connection, const Hello& hello);
-  void Handle(Time now, uint32_t machine, const Pong& pong);
-  void Handle(Time now, uint32_t machine, const ReportMessage& message);
-  void Handle(Time now, uint32_t machine, const StopRequest& request);
-  void Handle(Time now, uint32_t machine, const CommitRequest& request);
-  void Handle(Time now, uint32_t machine, const Progress& progress);
-  void Handle(Time now, uint32_t machine, const VerdictAck& ack);
+  void Handle(Time now, Slot& slot, const Pong& pong);
+  void Handle(Time now, Slot& slot, const ReportMessage& message);
+  void Handle(Time now, Slot& slot, const StopRequest& request);
+  void Handle(Time now, Slot& slot, const CommitRequest& request);
+  void Handle(Time now, Slot& slot, const Progress& progress);
+  void Handle(Time now, Slot& slot, const VerdictAck& ack);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
   void Replace(Time now, Slot& slot, const Hello& hello);
-  void Resynchronise(Time now, Slot& slot, uint32_t machine);
-  void Apply(Time now, uint32_t machine, const Report& report);
+  void Resynchronise(Time now, Slot& slot);
+  void Apply(Time now, Slot& slot, const Report& report);
   void CountSteps(const Report& report);
 
   CoordinatorActions Step(Time now);
   void CheckLease(Time now);
-  void CheckAbsence(Time now);
   void CheckSilence(Time now);
   void CheckSpawned(Time now);
   void CheckFinished(Time now);
@@ -271,16 +239,10 @@ class Coordinator {
   void TryStart(Time now);
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
-  Time OldCoordinatorsOut() const;
   void Witness(Time now, Slot& slot, const Hello& hello);
 
   void PingAll(Time now);
-  void PingOne(Time now, Slot& slot);
-  LeaseGrant Grant(Time stamp, const Slot& slot) const;
-  Time Stamp(Time now);
-  Time Oldest() const;
-  bool LeaseLive(Time now) const;
-  Duration LossLength(Time now) const;
+  void PingOne(Time now, const Slot& slot);
 
   void Announce(Time now, const Prepared& prepared);
   void BeginStop(Time now, StopReason reason, Duration grace);
@@ -299,20 +261,12 @@ class Coordinator {
   GenerationRecord& Record() { return history_.back(); }
 
   CoordinatorConfig config_;
-  Time born_;
   CoordinatorPhase phase_ = CoordinatorPhase::kGathering;
   Generation generation_;  // the latest that was prepared
-  std::vector<Slot> slots_;
-  std::map<ConnectionId, uint32_t> machine_of_;
+  Roster roster_;
+  LeaseClock lease_;
   Counters counters_;
   uint64_t version_ = 1;
-
-  Duration lease_length_;  // L, as granted
-  Duration old_length_{};  // a longer L under which leases may still run
-  Time old_length_out_ = Time::min();
-  Time last_stamp_ = Time::min();
-  Time last_step_;
-  Time ping_due_;
 
   StopReason stop_reason_ = StopReason::kFailure;
   Time kill_at_ = kNever;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/gang/coordinator.h"
-#include "core/gang/lease.h"
 #include "core/gang/rules.h"
 
 namespace lockstep::core {
@@ -26,17 +25,12 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   if (desired_stop_) {
     // Held says that nothing runs on whoever is here. Ranks of an earlier coordinator are told to
     // stop when their agent says HELLO.
-    bool dead = std::none_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-      return slot.connection != 0 && MayHaveLiveRanks(slot.report.phase);
-    });
-    return dead ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
+    return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
   }
-  for (const Slot& slot : slots_) {
-    if (slot.connection == 0 || slot.lost || slot.draining || slot.replace || !slot.has_echo) {
-      return CoordinatorPhase::kGathering;
-    }
+  for (const Slot& slot : roster_) {
+    if (!slot.present() || !lease_.of(slot.machine).has_echo) return CoordinatorPhase::kGathering;
   }
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_) {
     bool ours = slot.report.generation.attempt == config_.attempt;
     Rule rule = ours ? Rule::kWaitForStopped : Rule::kWaitForOldCoordinator;
     if (MayHaveLiveRanks(slot.report.phase) && Holds(rule)) return CoordinatorPhase::kFencing;
@@ -44,27 +38,14 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
       return CoordinatorPhase::kFencing;
     }
   }
-  if (now < OldCoordinatorsOut() && Holds(Rule::kWaitForOldCoordinator)) {
+  if (now < roster_.OldCoordinatorsOut() && Holds(Rule::kWaitForOldCoordinator)) {
     return CoordinatorPhase::kFencing;
   }
   if (now < backoff_until_) return CoordinatorPhase::kBackoff;
-  // The announcement carries the first lease, so it must have some life in it.
-  if (now - Oldest() > lease_length_ / 10 * 4 && Holds(Rule::kLeaseGuardsAnnouncement)) {
+  if (!lease_.MayBegin(now) && Holds(Rule::kLeaseGuardsAnnouncement)) {
     return CoordinatorPhase::kGathering;
   }
   return CoordinatorPhase::kPreparing;
-}
-
-// Every rank of an earlier coordinator is dead once any one of its members has been silent to it
-// for L: the first that can witness it will do. Where all were replaced and no death was confirmed
-// there is no witness: the old gang may be whole, and at work behind a partition.
-Time Coordinator::OldCoordinatorsOut() const {
-  bool confirmed = std::all_of(slots_.begin(), slots_.end(),
-                               [](const Slot& slot) { return slot.predecessor_confirmed; });
-  if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
-  Time first = kNever;
-  for (const Slot& slot : slots_) first = std::min(first, slot.older_out);
-  return first == kNever && !Holds(Rule::kWaitForWitness) ? Time::min() : first;
 }
 
 void Coordinator::TryStart(Time now) {
@@ -80,7 +61,7 @@ void Coordinator::TryStart(Time now) {
 }
 
 void Coordinator::Announce(Time now, const Prepared& prepared) {
-  if (Holds(Rule::kLeaseGuardsAnnouncement) && !LeaseLive(now)) return Wait();
+  if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return Wait();
   phase_ = CoordinatorPhase::kStarting;
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
@@ -100,15 +81,15 @@ void Coordinator::Announce(Time now, const Prepared& prepared) {
   start.restarts = counters_.generations++;
   start.hang_timeout = config_.hang_timeout;
   start.counters = counters_;
-  for (const Slot& slot : slots_) {
-    start.lease = Grant(Stamp(now), slot);
+  for (const Slot& slot : roster_) {
+    start.lease = lease_.Grant(lease_.Stamp(now), slot.machine);
     Send(slot, start);
   }
 }
 
 void Coordinator::CheckSpawned(Time now) {
   if (phase_ != CoordinatorPhase::kStarting) return;
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_) {
     bool up =
         slot.report.generation == generation_ &&
         (slot.report.phase == MemberPhase::kRunning || slot.report.phase == MemberPhase::kFinished);
@@ -121,8 +102,7 @@ void Coordinator::CheckSpawned(Time now) {
 
 // ---- while it runs ----
 
-void Coordinator::Apply(Time now, uint32_t machine, const Report& report) {
-  Slot& slot = slots_[machine];
+void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   if (report.generation != generation_) return;
   if (report.unkillable && !slot.replace) {
     slot.replace = true;
@@ -147,12 +127,12 @@ void Coordinator::Apply(Time now, uint32_t machine, const Report& report) {
 
 void Coordinator::CheckFinished(Time now) {
   if (phase_ != CoordinatorPhase::kRunning) return;
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : roster_) {
     if (slot.report.generation != generation_ || slot.report.phase != MemberPhase::kFinished) {
       return;
     }
   }
-  if (Holds(Rule::kLeaseGuardsAnnouncement) && !LeaseLive(now)) return;
+  if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
   Record().ended = now;
   Verdict success;
   success.generation = generation_;
@@ -165,22 +145,23 @@ void Coordinator::CheckCommits(Time now) {
   if (!Live() && phase_ != CoordinatorPhase::kStopping) {
     return RefuseCommits("the generation has ended");
   }
-  if (Holds(Rule::kCommitNeedsLease) && !LeaseLive(now)) {
+  if (Holds(Rule::kCommitNeedsLease) && !lease_.Live(now)) {
     return RefuseCommits("the lease has run out");
   }
   std::erase_if(commits_, [&](const PendingCommit& pending) {
-    bool fresh = std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-      return slot.answered_sent > pending.requested && slot.answered_generation == generation_;
+    bool fresh = std::all_of(roster_.begin(), roster_.end(), [&](const Slot& slot) {
+      const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
+      return pulse.answered_sent > pending.requested && pulse.answered_generation == generation_;
     });
     if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
-    Send(slots_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
+    Send(roster_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
     return true;
   });
 }
 
 void Coordinator::RefuseCommits(const std::string& reason) {
   for (const PendingCommit& pending : std::exchange(commits_, {})) {
-    Send(slots_[pending.machine], CommitReply{pending.id, false, 0, reason});
+    Send(roster_[pending.machine], CommitReply{pending.id, false, 0, reason});
   }
 }
 
@@ -205,16 +186,14 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace) {
   Record().stop_reason = reason;
   ++version_;
   if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
-  for (const Slot& slot : slots_) Send(slot, Stop{generation_, reason, grace});
+  for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace});
 }
 
 void Coordinator::CheckStopped(Time now) {
   if (phase_ != CoordinatorPhase::kStopping) return;
-  for (const Slot& slot : slots_) {
-    bool stopped =
-        slot.report.generation == generation_ && slot.report.phase == MemberPhase::kStopped;
+  for (const Slot& slot : roster_) {
     bool lost = slot.lost_in == generation_;
-    if (!stopped && !lost && Holds(Rule::kWaitForStopped)) return;
+    if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
   }
   Conclude(now);
 }
@@ -232,19 +211,19 @@ void Coordinator::Conclude(Time now) {
     return;
   }
   std::vector<MachineFate> fates;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
+  for (const Slot& slot : roster_) {
+    const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
     bool reported = slot.report.generation == generation_;
     MachineFate fate;
-    fate.machine = static_cast<uint32_t>(i);
+    fate.machine = slot.machine;
     fate.lost = slot.lost_in == generation_ && !slot.replace;
     fate.lost_cause = slot.lost_cause;
     fate.lost_how = slot.lost_how;
     fate.unkillable = reported && slot.report.unkillable;
     fate.lease_expired = reported && slot.report.lease_expired;
     fate.lease_expired_at = slot.report.lease_expired_at;
-    fate.clock_offset = slot.clock_offset;
-    fate.clock_uncertainty = slot.has_echo ? slot.clock_uncertainty : Duration::zero();
+    fate.clock_offset = pulse.clock_offset;
+    fate.clock_uncertainty = pulse.has_echo ? pulse.clock_uncertainty : Duration::zero();
     if (reported) fate.deaths = slot.report.deaths;
     fates.push_back(std::move(fate));
   }
@@ -300,7 +279,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const RootCause& root) {
     }
     case FailureAction::kReplaceMachine:
       if (root.failure.machine >= 0)
-        slots_[static_cast<size_t>(root.failure.machine)].replace = true;
+        roster_[static_cast<size_t>(root.failure.machine)].replace = true;
       break;
     case FailureAction::kRestart:
       break;
@@ -314,7 +293,7 @@ void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
   verdict_deadline_ = now + kVerdictPatience;
   verdict_ = std::move(verdict);
   ++version_;
-  for (const Slot& slot : slots_) Send(slot, *verdict_);
+  for (const Slot& slot : roster_) Send(slot, *verdict_);
 }
 
 // No rule of the user's is asked: nothing has run, and nothing that runs again would end otherwise.
@@ -344,20 +323,9 @@ void Coordinator::Wait() {
 std::string Coordinator::Reason() const {
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
-      std::string waiting;
-      for (size_t i = 0; i < slots_.size(); ++i) {
-        const Slot& slot = slots_[i];
-        bool in = slot.connection != 0 && !slot.lost && !slot.draining && !slot.replace;
-        if (in) continue;
-        if (waiting.size() > 100) {
-          waiting += ", ...";
-          break;
-        }
-        waiting += (waiting.empty() ? "" : ", ") + std::to_string(i);
-        if (slot.replace) waiting += " (to be replaced)";
-      }
-      if (waiting.empty()) return "waiting for heartbeats";
-      return "waiting for machines " + waiting + " of " + std::to_string(slots_.size());
+      const std::string missing = roster_.Missing();
+      if (missing.empty()) return "waiting for heartbeats";
+      return "waiting for machines " + missing + " of " + std::to_string(roster_.size());
     }
     case CoordinatorPhase::kFencing:
       return "waiting until no rank of an earlier generation can be alive";

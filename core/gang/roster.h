@@ -1,0 +1,92 @@
+// Roster: who stands in for each machine of the gang, what it last said, and what is known of those
+// who stood there before. The coordinator's.
+//
+// Fencing: every rank of an earlier coordinator is dead once any one of its members has been silent
+// to it for L, or all of its members' deaths are confirmed.
+#ifndef LOCKSTEP_CORE_GANG_ROSTER_H_
+#define LOCKSTEP_CORE_GANG_ROSTER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/failure/failure.h"
+#include "core/gang/messages.h"
+
+namespace lockstep::core {
+
+using ConnectionId = uint64_t;
+
+class Roster {
+ public:
+  struct Slot {
+    uint32_t machine = 0;
+    uint32_t attempt = 0;  // 0: never joined
+    uint32_t lowest = 0;   // attempts below are refused
+    ConnectionId connection = 0;
+    bool draining = false;
+    bool lost = false;
+    bool replace = false;
+    bool confirmed_dead = false;  // its container was seen to end
+    bool predecessor_confirmed = false;
+    Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
+    Report report;
+
+    Generation lost_in;  // the generation whose end this machine's loss is
+    Cause lost_cause = Cause::kMachineLost;
+    std::string lost_how;
+
+    // When every lease of an older coordinator is out, as this machine witnesses: it does not
+    // answer that one any more. kNever: it cannot tell, for an agent that may still be alive and
+    // answer there stands behind it.
+    Time older_out = kNever;
+    bool acked = false;  // the verdict
+
+    // It can take part in a generation.
+    bool present() const { return connection != 0 && !lost && !draining && !replace; }
+    bool has_stopped(Generation generation) const {
+      return report.generation == generation && report.phase == MemberPhase::kStopped;
+    }
+  };
+
+  // `attempts`: of each machine when this machine 0 was made; empty: not known.
+  Roster(uint32_t machines, const std::vector<uint32_t>& attempts);
+
+  size_t size() const { return slots_.size(); }
+  Slot& operator[](size_t machine) { return slots_[machine]; }
+  const Slot& operator[](size_t machine) const { return slots_[machine]; }
+  auto begin() { return slots_.begin(); }
+  auto end() { return slots_.end(); }
+  auto begin() const { return slots_.begin(); }
+  auto end() const { return slots_.end(); }
+
+  // ---- connections ----
+  // Null: nobody said HELLO there, or whoever did has another connection by now.
+  Slot* Of(ConnectionId connection);
+  void Connect(Slot& slot, ConnectionId connection);
+  void Disconnect(Slot& slot);
+
+  // ---- fencing ----
+  // Another agent stands in for the machine. `answered`: its predecessor has answered us, and is
+  // dead at `out` if it is not so yet.
+  void Replace(Slot& slot, const Hello& hello, bool answered, Time out);
+  // When every rank of an earlier coordinator is dead: the first that can witness it will do.
+  // kNever: nobody can, for all were replaced and no death was confirmed; the old gang may be
+  // whole, and at work behind a partition.
+  Time OldCoordinatorsOut() const;
+  // No machine that is connected runs ranks.
+  bool NoRanksHere() const;
+
+  // The machines that cannot take part, "0, 3 (to be replaced)".
+  std::string Missing() const;
+
+ private:
+  std::vector<Slot> slots_;  // by machine
+  std::map<ConnectionId, uint32_t> machine_of_;
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_ROSTER_H_
