@@ -4,6 +4,7 @@
 #define LOCKSTEP_WORKER_AGENT_HTTP_METRICS_SERVER_H_
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/event_loop.h"
@@ -21,10 +22,10 @@ class MetricsServer {
 
   // Conflict when the port is taken.
   Status Listen(const Endpoint& endpoint) { return http_.Listen(endpoint); }
-
- private:
+  // To a GET of `path`.
   HttpResponse Answer(const std::string& path) const;
 
+ private:
   Labels common_;
   std::vector<const prometheus::Collectable*> parts_;
   std::function<bool()> ready_;

@@ -2,10 +2,8 @@
 // prometheus::Collectable, and says name, help and value of a metric in one place; docs/metrics.md
 // holds the same list, and a test compares the two.
 //
-//   std::vector<prometheus::MetricFamily> GangListener::Collect() const {
-//     return Families()
-//         .Counter("lockstep_refused_connections_total", "Connections that were refused.",
-//         refused_) .Take();
+//   std::vector<prometheus::MetricFamily> Console::Collect() const {
+//     return Families().Counter("lockstep_dropped_lines_total", "Lines left out.", lines_).Take();
 //   }
 //
 // Labels are trainingjob and machine, which every sample has and no part gives, rank, and a few
@@ -16,7 +14,6 @@
 #define LOCKSTEP_WORKER_AGENT_METRICS_FAMILIES_H_
 
 #include <prometheus/collectable.h>
-#include <prometheus/histogram.h>
 #include <prometheus/metric_family.h>
 
 #include <optional>
