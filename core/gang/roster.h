@@ -1,8 +1,8 @@
-// Roster: who stands in for each machine of the gang, what it last said, and what is known of those
-// who stood there before. The coordinator's.
+// Roster: the agent that stands in for each machine of the gang, what it last said, and what is
+// known of its predecessors there. The coordinator owns it. Pure.
 //
 // Fencing: every rank of an earlier coordinator is dead once any one of its members has been silent
-// to it for L, or all of its members' deaths are confirmed.
+// to it for L, or once the deaths of all its members are confirmed.
 #ifndef LOCKSTEP_CORE_GANG_ROSTER_H_
 #define LOCKSTEP_CORE_GANG_ROSTER_H_
 

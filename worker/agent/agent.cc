@@ -14,7 +14,6 @@
 #include <variant>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "core/exit_codes.h"
 #include "core/model/names.h"
 #include "worker/topology/topology.h"
@@ -117,24 +116,6 @@ Status Agent::Open(const std::string& executable) {
   return OpenServers();
 }
 
-Status Agent::OpenLogs() {
-  stdout_ = std::make_unique<Console>(loop_.get(), STDOUT_FILENO);
-  stderr_ = std::make_unique<Console>(loop_.get(), STDERR_FILENO);
-  if (!config_.log_path.empty()) {
-    Result<std::unique_ptr<FileWorker>> worker = FileWorker::Create(loop_.get());
-    if (!worker.ok()) return worker.error();
-    log_worker_ = std::move(*worker);
-    log_files_ = std::make_unique<LogFiles>(log_worker_.get(),
-                                            LogStoreOptions{.path = config_.log_path}, Logger());
-  }
-  const core::Logs& wanted = config_.job.spec.logs;
-  LogPumpOptions options{.machine = static_cast<int>(config_.machine),
-                         .console = wanted.console,
-                         .format = wanted.format};
-  logs_ = std::make_unique<LogPump>(loop_.get(), options, stdout_.get(), log_files_.get());
-  return {};
-}
-
 Status Agent::OpenRanks(const std::string& executable) {
   Result<topology::Machine> found = topology::Discover();
   topology::Machine machine =
@@ -146,8 +127,9 @@ Status Agent::OpenRanks(const std::string& executable) {
   Result<std::unique_ptr<LiveTable>> table = LiveTable::Create();
   if (!table.ok()) return table.error();
   table_ = std::move(*table);
-  Status logs = OpenLogs();
-  if (!logs.ok()) return logs;
+  Result<std::unique_ptr<AgentLogs>> logs = AgentLogs::Open(loop_.get(), config_);
+  if (!logs.ok()) return logs.error();
+  logs_ = std::move(*logs);
   if (!found.ok()) Log("binds to cores only: " + found.error().message);
 
   std::string socket_path = config_.run_dir + "/agent.sock";
@@ -169,9 +151,9 @@ Status Agent::OpenRanks(const std::string& executable) {
     TryExit();
   };
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(BootTime(), g)); };
-  ranks_ =
-      std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_.get(), &config_,
-                                   std::move(machine), socket_path, std::move(handlers), Logger());
+  ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
+                                        &config_, std::move(machine), socket_path,
+                                        std::move(handlers), logs_->Logger());
   Result<std::unique_ptr<Guard>> guard = Guard::Start(
       loop_.get(), spawner_.get(), table_.get(), executable,
       [this](pid_t pid) { ranks_->SetGuard(pid); },
@@ -187,7 +169,7 @@ Status Agent::OpenRanks(const std::string& executable) {
       [this](ProgressSocket::ClientId client, const ProgressMessage& message) {
         OnProgress(client, message);
       },
-      Logger());
+      logs_->Logger());
   if (!progress.ok()) return progress.error();
   progress_ = std::move(*progress);
   return {};
@@ -219,9 +201,9 @@ Status Agent::OpenGang() {
       if (status_) status_->Notify();
       TryExit();
     };
-    auto host = std::make_unique<CoordinatorHost>(loop_.get(), ForCoordinator(config_),
-                                                  config_.advertise, volume_, files_.get(),
-                                                  std::move(member), std::move(handlers), Logger());
+    auto host = std::make_unique<CoordinatorHost>(
+        loop_.get(), ForCoordinator(config_), config_.advertise, volume_, files_.get(),
+        std::move(member), std::move(handlers), logs_->Logger());
     coordinator_ = host.get();
     gang_ = std::move(host);
   } else {
@@ -254,15 +236,15 @@ Status Agent::OpenServers() {
   handlers.on_http = [this](std::unique_ptr<Connection> connection, std::string_view received) {
     status_->Adopt(std::move(connection), received);
   };
-  Result<std::unique_ptr<GangListener>> listener =
-      GangListener::Listen(loop_.get(), *listen, &*server_tls_, {}, std::move(handlers), Logger());
+  Result<std::unique_ptr<GangListener>> listener = GangListener::Listen(
+      loop_.get(), *listen, &*server_tls_, {}, std::move(handlers), logs_->Logger());
   if (!listener.ok()) return listener.error();
   listener_ = std::move(*listener);
   if (config_.metrics_listen.empty()) return {};
   Result<Endpoint> metrics = ParseEndpoint(config_.metrics_listen);
   if (!metrics.ok()) return metrics.error();
   std::vector<const prometheus::Collectable*> parts = {machine_metrics_.get(), rank_metrics_.get(),
-                                                       logs_.get(), listener_.get()};
+                                                       logs_->pump(), listener_.get()};
   if (coordinator_) parts.push_back(&coordinator_->metrics());
   metrics_ =
       std::make_unique<MetricsServer>(loop_.get(),
@@ -361,9 +343,8 @@ void Agent::TryExit() {
   // Machine 0 leaves last on a verdict, and on a drain when no other machine's ranks need it.
   bool coordinator_needed = coordinator_ && !coordinator_done_ &&
                             (exit_->verdict.has_value() || !coordinator_->coordinator().MayExit());
-  bool logs_out = stdout_->empty() && stderr_->empty() && (!log_files_ || log_files_->idle());
   bool held = coordinator_needed || ranks_->any_alive();
-  if ((held || !logs_out) && BootTime() < leave_by_) {
+  if ((held || !logs_->idle()) && BootTime() < leave_by_) {
     // The coordinator and the ranks tell when they are done; a console that drains does not.
     leave_timer_->WakeAt(held ? leave_by_ : BootTime() + kLeaveLook);
     return;
@@ -412,20 +393,6 @@ core::GangStatus Agent::Status_() const {
 
 uint64_t Agent::Version() const {
   return coordinator_ ? coordinator_->coordinator().version() : member_version_;
-}
-
-void Agent::Log(const std::string& line) {
-  std::string who = "m" + std::to_string(config_.machine) + "." + std::to_string(config_.attempt);
-  if (config_.job.spec.logs.format == core::LogFormat::kJson) {
-    Json json = {{"agent", who}, {"message", line}};
-    stderr_->Write(DumpJson(json) + "\n");
-  } else {
-    stderr_->Write("lockstep-agent[" + who + "]: " + line + "\n");
-  }
-}
-
-LogFn Agent::Logger() {
-  return [this](const std::string& line) { Log(line); };
 }
 
 }  // namespace lockstep::agent

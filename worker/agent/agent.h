@@ -28,9 +28,7 @@
 #include "worker/agent/gang/gang_port.h"
 #include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
-#include "worker/agent/logs/console.h"
-#include "worker/agent/logs/log_files.h"
-#include "worker/agent/logs/log_pump.h"
+#include "worker/agent/logs/agent_logs.h"
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/metrics/rank_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
@@ -58,7 +56,6 @@ class Agent {
  private:
   explicit Agent(core::AgentConfig config);
   Status Open(const std::string& executable);
-  Status OpenLogs();
   Status OpenRanks(const std::string& executable);
   Status OpenGang();
   Status OpenServers();
@@ -73,8 +70,7 @@ class Agent {
   void WriteTermination();
   core::GangStatus Status_() const;
   uint64_t Version() const;
-  void Log(const std::string& line);
-  LogFn Logger();
+  void Log(const std::string& line) { logs_->Write(line); }
 
   struct PendingCommit {
     ProgressSocket::ClientId client = 0;
@@ -85,11 +81,7 @@ class Agent {
 
   core::AgentConfig config_;
   std::unique_ptr<EventLoop> loop_;
-  std::unique_ptr<Console> stdout_;
-  std::unique_ptr<Console> stderr_;
-  std::unique_ptr<FileWorker> log_worker_;
-  std::unique_ptr<LogFiles> log_files_;  // null when logs.path is empty
-  std::unique_ptr<LogPump> logs_;
+  std::unique_ptr<AgentLogs> logs_;
   std::unique_ptr<FileWorker> files_;
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<LiveTable> table_;
