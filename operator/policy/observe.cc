@@ -140,17 +140,8 @@ void ObserveFailure(ReconcileContext& context, const core::GangStatus& gang) {
   as_written.last_failure = core::LastFailure{.failure = failure};
   core::Shorten(as_written);
   if (last && last->failure == as_written.last_failure->failure) return;
-  core::LastFailure seen;
-  seen.time = context.now.wall;
-  seen.epoch = context.next.epoch;
-  seen.generation = gang.generation;
-  seen.failure = failure;
-  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < context.machines.size()) {
-    const Machine& machine = context.machines[static_cast<size_t>(failure.machine)];
-    if (machine.seen != nullptr) seen.node = machine.seen->node;
-  }
   context.AddEvent(true, core::ToString(failure.cause), failure.message);
-  last = std::move(seen);
+  last = FailureRecord(context, failure, gang.generation);
 }
 
 void ObserveGang(ReconcileContext& context) {

@@ -22,6 +22,20 @@ void SetCondition(ReconcileContext& context, const char* type, bool holds, const
                std::move(message));
 }
 
+core::LastFailure FailureRecord(const ReconcileContext& context, core::Failure failure,
+                                core::Generation generation) {
+  core::LastFailure last;
+  last.time = context.now.wall;
+  last.epoch = context.snapshot.status.epoch;
+  last.generation = generation;
+  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < context.machines.size()) {
+    const Machine& machine = context.machines[static_cast<size_t>(failure.machine)];
+    if (machine.seen != nullptr) last.node = machine.seen->node;
+  }
+  last.failure = std::move(failure);
+  return last;
+}
+
 const core::GangStatus* Coordinator(const ReconcileContext& context) {
   const std::optional<GangReport>& report = context.snapshot.coordinator;
   if (!report || context.machines.empty()) return nullptr;

@@ -63,6 +63,10 @@ void PutCondition(ReconcileContext& context, const char* type, core::Condition::
 void SetCondition(ReconcileContext& context, const char* type, bool holds, const char* reason,
                   std::string message);
 
+// What `status.lastFailure` says of `failure`, which ended `generation`.
+core::LastFailure FailureRecord(const ReconcileContext& context, core::Failure failure,
+                                core::Generation generation);
+
 // The last answer of the coordinator that is in force; null when there is none.
 const core::GangStatus* Coordinator(const ReconcileContext& context);
 bool IsPhase(const core::GangStatus& status, core::CoordinatorPhase phase);

@@ -145,16 +145,12 @@ core::Cause CauseOf(EndKind kind) {
   return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
 }
 
-core::LastFailure Record(const ReconcileContext& context, const Loss& loss) {
-  core::LastFailure last;
-  last.time = context.now.wall;
-  last.epoch = context.snapshot.status.epoch;
-  last.generation = context.snapshot.status.gang_generation;
-  if (loss.machine->seen != nullptr) last.node = loss.machine->seen->node;
-  last.failure.cause = CauseOf(loss.kind);
-  last.failure.machine = static_cast<int>(loss.machine->index);
-  last.failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;
-  return last;
+core::Failure FailureOf(const Loss& loss) {
+  core::Failure failure;
+  failure.cause = CauseOf(loss.kind);
+  failure.machine = static_cast<int>(loss.machine->index);
+  failure.message = "machine " + std::to_string(loss.machine->index) + ": " + loss.what;
+  return failure;
 }
 
 // Of a machine that is not listed among the worst hundred, this is the first.
@@ -221,7 +217,10 @@ bool Replace(ReconcileContext& context) {
     SetBackoff(context, loss);
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));
-    if (loss.kind != EndKind::kAsked) next.last_failure = Record(context, loss);
+    if (loss.kind != EndKind::kAsked) {
+      next.last_failure =
+          FailureRecord(context, FailureOf(loss), context.snapshot.status.gang_generation);
+    }
     context.AddEvent(loss.kind != EndKind::kAsked, "MachineReplaced",
                      "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
                          "; attempt " + std::to_string(next.epoch) + " takes its place");

@@ -12,20 +12,6 @@ using core::Condition;
 
 constexpr Duration kVerdictPatience = seconds(10);  // for machine 0 to end a job by itself
 
-core::LastFailure FailureRecord(const ReconcileContext& context, const core::Failure& failure,
-                                core::Generation generation) {
-  core::LastFailure last;
-  last.time = context.now.wall;
-  last.epoch = context.snapshot.status.epoch;
-  last.generation = generation;
-  last.failure = failure;
-  if (failure.machine >= 0 && static_cast<size_t>(failure.machine) < context.machines.size()) {
-    const Machine& machine = context.machines[static_cast<size_t>(failure.machine)];
-    if (machine.seen != nullptr) last.node = machine.seen->node;
-  }
-  return last;
-}
-
 // How the job's failure is told in one sentence: who, and what it was.
 std::string Sentence(const core::Failure& failure, const std::string& reason) {
   if (failure.message.empty()) return reason;
