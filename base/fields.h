@@ -107,9 +107,9 @@ concept HasText = requires(const T& value) { AsText<T>::Format(value); };
 
 // ---- going over a table ----
 
-template <HasFields Struct, typename Visitor>
-constexpr void ForEachField(Visitor&& visitor) {
-  std::apply([&](const auto&... field) { (visitor(field), ...); }, kFields<Struct>);
+template <HasFields Struct, typename Visitor, typename Table = decltype(kFields<Struct>)>
+constexpr void ForEachField(Visitor&& visitor, const Table& table = kFields<Struct>) {
+  std::apply([&](const auto&... field) { (visitor(field), ...); }, table);
 }
 
 template <HasFields Struct>

@@ -61,14 +61,17 @@ inline constexpr auto kEnumNames<CauseClass> =
                                          {CauseClass::kInfrastructure, "infrastructure"},
                                          {CauseClass::kStopped, "stopped"}});
 
-// `status.lastFailure` without time, epoch, generation and node, which the operator adds. -1: does
-// not apply.
+// The death of a process, a hang, or the loss of a machine: one record from whoever sees it,
+// through the report to the coordinator and its root cause, to `status.lastFailure`. -1: does not
+// apply.
 struct Failure {
   Cause cause = Cause::kNone;
   int machine = -1;
   int rank = -1;
   int exit_code = -1;       // 0..255; -1 when it died of a signal or no process is to blame
   int signal = 0;           // 0 when it exited by itself
+  Time at = kNever;         // when noticed, on its machine's clock; a root cause's: machine 0's
+  bool by_itself = false;   // before its machine had signalled it
   std::string message;      // one sentence for people, naming machine, rank and code or signal
   std::string stderr_tail;  // its last lines, valid UTF-8, at most 1 KiB
 
@@ -77,6 +80,7 @@ struct Failure {
 
 inline constexpr size_t kMaxFailureText = 1024;  // bytes of each text of a Failure in JSON
 
+// As a root cause, in messages and in JSON.
 template <>
 inline constexpr auto kFields<Failure> = std::tuple(
     Field{"cause", &Failure::cause, Always{}}, Field{"machine", &Failure::machine},

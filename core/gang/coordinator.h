@@ -247,7 +247,7 @@ class Coordinator {
   void Announce(Time now, const Prepared& prepared);
   void BeginStop(Time now, StopReason reason, Duration grace);
   void Conclude(Time now);
-  void ApplyFailurePolicy(Time now, const RootCause& root);
+  void ApplyFailurePolicy(Time now, const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);
   void FailAsMisconfigured(Time now, const std::string& what);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);

@@ -114,7 +114,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   }
   if (!Live()) return;
   bool died = std::any_of(report.deaths.begin(), report.deaths.end(),
-                          [](const Death& death) { return death.by_itself; });
+                          [](const Failure& death) { return death.by_itself; });
   if (died) {
     BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
   } else if (report.lease_expired) {
@@ -231,22 +231,22 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
-  ApplyFailurePolicy(now, FindRootCause(fates));
+  ApplyFailurePolicy(now, FindRootCause(std::move(fates)));
 }
 
 // What follows from the root cause.
-void Coordinator::ApplyFailurePolicy(Time now, const RootCause& root) {
+void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
   if (root.at != kNever) record.died = std::min(root.at, *record.stop_sent);
-  last_failure_ = root.failure;
-  Cause cause = root.failure.cause;
+  last_failure_ = root;
+  Cause cause = root.cause;
   // A whole container's: the operator counted it before it told of it.
-  bool counted = cause == Cause::kOutOfMemory && root.failure.rank < 0;
+  bool counted = cause == Cause::kOutOfMemory && root.rank < 0;
   bool application = ClassOf(cause) == CauseClass::kApplication;
 
   FailureContext context;
-  context.failure = root.failure;
+  context.failure = root;
   context.application_failures_used = counters_.application_used() - (counted ? 1 : 0);
   context.machine_failures_used = counters_.infrastructure_used();
   bool spawned = record.spawned && *record.spawned < *record.stop_sent;
@@ -263,9 +263,9 @@ void Coordinator::ApplyFailurePolicy(Time now, const RootCause& root) {
   if (cause == Cause::kLeaseExpired) ++counters_.leases_expired;
   short_lives_ = context.lived < kShortLife ? short_lives_ + 1 : 0;
   previous_failure_.reset();
-  if (!context.first_step_seen) previous_failure_ = root.failure;
+  if (!context.first_step_seen) previous_failure_ = root;
   last_decision_ = decision.reason;
-  Log("generation " + record.generation.ToString() + " ended: " + root.failure.message + "; " +
+  Log("generation " + record.generation.ToString() + " ended: " + root.message + "; " +
       decision.reason);
 
   switch (decision.action) {
@@ -278,8 +278,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const RootCause& root) {
       return DeliverVerdict(now, std::move(failed));
     }
     case FailureAction::kReplaceMachine:
-      if (root.failure.machine >= 0)
-        roster_[static_cast<size_t>(root.failure.machine)].replace = true;
+      if (root.machine >= 0) roster_[static_cast<size_t>(root.machine)].replace = true;
       break;
     case FailureAction::kRestart:
       break;

@@ -18,11 +18,12 @@ inline constexpr size_t kMaxBodyMachines = 1024;
 
 // ---- messages: the wire knows no names and no forms ----
 
-template <>
-inline constexpr auto kFields<Death> = std::tuple(
-    Field{"rank", &Death::rank}, Field{"cause", &Death::cause},
-    Field{"exitCode", &Death::exit_code}, Field{"signal", &Death::signal}, Field{"at", &Death::at},
-    Field{"byItself", &Death::by_itself}, Field{"stderr", &Death::stderr_tail});
+// Failures as their own machine tells of them: those of a list.
+inline constexpr auto kDeathFields =
+    std::tuple(Field{"rank", &Failure::rank}, Field{"cause", &Failure::cause},
+               Field{"exitCode", &Failure::exit_code}, Field{"signal", &Failure::signal},
+               Field{"at", &Failure::at}, Field{"byItself", &Failure::by_itself},
+               Field{"stderr", &Failure::stderr_tail});
 
 template <>
 inline constexpr auto kFields<Report> =

@@ -78,7 +78,7 @@ MemberActions Member::OnBound(Time now, Generation generation, Binding binding,
   return Take();
 }
 
-MemberActions Member::OnProcessDied(Time now, Generation generation, Death death) {
+MemberActions Member::OnProcessDied(Time now, Generation generation, Failure death) {
   Begin(now);
   if (generation == report_.generation && report_.deaths.size() < kMaxDeathsInReport) {
     // What the guard killed did not die by itself; what died just before we signalled it did.
@@ -331,8 +331,8 @@ void Member::CheckHangs(Time now) {
       continue;
     }
     if (report_.deaths.size() < kMaxDeathsInReport) {
-      Death hang;
-      hang.rank = it->first;
+      Failure hang;
+      hang.rank = static_cast<int>(it->first);
       hang.cause = Cause::kHang;
       hang.at = now;
       hang.by_itself = !signalled_;

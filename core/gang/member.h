@@ -94,7 +94,7 @@ class Member {
   // How its ranks are bound; `reason` says why it is less than was asked.
   MemberActions OnBound(Time now, Generation generation, Binding binding, std::string reason);
   // A process ended with other than exit code 0, could not be started, or hangs.
-  MemberActions OnProcessDied(Time now, Generation generation, Death death);
+  MemberActions OnProcessDied(Time now, Generation generation, Failure death);
   // A process exited 0.
   MemberActions OnProcessFinished(Time now, Generation generation, uint32_t rank);
   // Nothing that descends from this generation is alive any more.

@@ -48,15 +48,21 @@ class Writer {
   void Write(const std::vector<T>& list) {
     const size_t count = std::min(list.size(), kMaxList);
     Write(static_cast<uint16_t>(count));
-    for (size_t i = 0; i < count; ++i) Write(list[i]);
+    for (size_t i = 0; i < count; ++i) WriteItem(list[i]);
   }
-  template <HasFields Struct>
-  void Write(const Struct& value) {
-    ForEachField<Struct>([&](const auto& field) { Write(value.*field.member); });
+  template <HasFields Struct, typename Table = decltype(kFields<Struct>)>
+  void Write(const Struct& value, const Table& table = kFields<Struct>) {
+    ForEachField<Struct>([&](const auto& field) { Write(value.*field.member); }, table);
   }
   std::string Take() { return std::move(bytes_); }
 
  private:
+  template <typename T>
+  void WriteItem(const T& item) {
+    Write(item);
+  }
+  void WriteItem(const Failure& death) { Write(death, kDeathFields); }
+
   std::string bytes_;
 };
 
@@ -118,16 +124,22 @@ class Reader {
     uint16_t count = 0;
     Read(count);
     if (count > kMaxList) return Fail();
-    for (uint16_t i = 0; i < count && ok_; ++i) Read(list.emplace_back());
+    for (uint16_t i = 0; i < count && ok_; ++i) ReadItem(list.emplace_back());
   }
-  template <HasFields Struct>
-  void Read(Struct& value) {
-    ForEachField<Struct>([&](const auto& field) { Read(value.*field.member); });
+  template <HasFields Struct, typename Table = decltype(kFields<Struct>)>
+  void Read(Struct& value, const Table& table = kFields<Struct>) {
+    ForEachField<Struct>([&](const auto& field) { Read(value.*field.member); }, table);
   }
   bool ok() const { return ok_; }
   bool finished() const { return ok_ && bytes_.empty(); }
 
  private:
+  template <typename T>
+  void ReadItem(T& item) {
+    Read(item);
+  }
+  void ReadItem(Failure& death) { Read(death, kDeathFields); }
+
   void Fail() {
     ok_ = false;
     bytes_ = {};

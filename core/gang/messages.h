@@ -81,18 +81,6 @@ inline constexpr auto kEnumNames<Binding> =
                                       {Binding::kPartial, "Partial"},
                                       {Binding::kNode, "Node"}});
 
-// A death of a process, or a hang, as its own machine saw it.
-struct Death {
-  uint32_t rank = 0;
-  Cause cause = Cause::kNone;  // ProcessExit, ProcessSignal, CommandNotFound, Hang
-  int32_t exit_code = -1;
-  int32_t signal = 0;
-  Time at{};                // on the machine's own clock
-  bool by_itself = false;   // before this machine had signalled it
-  std::string stderr_tail;  // at most kMaxStderrTail
-
-  friend bool operator==(const Death&, const Death&) = default;
-};
 inline constexpr size_t kMaxStderrTail = 1024;
 inline constexpr size_t kMaxBindingReason = 200;
 inline constexpr size_t kMaxDeathsInReport = 16;
@@ -111,7 +99,8 @@ struct Report {
   bool unkillable = false;     // a process outlived SIGKILL by 30 s
   Binding binding = Binding::kUnknown;
   std::string binding_reason;  // why it is less than asked; at most kMaxBindingReason bytes
-  std::vector<Death> deaths;   // the earliest, at most kMaxDeathsInReport; exits 0 are none
+  // Of processes, and hangs: the earliest, at most kMaxDeathsInReport; exits 0 are none.
+  std::vector<Failure> deaths;
 
   friend bool operator==(const Report&, const Report&) = default;
 };

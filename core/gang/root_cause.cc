@@ -11,31 +11,30 @@ namespace lockstep::core {
 
 namespace {
 
+// A death that may be the first, with its machine, at the coordinator's time.
 struct Candidate {
-  uint32_t machine = 0;
-  const Death* death = nullptr;
-  Time at{};
+  Failure death;
   Duration uncertainty{};
 };
 
-std::string Describe(const Candidate& c) {
+std::string Describe(const Failure& death) {
   std::string who =
-      "rank " + std::to_string(c.death->rank) + " on machine " + std::to_string(c.machine);
-  switch (c.death->cause) {
+      "rank " + std::to_string(death.rank) + " on machine " + std::to_string(death.machine);
+  switch (death.cause) {
     case Cause::kHang:
       return who + " made no progress for hangTimeout";
     case Cause::kCommandNotFound:
-      return who + " could not be started (exit code " + std::to_string(c.death->exit_code) + ")";
+      return who + " could not be started (exit code " + std::to_string(death.exit_code) + ")";
     case Cause::kProcessSignal:
-      return who + " was killed by " + SignalName(c.death->signal);
+      return who + " was killed by " + SignalName(death.signal);
     case Cause::kOutOfMemory:
       return who + " was killed by the kernel: its machine was out of memory";
     default:
-      return who + " exited with code " + std::to_string(c.death->exit_code);
+      return who + " exited with code " + std::to_string(death.exit_code);
   }
 }
 
-bool PeerLost(const Candidate& c) { return c.death->exit_code == kExitPeerLost; }
+bool PeerLost(const Candidate& c) { return c.death.exit_code == kExitPeerLost; }
 
 // A SIGKILL or a fault begins in the process itself or comes from outside; what peers of a dead
 // process do is exit, abort or die of SIGPIPE. They may be noticed first: their connections to the
@@ -43,11 +42,11 @@ bool PeerLost(const Candidate& c) { return c.death->exit_code == kExitPeerLost; 
 // and devices, which takes seconds on a GPU.
 bool NeverAReaction(const Candidate& c) {
   static constexpr std::array kSignals = {SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-  return std::ranges::find(kSignals, c.death->signal) != kSignals.end();
+  return std::ranges::find(kSignals, c.death.signal) != kSignals.end();
 }
 
 bool SurelyBefore(const Candidate& a, const Candidate& b) {
-  return a.at + a.uncertainty < b.at - b.uncertainty;
+  return a.death.at + a.uncertainty < b.death.at - b.uncertainty;
 }
 
 bool Close(const Candidate& a, const Candidate& b) {
@@ -59,10 +58,10 @@ bool Before(const Candidate& a, const Candidate& b) {
   if (PeerLost(a) != PeerLost(b)) return PeerLost(b);
   if (NeverAReaction(a) != NeverAReaction(b)) return NeverAReaction(a);
   if (!Close(a, b)) return SurelyBefore(a, b);
-  bool a_killed = a.death->signal != 0;
-  bool b_killed = b.death->signal != 0;
+  bool a_killed = a.death.signal != 0;
+  bool b_killed = b.death.signal != 0;
   if (a_killed != b_killed) return a_killed;
-  return a.death->rank < b.death->rank;
+  return a.death.rank < b.death.rank;
 }
 
 // The death that might be thought of as the first in place of `first`.
@@ -73,34 +72,26 @@ const Candidate* Rival(const Candidate& first, const std::vector<Candidate>& can
   return rival == candidates.end() ? nullptr : &*rival;
 }
 
-RootCause FromMachine(const MachineFate& fate, Cause cause, std::string message) {
-  RootCause root;
-  root.failure.cause = cause;
-  root.failure.machine = static_cast<int>(fate.machine);
-  root.failure.message = std::move(message);
+Failure FromMachine(const MachineFate& fate, Cause cause, std::string message) {
+  Failure root;
+  root.cause = cause;
+  root.machine = static_cast<int>(fate.machine);
+  root.message = std::move(message);
   return root;
 }
 
-RootCause FromDeaths(const std::vector<Candidate>& candidates) {
+Failure FromDeaths(const std::vector<Candidate>& candidates) {
   // Before() is no order (being close is not transitive), so the earliest is compared with each.
   const Candidate* first = &candidates.front();
   for (const Candidate& c : candidates) {
     if (Before(c, *first)) first = &c;
   }
-  RootCause root;
-  root.at = first->at;
-  root.failure.cause = first->death->cause;
-  root.failure.machine = static_cast<int>(first->machine);
-  root.failure.rank = static_cast<int>(first->death->rank);
-  root.failure.exit_code = first->death->exit_code;
-  root.failure.signal = first->death->signal;
-  root.failure.stderr_tail = first->death->stderr_tail;
-  root.failure.message = Describe(*first);
+  Failure root = first->death;
+  root.message = Describe(root);
   if (const Candidate* rival = Rival(*first, candidates)) {
-    root.failure.message += Close(*rival, *first)
-                                ? "; at the same time, as far as clocks can tell, "
-                                : "; noticed before it: ";
-    root.failure.message += Describe(*rival);
+    root.message += Close(*rival, *first) ? "; at the same time, as far as clocks can tell, "
+                                          : "; noticed before it: ";
+    root.message += Describe(rival->death);
   }
   return root;
 }
@@ -118,13 +109,14 @@ const MachineFate* FirstLapsed(const std::vector<MachineFate>& fates) {
 
 }  // namespace
 
-RootCause FindRootCause(const std::vector<MachineFate>& fates) {
+Failure FindRootCause(std::vector<MachineFate> fates) {
   std::vector<Candidate> candidates;
-  for (const MachineFate& fate : fates) {
-    for (const Death& death : fate.deaths) {
+  for (MachineFate& fate : fates) {
+    for (Failure& death : fate.deaths) {
       if (!death.by_itself) continue;
-      candidates.push_back(
-          {fate.machine, &death, death.at - fate.clock_offset, fate.clock_uncertainty});
+      death.machine = static_cast<int>(fate.machine);
+      death.at -= fate.clock_offset;
+      candidates.push_back({std::move(death), fate.clock_uncertainty});
     }
   }
   for (const MachineFate& fate : fates) {
@@ -141,7 +133,8 @@ RootCause FindRootCause(const std::vector<MachineFate>& fates) {
   const MachineFate* lapsed = FirstLapsed(fates);
   std::erase_if(candidates, [&](const Candidate& c) {
     return std::any_of(fates.begin(), fates.end(), [&](const MachineFate& fate) {
-      return fate.lease_expired && c.at + c.uncertainty >= LapsedAt(fate) - fate.clock_uncertainty;
+      return fate.lease_expired &&
+             c.death.at + c.uncertainty >= LapsedAt(fate) - fate.clock_uncertainty;
     });
   });
   if (!candidates.empty()) return FromDeaths(candidates);
@@ -150,9 +143,9 @@ RootCause FindRootCause(const std::vector<MachineFate>& fates) {
                        "the lease ran out on machine " + std::to_string(lapsed->machine) +
                            ": some machine was silent for too long, yet all came back");
   }
-  RootCause unknown;
-  unknown.failure.cause = Cause::kLeaseExpired;
-  unknown.failure.message = "the lease ran out on machine 0";
+  Failure unknown;
+  unknown.cause = Cause::kLeaseExpired;
+  unknown.message = "the lease ran out on machine 0";
   return unknown;
 }
 

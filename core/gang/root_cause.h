@@ -23,12 +23,7 @@ struct MachineFate {
   Time lease_expired_at{};  // on its clock, as the deaths' times are
   Duration clock_offset{};  // its clock less the coordinator's
   Duration clock_uncertainty{};
-  std::vector<Death> deaths;
-};
-
-struct RootCause {
-  Failure failure;
-  Time at = kNever;  // on the coordinator's clock; kNever where no event has a time
+  std::vector<Failure> deaths;
 };
 
 // A lost machine first, then an unkillable process, then the first process that died by itself
@@ -38,8 +33,9 @@ struct RootCause {
 // Which process was first: an exit with 75 (peer lost) yields to any other death, and every exit
 // and abort to SIGKILL and faults, which no peer's end leads to. Then the time decides. Deaths
 // closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
-// rank. The message names the other as well.
-RootCause FindRootCause(const std::vector<MachineFate>& fates);
+// rank. The message names the other as well. Its time is on the coordinator's clock; kNever where
+// no event has one.
+Failure FindRootCause(std::vector<MachineFate> fates);
 
 }  // namespace lockstep::core
 

@@ -58,8 +58,8 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
   if (std::exchange(fail_next_spawn_, false)) {
     world_.Log(Name(), " cannot start rank ", rank);
     world_.invariants().OnApplicationFault();
-    core::Death death;
-    death.rank = rank;
+    core::Failure death;
+    death.rank = static_cast<int>(rank);
     death.cause = core::Cause::kCommandNotFound;
     death.exit_code = 127;
     death.at = Local();
@@ -169,8 +169,8 @@ void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
              signal);
   world_.training().OnEnd(generation, rank, well);
   CheckTerminated();
-  core::Death death;
-  death.rank = rank;
+  core::Failure death;
+  death.rank = static_cast<int>(rank);
   death.cause = signal != 0 ? core::Cause::kProcessSignal : core::Cause::kProcessExit;
   death.exit_code = exit_code;
   death.signal = signal;

@@ -138,7 +138,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   handlers.on_bound = [this](core::Generation g, core::Binding binding, std::string reason) {
     Do(member_->OnBound(BootTime(), g, binding, std::move(reason)));
   };
-  handlers.on_died = [this](core::Generation g, core::Death death) {
+  handlers.on_died = [this](core::Generation g, core::Failure death) {
     Do(member_->OnProcessDied(BootTime(), g, std::move(death)));
   };
   handlers.on_finished = [this](core::Generation g, uint32_t rank) {

@@ -103,8 +103,8 @@ class GangFixture : public ::testing::Test {
   }
 
   void Kill(uint32_t index, uint32_t rank, int signal, Cause cause = Cause::kProcessSignal) {
-    Death death;
-    death.rank = rank;
+    Failure death;
+    death.rank = static_cast<int>(rank);
     death.cause = cause;
     death.signal = signal;
     death.at = now_;
@@ -117,8 +117,8 @@ class GangFixture : public ::testing::Test {
     if (code == 0) {
       Do(index, member.OnProcessFinished(now_, coordinator_->generation(), rank));
     } else {
-      Death death;
-      death.rank = rank;
+      Failure death;
+      death.rank = static_cast<int>(rank);
       death.cause = Cause::kProcessExit;
       death.exit_code = code;
       death.at = now_;

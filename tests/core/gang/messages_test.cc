@@ -13,14 +13,14 @@ Report SomeReport() {
   report.last_step = 20;
   report.binding = Binding::kPartial;
   report.binding_reason = "sched_setaffinity: EPERM";
-  Death death;
+  Failure death;
   death.rank = 3;
   death.cause = Cause::kProcessSignal;
   death.signal = 9;
   death.at = seconds(7);
   death.by_itself = true;
   death.stderr_tail = "CUDA error";
-  report.deaths = {death, Death{}};
+  report.deaths = {death};
   return report;
 }
 
@@ -95,7 +95,7 @@ TEST(MessagesTest, UnknownTypesAndEnumsOutOfRangeAreRefused) {
 TEST(MessagesTest, TheLargestReportFitsAFrame) {
   Report report(Generation{1, 1}, MemberPhase::kStopped);
   for (size_t i = 0; i < kMaxDeathsInReport; ++i) {
-    Death death;
+    Failure death;
     death.stderr_tail = std::string(kMaxStderrTail, 'x');
     report.deaths.push_back(death);
   }
@@ -116,6 +116,31 @@ TEST(MessagesTest, PingHasTheBytesOfTheProtocolDocument) {
       "\0\0\0\x03\x7e\x11\xd6\x00",
       38);
   EXPECT_EQ(bytes, expected);
+}
+
+TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
+  const std::string expected(
+      "\x03"
+      "\0\0\0\x02\0\0\0\x05"
+      "\x05"
+      "\x01"
+      "\0\0\0\x01\x65\xa0\xbc\x00"
+      "\0\0\0\0\0\0\0\x0b"
+      "\0\0\0\0\0\0\0\x14"
+      "\0"
+      "\x02"
+      "\0\x18sched_setaffinity: EPERM"
+      "\0\x01"
+      "\0\0\0\x03"
+      "\x02"
+      "\xff\xff\xff\xff"
+      "\0\0\0\x09"
+      "\0\0\0\x01\xa1\x3b\x86\x00"
+      "\x01"
+      "\0\x0a"
+      "CUDA error",
+      99);
+  EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 
 TEST(CountersTest, MergeTakesTheMaximumOfEach) {

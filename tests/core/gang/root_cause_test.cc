@@ -8,8 +8,8 @@
 namespace lockstep::core {
 namespace {
 
-Death Exited(uint32_t rank, int code, Time at) {
-  Death death;
+Failure Exited(int rank, int code, Time at) {
+  Failure death;
   death.rank = rank;
   death.cause = Cause::kProcessExit;
   death.exit_code = code;
@@ -18,14 +18,14 @@ Death Exited(uint32_t rank, int code, Time at) {
   return death;
 }
 
-Death Killed(uint32_t rank, int signal, Time at) {
-  Death death = Exited(rank, -1, at);
+Failure Killed(int rank, int signal, Time at) {
+  Failure death = Exited(rank, -1, at);
   death.cause = Cause::kProcessSignal;
   death.signal = signal;
   return death;
 }
 
-MachineFate Fate(uint32_t machine, std::vector<Death> deaths, Duration offset = {},
+MachineFate Fate(uint32_t machine, std::vector<Failure> deaths, Duration offset = {},
                  Duration uncertainty = microseconds(100)) {
   MachineFate fate;
   fate.machine = machine;
@@ -39,11 +39,11 @@ constexpr Time kStop = seconds(100);
 
 TEST(RootCauseTest, IsTheEarliestDeathByMappedTimeNotByArrival) {
   // Machine 1's clock is an hour ahead; its rank died first all the same.
-  RootCause root =
+  Failure root =
       FindRootCause({Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
                      Fate(1, {Exited(2, 3, kStop - milliseconds(9) + hours(1))}, hours(1))});
-  EXPECT_EQ(root.failure.rank, 2);
-  EXPECT_EQ(root.failure.exit_code, 3);
+  EXPECT_EQ(root.rank, 2);
+  EXPECT_EQ(root.exit_code, 3);
   EXPECT_EQ(root.at, kStop - milliseconds(9));
 }
 
@@ -51,102 +51,101 @@ TEST(RootCauseTest, ALostMachineComesBeforeItsPeersErrors) {
   MachineFate lost = Fate(1, {});
   lost.lost = true;
   lost.lost_how = "fell silent for 15000 ms";
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(12))}), lost});
-  EXPECT_EQ(root.failure.cause, Cause::kMachineLost);
-  EXPECT_EQ(root.failure.machine, 1);
-  EXPECT_EQ(root.failure.message, "machine 1 fell silent for 15000 ms");
+  Failure root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(12))}), lost});
+  EXPECT_EQ(root.cause, Cause::kMachineLost);
+  EXPECT_EQ(root.machine, 1);
+  EXPECT_EQ(root.message, "machine 1 fell silent for 15000 ms");
 }
 
 TEST(RootCauseTest, PeerLostYieldsToAnyOtherDeath) {
-  RootCause root = FindRootCause(
+  Failure root = FindRootCause(
       {Fate(0, {Exited(0, 75, kStop - milliseconds(50)), Exited(1, 1, kStop - milliseconds(1))})});
-  EXPECT_EQ(root.failure.rank, 1);
+  EXPECT_EQ(root.rank, 1);
 }
 
 TEST(RootCauseTest, PeerLostAloneIsTheCause) {
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(50))})});
-  EXPECT_EQ(root.failure.exit_code, 75);
+  Failure root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(50))})});
+  EXPECT_EQ(root.exit_code, 75);
 }
 
 TEST(RootCauseTest, OfDeathsThatClocksCannotTellApartTheOneBySignalIsBlamedAndBothAreNamed) {
-  RootCause root = FindRootCause(
+  Failure root = FindRootCause(
       {Fate(0, {Exited(0, 1, kStop - microseconds(900))}, {}, milliseconds(1)),
        Fate(1, {Killed(2, SIGSEGV, kStop - microseconds(500))}, {}, milliseconds(1))});
-  EXPECT_EQ(root.failure.rank, 2);
-  EXPECT_NE(root.failure.message.find("rank 2 on machine 1 was killed by SIGSEGV"),
-            std::string::npos);
-  EXPECT_NE(root.failure.message.find("rank 0 on machine 0 exited with code 1"), std::string::npos);
+  EXPECT_EQ(root.rank, 2);
+  EXPECT_NE(root.message.find("rank 2 on machine 1 was killed by SIGSEGV"), std::string::npos);
+  EXPECT_NE(root.message.find("rank 0 on machine 0 exited with code 1"), std::string::npos);
 }
 
 TEST(RootCauseTest, AKilledProcessComesBeforeItsPeersExitsThoughItIsNoticedAfterTheStop) {
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
-                                  Fate(1, {Killed(3, SIGKILL, kStop + seconds(2))})});
-  EXPECT_EQ(root.failure.rank, 3);
-  EXPECT_EQ(root.failure.message,
+  Failure root = FindRootCause({Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
+                                Fate(1, {Killed(3, SIGKILL, kStop + seconds(2))})});
+  EXPECT_EQ(root.rank, 3);
+  EXPECT_EQ(root.message,
             "rank 3 on machine 1 was killed by SIGKILL; noticed before it: rank 0 on machine 0 "
             "exited with code 1");
 }
 
 TEST(RootCauseTest, APeersAbortIsNoReasonForAnEarlierExit) {
-  RootCause root = FindRootCause({Fate(0, {Killed(0, SIGABRT, kStop - milliseconds(1))}),
-                                  Fate(1, {Exited(3, 1, kStop - milliseconds(5))})});
-  EXPECT_EQ(root.failure.rank, 3);
-  EXPECT_EQ(root.failure.message, "rank 3 on machine 1 exited with code 1");
+  Failure root = FindRootCause({Fate(0, {Killed(0, SIGABRT, kStop - milliseconds(1))}),
+                                Fate(1, {Exited(3, 1, kStop - milliseconds(5))})});
+  EXPECT_EQ(root.rank, 3);
+  EXPECT_EQ(root.message, "rank 3 on machine 1 exited with code 1");
 }
 
 TEST(RootCauseTest, OfTwoFaultsTheEarlierOneIsBlamed) {
-  RootCause root = FindRootCause({Fate(0, {Killed(0, SIGSEGV, kStop - milliseconds(1))}),
-                                  Fate(1, {Killed(3, SIGKILL, kStop - milliseconds(5))})});
-  EXPECT_EQ(root.failure.rank, 3);
+  Failure root = FindRootCause({Fate(0, {Killed(0, SIGSEGV, kStop - milliseconds(1))}),
+                                Fate(1, {Killed(3, SIGKILL, kStop - milliseconds(5))})});
+  EXPECT_EQ(root.rank, 3);
 }
 
 TEST(RootCauseTest, PeerLostYieldsToADeathThatIsNoticedAfterTheStop) {
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(5))}),
-                                  Fate(1, {Exited(3, 1, kStop + seconds(2))})});
-  EXPECT_EQ(root.failure.rank, 3);
+  Failure root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(5))}),
+                                Fate(1, {Exited(3, 1, kStop + seconds(2))})});
+  EXPECT_EQ(root.rank, 3);
 }
 
 TEST(RootCauseTest, ThenTheLowestRank) {
-  RootCause root = FindRootCause({Fate(1, {Exited(3, 1, kStop - microseconds(50))}),
-                                  Fate(0, {Exited(1, 1, kStop - microseconds(40))})});
-  EXPECT_EQ(root.failure.rank, 1);
+  Failure root = FindRootCause({Fate(1, {Exited(3, 1, kStop - microseconds(50))}),
+                                Fate(0, {Exited(1, 1, kStop - microseconds(40))})});
+  EXPECT_EQ(root.rank, 1);
 }
 
 TEST(RootCauseTest, ARankKilledForMemoryIsNamedBeforeItsPeersExits) {
-  Death starved = Killed(2, SIGKILL, kStop + milliseconds(2));
+  Failure starved = Killed(2, SIGKILL, kStop + milliseconds(2));
   starved.cause = Cause::kOutOfMemory;
-  const RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop)}), Fate(1, {starved})});
-  EXPECT_EQ(root.failure.cause, Cause::kOutOfMemory);
-  EXPECT_EQ(root.failure.rank, 2);
-  EXPECT_THAT(root.failure.message, testing::HasSubstr("rank 2 on machine 1 was killed by the "
-                                                       "kernel: its machine was out of memory"));
+  const Failure root = FindRootCause({Fate(0, {Exited(0, 1, kStop)}), Fate(1, {starved})});
+  EXPECT_EQ(root.cause, Cause::kOutOfMemory);
+  EXPECT_EQ(root.rank, 2);
+  EXPECT_THAT(root.message, testing::HasSubstr("rank 2 on machine 1 was killed by the "
+                                               "kernel: its machine was out of memory"));
 }
 
 TEST(RootCauseTest, WhatThisMachineKilledIsNoCandidate) {
-  Death killed = Killed(0, SIGKILL, kStop - milliseconds(3));
+  Failure killed = Killed(0, SIGKILL, kStop - milliseconds(3));
   killed.by_itself = false;
-  RootCause root =
+  Failure root =
       FindRootCause({Fate(0, {killed}), Fate(1, {Exited(2, 9, kStop - milliseconds(1))})});
-  EXPECT_EQ(root.failure.rank, 2);
+  EXPECT_EQ(root.rank, 2);
 }
 
 TEST(RootCauseTest, AnExpiredLeaseYieldsOnlyToADeathThatSurelyCameBefore) {
   MachineFate lapsed = Fate(0, {});
   lapsed.lease_expired = true;
   lapsed.lease_expired_at = kStop - milliseconds(100);
-  EXPECT_EQ(FindRootCause({lapsed}).failure.cause, Cause::kLeaseExpired);
-  EXPECT_EQ(FindRootCause({lapsed, Fate(1, {Exited(2, 1, kStop - seconds(1))})}).failure.cause,
+  EXPECT_EQ(FindRootCause({lapsed}).cause, Cause::kLeaseExpired);
+  EXPECT_EQ(FindRootCause({lapsed, Fate(1, {Exited(2, 1, kStop - seconds(1))})}).cause,
             Cause::kProcessExit);
   MachineFate peer = Fate(1, {Exited(2, 75, kStop - milliseconds(1))});
-  EXPECT_EQ(FindRootCause({lapsed, peer}).failure.cause, Cause::kLeaseExpired);
+  EXPECT_EQ(FindRootCause({lapsed, peer}).cause, Cause::kLeaseExpired);
 }
 
 TEST(RootCauseTest, AnUnkillableProcessNamesItsMachine) {
   MachineFate stuck = Fate(1, {});
   stuck.unkillable = true;
-  RootCause root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(1))}), stuck});
-  EXPECT_EQ(root.failure.cause, Cause::kUnkillable);
-  EXPECT_EQ(root.failure.machine, 1);
+  Failure root = FindRootCause({Fate(0, {Exited(0, 1, kStop - seconds(1))}), stuck});
+  EXPECT_EQ(root.cause, Cause::kUnkillable);
+  EXPECT_EQ(root.machine, 1);
 }
 
 }  // namespace

@@ -23,7 +23,6 @@ int ExitCodeOf(const SpawnFailure& failure) {
   return failure.not_found() ? core::kExitCommandNotFound : core::kExitNotExecutable;
 }
 
-using core::Death;
 using core::Generation;
 
 // NCCL and Gloo guess wrongly on machines with several interfaces, so nothing is guessed there.
@@ -75,7 +74,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       only_interface_(config->interface.empty() ? OnlyInterface() : config->interface),
       inherited_(OwnEnvironment()),
       processes_(loop, table,
-                 {.on_death = [this](const ProcessSet::Death& death) { OnDeath(death); },
+                 {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
                   .on_gone =
                       [this] {
                         handlers_.on_all_dead(generation_);
@@ -183,7 +182,8 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
   views_[index].pid = process.pid;
   logs_->Add(static_cast<int>(RankOf(local_rank)), std::move(process.stdout_fd),
              std::move(process.stderr_fd));
-  Status added = processes_.Add(local_rank, process.pid, std::move(process.pidfd));
+  Status added =
+      processes_.Add(static_cast<int>(RankOf(local_rank)), process.pid, std::move(process.pidfd));
   if (added.ok()) return "";
   *exit_code = core::kExitNotExecutable;
   return added.error().message;
@@ -229,38 +229,28 @@ void LocalRanks::Stop(Generation generation, Time kill_at) {
   loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
 }
 
-void LocalRanks::OnDeath(const ProcessSet::Death& death) {
-  uint32_t rank = RankOf(death.local_rank);
-  std::string tail = logs_->Finish(static_cast<int>(rank));
-  views_[static_cast<size_t>(death.local_rank)].pid = 0;
+void LocalRanks::OnDeath(core::Failure death) {
+  const auto rank = static_cast<uint32_t>(death.rank);
+  death.stderr_tail = logs_->Finish(death.rank);
+  views_[rank - RankOf(0)].pid = 0;
   if (death.exit_code == 0) return handlers_.on_finished(generation_, rank);
-  Death told;
-  told.rank = rank;
-  told.cause = CauseOf(death);
-  told.exit_code = death.exit_code;
-  told.signal = death.signal;
-  told.at = death.at;
-  told.by_itself = death.by_itself;
-  told.stderr_tail = std::move(tail);
-  if (death.by_itself) logs_->ShowFailed(static_cast<int>(rank));
-  handlers_.on_died(generation_, std::move(told));
+  if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
+  if (death.by_itself) logs_->ShowFailed(death.rank);
+  handlers_.on_died(generation_, std::move(death));
 }
 
 // The kernel says of no process that it was killed for want of memory; it counts them.
-core::Cause LocalRanks::CauseOf(const ProcessSet::Death& death) {
-  if (death.signal == 0) return core::Cause::kProcessExit;
-  if (death.signal != SIGKILL || !death.by_itself) return core::Cause::kProcessSignal;
-  if (!oom_kills_ || stats_.ReadOomKills().value_or(0) <= *oom_kills_) {
-    return core::Cause::kProcessSignal;
-  }
+bool LocalRanks::WasOutOfMemory(const core::Failure& death) {
+  if (death.signal != SIGKILL || !death.by_itself || !oom_kills_) return false;
+  if (stats_.ReadOomKills().value_or(0) <= *oom_kills_) return false;
   ++*oom_kills_;
-  return core::Cause::kOutOfMemory;
+  return true;
 }
 
 void LocalRanks::Fail(uint32_t rank, int exit_code, const std::string& message) {
   log_("rank " + std::to_string(rank) + ": " + message);
-  Death death;
-  death.rank = rank;
+  core::Failure death;
+  death.rank = static_cast<int>(rank);
   death.cause = core::Cause::kCommandNotFound;
   death.exit_code = exit_code;
   death.at = BootTime();

@@ -36,7 +36,7 @@ class LocalRanks {
     std::function<void(core::Generation)> on_spawned;
     // `reason`: why it is less than was asked.
     std::function<void(core::Generation, core::Binding, std::string reason)> on_bound;
-    std::function<void(core::Generation, core::Death)> on_died;
+    std::function<void(core::Generation, core::Failure)> on_died;
     std::function<void(core::Generation, uint32_t rank)> on_finished;
     std::function<void(core::Generation)> on_all_dead;
     std::function<void(core::Generation)> on_unkillable;
@@ -81,8 +81,8 @@ class LocalRanks {
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   void ReadBindings();
   void ReportBinding();
-  void OnDeath(const ProcessSet::Death& death);
-  core::Cause CauseOf(const ProcessSet::Death& death);
+  void OnDeath(core::Failure death);
+  bool WasOutOfMemory(const core::Failure& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
   uint32_t RankOf(int local_rank) const;
 

@@ -40,11 +40,11 @@ ProcessSet::~ProcessSet() {
   loop_->OnSignal(SIGCHLD, [] {});
 }
 
-Status ProcessSet::Add(int local_rank, pid_t pid, UniqueFd pidfd) {
+Status ProcessSet::Add(int rank, pid_t pid, UniqueFd pidfd) {
   Status added = table_->Add(pid);
   if (!added.ok()) return added;
   const int fd = pidfd.get();
-  leaders_[pid] = {.local_rank = local_rank, .pidfd = std::move(pidfd), .signalled = false};
+  leaders_[pid] = {.rank = rank, .pidfd = std::move(pidfd), .signalled = false};
   return loop_->Watch(fd, EPOLLIN, [this, pid](uint32_t) { OnExit(pid); });
 }
 
@@ -54,14 +54,15 @@ void ProcessSet::OnExit(pid_t pid) {
   if (found == leaders_.end() || !IsZombie(pid, &info)) return;
   // A zombie keeps its group's number: this hits nobody else.
   kill(-pid, SIGKILL);
-  Death death;
-  death.local_rank = found->second.local_rank;
-  death.pid = pid;
+  core::Failure death;
+  death.rank = found->second.rank;
   death.at = loop_->now();
   death.by_itself = !found->second.signalled;
   if (info.si_code == CLD_EXITED) {
+    death.cause = core::Cause::kProcessExit;
     death.exit_code = info.si_status;
   } else {
+    death.cause = core::Cause::kProcessSignal;
     death.signal = info.si_status;
   }
   loop_->Unwatch(found->second.pidfd.get());
@@ -72,7 +73,7 @@ void ProcessSet::OnExit(pid_t pid) {
     ReapLater();
   }
   if (stopping_) ScheduleSweep();
-  if (handlers_.on_death) handlers_.on_death(death);
+  if (handlers_.on_death) handlers_.on_death(std::move(death));
 }
 
 void ProcessSet::OnChildSignal() {

@@ -1,9 +1,9 @@
 // ProcessSet: the processes of a generation on this machine, from their birth until nothing of them
 // is alive: not they, not their children, not daemons that forked away.
 //
-//   ProcessSet processes(loop, &live_table, {.on_death = ..., .on_gone = ..., .on_unkillable =
-//   ...}); processes.Add(local_rank, std::move(spawned)); processes.Stop(BootTime() + grace); //
-//   SIGTERM to all at once; SIGKILL to what is left
+//   ProcessSet processes(loop, &live_table, {.on_death = ..., .on_gone = ...});
+//   processes.Add(rank, pid, std::move(pidfd));
+//   processes.Stop(BootTime() + grace);  // SIGTERM to all at once; SIGKILL to what is left
 //
 // A death is told at once (pidfd, no polling) with the time at which it was noticed. The order that
 // makes process numbers safe: look at the dead leader without reaping it, SIGKILL its group, take
@@ -30,22 +30,16 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "base/wake_timer.h"
+#include "core/failure/failure.h"
 #include "worker/agent/ranks/live_table.h"
 
 namespace lockstep::agent {
 
 class ProcessSet {
  public:
-  struct Death {
-    int local_rank = 0;
-    pid_t pid = 0;
-    int exit_code = -1;  // -1: a signal
-    int signal = 0;
-    Time at{};
-    bool by_itself = true;  // before this machine had signalled it
-  };
   struct Handlers {
-    std::function<void(const Death&)> on_death;
+    // An exit with 0, too: all but its machine and its last words.
+    std::function<void(core::Failure)> on_death;
     // After Stop: nothing is alive any more.
     std::function<void()> on_gone;
     // Names them.
@@ -64,7 +58,7 @@ class ProcessSet {
   void SetGuard(pid_t guard) { guard_ = guard; }
 
   // Its own process group's leader, just spawned.
-  Status Add(int local_rank, pid_t pid, UniqueFd pidfd);
+  Status Add(int rank, pid_t pid, UniqueFd pidfd);
 
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
   // with an earlier time. on_gone follows, at the earliest at the end of this round.
@@ -75,7 +69,7 @@ class ProcessSet {
 
  private:
   struct Leader {
-    int local_rank = 0;
+    int rank = 0;
     UniqueFd pidfd;
     bool signalled = false;
   };

@@ -25,8 +25,8 @@ TEST_F(ProcessSetTest, TellsAnExitCodeAndASignalApart) {
   const pid_t second = Start(1, "echo ready; exec sleep 1000");
   kill(second, SIGUSR1);
   ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 2; }));
-  std::map<int, ProcessSet::Death> by_rank;
-  for (const auto& death : deaths_) by_rank[death.local_rank] = death;
+  std::map<int, core::Failure> by_rank;
+  for (const auto& death : deaths_) by_rank[death.rank] = death;
   EXPECT_EQ(by_rank[0].exit_code, 3);
   EXPECT_EQ(by_rank[0].signal, 0);
   EXPECT_EQ(by_rank[1].exit_code, -1);
@@ -104,8 +104,8 @@ TEST_F(ProcessSetTest, WhatWasEndingBeforeTheStopDiedByItselfThoughItIsNotYetDea
   processes_.Stop(Time(0));
   dying.LetDie();
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
-  std::map<int, ProcessSet::Death> by_rank;
-  for (const auto& death : deaths_) by_rank[death.local_rank] = death;
+  std::map<int, core::Failure> by_rank;
+  for (const auto& death : deaths_) by_rank[death.rank] = death;
   EXPECT_TRUE(by_rank[0].by_itself);
   EXPECT_FALSE(by_rank[1].by_itself);
 }

@@ -23,17 +23,17 @@ class ProcessTest : public LoopTest {
         table_(std::move(*LiveTable::Create())),
         processes_(
             loop(), table_.get(),
-            {.on_death = [this](const ProcessSet::Death& death) { deaths_.push_back(death); },
+            {.on_death = [this](core::Failure death) { deaths_.push_back(std::move(death)); },
              .on_gone = [this] { ++gone_; },
              .on_unkillable = [this](const std::string& names) { unkillable_ = names; }}) {}
 
   // Starts the script and, if it says "ready" at some time, returns once it has.
-  pid_t Start(int local_rank, const std::string& script) {
+  pid_t Start(int rank, const std::string& script) {
     SpawnResult result = spawner_->Spawn(Shell(script));
     auto& process = std::get<SpawnedProcess>(result);
     outputs_.push_back(std::make_unique<Output>(loop(), std::move(process.stdout_fd)));
     errors_.push_back(std::move(process.stderr_fd));
-    EXPECT_TRUE(processes_.Add(local_rank, process.pid, std::move(process.pidfd)).ok());
+    EXPECT_TRUE(processes_.Add(rank, process.pid, std::move(process.pidfd)).ok());
     const Output& output = *outputs_.back();
     if (script.find("ready") != std::string::npos) {
       EXPECT_TRUE(RunUntil([&] { return output.text().find("ready") != std::string::npos; }));
@@ -43,7 +43,7 @@ class ProcessTest : public LoopTest {
 
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<LiveTable> table_;
-  std::vector<ProcessSet::Death> deaths_;
+  std::vector<core::Failure> deaths_;
   int gone_ = 0;
   std::string unkillable_;
   std::vector<std::unique_ptr<Output>> outputs_;
