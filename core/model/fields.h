@@ -20,10 +20,6 @@ inline constexpr auto kOthersFields<Metadata> = std::to_array<std::string_view>(
     {"resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields",
      "ownerReferences", "finalizers", "selfLink", "deletionGracePeriodSeconds", "generateName"});
 
-// A model stands in a file as the name of a preset or as a struct of sizes.
-template <>
-inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
-
 template <>
 struct Surrogate<MachineAttempts> {
   using Type = std::vector<AttemptRange>;
@@ -47,28 +43,6 @@ inline constexpr auto kFields<EnvVar> = std::tuple(Field{"name", &EnvVar::name, 
 template <>
 inline constexpr auto kFields<LocalObjectReference> =
     std::tuple(Field{"name", &LocalObjectReference::name, AtMost{253}});
-
-// Used only where the model is not the name of a preset.
-template <>
-inline constexpr auto kFields<TrainerModel> = std::tuple(
-    Field{"layers", &TrainerModel::layers}, Field{"heads", &TrainerModel::heads},
-    Field{"width", &TrainerModel::width}, Field{"vocabulary", &TrainerModel::vocabulary});
-
-template <>
-inline constexpr auto kFields<Trainer> = std::tuple(
-    Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
-    Field{"data", &Trainer::data, AtMost{256, 4096}}, Field{"steps", &Trainer::steps},
-    Field{"globalBatchSize", &Trainer::global_batch_size},
-    Field{"microBatchSize", &Trainer::micro_batch_size},
-    Field{"sequenceLength", &Trainer::sequence_length},
-    Field{"learningRate", &Trainer::learning_rate}, Field{"warmupSteps", &Trainer::warmup_steps},
-    Field{"decaySteps", &Trainer::decay_steps}, Field{"weightDecay", &Trainer::weight_decay},
-    Field{"clip", &Trainer::clip}, Field{"seed", &Trainer::seed},
-    Field{"precision", &Trainer::precision}, Field{"sync", &Trainer::sync},
-    Field{"servers", &Trainer::servers, AtMost{1024}}, Field{"reduce", &Trainer::reduce},
-    Field{"bucketMb", &Trainer::bucket_mb}, Field{"overlap", &Trainer::overlap},
-    Field{"checkpointEvery", &Trainer::checkpoint_every},
-    Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
 
 template <>
 inline constexpr auto kFields<ResourcesPerProcess> =

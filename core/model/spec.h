@@ -19,6 +19,7 @@
 #include "base/quantity.h"
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/model/trainer.h"
 #include "core/text/node.h"
 
 namespace lockstep::core {
@@ -37,10 +38,6 @@ enum class TopologyMode : uint8_t { kPreferred, kRequired };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
-enum class Precision : uint8_t { kFp32, kBf16 };
-enum class Sync : uint8_t { kAllReduce, kParameterServer };
-enum class Reduce : uint8_t { kTree, kRing };
-enum class TrainerMode : uint8_t { kTrain, kGenerate };
 
 struct Metadata {
   std::string name;
@@ -64,43 +61,6 @@ struct LocalObjectReference {
   std::string name;
 
   friend bool operator==(const LocalObjectReference&, const LocalObjectReference&) = default;
-};
-
-// A preset's name, or the four sizes.
-struct TrainerModel {
-  std::string preset = "nano";  // nano | micro | gpt2; empty when the sizes are given
-  int32_t layers = 0;
-  int32_t heads = 0;
-  int32_t width = 0;
-  int32_t vocabulary = 0;
-
-  friend bool operator==(const TrainerModel&, const TrainerModel&) = default;
-};
-
-struct Trainer {
-  TrainerModel model;
-  std::vector<std::string> data;  // globs of text or llm.c .bin files
-  int64_t steps = 1000;
-  int32_t global_batch_size = 16;           // sequences a step, the whole job
-  std::optional<int32_t> micro_batch_size;  // sequences a process at a time; absent: chosen
-  int32_t sequence_length = 128;
-  double learning_rate = 3e-4;
-  int64_t warmup_steps = 0;
-  int64_t decay_steps = 0;  // 0: steps
-  double weight_decay = 0.1;
-  double clip = 1.0;  // of the gradient's norm; 0: off
-  int64_t seed = 1337;
-  Precision precision = Precision::kFp32;
-  Sync sync = Sync::kAllReduce;
-  std::vector<int32_t> servers = {0};  // of the parameter server: ranks
-  Reduce reduce = Reduce::kTree;
-  int32_t bucket_mb = 25;
-  bool overlap = true;
-  int64_t checkpoint_every = 100;  // steps; 0: only the last
-  TrainerMode mode = TrainerMode::kTrain;
-  std::vector<std::string> prompts;  // globs of text files, a prompt a line
-
-  friend bool operator==(const Trainer&, const Trainer&) = default;
 };
 
 struct ResourcesPerProcess {
@@ -235,14 +195,6 @@ template <> inline constexpr auto kEnumNames<CleanPodPolicy> =
     std::to_array<EnumName<CleanPodPolicy>>(
     {{CleanPodPolicy::kNone, "None"}, {CleanPodPolicy::kRunning, "Running"},
      {CleanPodPolicy::kAll, "All"}});
-template <> inline constexpr auto kEnumNames<Precision> = std::to_array<EnumName<Precision>>(
-    {{Precision::kFp32, "Fp32"}, {Precision::kBf16, "Bf16"}});
-template <> inline constexpr auto kEnumNames<Sync> = std::to_array<EnumName<Sync>>(
-    {{Sync::kAllReduce, "AllReduce"}, {Sync::kParameterServer, "ParameterServer"}});
-template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Reduce>>(
-    {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}});
-template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumName<TrainerMode>>(
-    {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
 // clang-format on
 
 }  // namespace lockstep::core

@@ -1,5 +1,5 @@
-// The command line of the built-in trainer, which a job without a command runs. It can be run by
-// hand as well.
+// The command line of the built-in trainer, which a job without a command runs. It holds
+// spec.trainer as JSON, by the table that read it from the job, and can be run by hand as well.
 #ifndef LOCKSTEP_CORE_PLAN_TRAINER_COMMAND_H_
 #define LOCKSTEP_CORE_PLAN_TRAINER_COMMAND_H_
 
@@ -7,16 +7,19 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/spec.h"
+#include "base/result.h"
+#include "core/model/trainer.h"
 
 namespace lockstep::core {
 
 // The program's name. It is looked for beside the agent first, then in the PATH.
 inline constexpr std::string_view kTrainerProgram = "lockstep-trainer";
 
-// "lockstep-trainer train --model=nano --data=/data/*.txt ...", with what `trainer` says, defaults
-// too.
+// lockstep-trainer job '{"data":["/data/*.txt"]}': what is at its default is left out.
 std::vector<std::string> TrainerCommand(const Trainer& trainer);
+// That JSON. Invalid, with the field, when a part of it is wrong or unknown: what this trainer does
+// not know it cannot do.
+Result<Trainer> ParseTrainer(std::string_view json);
 
 }  // namespace lockstep::core
 

@@ -10,7 +10,7 @@ from tls import binary
 COMMANDS = [["lockstep"], *(["lockstep", each] for each in (
     "run", "validate", "plan", "convert", "submit", "list", "status", "logs", "scale", "delete")),
     ["lockstep-operator"], ["lockstep-trainer"], *(["lockstep-trainer", *each] for each in (
-        ["train"], ["generate"], ["bench", "allreduce"], ["analyze"]))]
+        ["job"], ["train"], ["generate"], ["bench", "allreduce"], ["analyze"]))]
 
 
 COLUMN = 34  # where descriptions begin

@@ -85,4 +85,4 @@ def test_data_that_is_missing_ends_the_job_at_once_and_says_so(tmp_path):
 def test_the_plan_shows_the_command_that_each_rank_runs(tmp_path):
     plan = subprocess.run([binary("lockstep"), "plan", job(tmp_path)], capture_output=True,
                           text=True, check=True).stdout
-    assert "lockstep-trainer train --layers=2" in plan
+    assert "lockstep-trainer job '{\"model\":{\"layers\":2," in plan

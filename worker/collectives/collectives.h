@@ -87,7 +87,7 @@ class Communicator {
 
   // `tag` is for the flight recorder and for people: "bucket 3", "parameters".
   //
-  // In place; the same bits on every rank. Under Algorithm::kTree floats are summed as a balanced
+  // In place; the same bits on every rank. Under Reduce::kTree floats are summed as a balanced
   // tree over the ranks: ((0+1)+(2+3))+..., whatever the slicing.
   virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag) = 0;
   virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;

@@ -4,16 +4,12 @@
 
 #include <functional>
 
+#include "core/model/trainer.h"
 #include "worker/collectives/collectives.h"
 
 namespace lockstep::collectives {
 
-enum class Backend : uint8_t {
-  kAuto,
-  kGloo,
-  kNccl
-};  // kAuto: NCCL where GPU, driver and libnccl are
-enum class Algorithm : uint8_t { kTree, kRing };  // of allreduce on Gloo
+enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
 
 struct Options {
   int rank = 0;
@@ -24,7 +20,7 @@ struct Options {
   std::string identity;   // job UID and generation: a rank of another one is refused
   std::string interface;  // GLOO_SOCKET_IFNAME; empty: the one on the way to the master
   Backend backend = Backend::kAuto;
-  Algorithm algorithm = Algorithm::kTree;
+  core::Reduce algorithm = core::Reduce::kTree;  // of allreduce on Gloo
   Duration connect_timeout = seconds(120);
   Duration operation_timeout = seconds(120);
   // Where the flight recorder's last entries go when an operation is late or a peer is lost, as
@@ -45,5 +41,13 @@ Result<Options> OptionsFromEnvironment();
 Result<std::unique_ptr<Communicator>> Connect(const Options& options);
 
 }  // namespace lockstep::collectives
+
+namespace lockstep::core {
+template <>
+inline constexpr auto kEnumNames<collectives::Backend> =
+    std::to_array<EnumName<collectives::Backend>>({{collectives::Backend::kAuto, "Auto"},
+                                                   {collectives::Backend::kGloo, "Gloo"},
+                                                   {collectives::Backend::kNccl, "Nccl"}});
+}  // namespace lockstep::core
 
 #endif  // LOCKSTEP_WORKER_COLLECTIVES_CONNECT_H_

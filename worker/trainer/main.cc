@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
     app.get_formatter()->column_width(34);
     app.set_version_flag("--version", std::string("lockstep-trainer ") + lockstep::kVersion);
     app.require_subcommand(1);
+    lockstep::trainer::AddJob(app, &exit_code);
     lockstep::trainer::AddTrain(app, &exit_code);
     lockstep::trainer::AddGenerate(app, &exit_code);
     lockstep::trainer::AddBench(app, &exit_code);

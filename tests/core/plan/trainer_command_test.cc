@@ -9,51 +9,40 @@
 namespace lockstep::core {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
-using testing::Not;
+using testing::HasSubstr;
 
-TEST(TrainerCommand, SaysEverythingThatTheJobSays) {
+TEST(TrainerCommand, SaysWhatTheJobSaysAsJson) {
   Trainer trainer;
   trainer.data = {"/data/*.txt", "/more/a b.txt"};
   trainer.micro_batch_size = 2;
-  trainer.learning_rate = 3e-4;
   EXPECT_THAT(TrainerCommand(trainer),
-              ElementsAre("lockstep-trainer", "train", "--model=nano", "--data=/data/*.txt",
-                          "--data=/more/a b.txt", "--steps=1000", "--global-batch-size=16",
-                          "--micro-batch-size=2", "--sequence-length=128", "--learning-rate=3e-04",
-                          "--warmup-steps=0", "--decay-steps=0", "--weight-decay=0.1", "--clip=1",
-                          "--seed=1337", "--precision=fp32", "--reduce=tree", "--bucket-mb=25",
-                          "--overlap=on", "--checkpoint-every=100"));
+              ElementsAre("lockstep-trainer", "job",
+                          R"({"data":["/data/*.txt","/more/a b.txt"],"microBatchSize":2})"));
 }
 
-TEST(TrainerCommand, NamesTheSizesOfAModelThatIsNoPreset) {
-  Trainer trainer;
-  trainer.model = {.preset = "", .layers = 2, .heads = 4, .width = 64, .vocabulary = 256};
-  const std::vector<std::string> command = TrainerCommand(trainer);
-  for (const char* word : {"--layers=2", "--heads=4", "--width=64", "--vocabulary=256"}) {
-    EXPECT_THAT(command, Contains(word));
-  }
-  EXPECT_THAT(command, Not(Contains(testing::HasSubstr("--model"))));
-}
-
-TEST(TrainerCommand, NamesTheServersOfAParameterServerAndNoBuckets) {
-  Trainer trainer;
-  trainer.sync = Sync::kParameterServer;
-  trainer.servers = {1, 3};
-  const std::vector<std::string> command = TrainerCommand(trainer);
-  EXPECT_THAT(command, Contains("--sync=parameter-server"));
-  EXPECT_THAT(command, Contains("--server=1"));
-  EXPECT_THAT(command, Contains("--server=3"));
-  EXPECT_THAT(command, Not(Contains(testing::HasSubstr("--bucket-mb"))));
-}
-
-TEST(TrainerCommand, GoesOnFromPromptsInModeGenerate) {
+TEST(TrainerCommand, IsReadBackByTheTrainerAsItWas) {
   Trainer trainer;
   trainer.mode = TrainerMode::kGenerate;
   trainer.prompts = {"/data/prompts.txt"};
-  EXPECT_THAT(TrainerCommand(trainer), ElementsAre("lockstep-trainer", "generate",
-                                                   "--prompts=/data/prompts.txt", "--seed=1337"));
+  trainer.model = {.preset = "", .layers = 2, .heads = 4, .width = 64, .vocabulary = 256};
+  trainer.learning_rate = 0.1 + 0.2;
+  trainer.precision = Precision::kBf16;
+  trainer.sync = Sync::kParameterServer;
+  trainer.servers = {1, 3};
+  trainer.reduce = Reduce::kRing;
+  trainer.overlap = false;
+  const Result<Trainer> read = ParseTrainer(TrainerCommand(trainer).back());
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, trainer);
+}
+
+TEST(TrainerCommand, ThatTheTrainerDoesNotUnderstandIsRefusedWithTheField) {
+  EXPECT_THAT(ParseTrainer(R"({"stpes": 3})").error().message, HasSubstr("spec.trainer.stpes"));
+  EXPECT_THAT(ParseTrainer(R"({"sync": "Gossip"})").error().message,
+              HasSubstr("spec.trainer.sync"));
+  EXPECT_FALSE(ParseTrainer("").ok());
+  EXPECT_FALSE(ParseTrainer("[]").ok());
 }
 
 TEST(TrainerCommand, IsWhatAJobWithoutACommandRunsAndPlans) {

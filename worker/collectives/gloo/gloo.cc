@@ -17,7 +17,7 @@ namespace {
 
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(std::shared_ptr<GlooMesh> mesh, Algorithm algorithm)
+  GlooTransport(std::shared_ptr<GlooMesh> mesh, core::Reduce algorithm)
       : mesh_(std::move(mesh)), direct_(mesh_.get(), DirectSizes{}), algorithm_(algorithm) {}
 
   Memory memory() const override { return Memory::kHost; }
@@ -42,7 +42,7 @@ class GlooTransport final : public Transport {
     switch (operation.kind) {
       case OperationKind::kAllReduce:
         if (operation.out.count == 0) return;
-        return algorithm_ == Algorithm::kTree ? direct_.AllReduce(operation) : Ring(operation);
+        return algorithm_ == core::Reduce::kTree ? direct_.AllReduce(operation) : Ring(operation);
       case OperationKind::kBroadcast:
         return direct_.Broadcast(operation);
       case OperationKind::kReduceScatter:
@@ -80,7 +80,7 @@ class GlooTransport final : public Transport {
 
   const std::shared_ptr<GlooMesh> mesh_;
   Direct direct_;
-  const Algorithm algorithm_;
+  const core::Reduce algorithm_;
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "worker/collectives/bench.h"
 
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,18 +17,13 @@ namespace {
 
 using collectives::Communicator;
 
-const std::map<std::string, collectives::Backend> kBackends = {
-    {"auto", collectives::Backend::kAuto},
-    {"gloo", collectives::Backend::kGloo},
-    {"nccl", collectives::Backend::kNccl}};
-
 int Fail(const Error& error) {
   Complain(error);
   return ExitCodeOf(error);
 }
 
-Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend,
-                                           collectives::Algorithm algorithm, int* local_rank) {
+Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend, core::Reduce algorithm,
+                                           int* local_rank) {
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();
   if (!options.ok()) return options.error();
   options->backend = backend;
@@ -40,7 +34,7 @@ Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend,
 
 struct AllReduceBench {
   collectives::Backend backend = collectives::Backend::kAuto;
-  collectives::Algorithm algorithm = collectives::Algorithm::kTree;
+  core::Reduce algorithm = core::Reduce::kTree;
   collectives::BenchOptions options;
   bool json = false;
 
@@ -70,7 +64,7 @@ struct AllReduceBench {
 int CheckCuda() {
   int local_rank = 0;
   Result<std::unique_ptr<Communicator>> all =
-      Meet(collectives::Backend::kNccl, collectives::Algorithm::kTree, &local_rank);
+      Meet(collectives::Backend::kNccl, core::Reduce::kTree, &local_rank);
   if (!all.ok()) return Fail(all.error());
   const Result<CudaCheckReport> report = RunCudaCheck(**all, {.local_rank = local_rank});
   if (!report.ok()) return Fail(report.error());
@@ -101,8 +95,8 @@ void AddAllReduce(CLI::App* bench, int* exit_code) {
       ->add_option("--min-busbw", options.min_busbw,
                    "GB/s of bus bandwidth that the largest size must reach, else exit code 1")
       ->check(CLI::NonNegativeNumber);
-  AddChoice(command, "--backend", run->backend, kBackends, "what carries the gradients");
-  AddChoice(command, "--reduce", run->algorithm, kAlgorithms, "how Gloo adds them up");
+  AddChoice(command, "--backend", run->backend, "what carries the gradients");
+  AddChoice(command, "--reduce", run->algorithm, "how Gloo adds them up");
   command->add_flag("--json", run->json, "a line of JSON a size, and one for all");
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }

@@ -3,40 +3,42 @@
 #define LOCKSTEP_WORKER_TRAINER_COMMANDS_COMMANDS_H_
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <string>
 
-#include "worker/collectives/connect.h"
+#include "base/enum_names.h"
 
 namespace lockstep::trainer {
 
-inline const std::map<std::string, collectives::Algorithm> kAlgorithms = {
-    {"tree", collectives::Algorithm::kTree}, {"ring", collectives::Algorithm::kRing}};
-
-// An option whose values have names; its help shows them, and the one that stands by default.
-template <typename T>
-CLI::Option* AddChoice(CLI::App* command, const std::string& name, T& value,
-                       const std::map<std::string, T>& choices, const std::string& help) {
+// An option whose values have names, in any case and with or without dashes; its help shows them,
+// and the one that stands by default.
+template <core::NamedEnum E>
+CLI::Option* AddChoice(CLI::App* command, const std::string& name, E& value,
+                       const std::string& help) {
   std::string names;
-  std::string standard;
-  for (const auto& [choice, meaning] : choices) {
-    names += (names.empty() ? "" : "|") + choice;
-    if (meaning == value) standard = choice;
+  for (const auto& entry : core::kEnumNames<E>) {
+    names += (names.empty() ? "" : "|") + std::string(entry.name);
   }
+  const auto plain = [](std::string text) {
+    std::erase(text, '-');
+    return CLI::detail::to_lower(text);
+  };
   const CLI::Validator by_name(
-      [choices, names](std::string& text) -> std::string {
-        const auto choice = choices.find(CLI::detail::to_lower(text));
-        if (choice == choices.end()) return "\"" + text + "\" is none of " + names;
-        text = std::to_string(static_cast<int>(choice->second));
-        return {};
+      [names, plain](std::string& text) -> std::string {
+        for (const auto& entry : core::kEnumNames<E>) {
+          if (plain(text) != plain(entry.name)) continue;
+          text = std::to_string(static_cast<int>(entry.value));
+          return {};
+        }
+        return "\"" + text + "\" is none of " + names;
       },
       "");
   return command->add_option(name, value, help)
       ->transform(by_name)
       ->type_name(names)
-      ->default_str(standard);
+      ->default_str(core::ToString(value));
 }
 
+void AddJob(CLI::App& app, int* exit_code);
 void AddTrain(CLI::App& app, int* exit_code);
 void AddGenerate(CLI::App& app, int* exit_code);
 void AddBench(CLI::App& app, int* exit_code);

@@ -3,7 +3,7 @@
 //   n leaves = tree(first n/2) + tree(the rest)
 //
 // An equal part of a step's micro-batches, one of a power of two, is then a subtree of the step's
-// whole tree, and what the ranks add up between them (collectives/, Algorithm::kTree) is its top.
+// whole tree, and what the ranks add up between them (collectives/, Reduce::kTree) is its top.
 // So the bits of the step's sum are the same for every such world.
 #ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_GRADIENT_TREE_H_
 #define LOCKSTEP_WORKER_TRAINER_ENGINE_GRADIENT_TREE_H_

@@ -15,13 +15,14 @@
 #include <memory>
 #include <span>
 
+#include "core/model/trainer.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/parallel.h"
 
 namespace lockstep::trainer {
 
 // Of the matrix products' inputs; everything is summed and kept in fp32.
-enum class Precision : uint8_t { kFp32, kBf16 };
+using core::Precision;
 
 // kInvalid, with what to do, on a CPU without AVX512_BF16 or AMX.
 Status CheckPrecision(Precision precision);

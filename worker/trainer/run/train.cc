@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/sha256.h"
+#include "worker/collectives/connect.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/gradient_tree.h"
@@ -35,10 +36,14 @@ namespace {
 
 using collectives::Communicator;
 
-Result<Shape> ShapeOf(const TrainOptions& options) {
-  if (!options.model.empty()) return PresetShape(options.model, options.sequence_length);
-  Shape shape = options.sizes;
-  shape.context = options.sequence_length;
+Result<Shape> ShapeOf(const core::Trainer& job) {
+  const core::TrainerModel& model = job.model;
+  if (!model.preset.empty()) return PresetShape(model.preset, job.sequence_length);
+  const Shape shape{.layers = model.layers,
+                    .heads = model.heads,
+                    .width = model.width,
+                    .vocabulary = model.vocabulary,
+                    .context = job.sequence_length};
   if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.vocabulary < 1) {
     return Error::Invalid("a model needs layers, heads, width and vocabulary of at least 1");
   }
@@ -91,20 +96,20 @@ class Run {
     Result<collectives::Options> connection = collectives::OptionsFromEnvironment();
     if (!connection.ok()) return connection.error();
     connection_ = std::move(*connection);
-    Status precision = CheckPrecision(options_.precision);
+    Status precision = CheckPrecision(job_.precision);
     if (!precision.ok()) return precision;
-    Result<Shape> shape = ShapeOf(options_);
+    Result<Shape> shape = ShapeOf(job_);
     if (!shape.ok()) return shape.error();
     shape_ = *shape;
-    Result<BatchPlan> batch = PlanBatches(options_.global_batch, options_.micro_batch,
+    Result<BatchPlan> batch = PlanBatches(job_.global_batch_size, job_.micro_batch_size.value_or(0),
                                           connection_.rank, connection_.world);
     if (!batch.ok()) return batch.error();
     batch_ = *batch;
-    Result<Dataset> data = Dataset::Open({.globs = options_.data,
+    Result<Dataset> data = Dataset::Open({.globs = job_.data,
                                           .sequence_length = shape_.context,
                                           .vocabulary = shape_.vocabulary,
                                           .at_least = batch_.global_batch,
-                                          .seed = static_cast<uint64_t>(options_.seed)});
+                                          .seed = static_cast<uint64_t>(job_.seed)});
     if (!data.ok()) return data.error();
     data_.emplace(std::move(*data));
     return {};
@@ -114,7 +119,7 @@ class Run {
     agent_.emplace(environment_.socket, connection_.rank);
     line_.emplace(LineOptions(), *agent_);
     connection_.backend = collectives::Backend::kGloo;  // this model computes on CPUs
-    connection_.algorithm = options_.reduce;
+    connection_.algorithm = job_.reduce;
     connection_.operation_timeout =
         duration_cast<Duration>(std::chrono::duration<double>(options_.collective_timeout));
     if (line_->writes()) {
@@ -165,7 +170,7 @@ class Run {
 
   Status Begin() {
     const bool writes = first() && line_->writes();
-    const MemoryPlan memory = PlanMemory(shape_, batch_, options_.precision, writes);
+    const MemoryPlan memory = PlanMemory(shape_, batch_, job_.precision, writes);
     if (first()) SayPlan(memory);
     replica_.emplace(shape_);
     Result<Position> position = Resume(*line_, ManifestNow(), *replica_, *all_, threads_);
@@ -173,7 +178,7 @@ class Run {
     at_ = *position;
     Status sync = MakeSync();
     if (!sync.ok()) return sync;
-    model_.emplace(shape_, batch_.micro_batch, options_.precision, threads_);
+    model_.emplace(shape_, batch_.micro_batch, job_.precision, threads_);
     tree_.emplace(replica_->parameters.size() + kTailSize, batch_.mine, threads_);
     const size_t tokens =
         static_cast<size_t>(batch_.micro_batch) * static_cast<size_t>(shape_.context);
@@ -210,10 +215,10 @@ class Run {
   }
 
   Status MakeSync() {
-    const SyncOptions options{.bucket_bytes = static_cast<size_t>(options_.bucket_mb) << 20,
-                              .overlap = options_.overlap,
-                              .servers = options_.servers};
-    if (options_.sync == SyncKind::kAllReduce) {
+    const SyncOptions options{.bucket_bytes = static_cast<size_t>(job_.bucket_mb) << 20,
+                              .overlap = job_.overlap,
+                              .servers = job_.servers};
+    if (job_.sync == core::Sync::kAllReduce) {
       sync_ = MakeAllReduceSync(*replica_, *all_, threads_, options);
       return {};
     }
@@ -238,7 +243,7 @@ class Run {
 
   Result<int> Steps() {
     int skipped_in_a_row = 0;
-    while (at_.step < options_.steps) {
+    while (at_.step < job_.steps) {
       Result<StepResult> done = Step();
       if (!done.ok()) return done.error();
       skipped_in_a_row = done->skipped ? skipped_in_a_row + 1 : 0;
@@ -247,8 +252,8 @@ class Run {
         Status same = CompareReplicas(*replica_, sync_->HasAllMoments(), *all_, threads_);
         if (!same.ok()) return same.error();
       }
-      const bool last = done->stop || at_.step == options_.steps;
-      const bool due = options_.checkpoint_every > 0 && at_.step % options_.checkpoint_every == 0;
+      const bool last = done->stop || at_.step == job_.steps;
+      const bool due = job_.checkpoint_every > 0 && at_.step % job_.checkpoint_every == 0;
       if (last || due) {
         Status saved = Save(last);
         if (!saved.ok()) return saved.error();
@@ -279,11 +284,10 @@ class Run {
     StepOptions step;
     step.micro_batches = batch_.count;
     step.t = at_.optimizer_steps + 1;
-    step.learning_rate =
-        LearningRate(at_.step + 1, options_.learning_rate, options_.warmup_steps,
-                     options_.decay_steps > 0 ? options_.decay_steps : options_.steps);
-    step.clip = options_.clip;
-    step.adamw.weight_decay = options_.weight_decay;
+    step.learning_rate = LearningRate(at_.step + 1, job_.learning_rate, job_.warmup_steps,
+                                      job_.decay_steps > 0 ? job_.decay_steps : job_.steps);
+    step.clip = job_.clip;
+    step.adamw.weight_decay = job_.weight_decay;
     Result<StepResult> done = sync_->Finish(step);
     if (!done.ok()) return done;
     ++at_.step;
@@ -329,7 +333,7 @@ class Run {
 
   void Note(const StepResult& done, double learning_rate, Duration whole) {
     record_.step = at_.step;
-    record_.total_steps = options_.steps;
+    record_.total_steps = job_.steps;
     record_.loss = done.loss;
     record_.gradient_norm = done.gradient_norm;
     record_.learning_rate = learning_rate;
@@ -361,12 +365,12 @@ class Run {
     manifest.cursor = at_.cursor;
     manifest.optimizer_steps = at_.optimizer_steps;
     manifest.skipped = at_.skipped;
-    manifest.seed = static_cast<uint64_t>(options_.seed);
+    manifest.seed = static_cast<uint64_t>(job_.seed);
     manifest.loss = record_.loss;
     manifest.job_uid = environment_.job_uid;
     manifest.generation = environment_.generation;
     manifest.instruction_set = InstructionSet();
-    manifest.precision = options_.precision == Precision::kBf16 ? "bf16" : "fp32";
+    manifest.precision = job_.precision == Precision::kBf16 ? "bf16" : "fp32";
     manifest.data = data_->Fingerprint();
     manifest.world = all_->world();
     manifest.global_batch = batch_.global_batch;
@@ -382,7 +386,7 @@ class Run {
     if (saver_) saver_->ReportEnded();
     if (scalars_) scalars_->Add(record_);
     const bool due = options_.log_every > 0 && at_.step % options_.log_every == 0;
-    if (due || stopping || at_.step == 1 || at_.step == options_.steps) {
+    if (due || stopping || at_.step == 1 || at_.step == job_.steps) {
       std::printf("%s\n", Line(record_).c_str());
       std::fflush(stdout);
     }
@@ -404,6 +408,7 @@ class Run {
   }
 
   const TrainOptions& options_;
+  const core::Trainer& job_ = options_.job;
   const Environment environment_;
   StopSignal stop_;
   Threads threads_;

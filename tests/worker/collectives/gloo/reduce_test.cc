@@ -127,7 +127,7 @@ TEST_P(AllReduceBitsTest, TheRingGivesAllRanksTheSameBits) {
   const size_t count = 300'001;
   std::vector<std::vector<float>> results(static_cast<size_t>(GetParam()));
   Options options = TestOptions(GetParam());
-  options.algorithm = Algorithm::kRing;
+  options.algorithm = core::Reduce::kRing;
   RunRanksWith(options, [&](Communicator& all) {
     std::vector<float>& mine = results[static_cast<size_t>(all.rank())];
     mine = Awkward(all.rank(), count);

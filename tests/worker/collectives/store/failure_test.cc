@@ -196,8 +196,9 @@ TEST(AbortTest, AnotherThreadsAbortWakesTheWaiterHereAndAtThePeersWhichAreTold) 
   for (std::thread& thread : threads) thread.join();
 }
 
-class RingAbortTest : public testing::TestWithParam<Algorithm> {};
-INSTANTIATE_TEST_SUITE_P(Both, RingAbortTest, testing::Values(Algorithm::kTree, Algorithm::kRing));
+class RingAbortTest : public testing::TestWithParam<core::Reduce> {};
+INSTANTIATE_TEST_SUITE_P(Both, RingAbortTest,
+                         testing::Values(core::Reduce::kTree, core::Reduce::kRing));
 
 TEST_P(RingAbortTest, AnAllreduceThatAPeerNeverJoinsIsEndedByItsAbort) {
   Options options = TestOptions(2);

@@ -1,0 +1,97 @@
+// spec.trainer: what a job, or its own command line, tells the built-in trainer.
+#ifndef LOCKSTEP_CORE_MODEL_TRAINER_H_
+#define LOCKSTEP_CORE_MODEL_TRAINER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/enum_names.h"
+#include "base/fields.h"
+
+namespace lockstep::core {
+
+enum class Precision : uint8_t { kFp32, kBf16 };
+enum class Sync : uint8_t { kAllReduce, kParameterServer };
+enum class Reduce : uint8_t { kTree, kRing };
+enum class TrainerMode : uint8_t { kTrain, kGenerate };
+
+// A preset's name, or the four sizes.
+struct TrainerModel {
+  std::string preset = "nano";  // nano | micro | gpt2; empty when the sizes are given
+  int32_t layers = 0;
+  int32_t heads = 0;
+  int32_t width = 0;
+  int32_t vocabulary = 0;
+
+  friend bool operator==(const TrainerModel&, const TrainerModel&) = default;
+};
+
+struct Trainer {
+  TrainerModel model;
+  std::vector<std::string> data;  // globs of text or llm.c .bin files
+  int64_t steps = 1000;
+  int32_t global_batch_size = 16;           // sequences a step, the whole job
+  std::optional<int32_t> micro_batch_size;  // sequences a process at a time; absent: chosen
+  int32_t sequence_length = 128;
+  double learning_rate = 3e-4;
+  int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // 0: steps
+  double weight_decay = 0.1;
+  double clip = 1.0;  // of the gradient's norm; 0: off
+  int64_t seed = 1337;
+  Precision precision = Precision::kFp32;
+  Sync sync = Sync::kAllReduce;
+  std::vector<int32_t> servers = {0};  // of the parameter server: ranks
+  Reduce reduce = Reduce::kTree;
+  int32_t bucket_mb = 25;
+  bool overlap = true;
+  int64_t checkpoint_every = 100;  // steps; 0: only the last
+  TrainerMode mode = TrainerMode::kTrain;
+  std::vector<std::string> prompts;  // globs of text files, a prompt a line
+
+  friend bool operator==(const Trainer&, const Trainer&) = default;
+};
+
+// clang-format off
+template <> inline constexpr auto kEnumNames<Precision> = std::to_array<EnumName<Precision>>(
+    {{Precision::kFp32, "Fp32"}, {Precision::kBf16, "Bf16"}});
+template <> inline constexpr auto kEnumNames<Sync> = std::to_array<EnumName<Sync>>(
+    {{Sync::kAllReduce, "AllReduce"}, {Sync::kParameterServer, "ParameterServer"}});
+template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Reduce>>(
+    {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}});
+template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumName<TrainerMode>>(
+    {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
+// clang-format on
+
+// A model stands in a file as the name of a preset or as a struct of sizes.
+template <>
+inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
+
+// Used only where the model is not the name of a preset.
+template <>
+inline constexpr auto kFields<TrainerModel> = std::tuple(
+    Field{"layers", &TrainerModel::layers}, Field{"heads", &TrainerModel::heads},
+    Field{"width", &TrainerModel::width}, Field{"vocabulary", &TrainerModel::vocabulary});
+
+template <>
+inline constexpr auto kFields<Trainer> = std::tuple(
+    Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
+    Field{"data", &Trainer::data, AtMost{256, 4096}}, Field{"steps", &Trainer::steps},
+    Field{"globalBatchSize", &Trainer::global_batch_size},
+    Field{"microBatchSize", &Trainer::micro_batch_size},
+    Field{"sequenceLength", &Trainer::sequence_length},
+    Field{"learningRate", &Trainer::learning_rate}, Field{"warmupSteps", &Trainer::warmup_steps},
+    Field{"decaySteps", &Trainer::decay_steps}, Field{"weightDecay", &Trainer::weight_decay},
+    Field{"clip", &Trainer::clip}, Field{"seed", &Trainer::seed},
+    Field{"precision", &Trainer::precision}, Field{"sync", &Trainer::sync},
+    Field{"servers", &Trainer::servers, AtMost{1024}}, Field{"reduce", &Trainer::reduce},
+    Field{"bucketMb", &Trainer::bucket_mb}, Field{"overlap", &Trainer::overlap},
+    Field{"checkpointEvery", &Trainer::checkpoint_every},
+    Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_MODEL_TRAINER_H_
