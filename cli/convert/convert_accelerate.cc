@@ -231,7 +231,7 @@ class Converter {
     for (const NodeMember& member : section.members()) {
       const std::string key(WithoutPrefix(member.key, "parallelism_config_"));
       builder_.SetEnv("PARALLELISM_CONFIG_" + UpperCase(key), EnvValue(member.value));
-      const std::optional<int64_t> size = ParseInteger(member.value.text());
+      const std::optional<int64_t> size = ParseNumber<int64_t>(member.value.text());
       if (!key.ends_with("_size") || !size || *size < 1) continue;
       if (__builtin_mul_overflow(product, *size, &product)) product = -1;
     }

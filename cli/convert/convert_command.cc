@@ -49,7 +49,7 @@ void SetProgram(const CommandLine& line, const std::string& python, bool is_modu
 void SetNodes(const std::string& text, JobBuilder& builder) {
   const size_t colon = text.find(':');
   const std::string most = colon == std::string::npos ? text : text.substr(colon + 1);
-  const std::optional<int64_t> machines = ParseInteger(most);
+  const std::optional<int64_t> machines = ParseNumber<int64_t>(most);
   if (!machines) {
     builder.Error("--nnodes", {}, "\"" + text + "\" is no number of machines");
     return;
@@ -63,7 +63,7 @@ void SetNodes(const std::string& text, JobBuilder& builder) {
 
 // nproc_per_node: a number, or what torchrun counts where it runs.
 void SetProcessesPerNode(const std::string& text, JobBuilder& builder) {
-  if (const std::optional<int64_t> processes = ParseInteger(text)) {
+  if (const std::optional<int64_t> processes = ParseNumber<int64_t>(text)) {
     builder.SetProcesses(*processes, "--nproc-per-node", {});
   } else if (IsOneOf(text, {"gpu", "cpu", "auto", "xpu"})) {
     builder.Remark("--nproc-per-node " + text +
@@ -81,7 +81,7 @@ void SetNumaBinding(const std::string& mode, JobBuilder& builder) {
 }
 
 void SetMaxRestarts(const std::string& text, const std::string& option, JobBuilder& builder) {
-  const std::optional<int64_t> restarts = ParseInteger(text);
+  const std::optional<int64_t> restarts = ParseNumber<int64_t>(text);
   constexpr int64_t kMost = 1'000'000;
   if (!restarts || *restarts < 0 || *restarts > kMost) {
     builder.Error(option, {}, "\"" + text + "\" is no number of restarts");

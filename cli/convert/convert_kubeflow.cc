@@ -54,7 +54,7 @@ Node NewDocument(const Node& source, Node spec) {
 int64_t ProcessesPerNode(const Node* said, int64_t gpus, const char* what, JobBuilder& builder) {
   const std::string text = said == nullptr || !said->IsScalar() ? "" : said->text();
   if (text.empty() || text == "null") return 1;
-  if (const std::optional<int64_t> processes = ParseInteger(text)) return *processes;
+  if (const std::optional<int64_t> processes = ParseNumber<int64_t>(text)) return *processes;
   if (IsOneOf(text, {"auto", "gpu"}) && gpus > 0) return gpus;
   builder.Remark(std::string(what) + " " + text +
                  " is counted where the job runs: write processesPerMachine as a number.");
@@ -77,7 +77,8 @@ class Resources {
 
   int64_t gpus() const {
     for (const NodeMember& member : amounts_.members()) {
-      if (member.key.ends_with(kGpuSuffix)) return ParseInteger(member.value.text()).value_or(0);
+      if (member.key.ends_with(kGpuSuffix))
+        return ParseNumber<int64_t>(member.value.text()).value_or(0);
     }
     return 0;
   }
@@ -102,7 +103,7 @@ class Resources {
  private:
   static void WriteGpus(const NodeMember& member, int64_t processes, Node& per_process,
                         Node& per_machine, JobBuilder& builder) {
-    const std::optional<int64_t> gpus = ParseInteger(member.value.text());
+    const std::optional<int64_t> gpus = ParseNumber<int64_t>(member.value.text());
     if (!gpus || processes < 1 || *gpus % processes != 0) {
       builder.Remark(member.key + ": " + member.value.text() + " can't be dealt out evenly to " +
                      std::to_string(processes) +

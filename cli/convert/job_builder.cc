@@ -1,7 +1,6 @@
 #include "cli/convert/job_builder.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "core/model/json.h"
@@ -86,16 +85,9 @@ ConvertResult JobBuilder::Finish() const {
   return result;
 }
 
-std::optional<int64_t> ParseInteger(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<int64_t> IntegerAt(const Node& map, std::string_view key) {
   const Node* node = map.Find(key);
-  return node == nullptr ? std::nullopt : ParseInteger(node->text());
+  return node == nullptr ? std::nullopt : ParseNumber<int64_t>(node->text());
 }
 
 std::string TextAt(const Node& map, std::string_view key) {

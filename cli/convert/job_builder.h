@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ascii.h"
 #include "cli/convert/convert.h"
 #include "core/model/spec.h"
 #include "core/text/node.h"
@@ -47,7 +48,6 @@ class JobBuilder {
 
 // A whole number at `key`, however it is quoted; absent when there is none, null, or no number.
 std::optional<int64_t> IntegerAt(const Node& map, std::string_view key);
-std::optional<int64_t> ParseInteger(std::string_view text);
 // A scalar's text at `key`; empty when there is none.
 std::string TextAt(const Node& map, std::string_view key);
 bool TrueAt(const Node& map, std::string_view key);

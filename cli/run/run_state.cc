@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <utility>
 
 #include "base/file.h"
 #include "base/uuid.h"
+#include "core/failure/generation.h"
 #include "core/model/names.h"
 #include "core/record/reader.h"
 #include "core/record/writer.h"
@@ -59,17 +59,6 @@ Result<UniqueFd> Lock(const std::string& folder, const std::string& lock_path) {
   return fd;
 }
 
-// "2-5"
-bool ParseNumber(const std::string& name, std::pair<uint32_t, uint32_t>* number) {
-  size_t dash = name.find('-');
-  if (dash == std::string::npos) return false;
-  const char* middle = name.data() + dash;
-  const char* end = name.data() + name.size();
-  auto attempt = std::from_chars(name.data(), middle, number->first);
-  auto n = std::from_chars(middle + 1, end, number->second);
-  return attempt.ec == std::errc() && attempt.ptr == middle && n.ec == std::errc() && n.ptr == end;
-}
-
 // "" when the file doesn't say.
 std::string JobUidIn(const std::string& path) {
   Result<std::string> text = ReadFile(path, kMaxGenerationFile);
@@ -81,23 +70,23 @@ std::string JobUidIn(const std::string& path) {
 
 // The generations in the folder, by their files.
 struct Generations {
-  std::pair<uint32_t, uint32_t> last{0, 0};
+  core::Generation last;
   bool own = false;   // some are this job's: `resume: Auto` goes on from them
   std::string other;  // the UID of another job, whose the last one of others' is
 };
 
 Generations FindGenerations(const std::string& folder, const std::string& job_uid) {
   Generations found;
-  std::pair<uint32_t, uint32_t> last_other{0, 0};
+  core::Generation last_other;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder + "/generations", error)) {
-    std::pair<uint32_t, uint32_t> number;
-    if (!ParseNumber(entry.path().filename().string(), &number)) continue;
-    found.last = std::max(found.last, number);
+    const auto number = core::Generation::Parse(entry.path().filename().string());
+    if (!number.ok()) continue;
+    found.last = std::max(found.last, *number);
     std::string uid = JobUidIn(entry.path().string());
     if (uid == job_uid) found.own = true;
-    if (uid.empty() || uid == job_uid || number < last_other) continue;
-    last_other = number;
+    if (uid.empty() || uid == job_uid || *number < last_other) continue;
+    last_other = *number;
     found.other = std::move(uid);
   }
   return found;
@@ -153,7 +142,7 @@ Result<RunState> RunState::Open(const std::string& job, const std::string& path,
   }
   // Numbers go on even where run.json was lost.
   const Generations found = FindGenerations(state.path_, state.record_.job_uid);
-  state.record_.epoch = std::max(state.record_.epoch, found.last.first);
+  state.record_.epoch = std::max(state.record_.epoch, found.last.attempt);
   if (resume == "Auto" && !found.own && !found.other.empty()) {
     return ForeignCheckpoints(state.path_, earlier_name.empty() ? found.other : earlier_name);
   }

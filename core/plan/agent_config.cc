@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/fields.h"
 #include "core/model/json.h"
 #include "core/model/read.h"
@@ -221,9 +221,9 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     family = AF_INET6;
   }
   if (!IsIp(address.host, family)) return invalid;
-  std::string_view port = text.substr(colon + 1);
-  auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (port.empty() || error != std::errc() || end != port.data() + port.size()) return invalid;
+  const auto port = ParseNumber<uint16_t>(text.substr(colon + 1));
+  if (!port) return invalid;
+  address.port = *port;
   return address;
 }
 

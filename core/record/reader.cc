@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/duration.h"
 #include "core/failure/signals.h"
 #include "core/text/text.h"
@@ -177,10 +178,8 @@ void ReaderState::ReadSeconds(const Node& node, Duration& value) {
 void ReaderState::ReadSignal(const Node& node, int& signal) {
   std::optional<int> parsed = node.IsString() ? ParseSignal(node.text()) : std::nullopt;
   if (!parsed && of_program() && node.kind() == Node::Kind::kInteger) {
-    int number = 0;
-    const char* end = node.text().data() + node.text().size();
-    const auto [at, error] = std::from_chars(node.text().data(), end, number);
-    if (error == std::errc() && at == end && number > 0 && number <= 64) parsed = number;
+    parsed = ParseNumber<int>(node.text());
+    if (parsed && (*parsed <= 0 || *parsed > 64)) parsed.reset();
   }
   if (!parsed) {
     return Wrong(node, "must be the name of a signal, as in SIGBUS" +

@@ -9,7 +9,6 @@
 #ifndef LOCKSTEP_CORE_RECORD_READER_H_
 #define LOCKSTEP_CORE_RECORD_READER_H_
 
-#include <charconv>
 #include <concepts>
 #include <limits>
 #include <map>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/enum_names.h"
 #include "base/fields.h"
 #include "base/quantity.h"
@@ -288,14 +288,12 @@ class RecordReader : public ReaderState {
     std::string buffer;
     const std::optional<std::string_view> digits = WholeNumber(node, buffer);
     if (!digits) return;
-    Int parsed = 0;
-    const char* end = digits->data() + digits->size();
-    const auto [at, error] = std::from_chars(digits->data(), end, parsed);
-    if (error != std::errc() || at != end) {
+    const std::optional<Int> parsed = ParseNumber<Int>(*digits);
+    if (!parsed) {
       return OutOfRange(node, std::to_string(std::numeric_limits<Int>::min()),
                         std::to_string(std::numeric_limits<Int>::max()));
     }
-    value = parsed;
+    value = *parsed;
   }
 
   template <NamedEnum E>

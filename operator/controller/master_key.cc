@@ -4,10 +4,10 @@
 #include <sys/random.h>
 
 #include <cerrno>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/hkdf.h"
 #include "base/json.h"
 
@@ -39,11 +39,9 @@ std::string EncodeBase64(const Key& key) {
 
 // "v12" -> 12.
 std::optional<int32_t> VersionOf(const std::string& name) {
-  int32_t version = 0;
-  if (name.size() < 2 || name[0] != 'v') return std::nullopt;
-  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), version);
-  if (error != std::errc() || end != name.data() + name.size() || version <= 0) return std::nullopt;
-  return version;
+  if (!name.starts_with('v')) return std::nullopt;
+  const auto version = ParseNumber<int32_t>(std::string_view(name).substr(1));
+  return version && *version > 0 ? version : std::nullopt;
 }
 
 kube::ApiError Unreadable(const std::string& message) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
+#include "base/ascii.h"
 #include "core/gang/status_api.h"
 
 namespace lockstep::gang {
@@ -22,12 +22,6 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-template <typename T>
-bool ParseNumber(std::string_view text, T* out) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return !text.empty() && error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t* used,
@@ -41,10 +35,10 @@ Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t
   size_t line_end = std::min(head.find("\r\n"), head.size());
   std::string_view line = head.substr(0, line_end);
   HttpAnswer answer;
-  if (!line.starts_with("HTTP/1.1 ") || line.size() < 12 ||
-      !ParseNumber(line.substr(9, 3), &answer.status)) {
-    return Error::Invalid("the answer is not HTTP/1.1");
-  }
+  const bool is_http = line.starts_with("HTTP/1.1 ") && line.size() >= 12;
+  const auto status = is_http ? ParseNumber<int>(line.substr(9, 3)) : std::nullopt;
+  if (!status) return Error::Invalid("the answer is not HTTP/1.1");
+  answer.status = *status;
   std::optional<size_t> length;
   *keep_alive = true;
   while (line_end < head.size()) {
@@ -56,9 +50,9 @@ Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t
     std::string_view name = line.substr(0, colon);
     std::string_view value = Trim(line.substr(colon + 1));
     if (EqualsIgnoringCase(name, "content-length")) {
-      size_t n = 0;
-      if (length || !ParseNumber(value, &n)) return Error::Invalid("a bad Content-Length");
-      length = n;
+      const bool again = length.has_value();
+      length = ParseNumber<size_t>(value);
+      if (again || !length) return Error::Invalid("a bad Content-Length");
     } else if (EqualsIgnoringCase(name, "connection")) {
       *keep_alive = !EqualsIgnoringCase(value, "close");
     } else if (EqualsIgnoringCase(name, "transfer-encoding")) {

@@ -5,13 +5,13 @@
 
 #include <simdjson.h>
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/wall_time.h"
 #include "operator/kube/views.h"
 
@@ -72,16 +72,6 @@ error_code Read(ondemand::value value, bool& out);
 error_code Read(ondemand::value value, int64_t& out);
 error_code Read(ondemand::value value, int32_t& out);
 error_code Read(ondemand::value value, std::optional<WallTime>& out);
-
-// The whole of `text` as a number, or `otherwise`.
-template <typename Number>
-Number NumberOr(std::string_view text, Number otherwise) {
-  Number number{};
-  const char* begin = text.data();
-  const char* end = begin + text.size();
-  const auto [stop, error] = std::from_chars(begin, end, number);
-  return error == std::errc{} && stop == end ? number : otherwise;
-}
 
 // What is read of metadata besides ObjectMeta.
 struct Extras {

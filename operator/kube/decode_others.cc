@@ -49,7 +49,7 @@ error_code ReadSelector(ondemand::value value, ServiceView& service) {
     if (!Is(key, "lockstep.dev/attempt")) return SUCCESS;
     std::string_view text;
     const error_code error = ReadText(field, text);
-    if (text.data() != nullptr) service.selector_attempt = NumberOr<uint32_t>(text, 0);
+    if (text.data() != nullptr) service.selector_attempt = ParseNumber<uint32_t>(text).value_or(0);
     return error;
   });
 }

@@ -126,8 +126,8 @@ error_code ReadView(ondemand::object object, std::string_view /*json*/, PodView&
       Extras extras;
       const error_code error = ReadMeta(value, pod.meta, extras);
       pod.job = extras.job;
-      pod.machine = NumberOr<int32_t>(extras.machine, -1);
-      pod.attempt = NumberOr<uint32_t>(extras.attempt, 0);
+      pod.machine = ParseNumber<int32_t>(extras.machine).value_or(-1);
+      pod.attempt = ParseNumber<uint32_t>(extras.attempt).value_or(0);
       return error;
     }
     if (Is(key, "spec")) {

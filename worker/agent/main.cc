@@ -2,13 +2,13 @@
 // how it speaks; api.md's exit codes are its own.
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -37,14 +37,12 @@ constexpr char kUsage[] =
 
 Result<std::string> ConfigText(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--config-fd") == 0) {
-    int number = -1;
-    const char* end = argv[2] + std::strlen(argv[2]);
-    auto [rest, error] = std::from_chars(argv[2], end, number);
-    if (error != std::errc() || rest != end || number < 0) {
+    const auto number = lockstep::ParseNumber<int>(argv[2]);
+    if (!number || *number < 0) {
       return Error::Invalid("--config-fd wants the number of an open descriptor");
     }
     // All of it until its end, so that nothing of the key stays in a pipe.
-    const lockstep::UniqueFd fd(number);
+    const lockstep::UniqueFd fd(*number);
     return lockstep::ReadToEnd(fd.get(), "the configuration", lockstep::core::kMaxAgentConfig);
   }
   const char* text = std::getenv("LOCKSTEP_CONFIG");

@@ -1,9 +1,9 @@
 #include "worker/collectives/connect.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 
+#include "base/ascii.h"
 #include "worker/collectives/alone.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/store/socket.h"
@@ -25,14 +25,12 @@ std::string Environment(const char* name) {
 Result<int> Number(const char* name, int low, int high, std::optional<int> fallback) {
   const std::string text = Environment(name);
   if (text.empty() && fallback) return *fallback;
-  int value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size() || value < low ||
-      value > high) {
+  const std::optional<int> value = ParseNumber<int>(text);
+  if (!value || *value < low || *value > high) {
     return Error::Invalid(std::string(name) + " is \"" + text + "\"; it must be a number from " +
                           std::to_string(low) + " to " + std::to_string(high));
   }
-  return value;
+  return *value;
 }
 
 Status ReadMaster(Options* options) {

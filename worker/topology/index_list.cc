@@ -1,9 +1,10 @@
 #include "worker/topology/index_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <optional>
+
+#include "base/ascii.h"
 
 namespace lockstep::topology {
 namespace {
@@ -16,11 +17,8 @@ std::string_view Trim(std::string_view text) {
 }
 
 std::optional<int> ParseIndex(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (value < 0 || value > kMaxIndex) return std::nullopt;
-  return value;
+  const std::optional<int> value = ParseNumber<int>(text);
+  return value && *value >= 0 && *value <= kMaxIndex ? value : std::nullopt;
 }
 
 }  // namespace

@@ -6,8 +6,9 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+
+#include "base/ascii.h"
 
 namespace lockstep::agent {
 namespace {
@@ -70,16 +71,13 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid;
   std::string_view host = text.substr(0, colon);
-  const std::string_view port_text = text.substr(colon + 1);
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos) {
     return invalid;
   }
-  uint16_t port = 0;
-  const auto parsed = std::from_chars(port_text.begin(), port_text.end(), port);
-  if (parsed.ec != std::errc() || parsed.ptr != port_text.end()) return invalid;
-  return MakeEndpoint(host, port);
+  const auto port = ParseNumber<uint16_t>(text.substr(colon + 1));
+  return port ? MakeEndpoint(host, *port) : invalid;
 }
 
 Result<UniqueFd> ListenTcp(const Endpoint& endpoint, int backlog) {

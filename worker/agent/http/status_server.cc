@@ -1,20 +1,14 @@
 #include "worker/agent/http/status_server.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
+
+#include "base/ascii.h"
 
 namespace lockstep::agent {
 
 namespace {
-
-std::optional<uint64_t> Number(const std::string& text) {
-  uint64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 HttpResponse Text(int status, std::string body) {
   return {.status = status, .body = std::move(body) + "\n"};
@@ -67,9 +61,9 @@ void StatusServer::ServeStatus(const HttpRequest& request, HttpResponder respond
   if (request.method != "GET") return respond.Send(Text(405, "/status takes GET"));
   const std::string* after_text = request.Query("after");
   const std::string* patience_text = request.Query("timeout");
-  std::optional<uint64_t> after = after_text ? Number(*after_text) : 0;
+  std::optional<uint64_t> after = after_text ? ParseNumber<uint64_t>(*after_text) : 0;
   std::optional<uint64_t> patience =
-      patience_text ? Number(*patience_text)
+      patience_text ? ParseNumber<uint64_t>(*patience_text)
                     : static_cast<uint64_t>(duration_cast<seconds>(kDefaultPatience).count());
   if (!after || !patience) {
     return respond.Send(Text(400, "after and timeout must be whole numbers"));

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "base/ascii.h"
 #include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
 
@@ -20,20 +20,13 @@ using topology::ReadSmallFile;
 // cgroup v1 writes "no limit" as the largest multiple of the page size.
 constexpr uint64_t kNoLimitV1 = uint64_t{1} << 62;
 
-std::optional<uint64_t> ParseNumber(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // The value of the line "name value" in files such as memory.events.
 std::optional<uint64_t> Field(const std::string& text, const std::string& name) {
   std::istringstream lines(text);
   std::string key;
   std::string value;
   while (lines >> key >> value) {
-    if (key == name) return ParseNumber(value);
+    if (key == name) return ParseNumber<uint64_t>(value);
   }
   return std::nullopt;
 }
@@ -49,7 +42,8 @@ std::optional<uint64_t> Tightest(const std::vector<std::string>& folders, const 
   std::optional<uint64_t> tightest;
   for (const std::string& folder : folders) {
     // "max" is no number.
-    const std::optional<uint64_t> limit = ParseNumber(ReadSmallFile(folder + file).value_or(""));
+    const std::optional<uint64_t> limit =
+        ParseNumber<uint64_t>(ReadSmallFile(folder + file).value_or(""));
     if (limit && *limit < kNoLimitV1) tightest = std::min(*limit, tightest.value_or(*limit));
   }
   return tightest;
@@ -58,11 +52,11 @@ std::optional<uint64_t> Tightest(const std::vector<std::string>& folders, const 
 void ReadMemory(const std::string& root, MachineStats* stats) {
   const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "memory");
   if (const auto current = Innermost(folders.v2, "/memory.current")) {
-    stats->memory_bytes = ParseNumber(*current);
+    stats->memory_bytes = ParseNumber<uint64_t>(*current);
     stats->memory_limit_bytes = Tightest(folders.v2, "/memory.max");
     stats->oom_events = Field(Innermost(folders.v2, "/memory.events").value_or(""), "oom");
   } else if (const auto usage = Innermost(folders.v1, "/memory.usage_in_bytes")) {
-    stats->memory_bytes = ParseNumber(*usage);
+    stats->memory_bytes = ParseNumber<uint64_t>(*usage);
     stats->memory_limit_bytes = Tightest(folders.v1, "/memory.limit_in_bytes");
   }
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/unique_fd.h"
@@ -36,27 +36,10 @@ Error FileError(const std::string& what, const std::error_code& code) {
   return Error::Unavailable(what + ": " + code.message());
 }
 
-std::optional<uint32_t> Number(std::string_view text) {
-  uint32_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// "2-5".
-std::optional<Generation> ParseName(std::string_view name) {
-  size_t dash = name.find('-');
-  if (dash == std::string_view::npos) return std::nullopt;
-  auto attempt = Number(name.substr(0, dash));
-  auto n = Number(name.substr(dash + 1));
-  if (!attempt || !n) return std::nullopt;
-  return Generation{*attempt, *n};
-}
-
 // "000003.step-1200" is commit 3; whatever else stands there is not complete.
 std::optional<uint32_t> CommitNumber(std::string_view name) {
   if (name.size() < 8 || name[6] != '.') return std::nullopt;
-  return Number(name.substr(0, 6));
+  return ParseNumber<uint32_t>(name.substr(0, 6));
 }
 
 struct OneFile {
@@ -86,8 +69,8 @@ Result<Generations> ReadGenerations(const fs::path& folder, const std::string& j
   Generations found;
   std::error_code code;
   for (fs::directory_iterator it(folder, code), end; !code && it != end; it.increment(code)) {
-    std::optional<Generation> generation = ParseName(it->path().filename().string());
-    if (!generation) continue;
+    const Result<Generation> generation = Generation::Parse(it->path().filename().string());
+    if (!generation.ok()) continue;
     std::optional<OneFile> file = ReadGenerationFile(it->path(), *generation);
     if (file && file->job_uid == job_uid) {
       found.own.push_back(std::move(file->file));

@@ -4,7 +4,6 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "base/ascii.h"
 #include "base/unique_fd.h"
 #include "worker/topology/small_file.h"
 
@@ -20,19 +20,13 @@ namespace {
 
 using topology::ReadSmallFile;
 
-std::optional<pid_t> ParsePid(std::string_view text) {
-  pid_t pid = 0;
-  const auto parsed = std::from_chars(text.begin(), text.end(), pid);
-  if (parsed.ec != std::errc() || parsed.ptr != text.end()) return std::nullopt;
-  return pid;
-}
-
 std::vector<pid_t> NumbersIn(const std::string& directory) {
   std::vector<pid_t> numbers;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(directory.c_str()), &closedir);
   if (!dir) return numbers;
   while (const dirent* entry = readdir(dir.get())) {
-    if (const std::optional<pid_t> number = ParsePid(entry->d_name)) numbers.push_back(*number);
+    if (const std::optional<pid_t> number = ParseNumber<pid_t>(entry->d_name))
+      numbers.push_back(*number);
   }
   return numbers;
 }
@@ -63,7 +57,7 @@ pid_t ParentOf(pid_t pid) {
   const std::optional<std::string> stat = StatOf(pid);
   if (!stat || stat->size() < 3) return 0;
   const std::string_view rest = std::string_view(*stat).substr(2);
-  return ParsePid(rest.substr(0, rest.find(' '))).value_or(0);
+  return ParseNumber<pid_t>(rest.substr(0, rest.find(' '))).value_or(0);
 }
 
 using FamilyTree = std::unordered_map<pid_t, std::vector<pid_t>>;
@@ -89,7 +83,7 @@ std::vector<pid_t> ReadChildrenFiles(pid_t parent) {
     while (!rest.empty()) {
       const std::string_view word = rest.substr(0, rest.find(' '));
       rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-      if (const std::optional<pid_t> pid = ParsePid(word)) children.push_back(*pid);
+      if (const std::optional<pid_t> pid = ParseNumber<pid_t>(word)) children.push_back(*pid);
     }
   }
   return children;

@@ -1,7 +1,6 @@
 #include "worker/trainer/run/checkpoint_line.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "worker/trainer/checkpoint/output_file.h"
@@ -25,24 +25,18 @@ constexpr const char* kStep = "step-";
 
 // "2-5" as (2, 5).
 std::optional<std::pair<uint64_t, uint64_t>> ParseGeneration(const std::string& name) {
-  unsigned long long attempt = 0;
-  unsigned long long n = 0;
-  int read = 0;
-  if (std::sscanf(name.c_str(), "%llu-%llu%n", &attempt, &n, &read) != 2) return {};
-  if (static_cast<size_t>(read) != name.size()) return {};
-  return std::pair<uint64_t, uint64_t>{attempt, n};
+  const size_t dash = name.find('-');
+  if (dash == std::string::npos) return {};
+  const auto attempt = ParseNumber<uint64_t>(name.substr(0, dash));
+  const auto n = ParseNumber<uint64_t>(name.substr(dash + 1));
+  return attempt && n ? std::optional(std::pair(*attempt, *n)) : std::nullopt;
 }
 
 // "000003.step-1200" as 3: complete. Anything else is still being written.
 std::optional<uint64_t> ParseCommit(const std::string& name) {
   constexpr size_t kDigits = 6;
   if (name.size() <= kDigits || name[kDigits] != '.') return {};
-  uint64_t number = 0;
-  for (size_t i = 0; i < kDigits; ++i) {
-    if (std::isdigit(static_cast<unsigned char>(name[i])) == 0) return {};
-    number = number * 10 + static_cast<uint64_t>(name[i] - '0');
-  }
-  return number;
+  return ParseNumber<uint64_t>(name.substr(0, kDigits));
 }
 
 std::vector<fs::path> FoldersIn(const fs::path& folder) {

@@ -1,0 +1,25 @@
+#include "base/ascii.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace lockstep {
+namespace {
+
+TEST(ParseNumber, TakesAllOfATextOrNothing) {
+  EXPECT_EQ(ParseNumber<int>("-12"), -12);
+  EXPECT_EQ(ParseNumber<uint32_t>("007"), 7u);
+  for (const char* text : {"", " 1", "1 ", "1x", "+1", "0x1", "1.5", "-"}) {
+    EXPECT_EQ(ParseNumber<int>(text), std::nullopt) << text;
+  }
+}
+
+TEST(ParseNumber, RefusesWhatItsTypeCannotHold) {
+  EXPECT_EQ(ParseNumber<uint16_t>("65535"), 65535);
+  EXPECT_EQ(ParseNumber<uint16_t>("65536"), std::nullopt);
+  EXPECT_EQ(ParseNumber<uint32_t>("-1"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lockstep
