@@ -1,10 +1,10 @@
 #include "worker/topology/gpus.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
+#include "base/ascii.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::topology {
@@ -18,13 +18,6 @@ bool IsGpu(const std::string& device) {
   return device_class.starts_with("0x0300") || device_class.starts_with("0x0302");
 }
 
-std::optional<int> ParseInt(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // The value of a "Name: \t value" line of /proc/driver/nvidia/gpus/<address>/information.
 std::string Field(std::string_view information, std::string_view name) {
   const size_t at = information.find(name);
@@ -33,18 +26,6 @@ std::string Field(std::string_view information, std::string_view name) {
   const std::string_view value = line.substr(0, line.find('\n'));
   const size_t first = value.find_first_not_of(": \t");
   return first == std::string_view::npos ? "" : std::string(value.substr(first));
-}
-
-const Gpu* FindGpu(const std::vector<Gpu>& gpus, std::string_view entry) {
-  if (const std::optional<int> index = ParseInt(entry)) {
-    const bool exists = *index >= 0 && static_cast<size_t>(*index) < gpus.size();
-    return exists ? &gpus[static_cast<size_t>(*index)] : nullptr;
-  }
-  if (!entry.starts_with("GPU-")) return nullptr;
-  const auto matches = [&](const Gpu& gpu) { return gpu.uuid.starts_with(entry); };
-  const auto found = std::find_if(gpus.begin(), gpus.end(), matches);
-  const bool unique = found != gpus.end() && std::none_of(found + 1, gpus.end(), matches);
-  return unique ? &*found : nullptr;
 }
 
 }  // namespace
@@ -64,11 +45,12 @@ std::vector<Gpu> DiscoverGpus(const std::string& root, std::string* source) {
     Gpu gpu;
     gpu.pci_address = addresses[i];
     gpu.numa_node =
-        ParseInt(ReadSmallFile(devices + "/" + gpu.pci_address + "/numa_node").value_or(""))
+        ParseNumber<int>(ReadSmallFile(devices + "/" + gpu.pci_address + "/numa_node").value_or(""))
             .value_or(-1);
     const std::optional<std::string> information =
         ReadSmallFile(root + "/proc/driver/nvidia/gpus/" + gpu.pci_address + "/information");
-    const std::optional<int> minor = ParseInt(Field(information.value_or(""), "Device Minor"));
+    const std::optional<int> minor =
+        ParseNumber<int>(Field(information.value_or(""), "Device Minor"));
     gpu.uuid = Field(information.value_or(""), "GPU UUID");
     guessed_minor |= !minor;
     gpu.minor = minor.value_or(static_cast<int>(i));  // the driver numbers them in PCI order
@@ -78,19 +60,6 @@ std::vector<Gpu> DiscoverGpus(const std::string& root, std::string* source) {
             std::to_string(gpus.size()) + " with a device file";
   if (guessed_minor) *source += " (device numbers taken in PCI order)";
   return gpus;
-}
-
-std::vector<Gpu> SelectGpus(const std::vector<Gpu>& gpus, std::string_view cuda_visible_devices) {
-  std::vector<Gpu> selected;
-  std::string_view rest = cuda_visible_devices;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const Gpu* gpu = FindGpu(gpus, rest.substr(0, comma));
-    if (gpu == nullptr) break;
-    selected.push_back(*gpu);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-  }
-  return selected;
 }
 
 }  // namespace lockstep::topology

@@ -21,11 +21,6 @@ struct Gpu {
 // with GPUs of one kind. `source` receives what was read.
 std::vector<Gpu> DiscoverGpus(const std::string& root, std::string* source);
 
-// The GPUs that a process started with this CUDA_VISIBLE_DEVICES sees, in its order. As CUDA reads
-// it: a comma-separated list of indexes or of UUIDs (a unique beginning is enough), which ends at
-// the first entry that names no GPU.
-std::vector<Gpu> SelectGpus(const std::vector<Gpu>& gpus, std::string_view cuda_visible_devices);
-
 }  // namespace lockstep::topology
 
 #endif  // LOCKSTEP_WORKER_TOPOLOGY_GPUS_H_

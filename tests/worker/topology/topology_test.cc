@@ -155,21 +155,5 @@ TEST(DiscoverGpusTest, WithoutTheDriversFolderDeviceNumbersFollowPciOrder) {
   EXPECT_THAT(source, HasSubstr("PCI order"));
 }
 
-TEST(SelectGpusTest, CudaVisibleDevicesPicksByIndexAndUuidUpToTheFirstUnknown) {
-  const std::vector<Gpu> gpus = {
-      {"a", 0, 0, "GPU-11"}, {"b", 0, 1, "GPU-12"}, {"c", 1, 2, "GPU-2"}};
-  const auto names = [&](const char* visible) {
-    std::string text;
-    for (const Gpu& gpu : SelectGpus(gpus, visible)) text += gpu.pci_address;
-    return text;
-  };
-  EXPECT_EQ(names("2,0"), "ca");
-  EXPECT_EQ(names("1,-1,0"), "b");
-  EXPECT_EQ(names("1,7,0"), "b");
-  EXPECT_EQ(names("GPU-2,GPU-12"), "cb");
-  EXPECT_EQ(names("GPU-1"), "") << "two GPUs begin so";
-  EXPECT_EQ(names(""), "");
-}
-
 }  // namespace
 }  // namespace lockstep::topology
