@@ -1,9 +1,9 @@
 #include "core/model/read.h"
 
 #include <array>
-#include <cctype>
 #include <utility>
 
+#include "base/ascii.h"
 #include "core/model/fields.h"
 #include "core/record/reader.h"
 
@@ -30,12 +30,8 @@ constexpr std::array<ForeignName, 7> kForeignNames = {{
 }};
 
 std::string InsteadOf(std::string_view name) {
-  std::string letters;
-  for (const char c : name) {
-    if (c != '_' && c != '-') {
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
+  std::string letters = ToLower(name);
+  std::erase_if(letters, [](char c) { return c == '_' || c == '-'; });
   for (const ForeignName& foreign : kForeignNames) {
     if (foreign.name == letters) return std::string("; ") + foreign.instead;
   }

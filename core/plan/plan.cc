@@ -78,9 +78,7 @@ Variables CommonEnvironment(const TrainingJob& job) {
   for (auto& variable : common) ShowPlaceholder(variable);
   for (const EnvVar& entry : job.spec.env) {
     const std::string value = entry.value_from.IsNull() ? entry.value : "<valueFrom>";
-    const auto same = std::find_if(common.begin(), common.end(), [&](const auto& variable) {
-      return variable.first == entry.name;
-    });
+    const auto same = std::ranges::find(common, entry.name, &Variables::value_type::first);
     if (same == common.end()) {
       common.emplace_back(entry.name, value);
     } else if (IsUserOverridable(entry.name)) {

@@ -61,8 +61,7 @@ bool Node::IsEmpty() const {
 }
 
 const Node* Node::Find(std::string_view key) const {
-  const auto member = std::find_if(members_.begin(), members_.end(),
-                                   [&](const NodeMember& m) { return m.key == key; });
+  const auto member = std::ranges::find(members_, key, &NodeMember::key);
   return member == members_.end() ? nullptr : &member->value;
 }
 

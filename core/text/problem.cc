@@ -1,19 +1,13 @@
 #include "core/text/problem.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <tuple>
 
+#include "base/ascii.h"
+
 namespace lockstep::core {
 namespace {
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
 
 // Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours, one each.
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -83,11 +77,11 @@ std::string Format(const std::vector<Problem>& problems, std::string_view file_n
 std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& known) {
   constexpr size_t kLongestName = 64;  // computing the distance takes length x length steps
   if (name.empty() || name.size() > kLongestName) return {};
-  const std::string lower = LowerCase(name);
+  const std::string lower = ToLower(name);
   std::string_view nearest;
   size_t best = std::max<size_t>(1, name.size() / 3) + 1;
   for (const std::string_view candidate : known) {
-    const size_t distance = EditDistance(lower, LowerCase(candidate));
+    const size_t distance = EditDistance(lower, ToLower(candidate));
     if (distance < best) {
       best = distance;
       nearest = candidate;

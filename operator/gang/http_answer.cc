@@ -1,28 +1,12 @@
 #include "operator/gang/http_answer.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/ascii.h"
 #include "core/gang/status_api.h"
 
 namespace lockstep::gang {
-namespace {
-
-bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) ==
-           std::tolower(static_cast<unsigned char>(y));
-  });
-}
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t* used,
                                                   bool* keep_alive) {
@@ -47,15 +31,15 @@ Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t
     line = head.substr(0, line_end);
     size_t colon = line.find(':');
     if (colon == std::string_view::npos) return Error::Invalid("a header without a colon");
-    std::string_view name = line.substr(0, colon);
-    std::string_view value = Trim(line.substr(colon + 1));
-    if (EqualsIgnoringCase(name, "content-length")) {
+    const std::string name = ToLower(line.substr(0, colon));
+    const std::string_view value = Trim(line.substr(colon + 1), " \t");
+    if (name == "content-length") {
       const bool again = length.has_value();
       length = ParseNumber<size_t>(value);
       if (again || !length) return Error::Invalid("a bad Content-Length");
-    } else if (EqualsIgnoringCase(name, "connection")) {
-      *keep_alive = !EqualsIgnoringCase(value, "close");
-    } else if (EqualsIgnoringCase(name, "transfer-encoding")) {
+    } else if (name == "connection") {
+      *keep_alive = ToLower(value) != "close";
+    } else if (name == "transfer-encoding") {
       return Error::Invalid("an answer without Content-Length");
     }
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/backoff.h"
 #include "base/thread_annotations.h"
 #include "operator/kube/client_window.h"
@@ -27,10 +28,8 @@ bool IsWrite(Method method) { return method != Method::kGet; }
 
 // Whether the body is an object of the API, and not a proxy's HTML or half an object.
 bool LooksLikeObject(std::string_view body) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  size_t first = body.find_first_not_of(kSpace);
-  size_t last = body.find_last_not_of(kSpace);
-  return first != body.npos && first < last && body[first] == '{' && body[last] == '}';
+  const std::string_view object = Trim(body);
+  return object.starts_with('{') && object.ends_with('}');
 }
 
 ApiResult<std::string> Read(Result<Response> response, bool write) {

@@ -9,6 +9,8 @@
 #include <charconv>
 #include <utility>
 
+#include "base/ascii.h"
+
 namespace lockstep::kube {
 namespace {
 
@@ -52,16 +54,6 @@ std::optional<Duration> RetryAfter(std::string_view text) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end == text.data() || count < 0) return std::nullopt;
   return std::min<Duration>(seconds(std::min<int64_t>(count, 1'000'000)), kMaxRetryAfter);
-}
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && std::string_view(" \t\r\n").find(text.front()) != text.npos) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != text.npos) {
-    text.remove_suffix(1);
-  }
-  return text;
 }
 
 }  // namespace

@@ -28,11 +28,6 @@ Error Broken(std::string_view what, error_code error) {
                         " that cannot be read: " + simdjson::error_message(error));
 }
 
-std::string_view Trimmed(std::string_view text) {
-  const size_t end = text.find_last_not_of(" \t\r\n");
-  return text.substr(0, end == std::string_view::npos ? 0 : end + 1);
-}
-
 // Room behind `body` for what the parser may read there.
 std::string_view Pad(std::string& body) {
   body.reserve(body.size() + kDecodePadding);
@@ -46,7 +41,7 @@ error_code Open(ondemand::parser& parser, std::string_view padded, ondemand::doc
 // The object's text; it can be read from its beginning afterwards.
 error_code TextOf(ondemand::object& object, std::string_view& json) {
   if (auto error = object.raw_json().get(json)) return error;
-  json = Trimmed(json);
+  json = Trim(json);
   return object.reset().error();
 }
 

@@ -7,6 +7,16 @@
 namespace lockstep {
 namespace {
 
+TEST(Ascii, BlanksAreTrimmedAtBothEndsAndNotWithin) {
+  EXPECT_EQ(Trim("\t a b\r\n"), "a b");
+  EXPECT_EQ(Trim(" \r\n"), "");
+  EXPECT_EQ(Trim(" a\r", " \t"), "a\r");
+}
+
+TEST(Ascii, LettersBecomeLowerCaseAndOtherBytesStay) {
+  EXPECT_EQ(ToLower("Content-LENGTH 7\xc3\x84"), "content-length 7\xc3\x84");
+}
+
 TEST(ParseNumber, TakesAllOfATextOrNothing) {
   EXPECT_EQ(ParseNumber<int>("-12"), -12);
   EXPECT_EQ(ParseNumber<uint32_t>("007"), 7u);

@@ -9,13 +9,6 @@
 namespace lockstep::topology {
 namespace {
 
-std::string_view Trim(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 std::optional<int> ParseIndex(std::string_view text) {
   const std::optional<int> value = ParseNumber<int>(text);
   return value && *value >= 0 && *value <= kMaxIndex ? value : std::nullopt;

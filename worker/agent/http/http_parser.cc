@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -32,21 +34,6 @@ bool IsFieldText(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
   });
-}
-
-std::string ToLower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
-
-std::string_view Trim(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 int HexDigit(char c) {
@@ -176,7 +163,8 @@ HttpParser::State HttpParser::ParseHeaderLine(std::string_view line) {
     return Fail(400, "a header line that is not NAME: VALUE");
   }
   if (request_.headers.size() >= kMaxHeaders) return Fail(431, "more than 64 headers");
-  request_.headers.emplace_back(ToLower(line.substr(0, colon)), Trim(line.substr(colon + 1)));
+  request_.headers.emplace_back(ToLower(line.substr(0, colon)),
+                                Trim(line.substr(colon + 1), " \t"));
   return state_;
 }
 
