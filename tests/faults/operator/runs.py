@@ -40,8 +40,8 @@ class Verdict:
     log: str = ""
 
 
-class Ground:
-    """What all plans share: the cluster with the CRD, nodes, a certificate for proxies."""
+class Testbed:
+    """The parts that all plans share: the cluster with the CRD, nodes, a certificate for proxies."""
 
     def __init__(self, cluster, folder):
         self.cluster, self.folder = cluster, folder
@@ -68,17 +68,17 @@ class Ground:
         self._api.close()
 
 
-async def record(ground, scenario, quiet=QUIET):
+async def record(testbed, scenario, quiet=QUIET):
     """A run without faults, to which all others of the scenario are compared."""
-    async with World(ground, []) as world:
+    async with World(testbed, []) as world:
         await scenarios.ALL[scenario](world)
         await _quiet(world, quiet)
         return await _left_behind(world, scenario)
 
 
-async def play(ground, plan, reference):
+async def play(testbed, plan, reference):
     started = time.monotonic()
-    async with World(ground, plan.made_faults(), plan.operators, plan.options) as world:
+    async with World(testbed, plan.made_faults(), plan.operators, plan.options) as world:
         try:
             violations = await _judge(world, plan, reference)
         except Exception as error:  # one that cannot be judged is told like any other
@@ -88,12 +88,12 @@ async def play(ground, plan, reference):
                        world.operators[0].log_end() if violations else "")
 
 
-async def play_all(ground, plans, references, at_once, on_verdict):
+async def play_all(testbed, plans, references, at_once, on_verdict):
     waiting = iter(plans)
 
     async def work():
         for plan in waiting:
-            on_verdict(await play(ground, plan, references[plan.scenario]))
+            on_verdict(await play(testbed, plan, references[plan.scenario]))
 
     await asyncio.gather(*(work() for _ in range(at_once)))
 

@@ -65,22 +65,22 @@ def parser():
 async def play(cluster, folder, given):
     """How many plans were violated."""
     started, report = time.monotonic(), Report(given.results)
-    async with runs.Ground(cluster, folder) as ground:
+    async with runs.Testbed(cluster, folder) as testbed:
         wanted = [plans.Plan.read(path) for path in given.plans]
         names = {plan.scenario for plan in wanted} or given.scenario or scenarios.ALL
-        references = await record_all(ground, names, MINUTE if given.all else runs.QUIET)
+        references = await record_all(testbed, names, MINUTE if given.all else runs.QUIET)
         chosen = wanted or choose(references, given)
         report.planned = len(chosen)
         random.Random(given.seed).shuffle(chosen)
-        await runs.play_all(ground, chosen, references, given.at_once, report.add)
+        await runs.play_all(testbed, chosen, references, given.at_once, report.add)
     print(f"{report.plans} plans in {time.monotonic() - started:.0f} s, in {report.not_struck} the "
           f"fault did not come; {report.violations} violations", flush=True)
     return report.violations
 
 
-async def record_all(ground, names, quiet):
+async def record_all(testbed, names, quiet):
     """Each twice: what differs between two runs without faults says nothing."""
-    recorded = await asyncio.gather(*(runs.record(ground, name, quiet)
+    recorded = await asyncio.gather(*(runs.record(testbed, name, quiet)
                                       for name in [*names, *names]))
     references = {}
     for run in recorded:

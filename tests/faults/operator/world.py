@@ -24,19 +24,19 @@ KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
 
 
 class World:
-    def __init__(self, ground, faults, operators=1, options=()):
-        self._ground = ground
-        self.api = ApiClient(ground.server)
+    def __init__(self, testbed, faults, operators=1, options=()):
+        self._testbed = testbed
+        self.api = ApiClient(testbed.server)
         self.namespace = f"faults-{secrets.token_hex(4)}"
-        folder = ground.folder / self.namespace
+        folder = testbed.folder / self.namespace
         folder.mkdir()
-        self.proxy = ApiProxy(ground.server, ground.certificate, faults, self)
-        ground.certificate.write_kubeconfig(folder / "kubeconfig", self.proxy.port,
-                                            ground.server.token, self.namespace)
+        self.proxy = ApiProxy(testbed.server, testbed.certificate, faults, self)
+        testbed.certificate.write_kubeconfig(folder / "kubeconfig", self.proxy.port,
+                                            testbed.server.token, self.namespace)
         self.operators = [OperatorProcess(folder / f"operator-{index}.log", folder / "kubeconfig",
                                           self.namespace, options)
                           for index in range(operators)]
-        self.kubelet = KubeletWriter(self.api, self.namespace, ground.nodes.names, self._changed)
+        self.kubelet = KubeletWriter(self.api, self.namespace, testbed.nodes.names, self._changed)
         self.jobs, self.uids, self.decoys = {}, [], {}
         self._change, self._tasks = asyncio.Event(), []
 
