@@ -295,41 +295,41 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   ++orders_;
   executor_.Carry(std::move(order),
                   [this, key, uid = record->uid, written = std::move(written)](
-                      const WriteResult& carried) { OnWritten(key, uid, written, carried); });
+                      const WriteResult& result) { OnWritten(key, uid, written, result); });
 }
 
 void Controller::OnWritten(const JobKey& key, const std::string& uid,
                            const std::optional<core::JobStatus>& written,
-                           const WriteResult& carried) {
+                           const WriteResult& result) {
   --orders_;
   const Time now = BootTime();
-  for (const WriteResult::Written& each : carried.written) {
+  for (const WriteResult::Written& each : result.written) {
     queue_.Park(key, each.resource, each.version, now);
   }
   JobRecord* record = jobs_.Find(key);
   if (record != nullptr && record->uid == uid) {
     Notes& notes = record->notes;
-    notes.key_made |= carried.key_made;
-    notes.made.insert(carried.pods_made.begin(), carried.pods_made.end());
-    record->uncertain = carried.uncertain;
-    if (carried.refusal) {
-      notes.refusal = carried.refusal;
+    notes.key_made |= result.key_made;
+    notes.made.insert(result.pods_made.begin(), result.pods_made.end());
+    record->uncertain = result.uncertain;
+    if (result.refusal) {
+      notes.refusal = result.refusal;
       notes.make_again =
           now + DoubledPause(kFirstRefusalPause, kLongestRefusalPause, record->refusals++);
-    } else if (carried.complete && carried.made_something) {
+    } else if (result.complete && result.made_something) {
       record->TakeBackRefusal();
     }
-    if (carried.refusal || carried.key_made) Wake(key.name_space, key.name, Priority::kNormal);
-    if (carried.status_written && written) {
+    if (result.refusal || result.key_made) Wake(key.name_space, key.name, Priority::kNormal);
+    if (result.status_written && written) {
       // The record holds it; a cache that is behind is seen to be, where versions can be compared.
-      if (!kube::IsResourceVersion(carried.job_version)) {
-        queue_.Park(key, Watched::kTrainingJobs, carried.job_version, now);
+      if (!kube::IsResourceVersion(result.job_version)) {
+        queue_.Park(key, Watched::kTrainingJobs, result.job_version, now);
       }
       Wake(key.name_space, key.name, Priority::kNormal);
-      jobs_.OnWritten(record, *written, carried.job_version, WallNow());
+      jobs_.OnWritten(record, *written, result.job_version, WallNow());
     }
   }
-  queue_.Done(key, now, carried.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
+  queue_.Done(key, now, result.complete ? kube::Outcome::kOk : kube::Outcome::kRetry);
   if (stopped_) return;
   Pump();
 }

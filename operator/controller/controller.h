@@ -87,7 +87,7 @@ class Controller {
   Snapshot Take(const JobRecord& record);
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
-                 const std::optional<core::JobStatus>& written, const WriteResult& carried);
+                 const std::optional<core::JobStatus>& written, const WriteResult& result);
 
   EventLoop* loop_;
   kube::Client* client_;
