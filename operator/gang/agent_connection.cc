@@ -7,13 +7,13 @@ namespace lockstep::gang {
 void AgentConnection::Leave() {
   timer_.Cancel();
   client_.reset();
-  if (std::exchange(place_, Place::kNone) != Place::kNone) gate_->Leave(this);
+  if (std::exchange(place_, Place::kNone) != Place::kNone) semaphore_->Leave(this);
 }
 
 void AgentConnection::Enter() {
   if (place_ == Place::kQueue) return;
   if (place_ == Place::kInside && crowded()) Leave();
-  if (place_ == Place::kNone && !gate_->Enter(this)) {
+  if (place_ == Place::kNone && !semaphore_->Enter(this)) {
     place_ = Place::kQueue;
     return;
   }

@@ -26,9 +26,13 @@ namespace lockstep::gang {
 
 class AgentConnection : private Semaphore::Waiter {
  public:
-  // All must outlive it. `begin` is called with a place at the gate, never from within Schedule.
-  AgentConnection(EventLoop* loop, Semaphore* gate, std::function<void()> begin)
-      : loop_(loop), gate_(gate), begin_(std::move(begin)), timer_(loop, [this] { Enter(); }) {}
+  // All must outlive it. `begin` is called with a place in the semaphore, never from within
+  // Schedule.
+  AgentConnection(EventLoop* loop, Semaphore* semaphore, std::function<void()> begin)
+      : loop_(loop),
+        semaphore_(semaphore),
+        begin_(std::move(begin)),
+        timer_(loop, [this] { Enter(); }) {}
   ~AgentConnection() override { Leave(); }
   AgentConnection(const AgentConnection&) = delete;
   AgentConnection& operator=(const AgentConnection&) = delete;
@@ -40,7 +44,7 @@ class AgentConnection : private Semaphore::Waiter {
 
   bool busy() const { return client_ && client_->busy(); }
   // Whether others wait for a place.
-  bool crowded() const { return gate_->waiting() > 0; }
+  bool crowded() const { return semaphore_->waiting() > 0; }
 
   // Within `begin`. The connection is kept from one use to the next.
   HttpClient& Client(const Key& key, const std::string& identity);
@@ -52,7 +56,7 @@ class AgentConnection : private Semaphore::Waiter {
   void Enter();
 
   EventLoop* loop_;
-  Semaphore* gate_;
+  Semaphore* semaphore_;
   std::function<void()> begin_;
   Place place_ = Place::kNone;
   WakeTimer timer_;

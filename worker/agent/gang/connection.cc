@@ -23,8 +23,8 @@ std::unique_ptr<Connection> Connection::Accept(EventLoop* loop, UniqueFd fd) {
 }
 
 std::unique_ptr<Connection> Connection::AcceptTls(EventLoop* loop, UniqueFd fd,
-                                                  const TlsPskContext* tls, Semaphore* gate) {
-  return std::unique_ptr<Connection>(new Connection(loop, std::move(fd), tls, gate, false));
+                                                  const TlsPskContext* tls, Semaphore* handshakes) {
+  return std::unique_ptr<Connection>(new Connection(loop, std::move(fd), tls, handshakes, false));
 }
 
 std::unique_ptr<Connection> Connection::ConnectTls(EventLoop* loop, UniqueFd fd,
@@ -32,12 +32,12 @@ std::unique_ptr<Connection> Connection::ConnectTls(EventLoop* loop, UniqueFd fd,
   return std::unique_ptr<Connection>(new Connection(loop, std::move(fd), tls, nullptr, true));
 }
 
-Connection::Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Semaphore* gate,
-                       bool is_client)
+Connection::Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls,
+                       Semaphore* handshakes, bool is_client)
     : loop_(loop),
       fd_(std::move(fd)),
       tls_(tls),
-      gate_(gate),
+      handshakes_(handshakes),
       is_client_(is_client),
       handlers_(std::make_shared<Handlers>()) {
   SetTcpOptions(fd_.get());
@@ -45,7 +45,7 @@ Connection::Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, S
 
 Connection::~Connection() {
   ClearDeadline();
-  if (gate_ != nullptr) gate_->Leave(this);
+  if (handshakes_ != nullptr) handshakes_->Leave(this);
   if (fd_.valid()) loop_->Unwatch(fd_.get());
 }
 
@@ -113,7 +113,7 @@ void Connection::Fail(std::string reason) {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
   ClearDeadline();
-  if (gate_ != nullptr) gate_->Leave(this);
+  if (handshakes_ != nullptr) handshakes_->Leave(this);
   loop_->Unwatch(fd_.get());
   fd_.reset();
   session_.reset();
@@ -181,7 +181,7 @@ bool Connection::TakeClientHello(std::string_view bytes) {
     case ClientHelloCheck::kComplete:
       break;
   }
-  if (gate_ != nullptr && !gate_->Enter(this)) {
+  if (handshakes_ != nullptr && !handshakes_->Enter(this)) {
     waits_at_gate_ = true;
     UpdateEvents();
     return true;
@@ -237,8 +237,8 @@ bool Connection::Deliver(std::string_view plain) {
 
 void Connection::BecomeOpen() {
   state_ = State::kOpen;
-  // The gate belongs to the listener, which this connection may outlive from here on.
-  if (gate_ != nullptr) std::exchange(gate_, nullptr)->Leave(this);
+  // The semaphore belongs to the listener, which this connection may outlive from here on.
+  if (handshakes_ != nullptr) std::exchange(handshakes_, nullptr)->Leave(this);
   const std::shared_ptr<Handlers> to = handlers_;
   if (to->on_open) to->on_open();
 }

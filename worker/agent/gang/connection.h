@@ -2,15 +2,15 @@
 // event loop. It never blocks, it is bounded in everything a peer can make it hold, and each of its
 // ends has a reason in words.
 //
-//   auto connection = Connection::AcceptTls(loop, std::move(fd), tls, &gate);
+//   auto connection = Connection::AcceptTls(loop, std::move(fd), tls, &handshakes);
 //   connection->SetDeadline(BootTime() + seconds(5), "said nothing for 5 s");
 //   connection->Start({.on_open = ..., .on_data = ..., .on_close = ...});
 //
 // What is written in one round of the loop leaves in one send at its end.
 //
 // A TLS server makes no TLS state before the peer's whole ClientHello is there (at most 4 KiB) and
-// the gate has room: an unfinished handshake costs 45 KB. A ClientHello that does not prove the key
-// fails at once, so nobody without the key can hold a place in the gate.
+// `handshakes` has a place: an unfinished handshake costs 45 KB. A ClientHello that does not prove
+// the key fails at once, so nobody without the key can hold a place.
 //
 // The owner may destroy the connection at any time, in its callbacks too; destroying it cuts it off
 // without on_close. on_close comes exactly once otherwise, and nothing comes after it.
@@ -48,7 +48,7 @@ class Connection : private Semaphore::Waiter {
 
   static std::unique_ptr<Connection> Accept(EventLoop* loop, UniqueFd fd);
   static std::unique_ptr<Connection> AcceptTls(EventLoop* loop, UniqueFd fd,
-                                               const TlsPskContext* tls, Semaphore* gate);
+                                               const TlsPskContext* tls, Semaphore* handshakes);
   // `fd`: its connect() is under way (ConnectTcp).
   static std::unique_ptr<Connection> ConnectTls(EventLoop* loop, UniqueFd fd,
                                                 const TlsPskContext* tls);
@@ -80,7 +80,7 @@ class Connection : private Semaphore::Waiter {
  private:
   enum class State { kIdle, kConnecting, kHandshaking, kOpen, kClosing, kLingering, kClosed };
 
-  Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Semaphore* gate,
+  Connection(EventLoop* loop, UniqueFd fd, const TlsPskContext* tls, Semaphore* handshakes,
              bool is_client);
   void OnAdmitted() override;
 
@@ -105,7 +105,7 @@ class Connection : private Semaphore::Waiter {
   EventLoop* loop_;
   UniqueFd fd_;
   const TlsPskContext* tls_;  // null: in clear
-  Semaphore* gate_;
+  Semaphore* handshakes_;
   const bool is_client_;
   State state_ = State::kIdle;
   std::shared_ptr<Handlers> handlers_;

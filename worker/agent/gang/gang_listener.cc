@@ -40,7 +40,7 @@ GangListener::GangListener(EventLoop* loop, const TlsPskContext* tls, GangListen
       options_(options),
       handlers_(std::move(handlers)),
       log_(std::move(log), kLogBurst, kLogWindow),
-      gate_(loop, options.max_handshakes),
+      handshakes_(loop, options.max_handshakes),
       acceptor_(loop) {}
 
 void GangListener::OnAccept(UniqueFd fd, const Endpoint& peer) {
@@ -62,7 +62,7 @@ bool GangListener::MakeRoom() {
 void GangListener::Add(UniqueFd fd, const Endpoint& peer) {
   ++*count_;
   const PendingList::iterator pending = pending_.insert(
-      pending_.end(), {Connection::AcceptTls(loop_, std::move(fd), tls_, &gate_), peer, {}});
+      pending_.end(), {Connection::AcceptTls(loop_, std::move(fd), tls_, &handshakes_), peer, {}});
   Connection& connection = *pending->connection;
   connection.Hold(std::shared_ptr<void>(nullptr, [count = count_](void*) { --*count; }));
   connection.SetDeadline(loop_->now() + options_.greeting_deadline,

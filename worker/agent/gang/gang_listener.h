@@ -81,7 +81,7 @@ class GangListener : public prometheus::Collectable {
   GangListenerOptions options_;
   Handlers handlers_;
   RateLimitedLog log_;
-  Semaphore gate_;
+  Semaphore handshakes_;
   Acceptor acceptor_;
   Endpoint endpoint_;
   PendingList pending_;  // oldest first
