@@ -20,7 +20,7 @@ namespace lockstep::kube::decode {
 namespace ondemand = simdjson::ondemand;
 using simdjson::error_code;
 
-// Whether it only says that the value is of another type than asked for.
+// Whether the error says only that the value has another type than asked for.
 inline bool OtherType(error_code error) {
   return error == simdjson::INCORRECT_TYPE || error == simdjson::NUMBER_ERROR ||
          error == simdjson::NUMBER_OUT_OF_RANGE;

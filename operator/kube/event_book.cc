@@ -55,7 +55,7 @@ std::vector<Request> EventBook::Record(const ObjectRef& regarding, const EventTe
   ++series.count;
   series.seen = now;
   series.last = wall;
-  // The second makes it a series, which must be seen; the others can wait.
+  // The second event starts a series and is sent at once; later counts can wait.
   if (series.count == 2 || now - series.sent >= kSeriesRefresh) {
     series.sent = now;
     series.sent_count = series.count;
@@ -83,7 +83,7 @@ void EventBook::Sweep(Time now, std::vector<Request>* writes) {
     if (series.count > series.sent_count) writes->push_back(Patch(series));
     return true;
   });
-  // Whole again, so not worth remembering.
+  // A full allowance is the default, so the entry is dropped.
   std::erase_if(objects_, [&](const auto& entry) {
     return now - entry.second.since >= kSpamInterval * (kBurst - entry.second.left);
   });

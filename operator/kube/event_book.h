@@ -1,5 +1,5 @@
-// EventBook: which events become objects, which become the count of a series, and which are spam.
-// No I/O; time comes in. One thread at a time.
+// EventBook: decides which events become objects, which are counted in a series, and which are
+// dropped as spam. No I/O; time is passed in. One thread at a time.
 #ifndef LOCKSTEP_OPERATOR_KUBE_EVENT_BOOK_H_
 #define LOCKSTEP_OPERATOR_KUBE_EVENT_BOOK_H_
 

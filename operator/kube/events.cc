@@ -40,7 +40,7 @@ struct EventRecorder::State {
     return request;
   }
 
-  // A write that failed in spite of the client's retries is an event nobody will miss.
+  // Events are best effort: a write that failed after the client's retries is dropped.
   static void Send(const std::shared_ptr<State>& state) {
     while (auto request = state->Take()) {
       state->client->Call(std::move(*request), [state](const ApiResult<std::string>& result) {

@@ -1,6 +1,6 @@
-// Inbox: what the request under way has brought, from a transport's threads to the one thread that
-// waits for it. Requests are numbered, so that what comes late of one that was given up finds
-// nobody. Hold it by shared_ptr: it must outlive the last answer.
+// Inbox: passes the results of one request from a transport's threads to the thread that waits for
+// them. Requests are numbered, so that late results of an abandoned request are dropped. Hold it by
+// shared_ptr: it must outlive the last answer.
 #ifndef LOCKSTEP_OPERATOR_KUBE_INBOX_H_
 #define LOCKSTEP_OPERATOR_KUBE_INBOX_H_
 
@@ -18,7 +18,7 @@ namespace lockstep::kube {
 template <typename News>
 class Inbox {
  public:
-  // The next request's number; what came of the last one is forgotten.
+  // The next request's number. Drops the results of the last one.
   uint64_t Begin() {
     const MutexLock lock(&mutex_);
     news_ = {};
@@ -52,7 +52,7 @@ class Inbox {
     changed_.notify_all();
   }
 
-  // What there is; empty when the time has come, or when stopping.
+  // Waits for results. Empty at the deadline, or when stopping.
   News Take(Time until) {
     // condition_variable adds its clock to what it is given.
     constexpr Duration kLongestWait = hours(1);

@@ -67,7 +67,7 @@ class LeaseThread {
                      [inbox, number](Result<Response> answer) {
                        inbox->Put(number, [&](Answer& put) { put.response = std::move(answer); });
                      });
-    // The transport keeps its deadline; whoever holds the Lease does not rely on it.
+    // The transport ends the call at its deadline, but the lease's safety does not depend on that.
     const bool waits = loop_.state() == LeaseLoop::State::kWaiting;
     const Answer answer = inbox->Take(waits ? kNever : sent + step.timeout);
     if (answer.empty()) return;

@@ -9,7 +9,7 @@
 // A permit ends `renew_deadline` after the *sending* of the last renewal that succeeded, by
 // CLOCK_BOOTTIME, whether or not this process was running meanwhile; no one else takes the Lease
 // before `duration`, by its own clock, from when it saw that renewal. No two clocks are compared.
-// What a lease cannot exclude (a write sent in time that arrives late) is the compare-and-swap's.
+// A write that is sent in time and arrives late is excluded by compare-and-swap, not by the lease.
 // Its own thread calls the callbacks; use a Transport of its own, so that a burst of pods cannot
 // starve it.
 #ifndef LOCKSTEP_OPERATOR_KUBE_LEASE_ELECTION_H_
@@ -31,7 +31,7 @@ class Transport;
 class Permit {
  public:
   bool Held() const { return BootTime() < until(); }
-  // What is left; a request's deadline is shorter than this.
+  // The time left; a request's deadline must be shorter.
   Duration Left() const { return until() - BootTime(); }
   Time until() const { return Time(until_.load(std::memory_order_acquire)); }
 

@@ -175,8 +175,8 @@ Status LeaseLoop::OnAbsent(const ApiError& error, Time now) {
   if (state_ == State::kReleasing) state_ = State::kOver;
   exists_ = false;
   Plan(now);
-  // Never made: whoever makes it first holds it. Deleted: its holder may not know yet, so that who
-  // saw it waits as if it were there.
+  // A Lease that was never made belongs to whoever makes it first. The holder of a deleted Lease
+  // may not know yet, so a contender that saw it waits as if it were still there.
   if (!seen_ || state_ == State::kHolding) {
     call_ = Call::kCreate;
     next_at_ = now;
@@ -201,7 +201,7 @@ Status LeaseLoop::OnRefused(const ApiError& error, Time now) {
 
 Status LeaseLoop::OnFailed(const ApiError& error, Time now) {
   const char* doing = call_ == Call::kRead ? "read: " : "written: ";
-  // A write that may have been done all the same is found by the conflict it leaves.
+  // If the write was done after all, the next one meets a conflict.
   if (state_ == State::kWaiting) call_ = Call::kRead;
   next_at_ = now + (state_ == State::kWaiting ? options_.watch_every : options_.retry / 4);
   if (error.retry_after && state_ == State::kWaiting) {

@@ -1,9 +1,9 @@
-// LeaseLoop: what a LeaseElection asks for and what it makes of the answers, without threads,
-// sockets or clocks.
+// LeaseLoop: a LeaseElection's state machine, without threads, sockets or clocks: which request
+// comes next, and what follows from its answer.
 //
 // A Lease seen unchanged for as long as its own duration, or released, is taken over; the compare-
-// and-swap of its resourceVersion lets one contender win. Holding counts from the sending of what
-// was answered well, never from the answer.
+// and-swap of its resourceVersion lets one contender win. A successful renewal counts from when its
+// request was sent, never from its answer.
 #ifndef LOCKSTEP_OPERATOR_KUBE_LEASE_LOOP_H_
 #define LOCKSTEP_OPERATOR_KUBE_LEASE_LOOP_H_
 
@@ -49,7 +49,7 @@ class LeaseLoop {
 
   explicit LeaseLoop(LeaseOptions options) : options_(std::move(options)) {}
 
-  // What to do; not while a call is under way.
+  // The next step. Not to be called while a call is under way.
   Step Next(Time now, WallTime wall);
   // The error to report, if there is one.
   Status OnAnswer(const Result<Response>& answer, Time now);
@@ -82,8 +82,8 @@ class LeaseLoop {
   Time held_until_{};
   Time release_by_{};
   std::optional<LeaseObject> seen_;
-  bool stale_ = false;   // the server has another since
-  bool exists_ = false;  // and it had not been deleted when last asked for
+  bool stale_ = false;   // the server has a newer one
+  bool exists_ = false;  // it was there at the last read
   Time seen_at_{};       // when its record was first seen
 };
 

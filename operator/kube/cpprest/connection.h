@@ -1,6 +1,6 @@
-// CpprestConnection: a client of cpprestsdk for one request at a time, and so with one connection
-// at most. It counts, below HTTP, what comes in: cpprestsdk keeps headers and whole chunks, of any
-// size, before it shows anyone a byte of them. On cpprestsdk's thread.
+// CpprestConnection: a client of cpprestsdk for one request at a time, and so with at most one
+// connection. It counts incoming bytes below HTTP, since cpprestsdk buffers headers and whole
+// chunks of any size before it hands over a byte. On cpprestsdk's thread.
 #ifndef LOCKSTEP_OPERATOR_KUBE_CPPREST_CONNECTION_H_
 #define LOCKSTEP_OPERATOR_KUBE_CPPREST_CONNECTION_H_
 
@@ -26,8 +26,8 @@ class CpprestConnection {
   void Begin(size_t limit, std::function<void()> on_over);
   // All so far was handed over: from here on up to `limit` bytes may come.
   void Allow(size_t limit);
-  // Since Begin nothing came, and all that was tried is a connection from before it: the server had
-  // closed that.
+  // Whether nothing came since Begin and no new connection was made: the server had closed the old
+  // one.
   bool WasClosedMeanwhile() const { return !traffic_->is_new && !traffic_->heard; }
 
  private:

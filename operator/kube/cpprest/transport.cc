@@ -181,7 +181,7 @@ class CpprestTransport final : public Transport {
         call->Cancel(Error::Unavailable("the connection to the API server is being closed"));
       }
       idle_.clear();
-      // Behind the handlers of what was cancelled just now.
+      // Posted behind the handlers of the requests that were cancelled just now.
       Service().post([&ended] { ended.set_value(); });
     });
     ended.get_future().wait();
@@ -201,7 +201,7 @@ class CpprestTransport final : public Transport {
  private:
   using Shared = std::shared_ptr<CpprestCall>;
 
-  // From here on all is on cpprestsdk's thread.
+  // ---- on cpprestsdk's thread ----
   void Start(const Request& request, Time deadline, const OnResponse& done) {
     if (interim_) {
       streams_->Send(request, deadline - BootTime(), done);
