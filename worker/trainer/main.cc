@@ -1,4 +1,4 @@
-// lockstep-trainer: what a job runs that names no command of its own.
+// lockstep-trainer: the program of jobs that name no command.
 #include <cstdio>
 #include <exception>
 

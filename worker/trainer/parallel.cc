@@ -28,10 +28,10 @@ void AwaitChange(const std::atomic<uint32_t>& value, uint32_t old) {
 
 }  // namespace
 
-// A loop's blocks are handed out, the last one first, by `ticket`, whose high half is the loop's
-// number: a thread that wakes up late, into the next loop, finds another number there and takes
-// nothing by mistake; and nobody waits for a thread that took no block. `body` changes only between
-// loops, and who holds a block of a loop keeps that loop from ending.
+// `ticket` hands out a loop's blocks, the last one first. Its high half is the loop's number, so
+// that a thread that wakes up late, during the next loop, takes no block by mistake; and nobody
+// waits for a thread that took no block. `body` changes only between loops, and a loop ends only
+// when every block that was taken is done.
 struct Threads::State {
   std::atomic<uint64_t> ticket{0};  // loop << 32 | blocks not yet taken
   std::atomic<const std::function<void(size_t)>*> body{nullptr};

@@ -1,4 +1,5 @@
-// ConnectNccl: what is here, what the others have, then the communicator.
+// ConnectNccl: checks this rank's GPU and NCCL, compares them with the other ranks', then makes the
+// communicator.
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,7 +43,7 @@ Status Init(NcclTransport& transport, const nccl::UniqueId& id, const Options& o
       "nccl/" + options.identity + "/" + std::to_string(options.rank) + "/connected";
   NcclPeerWatch watch(rendezvous, key, deadline, [&] { transport.Abort(); });
   Status made = transport.Init(id, options.rank, deadline);
-  // What hangs in init is not ended in peace.
+  // A communicator that hangs in its initialisation can only be aborted.
   if (!made.ok()) transport.Abort();
   if (std::optional<Error> lost = watch.Stop()) return *lost;
   return made;

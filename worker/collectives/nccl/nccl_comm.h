@@ -58,7 +58,7 @@ class NcclComm {
   Error Aborted() const { return Error::Unavailable("NCCL was aborted"); }
   // One call into NCCL, unless aborted.
   Result<nccl::Code> Enter(const std::function<nccl::Code()>& call);
-  // Remembers an error, for the last words of a process that must leave.
+  // Keeps an error for the message of a process that must leave.
   Status Note(Status status);
   // Polls a call that answered `code` to its end.
   Status Settle(const std::string& what, nccl::Code code, Time deadline);

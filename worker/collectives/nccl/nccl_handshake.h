@@ -1,6 +1,6 @@
-// Before NCCL is started, every rank says what it has, and rank 0 decides for all: so a rank
-// without a GPU, or with another NCCL than its peers, is named on every rank at once, where NCCL
-// would hang.
+// The handshake before NCCL starts: every rank reports its GPU and NCCL, and rank 0 decides for
+// all. A rank without a GPU, or with another NCCL than its peers, is then named on every rank at
+// once; NCCL itself would hang.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_HANDSHAKE_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_HANDSHAKE_H_
 

@@ -38,7 +38,7 @@ Status BindAll(const SharedLibrary& library, nccl::Api* api) {
   return status;
 }
 
-// What NCCL's words mean for people, where they leave it to guess.
+// Explains those of NCCL's errors that are hard to understand.
 struct Hint {
   std::string_view words;
   std::string_view advice;
@@ -87,7 +87,7 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::Load() {
   if (!opened.ok()) return Error::NotFound(opened.error().message + ": " + kAdvice);
   std::shared_ptr<NcclLibrary> library(new NcclLibrary());
   library->path_ = opened->path();
-  // Before the others: what an old one lacks is not news.
+  // Checked first: an old NCCL lacks other functions, too.
   Status version = opened->Bind("ncclGetVersion", &library->api_.get_version);
   if (!version.ok()) return Error::NotFound(version.error().message + ": " + kAdvice);
   if (library->api_.get_version(&library->version_) != nccl::Code::kSuccess)

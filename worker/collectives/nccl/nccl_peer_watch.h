@@ -1,4 +1,4 @@
-// While NCCL initialises, it does not notice that a rank is gone; the rendezvous does.
+// Watches for lost ranks through the rendezvous while NCCL initialises, which does not notice them.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_PEER_WATCH_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_PEER_WATCH_H_
 

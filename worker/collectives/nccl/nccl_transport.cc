@@ -92,7 +92,7 @@ NcclTransport::NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> lib
 }
 
 NcclTransport::~NcclTransport() {
-  // What did not go well does not end in peace.
+  // After a failure the communicator cannot be finalized, only aborted.
   if (failure_.has_value() || !pending_.empty()) comm_.Abort();
 }
 
@@ -216,7 +216,7 @@ Result<bool> NcclTransport::Poll(Duration patience) {
     const Pending& oldest = pending_.front();
     Result<bool> done = parts_.events[oldest.event].Done();
     if (!done.ok()) return done.error();
-    // Before the event is believed: an abort and some errors end the kernels too.
+    // Checked before the event: an abort and some errors end the kernels as well.
     if (Status checked = comm_.Check(); !checked.ok()) return checked.error();
     if (*done) {
       free_events_.push_back(oldest.event);

@@ -20,7 +20,7 @@
 namespace lockstep::collectives {
 
 struct NcclLimits {
-  // What an abort, or the end in peace, may take; after it the process leaves by _exit(75).
+  // How long an abort or a finalize may take; after it the process leaves by _exit(75).
   Duration end = seconds(15);
   // Operations begun and not finished; the next Start waits for the oldest.
   size_t in_flight = 64;
@@ -46,7 +46,7 @@ class NcclTransport final : public Transport {
                 const NcclLimits& limits);
   ~NcclTransport() override;
 
-  // Until all ranks have added 1 to 1 and seen their number, which also warms NCCL up.
+  // A first allreduce of ones, which must give the number of ranks. It also warms NCCL up.
   Status Init(const nccl::UniqueId& id, int rank, Time deadline);
 
   Memory memory() const override { return Memory::kDevice; }
@@ -69,7 +69,7 @@ class NcclTransport final : public Transport {
   Status Drain();
   Result<bool> Poll(Duration patience);
   Status WarmUp(Time deadline);
-  // The first error is the last word: `status` becomes that of every later call.
+  // Keeps the first error: every later call returns it.
   Status Keep(Status status);
 
   Parts parts_;

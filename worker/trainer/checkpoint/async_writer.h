@@ -46,8 +46,8 @@ class AsyncWriter {
 
   bool busy() const;
 
-  // How one that was begun ended, each told once, the oldest first: what `commit` returned, or why
-  // the writing failed. nullopt: nothing new.
+  // The result of a checkpoint, each once and the oldest first: what `commit` returned, or why the
+  // writing failed. nullopt: nothing new.
   std::optional<Result<std::string>> Poll();
   // The same, once nothing is under way.
   std::optional<Result<std::string>> Wait();

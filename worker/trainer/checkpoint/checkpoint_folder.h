@@ -20,8 +20,8 @@ class CheckpointFolder {
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  // Makes the folder, and those above it. One that is there, of an attempt that failed, is taken
-  // over, and counts as incomplete from here on.
+  // Makes the folder and its parents. A folder that a failed attempt left is reused, and counts as
+  // incomplete from here on.
   Status Make();
 
   // Writes and syncs the file `name`, whose contents `fill` gives.

@@ -1,5 +1,6 @@
-// A GPT-2 that reads one token at a time and says what may come next, for generation. It keeps the
-// keys and values of the tokens read, so a step costs one pass over the parameters.
+// Decoder: a GPT-2 for generation, which reads one token at a time and returns the logits of the
+// next. It keeps the keys and values of the tokens read, so a step costs one pass over the
+// parameters.
 //
 //   Decoder decoder(shape, parameters, threads);
 //   for (int32_t token : prompt) logits = decoder.Step(token);

@@ -1,5 +1,5 @@
-// What a GPT does between its matrix products: one function for some rows, on the calling thread.
-// Compiled for several instruction sets; Kernels() picks the best that this CPU has.
+// The kernels of a GPT between its matrix products. Each handles some rows, on the calling thread.
+// They are compiled for several instruction sets; Kernels() picks the best that this CPU has.
 //
 // T is the type of sums and of what is kept (float, or double in tests), A that of the operands of
 // matrix products (T, or Bf16).
