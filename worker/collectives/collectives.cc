@@ -18,10 +18,8 @@ size_t SizeOf(DataType type) {
 
 Status Work::Wait() {
   if (!state_) return {};
-  const Time began = BootTime();
   const MutexLock lock(&state_->mutex);
   while (!state_->done.load(std::memory_order_acquire)) state_->changed.wait(state_->mutex);
-  state_->waited->fetch_add((BootTime() - began).count(), std::memory_order_relaxed);
   return state_->status;
 }
 

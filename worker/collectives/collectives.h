@@ -68,13 +68,6 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-struct Statistics {
-  uint64_t operations = 0;  // finished
-  uint64_t bytes = 0;       // handed to them, as their callers see it
-  Duration busy{};          // of the issuing thread within operations
-  Duration waited{};        // of callers within Wait() and the blocking calls
-};
-
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -109,8 +102,6 @@ class Communicator {
   // Waits for all operations and tells the peers that this rank leaves on purpose, so that they do
   // not take it for dead.
   virtual Status Finish() = 0;
-
-  virtual Statistics statistics() const = 0;
 };
 
 }  // namespace lockstep::collectives

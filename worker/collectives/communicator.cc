@@ -107,22 +107,14 @@ Status QueueCommunicator::Finish() {
   return {};
 }
 
-Statistics QueueCommunicator::statistics() const {
-  return {.operations = operations_.load(),
-          .bytes = bytes_.load(),
-          .busy = Duration(busy_.load()),
-          .waited = Duration(waited_->load())};
-}
-
 Work QueueCommunicator::Enqueue(Operation operation, std::string_view tag) {
   if (Status checked = Check(operation); !checked.ok()) return Failed(checked.error());
   if (const std::optional<Error> failure = watchdog_.failure()) return Failed(*failure);
-  auto state = std::make_shared<Work::State>(waited_);
+  auto state = std::make_shared<Work::State>();
   const MutexLock lock(&mutex_);
   operation.number = NextNumber(operation);
-  const uint64_t bytes = BytesOf(operation);
-  const uint64_t ticket = recorder_.Enqueued(operation, bytes, tag, BootTime());
-  queue_.push_back({operation, ticket, bytes, state});
+  const uint64_t ticket = recorder_.Enqueued(operation, BytesOf(operation), tag, BootTime());
+  queue_.push_back({operation, ticket, state});
   changed_.notify_all();
   return Work(std::move(state));
 }
@@ -159,8 +151,8 @@ uint64_t QueueCommunicator::NextNumber(const Operation& operation) {
   return ++pairs_[{operation.kind, operation.peer}];
 }
 
-Work QueueCommunicator::Failed(Error error) const {
-  auto state = std::make_shared<Work::State>(waited_);
+Work QueueCommunicator::Failed(Error error) {
+  auto state = std::make_shared<Work::State>();
   state->Complete(std::move(error));
   return Work(std::move(state));
 }
@@ -169,7 +161,6 @@ void QueueCommunicator::Run() {
   const NoSigpipe none;
   std::optional<Item> item;
   while (Next(&item)) {
-    const Time began = BootTime();
     Status done;
     if (item) {
       done = Begin(*item);
@@ -183,7 +174,6 @@ void QueueCommunicator::Run() {
       }
       done = End(more ? Duration{} : kGlance);
     }
-    busy_.fetch_add((BootTime() - began).count(), std::memory_order_relaxed);
     if (!done.ok()) FailAll(watchdog_.TransportFailed(done.error()));
   }
 }
@@ -221,8 +211,6 @@ Status QueueCommunicator::End(Duration patience) {
   const Item item = std::move(begun_.front());
   begun_.pop_front();
   recorder_.Finished(item.ticket, BootTime());
-  operations_.fetch_add(1, std::memory_order_relaxed);
-  bytes_.fetch_add(item.bytes, std::memory_order_relaxed);
   item.state->Complete({});
   return {};
 }

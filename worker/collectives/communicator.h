@@ -3,7 +3,6 @@
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_COMMUNICATOR_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_COMMUNICATOR_H_
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -55,13 +54,11 @@ class QueueCommunicator final : public Communicator {
   Status Barrier(std::string_view tag) override;
   void Abort(std::string_view reason) override;
   Status Finish() override;
-  Statistics statistics() const override;
 
  private:
   struct Item {
     Operation operation;
     uint64_t ticket = 0;
-    uint64_t bytes = 0;
     std::shared_ptr<Work::State> state;
   };
 
@@ -69,7 +66,7 @@ class QueueCommunicator final : public Communicator {
   // kInvalid where the arguments cannot be meant.
   Status Check(const Operation& operation) const;
   uint64_t NextNumber(const Operation& operation) REQUIRES(mutex_);
-  Work Failed(Error error) const;
+  static Work Failed(Error error);
 
   void Run();
   // Waits for work; false at the end.
@@ -94,10 +91,6 @@ class QueueCommunicator final : public Communicator {
   std::map<std::pair<OperationKind, int>, uint64_t> pairs_ GUARDED_BY(mutex_);
 
   std::deque<Item> begun_;  // of the issuing thread alone
-  std::atomic<uint64_t> operations_{0};
-  std::atomic<uint64_t> bytes_{0};
-  std::atomic<int64_t> busy_{0};
-  const std::shared_ptr<std::atomic<int64_t>> waited_ = std::make_shared<std::atomic<int64_t>>(0);
   std::thread thread_;
 };
 

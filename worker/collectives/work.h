@@ -4,8 +4,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <memory>
-#include <optional>
 
 #include "base/thread_annotations.h"
 #include "worker/collectives/collectives.h"
@@ -13,9 +11,6 @@
 namespace lockstep::collectives {
 
 struct Work::State {
-  explicit State(std::shared_ptr<std::atomic<int64_t>> waited_total)
-      : waited(std::move(waited_total)) {}
-
   // Once.
   void Complete(Status with) {
     const MutexLock lock(&mutex);
@@ -28,8 +23,6 @@ struct Work::State {
   Mutex mutex;
   std::condition_variable_any changed;
   Status status GUARDED_BY(mutex);
-  // Nanoseconds that callers spent waiting, of the whole Communicator.
-  const std::shared_ptr<std::atomic<int64_t>> waited;
 };
 
 }  // namespace lockstep::collectives

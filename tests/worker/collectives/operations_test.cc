@@ -147,8 +147,6 @@ TEST_P(OperationsTest, AsynchronousAllreducesEndInTheirOrder) {
     for (const Work& work : works) EXPECT_TRUE(work.done());
     const int64_t sum = all.world() * (all.world() + 1) / 2;
     for (const auto& bucket : buckets) EXPECT_EQ(bucket, std::vector<int64_t>(3000, sum));
-    EXPECT_EQ(all.statistics().operations, 10u);
-    EXPECT_EQ(all.statistics().bytes, 10u * 3000 * 8);
   });
 }
 

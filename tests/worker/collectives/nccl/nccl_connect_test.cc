@@ -58,7 +58,6 @@ TEST_P(NcclConnectWorlds, ManyBucketsUnderWayAtOnceComeOutRight) {
     for (Work& bucket : buckets) Rank::Must(bucket.Wait());
     Rank::Must(all->Barrier("end"));
     EXPECT_THAT(rank.ToHost<float>(memory), Each(static_cast<float>(rank.world())));
-    EXPECT_EQ(all->statistics().operations, 101);
     Rank::Must(all->Finish());
   });
 }
