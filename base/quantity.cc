@@ -131,11 +131,6 @@ Result<Quantity> Quantity::Parse(std::string_view text) {
   return Quantity(negative ? -value : value, format);
 }
 
-int64_t Quantity::units() const {
-  const int64_t whole = milli_ / 1000;
-  return milli_ % 1000 > 0 ? whole + 1 : whole;
-}
-
 std::string Quantity::ToString() const {
   if (!IsWhole()) return std::to_string(milli_) + "m";
   int64_t value = milli_ / 1000;

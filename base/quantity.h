@@ -32,8 +32,6 @@ class Quantity {
   }
 
   int64_t milli() const { return milli_; }
-  // Whole units (bytes, GPUs), rounded up as Kubernetes rounds.
-  int64_t units() const;
   bool IsWhole() const { return milli_ % 1000 == 0; }
   Format format() const { return format_; }
 

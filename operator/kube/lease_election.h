@@ -31,8 +31,6 @@ class Transport;
 class Permit {
  public:
   bool Held() const { return BootTime() < until(); }
-  // The time left; a request's deadline must be shorter.
-  Duration Left() const { return until() - BootTime(); }
   Time until() const { return Time(until_.load(std::memory_order_acquire)); }
 
   void HoldUntil(Time until) { until_.store(until.count(), std::memory_order_release); }

@@ -84,13 +84,6 @@ TEST(Quantity, WritesTheShortestExactForm) {
   }
 }
 
-TEST(Quantity, RoundsUpToWholeUnitsAsKubernetesDoes) {
-  EXPECT_EQ(Quantity::FromMilli(1).units(), 1);
-  EXPECT_EQ(Quantity::FromMilli(1000).units(), 1);
-  EXPECT_EQ(Quantity::FromMilli(1001).units(), 2);
-  EXPECT_EQ(Quantity::FromMilli(-1500).units(), -1);
-}
-
 TEST(Quantity, MultipliesExactlyOrNotAtAll) {
   EXPECT_EQ((*Quantity::Parse("110Gi")->Times(8)).ToString(), "880Gi");
   EXPECT_FALSE(Quantity::Parse("8Pi")->Times(64).ok());

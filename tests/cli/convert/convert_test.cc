@@ -288,7 +288,7 @@ TEST(ConvertKubeflow, ReadsAPyTorchJob) {
   EXPECT_EQ(spec.resources_per_process.gpu, 1);
   EXPECT_EQ(spec.resources_per_process.cpu->ToString(), "12");
   EXPECT_EQ(spec.resources_per_process.memory->ToString(), "100Gi");
-  EXPECT_EQ(spec.resources_per_machine.at("rdma/hca").units(), 1);
+  EXPECT_EQ(spec.resources_per_machine.at("rdma/hca").milli(), 1000);
   EXPECT_EQ(spec.failure_policy.max_restarts, 5);
   EXPECT_EQ(spec.clean_pod_policy, core::CleanPodPolicy::kAll);
   EXPECT_EQ(Env(spec), (std::map<std::string, std::string>{{"A", "b"}}));

@@ -65,7 +65,7 @@ TEST(ParseYaml, ReadsEveryKindOfField) {
   EXPECT_EQ(spec.framework, Framework::kAccelerate);
   EXPECT_EQ(spec.resources_per_process.cpu->milli(), 500);
   EXPECT_EQ(spec.resources_per_process.memory->ToString(), "110Gi");
-  EXPECT_EQ(spec.resources_per_machine.at("rdma/hca").units(), 1);
+  EXPECT_EQ(spec.resources_per_machine.at("rdma/hca").milli(), 1000);
   EXPECT_EQ(spec.failure_policy.max_restarts, 7);
   EXPECT_EQ(spec.failure_policy.reset_after, minutes(90));
   EXPECT_THAT(spec.failure_policy.rules[1].signals, ElementsAre(7, 9));

@@ -75,7 +75,6 @@ class ProcessSet {
   };
 
   void OnExit(pid_t pid);
-  void Reap(pid_t pid);
   void OnChildSignal();
   void SignalGroups(int signal);
   void KillAll();
