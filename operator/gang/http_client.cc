@@ -1,6 +1,5 @@
 #include "operator/gang/http_client.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -12,37 +11,10 @@
 #include <cstring>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "core/gang/status_api.h"
 
 namespace lockstep::gang {
-namespace {
-
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
-
-Result<SocketAddress> ToSocketAddress(const core::HostPort& address) {
-  SocketAddress made;
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
-  if (inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) == 1) {
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address.port);
-    std::memcpy(&made.storage, &v4, sizeof v4);
-    made.size = sizeof v4;
-  } else if (inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr) == 1) {
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(address.port);
-    std::memcpy(&made.storage, &v6, sizeof v6);
-    made.size = sizeof v6;
-  } else {
-    return Error::Invalid("\"" + address.host + "\" is no IP address");
-  }
-  return made;
-}
-
-}  // namespace
 
 void HttpClient::Ask(const core::HostPort& address, std::string request, Time deadline,
                      OnAnswer on_answer) {
@@ -116,14 +88,13 @@ void HttpClient::OnReady() {
 }
 
 Status HttpClient::Connect() {
-  Result<SocketAddress> name = ToSocketAddress(address_);
-  if (!name.ok()) return name.error();
-  fd_.reset(socket(name->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Result<Endpoint> endpoint = MakeEndpoint(address_.host, address_.port);
+  if (!endpoint.ok()) return endpoint.error();
+  fd_.reset(socket(endpoint->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd_.valid()) return ErrnoError("socket", errno);
   int yes = 1;
   setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  if (connect(fd_.get(), reinterpret_cast<sockaddr*>(&name->storage), name->size) != 0 &&
-      errno != EINPROGRESS) {
+  if (connect(fd_.get(), endpoint->get(), endpoint->size) != 0 && errno != EINPROGRESS) {
     int error = errno;
     Close();
     return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +

@@ -5,9 +5,8 @@
 
 namespace lockstep::bench {
 
-BenchMember::BenchMember(EventLoop* loop, const TlsPskContext* tls,
-                         const agent::Endpoint& coordinator, core::MemberConfig config,
-                         Handlers handlers)
+BenchMember::BenchMember(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
+                         core::MemberConfig config, Handlers handlers)
     : loop_(loop),
       handlers_(std::move(handlers)),
       member_(std::move(config)),

@@ -18,7 +18,7 @@ class BenchMember {
     std::function<void(const core::ExitAgent&)> on_left;   // must not destroy this in the call
   };
 
-  BenchMember(EventLoop* loop, const TlsPskContext* tls, const agent::Endpoint& coordinator,
+  BenchMember(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
               core::MemberConfig config, Handlers handlers);
   ~BenchMember();
   BenchMember(const BenchMember&) = delete;

@@ -40,9 +40,9 @@ void CoordinatorRole(const Line& line, uint32_t members) {
   gang = &host;
 
   auto listener = GangListener::Listen(
-      loop->get(), *agent::MakeEndpoint("127.0.0.1", 0), &*tls, {},
+      loop->get(), *MakeEndpoint("127.0.0.1", 0), &*tls, {},
       {.on_member = [&](std::unique_ptr<agent::FrameConnection> frames,
-                        const agent::Endpoint& peer) { host.Adopt(std::move(frames), peer); },
+                        const Endpoint& peer) { host.Adopt(std::move(frames), peer); },
        .on_http = [](const std::unique_ptr<agent::Connection>&, std::string_view) {}},
       [](const std::string&) {});
   if (!listener.ok()) Fail("lockstep-bench: listen");

@@ -20,7 +20,7 @@ constexpr int kBacklog = 4096;
 
 void EchoServerRole(const Line& line, uint32_t count) {
   auto loop = EventLoop::Create();
-  auto listener = agent::ListenTcp(*agent::MakeEndpoint("127.0.0.1", 0), kBacklog);
+  auto listener = agent::ListenTcp(*MakeEndpoint("127.0.0.1", 0), kBacklog);
   if (!loop.ok() || !listener.ok()) Fail("lockstep-bench: echo");
   std::vector<UniqueFd> peers;
   std::optional<Time> broadcast;
@@ -62,7 +62,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
 void EchoClientRole(const Line& line, uint16_t port, uint32_t count) {
   auto loop = EventLoop::Create();
   if (!loop.ok()) Fail("lockstep-bench: echo");
-  const agent::Endpoint to = *agent::MakeEndpoint("127.0.0.1", port);
+  const Endpoint to = *MakeEndpoint("127.0.0.1", port);
   const std::string greeting(kEcho, 'e');
   std::vector<UniqueFd> sockets;
   std::unordered_map<int, bool> echoed;

@@ -12,8 +12,8 @@ namespace {
 
 class Members {
  public:
-  Members(const Line* line, EventLoop* loop, const TlsPskContext* tls,
-          const agent::Endpoint& coordinator, uint32_t count)
+  Members(const Line* line, EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
+          uint32_t count)
       : line_(line), heartbeats_(count) {
     began_ = BootTime();
     for (uint32_t i = 0; i < count; ++i) {
@@ -90,7 +90,7 @@ void MembersRole(const Line& line, uint16_t port, uint32_t members) {
   auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Client(BenchKey(), kJobUid);
   if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: members");
-  const Members all(&line, loop->get(), &*tls, *agent::MakeEndpoint("127.0.0.1", port), members);
+  const Members all(&line, loop->get(), &*tls, *MakeEndpoint("127.0.0.1", port), members);
   (*loop)->Run();
 }
 

@@ -18,7 +18,7 @@ constexpr std::string_view kGarbage = "GET /status HTTP/1.1\r\nHost: a\r\n\r\n";
 // One connection that is no TLS at all, until the listener has closed it.
 class Garbage {
  public:
-  Garbage(EventLoop* loop, const agent::Endpoint& to, std::function<void()> on_refused)
+  Garbage(EventLoop* loop, const Endpoint& to, std::function<void()> on_refused)
       : loop_(loop), on_refused_(std::move(on_refused)) {
     Result<UniqueFd> fd = agent::ConnectTcp(to);
     if (!fd.ok()) Fail("lockstep-bench: connect");
@@ -51,7 +51,7 @@ class Garbage {
 
 class Strangers {
  public:
-  Strangers(EventLoop* loop, const TlsPskContext* tls, const agent::Endpoint& to, uint32_t members,
+  Strangers(EventLoop* loop, const TlsPskContext* tls, const Endpoint& to, uint32_t members,
             uint32_t count, Duration length)
       : loop_(loop),
         tls_(tls),
@@ -103,7 +103,7 @@ class Strangers {
 
   EventLoop* loop_;
   const TlsPskContext* tls_;
-  agent::Endpoint to_;
+  Endpoint to_;
   uint32_t members_;
   uint32_t count_;
   Time began_;
@@ -121,8 +121,7 @@ void StrangersRole(const Line& line, uint16_t port, uint32_t members, uint32_t c
   auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Client(BenchKey(), kJobUid);
   if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: strangers");
-  const Strangers all(loop->get(), &*tls, *agent::MakeEndpoint("127.0.0.1", port), members, count,
-                      length);
+  const Strangers all(loop->get(), &*tls, *MakeEndpoint("127.0.0.1", port), members, count, length);
   (*loop)->Run();
   line.Say(all.Said());
 }

@@ -161,7 +161,7 @@ TEST_F(GangLinkTest, WhoHasAnotherKeyIsNotHeard) {
 }
 
 TEST_F(GangLinkTest, WhoTakesTheConnectionAndSaysNothingIsGivenUp) {
-  const Result<agent::Endpoint> any = agent::MakeEndpoint("127.0.0.1", 0);
+  const Result<Endpoint> any = MakeEndpoint("127.0.0.1", 0);
   const Result<UniqueFd> mute = agent::ListenTcp(*any, 16);
   ASSERT_TRUE(mute.ok());
   auto member = Agent(1);

@@ -52,7 +52,7 @@ class ScriptedAgent {
     };
     server_ = std::make_unique<agent::StatusServer>(loop_, std::move(handlers));
     auto listener = agent::GangListener::Listen(
-        loop_, *agent::MakeEndpoint(address_.host, address_.port), &tls_, {},
+        loop_, *MakeEndpoint(address_.host, address_.port), &tls_, {},
         {.on_member = [](auto, const auto&) {},
          .on_http =
              [this](std::unique_ptr<agent::Connection> connection, std::string_view received) {

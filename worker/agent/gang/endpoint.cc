@@ -1,14 +1,10 @@
 #include "worker/agent/gang/endpoint.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
-
-#include "base/ascii.h"
 
 namespace lockstep::agent {
 namespace {
@@ -18,67 +14,7 @@ void SetOption(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof value);
 }
 
-template <typename T>
-Endpoint FromSockaddr(const T& address) {
-  Endpoint endpoint;
-  std::memcpy(&endpoint.address, &address, sizeof address);
-  endpoint.size = sizeof address;
-  return endpoint;
-}
-
 }  // namespace
-
-uint16_t Endpoint::port() const {
-  if (address.ss_family == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
-  }
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-}
-
-std::string Endpoint::host() const {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.ss_family == AF_INET6) {
-    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address);
-    inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-  } else if (address.ss_family == AF_INET) {
-    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address);
-    inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-  }
-  return text.data();
-}
-
-std::string Endpoint::ToString() const {
-  const std::string port_text = std::to_string(port());
-  return address.ss_family == AF_INET6 ? "[" + host() + "]:" + port_text : host() + ":" + port_text;
-}
-
-Result<Endpoint> MakeEndpoint(std::string_view host, uint16_t port) {
-  const std::string text(host);
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(port);
-  if (inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) return FromSockaddr(v4);
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(port);
-  if (inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) return FromSockaddr(v6);
-  return Error::Invalid("\"" + text + "\" is not an IP address: names are not looked up here");
-}
-
-Result<Endpoint> ParseEndpoint(std::string_view text) {
-  const Error invalid = Error::Invalid(
-      "\"" + std::string(text) + "\": write ADDRESS:PORT, as 10.0.0.7:7070 or [fd00::7]:7070");
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return invalid;
-  std::string_view host = text.substr(0, colon);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return invalid;
-  }
-  const auto port = ParseNumber<uint16_t>(text.substr(colon + 1));
-  return port ? MakeEndpoint(host, *port) : invalid;
-}
 
 Result<UniqueFd> ListenTcp(const Endpoint& endpoint, int backlog) {
   UniqueFd fd(
@@ -98,7 +34,7 @@ Result<UniqueFd> ListenTcp(const Endpoint& endpoint, int backlog) {
 Result<Endpoint> LocalEndpoint(int socket) {
   Endpoint endpoint;
   endpoint.size = sizeof endpoint.address;
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.size) != 0) {
+  if (getsockname(socket, endpoint.get(), &endpoint.size) != 0) {
     return ErrnoError("getsockname", errno);
   }
   return endpoint;
