@@ -1,4 +1,4 @@
-// lockstep-validator: what core says of many TrainingJobs, for tests that ask an API server the same.
+// lockstep-validator: what core says of many TrainingJobs, for tests that ask an API server, too.
 //
 // Reads a job in JSON a line from standard input and answers each with a line: a JSON list of
 // {"path", "message"}, one for each error that `lockstep validate` would show. With --names: the
