@@ -22,7 +22,7 @@ class Shown {
     job_.spec.num_machines = machines;
     job_.spec.processes_per_machine = 4;
     status.state = core::JobState::kRunning;
-    status.generation = {1, 2};
+    status.gang_generation = {1, 2};
     status.restarts.total = 1;
     status.machines.desired = machines;
     for (int m = 0; m < machines; ++m) {
@@ -106,7 +106,7 @@ TEST(TableTest, WithoutColorThereIsNoEscape) {
 TEST(TableTest, WhatIsNotKnownIsADash) {
   Shown shown(1);
   shown.status.state = core::JobState::kStarting;
-  shown.status.generation = {};
+  shown.status.gang_generation = {};
   shown.status.restarts.total = 0;
   shown.status.reason = "waiting for machines 0 of 1\n";
   shown.status.machine_statuses[0].state = core::MachineState::kStarting;
