@@ -75,20 +75,24 @@ struct DesiredState {
   struct DesiredStop {
     StopReason reason = StopReason::kSuspended;
     Duration grace{};
+    friend bool operator==(const DesiredStop&, const DesiredStop&) = default;
   };
   struct Health {
     Duration hang_timeout{};
+    friend bool operator==(const Health&, const Health&) = default;
   };
   // A container that was seen to end.
   struct Terminated {
     uint32_t machine = 0;
     uint32_t attempt = 0;
     Cause cause = Cause::kMachineLost;  // or kOutOfMemory
+    friend bool operator==(const Terminated&, const Terminated&) = default;
   };
   // Every attempt of `machine` below `attempt` was seen to end.
   struct Fenced {
     uint32_t machine = 0;
     uint32_t attempt = 0;
+    friend bool operator==(const Fenced&, const Fenced&) = default;
   };
   std::string job_uid;
   uint32_t epoch = 0;
@@ -99,6 +103,8 @@ struct DesiredState {
   std::optional<DesiredStop> stop;
   std::vector<Terminated> terminated;
   std::vector<Fenced> fenced;
+
+  friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };
 
 // ---- actions ----

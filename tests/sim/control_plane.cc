@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/model/names.h"
-#include "operator/policy/policies.h"
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {
@@ -15,15 +14,9 @@ constexpr uint32_t kFirstEpoch = 1;
 constexpr Duration kCleaning = seconds(60);
 constexpr Duration kQuiet = seconds(20);
 
-bool AtLeast(const core::Counters& a, const core::Counters& b) {
-  core::Counters merged = a;
-  merged.Merge(b);
-  return merged == a;
-}
-
 }  // namespace
 
-ControlPlane::ControlPlane(World& world) : world_(world), kubelets_(world, api_) {
+ControlPlane::ControlPlane(World& world) : Operator(world), kubelets_(world, api_) {
   for (uint32_t i = 0; i < replicas_.size(); ++i) replicas_[i].index = i;
 }
 
@@ -31,20 +24,9 @@ void ControlPlane::Begin() {
   api_.Watch([this](Kind kind, uint64_t version, const ApiServer::Change& change) {
     for (Replica& replica : replicas_) Deliver(replica, kind, version, change);
   });
-  const Shape& shape = world_.shape();
-  highest_.assign(shape.machines, 0);
-  longest_l_ = shape.lost_after;
-  ChangeSpec([&](core::Spec& spec) {
-    spec.num_machines = static_cast<int32_t>(shape.machines);
-    spec.processes_per_machine = static_cast<int32_t>(shape.processes);
-    spec.grace_period = shape.grace;
-    spec.health.hang_timeout = shape.hang_timeout;
-    spec.health.start_timeout = shape.start_timeout;
-    spec.failure_policy.machine_lost_after = shape.lost_after;
-    spec.failure_policy.max_restarts = shape.max_restarts;
-    spec.failure_policy.restart_grace_period = shape.restart_grace;
-    spec.failure_policy.max_machine_replacements = 20;
-  });
+  highest_.assign(world_.shape().machines, 0);
+  longest_l_ = world_.shape().lost_after;
+  ChangeSpec([&](core::Spec& spec) { spec = SpecOf(); });
   kubelets_.Begin();
   Lead(replicas_[0]);
 }
@@ -87,7 +69,7 @@ void ControlPlane::Pause(Duration duration) {
   });
 }
 
-void ControlPlane::Suspend(bool) {
+void ControlPlane::Suspend() {
   world_.Log("user suspends the job");
   ChangeSpec([](core::Spec& spec) { spec.suspend = true; });
 }
@@ -128,17 +110,6 @@ bool ControlPlane::over() const {
   return finished_ != kNever && world_.now() > finished_ + kCleaning + kQuiet;
 }
 
-const core::Counters& ControlPlane::told(Node node) const {
-  static const core::Counters kNothing;
-  const auto found = told_.find(node);
-  return found == told_.end() ? kNothing : found->second;
-}
-
-void ControlPlane::OnDesiredStateTaken(Node node, const core::DesiredState& desired) {
-  taken_ = true;
-  told_[node].Merge(desired.machine_failures);
-}
-
 // ---- the API server ----
 
 ControlPlane::Answer ControlPlane::Wrote(Kind kind, const ApiServer::Change& change) {
@@ -157,39 +128,6 @@ ControlPlane::Answer ControlPlane::WriteStatus(uint64_t version, const core::Job
   if (stale && !world_.Mutated("NoCompareAndSwap")) return {};
   Judge(api_.objects().status, status);
   return Wrote(Kind::kJob, [status](Objects& objects) { objects.status = status; });
-}
-
-void ControlPlane::Judge(const core::JobStatus& before, const core::JobStatus& after) {
-  Invariants& invariants = world_.invariants();
-  if (!AtLeast(after.counters, before.counters)) {
-    invariants.Violate("CountersNeverFall", "status lowers a counter");
-  }
-  if (after.epoch < before.epoch) invariants.Violate("EpochsNeverFall", "status lowers its epoch");
-  if (before.verdict && after.verdict != before.verdict) {
-    invariants.Violate("VerdictIsFinal", "status changes its verdict");
-  }
-  for (int i = 0; i < after.attempts.size(); ++i) {
-    const auto index = static_cast<uint32_t>(i);
-    const uint32_t old = before.attempts.Of(i);
-    const uint32_t next = after.attempts.Of(i);
-    highest_[index] = std::max(highest_[index], next);
-    if (old == 0 || next == old) continue;
-    world_.Log("operator: machine ", i, " becomes attempt ", next);
-    const Machine* current = nullptr;
-    for (const auto& machine : world_.machines()) {
-      const MachineSpec& spec = machine->spec();
-      if (spec.index == index && spec.attempt == old) current = machine.get();
-    }
-    invariants.OnReplacement(index, current);
-  }
-  if (finished_ != kNever || !control::IsFinished(after)) return;
-  world_.Log("operator: the job has ended: ", after.reason);
-  finished_ = world_.now();
-  if (!after.verdict || !after.verdict->generation.exists()) return;
-  verdict_.emplace();
-  verdict_->generation = after.verdict->generation;
-  verdict_->exit_code = static_cast<uint32_t>(after.verdict->exit_code);
-  invariants.OnCounted(*verdict_);
 }
 
 ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
@@ -232,17 +170,7 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   pod.machine = static_cast<int32_t>(create.machine);
   pod.attempt = create.attempt;
   if (kubelets_.HasRoom()) pod.stage = control::Stage::kPlaced;
-  if (control::IsFinished(known)) {
-    world_.invariants().Violate("VerdictIsFinal", name + " is made after the verdict");
-  }
-  if (create.attempt > api_.objects().status.epoch) {
-    world_.invariants().Violate("RecordedBeforeMade", name + " is made before its epoch");
-  }
-  // One that was superseded meanwhile obtains nothing any more.
-  const bool current = api_.objects().status.attempts.Of(pod.machine) == pod.attempt;
-  if (!made_.insert({pod.machine, pod.attempt}).second && current) {
-    world_.invariants().Violate("AttemptsAreUnique", name + " is made a second time");
-  }
+  JudgeMade(create.machine, create.attempt, known, api_.objects().status);
   MachineSpec spec;
   spec.index = create.machine;
   spec.attempt = create.attempt;

@@ -3,8 +3,7 @@
 // executor's rules: the intent alone and by compare-and-swap, actions in parallel, the status last,
 // and nothing is decided before its own writes have come back.
 //
-// What the API server alone can see is judged here: recorded before made, counters, numbers used
-// twice, machines replaced for nothing, writes once all is said.
+// That nothing is written once all is said is judged here, as the API server alone can see it.
 #ifndef LOCKSTEP_TESTS_SIM_CONTROL_PLANE_H_
 #define LOCKSTEP_TESTS_SIM_CONTROL_PLANE_H_
 
@@ -34,7 +33,7 @@ class ControlPlane : public Operator {
   void Begin() override;
   void Down(Duration duration) override;
   void Pause(Duration duration) override;
-  void Suspend(bool delete_pods) override;
+  void Suspend() override;
   void Resume() override;
   void SetL(Duration length) override;
   void StaleService(Duration duration) override;
@@ -43,14 +42,10 @@ class ControlPlane : public Operator {
 
   core::FailurePolicy policy_at_birth() const override { return kubelets_.policy_at_birth(); }
   std::optional<Node> Endpoint() const override;
-  uint32_t attempt(uint32_t index) const override { return highest_.at(index); }
-  const std::optional<core::Verdict>& verdict() const override { return verdict_; }
   bool over() const override;
-  const core::Counters& told(Node node) const override;
-  void OnDesiredStateTaken(Node node, const core::DesiredState& desired) override;
-  Duration longest_l() const override { return longest_l_; }
+  void OnTerminated(const Machine&) override {}  // kubelets look for themselves
 
-  static WallTime WallOf(Time now) { return WallTime(hours(24 * 365 * 50)) + now; }
+  using Operator::WallOf;
 
  private:
   // One process of the operator.
@@ -73,7 +68,6 @@ class ControlPlane : public Operator {
     std::optional<control::GangReport> coordinator;
     std::optional<control::GangReport> member;
     std::optional<core::DesiredState> desired;
-    std::string desired_text;
     bool desired_state_accepted = false;
   };
   struct Answer {
@@ -90,7 +84,6 @@ class ControlPlane : public Operator {
   Answer CreatePod(const control::StartMachine& create, const core::JobStatus& known);
   Answer Delete(const control::StopMachine& deletion);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
-  void Judge(const core::JobStatus& before, const core::JobStatus& after);
   void ChangeSpec(const std::function<void(core::Spec&)>& change);
 
   // ---- the replicas ----
@@ -110,17 +103,9 @@ class ControlPlane : public Operator {
   bool Ask(Replica& replica, const std::string& pod);
   void Say(Replica& replica);
 
-  World& world_;
   ApiServer api_;
   Kubelets kubelets_;
   std::array<Replica, 2> replicas_;
-  std::vector<uint32_t> highest_;                // attempt of each machine, ever
-  std::set<std::pair<int32_t, uint32_t>> made_;  // (machine, attempt)
-  std::map<Node, core::Counters> told_;
-  bool taken_ = false;
-  std::optional<core::Verdict> verdict_;
-  Time finished_ = kNever;
-  Duration longest_l_{};
   Time stale_until_{};
   std::vector<Node> endpoints_;
 };

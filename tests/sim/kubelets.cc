@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/gang/status_api.h"
 #include "tests/sim/control_plane.h"
 #include "tests/sim/world.h"
 
@@ -15,23 +14,6 @@ using control::MachineObservation;
 using control::Stage;
 
 constexpr Duration kTick = milliseconds(40);
-
-MachineEnd EndOf(const Machine& machine) {
-  MachineEnd end;
-  end.exit_code = machine.exit_code();
-  end.out_of_memory = machine.out_of_memory();
-  if (const std::optional<core::Verdict>& verdict = machine.verdict()) {
-    core::Termination termination;
-    termination.exit_code = machine.exit_code();
-    termination.generation = verdict->generation;
-    termination.machine = machine.spec().index;
-    termination.attempt = machine.spec().attempt;
-    termination.verdict = true;
-    termination.failure = verdict->failure;
-    end.termination = core::ToJson(termination);
-  }
-  return end;
-}
 
 }  // namespace
 

@@ -299,6 +299,7 @@ void Machine::CheckTerminated() {
   if (alive_ || !processes_.empty() || terminated()) return;
   terminated_at_ = world_.now();
   world_.Log(Name(), " container is terminated");
+  world_.op().OnTerminated(*this);
 }
 
 void Machine::Terminate(Duration grace) {

@@ -1,12 +1,21 @@
 // Operator: what a schedule does to the operator of the job, and what the rest of the world sees of
-// it. The real one stands in control_plane.h, a quick stand-in in stand_in.h.
+// it: of a cluster (control_plane.h), or `lockstep run` (local_control.h). Both decide by
+// operator/policy; what becomes of the status they write is judged here.
 #ifndef LOCKSTEP_TESTS_SIM_OPERATOR_H_
 #define LOCKSTEP_TESTS_SIM_OPERATOR_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "core/gang/coordinator.h"
+#include "core/gang/status_api.h"
+#include "core/model/spec.h"
+#include "core/status/status.h"
+#include "operator/policy/observation.h"
+#include "operator/policy/snapshot.h"
 #include "tests/sim/network.h"
 
 namespace lockstep::sim {
@@ -16,6 +25,7 @@ class World;
 
 class Operator {
  public:
+  explicit Operator(World& world) : world_(world) {}
   virtual ~Operator() = default;
 
   virtual void Begin() = 0;
@@ -24,28 +34,61 @@ class Operator {
   virtual void Down(Duration duration) = 0;
   // Another leader takes over while this one goes on for so long.
   virtual void Pause(Duration duration) = 0;
-  virtual void Suspend(bool delete_pods) = 0;
+  virtual void Suspend() = 0;
   virtual void Resume() = 0;
   virtual void SetL(Duration length) = 0;
   virtual void StaleService(Duration duration) = 0;
   virtual void DeleteNode(Machine& machine, Duration most) = 0;
   virtual void NoRoom(Duration duration) = 0;
 
-  // ---- what stands in the API server ----
+  // ---- what stands in the API server, or in run.json ----
   // Of the coordinator that is being made.
   virtual core::FailurePolicy policy_at_birth() const = 0;
-  // Where the coordinator's Service leads now.
+  // Where who joins finds the coordinator now.
   virtual std::optional<Node> Endpoint() const = 0;
-  // The highest that was recorded for a machine.
-  virtual uint32_t attempt(uint32_t index) const = 0;
-  virtual const std::optional<core::Verdict>& verdict() const = 0;
   virtual bool over() const = 0;
-  virtual Duration longest_l() const = 0;
+  // The highest that was recorded for a machine.
+  uint32_t attempt(uint32_t index) const { return highest_.at(index); }
+  const std::optional<core::Verdict>& verdict() const { return verdict_; }
+  Duration longest_l() const { return longest_l_; }
 
-  // ---- what it has said ----
-  virtual const core::Counters& told(Node node) const = 0;
-  virtual void OnDesiredStateTaken(Node node, const core::DesiredState& desired) = 0;
+  // ---- what machines do ----
+  // A container, or an agent, has ended, and all that it started.
+  virtual void OnTerminated(const Machine& machine) = 0;
+  void OnDesiredStateTaken(Node node, const core::DesiredState& desired);
+  // What it has said.
+  const core::Counters& told(Node node) const;
+
+ protected:
+  static constexpr Time kBoot = hours(1);  // of the operator's clock at the start
+  static WallTime WallOf(Time now) { return WallTime(hours(24 * 365 * 50)) + now; }
+
+  // The job's, as its shape wants it.
+  core::Spec SpecOf() const;
+  // Before a status takes the place of another.
+  void Judge(const core::JobStatus& before, const core::JobStatus& after);
+  // Of an attempt that is made.
+  void JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStatus& known,
+                 const core::JobStatus& recorded);
+  // GET /status. Nothing where nobody answers.
+  std::optional<control::GangReport> Ask(const Machine* machine) const;
+  // PUT /gang. Whether it was taken.
+  bool Say(Machine& machine, const core::DesiredState& desired);
+
+  World& world_;
+  std::vector<uint32_t> highest_;  // attempt of each machine, ever
+  std::optional<core::Verdict> verdict_;
+  Time finished_ = kNever;
+  Duration longest_l_{};
+
+ private:
+  std::set<control::MachineAttempt> made_;
+  std::map<Node, core::Counters> told_;
+  bool taken_ = false;
 };
+
+// As whoever watches it sees it.
+control::MachineEnd EndOf(const Machine& machine);
 
 }  // namespace lockstep::sim
 

@@ -15,7 +15,6 @@ namespace {
 constexpr Duration kParkedAtMost = seconds(5);
 constexpr Duration kLease = seconds(4);  // until somebody else leads, at the latest
 constexpr Duration kCallTimeout = seconds(2);
-constexpr Time kBoot = hours(1);  // of the operator's clock at the start
 
 }  // namespace
 
@@ -137,12 +136,10 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.oldest_waiting = kubelets_.HasRoom();
   const control::Now now{.wall = WallOf(world_.now()), .boot = kBoot + world_.now()};
   control::Decision decision = control::Decide(snapshot, now);
-  replica.memory = decision.memory;
+  replica.memory = std::move(decision.memory);
   if (decision.wake != kNever) WakeAt(replica, decision.wake - kBoot);
-  if (std::string text = decision.desired ? core::ToJson(*decision.desired) : "";
-      text != replica.desired_text) {
+  if (decision.desired != replica.desired) {
     replica.desired = decision.desired;
-    replica.desired_text = std::move(text);
     replica.desired_state_accepted = false;
     Say(replica);
   }
@@ -254,16 +251,10 @@ void ControlPlane::Poll(Replica& replica, uint64_t life) {
 
 bool ControlPlane::Ask(Replica& replica, const std::string& pod) {
   const Machine* machine = kubelets_.MachineOf(pod);
-  if (machine == nullptr || !machine->alive() || machine->stopped()) return false;
-  if (world_.network().Blocked(machine->node(), kOperatorNode)) return false;
-  control::GangReport report;
-  report.at = kBoot + world_.now();
-  const core::Coordinator* coordinator = machine->coordinator();
-  report.status = coordinator != nullptr
-                      ? core::StatusOf(*coordinator, machine->Local(), machine->Local())
-                      : core::StatusOf(machine->member(), machine->Local());
+  const std::optional<control::GangReport> asked = Operator::Ask(machine);
+  if (!asked) return false;
   world_.queue().After(world_.network().Latency(machine->node(), kOperatorNode),
-                       [this, &replica, life = replica.life, report] {
+                       [this, &replica, life = replica.life, report = *asked] {
                          if (replica.life != life) return;
                          if (report.status.machine == 0) {
                            replica.coordinator = report;
@@ -285,12 +276,9 @@ void ControlPlane::Say(Replica& replica) {
     if (zero == nullptr || !zero->alive() || zero->stopped()) return;
     if (world_.network().Blocked(zero->node(), kOperatorNode)) return;
     world_.queue().After(world_.network().Latency(zero->node(), kOperatorNode),
-                         [this, &replica, zero, life = replica.life, desired = *replica.desired,
-                          text = replica.desired_text] {
-                           taken_ = false;
-                           zero->OnDesiredState(desired);
-                           if (!taken_ || replica.life != life || replica.desired_text != text)
-                             return;
+                         [this, &replica, zero, life = replica.life, desired = *replica.desired] {
+                           const bool taken = Operator::Say(*zero, desired);
+                           if (!taken || replica.life != life || replica.desired != desired) return;
                            replica.desired_state_accepted = true;
                            Work(replica);
                          });

@@ -77,11 +77,14 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kPartition, 100, 112, 90, 150, false, 7, 7}};
   }
   if (schedule.Off("WaitForWitness")) {
-    return {{kPartition, 20, 60, 103, 150, true, 1, 1},
-            {kOperatorDown, 102, 112, 50, 200, true, 0, 0}};
+    // A whole gang that its operator cannot reach, and takes for dead, for it was asked to leave.
+    return {{kPartition, 50, 100, 1500, 2500, true, 2, 2},
+            {kPartition, 0, 5, 1500, 2500, false, 2, 2},
+            {kSuspend, 5, 50, 100, 300, true, 0, 0},
+            {kCut, 1200, 1500, 0, 0, true, 0, 0}};
   }
   if (schedule.Off("LapsedLeaseStaysLapsed")) {
-    return {{kStopAgent, 10, 60, 70, 95, true, 0, 0}, {kStopAgent, 80, 100, 90, 115, true, 0, 0}};
+    return {{kStopAgent, 0, 60, 75, 95, false, 0, 0, kRunning}};
   }
   if (schedule.Off("LeaseGuardsAnnouncement")) {
     return {{kExit, 20, 60, 0, 0, false, 3, 3},
@@ -103,11 +106,16 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kCut, 10, 60, 0, 0, true, 0, 0}};
   }
   if (schedule.Off("HigherAttemptStopsGang")) {
-    return {{kStopAgent, 10, 60, 95, 115, false, 0, 0}, {kCut, 0, 20, 0, 0, false, 0, 0}};
+    return {{kKillAgent, 0, 60, 0, 0, true, 0, 0, kRunning},
+            {kCut, 0, 0, 0, 0, true, 0, 0, kFencing}};
   }
   if (schedule.Off("HigherAttemptWins")) {
-    return {{kOperatorPause, 10, 40, 20, 100, true, 0, 0}, {kKillAgent, 5, 30, 0, 0, false, 0, 0}};
+    // The lower one comes back while the higher one is cut off, its ranks alive.
+    return {{kPartition, 0, 10, 200, 230, false, 1, 1, kRunning},
+            {kPartition, 12, 20, 400, 600, false, 2, 2, kRunning},
+            {kPartition, 185, 215, 110, 160, false, 1, 1, kRunning}};
   }
+  if (schedule.Off("LeadsOnOldCaches")) return {{kOperatorDown, 0, 50, 0, 2, true, 0, 0}};
   if (schedule.Off("PredecessorsSeenDead")) {
     return {{kDeleteNode, 10, 100, 0, 0, false, 500, 1000}, {kCut, 0, 20, 0, 0, false, 0, 0}};
   }
@@ -222,7 +230,6 @@ void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
       fault.duration = random.Between(milliseconds(100), seconds(12));
       break;
     case FaultKind::kSuspend:
-      fault.arg = random.Below(2);
       fault.duration = random.Between(milliseconds(100), seconds(6));
       break;
     case FaultKind::kStopAgent:
@@ -328,7 +335,6 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));
   shape.skew = random.Chance(30) ? 0 : 50'000;
-  shape.trusting_operator = random.Chance(30);
   shape.start_timeout = seconds(4);
   if (Has(faults, FaultKind::kHang)) shape.hang_timeout = seconds(3);
   return shape;
@@ -343,9 +349,9 @@ bool Schedule::Off(const std::string& name) const {
   return false;
 }
 
-Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool control) {
+Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
   Random random(seed ^ kFaultStream);
-  Schedule schedule{seed, mutant, {}, control};
+  Schedule schedule{seed, mutant, {}, cluster};
   Shape shape = DrawShape(seed, {});
   if (!mutant.empty() && random.Chance(60)) {
     std::vector<Step> recipe = RecipeFor(schedule);
@@ -384,7 +390,7 @@ std::string Format(const Schedule& schedule) {
   std::string text = "seed " + std::to_string(schedule.seed);
   text += "\n";
   if (!schedule.mutant.empty()) text.append("mutant ").append(schedule.mutant).append("\n");
-  if (schedule.control) text += "control\n";
+  if (schedule.cluster) text += "cluster\n";
   for (const Fault& fault : schedule.faults)
     text.append("fault ").append(fault.ToString()).append("\n");
   return text;
@@ -404,8 +410,8 @@ Result<Schedule> ParseSchedule(const std::string& text) {
     if (key.empty()) continue;
     if (key == "seed" && Number(value, schedule.seed)) {
       seeded = true;
-    } else if (key == "control") {
-      schedule.control = true;
+    } else if (key == "cluster") {
+      schedule.cluster = true;
     } else if (key == "mutant") {
       schedule.mutant = value;
     } else if (key == "fault") {
@@ -418,7 +424,7 @@ Result<Schedule> ParseSchedule(const std::string& text) {
     }
   }
   if (!seeded) return Error::Invalid("a case needs a line: seed N");
-  if (!listed) schedule = DrawSchedule(schedule.seed, schedule.mutant, schedule.control);
+  if (!listed) schedule = DrawSchedule(schedule.seed, schedule.mutant, schedule.cluster);
   return schedule;
 }
 

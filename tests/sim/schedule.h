@@ -16,23 +16,23 @@
 namespace lockstep::sim {
 
 enum class FaultKind : uint8_t {
-  kExit,          // a rank exits; arg: its code
-  kSignal,        // a rank dies of a signal; arg: which
-  kSpawnFailure,  // the machine's next exec fails with 127
-  kHang,          // the collective stands still
-  kKillAgent,     // SIGKILL: the container and all in it die
-  kOutOfMemory,   // likewise, and the kubelet says OOMKilled
-  kStopAgent,     // SIGSTOP for a time; the ranks run on
-  kKillGuard,     // the guard process dies
-  kCut,           // connections are reset and lose what is in flight
-  kPartition,     // the machine is isolated; arg: kFromPeers, kFromOperator, kReset
-  kDelay,         // its messages take up to arg ms
-  kSlowDeath,     // SIGKILL takes arg ms on it
-  kSlowSpawn,     // an exec takes up to arg ms on it
-  kDrain,         // SIGTERM to the agent; arg: grace, ms
-  kSuspend,       // the operator's desired state, for a time; arg 1: the pods are deleted meanwhile
-  kSetL,          // machineLostAfter becomes arg ms
-  kOperatorDown,  // for a time
+  kExit,           // a rank exits; arg: its code
+  kSignal,         // a rank dies of a signal; arg: which
+  kSpawnFailure,   // the machine's next exec fails with 127
+  kHang,           // the collective stands still
+  kKillAgent,      // SIGKILL: the container and all in it die
+  kOutOfMemory,    // likewise, and the kubelet says OOMKilled
+  kStopAgent,      // SIGSTOP for a time; the ranks run on
+  kKillGuard,      // the guard process dies
+  kCut,            // connections are reset and lose what is in flight
+  kPartition,      // the machine is isolated; arg: kFromPeers, kFromOperator, kReset
+  kDelay,          // its messages take up to arg ms
+  kSlowDeath,      // SIGKILL takes arg ms on it
+  kSlowSpawn,      // an exec takes up to arg ms on it
+  kDrain,          // SIGTERM to the agent; arg: grace, ms
+  kSuspend,        // for a time; of `lockstep run`, for good
+  kSetL,           // machineLostAfter becomes arg ms
+  kOperatorDown,   // for a time
   kOperatorPause,  // between raising the epoch and creating pods; another leader takes over
   kSlowVolume,     // operations take up to arg ms
   kLateRename,     // the next granted rename lands this much later
@@ -77,10 +77,9 @@ struct Shape {
   int64_t steps = 10;
   int64_t commit_every = 3;
   int max_restarts = 3;
-  bool peers_fail = false;         // collectives of a dead rank's peers end in errors
-  Duration network{};              // of a message, at most
-  bool trusting_operator = false;  // it replaces both sides of a gang that is split
-  int64_t skew = 0;  // clocks' rates differ from the truth by at most this, in millionths
+  bool peers_fail = false;  // collectives of a dead rank's peers end in errors
+  Duration network{};       // of a message, at most
+  int64_t skew = 0;         // clocks' rates differ from the truth by at most this, in millionths
 };
 Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults);
 
@@ -89,16 +88,16 @@ struct Schedule {
   // What is switched off: core::Rules and weaknesses of the simulator's own, joined by '+'.
   std::string mutant;
   std::vector<Fault> faults;
-  bool control = false;  // the real operator's decisions, on an API server; else a stand-in's
+  bool cluster = false;  // under the operator of a cluster; else under `lockstep run`
 
   bool Off(const std::string& name) const;
 };
 
 // At least two faults of different kinds; the kinds and how they follow each other are drawn from
 // the seed. A mutant has its own leanings, so that it is caught soon.
-Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "", bool control = false);
+Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "", bool cluster = false);
 
-// The text form: "seed N", "mutant NAME", "control", "fault ..." lines; '#' begins a comment.
+// The text form: "seed N", "mutant NAME", "cluster", "fault ..." lines; '#' begins a comment.
 std::string Format(const Schedule& schedule);
 Result<Schedule> ParseSchedule(const std::string& text);
 

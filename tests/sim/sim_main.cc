@@ -29,7 +29,7 @@ struct Options {
   std::string file;
   int64_t replay = -1;
   bool trace = false;
-  bool control = false;
+  bool cluster = false;
   bool shrink = false;
 };
 
@@ -62,7 +62,7 @@ void Work(const Options& options, SteadyClock::time_point begin, Sweep& sweep) {
   while (sweep.failures < options.most_failures) {
     uint64_t seed = sweep.next++;
     if (options.minutes > 0 ? Since(begin) > options.minutes * 60 : seed > options.last) return;
-    Schedule schedule = DrawSchedule(seed, options.mutant, options.control);
+    Schedule schedule = DrawSchedule(seed, options.mutant, options.cluster);
     Outcome outcome = RunSchedule(schedule);
     ++sweep.run;
     sweep.events += outcome.events;
@@ -106,13 +106,13 @@ int Main(int argc, char** argv) {
   app.add_option("--case", options.file, "run the schedule in this file");
   app.add_option("--threads", options.threads, "schedules at a time")->capture_default_str();
   app.add_option("--failures", options.most_failures, "stop after so many")->capture_default_str();
-  app.add_flag("--control", options.control, "under the real operator's decisions");
+  app.add_flag("--cluster", options.cluster, "under the operator of a cluster, not `lockstep run`");
   app.add_flag("--trace", options.trace, "print every event");
   app.add_flag("--shrink", options.shrink, "drop the faults that are not needed to fail");
   CLI11_PARSE(app, argc, argv);
   if (options.replay >= 0) {
     return Show(
-        DrawSchedule(static_cast<uint64_t>(options.replay), options.mutant, options.control),
+        DrawSchedule(static_cast<uint64_t>(options.replay), options.mutant, options.cluster),
         options);
   }
   if (!options.file.empty()) {

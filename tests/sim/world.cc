@@ -7,7 +7,7 @@
 #include "core/gang/rules.h"
 #include "operator/policy/rules.h"
 #include "tests/sim/control_plane.h"
-#include "tests/sim/stand_in.h"
+#include "tests/sim/local_control.h"
 
 namespace lockstep::sim {
 
@@ -22,9 +22,9 @@ constexpr uint64_t kMostEvents = 3'000'000;
 // Faults of processes leave the gang's machines and connections whole.
 bool OfProcess(FaultKind kind) { return kind == FaultKind::kExit || kind == FaultKind::kSignal; }
 
-std::unique_ptr<Operator> MakeOperator(World& world, bool control) {
-  if (control) return std::make_unique<ControlPlane>(world);
-  return std::make_unique<StandIn>(world);
+std::unique_ptr<Operator> MakeOperator(World& world, bool cluster) {
+  if (cluster) return std::make_unique<ControlPlane>(world);
+  return std::make_unique<LocalControl>(world);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ World::World(const Schedule& schedule, std::ostream* trace)
       network_(*this),
       volume_(*this),
       training_(*this),
-      operator_(MakeOperator(*this, schedule.control)),
+      operator_(MakeOperator(*this, schedule.cluster)),
       invariants_(*this),
       entries_(core::kCoordinatorPhaseCount, 0) {}
 
@@ -110,7 +110,7 @@ void World::OnPhase(core::CoordinatorPhase phase) {
 
 void World::Inject(const Fault& fault) {
   if (operator_->over()) return;
-  if (fault.kind == FaultKind::kNoRoom && !schedule_.control) return;  // the stand-in places all
+  if (fault.kind == FaultKind::kNoRoom && !schedule_.cluster) return;
   ++faults_;
   Log("FAULT ", fault.ToString());
   faults_end_ = std::max(faults_end_, now() + fault.duration + milliseconds(fault.arg));
@@ -122,7 +122,7 @@ void World::Inject(const Fault& fault) {
   }
   switch (fault.kind) {
     case FaultKind::kSuspend:
-      operator_->Suspend(fault.arg == 1);
+      operator_->Suspend();
       return queue_.After(fault.duration, [this] { operator_->Resume(); });
     case FaultKind::kSetL:
       return operator_->SetL(milliseconds(fault.arg));
@@ -237,18 +237,14 @@ Schedule Shrink(const Schedule& schedule) {
 }
 
 std::vector<std::string> Mutants() {
-  std::vector<std::string> mutants = {"ReaderIgnoresLine", "NoGuard", "PredecessorAssumedDead"};
+  std::vector<std::string> mutants = {"ReaderIgnoresLine", "NoGuard", "PredecessorAssumedDead",
+                                      "NoCompareAndSwap", "LeadsOnOldCaches"};
   for (std::string name : NamesOf(core::Rule{})) {
     // Each of these two covers for the other.
     if (name == "RefuseLowerCoordinator") continue;
     if (name == "CoordinatorFencesItself") name += "+RefuseLowerCoordinator";
     mutants.push_back(std::move(name));
   }
-  return mutants;
-}
-
-std::vector<std::string> ControlMutants() {
-  std::vector<std::string> mutants = {"NoCompareAndSwap", "LeadsOnOldCaches"};
   for (const char* name : NamesOf(control::Rule{})) mutants.emplace_back(name);
   return mutants;
 }

@@ -104,10 +104,8 @@ Outcome RunSchedule(const Schedule& schedule, std::ostream* trace = nullptr);
 // Fewer and simpler faults that still break the same invariant.
 Schedule Shrink(const Schedule& schedule);
 
-// Every rule of core and every weakness the simulator has of its own.
+// Every rule of core and of the operator's policy, and every weakness the simulator has of its own.
 std::vector<std::string> Mutants();
-// Every rule of the operator's, and of what carries its decisions out.
-std::vector<std::string> ControlMutants();
 
 }  // namespace lockstep::sim
 

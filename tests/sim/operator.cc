@@ -1,0 +1,129 @@
+#include "tests/sim/operator.h"
+
+#include "operator/policy/policies.h"
+#include "tests/sim/world.h"
+
+namespace lockstep::sim {
+namespace {
+
+bool AtLeast(const core::Counters& a, const core::Counters& b) {
+  core::Counters merged = a;
+  merged.Merge(b);
+  return merged == a;
+}
+
+}  // namespace
+
+core::Spec Operator::SpecOf() const {
+  const Shape& shape = world_.shape();
+  core::Spec spec;
+  spec.num_machines = static_cast<int32_t>(shape.machines);
+  spec.processes_per_machine = static_cast<int32_t>(shape.processes);
+  spec.grace_period = shape.grace;
+  spec.health.hang_timeout = shape.hang_timeout;
+  spec.health.start_timeout = shape.start_timeout;
+  spec.failure_policy.machine_lost_after = shape.lost_after;
+  spec.failure_policy.max_restarts = shape.max_restarts;
+  spec.failure_policy.restart_grace_period = shape.restart_grace;
+  spec.failure_policy.max_machine_replacements = 20;
+  return spec;
+}
+
+void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after) {
+  Invariants& invariants = world_.invariants();
+  if (!AtLeast(after.counters, before.counters)) {
+    invariants.Violate("CountersNeverFall", "status lowers a counter");
+  }
+  if (after.epoch < before.epoch) invariants.Violate("EpochsNeverFall", "status lowers its epoch");
+  if (before.verdict && after.verdict != before.verdict) {
+    invariants.Violate("VerdictIsFinal", "status changes its verdict");
+  }
+  for (int i = 0; i < after.attempts.size(); ++i) {
+    const auto index = static_cast<uint32_t>(i);
+    const uint32_t old = before.attempts.Of(i);
+    const uint32_t next = after.attempts.Of(i);
+    highest_[index] = std::max(highest_[index], next);
+    if (old == 0 || next == old) continue;
+    world_.Log("operator: machine ", i, " becomes attempt ", next);
+    const Machine* current = nullptr;
+    for (const auto& machine : world_.machines()) {
+      const MachineSpec& spec = machine->spec();
+      if (spec.index == index && spec.attempt == old) current = machine.get();
+    }
+    invariants.OnReplacement(index, current);
+  }
+  if (finished_ != kNever || !control::IsFinished(after)) return;
+  world_.Log("operator: the job has ended: ", after.reason);
+  finished_ = world_.now();
+  if (!after.verdict || !after.verdict->generation.exists()) return;
+  verdict_.emplace();
+  verdict_->generation = after.verdict->generation;
+  verdict_->exit_code = static_cast<uint32_t>(after.verdict->exit_code);
+  invariants.OnCounted(*verdict_);
+}
+
+void Operator::JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStatus& known,
+                         const core::JobStatus& recorded) {
+  Invariants& invariants = world_.invariants();
+  const std::string name =
+      "attempt " + std::to_string(attempt) + " of machine " + std::to_string(machine);
+  if (control::IsFinished(known)) {
+    invariants.Violate("VerdictIsFinal", name + " is made after the verdict");
+  }
+  if (attempt > recorded.epoch) {
+    invariants.Violate("RecordedBeforeMade", name + " is made before its epoch");
+  }
+  // One that was superseded meanwhile obtains nothing any more.
+  const bool current = recorded.attempts.Of(static_cast<int>(machine)) == attempt;
+  if (!made_.insert({machine, attempt}).second && current) {
+    invariants.Violate("AttemptsAreUnique", name + " is made a second time");
+  }
+}
+
+std::optional<control::GangReport> Operator::Ask(const Machine* machine) const {
+  if (machine == nullptr || !machine->alive() || machine->stopped()) return std::nullopt;
+  if (world_.network().Blocked(machine->node(), kOperatorNode)) return std::nullopt;
+  control::GangReport report;
+  report.at = kBoot + world_.now();
+  const core::Coordinator* coordinator = machine->coordinator();
+  report.status = coordinator != nullptr
+                      ? core::StatusOf(*coordinator, machine->Local(), machine->Local())
+                      : core::StatusOf(machine->member(), machine->Local());
+  return report;
+}
+
+bool Operator::Say(Machine& machine, const core::DesiredState& desired) {
+  taken_ = false;
+  machine.OnDesiredState(desired);
+  return taken_;
+}
+
+void Operator::OnDesiredStateTaken(Node node, const core::DesiredState& desired) {
+  taken_ = true;
+  told_[node].Merge(desired.machine_failures);
+}
+
+const core::Counters& Operator::told(Node node) const {
+  static const core::Counters kNothing;
+  const auto found = told_.find(node);
+  return found == told_.end() ? kNothing : found->second;
+}
+
+control::MachineEnd EndOf(const Machine& machine) {
+  control::MachineEnd end;
+  end.exit_code = machine.exit_code();
+  end.out_of_memory = machine.out_of_memory();
+  if (const std::optional<core::Verdict>& verdict = machine.verdict()) {
+    core::Termination termination;
+    termination.exit_code = machine.exit_code();
+    termination.generation = verdict->generation;
+    termination.machine = machine.spec().index;
+    termination.attempt = machine.spec().attempt;
+    termination.verdict = true;
+    termination.failure = verdict->failure;
+    end.termination = core::ToJson(termination);
+  }
+  return end;
+}
+
+}  // namespace lockstep::sim
