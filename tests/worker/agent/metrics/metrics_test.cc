@@ -83,7 +83,8 @@ TEST_F(MetricsTest, TheDocumentationListsExactlyWhatCanBeShown) {
     std::string names;
     for (const Label& label : series.labels) {
       if (std::set<std::string>{"trainingjob", "machine", "le"}.contains(label.name)) continue;
-      names += (names.empty() ? "" : ", ") + label.name;
+      if (!names.empty()) names += ", ";
+      names += label.name;
     }
     labels[series.family] = names;
   }
