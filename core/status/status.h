@@ -247,7 +247,7 @@ template <> inline constexpr auto kEnumNames<MachineState> = std::to_array<EnumN
      {MachineState::kFinished, "Finished"}, {MachineState::kSucceeded, "Succeeded"}});
 template <> inline constexpr auto kEnumNames<Condition::Value> =
     std::to_array<EnumName<Condition::Value>>(
-    {{Condition::Value::kFalse, "False"}, {Condition::Value::kTrue, "True"},
+    {{Condition::Value::kTrue, "True"}, {Condition::Value::kFalse, "False"},
      {Condition::Value::kUnknown, "Unknown"}});
 // clang-format on
 

@@ -42,16 +42,6 @@ def test_every_field_is_covered(crd, validated):
     assert not missing
 
 
-def test_the_crd_has_the_fields_that_core_has(crd, core):
-    spec, status = (schema_walk.schema_of(crd)["properties"][name] for name in ("spec", "status"))
-    in_crd = {path for top, schema in (("spec", spec), ("status", status))
-              for path, _ in schema_walk.walk(top, schema)
-              if not path.endswith("[]") and not schema_walk.HANDED_THROUGH.match(path + ".")}
-    in_core = set(core.names()["fields"])
-    in_core -= {path for path in in_core if schema_walk.HANDED_THROUGH.match(path + ".")}
-    assert in_crd - {"spec", "status"} == in_core
-
-
 def _kinds_of(path, schema):
     yield from KINDS[:2] if path == "spec.template" else KINDS
     if any(key in schema for key in ("maxLength", "minimum", "maximum", "maxItems",

@@ -2,9 +2,14 @@
 //
 // Reads a job in JSON a line from standard input and answers each with a line: a JSON list of
 // {"path", "message"}, one for each error that `lockstep validate` would show. With --names: the
-// fields that core knows, and the names that it reserves or knows, which the CRD repeats. With
-// --specs: each job's spec as core understands it, less what is at its default.
+// names that core reserves or knows, which the CRD repeats. With --tables: what its tables say of
+// every field, which the CRD is made of. With --specs: each job's spec as core understands it, less
+// what is at its default.
+#include <concepts>
+#include <cstdint>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -20,6 +25,8 @@
 #include "core/model/parse.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
+#include "core/record/reader.h"
+#include "core/record/writer.h"
 #include "core/status/status_fields.h"
 #include "core/text/text.h"
 #include "core/validate/validate.h"
@@ -53,50 +60,107 @@ std::string SpecOf(std::string_view text) {
 }
 
 template <typename T>
-struct Element {
-  using Type = T;
-  static constexpr const char* kSuffix = "";
-};
+constexpr bool kIsOptional = false;
 template <typename T>
-struct Element<std::optional<T>> : Element<T> {};
+constexpr bool kIsOptional<std::optional<T>> = true;
 template <typename T>
-struct Element<std::vector<T>> : Element<T> {
-  static constexpr const char* kSuffix = "[]";
-};
-template <>
-struct Element<core::MachineAttempts>
-    : Element<decltype(std::declval<core::MachineAttempts>().Ranges())> {};
+constexpr bool kIsList = false;
+template <typename T>
+constexpr bool kIsList<std::vector<T>> = true;
+template <typename T>
+constexpr bool kIsMap = false;
+template <typename Key, typename T>
+constexpr bool kIsMap<std::map<Key, T>> = true;
 
-// "spec.failurePolicy.rules[].action" and so on: every field that a file may hold.
-template <core::HasFields Struct>
-void AddPaths(const std::string& path, Json& paths) {
-  core::ForEachField<Struct>([&](const auto& field) {
-    using Member = std::remove_cvref_t<decltype(std::declval<Struct>().*field.member)>;
-    using Inner = Element<Member>;
-    std::string child = path;
-    if (!field.name.empty()) {  // else its fields stand beside the others
-      child += "." + std::string(field.name);
-      paths.push_back(child);
-    }
-    if constexpr (core::HasFields<typename Inner::Type>) {
-      AddPaths<typename Inner::Type>(child + Inner::kSuffix, paths);
-    }
-  });
+template <typename E>
+Json NamesOf() {
+  Json names = Json::array();
+  for (const auto& entry : core::kEnumNames<E>) names.push_back(entry.name);
+  return names;
 }
 
-Json Fields() {
-  Json paths = Json::array();
-  AddPaths<core::Spec>("spec", paths);
-  AddPaths<core::JobStatus>("status", paths);
-  return paths;
+template <core::HasFields Struct>
+Json Properties(bool with_defaults);
+
+// What the tables say of a type, as an OpenAPI schema says it.
+template <typename T>
+Json Schema(bool with_defaults) {
+  if constexpr (core::HasSurrogate<T>) {
+    return Schema<typename core::Surrogate<T>::Type>(with_defaults);
+  } else if constexpr (core::HasShortForm<T>) {
+    return {{"properties", Properties<T>(false)}};
+  } else if constexpr (core::HasFields<T>) {
+    return {{"type", "object"}, {"properties", Properties<T>(with_defaults)}};
+  } else if constexpr (kIsOptional<T>) {
+    return Schema<typename T::value_type>(with_defaults);
+  } else if constexpr (kIsList<T>) {
+    return {{"type", "array"}, {"items", Schema<typename T::value_type>(with_defaults)}};
+  } else if constexpr (kIsMap<T>) {
+    return {{"type", "object"},
+            {"additionalProperties", Schema<typename T::mapped_type>(with_defaults)}};
+  } else if constexpr (core::OneOf<T, core::Node, Quantity>) {
+    return Json::object();
+  } else if constexpr (core::NamedEnum<T>) {
+    return {{"type", "string"}, {"enum", NamesOf<T>()}};
+  } else if constexpr (std::same_as<T, bool>) {
+    return {{"type", "boolean"}};
+  } else if constexpr (std::same_as<T, double>) {
+    return {{"type", "number"}, {"format", "double"}};
+  } else if constexpr (std::integral<T>) {
+    const bool wide = !std::in_range<int32_t>(std::numeric_limits<T>::max());
+    return {{"type", "integer"}, {"format", wide ? "int64" : "int32"}};
+  } else {
+    return {{"type", "string"}};
+  }
+}
+
+// The limits that a field's forms state.
+template <typename Field>
+void AddForms(const Field& field, Json& made) {
+  if constexpr (Field::template kHas<core::Signals>) {
+    made["items"] = {{"type", "string"}, {"enum", core::SignalNameList()}};
+  }
+  if constexpr (Field::template kHas<core::AtMost>) {
+    const core::AtMost& limit = field.template Get<core::AtMost>();
+    const std::string type = made.at("type");
+    made[type == "array"    ? "maxItems"
+         : type == "object" ? "maxProperties"
+                            : "maxLength"] = limit.most;
+    if (limit.letters > 0) made["items"]["maxLength"] = limit.letters;
+  }
+}
+
+template <core::HasFields Struct>
+Json Properties(bool with_defaults) {
+  Json made = Json::object();
+  const Json standard =
+      Json::parse(core::WriteJson(core::RecordWriter(core::Defaults::kWrite).Write(Struct())));
+  core::ForEachField<Struct>([&](const auto& field) {
+    using Member = std::remove_cvref_t<decltype(std::declval<Struct>().*field.member)>;
+    if (field.name.empty()) {  // its fields stand beside the others
+      if constexpr (core::HasFields<Member>) made.update(Properties<Member>(with_defaults));
+      return;
+    }
+    const std::string name(field.name);
+    Json schema = Schema<Member>(with_defaults);
+    AddForms(field, schema);
+    if constexpr (std::remove_cvref_t<decltype(field)>::template kHas<core::Formerly>) {
+      made[std::string(field.template Get<core::Formerly>().name)] = schema;
+    }
+    if (with_defaults && !kIsOptional<Member>) {
+      const Json value = standard.value(name, Json());
+      if (!value.is_object() && !value.empty() && value != "") schema["default"] = value;
+    }
+    made[name] = std::move(schema);
+  });
+  return made;
 }
 
 Json Names() {
   Json labels = Json::array();
   for (const auto& [label, value] : core::JobLabels("")) labels.push_back(label);
   const auto reserved = core::ReservedNames();
-  return {{"fields", Fields()},
-          {"variables", std::vector<std::string_view>(reserved.begin(), reserved.end())},
+  return {{"variables", std::vector<std::string_view>(reserved.begin(), reserved.end())},
           {"launchers", core::LauncherNames()},
           {"signals", core::SignalNameList()},
           {"labels", std::move(labels)}};
@@ -107,6 +171,14 @@ Json Names() {
 
 int main(int argc, char** argv) {
   const std::string_view desired = argc > 1 ? argv[1] : "";
+  if (desired == "--tables") {
+    using lockstep::core::JobStatus;
+    using lockstep::core::Spec;
+    const lockstep::Json tables = {{"spec", lockstep::Schema<Spec>(/*with_defaults=*/true)},
+                                   {"status", lockstep::Schema<JobStatus>(false)}};
+    std::cout << tables.dump(1) << "\n";
+    return 0;
+  }
   if (desired == "--names") {
     std::cout << lockstep::Names().dump() << "\n";
     return 0;

@@ -257,7 +257,7 @@ TEST(Status, SaysWhichFieldIsWrong) {
       {R"({"gangGeneration":"-5"})", "status.gangGeneration: must be a generation"},
       {R"({"conditions":{}})", "status.conditions: must be a list"},
       {R"({"conditions":[{"status":"Yes"}]})",
-       "status.conditions[0].status: must be False, True or Unknown (found the text \"Yes\")"},
+       "status.conditions[0].status: must be True, False or Unknown (found the text \"Yes\")"},
       {R"({"conditions":[{"lastTransitionTime":"now"}]})",
        "status.conditions[0].lastTransitionTime: "},
       {R"({"attempts":[{"attempt":1,"machines":"3-1"}]})", "status.attempts: machines must be"},

@@ -5,6 +5,7 @@ import json
 import yaml
 
 from crd import spec, status
+from crd.core import CORE, fill, without_blanks
 from crd.names import JOB_NAME
 from crd.schema import rule
 
@@ -44,7 +45,7 @@ def _mutability(fields):
 
 
 def document(pod):
-    fields = spec.spec(pod)
+    fields = fill(spec.spec(pod), CORE["spec"], "spec")
     name = rule(f"self.metadata.name.matches(r'^{JOB_NAME}$')",
                 "metadata.name must be at most 40 lower-case letters, digits and dashes, begin "
                 "with a letter and end with a letter or digit (a DNS-1035 label)")
@@ -57,7 +58,7 @@ def document(pod):
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": fields,
-            "status": status.status(),
+            "status": fill(status.status(), CORE["status"], "status"),
         },
         "x-kubernetes-validations": [name, _mutability(fields["properties"])],
     }
@@ -84,7 +85,7 @@ def document(pod):
                               "statusReplicasPath": ".status.replicas",
                               "labelSelectorPath": ".status.selector"},
                 },
-                "schema": {"openAPIV3Schema": schema},
+                "schema": {"openAPIV3Schema": without_blanks(schema)},
             }],
         },
     }

@@ -9,13 +9,6 @@ RESERVED_VARIABLES = [
     "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_MAX_RESTARTS",
 ]
 
-# core/failure/signals.cc
-SIGNALS = [
-    "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL",
-    "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGXCPU", "SIGXFSZ",
-    "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGSYS",
-]
-
 # core/model/names.cc: on everything made for a job.
 OWN_LABELS = [
     "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component",

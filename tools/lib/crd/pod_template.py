@@ -7,6 +7,7 @@ too big for a client-side `kubectl apply`. On them lie the limits and rules that
 import copy
 
 from crd import shortcuts, template_rules
+from crd.core import CORE, fill
 from crd.schema import mapping, struct, text
 
 _CORE = "io.k8s.api.core.v1."
@@ -102,15 +103,15 @@ def _metadata():
     """Labels and annotations; the rest is in the schema for rules that say why it must go."""
     owner = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return struct("Labels and annotations of the pods.", {
-        "labels": mapping("Labels of the pods.", text("", 63), 64),
-        "annotations": mapping("Annotations of the pods.", text("", 262144), 64),
-        "name": text("Not to be set.", 253),
-        "generateName": text("Not to be set.", 253),
-        "namespace": text("Not to be set.", 253),
+        "labels": mapping("Labels of the pods.", text("", longest=63), most=64),
+        "annotations": mapping("Annotations of the pods.", text("", longest=262144), most=64),
+        "name": text("Not to be set.", longest=253),
+        "generateName": text("Not to be set.", longest=253),
+        "namespace": text("Not to be set.", longest=253),
         "ownerReferences": {"description": "Not to be set.", "type": "array", "maxItems": 64,
                             "items": owner, "x-kubernetes-list-type": "atomic"},
         "finalizers": {"description": "Not to be set.", "type": "array", "maxItems": 64,
-                       "items": text("", 253), "x-kubernetes-list-type": "atomic"},
+                       "items": text("", longest=253), "x-kubernetes-list-type": "atomic"},
     }, *template_rules.of_metadata())
 
 
@@ -121,7 +122,8 @@ def _limit_pod(pod):
     for name, most in {**_MOST_CONTAINERS, "volumes": _MOST_VOLUMES}.items():
         fields[name]["maxItems"] = most
         fields[name]["items"]["properties"]["name"]["maxLength"] = 63
-    limits = shortcuts.fields({}, {})
+    limits = {name: fill(each, CORE["spec"]["properties"][name], name)
+              for name, each in shortcuts.fields({}, {}).items()}
     for name in shortcuts.OF_POD:
         _lay(limits[name], fields[name], rules=True)
     container = fields["containers"]["items"]

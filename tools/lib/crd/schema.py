@@ -1,8 +1,11 @@
 """The words that the CRD's schema is written in: one function a kind of field.
 
-Every list, mapping and text has a limit: without one the API server can't bound what a CEL rule
-costs, and refuses the rule. A rule's message says what to write, as core's own does (core/validate/).
+TABLE stands for what core's table says (crd/core.py). Every list, mapping and text has a limit:
+without one the API server can't bound what a CEL rule costs, and refuses the rule. A rule's message
+says what to write, as core's own does (core/validate/).
 """
+
+from crd.core import MEMBERS, TABLE
 
 
 def rule(expression, message, path=None, by=None):
@@ -23,46 +26,44 @@ def _field(description, *rules, **schema):
     return made
 
 
-def text(description, longest, *rules, default=None, shortest=None):
-    return _field(description, *rules, type="string", maxLength=longest, minLength=shortest,
-                  default=default)
+def text(description, *rules, longest=TABLE):
+    return _field(description, *rules, type="string", maxLength=longest, default=TABLE)
 
 
-def choice(description, *names, default=None):
-    return _field(description, type="string", enum=list(names), default=default)
+def choice(description):
+    return _field(description, type="string", enum=TABLE, default=TABLE)
 
 
-def integer(description, low, high, *rules, default=None, wide=False):
-    return _field(description, *rules, type="integer", format="int64" if wide else "int32",
-                  minimum=low, maximum=high, default=default)
+def integer(description, low, high, *rules):
+    return _field(description, *rules, type="integer", format=TABLE, minimum=low, maximum=high,
+                  default=TABLE)
 
 
-def number(description, default, above=None, at_least=None):
-    return _field(description, type="number", format="double", default=default,
+def number(description, above=None, at_least=None):
+    return _field(description, type="number", format="double", default=TABLE,
                   minimum=at_least if above is None else above,
                   exclusiveMinimum=None if above is None else True)
 
 
-def boolean(description, default=None):
-    return _field(description, type="boolean", default=default)
+def boolean(description):
+    return _field(description, type="boolean", default=TABLE)
 
 
-def listing(description, items, most, *rules, kind="atomic", keys=None, default=None, fewest=None):
+def listing(description, items, *rules, most=TABLE, kind="atomic", keys=None, fewest=None):
     return _field(description, *rules, type="array", items=items, maxItems=most, minItems=fewest,
-                  default=default,
+                  default=TABLE,
                   **{"x-kubernetes-list-type": kind, "x-kubernetes-list-map-keys": keys})
 
 
-def mapping(description, values, most, *rules):
+def mapping(description, values, *rules, most=TABLE):
     return _field(description, *rules, type="object", additionalProperties=values,
                   maxProperties=most)
 
 
 def struct(description, properties, *rules, required=None, filled=False):
     """`filled`: where it is absent, its members' defaults stand."""
-    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
     return _field(description, *rules, type="object", properties=properties, required=required,
-                  default=defaults if filled else None)
+                  default=MEMBERS if filled else None)
 
 
 def time(description):
@@ -72,17 +73,17 @@ def time(description):
 DURATION = r"^[+-]?(0|(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
 
 
-def duration(description, default, low, high, or_off=False):
+def duration(description, low, high, or_off=False):
     """`or_off`: 0s, which turns off what it measures, is right as well."""
     is_one = f"self.matches(r'{DURATION}')"
     value = "duration(self)"
     off = f"{value} == duration('0s') || " if or_off else ""
     return text(
-        description, 64,
+        description,
         rule(is_one, "is no duration; write numbers with units, as in 30s, 1h30m or 500ms"),
         rule(f"!{is_one} || {off}({value} >= duration('{low}') && {value} <= duration('{high}'))",
              f"must {'be 0s (off) or ' if or_off else ''}lie between {low} and {high}"),
-        default=default)
+        longest=64)
 
 
 QUANTITY = "^[-+.0-9]*[0-9][.0-9]*([a-zA-Z]{0,2}|[eE][-+]?[0-9]{1,2})$"

@@ -37,29 +37,28 @@ def variable_rules(entry):
 def fields(variable_source, variables_source):
     """The two are the API server's own: what a variable's value, or variables, come from."""
     variable = struct("", {
-        "name": text("Name of the variable.", 253),
-        "value": text("Its value, in which $(NAME) is a variable that stands above.", 131072),
+        "name": text("Name of the variable."),
+        "value": text("Its value, in which $(NAME) is a variable that stands above."),
         "valueFrom": {"description": "Where its value comes from, as in a pod.",
                       **variable_source},
     }, *[rule(*each) for each in variable_rules("self")], required=["name"])
-    secret = text("Name of the Secret.", 253, rule(matches(SUBDOMAIN),
-                                                   "must be the name of a Secret"))
+    secret = text("Name of the Secret.",
+                  rule(matches(SUBDOMAIN), "must be the name of a Secret"))
     return {
-        "image": text("Image that holds the command. Needed with a command.", 1024),
+        "image": text("Image that holds the command. Needed with a command."),
         "command": listing(
             "Command of each process; of each machine with launch: PerMachine. $(NAME) is replaced "
             "by the process's own variable, as in $(RANK). Absent: the built-in trainer.",
-            text("", 16384), 256, rule("self.size() == 0 || self[0] != ''", NO_PROGRAM)),
-        "args": listing("Arguments that follow the command.", text("", 16384), 1024),
-        "workingDir": text("Folder to run in; absent: the image's.", 4096),
+            text(""), rule("self.size() == 0 || self[0] != ''", NO_PROGRAM)),
+        "args": listing("Arguments that follow the command.", text("")),
+        "workingDir": text("Folder to run in; absent: the image's."),
         "env": listing("Environment variables, beside those that Lockstep sets for every process.",
-                       variable, 1024, kind="map", keys=["name"]),
-        "envFrom": listing("Sources of many variables at once, as in a pod.",
-                           variables_source, 64),
+                       variable, kind="map", keys=["name"]),
+        "envFrom": listing("Sources of many variables at once, as in a pod.", variables_source),
         "imagePullSecrets": listing("Secrets to pull images with.",
-                                    struct("", {"name": secret}, required=["name"]), 16),
-        "priorityClassName": text("PriorityClass of the pods.", 253, name_of("a PriorityClass")),
-        "schedulerName": text("Scheduler of the pods.", 253, name_of("a scheduler")),
+                                    struct("", {"name": secret}, required=["name"])),
+        "priorityClassName": text("PriorityClass of the pods.", name_of("a PriorityClass")),
+        "schedulerName": text("Scheduler of the pods.", name_of("a scheduler")),
     }
 
 

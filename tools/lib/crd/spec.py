@@ -1,7 +1,7 @@
-"""spec: every field that core/model/fields.h knows, with its limits, defaults and rules."""
+"""spec: the description of every field, and the rules and limits that core's table has not."""
 
 from crd import shortcuts
-from crd.names import QUALIFIED_NAME, SIGNALS, SUBDOMAIN, matches
+from crd.names import QUALIFIED_NAME, SUBDOMAIN, matches
 from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
                         quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
@@ -13,11 +13,8 @@ def _what_runs(pod):
         **shortcuts.fields(pod.variable_source(), pod.variables_source()),
         "launch": choice(
             "PerProcess starts the command once for each rank. PerMachine starts it once a "
-            "machine, for torchrun or a program that starts the ranks itself.", "PerProcess",
-            "PerMachine",
-            default="PerProcess"),
-        "framework": choice("Which variables a process finds: Torch's, Accelerate's or None.",
-                            "Torch", "Accelerate", "None", default="Torch"),
+            "machine, for torchrun or a program that starts the ranks itself."),
+        "framework": choice("Which variables a process finds: Torch's, Accelerate's or None."),
         "trainer": trainer(),
         "template": pod.template(),
     }
@@ -33,16 +30,15 @@ def _resources():
             "What each process needs; the worker container asks for processesPerMachine times "
             "this.", {
                 "gpu": integer("GPUs.", 0, 64),
-                "gpuResource": text("Resource that gpu counts.", 317, rule(
-                    matches(QUALIFIED_NAME), "must name a resource, as in nvidia.com/gpu"),
-                    default="nvidia.com/gpu"),
+                "gpuResource": text("Resource that gpu counts.", rule(
+                    matches(QUALIFIED_NAME), "must name a resource, as in nvidia.com/gpu")),
                 "cpu": amount("Cores, as in 12 or 500m.", "4096"),
                 "memory": amount("Memory, as in 110Gi.", "64Ti", whole),
             }, filled=True),
         "resourcesPerMachine": mapping(
             "What is counted by machine, as in rdma/hca: 1.",
             quantity("", lambda q: [(f"!{q}.isLessThan(quantity('0'))", "must be 0 or more"),
-                                    at_most(q, "8Pi")]), 32,
+                                    at_most(q, "8Pi")]),
             rule(f"self.all(name, {matches(QUALIFIED_NAME, 'name')})",
                  "must name resources, as in rdma/hca"),
             *[rule(f"!('{name}' in self)", f"write it as spec.resourcesPerProcess.{name}, which is "
@@ -56,16 +52,13 @@ def _place():
     return {
         "topology": struct("How processes are bound within a machine.", {
             "bind": choice("Node binds each process to the cores of its GPU's NUMA node, or to its "
-                           "share of the cores; None doesn't.", "None", "Node", default="Node"),
-            "memoryPolicy": choice("Memory from the NUMA node that the process is bound to.",
-                                   "None", "Preferred", "Strict", default="Preferred"),
+                           "share of the cores; None doesn't."),
+            "memoryPolicy": choice("Memory from the NUMA node that the process is bound to."),
             "policy": choice("Required: the pod also has CPU limits, so that kubelet's static policy "
                              "gives it cores of its own. A machine that could not be aligned is "
-                             "told in the condition TopologyAligned.",
-                             "None", "Preferred", "Required", default="Preferred"),
+                             "told in the condition TopologyAligned."),
             "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated is "
-                                    "accepted, and not yet honoured.",
-                                    "Shared", "Isolated", default="Shared"),
+                                    "accepted, and not yet honoured."),
         }, rule("self.bind == 'Node' || self.memoryPolicy != 'Strict'", "Strict needs bind: Node",
                 ".memoryPolicy"),
             rule("self.bind == 'Node' || self.policy != 'Required'", "Required needs bind: Node",
@@ -73,13 +66,11 @@ def _place():
         "placement": struct("Which nodes the machines go to.", {
             "onePerNode": choice(
                 "At most one machine of the job on a node: Required, Preferred or None. Auto is "
-                "Required with GPUs, else Preferred.",
-                "Auto", "Required", "Preferred", "None", default="Auto"),
-            "topologyKey": text("Keep the machines under one value of this node label.", 317, rule(
+                "Required with GPUs, else Preferred."),
+            "topologyKey": text("Keep the machines under one value of this node label.", rule(
                 f"self == '' || {matches(QUALIFIED_NAME)}",
                 "must be a node label, as in topology.kubernetes.io/zone")),
-            "topologyMode": choice("Whether topologyKey is Required or Preferred.",
-                                   "Preferred", "Required", default="Preferred"),
+            "topologyMode": choice("Whether topologyKey is Required or Preferred."),
         }, rule("self.topologyMode != 'Required' || "
                 "(has(self.topologyKey) && self.topologyKey != '')",
                 "Required needs topologyKey, the node label whose value the machines share",
@@ -90,14 +81,12 @@ def _place():
 def _failure_policy():
     matcher = struct("", {
         "exitCodes": listing("Exit codes, one of which must be the process's.",
-                             integer("", 1, 255), 255),
-        "signals": listing("Signals, of one of which the process must have died.",
-                           choice("", *SIGNALS), 32),
+                             integer("", 1, 255)),
+        "signals": listing("Signals, of one of which the process must have died.", choice("")),
         "stderr": text("RE2 expression that must match among its last lines of standard error.",
-                       1024, rule("'x'.matches(self) in [true, false]",
-                                  "is no regular expression "
-                                  "(https://github.com/google/re2/wiki/Syntax)")),
-        "action": choice("What follows.", "Restart", "Fail", "ReplaceMachine", default="Restart"),
+                       rule("'x'.matches(self) in [true, false]", "is no regular expression "
+                            "(https://github.com/google/re2/wiki/Syntax)")),
+        "action": choice("What follows."),
     }, rule("(has(self.exitCodes) && self.exitCodes.size() > 0) || "
             "(has(self.signals) && self.signals.size() > 0) || "
             "(has(self.stderr) && self.stderr != '')",
@@ -107,63 +96,59 @@ def _failure_policy():
              "matches nothing: no process ends with an exit code and of a signal; write two rules"))
     return struct("What follows a failure.", {
         "maxRestarts": integer("Restarts of the whole gang for failures of the application.", 0,
-                               MOST, default=3),
-        "maxMachineReplacements": integer("Replacements of lost machines before the job fails.", 0, MOST, default=10),
+                               MOST),
+        "maxMachineReplacements": integer("Replacements of lost machines before the job fails.", 0,
+                                          MOST),
         "resetAfter": duration("After so long without a failure the budgets are whole again.",
-                               "1h", "1s", "8760h"),
+                               "1s", "8760h"),
         "restartGracePeriod": duration("From SIGTERM to SIGKILL for the ranks that are left after "
-                                       "a failure.", "0s", "0s", "24h"),
-        "machineLostAfter": duration("How long a machine may be silent.", "15s", "2s", "10m"),
+                                       "a failure.", "0s", "24h"),
+        "machineLostAfter": duration("How long a machine may be silent.", "2s", "10m"),
         "rules": listing("The first that matches a failure says what follows; behind them stand "
-                         "the defaults of docs/trainingjob.md.", matcher, 64),
+                         "the defaults of docs/trainingjob.md.", matcher),
     }, filled=True)
 
 
 def _time_and_logs():
     return {
         "checkpoint": struct("Where checkpoints are.", {
-            "claim": text("PersistentVolumeClaim that is mounted at path.", 253,
+            "claim": text("PersistentVolumeClaim that is mounted at path.",
                           name_of("a PersistentVolumeClaim")),
-            "path": text("Folder of the checkpoints.", 4096, rule(
+            "path": text("Folder of the checkpoints.", rule(
                 "self == '' || self.startsWith('/')", "must begin with / on a cluster")),
             "resume": text("Auto: from this job's newest complete checkpoint; Never; or the path "
-                           "of one.", 4096, rule(
+                           "of one.", rule(
                                "self in ['Auto', 'Never'] || self.contains('/')",
-                               "must be Auto, Never or a path with a / in it, as in ./checkpoint"),
-                           default="Auto"),
+                               "must be Auto, Never or a path with a / in it, as in ./checkpoint")),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
                  "it; make a new job", ".claim"), filled=True),
-        "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "2m", "0s", "24h"),
+        "gracePeriod": duration("From SIGTERM to SIGKILL on a requested stop.", "0s", "24h"),
         "health": struct("How long a job may show no progress.", {
             "startTimeout": duration("How long the machines may wait to be scheduled before the "
-                                     "gang lets go of all and tries again.", "10m", "1s", "168h"),
+                                     "gang lets go of all and tries again.", "1s", "168h"),
             "hangTimeout": duration("How long a process may report no progress, once it has begun "
-                                    "to; 0s: any time.", "0s", "1s", "168h", or_off=True),
+                                    "to; 0s: any time.", "1s", "168h", or_off=True),
         }, filled=True),
         "logs": struct("Where the processes' output goes.", {
-            "console": choice("Whose output the machines' logs show.", "All", "RankZero",
-                              "FailedOnly", default="All"),
-            "format": choice("Prefix: the rank before each line; Raw; Json.", "Prefix", "Raw",
-                             "Json", default="Prefix"),
-            "path": text("Folder with a file for each rank and generation.", 4096),
+            "console": choice("Whose output the machines' logs show."),
+            "format": choice("Prefix: the rank before each line; Raw; Json."),
+            "path": text("Folder with a file for each rank and generation."),
         }, filled=True),
     }
 
 
 def _life():
     return {
-        "suspend": boolean("true stops the job and keeps its checkpoints.", False),
-        "activeDeadlineSeconds": integer("How long the job may run; 0: any time.", 0, MOST,
-                                         default=0, wide=True),
+        "suspend": boolean("true stops the job and keeps its checkpoints."),
+        "activeDeadlineSeconds": integer("How long the job may run; 0: any time.", 0, MOST),
         "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never.", 0,
                                            MOST),
-        "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All.",
-                                 "None", "Running", "All", default="Running"),
-        "managedBy": text("Who reconciles the job; another's name leaves it alone.", 317, rule(
-            matches(f"{SUBDOMAIN}/.+"), "must be a domain and a name, as in lockstep.dev/operator"),
-            default="lockstep.dev/operator"),
+        "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All."),
+        "managedBy": text("Who reconciles the job; another's name leaves it alone.", rule(
+            matches(f"{SUBDOMAIN}/.+"),
+            "must be a domain and a name, as in lockstep.dev/operator")),
     }
 
 
@@ -190,11 +175,11 @@ def spec(pod):
         "What the job runs, and how.", {
             "numMachines": integer(
                 "Machines: a pod each. Scaling down removes those with the highest indices.", 1,
-                1024, default=1),
+                1024),
             "processesPerMachine": integer(
                 "Processes on each machine. The world size is numMachines times this.", 1, 64,
                 rule("self == oldSelf", "can't change: ranks are numbered by it for the life of the "
-                     "job; make a new job"), default=1),
+                     "job; make a new job")),
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),

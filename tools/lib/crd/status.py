@@ -6,8 +6,6 @@ from crd.schema import choice, integer, listing, mapping, struct, text, time
 
 _MOST = 2147483647
 _TEXT = 256 * 4  # bytes of 256 characters
-_STATES = ["Pending", "Starting", "Running", "Restarting", "Stopping", "Suspended", "Succeeded",
-           "Failed"]
 
 
 def _count(description):
@@ -15,26 +13,26 @@ def _count(description):
 
 
 def _words(description, longest=_TEXT):
-    return text(description, longest)
+    return text(description, longest=longest)
 
 
 def _conditions():
     return listing("PodsReady, Running, TopologyAligned, Stalled, Suspended, Complete, Failed and "
                    "NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
-                       "status": choice("Whether it holds.", "True", "False", "Unknown"),
+                       "status": choice("Whether it holds."),
                        "reason": _words("Why, in one word.", 1024),
                        "message": _words("Why, in a sentence.", 32768),
                        "observedGeneration": integer("metadata.generation that it speaks of.", 0,
-                                                     None, wide=True),
+                                                     None),
                        "lastTransitionTime": time("When its status changed last."),
-                   }, required=["type", "status"]), 16, kind="map", keys=["type"])
+                   }, required=["type", "status"]), most=16, kind="map", keys=["type"])
 
 
 def _failure():
     return struct("The last failure's root cause.", {
         "time": time("When it happened."),
-        "epoch": integer("Epoch of the gang.", 0, None, wide=True),
+        "epoch": integer("Epoch of the gang.", 0, None),
         "generation": _words("Generation that it ended."),
         "machine": integer("Machine to blame.", -1, _MOST),
         "node": _words("Its node."),
@@ -57,19 +55,19 @@ def _history():
                        "respawned": time("When every rank of the next one was started."),
                        "firstStep": time("When the next one reported its first step."),
                        "lostSteps": integer("Steps to do again: from the one resumed at to "
-                                           "the furthest reached.", 0, None, wide=True),
-                   }), 10)
+                                           "the furthest reached.", 0, None),
+                   }), most=10)
 
 
 def _progress():
     metric = struct("", {"name": _words("Name of the figure."),
                          "value": _words("The figure, as text.")})
     return struct("What the processes report.", {
-        "step": integer("Steps done.", 0, None, wide=True),
-        "totalSteps": integer("Steps in all.", 0, None, wide=True),
+        "step": integer("Steps done.", 0, None),
+        "totalSteps": integer("Steps in all.", 0, None),
         "percent": integer("Hundredths done.", 0, 100),
-        "etaSeconds": integer("Seconds until the last step, at this pace.", 0, None, wide=True),
-        "metrics": listing("Figures, as in loss.", metric, 16),
+        "etaSeconds": integer("Seconds until the last step, at this pace.", 0, None),
+        "metrics": listing("Figures, as in loss.", metric, most=16),
         "lastUpdated": time("When it was reported."),
     })
 
@@ -87,7 +85,7 @@ def _counters():
         "stops": "Stops on request.",
     }
     return struct("What budgets go by; no operator or coordinator may forget it.",
-                  {name: integer(words, 0, None, wide=True) for name, words in names.items()})
+                  {name: integer(words, 0, None) for name, words in names.items()})
 
 
 def _machines():
@@ -104,31 +102,28 @@ def _machines():
         "machines": struct("How many machines.", {
             "desired": _count("Wanted."),
             "ready": _count("Whose pod is ready: its containers have started."),
-            "byState": mapping("By state.", integer("", 0, _MOST), 32),
+            "byState": mapping("By state.", integer("", 0, _MOST), most=32),
         }),
-        "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, 100),
+        "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, most=100),
         "attempts": listing(
             "The current attempt of each machine.",
-            struct("", {"attempt": integer("Epoch that their pods were made in.", 0, None,
-                                           wide=True),
-                        "machines": _words("Indices, as in 0-3,7.", 8192)}), 1024),
+            struct("", {"attempt": integer("Epoch that their pods were made in.", 0, None),
+                        "machines": _words("Indices, as in 0-3,7.", 8192)}), most=1024),
     }
 
 
 def status():
     return struct("What became of it. Written by the operator.", {
-        "state": choice("Where the job stands.", *_STATES),
+        "state": choice("Where the job stands."),
         "reason": _words("Why it is in this state, in words to act on."),
         "ready": _words("Machines ready of those wanted, as in 3/4."),
         "processes": _count("World size: numMachines times processesPerMachine."),
         "progressText": _words("Steps done, as in 1200/5000 24% eta 1h10m."),
-        "observedGeneration": integer("metadata.generation that this status speaks of.", 0, None,
-                                      wide=True),
+        "observedGeneration": integer("metadata.generation that this status speaks of.", 0, None),
         "conditions": _conditions(),
         "epoch": integer("Raised before pods are made; a pod's attempt is the epoch it was made "
-                         "in.", 0, None, wide=True),
-        "createdEpoch": integer("Every pod of epochs up to this one was created.", 0, None,
-                                wide=True),
+                         "in.", 0, None),
+        "createdEpoch": integer("Every pod of epochs up to this one was created.", 0, None),
         "agent": struct("What the job's agents are, fixed when the job was first started.", {
             "image": _words("Image with the agent."),
             "planVersion": _count("Version of the plan that pods are made by."),

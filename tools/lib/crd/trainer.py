@@ -1,5 +1,6 @@
 """spec.trainer and the rules about it."""
 
+from crd.core import TABLE
 from crd.schema import boolean, choice, integer, listing, number, rule, struct, text
 
 MOST = 2147483647
@@ -8,7 +9,7 @@ _SIZES = {"layers": 1024, "heads": 1024, "width": 65536, "vocabulary": 16777216}
 
 
 def _files(description):
-    return listing(description, text("", 4096), 256)
+    return listing(description, text(""))
 
 
 def _model():
@@ -24,7 +25,7 @@ def _model():
     return {
         "description": "nano, micro, gpt2, or {layers, heads, width, vocabulary}, where width is a "
                        "multiple of heads.",
-        "default": "nano",
+        "default": TABLE,
         "x-kubernetes-preserve-unknown-fields": True,
         "properties": sizes,
         "anyOf": [
@@ -38,35 +39,32 @@ def trainer():
     return struct(
         "The built-in trainer, which runs when no command is named.", {
             "mode": choice("Train, or Generate: go on from prompts with the model of "
-                           "checkpoint.resume.", "Train", "Generate", default="Train"),
+                           "checkpoint.resume."),
             "model": _model(),
             "data": _files("Globs of text or llm.c .bin files to train on."),
             "prompts": _files("Globs of text files with a prompt a line, for mode Generate."),
-            "steps": integer("Optimizer steps.", 1, MOST_STEPS, default=1000, wide=True),
-            "globalBatchSize": integer("Sequences a step, of the whole job.", 1, MOST, default=16),
+            "steps": integer("Optimizer steps.", 1, MOST_STEPS),
+            "globalBatchSize": integer("Sequences a step, of the whole job.", 1, MOST),
             "microBatchSize": integer("Sequences of one process at a time; accumulation follows. "
                                       "Chosen when absent.", 1, MOST),
-            "sequenceLength": integer("Tokens a sequence.", 1, 1048576, default=128),
-            "learningRate": number("The highest learning rate.", 3e-4, above=0),
-            "warmupSteps": integer("Steps until the highest learning rate.", 0, MOST_STEPS,
-                                   default=0, wide=True),
+            "sequenceLength": integer("Tokens a sequence.", 1, 1048576),
+            "learningRate": number("The highest learning rate.", above=0),
+            "warmupSteps": integer("Steps until the highest learning rate.", 0, MOST_STEPS),
             "decaySteps": integer("Steps until the lowest learning rate; 0: all of them.", 0,
-                                  MOST_STEPS, default=0, wide=True),
-            "weightDecay": number("AdamW's weight decay.", 0.1, at_least=0),
-            "clip": number("The most that the gradient's norm may be; 0: any.", 1, at_least=0),
-            "seed": integer("What weights and order of data are drawn from.", None, None,
-                            default=1337, wide=True),
-            "precision": choice("Fp32 or Bf16.", "Fp32", "Bf16", default="Fp32"),
-            "sync": choice("How ranks agree on gradients: AllReduce, or a ParameterServer.",
-                           "AllReduce", "ParameterServer", default="AllReduce"),
+                                  MOST_STEPS),
+            "weightDecay": number("AdamW's weight decay.", at_least=0),
+            "clip": number("The most that the gradient's norm may be; 0: any.", at_least=0),
+            "seed": integer("What weights and order of data are drawn from.", None, None),
+            "precision": choice("Fp32 or Bf16."),
+            "sync": choice("How ranks agree on gradients: AllReduce, or a ParameterServer."),
             "servers": listing("The ranks that serve under ParameterServer.",
-                               integer("", 0, 65535), 1024, kind="set", default=[0], fewest=1),
+                               integer("", 0, 65535), kind="set", fewest=1),
             "reduce": choice("How gradients are added up: a Tree (the same bits in every world), "
-                             "or a Ring.", "Tree", "Ring", default="Tree"),
-            "bucketMb": integer("Megabytes of gradients that go out at once.", 1, 1024, default=25),
-            "overlap": boolean("Whether gradients go out while others are computed.", True),
+                             "or a Ring."),
+            "bucketMb": integer("Megabytes of gradients that go out at once.", 1, 1024),
+            "overlap": boolean("Whether gradients go out while others are computed."),
             "checkpointEvery": integer("Steps between checkpoints; 0: only at the end.", 0,
-                                       MOST_STEPS, default=100, wide=True),
+                                       MOST_STEPS),
         },
         rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
              "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
