@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/model/names.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {

@@ -1,6 +1,5 @@
 #include "cli/convert/convert.h"
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -9,7 +8,6 @@
 #include "cli/commands/commands.h"
 #include "cli/job_file.h"
 #include "core/exit_codes.h"
-#include "core/model/parse.h"
 #include "core/text/problem.h"
 #include "core/text/text.h"
 

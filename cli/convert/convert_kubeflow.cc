@@ -1,7 +1,5 @@
 // Kubeflow's PyTorchJob (kubeflow.org/v1) and TrainJob (trainer.kubeflow.org/v1alpha1) as
 // TrainingJobs.
-#include <algorithm>
-#include <array>
 #include <initializer_list>
 
 #include "base/quantity.h"

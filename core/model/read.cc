@@ -1,7 +1,6 @@
 #include "core/model/read.h"
 
 #include <array>
-#include <utility>
 
 #include "base/ascii.h"
 #include "core/model/fields.h"

@@ -1,7 +1,6 @@
 #include "operator/kube/client.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <future>

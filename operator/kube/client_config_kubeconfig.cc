@@ -1,7 +1,6 @@
 // Kubeconfig files (kubectl's format, v1).
 #include <openssl/evp.h>
 
-#include <algorithm>
 #include <string_view>
 
 #include "base/file.h"
