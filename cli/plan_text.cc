@@ -1,13 +1,12 @@
 #include "cli/plan_text.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 
 #include "base/duration.h"
 #include "base/json.h"
+#include "core/text/text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -134,25 +133,23 @@ OrderedJson RuleJson(const core::PlannedRule& planned) {
   return json;
 }
 
-void Emit(const OrderedJson& json, YAML::Emitter* out) {
+core::Node NodeOf(const OrderedJson& json) {
+  using core::Node;
   if (json.is_object()) {
-    *out << YAML::BeginMap;
-    for (const auto& [key, value] : json.items()) {
-      *out << YAML::Key << key << YAML::Value;
-      Emit(value, out);
-    }
-    *out << YAML::EndMap;
-  } else if (json.is_array()) {
-    *out << YAML::BeginSeq;
-    for (const OrderedJson& item : json) Emit(item, out);
-    *out << YAML::EndSeq;
-  } else if (json.is_null()) {
-    *out << YAML::Null;
-  } else if (json.is_string()) {
-    *out << YAML::DoubleQuoted << json.get<std::string>();
-  } else {
-    *out << DumpJson(json);
+    Node map = Node::Map();
+    for (const auto& [key, value] : json.items()) map.Add(key, NodeOf(value));
+    return map;
   }
+  if (json.is_array()) {
+    Node list = Node::List();
+    for (const OrderedJson& item : json) list.Append(NodeOf(item));
+    return list;
+  }
+  if (json.is_null()) return {};
+  if (json.is_string()) return Node::String(json.get<std::string>());
+  if (json.is_boolean()) return Node::Bool(json.get<bool>());
+  return Node::Scalar(json.is_number_float() ? Node::Kind::kFloat : Node::Kind::kInteger,
+                      DumpJson(json));
 }
 
 }  // namespace
@@ -275,10 +272,6 @@ OrderedJson PlanJson(const PlanView& view) {
   return json;
 }
 
-std::string ToYaml(const OrderedJson& json) {
-  YAML::Emitter out;
-  Emit(json, &out);
-  return std::string(out.c_str()) + "\n";
-}
+std::string ToYaml(const OrderedJson& json) { return core::WriteYaml(NodeOf(json)); }
 
 }  // namespace lockstep::cli
