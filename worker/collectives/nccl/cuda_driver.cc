@@ -5,23 +5,6 @@
 namespace lockstep::collectives {
 namespace {
 
-// Binds until the first symbol that is missing.
-class Binder {
- public:
-  explicit Binder(const SharedLibrary& library) : library_(library) {}
-
-  template <typename Function>
-  Binder& operator()(const char* symbol, Function** function) {
-    if (status_.ok()) status_ = library_.Bind(symbol, function);
-    return *this;
-  }
-  const Status& status() const { return status_; }
-
- private:
-  const SharedLibrary& library_;
-  Status status_;
-};
-
 Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   Binder bind(library);
   bind("cuInit", &api->init)("cuDriverGetVersion", &api->driver_get_version);

@@ -36,6 +36,23 @@ class SharedLibrary {
   void* handle_;
 };
 
+// Binds until the first symbol that is missing.
+class Binder {
+ public:
+  explicit Binder(const SharedLibrary& library) : library_(library) {}
+
+  template <typename Function>
+  Binder& operator()(const char* symbol, Function** function) {
+    if (status_.ok()) status_ = library_.Bind(symbol, function);
+    return *this;
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  const SharedLibrary& library_;
+  Status status_;
+};
+
 }  // namespace lockstep::collectives
 
 #endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_LIBRARY_H_

@@ -12,30 +12,18 @@ constexpr const char* kAdvice =
     "install NCCL 2.18 or newer (Debian and Ubuntu: libnccl2; PyPI: nvidia-nccl-cu13), or name the "
     "folder that holds libnccl.so.2 in LD_LIBRARY_PATH (in a job: spec.env)";
 
-// Binds until the first symbol that is missing.
-template <typename Function>
-void Bind(const SharedLibrary& library, const char* symbol, Function** function, Status* status) {
-  if (status->ok()) *status = library.Bind(symbol, function);
-}
-
 Status BindAll(const SharedLibrary& library, nccl::Api* api) {
-  Status status;
-  Bind(library, "ncclGetVersion", &api->get_version, &status);
-  Bind(library, "ncclGetUniqueId", &api->get_unique_id, &status);
-  Bind(library, "ncclGetErrorString", &api->get_error_string, &status);
-  Bind(library, "ncclGetLastError", &api->get_last_error, &status);
-  Bind(library, "ncclCommInitRankConfig", &api->init_rank, &status);
-  Bind(library, "ncclCommGetAsyncError", &api->get_async_error, &status);
-  Bind(library, "ncclCommFinalize", &api->finalize, &status);
-  Bind(library, "ncclCommDestroy", &api->destroy, &status);
-  Bind(library, "ncclCommAbort", &api->abort, &status);
-  Bind(library, "ncclAllReduce", &api->all_reduce, &status);
-  Bind(library, "ncclBroadcast", &api->broadcast, &status);
-  Bind(library, "ncclReduceScatter", &api->reduce_scatter, &status);
-  Bind(library, "ncclAllGather", &api->all_gather, &status);
-  Bind(library, "ncclSend", &api->send, &status);
-  Bind(library, "ncclRecv", &api->receive, &status);
-  return status;
+  Binder bind(library);
+  bind("ncclGetVersion", &api->get_version)("ncclGetUniqueId", &api->get_unique_id);
+  bind("ncclGetErrorString", &api->get_error_string)("ncclGetLastError", &api->get_last_error);
+  bind("ncclCommInitRankConfig", &api->init_rank);
+  bind("ncclCommGetAsyncError", &api->get_async_error);
+  bind("ncclCommFinalize", &api->finalize)("ncclCommDestroy", &api->destroy);
+  bind("ncclCommAbort", &api->abort);
+  bind("ncclAllReduce", &api->all_reduce)("ncclBroadcast", &api->broadcast);
+  bind("ncclReduceScatter", &api->reduce_scatter)("ncclAllGather", &api->all_gather);
+  bind("ncclSend", &api->send)("ncclRecv", &api->receive);
+  return bind.status();
 }
 
 // Explains those of NCCL's errors that are hard to understand.
