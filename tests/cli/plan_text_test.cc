@@ -61,7 +61,7 @@ TEST(PlanTextTest, JsonNamesWhatEachProcessGets) {
 
 TEST(PlanTextTest, YamlKeepsTextAsText) {
   std::string yaml = ToYaml({{"a", "1"}, {"b", 2}, {"c", {true, nullptr, "x: y"}}});
-  EXPECT_EQ(yaml, "a: \"1\"\nb: 2\nc:\n  - true\n  - null\n  - \"x: y\"\n");
+  EXPECT_EQ(yaml, "a: \"1\"\nb: 2\nc:\n- true\n- null\n- \"x: y\"\n");
 }
 
 TEST(PlanTextTest, AHintSaysAllOfAShapeInOneLine) {
