@@ -110,7 +110,7 @@ Result<Dumps> ReadAll(const std::string& dir) {
   }
   if (failed) return Error::NotFound("reading " + dir + ": " + failed.message());
   if (dumps.empty()) {
-    return Error::NotFound("no rank-NNNNN.Json in " + dir +
+    return Error::NotFound("no rank-NNNNN.json in " + dir +
                            ": it is written when an operation is late or a peer is lost");
   }
   KeepNewest(&dumps);
