@@ -12,13 +12,13 @@ namespace {
 // SIGKILL, the guard's wake-up and the agent's own take some milliseconds.
 constexpr Duration kKillMargin = milliseconds(20);
 
+}  // namespace
+
 bool AtLeast(const core::Counters& a, const core::Counters& b) {
   core::Counters merged = a;
   merged.Merge(b);
   return merged == a;
 }
-
-}  // namespace
 
 void Invariants::Violate(const char* invariant, std::string detail) {
   if (violation_) return;

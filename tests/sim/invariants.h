@@ -24,6 +24,9 @@ struct Violation {
   std::string detail;
 };
 
+// No counter of `a` is below `b`'s.
+bool AtLeast(const core::Counters& a, const core::Counters& b);
+
 class Invariants {
  public:
   explicit Invariants(World& world) : world_(world) {}

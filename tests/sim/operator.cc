@@ -4,15 +4,6 @@
 #include "tests/sim/world.h"
 
 namespace lockstep::sim {
-namespace {
-
-bool AtLeast(const core::Counters& a, const core::Counters& b) {
-  core::Counters merged = a;
-  merged.Merge(b);
-  return merged == a;
-}
-
-}  // namespace
 
 core::Spec Operator::SpecOf() const {
   const Shape& shape = world_.shape();
