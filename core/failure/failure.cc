@@ -66,7 +66,16 @@ int ExitCodeFor(const Failure& failure) {
     case Cause::kCommandNotFound:
     case Cause::kConfiguration:
       return kExitConfiguration;
-    default:
+    case Cause::kNone:
+    case Cause::kProcessExit:
+    case Cause::kProcessSignal:
+    case Cause::kOutOfMemory:
+    case Cause::kEarlyCrash:
+    case Cause::kMachineLost:
+    case Cause::kLeaseExpired:
+    case Cause::kUnkillable:
+    case Cause::kRestartsExhausted:
+    case Cause::kStopRequested:
       return failure.exit_code == kExitConfiguration ? kExitConfiguration : kExitFailed;
   }
 }

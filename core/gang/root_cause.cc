@@ -29,7 +29,15 @@ std::string Describe(const Failure& death) {
       return who + " was killed by " + SignalName(death.signal);
     case Cause::kOutOfMemory:
       return who + " was killed by the kernel: its machine was out of memory";
-    default:
+    case Cause::kNone:
+    case Cause::kProcessExit:
+    case Cause::kEarlyCrash:
+    case Cause::kMachineLost:
+    case Cause::kLeaseExpired:
+    case Cause::kUnkillable:
+    case Cause::kConfiguration:
+    case Cause::kRestartsExhausted:
+    case Cause::kStopRequested:
       return who + " exited with code " + std::to_string(death.exit_code);
   }
 }

@@ -57,7 +57,7 @@ enum class MachineState : uint8_t {
 
 // metav1.Condition. Reason is CamelCase and never empty; transitions are in whole seconds.
 struct Condition {
-  enum class Value : uint8_t { kFalse, kTrue, kUnknown };
+  enum class Value : uint8_t { kTrue, kFalse, kUnknown };
 
   std::string type{};
   Value status = Value::kUnknown;
