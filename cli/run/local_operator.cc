@@ -21,6 +21,7 @@
 #include "core/exit_codes.h"
 #include "core/gang/progress.h"
 #include "core/gang/status_api.h"
+#include "core/model/names.h"
 #include "core/text/limited_text.h"
 #include "operator/gang/gang_link.h"
 
