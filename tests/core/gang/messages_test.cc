@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
+
 namespace lockstep::core {
 namespace {
 
@@ -69,6 +71,17 @@ TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
     Result<Message> read = Decode(bytes);
     ASSERT_TRUE(read.ok()) << NameOf(messages[i]) << ": " << read.error().message;
     EXPECT_EQ(Encode(*read), bytes) << NameOf(messages[i]);
+  }
+}
+
+TEST(MessagesTest, TheFuzzersSeedsAreMessages) {
+  for (const Message& message : OneOfEach()) {
+    const std::string path = std::string("tests/fuzz/corpus/protocol/") + NameOf(message);
+    const Result<std::string> seed = ReadFile(path, 4096);  // ctest runs it in the root
+    ASSERT_TRUE(seed.ok()) << seed.error().message;
+    const Result<Message> read = Decode(*seed);
+    ASSERT_TRUE(read.ok()) << path << ": " << read.error().message;
+    EXPECT_EQ(read->index(), message.index()) << path;
   }
 }
 
