@@ -16,6 +16,8 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -52,6 +54,12 @@ struct Signals {};
 struct Within {
   Duration least{};
   Duration most{};
+};
+// A whole number, or each of a list, between the two. Validate and the CRD hold a user's document
+// to it.
+struct Between {
+  int64_t least = 0;
+  int64_t most = std::numeric_limits<int32_t>::max();
 };
 
 template <typename Struct, typename Type, typename... Forms>

@@ -121,15 +121,15 @@ inline constexpr Within kMachineLostAfterLimits{seconds(2), minutes(10)};
 
 template <>
 inline constexpr auto kFields<FailureRule> =
-    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}},
+    std::tuple(Field{"exitCodes", &FailureRule::exit_codes, AtMost{255}, Between{1, 255}},
                Field{"signals", &FailureRule::signals, Signals{}, AtMost{32}},
                Field{"stderr", &FailureRule::stderr_regex, AtMost{1024}},
                Field{"action", &FailureRule::action});
 
 template <>
 inline constexpr auto kFields<FailurePolicy> = std::tuple(
-    Field{"maxRestarts", &FailurePolicy::max_restarts},
-    Field{"maxMachineReplacements", &FailurePolicy::max_machine_replacements},
+    Field{"maxRestarts", &FailurePolicy::max_restarts, Between{0}},
+    Field{"maxMachineReplacements", &FailurePolicy::max_machine_replacements, Between{0}},
     Field{"resetAfter", &FailurePolicy::reset_after},
     Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
     Field{"machineLostAfter", &FailurePolicy::machine_lost_after, kMachineLostAfterLimits},

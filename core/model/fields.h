@@ -45,10 +45,10 @@ inline constexpr auto kFields<LocalObjectReference> =
     std::tuple(Field{"name", &LocalObjectReference::name, AtMost{253}});
 
 template <>
-inline constexpr auto kFields<ResourcesPerProcess> =
-    std::tuple(Field{"gpu", &ResourcesPerProcess::gpu}, Field{"cpu", &ResourcesPerProcess::cpu},
-               Field{"memory", &ResourcesPerProcess::memory},
-               Field{"gpuResource", &ResourcesPerProcess::gpu_resource, AtMost{317}});
+inline constexpr auto kFields<ResourcesPerProcess> = std::tuple(
+    Field{"gpu", &ResourcesPerProcess::gpu, Between{0, 64}},
+    Field{"cpu", &ResourcesPerProcess::cpu}, Field{"memory", &ResourcesPerProcess::memory},
+    Field{"gpuResource", &ResourcesPerProcess::gpu_resource, AtMost{317}});
 
 template <>
 inline constexpr auto kFields<Topology> = std::tuple(
@@ -82,8 +82,9 @@ inline constexpr auto kFields<AttemptRange> =
 
 template <>
 inline constexpr auto kFields<Spec> = std::tuple(
-    Field{"numMachines", &Spec::num_machines},
-    Field{"processesPerMachine", &Spec::processes_per_machine},
+    Field{"numMachines", &Spec::num_machines, Between{1, kMostMachines}},
+    Field{"processesPerMachine", &Spec::processes_per_machine,
+          Between{1, kMostProcessesPerMachine}},
     Field{"image", &Spec::image, AtMost{1024}},
     Field{"command", &Spec::command, AtMost{256, 16384}},
     Field{"args", &Spec::args, AtMost{1024, 16384}},
@@ -98,8 +99,8 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"placement", &Spec::placement}, Field{"failurePolicy", &Spec::failure_policy},
     Field{"checkpoint", &Spec::checkpoint}, Field{"gracePeriod", &Spec::grace_period},
     Field{"health", &Spec::health}, Field{"logs", &Spec::logs}, Field{"suspend", &Spec::suspend},
-    Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds},
-    Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished},
+    Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
+    Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},
     Field{"priorityClassName", &Spec::priority_class_name, AtMost{253}},
     Field{"schedulerName", &Spec::scheduler_name, AtMost{253}},

@@ -26,6 +26,8 @@ namespace lockstep::core {
 
 inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";
 inline constexpr const char* kKind = "TrainingJob";
+inline constexpr int kMostMachines = 1024;
+inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };
 enum class Framework : uint8_t { kTorch, kAccelerate, kNone };

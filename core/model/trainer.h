@@ -13,6 +13,8 @@
 
 namespace lockstep::core {
 
+inline constexpr int64_t kMostSteps = 1'000'000'000'000;
+
 enum class Precision : uint8_t { kFp32, kBf16 };
 enum class Sync : uint8_t { kAllReduce, kParameterServer };
 enum class Reduce : uint8_t { kTree, kRing };
@@ -72,24 +74,29 @@ inline constexpr auto kShortForm<TrainerModel> = &TrainerModel::preset;
 
 // Used only where the model is not the name of a preset.
 template <>
-inline constexpr auto kFields<TrainerModel> = std::tuple(
-    Field{"layers", &TrainerModel::layers}, Field{"heads", &TrainerModel::heads},
-    Field{"width", &TrainerModel::width}, Field{"vocabulary", &TrainerModel::vocabulary});
+inline constexpr auto kFields<TrainerModel> =
+    std::tuple(Field{"layers", &TrainerModel::layers, Between{1, 1024}},
+               Field{"heads", &TrainerModel::heads, Between{1, 1024}},
+               Field{"width", &TrainerModel::width, Between{1, 65536}},
+               Field{"vocabulary", &TrainerModel::vocabulary, Between{1, 1 << 24}});
 
 template <>
 inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
-    Field{"data", &Trainer::data, AtMost{256, 4096}}, Field{"steps", &Trainer::steps},
-    Field{"globalBatchSize", &Trainer::global_batch_size},
-    Field{"microBatchSize", &Trainer::micro_batch_size},
-    Field{"sequenceLength", &Trainer::sequence_length},
-    Field{"learningRate", &Trainer::learning_rate}, Field{"warmupSteps", &Trainer::warmup_steps},
-    Field{"decaySteps", &Trainer::decay_steps}, Field{"weightDecay", &Trainer::weight_decay},
-    Field{"clip", &Trainer::clip}, Field{"seed", &Trainer::seed},
-    Field{"precision", &Trainer::precision}, Field{"sync", &Trainer::sync},
-    Field{"servers", &Trainer::servers, AtMost{1024}}, Field{"reduce", &Trainer::reduce},
-    Field{"bucketMb", &Trainer::bucket_mb}, Field{"overlap", &Trainer::overlap},
-    Field{"checkpointEvery", &Trainer::checkpoint_every},
+    Field{"data", &Trainer::data, AtMost{256, 4096}},
+    Field{"steps", &Trainer::steps, Between{1, kMostSteps}},
+    Field{"globalBatchSize", &Trainer::global_batch_size, Between{1}},
+    Field{"microBatchSize", &Trainer::micro_batch_size, Between{1}},
+    Field{"sequenceLength", &Trainer::sequence_length, Between{1, 1 << 20}},
+    Field{"learningRate", &Trainer::learning_rate},
+    Field{"warmupSteps", &Trainer::warmup_steps, Between{0, kMostSteps}},
+    Field{"decaySteps", &Trainer::decay_steps, Between{0, kMostSteps}},
+    Field{"weightDecay", &Trainer::weight_decay}, Field{"clip", &Trainer::clip},
+    Field{"seed", &Trainer::seed}, Field{"precision", &Trainer::precision},
+    Field{"sync", &Trainer::sync}, Field{"servers", &Trainer::servers, AtMost{1024}},
+    Field{"reduce", &Trainer::reduce}, Field{"bucketMb", &Trainer::bucket_mb, Between{1, 1024}},
+    Field{"overlap", &Trainer::overlap},
+    Field{"checkpointEvery", &Trainer::checkpoint_every, Between{0, kMostSteps}},
     Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
 
 }  // namespace lockstep::core

@@ -9,8 +9,6 @@
 namespace lockstep::core {
 namespace {
 
-constexpr int kMostProcessesPerMachine = 64;
-
 // Placeholders for values that are known only when a generation starts.
 struct Placeholder {
   std::string_view name;

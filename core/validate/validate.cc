@@ -1,11 +1,13 @@
 #include "core/validate/validate.h"
 
+#include <concepts>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <string_view>
+#include <type_traits>
 
 #include "base/duration.h"
+#include "core/model/fields.h"
 #include "core/model/name_forms.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
@@ -15,8 +17,6 @@ namespace lockstep::core {
 namespace {
 
 constexpr size_t kLongestJobName = 40;  // leaves room for "-1023-r1234567" in a pod's 63
-constexpr int kMostMachines = 1024;
-constexpr int kMostProcessesPerMachine = 64;
 
 std::string Quote(const std::string& text) { return "the text \"" + text + "\""; }
 
@@ -39,11 +39,34 @@ void ValidateMetadata(Validator& validator) {
   }
 }
 
-void ValidateSize(Validator& validator) {
-  const Spec& spec = validator.job.spec;
-  validator.Range("spec.numMachines", spec.num_machines, 1, kMostMachines);
-  validator.Range("spec.processesPerMachine", spec.processes_per_machine, 1,
-                  kMostProcessesPerMachine);
+// Errors for each number outside the limits that its field's table states.
+template <typename T>
+void ValidateNumbers(Validator& validator, const std::string& path, const T& value,
+                     const Between* limits = nullptr) {
+  if constexpr (std::integral<T>) {
+    if (limits != nullptr) validator.Range(path, value, limits->least, limits->most);
+  } else if constexpr (requires { value.has_value(); }) {
+    if (value) ValidateNumbers(validator, path, *value, limits);
+  } else if constexpr (HasFields<T>) {
+    if constexpr (HasShortForm<T>) {
+      if (!(value.*kShortForm<T>).empty()) return;
+    }
+    ForEachField<T>([&](const auto& field) {
+      const Between* its_limits = nullptr;
+      if constexpr (std::remove_cvref_t<decltype(field)>::template kHas<Between>) {
+        its_limits = &field.template Get<Between>();
+      }
+      ValidateNumbers(validator, path + "." + std::string(field.name), value.*field.member,
+                      its_limits);
+    });
+  } else if constexpr (requires {
+                         typename T::allocator_type;
+                         value[0];
+                       }) {
+    for (size_t i = 0; i < value.size(); ++i) {
+      ValidateNumbers(validator, path + "[" + std::to_string(i) + "]", value[i], limits);
+    }
+  }
 }
 
 void ValidateLauncher(Validator& validator, const Spec& spec) {
@@ -189,7 +212,6 @@ void ValidateCheckpoint(Validator& validator) {
 
 void ValidateTimes(Validator& validator) {
   const Spec& spec = validator.job.spec;
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const Duration hang = spec.health.hang_timeout;
   validator.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
   validator.Range("spec.health.startTimeout", spec.health.start_timeout, seconds(1), hours(168));
@@ -197,9 +219,6 @@ void ValidateTimes(Validator& validator) {
     validator.Error("spec.health.hangTimeout", "must be 0s (off) or lie between 1s and 168h",
                     FormatDuration(hang));
   }
-  validator.Range("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 0, kMost);
-  validator.Range("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished.value_or(0), 0,
-                  kMost);
 }
 
 void ValidateCluster(Validator& validator) {
@@ -243,7 +262,7 @@ void ValidateGpus(Validator& validator, int gpus) {
 std::vector<Problem> Validate(const TrainingJob& job, Target target, std::optional<int> gpus) {
   Validator validator(job, target);
   ValidateMetadata(validator);
-  ValidateSize(validator);
+  ValidateNumbers(validator, "spec", validator.job.spec);
   ValidateCommand(validator);
   ValidateEnv(validator);
   ValidateTrainer(validator);

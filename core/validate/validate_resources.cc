@@ -35,7 +35,6 @@ void ValidateBytes(Validator& validator, const std::string& path, const Quantity
 }
 
 void ValidatePerProcess(Validator& validator, const ResourcesPerProcess& resources) {
-  if (resources.gpu) validator.Range(kPerProcess + ".gpu", *resources.gpu, 0, 64);
   if (!IsQualifiedName(resources.gpu_resource)) {
     validator.Error(kPerProcess + ".gpuResource", "must name a resource, as in nvidia.com/gpu",
                     "the text \"" + resources.gpu_resource + "\"");

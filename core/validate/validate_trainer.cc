@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "core/validate/validator.h"
 
@@ -9,8 +8,6 @@ namespace lockstep::core {
 namespace {
 
 const std::string kTrainerPath = "spec.trainer";
-constexpr int64_t kMostCount = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMostSteps = 1'000'000'000'000;
 
 void ValidateModel(Validator& validator, const TrainerModel& model) {
   const std::string path = kTrainerPath + ".model";
@@ -21,10 +18,6 @@ void ValidateModel(Validator& validator, const TrainerModel& model) {
     }
     return;
   }
-  validator.Range(path + ".layers", model.layers, 1, 1024);
-  validator.Range(path + ".heads", model.heads, 1, 1024);
-  validator.Range(path + ".width", model.width, 1, 65536);
-  validator.Range(path + ".vocabulary", model.vocabulary, 1, 1 << 24);
   if (model.heads > 0 && model.width % model.heads != 0) {
     validator.Error(path + ".width", "must be a multiple of heads, " + std::to_string(model.heads),
                     std::to_string(model.width));
@@ -44,10 +37,6 @@ std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit) {
 
 void ValidateBatch(Validator& validator, const Trainer& trainer) {
   const std::string path = kTrainerPath + ".globalBatchSize";
-  validator.Range(path, trainer.global_batch_size, 1, kMostCount);
-  if (trainer.micro_batch_size) {
-    validator.Range(kTrainerPath + ".microBatchSize", *trainer.micro_batch_size, 1, kMostCount);
-  }
   const int64_t world = WorldSize(validator.job.spec);
   const int64_t micro = trainer.micro_batch_size.value_or(1);
   if (trainer.global_batch_size < 1 || micro < 1 || world < 1) return;
@@ -105,12 +94,6 @@ void ValidateTrainer(Validator& validator) {
                     "[/data/prompts.txt]");
   }
   ValidateServers(validator, trainer);
-  validator.Range(kTrainerPath + ".steps", trainer.steps, 1, kMostSteps);
-  validator.Range(kTrainerPath + ".sequenceLength", trainer.sequence_length, 1, 1 << 20);
-  validator.Range(kTrainerPath + ".warmupSteps", trainer.warmup_steps, 0, kMostSteps);
-  validator.Range(kTrainerPath + ".decaySteps", trainer.decay_steps, 0, kMostSteps);
-  validator.Range(kTrainerPath + ".checkpointEvery", trainer.checkpoint_every, 0, kMostSteps);
-  validator.Range(kTrainerPath + ".bucketMb", trainer.bucket_mb, 1, 1024);
   if (trainer.learning_rate <= 0)
     validator.Error(kTrainerPath + ".learningRate", "must be greater than 0");
   if (trainer.weight_decay < 0) validator.Error(kTrainerPath + ".weightDecay", "must be 0 or more");

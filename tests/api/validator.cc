@@ -128,6 +128,11 @@ void AddForms(const Field& field, Json& made) {
                             : "maxLength"] = limit.most;
     if (limit.letters > 0) made["items"]["maxLength"] = limit.letters;
   }
+  if constexpr (Field::template kHas<core::Between>) {
+    Json& number = made.at("type") == "array" ? made["items"] : made;
+    number["minimum"] = field.template Get<core::Between>().least;
+    number["maximum"] = field.template Get<core::Between>().most;
+  }
 }
 
 template <core::HasFields Struct>
@@ -149,7 +154,8 @@ Json Properties(bool with_defaults) {
     }
     if (with_defaults && !kIsOptional<Member>) {
       const Json value = standard.value(name, Json());
-      if (!value.is_object() && !value.empty() && value != "") schema["default"] = value;
+      const bool is_text = value.is_string() && value.get<std::string>().empty();
+      if (!value.is_object() && !value.empty() && !is_text) schema["default"] = value;
     }
     made[name] = std::move(schema);
   });

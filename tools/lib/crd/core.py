@@ -1,6 +1,6 @@
 """What core's tables say of a TrainingJob's fields: core.json, which `tools/crd --core` takes from
-lockstep-validator. The CRD has its names, types, choices, lengths and defaults; descriptions, rules
-and ranges of numbers are written by hand beside it.
+lockstep-validator. The CRD has its names, types, choices, lengths, ranges and defaults;
+descriptions and rules are written by hand beside it.
 """
 
 import json

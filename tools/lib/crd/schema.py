@@ -34,7 +34,7 @@ def choice(description):
     return _field(description, type="string", enum=TABLE, default=TABLE)
 
 
-def integer(description, low, high, *rules):
+def integer(description, low=TABLE, high=TABLE, *rules):
     return _field(description, *rules, type="integer", format=TABLE, minimum=low, maximum=high,
                   default=TABLE)
 

@@ -1,11 +1,12 @@
 """spec: the description of every field, and the rules and limits that core's table has not."""
 
 from crd import shortcuts
+from crd.core import TABLE
 from crd.names import QUALIFIED_NAME, SUBDOMAIN, matches
 from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
                         quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
-from crd.trainer import MOST, rules as trainer_rules, trainer
+from crd.trainer import rules as trainer_rules, trainer
 
 
 def _what_runs(pod):
@@ -29,7 +30,7 @@ def _resources():
         "resourcesPerProcess": struct(
             "What each process needs; the worker container asks for processesPerMachine times "
             "this.", {
-                "gpu": integer("GPUs.", 0, 64),
+                "gpu": integer("GPUs."),
                 "gpuResource": text("Resource that gpu counts.", rule(
                     matches(QUALIFIED_NAME), "must name a resource, as in nvidia.com/gpu")),
                 "cpu": amount("Cores, as in 12 or 500m.", "4096"),
@@ -81,7 +82,7 @@ def _place():
 def _failure_policy():
     matcher = struct("", {
         "exitCodes": listing("Exit codes, one of which must be the process's.",
-                             integer("", 1, 255)),
+                             integer("")),
         "signals": listing("Signals, of one of which the process must have died.", choice("")),
         "stderr": text("RE2 expression that must match among its last lines of standard error.",
                        rule("'x'.matches(self) in [true, false]", "is no regular expression "
@@ -95,10 +96,8 @@ def _failure_policy():
              "has(self.signals) && self.signals.size() > 0)",
              "matches nothing: no process ends with an exit code and of a signal; write two rules"))
     return struct("What follows a failure.", {
-        "maxRestarts": integer("Restarts of the whole gang for failures of the application.", 0,
-                               MOST),
-        "maxMachineReplacements": integer("Replacements of lost machines before the job fails.", 0,
-                                          MOST),
+        "maxRestarts": integer("Restarts of the whole gang for failures of the application."),
+        "maxMachineReplacements": integer("Replacements of lost machines before the job fails."),
         "resetAfter": duration("After so long without a failure the budgets are whole again.",
                                "1s", "8760h"),
         "restartGracePeriod": duration("From SIGTERM to SIGKILL for the ranks that are left after "
@@ -142,9 +141,8 @@ def _time_and_logs():
 def _life():
     return {
         "suspend": boolean("true stops the job and keeps its checkpoints."),
-        "activeDeadlineSeconds": integer("How long the job may run; 0: any time.", 0, MOST),
-        "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never.", 0,
-                                           MOST),
+        "activeDeadlineSeconds": integer("How long the job may run; 0: any time."),
+        "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never."),
         "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All."),
         "managedBy": text("Who reconciles the job; another's name leaves it alone.", rule(
             matches(f"{SUBDOMAIN}/.+"),
@@ -174,10 +172,10 @@ def spec(pod):
     return struct(
         "What the job runs, and how.", {
             "numMachines": integer(
-                "Machines: a pod each. Scaling down removes those with the highest indices.", 1,
-                1024),
+                "Machines: a pod each. Scaling down removes those with the highest indices."),
             "processesPerMachine": integer(
-                "Processes on each machine. The world size is numMachines times this.", 1, 64,
+                "Processes on each machine. The world size is numMachines times this.",
+                TABLE, TABLE,
                 rule("self == oldSelf", "can't change: ranks are numbered by it for the life of the "
                      "job; make a new job")),
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),

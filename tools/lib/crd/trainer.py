@@ -3,9 +3,7 @@
 from crd.core import TABLE
 from crd.schema import boolean, choice, integer, listing, number, rule, struct, text
 
-MOST = 2147483647
-MOST_STEPS = 1_000_000_000_000
-_SIZES = {"layers": 1024, "heads": 1024, "width": 65536, "vocabulary": 16777216}
+_SIZES = ("layers", "heads", "width", "vocabulary")
 
 
 def _files(description):
@@ -21,7 +19,7 @@ def _model():
         "maxLength": 0, "minLength": 1, "maximum": 0, "minimum": 1, "maxItems": 0, "minItems": 1,
         "not": {"enum": [False, True]},
     }
-    sizes = {name: integer(f"{name} of the model.", 1, most) for name, most in _SIZES.items()}
+    sizes = {name: integer(f"{name} of the model.") for name in _SIZES}
     return {
         "description": "nano, micro, gpt2, or {layers, heads, width, vocabulary}, where width is a "
                        "multiple of heads.",
@@ -43,15 +41,14 @@ def trainer():
             "model": _model(),
             "data": _files("Globs of text or llm.c .bin files to train on."),
             "prompts": _files("Globs of text files with a prompt a line, for mode Generate."),
-            "steps": integer("Optimizer steps.", 1, MOST_STEPS),
-            "globalBatchSize": integer("Sequences a step, of the whole job.", 1, MOST),
+            "steps": integer("Optimizer steps."),
+            "globalBatchSize": integer("Sequences a step, of the whole job."),
             "microBatchSize": integer("Sequences of one process at a time; accumulation follows. "
-                                      "Chosen when absent.", 1, MOST),
-            "sequenceLength": integer("Tokens a sequence.", 1, 1048576),
+                                      "Chosen when absent."),
+            "sequenceLength": integer("Tokens a sequence."),
             "learningRate": number("The highest learning rate.", above=0),
-            "warmupSteps": integer("Steps until the highest learning rate.", 0, MOST_STEPS),
-            "decaySteps": integer("Steps until the lowest learning rate; 0: all of them.", 0,
-                                  MOST_STEPS),
+            "warmupSteps": integer("Steps until the highest learning rate."),
+            "decaySteps": integer("Steps until the lowest learning rate; 0: all of them."),
             "weightDecay": number("AdamW's weight decay.", at_least=0),
             "clip": number("The most that the gradient's norm may be; 0: any.", at_least=0),
             "seed": integer("What weights and order of data are drawn from.", None, None),
@@ -61,10 +58,9 @@ def trainer():
                                integer("", 0, 65535), kind="set", fewest=1),
             "reduce": choice("How gradients are added up: a Tree (the same bits in every world), "
                              "or a Ring."),
-            "bucketMb": integer("Megabytes of gradients that go out at once.", 1, 1024),
+            "bucketMb": integer("Megabytes of gradients that go out at once."),
             "overlap": boolean("Whether gradients go out while others are computed."),
-            "checkpointEvery": integer("Steps between checkpoints; 0: only at the end.", 0,
-                                       MOST_STEPS),
+            "checkpointEvery": integer("Steps between checkpoints; 0: only at the end."),
         },
         rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
              "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
