@@ -71,6 +71,11 @@ class MetricsTest : public LoopTest {
   std::unique_ptr<GangListener> listener_;
 };
 
+std::string Row(const std::string& name, const std::string& type, const std::string& labels,
+                const std::string& help) {
+  return "| `" + name + "` | " + type + " | " + labels + " | " + help + " |";
+}
+
 TEST_F(MetricsTest, TheDocumentationListsExactlyWhatCanBeShown) {
   std::set<std::string> documented;
   std::ifstream file("docs/metrics.md");  // ctest runs it in the root
@@ -91,7 +96,7 @@ TEST_F(MetricsTest, TheDocumentationListsExactlyWhatCanBeShown) {
   std::set<std::string> shown;
   for (const auto& [name, family] : page.families) {
     const std::string type = family.type == "summary" ? "sum and count" : family.type;
-    shown.insert("| `" + name + "` | " + type + " | " + labels[name] + " | " + family.help + " |");
+    shown.insert(Row(name, type, labels[name], family.help));
   }
   EXPECT_EQ(documented, shown) << "the rows of docs/metrics.md, and what they should be";
 }
