@@ -36,10 +36,17 @@ Error FileError(const std::string& what, const std::error_code& code) {
   return Error::Unavailable(what + ": " + code.message());
 }
 
-// "000003.step-1200" is commit 3; whatever else stands there is not complete.
+constexpr size_t kCommitDigits = 6;  // at least
+
+// "000003.step-1200" is commit 3, "1000000.step-9" the millionth; whatever else stands there is not
+// complete.
 std::optional<uint32_t> CommitNumber(std::string_view name) {
-  if (name.size() < 8 || name[6] != '.') return std::nullopt;
-  return ParseNumber<uint32_t>(name.substr(0, 6));
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos || dot < kCommitDigits || dot + 1 == name.size()) {
+    return std::nullopt;
+  }
+  if (dot > kCommitDigits && name[0] == '0') return std::nullopt;
+  return ParseNumber<uint32_t>(name.substr(0, dot));
 }
 
 struct OneFile {
@@ -47,11 +54,10 @@ struct OneFile {
   std::string job_uid;
 };
 
-// nullopt: it says nothing. A crash between creating and writing it leaves it empty: that
-// generation never started.
+// nullopt: it says nothing, as a crash between creating and writing it leaves it, or can't be read.
 std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation generation) {
-  // By an open that waits, as long as the file server takes: this is FileWorker's thread.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A file server may let it wait, for this is FileWorker's thread; a FIFO does not.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const Result<std::string> text = ReadToEnd(fd.get(), path.string(), kMaxGenerationFile);
   Json json = ParseJson(text.ok() ? *text : "");
   if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
@@ -63,6 +69,7 @@ struct Generations {
   std::vector<GenerationFile> own;
   std::vector<Generation> others;
   std::string other_uid;  // of one of them
+  std::vector<Generation> silent;
 };
 
 Result<Generations> ReadGenerations(const fs::path& folder, const std::string& job_uid) {
@@ -72,9 +79,11 @@ Result<Generations> ReadGenerations(const fs::path& folder, const std::string& j
     const Result<Generation> generation = Generation::Parse(it->path().filename().string());
     if (!generation.ok()) continue;
     std::optional<OneFile> file = ReadGenerationFile(it->path(), *generation);
-    if (file && file->job_uid == job_uid) {
+    if (!file) {
+      found.silent.push_back(*generation);
+    } else if (file->job_uid == job_uid) {
       found.own.push_back(std::move(file->file));
-    } else if (file) {
+    } else {
       found.others.push_back(*generation);
       found.other_uid = std::move(file->job_uid);
     }
@@ -142,6 +151,17 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
     return Error::Invalid(root_ + " holds checkpoints of another job (" + found->other_uid +
                           "): continue from one of them with checkpoint.resume: PATH, begin anew "
                           "beside them with resume: Never, or choose another checkpoint.path");
+  }
+  for (const Generation& silent : found->silent) {
+    // Without commits it never started.
+    const auto entries = ReadCheckpoints(CheckpointDir(silent), silent);
+    if (!entries.ok()) return entries.error();
+    if (entries->empty()) continue;
+    return Error::Invalid((generations / silent.ToString()).string() +
+                          " is empty, damaged or can't be read, yet that generation committed " +
+                          std::to_string(entries->size()) + " checkpoints in " +
+                          CheckpointDir(silent) +
+                          ": restore the file, or move that folder away to go on without them");
   }
   const uint32_t taken = HighestOf(found->others, generation.attempt);
   if (taken == std::numeric_limits<uint32_t>::max()) {

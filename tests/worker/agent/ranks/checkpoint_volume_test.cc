@@ -1,6 +1,7 @@
 #include "worker/agent/ranks/checkpoint_volume.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -77,6 +78,37 @@ TEST_F(CheckpointVolumeTest, WhatIsNotCommittedIsNotComplete) {
   fs::create_directories(root_ + "/checkpoints/1-1/step-10");
   fs::create_directories(root_ + "/checkpoints/1-1/12345.short");
   EXPECT_EQ(Begin({1, 2}), "");
+}
+
+TEST_F(CheckpointVolumeTest, TheMillionthCommitIsNewerThanTheOneBefore) {
+  Begin({1, 1});
+  Commit({1, 1}, 999'999, "s");
+  const std::string newest = Commit({1, 1}, 1'000'000, "s");
+  EXPECT_EQ(newest, root_ + "/checkpoints/1-1/1000000.s");
+  EXPECT_EQ(Begin({1, 2}), newest);
+}
+
+TEST_F(CheckpointVolumeTest, AGenerationWhoseFileIsLostIsNotPassedOverWhenItCommitted) {
+  Begin({1, 1});
+  Begin({1, 2});
+  std::ofstream(root_ + "/generations/1-2").close();  // never started: nothing is lost
+  EXPECT_EQ(Begin({1, 3}), "");
+  Commit({1, 3}, 1, "step-10");
+  std::ofstream(root_ + "/generations/1-3").close();
+  const auto refused = Volume().BeginGeneration({2, 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(refused.error().message.find("committed 1 checkpoints"), std::string::npos)
+      << refused.error().message;
+  fs::rename(root_ + "/checkpoints/1-3", root_ + "/kept");
+  EXPECT_EQ(Begin({2, 1}), "");
+}
+
+TEST_F(CheckpointVolumeTest, AFifoAmongTheGenerationsHoldsNothingUp) {
+  Begin({1, 1});
+  const std::string commit = Commit({1, 1}, 1, "step-10");
+  ASSERT_EQ(mkfifo((root_ + "/generations/1-2").c_str(), 0600), 0);
+  EXPECT_EQ(Begin({1, 3}), commit);
 }
 
 TEST_F(CheckpointVolumeTest, ANumberThatIsTakenIsAConflict) {
