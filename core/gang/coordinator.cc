@@ -337,8 +337,9 @@ void Coordinator::CheckSilence(Time now) {
   lease_.OnStep(now);
   Duration limit = lease_.LossLength(now);
   for (Slot& slot : roster_) {
-    Duration silence = now - lease_.of(slot.machine).answered_at;
-    if (slot.attempt == 0 || slot.lost || silence < limit) continue;
+    if (slot.attempt == 0 || slot.lost) continue;
+    const Duration silence = now - lease_.of(slot.machine).answered_at;
+    if (silence < limit) continue;
     MarkLost(
         now, slot, Cause::kMachineLost,
         "fell silent for " + std::to_string(duration_cast<milliseconds>(silence).count()) + " ms");
