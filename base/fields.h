@@ -44,7 +44,8 @@ struct Whole {};      // a struct that is always written, with every field, even
 struct Required {};   // a document without it is refused; always written
 struct Inline {};     // a struct whose fields stand beside the others; it has no name
 struct InSeconds {};  // a duration as a number of seconds; a text with a unit elsewhere
-// The name that the field had; it is read where the field's own is absent, and never written.
+// The name that the field had: read in a program's document where the field's own is absent, never
+// written, and unknown in a user's.
 struct Formerly {
   std::string_view name;
 };

@@ -16,7 +16,7 @@ namespace lockstep::core {
 
 class Validator {
  public:
-  Validator(const TrainingJob& judged, Target judged_for) : job(judged), target(judged_for) {}
+  Validator(const TrainingJob& its_job, Target its_target) : job(its_job), target(its_target) {}
 
   const TrainingJob& job;
   const Target target;

@@ -18,6 +18,7 @@ using kube::Method;
 using kube::Path;
 using kube::Request;
 using kube::Watched;
+
 constexpr const char* kJsonPatch = "application/json-patch+json";
 constexpr const char* kMergePatch = "application/merge-patch+json";
 

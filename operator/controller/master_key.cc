@@ -18,6 +18,7 @@ using kube::ApiErrorKind;
 using kube::ApiResult;
 using kube::Method;
 using kube::Path;
+
 std::optional<std::vector<uint8_t>> DecodeBase64(const std::string& text) {
   if (text.empty() || text.size() % 4 != 0 || text.size() > 4096) return std::nullopt;
   std::vector<uint8_t> bytes(text.size() / 4 * 3);

@@ -3,8 +3,9 @@
 //
 //   GangLink link(loop, {}, {.on_status = ..., .on_accepted = ...});
 //   link.Set("default/gpt", peers);        // whenever a machine's address or attempt changed
-//   link.SetDesiredState("default/gpt", state);   // sent until machine 0's current attempt takes
-//   it if (link.Accepted("default/gpt", state)) ... link.Forget("default/gpt");
+//   link.SetDesiredState("default/gpt", state);   // sent until machine 0's attempt takes it
+//   if (link.Accepted("default/gpt", state)) ...
+//   link.Forget("default/gpt");
 //
 // Each job has one long poll at machine 0: it is answered at the first change, else after a third
 // of machineLostAfter, at most 30 s. When machine 0 does not answer, the other members are asked in

@@ -6,7 +6,6 @@
 #include "core/gang/status_api.h"
 
 namespace lockstep::gang {
-namespace {}  // namespace
 
 Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t* used,
                                                   bool* keep_alive) {

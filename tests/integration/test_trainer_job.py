@@ -86,3 +86,14 @@ def test_the_plan_shows_the_command_that_each_rank_runs(tmp_path):
     plan = subprocess.run([binary("lockstep"), "plan", job(tmp_path)], capture_output=True,
                           text=True, check=True).stdout
     assert "lockstep-trainer job '{\"model\":{\"layers\":2," in plan
+
+
+def test_a_job_written_by_hand_is_held_to_what_a_job_may_say():
+    for trainer, message in [({"steps": -5}, "spec.trainer.steps: must lie between 1 and"),
+                             ({"servers": [1]}, "spec.trainer.servers[0]: must lie between 0 and 0"),
+                             ({"stepz": 5}, "stepz")]:
+        done = subprocess.run([binary("lockstep-trainer"), "job",
+                               json.dumps({"data": ["/nonexistent"], **trainer})],
+                              capture_output=True, text=True)
+        assert done.returncode == 2, done.stderr
+        assert message in done.stderr

@@ -187,7 +187,7 @@ TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
   EXPECT_FALSE(machines_[0].commits[1].granted);
 }
 
-TEST_F(CoordinatorTest, AWishToStopHoldsTheGangUntilItIsTakenBack) {
+TEST_F(CoordinatorTest, ADesiredStateToStopHoldsTheGangUntilItIsTakenBack) {
   Begin(2);
   DesiredState desired;
   desired.job_uid = "job";
@@ -202,7 +202,7 @@ TEST_F(CoordinatorTest, AWishToStopHoldsTheGangUntilItIsTakenBack) {
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
 }
 
-TEST_F(CoordinatorTest, AWishToStopBeforeTheGangIsCompleteHoldsItAtOnce) {
+TEST_F(CoordinatorTest, ADesiredStateToStopBeforeTheGangIsCompleteHoldsItAtOnce) {
   Begin(2);
   Cut(1);
   Kill(0, 0, SIGKILL);

@@ -194,7 +194,7 @@ TEST_F(GangLinkTest, AJobWithoutPeersIsAskedOnceItHasSome) {
   EXPECT_TRUE(RunUntil([&] { return Heard() == 1; }));
 }
 
-TEST_F(GangLinkTest, AWishIsSaidUntilMachine0HasTakenIt) {
+TEST_F(GangLinkTest, ADesiredStateIsSaidUntilMachine0HasTakenIt) {
   auto machine0 = Agent(0);
   machine0->refusals = 2;
   Open();
@@ -235,7 +235,7 @@ TEST_F(GangLinkTest, ARefusedDesiredStateSaysWhy) {
   EXPECT_EQ(accepted_, 0);
 }
 
-TEST_F(GangLinkTest, AWishTakenBackIsNotSaid) {
+TEST_F(GangLinkTest, ADesiredStateTakenBackIsNotSaid) {
   auto machine0 = Agent(0);
   Open();
   link_->Set(kJob, Peers({machine0.get()}));

@@ -130,7 +130,7 @@ void Connection::OnEvents(uint32_t events) {
     Flush();
     if (self.gone() || state_ == State::kClosed) return;
   }
-  if (waits_at_gate_ && (events & (EPOLLHUP | EPOLLERR)) != 0) {
+  if (waits_for_permit_ && (events & (EPOLLHUP | EPOLLERR)) != 0) {
     return Fail("closed by the peer before the handshake");
   }
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) OnReadable();
@@ -182,7 +182,7 @@ bool Connection::TakeClientHello(std::string_view bytes) {
       break;
   }
   if (handshakes_ != nullptr && !handshakes_->Enter(this)) {
-    waits_at_gate_ = true;
+    waits_for_permit_ = true;
     UpdateEvents();
     return true;
   }
@@ -193,7 +193,7 @@ bool Connection::TakeClientHello(std::string_view bytes) {
 
 void Connection::OnAdmitted() {
   if (state_ != State::kHandshaking) return;
-  waits_at_gate_ = false;
+  waits_for_permit_ = false;
   UpdateEvents();
   Result<TlsSession> session = tls_->NewSession();
   if (!session.ok()) return Fail(session.error().message);
@@ -316,7 +316,7 @@ void Connection::StartLinger() {
 
 void Connection::UpdateEvents() {
   if (!fd_.valid()) return;
-  const uint32_t in = waits_at_gate_ ? 0 : uint32_t{EPOLLIN};
+  const uint32_t in = waits_for_permit_ ? 0 : uint32_t{EPOLLIN};
   const uint32_t out = blocked_ ? uint32_t{EPOLLOUT} : 0;
   loop_->Modify(fd_.get(), in | out);
 }

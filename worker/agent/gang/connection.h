@@ -111,7 +111,7 @@ class Connection : private Semaphore::Waiter {
   std::shared_ptr<Handlers> handlers_;
   std::optional<TlsSession> session_;
   std::string client_hello_;  // until the session is made
-  bool waits_at_gate_ = false;
+  bool waits_for_permit_ = false;
   std::string queue_;  // plaintext; sent up to queue_sent_
   size_t queue_sent_ = 0;
   bool blocked_ = false;  // the socket takes no more for now

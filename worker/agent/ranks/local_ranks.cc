@@ -52,7 +52,8 @@ std::string Variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
-// The trainer is of the same release as the agent where both lie in one folder.
+// Where `lockstep run` finds the trainer of the agent's release. In a pod the agent's folder holds
+// nothing else, and the image's PATH decides.
 std::string OwnFolder() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();

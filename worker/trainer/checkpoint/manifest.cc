@@ -12,7 +12,6 @@ namespace lockstep::trainer {
 
 namespace {
 
-// Its members are sorted by name, so equal contents are equal texts.
 constexpr const char* kFormat = "lockstep-checkpoint";
 constexpr int kVersion = 1;
 constexpr const char* kOwnSum = "sha256";
@@ -74,6 +73,7 @@ Shape ModelOf(const Json& json) {
           .context = json.at("context").get<int>()};
 }
 
+// Members are sorted by name, so equal contents have equal sums.
 std::string SumOf(const Json& json) {
   std::string text = DumpJson(json);
   Sha256 sum;

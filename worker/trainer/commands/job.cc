@@ -1,6 +1,8 @@
 #include <memory>
 
 #include "core/plan/trainer_command.h"
+#include "core/validate/validate.h"
+#include "worker/collectives/connect.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/run/exit_code.h"
 #include "worker/trainer/run/generate.h"
@@ -10,8 +12,25 @@ namespace lockstep::trainer {
 
 namespace {
 
+// What a job says was validated before; what is written by hand is validated here.
+Result<core::Trainer> ReadJob(const std::string& json) {
+  Result<core::Trainer> trainer = core::ParseTrainer(json);
+  if (!trainer.ok()) return trainer;
+  const Result<collectives::Options> launch = collectives::OptionsFromEnvironment();
+  if (!launch.ok()) return launch.error();
+  core::TrainingJob job;
+  job.spec.trainer = *trainer;
+  job.spec.num_machines = launch->world;
+  for (const core::Problem& problem : core::Validate(job, core::Target::kLocal)) {
+    if (problem.severity != core::Severity::kError) continue;
+    if (!problem.path.starts_with("spec.trainer")) continue;  // of a job there is nothing else
+    return Error::Invalid(problem.path + ": " + problem.message);
+  }
+  return trainer;
+}
+
 int RunJob(const std::string& json) {
-  const Result<core::Trainer> job = core::ParseTrainer(json);
+  const Result<core::Trainer> job = ReadJob(json);
   if (!job.ok()) {
     Complain(job.error());
     return ExitCodeOf(job.error());
