@@ -46,11 +46,15 @@ Status WriteTemporary(const std::string& path, std::string_view text, const Writ
 }  // namespace
 
 Result<UniqueFd> OpenRegularFile(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return OpenError(path, errno);
+  // A pipe is seen before it is opened, for that would wait for a writer.
+  const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found.valid()) return OpenError(path, errno);
   struct stat status{};
-  if (fstat(fd.get(), &status) != 0) return ErrnoError("looking at " + path, errno);
+  if (fstat(found.get(), &status) != 0) return ErrnoError("looking at " + path, errno);
   if (!S_ISREG(status.st_mode)) return NoFile(path, status.st_mode);
+  UniqueFd fd(
+      open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return OpenError(path, errno);
   return fd;
 }
 

@@ -2,14 +2,14 @@
 
 WAYS holds, for each state, a function that makes a gang, drives it there and returns a Scene.
 Nothing is left to luck: a state is held by something that has not happened yet (a machine that has
-not come, an answer that a stopped agent cannot give, a FIFO nobody has written to), and the scene's
+not come, an answer that a stopped agent cannot give, a file under another's lease), and the scene's
 release() lets it happen. check_pairs.py breaks the build when a state of the enums, which it reads
 from a program, is missing here.
 """
 
-import contextlib
 import dataclasses
 import fcntl
+import functools
 import os
 import signal
 from typing import Any, Callable
@@ -64,20 +64,24 @@ def backoff(make):
     return Scene(gang, failures=2)
 
 
+def leased(path):
+    """Whoever opens `path` waits, as for a slow file server, until what this returns is called, or
+    for /proc/sys/fs/lease-break-time."""
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody asks for the lease
+    fd = os.open(path, os.O_RDWR)
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    return functools.partial(os.close, fd)
+
+
 def preparing(make):
     gang = make(machines=3, checkpoint="checkpoints")
     generations = gang.checkpoint / "generations"
     generations.mkdir(parents=True)
-    slow = generations / "0-1"  # reading it takes until somebody writes to it
-    os.mkfifo(slow)
+    slow = generations / "0-1"
+    slow.touch()
+    release = leased(slow)
     gang.start()
     gang.wait_phase("Preparing")
-
-    def release():
-        with contextlib.suppress(OSError):  # nobody reads when its reader was killed
-            os.close(os.open(slow, os.O_WRONLY | os.O_NONBLOCK))
-        slow.unlink()
-
     return Scene(gang, release)
 
 

@@ -335,12 +335,14 @@ class Gang:
         """Whether this machine 0 has what the last one had counted and heard."""
         return not self.past or self._told is self.agents[0]
 
-    def heal_until_running(self, patience=PATIENCE):
+    def heal_until_running(self, satisfied=lambda status: True, patience=PATIENCE):
+        """The status of machine 0 then. A death that nobody has noticed yet is not in it, unless
+        `satisfied` asks for it."""
         def running():
             self.heal()
             status = self.status(0)
             runs = status and status["phase"] == "Running" and self._is_told()
-            return status if runs else None
+            return status if runs and satisfied(status) else None
 
         return wait_until(running, lambda: f"the gang to run again\n{self.logs()}", patience)
 

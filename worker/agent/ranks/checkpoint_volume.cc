@@ -56,9 +56,7 @@ struct OneFile {
 
 // nullopt: it says nothing, as a crash between creating and writing it leaves it, or can't be read.
 std::optional<OneFile> ReadGenerationFile(const fs::path& path, Generation generation) {
-  // A file server may let it wait, for this is FileWorker's thread; a FIFO does not.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  const Result<std::string> text = ReadToEnd(fd.get(), path.string(), kMaxGenerationFile);
+  const Result<std::string> text = ReadFile(path.string(), kMaxGenerationFile);
   Json json = ParseJson(text.ok() ? *text : "");
   if (!json.is_object() || !json.value("resumes", Json()).is_string()) return std::nullopt;
   std::string uid = json.value("jobUID", Json("")).is_string() ? json["jobUID"] : "";
