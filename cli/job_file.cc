@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/duration.h"
 #include "base/file.h"
+#include "base/text/duration.h"
 #include "core/model/parse.h"
 #include "core/plan/environment.h"
 #include "core/text/text.h"

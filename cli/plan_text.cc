@@ -4,8 +4,8 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/duration.h"
-#include "base/json.h"
+#include "base/text/duration.h"
+#include "base/text/json.h"
 #include "core/text/text.h"
 
 namespace lockstep::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "core/model/spec.h"
 #include "core/plan/plan.h"
 #include "worker/topology/binding_plan.h"

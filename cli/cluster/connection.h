@@ -11,8 +11,8 @@
 #include "cli/cluster_command.h"
 #include "operator/kube/api.h"
 #include "operator/kube/client.h"
-#include "operator/kube/client_config.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/config/client_config.h"
+#include "operator/kube/http/transport.h"
 
 namespace lockstep::cli {
 

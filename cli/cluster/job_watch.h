@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "cli/cluster/connection.h"
 #include "cli/cluster/jobs.h"
-#include "operator/kube/watch.h"
+#include "operator/kube/watch/watch.h"
 
 namespace lockstep::cli {
 

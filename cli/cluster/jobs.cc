@@ -5,12 +5,12 @@
 #include <tuple>
 #include <utility>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "core/model/json.h"
 #include "core/model/parse.h"
 #include "core/text/problem.h"
 #include "core/text/text.h"
-#include "operator/kube/decode.h"
+#include "operator/kube/decode/decode.h"
 
 namespace lockstep::cli {
 namespace {

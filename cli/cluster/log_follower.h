@@ -16,7 +16,7 @@
 #include "cli/cluster/log_choice.h"
 #include "cli/cluster/log_lines.h"
 #include "cli/cluster/log_stream.h"
-#include "operator/kube/watch.h"
+#include "operator/kube/watch/watch.h"
 
 namespace lockstep::cli {
 

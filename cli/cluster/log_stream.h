@@ -12,11 +12,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/line_buffer.h"
 #include "base/result.h"
+#include "base/text/line_buffer.h"
 #include "base/wall_time.h"
 #include "cli/cluster/log_lines.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 
 namespace lockstep::cli {
 

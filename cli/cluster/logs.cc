@@ -9,7 +9,7 @@
 #include "cli/cluster/log_follower.h"
 #include "cli/cluster/log_stream.h"
 #include "core/exit_codes.h"
-#include "operator/kube/decode.h"
+#include "operator/kube/decode/decode.h"
 
 namespace lockstep::cli {
 namespace {

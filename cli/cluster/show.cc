@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/event_loop.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cli/cluster/commands.h"
 #include "cli/cluster/job_text.h"
 #include "cli/cluster/job_watch.h"

@@ -2,7 +2,7 @@
 // TrainingJobs.
 #include <initializer_list>
 
-#include "base/quantity.h"
+#include "base/text/quantity.h"
 #include "cli/convert/job_builder.h"
 #include "core/model/read.h"
 #include "core/model/shortcuts.h"

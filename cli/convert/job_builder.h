@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "cli/convert/convert.h"
 #include "core/model/spec.h"
 #include "core/text/node.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/event_loop.h"
-#include "base/line_buffer.h"
 #include "base/result.h"
+#include "base/text/line_buffer.h"
 #include "cli/run/screen.h"
 #include "cli/run/spawn.h"
 #include "core/plan/agent_config.h"

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "base/crypto/hkdf.h"
 #include "base/event_loop.h"
-#include "base/hkdf.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "cli/run/address.h"

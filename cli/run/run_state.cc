@@ -10,8 +10,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/crypto/uuid.h"
 #include "base/file.h"
-#include "base/uuid.h"
 #include "core/failure/generation.h"
 #include "core/model/names.h"
 #include "core/record/reader.h"

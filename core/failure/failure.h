@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/enum_names.h"
 #include "base/fields.h"
+#include "base/text/enum_names.h"
 #include "base/time.h"
 
 namespace lockstep::core {

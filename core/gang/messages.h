@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/enum_names.h"
 #include "base/result.h"
+#include "base/text/enum_names.h"
 #include "base/time.h"
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "core/model/fields.h"
 #include "core/record/reader.h"
 

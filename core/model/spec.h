@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/enum_names.h"
-#include "base/quantity.h"
+#include "base/text/enum_names.h"
+#include "base/text/quantity.h"
 #include "base/time.h"
 #include "core/failure/failure.h"
 #include "core/model/trainer.h"

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/enum_names.h"
 #include "base/fields.h"
+#include "base/text/enum_names.h"
 
 namespace lockstep::core {
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.h"
 #include "base/fields.h"
+#include "base/text/ascii.h"
 #include "core/model/json.h"
 #include "core/model/read.h"
 #include "core/model/shortcuts.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/hkdf.h"
+#include "base/crypto/hkdf.h"
 #include "base/result.h"
 #include "core/model/spec.h"
 

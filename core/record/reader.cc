@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/ascii.h"
-#include "base/duration.h"
+#include "base/text/ascii.h"
+#include "base/text/duration.h"
 #include "core/failure/signals.h"
 #include "core/text/text.h"
 

@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.h"
-#include "base/enum_names.h"
 #include "base/fields.h"
-#include "base/quantity.h"
 #include "base/result.h"
+#include "base/text/ascii.h"
+#include "base/text/enum_names.h"
+#include "base/text/quantity.h"
 #include "base/wall_time.h"
 #include "core/text/node.h"
 #include "core/text/problem.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/duration.h"
+#include "base/text/duration.h"
 #include "core/failure/signals.h"
 #include "core/text/text.h"
 

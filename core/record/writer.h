@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/enum_names.h"
 #include "base/fields.h"
-#include "base/quantity.h"
+#include "base/text/enum_names.h"
+#include "base/text/quantity.h"
 #include "base/wall_time.h"
 #include "core/text/node.h"
 

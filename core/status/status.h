@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/enum_names.h"
 #include "base/result.h"
+#include "base/text/enum_names.h"
 #include "base/time.h"
 #include "base/wall_time.h"
 #include "core/failure/counters.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <tuple>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace lockstep::core {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace lockstep::core {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "core/text/text.h"
 
 namespace lockstep::core {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "base/duration.h"
+#include "base/text/duration.h"
 #include "core/model/fields.h"
 #include "core/model/name_forms.h"
 #include "core/plan/environment.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/duration.h"
+#include "base/text/duration.h"
 
 namespace lockstep::core {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "operator/kube/cache.h"
 #include "operator/kube/views.h"
+#include "operator/kube/watch/cache.h"
 
 namespace lockstep::control {
 

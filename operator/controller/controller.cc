@@ -7,11 +7,11 @@
 #include "base/backoff.h"
 #include "base/wall_time.h"
 #include "operator/controller/action_object.h"
-#include "operator/controller/histograms.h"
+#include "operator/controller/metrics/histograms.h"
 #include "operator/controller/observe_pod.h"
 #include "operator/controller/snapshot_builder.h"
 #include "operator/kube/api.h"
-#include "operator/kube/resource_version.h"
+#include "operator/kube/watch/resource_version.h"
 #include "operator/policy/decide.h"
 
 namespace lockstep::control {

@@ -29,7 +29,7 @@
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
 #include "operator/kube/views.h"
-#include "operator/kube/watch.h"
+#include "operator/kube/watch/watch.h"
 #include "operator/kube/work_queue.h"
 #include "operator/objects/pod_object.h"
 #include "operator/policy/decision.h"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "base/json.h"
 #include "base/overloaded.h"
+#include "base/text/json.h"
 #include "core/model/json.h"
 #include "core/model/names.h"
 #include "operator/objects/metadata.h"

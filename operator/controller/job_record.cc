@@ -6,7 +6,7 @@
 #include "core/text/node.h"
 #include "core/text/text.h"
 #include "core/validate/validate.h"
-#include "operator/kube/resource_version.h"
+#include "operator/kube/watch/resource_version.h"
 #include "operator/objects/key_secret.h"
 
 namespace lockstep::control {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hkdf.h"
+#include "base/crypto/hkdf.h"
 #include "base/result.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"

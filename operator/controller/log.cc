@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::control {
 namespace {

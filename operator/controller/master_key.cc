@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/ascii.h"
-#include "base/hkdf.h"
-#include "base/json.h"
+#include "base/crypto/hkdf.h"
+#include "base/text/ascii.h"
+#include "base/text/json.h"
 
 namespace lockstep::control {
 namespace {

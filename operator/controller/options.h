@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/time.h"
-#include "operator/kube/transport_factory.h"
+#include "operator/kube/http/transport_factory.h"
 #include "operator/objects/pod_object.h"
 
 namespace lockstep::control {

@@ -20,15 +20,15 @@
 #include "base/event_loop.h"
 #include "base/version.h"
 #include "core/exit_codes.h"
-#include "operator/controller/api_metrics.h"
 #include "operator/controller/controller.h"
 #include "operator/controller/health_server.h"
 #include "operator/controller/log.h"
+#include "operator/controller/metrics/api_metrics.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
+#include "operator/kube/http/transport.h"
 #include "operator/kube/lease_election.h"
-#include "operator/kube/transport.h"
-#include "operator/kube/watch.h"
+#include "operator/kube/watch/watch.h"
 
 namespace lockstep::control {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "operator/kube/api.h"
-#include "operator/kube/decode.h"
+#include "operator/kube/decode/decode.h"
 
 namespace lockstep::control {
 namespace {

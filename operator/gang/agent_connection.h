@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
+#include "base/crypto/hkdf.h"
 #include "base/event_loop.h"
-#include "base/hkdf.h"
 #include "base/semaphore.h"
 #include "base/time.h"
 #include "base/wake_timer.h"

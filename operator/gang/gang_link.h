@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
+#include "base/crypto/hkdf.h"
 #include "base/event_loop.h"
-#include "base/hkdf.h"
 #include "base/time.h"
 #include "core/gang/status_api.h"
 #include "core/plan/agent_config.h"

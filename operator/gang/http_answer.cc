@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "core/gang/status_api.h"
 
 namespace lockstep::gang {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/endpoint.h"
+#include "base/text/endpoint.h"
 #include "core/gang/status_api.h"
 
 namespace lockstep::gang {

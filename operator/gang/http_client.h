@@ -17,11 +17,11 @@
 #include <string>
 #include <utility>
 
+#include "base/crypto/hkdf.h"
+#include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
-#include "base/hkdf.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/tls_psk.h"
 #include "base/unique_fd.h"
 #include "core/plan/agent_config.h"
 #include "operator/gang/http_answer.h"

@@ -1,6 +1,6 @@
 #include "operator/kube/api.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::kube {
 namespace {

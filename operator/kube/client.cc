@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.h"
 #include "base/backoff.h"
+#include "base/text/ascii.h"
 #include "base/thread_annotations.h"
 #include "operator/kube/client_window.h"
 

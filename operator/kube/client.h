@@ -24,7 +24,7 @@
 
 #include "base/time.h"
 #include "operator/kube/api.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 
 namespace lockstep::kube {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::kube {

@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "base/wall_time.h"
 #include "operator/kube/events.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 
 namespace lockstep::kube {
 

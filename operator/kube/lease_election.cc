@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/wall_time.h"
-#include "operator/kube/inbox.h"
+#include "operator/kube/http/transport.h"
 #include "operator/kube/lease_loop.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/watch/inbox.h"
 
 namespace lockstep::kube {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::kube {
 namespace {

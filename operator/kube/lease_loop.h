@@ -15,8 +15,8 @@
 #include "base/time.h"
 #include "base/wall_time.h"
 #include "operator/kube/api.h"
+#include "operator/kube/http/transport.h"
 #include "operator/kube/lease_election.h"
-#include "operator/kube/transport.h"
 
 namespace lockstep::kube {
 

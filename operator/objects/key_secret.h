@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "base/hkdf.h"
+#include "base/crypto/hkdf.h"
 #include "base/result.h"
 #include "core/model/spec.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "core/model/spec.h"
-#include "operator/kube/decode.h"
+#include "operator/kube/decode/decode.h"
 #include "operator/objects/object_parts.h"
 
 namespace lockstep::control {

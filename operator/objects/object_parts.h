@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "core/model/spec.h"
 #include "core/text/node.h"
 

@@ -1,4 +1,4 @@
-#include "base/duration.h"
+#include "base/text/duration.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/enum_names.h"
+#include "base/text/enum_names.h"
 
 #include <gtest/gtest.h>
 

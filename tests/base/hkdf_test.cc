@@ -1,4 +1,4 @@
-#include "base/hkdf.h"
+#include "base/crypto/hkdf.h"
 
 #include <gtest/gtest.h>
 

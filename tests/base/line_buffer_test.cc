@@ -1,4 +1,4 @@
-#include "base/line_buffer.h"
+#include "base/text/line_buffer.h"
 
 #include <gtest/gtest.h>
 

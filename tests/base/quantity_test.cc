@@ -1,4 +1,4 @@
-#include "base/quantity.h"
+#include "base/text/quantity.h"
 
 #include <gtest/gtest.h>
 

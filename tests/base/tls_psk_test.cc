@@ -1,4 +1,4 @@
-#include "base/tls_psk.h"
+#include "base/crypto/tls_psk.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-#include "base/uuid.h"
+#include "base/crypto/uuid.h"
 
 #include <gtest/gtest.h>
 

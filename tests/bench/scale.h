@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "base/tls_psk.h"
+#include "base/crypto/tls_psk.h"
 #include "tests/bench/helper.h"
 #include "worker/agent/gang/endpoint.h"
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/tls_psk.h"
+#include "base/crypto/tls_psk.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "operator/kube/decode.h"
+#include "operator/kube/decode/decode.h"
 
 namespace {
 

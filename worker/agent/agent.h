@@ -14,11 +14,11 @@
 #include <optional>
 #include <string>
 
+#include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
 #include "base/process.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/tls_psk.h"
 #include "base/wake_timer.h"
 #include "core/gang/member.h"
 #include "core/gang/status_api.h"

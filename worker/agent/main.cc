@@ -8,9 +8,9 @@
 #include <exception>
 #include <string>
 
-#include "base/ascii.h"
 #include "base/file.h"
 #include "base/result.h"
+#include "base/text/ascii.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "core/exit_codes.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "worker/collectives/store/blame.h"
 
 namespace lockstep::collectives {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::collectives {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "worker/collectives/alone.h"
 #include "worker/collectives/communicator.h"
 #include "worker/collectives/store/socket.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::topology {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace lockstep::topology {
 namespace {

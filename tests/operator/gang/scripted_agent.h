@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
-#include "base/tls_psk.h"
 #include "core/model/names.h"
 #include "operator/gang/gang_link.h"
 #include "worker/agent/gang/gang_listener.h"

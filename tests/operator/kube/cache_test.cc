@@ -1,4 +1,4 @@
-#include "operator/kube/cache.h"
+#include "operator/kube/watch/cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

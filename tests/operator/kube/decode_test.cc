@@ -1,4 +1,4 @@
-#include "operator/kube/decode.h"
+#include "operator/kube/decode/decode.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 
 namespace lockstep::kube {
 

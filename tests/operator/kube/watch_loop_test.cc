@@ -1,4 +1,4 @@
-#include "operator/kube/watch_loop.h"
+#include "operator/kube/watch/watch_loop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "operator/kube/watch_sink.h"
+#include "operator/kube/watch/watch_sink.h"
 
 namespace lockstep::kube {
 namespace {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "operator/kube/cache.h"
-#include "operator/kube/watch_loop.h"
-#include "operator/kube/watch_sink.h"
+#include "operator/kube/watch/cache.h"
+#include "operator/kube/watch/watch_loop.h"
+#include "operator/kube/watch/watch_sink.h"
 
 namespace lockstep::kube {
 namespace {

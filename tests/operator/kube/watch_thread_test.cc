@@ -1,4 +1,4 @@
-#include "operator/kube/watch_thread.h"
+#include "operator/kube/watch/watch_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "operator/kube/views.h"
-#include "operator/kube/watch.h"
+#include "operator/kube/watch/watch.h"
 #include "tests/operator/kube/scripted_transport.h"
 
 namespace lockstep::kube {

@@ -23,11 +23,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
 #include "base/lifetime.h"
 #include "base/semaphore.h"
 #include "base/time.h"
-#include "base/tls_psk.h"
 #include "base/unique_fd.h"
 #include "worker/agent/gang/endpoint.h"
 

@@ -3,8 +3,8 @@
 #ifndef LOCKSTEP_WORKER_AGENT_GANG_ENDPOINT_H_
 #define LOCKSTEP_WORKER_AGENT_GANG_ENDPOINT_H_
 
-#include "base/endpoint.h"
 #include "base/result.h"
+#include "base/text/endpoint.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::agent {

@@ -15,9 +15,9 @@
 #include <string_view>
 
 #include "base/backoff.h"
+#include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
 #include "base/time.h"
-#include "base/tls_psk.h"
 #include "base/wake_timer.h"
 #include "worker/agent/gang/connection.h"
 #include "worker/agent/gang/endpoint.h"

@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
 #include "base/result.h"
 #include "base/semaphore.h"
 #include "base/time.h"
-#include "base/tls_psk.h"
 #include "worker/agent/gang/acceptor.h"
 #include "worker/agent/gang/connection.h"
 #include "worker/agent/gang/endpoint.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 
 namespace lockstep::agent {
 

@@ -9,7 +9,7 @@
 #include <ctime>
 #include <utility>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::agent {
 namespace {

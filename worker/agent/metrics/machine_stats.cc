@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
 

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/ascii.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/text/ascii.h"
+#include "base/text/json.h"
 #include "base/unique_fd.h"
 #include "core/gang/resume.h"
 

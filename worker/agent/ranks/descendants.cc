@@ -11,7 +11,7 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "base/ascii.h"
+#include "base/text/ascii.h"
 #include "base/unique_fd.h"
 #include "worker/topology/small_file.h"
 

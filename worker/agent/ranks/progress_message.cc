@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::agent {
 

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "base/event_loop.h"
-#include "base/line_buffer.h"
 #include "base/result.h"
+#include "base/text/line_buffer.h"
 #include "base/unique_fd.h"
 #include "worker/agent/gang/acceptor.h"
 #include "worker/agent/logs/log.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "worker/collectives/store/socket.h"
 
 namespace lockstep::collectives {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/endpoint.h"
+#include "base/text/endpoint.h"
 
 namespace lockstep::collectives {
 namespace {

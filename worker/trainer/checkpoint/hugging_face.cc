@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::trainer {
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <span>
 
+#include "base/crypto/sha256.h"
 #include "base/file.h"
-#include "base/json.h"
-#include "base/sha256.h"
+#include "base/text/json.h"
 
 namespace lockstep::trainer {
 

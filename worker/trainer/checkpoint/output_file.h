@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/crypto/sha256.h"
 #include "base/result.h"
-#include "base/sha256.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::trainer {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "worker/trainer/checkpoint/float16.h"
 
 namespace lockstep::trainer {

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "base/enum_names.h"
+#include "base/text/enum_names.h"
 
 namespace lockstep::trainer {
 

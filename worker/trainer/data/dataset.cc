@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/sha256.h"
+#include "base/crypto/sha256.h"
 #include "worker/trainer/data/find_files.h"
 #include "worker/trainer/data/shuffle.h"
 #include "worker/trainer/data/token_file.h"

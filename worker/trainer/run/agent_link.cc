@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::trainer {
 

@@ -8,9 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include "base/ascii.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/text/ascii.h"
+#include "base/text/json.h"
 #include "worker/trainer/checkpoint/output_file.h"
 #include "worker/trainer/checkpoint/prune.h"
 

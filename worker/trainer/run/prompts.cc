@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "worker/trainer/data/find_files.h"
 
 namespace lockstep::trainer {

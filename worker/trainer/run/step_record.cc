@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace lockstep::trainer {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/sha256.h"
+#include "base/crypto/sha256.h"
 #include "worker/collectives/connect.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"

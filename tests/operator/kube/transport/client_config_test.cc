@@ -1,4 +1,4 @@
-#include "operator/kube/client_config.h"
+#include "operator/kube/config/client_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "operator/kube/credentials.h"
+#include "operator/kube/config/credentials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/wall_time.h"
-#include "operator/kube/credentials_exec.h"
+#include "operator/kube/config/credentials_exec.h"
 
 namespace lockstep::kube {
 namespace {

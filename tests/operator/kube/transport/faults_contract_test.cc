@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 #include "tests/operator/kube/server/scripted_server.h"
 #include "tests/operator/kube/transport/transport_fixture.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/thread_annotations.h"
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 #include "tests/operator/kube/server/scripted_server.h"
 
 namespace lockstep::kube {

@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "operator/kube/transport.h"
-#include "operator/kube/transport_factory.h"
+#include "operator/kube/http/transport.h"
+#include "operator/kube/http/transport_factory.h"
 #include "tests/operator/kube/server/scripted_server.h"
 
 namespace lockstep::kube {

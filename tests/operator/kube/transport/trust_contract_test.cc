@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "operator/kube/transport.h"
+#include "operator/kube/http/transport.h"
 #include "tests/operator/kube/server/scripted_server.h"
 #include "tests/operator/kube/transport/transport_fixture.h"
 

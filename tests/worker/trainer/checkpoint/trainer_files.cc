@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/sha256.h"
+#include "base/crypto/sha256.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/report/tensorboard.h"
 

@@ -1,0 +1,279 @@
+#include "base/crypto/tls_psk.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMaxIdentity = 128;
+constexpr size_t kMaxRecord = 16 * 1024;
+constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
+constexpr std::array<unsigned char, 2> kSuiteId = {0x13, 0x01};
+
+// The reason of the newest OpenSSL error, and an empty queue.
+std::string TakeOpenSslError() {
+  std::string reason;
+  while (const unsigned long code = ERR_get_error()) {
+    const char* text = ERR_reason_error_string(code);
+    if (text != nullptr) reason = text;
+  }
+  return reason.empty() ? "unknown reason" : reason;
+}
+
+int ClampToInt(size_t size) {
+  return static_cast<int>(std::min<size_t>(size, std::numeric_limits<int>::max()));
+}
+
+}  // namespace
+
+struct TlsPskContext::Secret {
+  Key key{};
+  std::string identity;
+
+  ~Secret() { OPENSSL_cleanse(key.data(), key.size()); }
+};
+
+struct PskCallbacks {
+  static const TlsPskContext::Secret* SecretOf(SSL* ssl) {
+    return static_cast<const TlsPskContext::Secret*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  }
+
+  static SSL_SESSION* MakeSession(SSL* ssl, const Key& key) {
+    const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kSuiteId.data());
+    SSL_SESSION* session = SSL_SESSION_new();
+    if (cipher != nullptr && session != nullptr &&
+        SSL_SESSION_set1_master_key(session, key.data(), key.size()) == 1 &&
+        SSL_SESSION_set_cipher(session, cipher) == 1 &&
+        SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1) {
+      return session;
+    }
+    SSL_SESSION_free(session);
+    return nullptr;
+  }
+
+  // An unknown identity leaves no session: the handshake then wants a certificate, and fails.
+  static int Find(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION** session) {
+    const TlsPskContext::Secret* secret = SecretOf(ssl);
+    *session = nullptr;
+    if (std::string_view(reinterpret_cast<const char*>(identity), size) != secret->identity) {
+      return 1;
+    }
+    *session = MakeSession(ssl, secret->key);
+    return *session != nullptr ? 1 : 0;
+  }
+
+  static int Use(SSL* ssl, const EVP_MD* digest, const unsigned char** identity, size_t* size,
+                 SSL_SESSION** session) {
+    *session = nullptr;
+    *identity = nullptr;
+    *size = 0;
+    if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
+    const TlsPskContext::Secret* secret = SecretOf(ssl);
+    *session = MakeSession(ssl, secret->key);
+    if (*session == nullptr) return 0;
+    *identity = reinterpret_cast<const unsigned char*>(secret->identity.data());
+    *size = secret->identity.size();
+    return 1;
+  }
+};
+
+void TlsPskContext::ContextFree::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
+void TlsSession::SslFree::operator()(ssl_st* ssl) const { SSL_free(ssl); }
+
+TlsPskContext::TlsPskContext(ssl_ctx_st* context, std::unique_ptr<Secret> secret, bool is_server)
+    : secret_(std::move(secret)), context_(context), is_server_(is_server) {}
+TlsPskContext::TlsPskContext(TlsPskContext&&) noexcept = default;
+TlsPskContext& TlsPskContext::operator=(TlsPskContext&&) noexcept = default;
+TlsPskContext::~TlsPskContext() = default;
+
+Result<TlsPskContext> TlsPskContext::Server(const Key& key, const std::string& identity) {
+  return Make(key, identity, true);
+}
+
+Result<TlsPskContext> TlsPskContext::Client(const Key& key, const std::string& identity) {
+  return Make(key, identity, false);
+}
+
+Result<TlsPskContext> TlsPskContext::Make(const Key& key, const std::string& identity,
+                                          bool is_server) {
+  if (identity.empty() || identity.size() > kMaxIdentity) {
+    return Error::Invalid("TLS: the key's name must have 1 to 128 bytes");
+  }
+  // The image's openssl.cnf must not decide which suites there are.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+
+  auto secret = std::make_unique<Secret>();
+  secret->key = key;
+  secret->identity = identity;
+  SSL_CTX* context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
+  if (context == nullptr) return Error::Internal("TLS: " + TakeOpenSslError());
+  TlsPskContext made(context, std::move(secret), is_server);
+
+  SSL_CTX_set_app_data(context, made.secret_.get());
+  SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  const bool set = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
+                   SSL_CTX_set_ciphersuites(context, kSuite) == 1 &&
+                   SSL_CTX_set1_groups_list(context, "X25519:P-256") == 1 &&
+                   SSL_CTX_set_num_tickets(context, 0) == 1 &&
+                   SSL_CTX_set_max_early_data(context, 0) == 1;
+  if (!set) return Error::Internal("TLS: " + TakeOpenSslError());
+  if (is_server) {
+    SSL_CTX_set_psk_find_session_callback(context, &PskCallbacks::Find);
+  } else {
+    SSL_CTX_set_psk_use_session_callback(context, &PskCallbacks::Use);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  }
+  return made;
+}
+
+Result<TlsSession> TlsPskContext::NewSession() const {
+  SSL* ssl = SSL_new(context_.get());
+  if (ssl == nullptr) return Error::Internal("TLS: " + TakeOpenSslError());
+  TlsSession session(ssl, is_server_);
+  BIO* in = BIO_new(BIO_s_mem());
+  BIO* out = BIO_new(BIO_s_mem());
+  if (in == nullptr || out == nullptr) {
+    BIO_free(in);
+    BIO_free(out);
+    return Error::Internal("TLS: " + TakeOpenSslError());
+  }
+  SSL_set_bio(ssl, in, out);
+  if (is_server_) {
+    SSL_set_accept_state(ssl);
+    return session;
+  }
+  SSL_set_connect_state(ssl);
+  const Status started = session.Handshake();
+  if (!started.ok()) return started.error();
+  return session;
+}
+
+TlsSession::TlsSession(ssl_st* ssl, bool is_server) : ssl_(ssl), is_server_(is_server) {}
+TlsSession::TlsSession(TlsSession&&) noexcept = default;
+TlsSession& TlsSession::operator=(TlsSession&&) noexcept = default;
+TlsSession::~TlsSession() = default;
+
+Error TlsSession::HandshakeError() const {
+  const std::string reason = TakeOpenSslError();
+  const char* who = is_server_ ? "client" : "server";
+  return Error::Denied(std::string("TLS: the ") + who +
+                       " does not hold this job's key, or is of another job (" + reason + ")");
+}
+
+Status TlsSession::Handshake() {
+  ERR_clear_error();
+  const int done = SSL_do_handshake(ssl_.get());
+  if (done != 1) {
+    const int why = SSL_get_error(ssl_.get(), done);
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return {};
+    return HandshakeError();
+  }
+  if (SSL_session_reused(ssl_.get()) != 1) {
+    return Error::Denied("TLS: the handshake ended without this job's key");
+  }
+  established_ = true;
+  return {};
+}
+
+Status TlsSession::Receive(std::string_view ciphertext, std::string* plain) {
+  while (!ciphertext.empty()) {
+    const int taken =
+        BIO_write(SSL_get_rbio(ssl_.get()), ciphertext.data(), ClampToInt(ciphertext.size()));
+    if (taken <= 0) return Error::Internal("TLS: out of memory for what came in");
+    ciphertext.remove_prefix(static_cast<size_t>(taken));
+  }
+  if (!established_) {
+    const Status handshake = Handshake();
+    if (!handshake.ok() || !established_) return handshake;
+  }
+  std::array<char, kMaxRecord> buffer;
+  while (true) {
+    ERR_clear_error();
+    const int got = SSL_read(ssl_.get(), buffer.data(), ClampToInt(buffer.size()));
+    if (got > 0) {
+      plain->append(buffer.data(), static_cast<size_t>(got));
+      continue;
+    }
+    switch (SSL_get_error(ssl_.get(), got)) {
+      case SSL_ERROR_WANT_READ:
+      case SSL_ERROR_WANT_WRITE:
+        return {};
+      case SSL_ERROR_ZERO_RETURN:
+        peer_closed_ = true;
+        return {};
+      default:
+        return Error::Unavailable("TLS: the peer sent what this session cannot read (" +
+                                  TakeOpenSslError() + ")");
+    }
+  }
+}
+
+Status TlsSession::Send(std::string_view plain) {
+  if (!established_) return Error::Internal("TLS: sending before the handshake is done");
+  while (!plain.empty()) {
+    ERR_clear_error();
+    const int sent = SSL_write(ssl_.get(), plain.data(), ClampToInt(plain.size()));
+    if (sent <= 0) {
+      SSL_get_error(ssl_.get(), sent);
+      return Error::Internal("TLS: cannot encrypt (" + TakeOpenSslError() + ")");
+    }
+    plain.remove_prefix(static_cast<size_t>(sent));
+  }
+  return {};
+}
+
+void TlsSession::Close() {
+  if (!established_) return;
+  ERR_clear_error();
+  SSL_shutdown(ssl_.get());
+  ERR_clear_error();
+}
+
+std::string_view TlsSession::output() {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(SSL_get_wbio(ssl_.get()), &data);
+  return size > 0 ? std::string_view(data, static_cast<size_t>(size)) : std::string_view();
+}
+
+void TlsSession::ConsumeOutput(size_t bytes) {
+  std::array<char, 4096> sink;
+  BIO* out = SSL_get_wbio(ssl_.get());
+  if (bytes >= output().size()) {
+    BIO_reset(out);
+    return;
+  }
+  while (bytes > 0) {
+    const int read = BIO_read(out, sink.data(), ClampToInt(std::min(bytes, sink.size())));
+    if (read <= 0) return;
+    bytes -= static_cast<size_t>(read);
+  }
+}
+
+ClientHelloCheck CheckClientHello(std::string_view bytes) {
+  // RFC 8446 5.1: type 22 (handshake), version 3.x, length in two bytes; 4: type 1 (ClientHello).
+  constexpr size_t kHeader = 5;
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  if (!bytes.empty() && at(0) != 0x16) return ClientHelloCheck::kNotTls;
+  if (bytes.size() > 1 && at(1) != 0x03) return ClientHelloCheck::kNotTls;
+  if (bytes.size() > 2 && at(2) > 0x04) return ClientHelloCheck::kNotTls;
+  if (bytes.size() > kHeader && at(kHeader) != 0x01) return ClientHelloCheck::kNotTls;
+  if (bytes.size() < kHeader) return ClientHelloCheck::kNeedMore;
+  const size_t record = (size_t{at(3)} << 8) + at(4);
+  if (record < 4) return ClientHelloCheck::kNotTls;
+  if (kHeader + record > kMaxClientHello) return ClientHelloCheck::kTooLarge;
+  return bytes.size() >= kHeader + record ? ClientHelloCheck::kComplete
+                                          : ClientHelloCheck::kNeedMore;
+}
+
+}  // namespace lockstep

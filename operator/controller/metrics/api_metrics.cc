@@ -1,0 +1,32 @@
+#include "operator/controller/metrics/api_metrics.h"
+
+#include "operator/controller/metrics/histograms.h"
+
+namespace lockstep::control {
+
+using prometheus::BuildCounter;
+
+ApiMetrics::ApiMetrics(prometheus::Registry* registry)
+    : calls_(&BuildCounter()
+                  .Name("lockstep_operator_api_calls_total")
+                  .Help("Requests to the API server, by verb and code")
+                  .Register(*registry)),
+      seconds_(&prometheus::BuildHistogram()
+                    .Name("lockstep_operator_api_call_seconds")
+                    .Help("How long the API server took to answer, by verb")
+                    .Register(*registry)),
+      watch_restarts_(&BuildCounter()
+                           .Name("lockstep_operator_watch_restarts_total")
+                           .Help("Times a watch was begun again, by resource")
+                           .Register(*registry)) {}
+
+void ApiMetrics::OnAttempt(const kube::CallRecord& call) {
+  const char* verb = kube::ToString(call.method);
+  const std::string code = call.http != 0 ? std::to_string(call.http)
+                           : call.ok      ? "200"
+                                          : kube::ToString(call.kind);
+  calls_->Add({{"verb", verb}, {"code", code}}).Increment();
+  seconds_->Add({{"verb", verb}}, ShortTimes()).Observe(Seconds(call.duration));
+}
+
+}  // namespace lockstep::control

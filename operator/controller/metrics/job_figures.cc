@@ -1,0 +1,52 @@
+#include "operator/controller/metrics/job_figures.h"
+
+#include "base/text/enum_names.h"
+#include "core/failure/failure.h"
+#include "operator/controller/metrics/histograms.h"
+
+namespace lockstep::control {
+
+using core::CauseClass;
+
+JobFigures::JobFigures(prometheus::Registry* registry)
+    : to_pods_(AddHistogram(registry, "lockstep_operator_creation_to_pods_seconds",
+                            "From a job's creation to its last pod's", LongTimes())),
+      to_running_(AddHistogram(registry, "lockstep_operator_creation_to_running_seconds",
+                               "From a job's creation to all ranks running", LongTimes())),
+      restarts_(&prometheus::BuildCounter()
+                     .Name("lockstep_operator_restarts_total")
+                     .Help("Restarts of gangs and replacements of machines, by class of cause")
+                     .Register(*registry)) {
+  for (CauseClass each :
+       {CauseClass::kApplication, CauseClass::kInfrastructure, CauseClass::kStopped}) {
+    restarts_->Add({{"cause", core::ToString(each)}});
+  }
+  auto& jobs = prometheus::BuildGauge()
+                   .Name("lockstep_operator_jobs")
+                   .Help("TrainingJobs by state")
+                   .Register(*registry);
+  for (const auto& state : core::kEnumNames<core::JobState>) {
+    jobs_[state.value] = &jobs.Add({{"state", state.name}});
+  }
+}
+
+void JobFigures::SetState(std::optional<core::JobState> state, JobRecord* record) {
+  if (record->counted == state) return;
+  if (record->counted) jobs_.at(*record->counted)->Decrement();
+  if (state) jobs_.at(*state)->Increment();
+  record->counted = state;
+}
+
+void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus& after,
+                           Duration age) {
+  if (before.created_epoch == 0 && after.created_epoch != 0) to_pods_->Observe(Seconds(age));
+  if (!before.timings.started && after.timings.started) to_running_->Observe(Seconds(age));
+  const auto count = [this](int32_t from, int32_t to, CauseClass cause) {
+    if (from < to) restarts_->Add({{"cause", core::ToString(cause)}}).Increment(to - from);
+  };
+  count(before.restarts.application, after.restarts.application, CauseClass::kApplication);
+  count(before.restarts.infrastructure, after.restarts.infrastructure, CauseClass::kInfrastructure);
+  count(before.restarts.stopped, after.restarts.stopped, CauseClass::kStopped);
+}
+
+}  // namespace lockstep::control

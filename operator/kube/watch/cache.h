@@ -1,0 +1,206 @@
+// Cache<T>: the last known state of one resource, kept from a Reflector's batches.
+//
+//   pods.Apply(std::move(batch), [&](const PodView* before, const PodView* after) {
+//     const PodView& pod = after ? *after : *before;
+//     queue.Add({pod.meta.name_space, pod.job}, Priority::kNormal, now);
+//   });
+//   for (const PodView* pod : pods.ByJob({"default", "gpt"})) ...
+//
+// One thread. Pointers to an object are good until the next Apply, Put or Remove.
+#ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_CACHE_H_
+#define LOCKSTEP_OPERATOR_KUBE_WATCH_CACHE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "operator/kube/views.h"
+#include "operator/kube/watch/resource_version.h"
+#include "operator/kube/watch/watch.h"
+
+namespace lockstep::kube {
+
+template <typename T>
+class Cache {
+ public:
+  // `before` is null for a new object. `after` is null for a deleted one, and `before` is then its
+  // last state. Both are set for a change; if their UIDs differ, another object has taken the name.
+  using OnChange = std::function<void(const T* before, const T* after)>;
+
+  // Calls on_change for each object that changed, when the cache already holds `after`. on_change
+  // must not change the cache.
+  void Apply(Batch<T> batch, const OnChange& on_change);
+
+  // Stores the answer of a consistent GET. Ignored if a later state is known.
+  void Put(T object, const OnChange& on_change);
+  // Removes an object that a consistent GET did not find.
+  void Remove(const ObjectName& name, const OnChange& on_change);
+
+  // Null when there is none.
+  const T* Find(const ObjectName& name) const;
+
+  // All objects whose JobOf is this job's name, in no particular order.
+  std::span<const T* const> ByJob(const ObjectName& job) const;
+
+  void ForEach(const std::function<void(const T&)>& visit) const;
+
+  bool synced() const { return synced_; }  // a whole state has been applied
+  const std::string& resource_version() const { return resource_version_; }
+  size_t size() const { return objects_.size(); }
+
+ private:
+  using Name = std::pair<std::string_view, std::string_view>;  // namespace, name
+
+  // Hashes and compares objects by the names that they hold.
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(const Name& name) const {
+      const std::hash<std::string_view> hash;
+      return hash(name.first) * 31 + hash(name.second);
+    }
+    size_t operator()(const std::unique_ptr<T>& object) const { return (*this)(NameOf(*object)); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    bool operator()(const auto& a, const auto& b) const { return NameOf(a) == NameOf(b); }
+  };
+
+  static Name NameOf(const Name& name) { return name; }
+  static Name NameOf(const T& object) { return {object.meta.name_space, object.meta.name}; }
+  static Name NameOf(const std::unique_ptr<T>& object) { return NameOf(*object); }
+  static ObjectName JobNameOf(const T& object) {
+    return {object.meta.name_space, std::string(JobOf(object))};
+  }
+
+  void Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change);
+  const T* Set(T object, const OnChange& on_change);
+  // `last`: its last state, when newer than the cached one.
+  void Erase(const Name& name, T* last, const OnChange& on_change);
+  void AddToJob(const T& object);
+  void RemoveFromJob(const T& object);
+
+  std::unordered_set<std::unique_ptr<T>, Hash, Equal> objects_;
+  std::map<ObjectName, std::vector<const T*>> by_job_;
+  std::string resource_version_;
+  bool synced_ = false;
+};
+
+template <typename T>
+void Cache<T>::Apply(Batch<T> batch, const OnChange& on_change) {
+  resource_version_ = std::move(batch.resource_version);
+  if (batch.replace) {
+    synced_ = true;
+    Replace(std::move(batch.events), on_change);
+    return;
+  }
+  for (WatchEvent<T>& event : batch.events) {
+    if (event.kind == EventKind::kDeleted) {
+      Erase(NameOf(event.object), &event.object, on_change);
+    } else {
+      Put(std::move(event.object), on_change);
+    }
+  }
+}
+
+template <typename T>
+void Cache<T>::Put(T object, const OnChange& on_change) {
+  auto known = objects_.find(NameOf(object));
+  if (known != objects_.end()) {
+    const ObjectMeta& meta = (*known)->meta;
+    if (Covers(meta.resource_version, object.meta.resource_version)) return;
+  }
+  Set(std::move(object), on_change);
+}
+
+template <typename T>
+void Cache<T>::Remove(const ObjectName& name, const OnChange& on_change) {
+  Erase({name.name_space, name.name}, nullptr, on_change);
+}
+
+template <typename T>
+const T* Cache<T>::Find(const ObjectName& name) const {
+  auto found = objects_.find(Name(name.name_space, name.name));
+  return found == objects_.end() ? nullptr : found->get();
+}
+
+template <typename T>
+std::span<const T* const> Cache<T>::ByJob(const ObjectName& job) const {
+  auto found = by_job_.find(job);
+  if (found == by_job_.end()) return {};
+  return found->second;
+}
+
+template <typename T>
+void Cache<T>::ForEach(const std::function<void(const T&)>& visit) const {
+  for (const std::unique_ptr<T>& object : objects_) visit(*object);
+}
+
+template <typename T>
+void Cache<T>::Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change) {
+  std::unordered_set<const T*> present;
+  present.reserve(events.size());
+  for (WatchEvent<T>& event : events) present.insert(Set(std::move(event.object), on_change));
+  std::vector<const T*> gone;
+  for (const std::unique_ptr<T>& object : objects_) {
+    if (!present.contains(object.get())) gone.push_back(object.get());
+  }
+  for (const T* object : gone) Erase(NameOf(*object), nullptr, on_change);
+}
+
+template <typename T>
+const T* Cache<T>::Set(T object, const OnChange& on_change) {
+  auto known = objects_.find(NameOf(object));
+  if (known == objects_.end()) {
+    const T* added = objects_.insert(std::make_unique<T>(std::move(object))).first->get();
+    AddToJob(*added);
+    on_change(nullptr, added);
+    return added;
+  }
+  T* current = known->get();
+  const ObjectMeta& meta = current->meta;
+  if (meta.uid == object.meta.uid && meta.resource_version == object.meta.resource_version) {
+    return current;
+  }
+  RemoveFromJob(*current);
+  std::swap(*current, object);  // the name, which it is found by, is the same
+  AddToJob(*current);
+  on_change(&object, current);
+  return current;
+}
+
+template <typename T>
+void Cache<T>::Erase(const Name& name, T* last, const OnChange& on_change) {
+  auto known = objects_.find(name);
+  if (known == objects_.end()) {
+    if (last != nullptr) on_change(last, nullptr);
+    return;
+  }
+  const std::unique_ptr<T> object = std::move(objects_.extract(known).value());
+  RemoveFromJob(*object);
+  on_change(last != nullptr ? last : object.get(), nullptr);
+}
+
+template <typename T>
+void Cache<T>::AddToJob(const T& object) {
+  if (!JobOf(object).empty()) by_job_[JobNameOf(object)].push_back(&object);
+}
+
+template <typename T>
+void Cache<T>::RemoveFromJob(const T& object) {
+  auto found = by_job_.find(JobNameOf(object));
+  if (found == by_job_.end()) return;
+  std::erase(found->second, &object);
+  if (found->second.empty()) by_job_.erase(found);
+}
+
+}  // namespace lockstep::kube
+
+#endif  // LOCKSTEP_OPERATOR_KUBE_WATCH_CACHE_H_

@@ -1,0 +1,91 @@
+// TypedSink<T>: collects the objects of a WatchLoop and hands them over in batches.
+#ifndef LOCKSTEP_OPERATOR_KUBE_WATCH_WATCH_SINK_H_
+#define LOCKSTEP_OPERATOR_KUBE_WATCH_WATCH_SINK_H_
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "operator/kube/decode/decode.h"
+#include "operator/kube/watch/watch.h"
+#include "operator/kube/watch/watch_loop.h"
+
+namespace lockstep::kube {
+
+template <typename T>
+class TypedSink : public WatchSink {
+ public:
+  explicit TypedSink(WatchHandlers<T> handlers) : handlers_(std::move(handlers)) {}
+
+  Result<WatchLine> Line(std::string_view padded) override {
+    T object;
+    auto line = decoder_.Line(padded, &object);
+    if (!line.ok()) return line;
+    switch (line->type) {
+      case WatchLine::Type::kAdded:
+        events_.push_back({EventKind::kAdded, std::move(object)});
+        break;
+      case WatchLine::Type::kModified:
+        events_.push_back({EventKind::kModified, std::move(object)});
+        break;
+      case WatchLine::Type::kDeleted:
+        events_.push_back({EventKind::kDeleted, std::move(object)});
+        break;
+      default:
+        break;
+    }
+    return line;
+  }
+
+  Result<ListPage> Page(std::string body) override {
+    std::vector<T> items;
+    auto page = decoder_.Page(std::move(body), &items);
+    if (!page.ok()) return page;
+    for (T& item : items) events_.push_back({EventKind::kAdded, std::move(item)});
+    return page;
+  }
+
+  void Drop() override { events_ = {}; }
+
+  void Deliver(bool replace, const std::string& version) override {
+    if (replace) KeepLastStates();
+    handlers_.on_batch(
+        {.replace = replace, .events = std::exchange(events_, {}), .resource_version = version});
+  }
+
+  void Problem(const Error& error) override {
+    if (handlers_.on_problem) handlers_.on_problem(error);
+  }
+
+  void Restarted() override {
+    if (handlers_.on_restart) handlers_.on_restart();
+  }
+
+ private:
+  // The state may change while it is sent, so MODIFIED and DELETED may stand among its ADDED.
+  void KeepLastStates() {
+    const bool changed = std::ranges::any_of(
+        events_, [](const WatchEvent<T>& event) { return event.kind != EventKind::kAdded; });
+    if (!changed) return;
+    std::set<std::pair<std::string, std::string>> seen;
+    std::vector<WatchEvent<T>> last;
+    for (auto event = events_.rbegin(); event != events_.rend(); ++event) {
+      const ObjectMeta& meta = event->object.meta;
+      if (!seen.emplace(meta.name_space, meta.name).second) continue;
+      if (event->kind == EventKind::kDeleted) continue;
+      last.push_back({EventKind::kAdded, std::move(event->object)});
+    }
+    events_ = std::move(last);
+  }
+
+  WatchHandlers<T> handlers_;
+  Decoder decoder_;
+  std::vector<WatchEvent<T>> events_;
+};
+
+}  // namespace lockstep::kube
+
+#endif  // LOCKSTEP_OPERATOR_KUBE_WATCH_WATCH_SINK_H_
