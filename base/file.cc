@@ -52,8 +52,7 @@ Result<UniqueFd> OpenRegularFile(const std::string& path) {
   struct stat status{};
   if (fstat(found.get(), &status) != 0) return ErrnoError("looking at " + path, errno);
   if (!S_ISREG(status.st_mode)) return NoFile(path, status.st_mode);
-  UniqueFd fd(
-      open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return OpenError(path, errno);
   return fd;
 }
