@@ -30,10 +30,7 @@ uint16_t Endpoint::port() const {
 
 std::string Endpoint::host() const { return HostOf(get()); }
 
-std::string Endpoint::ToString() const {
-  const std::string port_text = std::to_string(port());
-  return address.ss_family == AF_INET6 ? "[" + host() + "]:" + port_text : host() + ":" + port_text;
-}
+std::string Endpoint::ToString() const { return EndpointText(host(), port()); }
 
 Result<Endpoint> MakeEndpoint(std::string_view host, uint16_t port) {
   const std::string text(host);
@@ -54,13 +51,17 @@ Result<Endpoint> ParseEndpoint(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid;
   std::string_view host = text.substr(0, colon);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return invalid;
-  }
+  const bool brackets = host.starts_with('[') && host.ends_with(']');
+  if (brackets) host = host.substr(1, host.size() - 2);
+  if (brackets != (host.find(':') != std::string_view::npos)) return invalid;
   const auto port = ParseNumber<uint16_t>(text.substr(colon + 1));
   return port ? MakeEndpoint(host, *port) : invalid;
+}
+
+std::string EndpointText(std::string_view host, uint16_t port) {
+  const std::string text(host);
+  return (text.find(':') != std::string::npos ? "[" + text + "]:" : text + ":") +
+         std::to_string(port);
 }
 
 std::string HostOf(const sockaddr* address) {

@@ -28,6 +28,8 @@ struct Endpoint {
 Result<Endpoint> MakeEndpoint(std::string_view host, uint16_t port);
 // "10.0.0.7:7070" or "[fd00::7]:7070".
 Result<Endpoint> ParseEndpoint(std::string_view text);
+// The text that ParseEndpoint reads, of an address and a port that nobody has checked.
+std::string EndpointText(std::string_view host, uint16_t port);
 
 // "10.0.0.7", "fd00::7"; empty for another family.
 std::string HostOf(const sockaddr* address);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
 #include "core/model/names.h"
 
@@ -20,10 +21,6 @@ Result<T> Random() {
     return ErrnoError("getrandom", errno);
   }
   return value;
-}
-
-std::string At(const std::string& address, int port) {
-  return core::ToString(core::HostPort{address, static_cast<uint16_t>(port)});
 }
 
 }  // namespace
@@ -72,9 +69,9 @@ Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::Train
   }
   config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
   config.key = setup.key;
-  config.coordinator = At(setup.addresses.Machine(0), core::kGangPort);
-  config.listen = At(address, core::kGangPort);
-  config.metrics_listen = At(address, core::kMetricsPort);
+  config.coordinator = EndpointText(setup.addresses.Machine(0), core::kGangPort);
+  config.listen = EndpointText(address, core::kGangPort);
+  config.metrics_listen = EndpointText(address, core::kMetricsPort);
   config.advertise = address;
   config.run_dir = *folder;
   config.checkpoint_path = checkpoint_path;

@@ -1,15 +1,12 @@
 #include "core/plan/agent_config.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/fields.h"
-#include "base/text/ascii.h"
+#include "base/text/endpoint.h"
 #include "core/model/json.h"
 #include "core/model/read.h"
 #include "core/model/shortcuts.h"
@@ -43,11 +40,6 @@ std::optional<Key> ParseHex(std::string_view text) {
     key[i] = static_cast<uint8_t>(high << 4 | low);
   }
   return key;
-}
-
-bool IsIp(const std::string& text, int family) {
-  std::array<unsigned char, sizeof(in6_addr)> address{};
-  return inet_pton(family, text.c_str(), address.data()) == 1;
 }
 
 // Gathers all problems into one line.
@@ -120,9 +112,9 @@ namespace {
 
 void CheckAddress(const char* name, const std::string& text, bool any_port, Problems& problems) {
   if (text.empty()) return;
-  Result<HostPort> address = ParseHostPort(text);
+  Result<Endpoint> address = ParseEndpoint(text);
   if (!address.ok()) return problems.Add(name, address.error().message);
-  if (!any_port && address->port == 0) problems.Add(name, "must name a port");
+  if (!any_port && address->port() == 0) problems.Add(name, "must name a port");
 }
 
 // Rules for single fields. A field that could not be read holds its default, which is valid or
@@ -138,7 +130,7 @@ void CheckEach(const AgentConfig& config, Problems& problems) {
   CheckAddress("listen", config.listen, /*any_port=*/true, problems);
   CheckAddress("metricsListen", config.metrics_listen, /*any_port=*/true, problems);
   const std::string& ip = config.advertise;
-  if (!ip.empty() && !IsIp(ip, AF_INET) && !IsIp(ip, AF_INET6)) {
+  if (!ip.empty() && !MakeEndpoint(ip, 0).ok()) {
     problems.Add("advertise", "must be an IP address, not \"" + ip + "\"");
   }
 }
@@ -206,30 +198,6 @@ Result<AgentConfig> ParseAgentConfig(std::string_view text) {
   }
   if (!problems.empty()) return Error::Invalid("the agent's configuration: " + problems.text());
   return config;
-}
-
-Result<HostPort> ParseHostPort(std::string_view text) {
-  Error invalid =
-      Error::Invalid("must be IP:PORT or [IPv6]:PORT, not \"" + std::string(text) + "\"");
-  size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return invalid;
-  HostPort address;
-  address.host = text.substr(0, colon);
-  int family = AF_INET;
-  if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
-    address.host = address.host.substr(1, address.host.size() - 2);
-    family = AF_INET6;
-  }
-  if (!IsIp(address.host, family)) return invalid;
-  const auto port = ParseNumber<uint16_t>(text.substr(colon + 1));
-  if (!port) return invalid;
-  address.port = *port;
-  return address;
-}
-
-std::string ToString(const HostPort& address) {
-  bool ipv6 = address.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
 }  // namespace lockstep::core

@@ -56,17 +56,6 @@ std::string ToJson(const AgentConfig& config);
 // Invalid error names all of them. TooLarge beyond kMaxAgentConfig. Messages never hold the key.
 Result<AgentConfig> ParseAgentConfig(std::string_view json);
 
-// An IP and a port, as in AgentConfig's addresses.
-struct HostPort {
-  std::string host;  // an IPv4 or IPv6 address without brackets
-  uint16_t port = 0;
-
-  friend bool operator==(const HostPort&, const HostPort&) = default;
-};
-// Invalid when the host is no IP address or the port no number up to 65535.
-Result<HostPort> ParseHostPort(std::string_view text);
-std::string ToString(const HostPort& address);
-
 }  // namespace lockstep::core
 
 #endif  // LOCKSTEP_CORE_PLAN_AGENT_CONFIG_H_

@@ -1,5 +1,6 @@
 #include "operator/controller/snapshot_builder.h"
 
+#include "base/text/endpoint.h"
 #include "core/model/names.h"
 #include "operator/controller/observe_pod.h"
 #include "operator/policy/machines.h"
@@ -47,7 +48,7 @@ gang::GangPeers PeersOf(const JobRecord& record, const Snapshot& snapshot) {
   for (const Machine& machine : Machines(snapshot)) {
     if (machine.life != Life::kRunning || machine.seen->address.empty()) continue;
     peers.members.push_back(
-        {machine.index, machine.attempt, {machine.seen->address, core::kGangPort}});
+        {machine.index, machine.attempt, EndpointText(machine.seen->address, core::kGangPort)});
   }
   return peers;
 }

@@ -104,7 +104,7 @@ void GangJob::Poll() {
 
 Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
   if (!answer.ok()) return answer.error();
-  std::string who = core::ToString(asked_.address);
+  std::string who = asked_.address;
   if (answer->status != kOk) {
     return Error::Unavailable(who + " answered GET /status with " + std::to_string(answer->status));
   }

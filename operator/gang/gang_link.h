@@ -31,7 +31,6 @@
 #include "base/event_loop.h"
 #include "base/time.h"
 #include "core/gang/status_api.h"
-#include "core/plan/agent_config.h"
 
 namespace lockstep::gang {
 
@@ -40,7 +39,7 @@ struct GangPeers {
   struct Member {
     uint32_t machine = 0;
     uint32_t attempt = 0;
-    core::HostPort address;  // of its port lockstep-gang
+    std::string address;  // "10.0.0.7:7070", of its port lockstep-gang
 
     friend bool operator==(const Member&, const Member&) = default;
   };

@@ -16,7 +16,7 @@
 
 namespace lockstep::gang {
 
-void HttpClient::Ask(const core::HostPort& address, std::string request, Time deadline,
+void HttpClient::Ask(const std::string& address, std::string request, Time deadline,
                      OnAnswer on_answer) {
   if (busy() || address != address_) Drop();
   address_ = address;
@@ -69,7 +69,7 @@ void HttpClient::Begin() {
 }
 
 void HttpClient::OnTimer() {
-  Finish(Error::Timeout(core::ToString(address_) +
+  Finish(Error::Timeout(address_ +
                         (sent_ ? " did not answer in time" : " could not be reached in time")));
 }
 
@@ -88,7 +88,7 @@ void HttpClient::OnReady() {
 }
 
 Status HttpClient::Connect() {
-  Result<Endpoint> endpoint = MakeEndpoint(address_.host, address_.port);
+  Result<Endpoint> endpoint = ParseEndpoint(address_);
   if (!endpoint.ok()) return endpoint.error();
   fd_.reset(socket(endpoint->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd_.valid()) return ErrnoError("socket", errno);
@@ -97,8 +97,7 @@ Status HttpClient::Connect() {
   if (connect(fd_.get(), endpoint->get(), endpoint->size) != 0 && errno != EINPROGRESS) {
     int error = errno;
     Close();
-    return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
-                              std::strerror(error));
+    return Error::Unavailable("cannot reach " + address_ + ": " + std::strerror(error));
   }
   return {};
 }
@@ -109,8 +108,7 @@ Status HttpClient::FinishConnecting() {
   socklen_t size = sizeof error;
   getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) {
-    return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
-                              std::strerror(error));
+    return Error::Unavailable("cannot reach " + address_ + ": " + std::strerror(error));
   }
   Result<TlsPskContext> tls = TlsPskContext::Client(key_, identity_);
   if (!tls.ok()) return tls.error();
@@ -127,8 +125,7 @@ Status HttpClient::SendSome() {
     ssize_t n = send(fd_.get(), output.data(), output.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EAGAIN) return {};
     if (n < 0) {
-      return Error::Unavailable("cannot reach " + core::ToString(address_) + ": " +
-                                std::strerror(errno));
+      return Error::Unavailable("cannot reach " + address_ + ": " + std::strerror(errno));
     }
     session_->ConsumeOutput(static_cast<size_t>(n));
   }
@@ -141,7 +138,7 @@ Status HttpClient::ReceiveSome() {
     ssize_t n = recv(fd_.get(), block.data(), block.size(), 0);
     if (n < 0 && errno == EAGAIN) return {};
     if (n < 0) {
-      return Error::Unavailable("lost " + core::ToString(address_) + ": " + std::strerror(errno));
+      return Error::Unavailable("lost " + address_ + ": " + std::strerror(errno));
     }
     if (n == 0) {
       ended_ = true;
@@ -171,7 +168,7 @@ Status HttpClient::Step(std::optional<HttpAnswer>* answer) {
   Result<std::optional<HttpAnswer>> parsed = ParseHttpAnswer(received_, &used, &keep_alive);
   if (!parsed.ok()) return parsed.error();
   if (!*parsed) {
-    if (ended_) return Error::Unavailable(core::ToString(address_) + " closed the connection");
+    if (ended_) return Error::Unavailable(address_ + " closed the connection");
     return {};
   }
   *answer = std::move(**parsed);

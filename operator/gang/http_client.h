@@ -23,7 +23,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "core/plan/agent_config.h"
 #include "operator/gang/http_answer.h"
 
 namespace lockstep::gang {
@@ -42,7 +41,7 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   // What was under way is dropped.
-  void Ask(const core::HostPort& address, std::string request, Time deadline, OnAnswer on_answer);
+  void Ask(const std::string& address, std::string request, Time deadline, OnAnswer on_answer);
   bool busy() const { return on_answer_ != nullptr; }
   // Closes the connection; no callback comes.
   void Drop();
@@ -62,7 +61,7 @@ class HttpClient {
   EventLoop* loop_;
   Key key_;
   std::string identity_;
-  core::HostPort address_;
+  std::string address_;
   std::string request_;
   Time deadline_ = kNever;
   TimerId timer_ = 0;

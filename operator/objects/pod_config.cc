@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text/endpoint.h"
 #include "core/model/names.h"
 #include "core/plan/agent_config.h"
 #include "operator/objects/key_secret.h"
@@ -52,9 +53,8 @@ std::string Escaped(const std::string& json) {
 
 Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::JobStatus& status,
                                    const PodRequest& request, const std::string& termination_path) {
-  const std::string coordinator =
-      core::ToString(core::HostPort{.host = request.coordinator_ip, .port = core::kGangPort});
-  if (const auto address = core::ParseHostPort(coordinator); !address.ok()) {
+  const std::string coordinator = EndpointText(request.coordinator_ip, core::kGangPort);
+  if (const auto address = ParseEndpoint(coordinator); !address.ok()) {
     return Error::Invalid("the coordinator's address " + address.error().message);
   }
   const bool ipv6 = request.coordinator_ip.find(':') != std::string::npos;
@@ -73,8 +73,8 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
   config.predecessor_dead = request.predecessor_dead;
   config.key_file = std::string(kKeyFolder) + "/" + kKeyEntry;
   config.coordinator = coordinator;
-  config.listen = core::ToString(core::HostPort{.host = any, .port = core::kGangPort});
-  config.metrics_listen = core::ToString(core::HostPort{.host = any, .port = core::kMetricsPort});
+  config.listen = EndpointText(any, core::kGangPort);
+  config.metrics_listen = EndpointText(any, core::kMetricsPort);
   config.advertise = "$(" + std::string(kIpVariable) + ")";
   // A folder within the volume: the volume's own belongs to root, and the agent needs its own.
   config.run_dir = std::string(kRunFolder) + "/agent";

@@ -11,7 +11,7 @@
 
 #include "base/crypto/tls_psk.h"
 #include "tests/bench/helper.h"
-#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::bench {
 

@@ -194,16 +194,5 @@ TEST(AgentConfigTest, WhatIsNoObjectIsRefused) {
             ErrorKind::kTooLarge);
 }
 
-TEST(AgentConfigTest, AddressesAreAnIpAndAPort) {
-  EXPECT_EQ(*ParseHostPort("127.0.0.1:7070"), (HostPort{"127.0.0.1", 7070}));
-  EXPECT_EQ(*ParseHostPort("[::1]:0"), (HostPort{"::1", 0}));
-  EXPECT_EQ(ToString(HostPort{"::1", 8}), "[::1]:8");
-  EXPECT_EQ(ToString(HostPort{"10.0.0.1", 8}), "10.0.0.1:8");
-  for (const char* text : {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1",
-                           "127.0.0.1:+1", "::1:70", "[127.0.0.1]:7", "host:7", "[]:7", "1:2:3"}) {
-    EXPECT_FALSE(ParseHostPort(text).ok()) << text;
-  }
-}
-
 }  // namespace
 }  // namespace lockstep::core

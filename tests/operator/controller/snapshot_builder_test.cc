@@ -90,7 +90,7 @@ TEST_F(SnapshotBuilderTest, PeersAreTheMachinesThatRunUntilTheJobIsOver) {
   const gang::GangPeers peers = PeersOf(record_, Take());
   ASSERT_EQ(peers.members.size(), 1U);
   EXPECT_EQ(peers.members[0].machine, 1U);
-  EXPECT_EQ(peers.members[0].address.host, "10.0.0.1");
+  EXPECT_EQ(peers.members[0].address, "10.0.0.1:" + std::to_string(core::kGangPort));
 
   record_.deleting = true;
   EXPECT_TRUE(PeersOf(record_, Take()).members.empty());

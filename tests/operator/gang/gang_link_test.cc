@@ -6,7 +6,7 @@
 
 #include "tests/base/loop_test_base.h"
 #include "tests/operator/gang/scripted_agent.h"
-#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::gang {
 namespace {

@@ -32,7 +32,7 @@ class ScriptedAgent {
     status.coordinator = machine == 0;
     status.version = 1;
     status.phase = core::CoordinatorPhase::kGathering;
-    address_.host = host;
+    address_ = *MakeEndpoint(host, 0);
     Start();
   }
 
@@ -52,7 +52,7 @@ class ScriptedAgent {
     };
     server_ = std::make_unique<agent::StatusServer>(loop_, std::move(handlers));
     auto listener = agent::GangListener::Listen(
-        loop_, *MakeEndpoint(address_.host, address_.port), &tls_, {},
+        loop_, address_, &tls_, {},
         {.on_member = [](auto, const auto&) {},
          .on_http =
              [this](std::unique_ptr<agent::Connection> connection, std::string_view received) {
@@ -62,7 +62,7 @@ class ScriptedAgent {
         [](const std::string&) {});
     ASSERT_TRUE(listener.ok()) << listener.error().message;
     listener_ = std::move(*listener);
-    address_.port = listener_->endpoint().port();
+    address_ = listener_->endpoint();
   }
   // Every connection ends, and nobody can connect.
   void Stop() {
@@ -75,7 +75,7 @@ class ScriptedAgent {
     server_->Notify();
   }
 
-  GangPeers::Member member() const { return {status.machine, status.attempt, address_}; }
+  GangPeers::Member member() const { return {status.machine, status.attempt, address_.ToString()}; }
   size_t connections() const { return listener_->connections(); }
 
   core::GangStatus status;
@@ -87,7 +87,7 @@ class ScriptedAgent {
  private:
   EventLoop* loop_;
   TlsPskContext tls_;
-  core::HostPort address_;
+  Endpoint address_;
   std::unique_ptr<agent::GangListener> listener_;
   std::unique_ptr<agent::StatusServer> server_;
 };

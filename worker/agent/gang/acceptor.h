@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "base/wake_timer.h"
-#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::agent {
 

@@ -29,7 +29,7 @@
 #include "base/semaphore.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::agent {
 

@@ -20,8 +20,8 @@
 #include "base/time.h"
 #include "base/wake_timer.h"
 #include "worker/agent/gang/connection.h"
-#include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
+#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::agent {
 

@@ -22,8 +22,8 @@
 #include "base/time.h"
 #include "worker/agent/gang/acceptor.h"
 #include "worker/agent/gang/connection.h"
-#include "worker/agent/gang/endpoint.h"
 #include "worker/agent/gang/frame_connection.h"
+#include "worker/agent/gang/tcp.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/families.h"
 

@@ -27,7 +27,7 @@
 #include "base/time.h"
 #include "worker/agent/gang/acceptor.h"
 #include "worker/agent/gang/connection.h"
-#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/tcp.h"
 #include "worker/agent/http/http_parser.h"
 
 namespace lockstep::agent {

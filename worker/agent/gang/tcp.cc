@@ -1,4 +1,4 @@
-#include "worker/agent/gang/endpoint.h"
+#include "worker/agent/gang/tcp.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

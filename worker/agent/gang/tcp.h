@@ -1,7 +1,7 @@
 // TCP sockets of the agents. No name is looked up on the way to a running gang; pods get the
 // coordinator's ClusterIP in their environment.
-#ifndef LOCKSTEP_WORKER_AGENT_GANG_ENDPOINT_H_
-#define LOCKSTEP_WORKER_AGENT_GANG_ENDPOINT_H_
+#ifndef LOCKSTEP_WORKER_AGENT_GANG_TCP_H_
+#define LOCKSTEP_WORKER_AGENT_GANG_TCP_H_
 
 #include "base/result.h"
 #include "base/text/endpoint.h"
@@ -22,4 +22,4 @@ void SetTcpOptions(int socket);
 
 }  // namespace lockstep::agent
 
-#endif  // LOCKSTEP_WORKER_AGENT_GANG_ENDPOINT_H_
+#endif  // LOCKSTEP_WORKER_AGENT_GANG_TCP_H_
