@@ -15,18 +15,20 @@ constexpr std::string_view kVariableName = "LOCKSTEP_CONFIG";
 // How much longer an address can be than its placeholder.
 constexpr size_t kLongestAddress = INET6_ADDRSTRLEN;
 
-// The part of the job that the agent needs. The template and the environment are in the container
-// already, with values that kubelet has filled in.
+// What an agent reads of its job, field by field: an agent older than the operator refuses a field
+// that it does not know. The template and the environment are in the container already, with values
+// that kubelet has filled in.
 core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status) {
   core::TrainingJob slim;
   slim.metadata.name = job.metadata.name;
   slim.metadata.name_space = job.metadata.name_space;
   slim.metadata.uid = job.metadata.uid;
-  slim.spec = job.spec;
-  slim.spec.template_ = core::Node();
-  slim.spec.env.clear();
-  slim.spec.env_from.clear();
-  slim.spec.image_pull_secrets.clear();
+  const auto copy = [&](auto... fields) { ((slim.spec.*fields = job.spec.*fields), ...); };
+  using core::Spec;
+  copy(&Spec::num_machines, &Spec::processes_per_machine, &Spec::command, &Spec::args,
+       &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::trainer,
+       &Spec::resources_per_process, &Spec::topology, &Spec::failure_policy, &Spec::checkpoint,
+       &Spec::grace_period, &Spec::health, &Spec::logs);
   // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.
   if (status.replicas > 0) slim.spec.num_machines = status.replicas;
