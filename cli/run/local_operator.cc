@@ -10,6 +10,7 @@
 
 #include "base/event_loop.h"
 #include "base/file.h"
+#include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
 #include "cli/run/history.h"
 #include "cli/run/local_job.h"
@@ -246,9 +247,9 @@ class LocalOperator {
     for (const AgentProcess& process : job_.machines().processes()) {
       const auto machine = static_cast<int>(process.machine);
       if (process.end || process.attempt != job_.status().attempts.Of(machine)) continue;
-      peers.members.push_back({process.machine,
-                               process.attempt,
-                               {setup_.addresses.Machine(process.machine), core::kGangPort}});
+      peers.members.push_back(
+          {process.machine, process.attempt,
+           EndpointText(setup_.addresses.Machine(process.machine), core::kGangPort)});
     }
     link_.Set(name(), std::move(peers));
   }
