@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <exception>
-#include <iostream>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/text/problem.h"
 
@@ -107,7 +107,7 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   std::unique_ptr<CLI::App> app = MakeApp(&invocation);
   const std::string wrong = WrongCommand(*app, {arguments.begin(), dashes});
   if (!wrong.empty()) {
-    std::cerr << "lockstep: " << wrong << "\n";
+    Say(wrong);
     return core::kExitUsage;
   }
   try {
@@ -115,7 +115,7 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   } catch (const CLI::ParseError& error) {
     return app->exit(error) == 0 ? core::kExitSuccess : core::kExitUsage;
   } catch (const std::exception& error) {
-    std::cerr << "lockstep: " << error.what() << "\n";
+    Say(error.what());
     return core::kExitTrouble;
   }
   return invocation.exit_code;

@@ -6,6 +6,7 @@
 
 #include "base/text/duration.h"
 #include "base/text/json.h"
+#include "core/text/limited_text.h"
 #include "core/text/text.h"
 
 namespace lockstep::cli {
@@ -213,7 +214,7 @@ std::string PlanTable(const PlanView& view) {
   if (!view.ignored.empty()) out += "\nIgnored by `lockstep run`: " + view.ignored + "\n";
   const std::string hint = HintText(view.recommendation);
   if (!hint.empty()) out += "\n" + hint + "\n";
-  return out;
+  return core::Printable(out);
 }
 
 std::string RecommendationText(const PlanView& view) {

@@ -15,7 +15,8 @@ using OrderedJson = nlohmann::ordered_json;  // keeps its members in the order o
 Json ParseJson(std::string_view text);
 OrderedJson ParseOrderedJson(std::string_view text);
 
-// One line, or lines indented by `indent` spaces. What is not UTF-8 is replaced. Never throws.
+// One line, or lines indented by `indent` spaces. What is not UTF-8 is replaced; all control
+// characters are written as escapes, those that JSON allows too. Never throws.
 std::string DumpJson(const Json& json, int indent = -1);
 std::string DumpJson(const OrderedJson& json, int indent = -1);
 

@@ -2,12 +2,12 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <sstream>
 #include <utility>
 #include <vector>
 
 #include "base/version.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/text/limited_text.h"
 
@@ -118,7 +118,7 @@ int ExitCodeOf(const Error& error) {
 }
 
 int Fail(const Error& error) {
-  std::cerr << "lockstep: " << error.message << "\n";
+  Say(error.message);
   return ExitCodeOf(error);
 }
 

@@ -17,16 +17,7 @@ using Row = std::vector<std::string>;
 
 constexpr const char* kNone = "-";
 
-// On one line.
-std::string Plain(const std::string& text) {
-  std::string plain = core::FirstBytes(text, text.size() + 3);
-  for (char& c : plain) {
-    if (c == '\n' || c == '\t') c = ' ';
-  }
-  return plain;
-}
-
-std::string OrNone(const std::string& text) { return text.empty() ? kNone : Plain(text); }
+std::string OrNone(const std::string& text) { return text.empty() ? kNone : core::OneLine(text); }
 
 std::string Count(int64_t count, const std::string& one, const std::string& many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
@@ -64,10 +55,10 @@ std::string ByState(const core::MachineCounts& machines) {
 
 std::string ProgressOf(const core::JobStatus& status) {
   if (!status.progress) return OrNone(status.progress_text);
-  std::string text = Plain(status.progress_text);
+  std::string text = core::OneLine(status.progress_text);
   if (text.empty()) text = "step " + std::to_string(status.progress->step);
   for (const core::ProgressMetric& metric : status.progress->metrics) {
-    text += ", " + Plain(metric.name) + " " + Plain(metric.value);
+    text += ", " + core::OneLine(metric.name) + " " + core::OneLine(metric.value);
   }
   return text;
 }
@@ -98,7 +89,7 @@ void AddFacts(const StoredJob& job, WallTime now, std::string* out) {
   const int machines = MachinesOf(job);
   std::vector<Row> facts = {
       {"State", std::string(core::ToString(status.state)) + (job.meta.deleted ? ", deleted" : "")}};
-  if (!status.reason.empty()) facts.push_back({"Reason", Plain(status.reason)});
+  if (!status.reason.empty()) facts.push_back({"Reason", core::OneLine(status.reason)});
   std::string size = Count(machines, "machine", "machines") + " x " +
                      Count(spec.processes_per_machine, "process", "processes") + " = world size " +
                      std::to_string(machines * spec.processes_per_machine);
@@ -163,10 +154,10 @@ void AddFailure(const core::LastFailure& last, std::string* out) {
   *out += std::string("\n  LAST FAILURE  ") + core::ToString(failure.cause);
   if (last.time) *out += " at " + When(last.time);
   if (last.generation.exists()) *out += ", generation " + last.generation.ToString();
-  if (!last.node.empty()) *out += ", node " + Plain(last.node);
+  if (!last.node.empty()) *out += ", node " + core::OneLine(last.node);
   *out += "\n";
-  if (!failure.message.empty()) *out += "  " + Plain(failure.message) + "\n";
-  std::istringstream lines(core::LastBytes(failure.stderr_tail, failure.stderr_tail.size() + 3));
+  if (!failure.message.empty()) *out += "  " + core::OneLine(failure.message) + "\n";
+  std::istringstream lines(core::Printable(failure.stderr_tail));
   for (std::string line; std::getline(lines, line);) *out += "  | " + line + "\n";
 }
 
@@ -202,11 +193,11 @@ std::string StatusText(const StoredJob& job, WallTime now) {
 std::string StatusLine(const StoredJob& job) {
   const core::JobStatus& status = job.status;
   std::string line = job.meta.name + "  " + std::string(core::ToString(status.state));
-  if (!status.ready.empty()) line += "  " + Plain(status.ready) + " ready";
+  if (!status.ready.empty()) line += "  " + core::OneLine(status.ready) + " ready";
   if (status.gang_generation.exists()) line += "  generation " + status.gang_generation.ToString();
   if (status.restarts.total > 0) line += "  restarts " + std::to_string(status.restarts.total);
-  if (!status.progress_text.empty()) line += "  " + Plain(status.progress_text);
-  if (!status.reason.empty()) line += "  (" + Plain(status.reason) + ")";
+  if (!status.progress_text.empty()) line += "  " + core::OneLine(status.progress_text);
+  if (!status.reason.empty()) line += "  (" + core::OneLine(status.reason) + ")";
   return line;
 }
 

@@ -1,8 +1,8 @@
 #include "cli/cluster/job_watch.h"
 
-#include <iostream>
 #include <utility>
 
+#include "cli/say.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {
@@ -43,7 +43,7 @@ void ReportProblem(const Error& error, std::string* told,
     return on_hopeless(error);
   }
   if (std::exchange(*told, error.message) == error.message) return;
-  std::cerr << "lockstep: " << error.message << "; trying again\n";
+  Say(error.message + "; trying again");
 }
 
 Status WaitUntilGone(Connection* connection, const StoredJob& job) {

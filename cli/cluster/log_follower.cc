@@ -1,10 +1,11 @@
 #include "cli/cluster/log_follower.h"
 
 #include <algorithm>
-#include <iostream>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cli/say.h"
 #include "operator/kube/api.h"
 
 namespace lockstep::cli {
@@ -90,12 +91,12 @@ void LogFollower::Advance() {
     Reading& reading = readings_[machine];
     if (!HasStarted(*pod)) {
       if (std::exchange(reading.waited_for, WaitsFor(*pod)) == reading.waited_for) continue;
-      std::cerr << "lockstep: " << pod->meta.name << " waits for " << reading.waited_for << "\n";
+      Say(pod->meta.name + " waits for " + reading.waited_for);
       continue;
     }
     if (reading.uid != pod->meta.uid) {
       if (!reading.uid.empty()) {
-        std::cerr << "lockstep: machine " << machine << " goes on as " << pod->meta.name << "\n";
+        Say("machine " + std::to_string(machine) + " goes on as " + pod->meta.name);
       }
       reading = {};
       reading.pod = pod->meta.name;

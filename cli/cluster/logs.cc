@@ -1,4 +1,3 @@
-#include <iostream>
 #include <utility>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "cli/cluster/log_choice.h"
 #include "cli/cluster/log_follower.h"
 #include "cli/cluster/log_stream.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "operator/kube/decode/decode.h"
 
@@ -80,7 +80,7 @@ Result<int> Run(Connection& cluster, const LogsCommand& command) {
   if (!machine.ok()) return machine.error();
   if (command.rank) {
     const std::string why = WhyNotAlone(job->job.spec, *command.rank);
-    if (!why.empty()) std::cerr << "lockstep: " << why << "\n";
+    if (!why.empty()) Say(why);
   }
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();

@@ -7,6 +7,7 @@
 #include "cli/cluster/job_watch.h"
 #include "cli/cluster/jobs.h"
 #include "cli/job_file.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 
 namespace lockstep::cli {
@@ -49,7 +50,7 @@ Status MakeRoom(Connection& cluster, const std::string& name) {
   Jobs jobs(&cluster);
   Result<StoredJob> old = jobs.Get(name);
   if (!old.ok()) return old.error().kind == ErrorKind::kNotFound ? Status() : old.error();
-  std::cerr << "lockstep: deleting trainingjob " << name << "; waiting until its pods are gone\n";
+  Say("deleting trainingjob " + name + "; waiting until its pods are gone");
   Status deleted = jobs.Delete(*old);
   return deleted.ok() ? WaitUntilGone(&cluster, *old) : deleted;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/job_file.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/text/problem.h"
 #include "core/text/text.h"
@@ -46,14 +47,14 @@ Result<convert::ConvertResult> ConvertFile(const std::string& file) {
 
 int Convert(const ConvertOptions& options) {
   if (options.file.empty() == options.command.empty()) {
-    std::cerr << "lockstep convert: give a FILE, or -- and a command line\n";
+    Say("convert: give a FILE, or -- and a command line");
     return core::kExitUsage;
   }
   bool of_file = options.command.empty();
   Result<convert::ConvertResult> converted =
       of_file ? ConvertFile(options.file) : ConvertCommand(options.command);
   if (!converted.ok()) {
-    std::cerr << "lockstep convert: " << converted.error().message << "\n";
+    Say("convert: " + converted.error().message);
     return core::kExitUsage;
   }
   ShowProblems(converted->problems, of_file ? options.file : "command line");

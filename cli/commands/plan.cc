@@ -8,6 +8,7 @@
 #include "cli/computer.h"
 #include "cli/job_file.h"
 #include "cli/plan_text.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "worker/topology/binding_plan.h"
 
@@ -33,7 +34,7 @@ int Plan(const PlanOptions& options) {
   Result<LoadedJob> loaded =
       LoadJob(options.file, options.flags, core::Target::kLocal, std::nullopt);
   if (!loaded.ok()) {
-    std::cerr << "lockstep: " << loaded.error().message << "\n";
+    Say(loaded.error().message);
     return core::kExitUsage;
   }
   ShowProblems(loaded->problems, loaded->file);
@@ -49,7 +50,7 @@ int Plan(const PlanOptions& options) {
   if (options.recommend) {
     std::cout << RecommendationText(view);
   } else if (options.output == "json") {
-    std::cout << PlanJson(view).dump(2) << "\n";
+    std::cout << DumpJson(PlanJson(view), 2) << "\n";
   } else if (options.output == "yaml") {
     std::cout << ToYaml(PlanJson(view));
   } else {
@@ -86,7 +87,7 @@ void AddPlan(CLI::App& app, Invocation* invocation) {
   command->callback([options, invocation] {
     options->flags.command = invocation->command;
     if (options->file.empty() && options->flags.command.empty()) {
-      std::cerr << "lockstep plan: give a FILE, or -- and a command line\n";
+      Say("plan: give a FILE, or -- and a command line");
       invocation->exit_code = core::kExitUsage;
       return;
     }

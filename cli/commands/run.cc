@@ -1,7 +1,6 @@
 #include <chrono>
 #include <climits>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 
 #include "base/time.h"
@@ -11,6 +10,7 @@
 #include "cli/plan_text.h"
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/plan/plan.h"
 
@@ -54,7 +54,7 @@ void MakePathsAbsolute(core::Spec* spec) {
 }
 
 int Fail(const std::string& message, int code) {
-  std::cerr << "lockstep: " << message << "\n";
+  Say(message);
   return code;
 }
 
@@ -73,9 +73,9 @@ int Run(const RunCommand& command, Time started,
   Result<std::string> agent = FindAgent(command.agent);
   if (!agent.ok()) return Fail(agent.error().message, core::kExitTrouble);
   std::string ignored = core::IgnoredLocally(job);
-  if (!ignored.empty()) std::cerr << "lockstep: ignored on this computer: " << ignored << "\n";
+  if (!ignored.empty()) Say("ignored on this computer: " + ignored);
   const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
-  if (!hint.empty() && !command.no_hints) std::cerr << "lockstep: " << hint << "\n";
+  if (!hint.empty() && !command.no_hints) Say(hint);
   MakePathsAbsolute(&job.spec);
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {

@@ -3,8 +3,10 @@
 
 #include "cli/commands/commands.h"
 #include "cli/job_file.h"
+#include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/model/spec.h"
+#include "core/text/limited_text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -19,14 +21,14 @@ int Validate(const ValidateOptions& options) {
   core::Target target = options.target == "local" ? core::Target::kLocal : core::Target::kCluster;
   Result<LoadedJob> loaded = LoadJob(options.file, {}, target, std::nullopt);
   if (!loaded.ok()) {
-    std::cerr << "lockstep: " << loaded.error().message << "\n";
+    Say(loaded.error().message);
     return core::kExitUsage;
   }
   ShowProblems(loaded->problems, loaded->file);
   if (!loaded->ok()) return core::kExitUsage;
   if (!options.quiet) {
     const core::Spec& spec = loaded->job.spec;
-    std::cout << options.file << ": valid: " << loaded->job.metadata.name << ", "
+    std::cout << core::Printable(options.file + ": valid: " + loaded->job.metadata.name) << ", "
               << spec.num_machines << (spec.num_machines == 1 ? " machine" : " machines") << " x "
               << spec.processes_per_machine << " = world size " << core::WorldSize(spec) << "\n";
     std::string ignored = core::IgnoredLocally(loaded->job);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/model/json.h"
+#include "core/text/limited_text.h"
 
 namespace lockstep::convert {
 namespace {
@@ -80,7 +81,7 @@ ConvertResult JobBuilder::Finish() const {
   ConvertResult result;
   result.problems = problems_;
   if (core::HasErrors(problems_)) return result;
-  for (const std::string& remark : remarks_) result.yaml += Comment(remark);
+  for (const std::string& remark : remarks_) result.yaml += Comment(core::Printable(remark));
   result.yaml += core::ToYaml(job);
   return result;
 }

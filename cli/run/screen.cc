@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/text/limited_text.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -76,7 +78,8 @@ void Screen::RankText(std::string_view lines) {
   }
 }
 
-void Screen::Event(const std::string& line) {
+void Screen::Event(const std::string& text) {
+  const std::string line = core::OneLine(text);
   if (live_ && color_) {
     above_ += "\x1b[36m" + line + "\x1b[0m\n";
   } else {

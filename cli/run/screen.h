@@ -46,7 +46,7 @@ class Screen {
   // Whole lines with their ends, as agents wrote them.
   void RankText(std::string_view lines);
   // One line without its end.
-  void Event(const std::string& line);
+  void Event(const std::string& text);
   // What stands below everything until the next call; nothing happens unless live.
   void SetTable(std::vector<std::string> lines);
   // Puts out what was gathered since the last call.

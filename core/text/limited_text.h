@@ -1,7 +1,9 @@
-// Cuts text that others wrote (a program's stderr, an API server's message) to a limit.
+// Text that others wrote (a program's stderr, an API server's message, somebody's job file), made
+// fit to be kept and to be shown on a terminal.
 //
-// Cuts fall between two characters. Bytes that are no UTF-8, and control characters other than tab
-// and newline, become U+FFFD, since Lockstep's own readers refuse documents with them.
+// Bytes that are no UTF-8, and control characters other than tab and newline, become U+FFFD:
+// Lockstep's own readers refuse documents with them, and a terminal would obey them. Cuts to a
+// limit fall between two characters.
 #ifndef LOCKSTEP_CORE_TEXT_LIMITED_TEXT_H_
 #define LOCKSTEP_CORE_TEXT_LIMITED_TEXT_H_
 
@@ -15,6 +17,11 @@ namespace lockstep::core {
 std::string FirstBytes(std::string_view text, size_t limit);
 // At most `limit` bytes of the end.
 std::string LastBytes(std::string_view text, size_t limit);
+
+// All of it.
+std::string Printable(std::string_view text);
+// All of it, with blanks for newlines and tabs.
+std::string OneLine(std::string_view text);
 
 }  // namespace lockstep::core
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/text/ascii.h"
+#include "core/text/limited_text.h"
 
 namespace lockstep::core {
 namespace {
@@ -58,7 +59,7 @@ std::string Format(const Problem& problem, std::string_view file_name) {
   if (!problem.path.empty()) line += problem.path + ": ";
   line += problem.message;
   if (!problem.found.empty()) line += " (found " + problem.found + ")";
-  return line;
+  return OneLine(line);
 }
 
 std::string Format(const std::vector<Problem>& problems, std::string_view file_name) {

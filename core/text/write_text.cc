@@ -6,14 +6,7 @@
 namespace lockstep::core {
 namespace {
 
-std::string Quoted(const std::string& text) {
-  std::string quoted = DumpJson(Json(text));
-  // JSON allows DEL; Lockstep's readers and YAML refuse it.
-  for (size_t at = quoted.find('\x7f'); at != std::string::npos; at = quoted.find('\x7f', at)) {
-    quoted.replace(at, 1, "\\u007f");
-  }
-  return quoted;
-}
+std::string Quoted(const std::string& text) { return DumpJson(Json(text)); }
 
 bool IsPlainCharacter(char c) { return c >= 0x20 && c < 0x7f; }
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+#include <string_view>
+
 #include "cli/commands/commands.h"
 #include "core/exit_codes.h"
 
@@ -114,6 +118,55 @@ TEST(AppTest, WhatStandsBehindTheDashesIsTheCommandWithAllItsOptions) {
   std::string yaml = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(yaml, HasSubstr("processesPerMachine: 2"));
   EXPECT_THAT(yaml, HasSubstr("- -m"));
+}
+
+// A terminal would obey some of it: ESC, DEL, a carriage return, U+009B.
+bool CanSteerATerminal(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+    if (byte == 0x7f || (byte < 0x20 && byte != '\n')) return true;
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) return true;
+  }
+  return false;
+}
+
+// Both streams of `lockstep ARGUMENTS FILE`, the file with `text`.
+std::string SaidOf(std::vector<std::string> arguments, const std::string& text) {
+  const std::string file = ::testing::TempDir() + "hostile.yaml";
+  std::ofstream(file) << text;
+  arguments.push_back(file);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  MainWith(arguments);
+  return ::testing::internal::GetCapturedStdout() + ::testing::internal::GetCapturedStderr();
+}
+
+TEST(AppTest, NothingThatStandsInAFileSteersTheTerminal) {
+  const std::string esc = R"(\e[2J\x7f\r\u009b2J")";  // and the quotation mark behind it
+  const std::string start = "apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\n";
+  const std::string valid = start + "metadata: {name: gpt}\nspec:\n  command: [python, \"w" + esc +
+                            "]\n  env: [{name: A, value: \"w" + esc +
+                            "}]\n  failurePolicy: {rules: [{stderr: \"w" + esc +
+                            ", action: Fail}]}\n";
+  const std::string invalid = start + "metadata: {name: \"w" + esc + "}\nspec: {command: [a], \"w" +
+                              esc + ": 1, checkpoint: {resume: \"w" + esc + "}}\n";
+  const std::string accelerate =
+      "distributed_type: MULTI_GPU\nnum_processes: 2\nnum_machines: 1\n"
+      "main_process_ip: \"w" +
+      esc + "\n\"w" + esc + ": 1\n";
+  using Case = std::pair<std::vector<std::string>, std::string>;
+  for (const auto& [arguments, text] : std::vector<Case>{{{"plan"}, valid},
+                                                         {{"plan", "-o", "json"}, valid},
+                                                         {{"plan", "-o", "yaml"}, valid},
+                                                         {{"validate"}, invalid},
+                                                         {{"plan"}, invalid},
+                                                         {{"run"}, invalid},
+                                                         {{"convert"}, accelerate}}) {
+    const std::string said = SaidOf(arguments, text);
+    EXPECT_THAT(said, HasSubstr("[2J")) << arguments[0];
+    EXPECT_FALSE(CanSteerATerminal(said)) << arguments[0] << ": " << said;
+  }
 }
 
 TEST(AppTest, WrongUsageIsTwo) {

@@ -25,6 +25,8 @@ TEST(LimitedText, ReplacesWhatNoDocumentCanHold) {
   EXPECT_EQ(FirstBytes("a\xff\x1b[0m\x7f\tb\n", 64), "a\uFFFD\uFFFD[0m\uFFFD\tb\n");
   EXPECT_EQ(LastBytes(std::string("a\0b", 3), 64), "a\uFFFDb");
   EXPECT_EQ(LastBytes("\x80\x80", 64), "\uFFFD\uFFFD");
+  EXPECT_EQ(Printable("\u009b2J\u00a0"), "\uFFFD2J\u00a0");
+  EXPECT_EQ(OneLine("a\tb\nc\r"), "a b c\uFFFD");
 }
 
 TEST(LimitedText, StaysWithinTheLimitThoughReplacementsAreLonger) {
