@@ -57,6 +57,24 @@ void ValidateNames(Validator& validator, const Node& pod, std::string_view list)
   }
 }
 
+// A container of the template must reach neither the gang's key nor the agent's file.
+void ValidateMounts(Validator& validator, const Node& pod, std::string_view list) {
+  const Node* containers = pod.Find(list);
+  if (containers == nullptr) return;
+  for (const Node& container : containers->items()) {
+    const Node* mounts = container.Find("volumeMounts");
+    if (mounts == nullptr) continue;
+    for (const Node& mount : mounts->items()) {
+      const Node* name = mount.Find("name");
+      if (name == nullptr || !name->text().starts_with(kOwnNamePrefix)) continue;
+      validator.Error(kTemplatePath + ".spec." + std::string(list),
+                      "mounts a volume whose name begins with " + std::string(kOwnNamePrefix) +
+                          "; those are Lockstep's own, mount one of spec.template.spec.volumes",
+                      name->Describe());
+    }
+  }
+}
+
 void ValidatePod(Validator& validator, const Node& pod) {
   constexpr std::array<Elsewhere, 4> kElsewhere = {{
       {"hostname", "remove it: Lockstep sets the pods' hostname"},
@@ -76,6 +94,9 @@ void ValidatePod(Validator& validator, const Node& pod) {
   }
   for (const std::string_view list : {"containers", "initContainers", "volumes"}) {
     ValidateNames(validator, pod, list);
+  }
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    ValidateMounts(validator, pod, list);
   }
 }
 

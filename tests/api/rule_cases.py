@@ -27,7 +27,9 @@ PASS = [
                             ports=[{"containerPort": 80}]))),
     job(a_command(**_template({"restartPolicy": "Never", "priorityClassName": "a",
                                "schedulerName": "b", "imagePullSecrets": [{"name": "a"}],
-                               "containers": [{"name": "a"}], "initContainers": [{"name": "a"}],
+                               "containers": [{"name": "a", "volumeMounts": [
+                                   {"name": "a", "mountPath": "/lockstep-a"}]}],
+                               "initContainers": [{"name": "a"}],
                                "volumes": [{"name": "a", "emptyDir": {}}]},
                               labels={"a": "b"}, annotations={"lockstep.dev/x": "b"}))),
     job(a_command(template=None)), job(a_command(template={})),
@@ -132,6 +134,9 @@ FAIL += [job(a_command(**_template({field: value}))) for field, value in (
     ("containers", [{"name": "lockstep-a"}]), ("initContainers", [{"name": "lockstep-a"}]),
     ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
     ("schedulerName", "A"), ("imagePullSecrets", [{"name": "A"}]))]
+FAIL += [job(a_command(**_template({field: [{"name": "a", "volumeMounts": [
+    {"name": "b", "mountPath": "/b"}, {"name": volume, "mountPath": "/a"}]}]})))
+    for field in ("containers", "initContainers") for volume in ("lockstep-key", "lockstep-agent")]
 FAIL += [job(a_command(**_template(None, **{field: value}))) for field, value in (
     ("name", "a"), ("generateName", "a"), ("namespace", "a"), ("finalizers", ["a/b"]),
     ("ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]),

@@ -199,6 +199,14 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal, "  command: [a]\n  template: {spec: {volumes: [{name: lockstep-a}]}}\n",
        "holds a name that begins with lockstep-"},
       {Target::kLocal,
+       "  command: [a]\n  template: {spec: {containers: [{name: b, volumeMounts: [{name: c, "
+       "mountPath: /c}, {name: lockstep-key, mountPath: /k}]}]}}\n",
+       "spec.template.spec.containers: mounts a volume whose name begins with lockstep-"},
+      {Target::kLocal,
+       "  command: [a]\n  template: {spec: {initContainers: [{name: b, volumeMounts: [{name: "
+       "lockstep-agent, mountPath: /k}]}]}}\n",
+       "spec.template.spec.initContainers: mounts a volume"},
+      {Target::kLocal,
        "  command: [a]\n  schedulerName: a\n  template: {spec: {schedulerName: a}}\n",
        "spec.schedulerName: stands in the template's pod too"},
       {Target::kCluster, "  trainer: {}\n", "spec.trainer.data: is missing"},

@@ -18,6 +18,7 @@ _KEPT = ("type", "format", "enum", "required", "x-kubernetes-list-type",
          "x-kubernetes-list-map-keys", "x-kubernetes-map-type")
 _MOST_CONTAINERS = {"containers": 8, "initContainers": 16}
 _MOST_VOLUMES = 256
+_MOST_MOUNTS = 256
 
 
 class Pod:
@@ -122,6 +123,10 @@ def _limit_pod(pod):
     for name, most in {**_MOST_CONTAINERS, "volumes": _MOST_VOLUMES}.items():
         fields[name]["maxItems"] = most
         fields[name]["items"]["properties"]["name"]["maxLength"] = 63
+    for name in _MOST_CONTAINERS:
+        mounts = fields[name]["items"]["properties"]["volumeMounts"]
+        mounts["maxItems"] = _MOST_MOUNTS
+        mounts["items"]["properties"]["name"]["maxLength"] = 63
     limits = {name: fill(each, CORE["spec"]["properties"][name], name)
               for name, each in shortcuts.fields({}, {}).items()}
     for name in shortcuts.OF_POD:

@@ -21,6 +21,12 @@ def of_pod():
                     f"!each.name.startsWith('{OWN_NAME_PREFIX}'))",
                     f"holds a name that begins with {OWN_NAME_PREFIX}; those are Lockstep's own",
                     f".{of}")
+
+    def own_mounts(of):
+        return rule(f"!has(self.{of}) || self.{of}.all(each, !has(each.volumeMounts) || "
+                    f"each.volumeMounts.all(mount, !mount.name.startsWith('{OWN_NAME_PREFIX}')))",
+                    f"mounts a volume whose name begins with {OWN_NAME_PREFIX}; those are "
+                    "Lockstep's own, mount one of spec.template.spec.volumes", f".{of}")
     return [
         rule("!has(self.restartPolicy) || self.restartPolicy == 'Never'",
              "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
@@ -32,6 +38,7 @@ def of_pod():
         rule("!has(self.activeDeadlineSeconds)", "write it as spec.activeDeadlineSeconds",
              ".activeDeadlineSeconds"),
         own_names("containers"), own_names("initContainers"), own_names("volumes"),
+        own_mounts("containers"), own_mounts("initContainers"),
     ]
 
 
