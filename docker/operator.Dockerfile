@@ -3,7 +3,8 @@
 # manager, nothing that writes a file.
 
 # Up to the programs, both Dockerfiles have the same lines and so share these layers.
-FROM debian:bookworm-slim AS toolchain
+ARG BASE=docker.io/library/debian:bookworm-slim
+FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
 WORKDIR /src

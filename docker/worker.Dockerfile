@@ -3,7 +3,8 @@
 # it, with the built-in trainer.
 
 # Up to the programs, both Dockerfiles have the same lines and so share these layers.
-FROM debian:bookworm-slim AS toolchain
+ARG BASE=docker.io/library/debian:bookworm-slim
+FROM $BASE AS toolchain
 ARG XDG_CACHE_HOME=/root/.cache
 ENV XDG_CACHE_HOME=$XDG_CACHE_HOME
 WORKDIR /src
@@ -19,7 +20,7 @@ ARG LANG
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
     docker/compile /out lockstep-agent lockstep lockstep-trainer
 
-FROM debian:bookworm-slim
+FROM $BASE
 # The shared libraries of lockstep-trainer. Package lists and logs are removed to save space.
 RUN apt-get update && \
     apt-get install -y --no-install-recommends libdnnl2 libgloo0 libgomp1 libssl3 && \
@@ -32,5 +33,4 @@ CMD ["lockstep", "--help"]
 LABEL org.opencontainers.image.title="Lockstep worker" \
       org.opencontainers.image.description="The agent of TrainingJobs, and the built-in trainer" \
       org.opencontainers.image.version="0.1.0" \
-      org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"
+      org.opencontainers.image.licenses="Apache-2.0"

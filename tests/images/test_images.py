@@ -24,6 +24,7 @@ def test_both_have_labels_a_version_and_a_numeric_user(operator, worker):
         assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
         assert labels["org.opencontainers.image.title"] == f"Lockstep {name}"
         assert labels["org.opencontainers.image.description"]
+        assert labels["org.opencontainers.image.base.name"].startswith("docker.io/library/debian")
         assert image.config["User"] == "65532:65532"
 
 

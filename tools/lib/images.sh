@@ -26,6 +26,7 @@ CONF
 # fingerprint PATH...: of the text of these files and folders, and of the base.
 fingerprint() {
   {
+    echo "$base_image"
     buildah images --quiet --no-trunc "$base_image"
     cd "$root" || return
     git ls-files -z --cached --others --exclude-standard -- "$@" | sort -z |
@@ -33,11 +34,13 @@ fingerprint() {
   } | sha256sum | cut -c1-16
 }
 
-# prepare_base: Debian from the registry, else made from Debian's packages, which need no registry.
+# prepare_base: Debian from the registry, else made from Debian's packages, which need no registry;
+# never made where a digest says which Debian is wanted.
 prepare_base() {
   ! buildah inspect --type image "$base_image" >/dev/null 2>&1 || return 0
   say "looking for $base_image in the registry"
   if ! timeout 60 buildah pull --quiet "$base_image" >"$images/pull.log" 2>&1; then
+    [[ $base_image != *@* ]] || die "$base_image cannot be pulled: $(tail -n 1 "$images/pull.log")"
     say "the registry cannot be reached; making $base_image with debootstrap"
     "$root/tools/lib/debian-base" "$base_image" >"$images/base.log" 2>&1 || {
       tail -n 30 "$images/base.log" >&2
