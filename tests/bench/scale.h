@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "base/crypto/tls_psk.h"
+#include "base/net/tcp.h"
 #include "tests/bench/helper.h"
-#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::bench {
 

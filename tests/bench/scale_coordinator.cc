@@ -43,7 +43,7 @@ void CoordinatorRole(const Line& line, uint32_t members) {
       loop->get(), *MakeEndpoint("127.0.0.1", 0), &*tls, {},
       {.on_member = [&](std::unique_ptr<agent::FrameConnection> frames,
                         const Endpoint& peer) { host.Adopt(std::move(frames), peer); },
-       .on_http = [](const std::unique_ptr<agent::Connection>&, std::string_view) {}},
+       .on_http = [](const std::unique_ptr<Connection>&, std::string_view) {}},
       [](const std::string&) {});
   if (!listener.ok()) Fail("lockstep-bench: listen");
   line.Watch(loop->get(), [&](const Json&) {

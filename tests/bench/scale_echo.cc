@@ -20,7 +20,7 @@ constexpr int kBacklog = 4096;
 
 void EchoServerRole(const Line& line, uint32_t count) {
   auto loop = EventLoop::Create();
-  auto listener = agent::ListenTcp(*MakeEndpoint("127.0.0.1", 0), kBacklog);
+  auto listener = ListenTcp(*MakeEndpoint("127.0.0.1", 0), kBacklog);
   if (!loop.ok() || !listener.ok()) Fail("lockstep-bench: echo");
   std::vector<UniqueFd> peers;
   std::optional<Time> broadcast;
@@ -40,7 +40,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
     for (;;) {
       UniqueFd fd(accept4(listener->get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd.valid()) return;
-      agent::SetTcpOptions(fd.get());
+      SetTcpOptions(fd.get());
       const int raw = fd.get();
       if (!(*loop)->Watch(raw, EPOLLIN, [&, raw](uint32_t) { serve(raw); }).ok()) Fail("epoll");
       peers.push_back(std::move(fd));
@@ -55,7 +55,7 @@ void EchoServerRole(const Line& line, uint32_t count) {
       send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     }
   });
-  line.Say({{"port", agent::LocalEndpoint(listener->get())->port()}});
+  line.Say({{"port", LocalEndpoint(listener->get())->port()}});
   (*loop)->Run();
 }
 
@@ -68,7 +68,7 @@ void EchoClientRole(const Line& line, uint16_t port, uint32_t count) {
   std::unordered_map<int, bool> echoed;
   const Time began = BootTime();
   for (uint32_t i = 0; i < count; ++i) {
-    Result<UniqueFd> fd = agent::ConnectTcp(to);
+    Result<UniqueFd> fd = ConnectTcp(to);
     if (!fd.ok()) Fail("lockstep-bench: connect");
     const int raw = fd->get();
     const Status watched = (*loop)->Watch(raw, EPOLLOUT, [&, raw](uint32_t events) {

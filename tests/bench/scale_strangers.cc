@@ -20,7 +20,7 @@ class Garbage {
  public:
   Garbage(EventLoop* loop, const Endpoint& to, std::function<void()> on_refused)
       : loop_(loop), on_refused_(std::move(on_refused)) {
-    Result<UniqueFd> fd = agent::ConnectTcp(to);
+    Result<UniqueFd> fd = ConnectTcp(to);
     if (!fd.ok()) Fail("lockstep-bench: connect");
     fd_ = std::move(*fd);
     const Status watched =

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "worker/agent/http/http_parser.h"
+#include "base/http/http_parser.h"
 
 namespace {
 
-using lockstep::agent::HttpParser;
+using lockstep::HttpParser;
 
 // All that was read, as one text.
 std::string Read(const std::string& bytes, size_t step) {

@@ -4,9 +4,9 @@
 
 #include <map>
 
+#include "base/net/tcp.h"
 #include "tests/base/loop_test_base.h"
 #include "tests/operator/gang/scripted_agent.h"
-#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::gang {
 namespace {
@@ -162,12 +162,12 @@ TEST_F(GangLinkTest, WhoHasAnotherKeyIsNotHeard) {
 
 TEST_F(GangLinkTest, WhoTakesTheConnectionAndSaysNothingIsGivenUp) {
   const Result<Endpoint> any = MakeEndpoint("127.0.0.1", 0);
-  const Result<UniqueFd> mute = agent::ListenTcp(*any, 16);
+  const Result<UniqueFd> mute = ListenTcp(*any, 16);
   ASSERT_TRUE(mute.ok());
   auto member = Agent(1);
   Open();
   GangPeers peers = Peers({member.get()});
-  peers.members.push_back({0, 1, {"127.0.0.1", agent::LocalEndpoint(mute->get())->port()}});
+  peers.members.push_back({0, 1, {"127.0.0.1", LocalEndpoint(mute->get())->port()}});
   link_->Set(kJob, peers);
   ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
   EXPECT_THAT(link_->LastError(kJob), HasSubstr("could not be reached in time"));

@@ -55,7 +55,7 @@ class ScriptedAgent {
         loop_, address_, &tls_, {},
         {.on_member = [](auto, const auto&) {},
          .on_http =
-             [this](std::unique_ptr<agent::Connection> connection, std::string_view received) {
+             [this](std::unique_ptr<Connection> connection, std::string_view received) {
                most_connections = std::max(most_connections, listener_->connections());
                server_->Adopt(std::move(connection), received);
              }},

@@ -13,6 +13,7 @@
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
+#include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/wake_timer.h"

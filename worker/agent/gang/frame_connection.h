@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/lifetime.h"
-#include "worker/agent/gang/connection.h"
+#include "base/net/connection.h"
 #include "worker/agent/gang/frame.h"
 
 namespace lockstep::agent {

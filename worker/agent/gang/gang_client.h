@@ -17,11 +17,11 @@
 #include "base/backoff.h"
 #include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
+#include "base/net/connection.h"
+#include "base/net/tcp.h"
 #include "base/time.h"
 #include "base/wake_timer.h"
-#include "worker/agent/gang/connection.h"
 #include "worker/agent/gang/frame_connection.h"
-#include "worker/agent/gang/tcp.h"
 
 namespace lockstep::agent {
 

@@ -17,13 +17,13 @@
 
 #include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
+#include "base/net/acceptor.h"
+#include "base/net/connection.h"
+#include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/semaphore.h"
 #include "base/time.h"
-#include "worker/agent/gang/acceptor.h"
-#include "worker/agent/gang/connection.h"
 #include "worker/agent/gang/frame_connection.h"
-#include "worker/agent/gang/tcp.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/families.h"
 

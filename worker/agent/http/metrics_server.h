@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/http/http_server.h"
 #include "base/result.h"
-#include "worker/agent/http/http_server.h"
 #include "worker/agent/metrics/families.h"
 
 namespace lockstep::agent {

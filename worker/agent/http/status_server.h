@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "base/event_loop.h"
+#include "base/http/http_server.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/gang/status_api.h"
-#include "worker/agent/http/http_server.h"
 
 namespace lockstep::agent {
 

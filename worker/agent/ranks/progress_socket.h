@@ -14,10 +14,10 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "base/net/acceptor.h"
 #include "base/result.h"
 #include "base/text/line_buffer.h"
 #include "base/unique_fd.h"
-#include "worker/agent/gang/acceptor.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/ranks/progress_message.h"
 

@@ -1,8 +1,8 @@
-#include "worker/agent/http/http_server.h"
+#include "base/http/http_server.h"
 
 #include <utility>
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 constexpr int kBacklog = 128;
@@ -172,4 +172,4 @@ void HttpServer::Respond(Client& client, const HttpResponse& response) {
   }));
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

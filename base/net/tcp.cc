@@ -1,4 +1,8 @@
+<<<<<<<< HEAD:worker/agent/gang/tcp.cc
 #include "worker/agent/gang/tcp.h"
+========
+#include "base/net/tcp.h"
+>>>>>>>> b0a1d2f (The HTTP server and its connections live in base/http and base/net):base/net/tcp.cc
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -6,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 void SetOption(int socket, int level, int name, int value) {
@@ -60,4 +64,4 @@ void SetTcpOptions(int socket) {
   SetOption(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

@@ -1,11 +1,11 @@
-#include "worker/agent/http/http_parser.h"
+#include "base/http/http_parser.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/text/ascii.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 constexpr size_t kMaxHeaders = 64;
@@ -193,4 +193,4 @@ HttpParser::State HttpParser::FinishHead() {
   return state_;
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "worker/agent/http/http_server.h"
+#include "base/http/http_server.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include "tests/base/loop_test_base.h"
 #include "tests/base/shell.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 // A client's socket and what came from it.
@@ -163,4 +163,4 @@ TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreClosed) {
 }
 
 }  // namespace
-}  // namespace lockstep::agent
+}  // namespace lockstep

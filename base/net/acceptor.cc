@@ -1,4 +1,4 @@
-#include "worker/agent/gang/acceptor.h"
+#include "base/net/acceptor.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace lockstep::agent {
+namespace lockstep {
 
 Acceptor::~Acceptor() {
   if (fd_.valid()) loop_->Unwatch(fd_.get());
@@ -40,4 +40,4 @@ void Acceptor::Rest() {
   rest_.WakeAt(BootTime() + kRest);
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

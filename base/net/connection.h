@@ -14,8 +14,8 @@
 //
 // The owner may destroy the connection at any time, in its callbacks too; destroying it cuts it off
 // without on_close. on_close comes exactly once otherwise, and nothing comes after it.
-#ifndef LOCKSTEP_WORKER_AGENT_GANG_CONNECTION_H_
-#define LOCKSTEP_WORKER_AGENT_GANG_CONNECTION_H_
+#ifndef LOCKSTEP_BASE_NET_CONNECTION_H_
+#define LOCKSTEP_BASE_NET_CONNECTION_H_
 
 #include <functional>
 #include <memory>
@@ -26,12 +26,12 @@
 #include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
 #include "base/lifetime.h"
+#include "base/net/tcp.h"
 #include "base/semaphore.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
-#include "worker/agent/gang/tcp.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 class Connection : private Semaphore::Waiter {
  public:
@@ -123,6 +123,6 @@ class Connection : private Semaphore::Waiter {
   std::shared_ptr<void> held_;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_GANG_CONNECTION_H_
+#endif  // LOCKSTEP_BASE_NET_CONNECTION_H_

@@ -1,21 +1,21 @@
 // Acceptor: takes connections from a listening socket, a bounded number in a round so that a crowd
 // delays no heartbeat. When the process is out of descriptors it asks its owner to make room, or
 // rests for 100 ms: a level-triggered listener that cannot accept would spin.
-#ifndef LOCKSTEP_WORKER_AGENT_GANG_ACCEPTOR_H_
-#define LOCKSTEP_WORKER_AGENT_GANG_ACCEPTOR_H_
+#ifndef LOCKSTEP_BASE_NET_ACCEPTOR_H_
+#define LOCKSTEP_BASE_NET_ACCEPTOR_H_
 
 #include <sys/epoll.h>
 
 #include <functional>
 
 #include "base/event_loop.h"
+#include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "base/wake_timer.h"
-#include "worker/agent/gang/tcp.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 class Acceptor {
  public:
@@ -48,6 +48,6 @@ class Acceptor {
   WakeTimer rest_;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_GANG_ACCEPTOR_H_
+#endif  // LOCKSTEP_BASE_NET_ACCEPTOR_H_

@@ -1,4 +1,4 @@
-#include "worker/agent/gang/connection.h"
+#include "base/net/connection.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 constexpr size_t kReadSize = 32 * 1024;
@@ -321,4 +321,4 @@ void Connection::UpdateEvents() {
   loop_->Modify(fd_.get(), in | out);
 }
 
-}  // namespace lockstep::agent
+}  // namespace lockstep

@@ -1,10 +1,10 @@
-#include "worker/agent/http/http_parser.h"
+#include "base/http/http_parser.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace lockstep::agent {
+namespace lockstep {
 namespace {
 
 using State = HttpParser::State;
@@ -90,4 +90,4 @@ TEST(HttpParser, RefusesWhatTwoReadersCouldReadDifferently) {
 }
 
 }  // namespace
-}  // namespace lockstep::agent
+}  // namespace lockstep

@@ -9,8 +9,8 @@
 //
 // Bounded: 64 connections, 8 KiB of head, 64 KiB of body, ten seconds for a request to come in
 // whole, two minutes without one. One request of a connection is answered at a time. One thread.
-#ifndef LOCKSTEP_WORKER_AGENT_HTTP_HTTP_SERVER_H_
-#define LOCKSTEP_WORKER_AGENT_HTTP_HTTP_SERVER_H_
+#ifndef LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
+#define LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 
 #include <cstdint>
 #include <functional>
@@ -22,15 +22,15 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/http/http_parser.h"
 #include "base/lifetime.h"
+#include "base/net/acceptor.h"
+#include "base/net/connection.h"
+#include "base/net/tcp.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "worker/agent/gang/acceptor.h"
-#include "worker/agent/gang/connection.h"
-#include "worker/agent/gang/tcp.h"
-#include "worker/agent/http/http_parser.h"
 
-namespace lockstep::agent {
+namespace lockstep {
 
 struct HttpResponse {
   int status = 200;
@@ -111,6 +111,6 @@ class HttpServer {
   Lifetime lifetime_;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_HTTP_HTTP_SERVER_H_
+#endif  // LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_

@@ -11,8 +11,8 @@
 // It takes the small, strict part of RFC 9112 that our callers use: CRLF line ends, origin-form
 // targets ("/status?after=7"), bodies by Content-Length. Chunked bodies, folded lines, two
 // Content-Lengths and anything else that two readers could read differently are refused.
-#ifndef LOCKSTEP_WORKER_AGENT_HTTP_HTTP_PARSER_H_
-#define LOCKSTEP_WORKER_AGENT_HTTP_HTTP_PARSER_H_
+#ifndef LOCKSTEP_BASE_HTTP_HTTP_PARSER_H_
+#define LOCKSTEP_BASE_HTTP_HTTP_PARSER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::agent {
+namespace lockstep {
 
 struct HttpRequest {
   std::string method;                                        // "GET"
@@ -71,6 +71,6 @@ class HttpParser {
   std::string error_;
 };
 
-}  // namespace lockstep::agent
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_AGENT_HTTP_HTTP_PARSER_H_
+#endif  // LOCKSTEP_BASE_HTTP_HTTP_PARSER_H_
