@@ -5,7 +5,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 1024;  // cut to what the kernel allows
 
 const char* ReasonPhrase(int status) {
   switch (status) {
@@ -76,7 +76,7 @@ Status HttpServer::Listen(const Endpoint& endpoint) {
   if (!local.ok()) return local.error();
   endpoint_ = *local;
   return acceptor_.Start(std::move(*fd), {.on_accept = [this](UniqueFd socket, const Endpoint&) {
-                           if (clients_.size() >= options_.max_connections) return;
+                           if (!MakeRoom()) return;
                            Client& client = Add(Connection::Accept(loop_, std::move(socket)));
                            client.connection->SetDeadline(loop_->now() + options_.request_deadline,
                                                           "no request came in time");
@@ -84,14 +84,27 @@ Status HttpServer::Listen(const Endpoint& endpoint) {
 }
 
 void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string_view received) {
-  if (clients_.size() >= options_.max_connections) return;
+  if (!MakeRoom()) return;
   OnBytes(Add(std::move(connection)), received);
+}
+
+bool HttpServer::MakeRoom() {
+  if (clients_.size() < options_.max_connections) return true;
+  auto longest = clients_.end();
+  for (auto it = clients_.begin(); it != clients_.end(); ++it) {
+    if (it->second.exchange) continue;
+    if (longest == clients_.end() || it->second.turn < longest->second.turn) longest = it;
+  }
+  if (longest == clients_.end()) return false;
+  clients_.erase(longest);
+  return true;
 }
 
 HttpServer::Client& HttpServer::Add(std::unique_ptr<Connection> connection) {
   const uint64_t id = ++last_client_;
   Client& client = clients_[id];
   client.id = id;
+  client.turn = ++last_turn_;
   client.connection = std::move(connection);
   Connection::Handlers handlers = {
       .on_open = {},
@@ -151,9 +164,12 @@ void HttpServer::AwaitRequest(Client& client) {
 }
 
 void HttpServer::Serve(Client& client, const HttpRequest& request) {
+  if (client.connection->queued() > kMaxUnread) {
+    return client.connection->Abort("sent on without reading its answers");
+  }
   client.connection->ClearDeadline();
   client.head_only = request.method == "HEAD";
-  client.keep_alive = request.keep_alive;
+  client.keep_alive = options_.keep_alive && request.keep_alive;
   client.exchange = std::make_shared<HttpResponder::Exchange>();
   client.exchange->send = [this, waiting = &client](const HttpResponse& response) {
     Respond(*waiting, response);
@@ -163,6 +179,7 @@ void HttpServer::Serve(Client& client, const HttpRequest& request) {
 
 void HttpServer::Respond(Client& client, const HttpResponse& response) {
   client.exchange.reset();
+  client.turn = ++last_turn_;
   client.connection->Write(Format(response, client.head_only, client.keep_alive));
   if (!client.keep_alive) return client.connection->Close("answered");
   // Posted: a row of requests sent early does not nest.

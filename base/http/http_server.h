@@ -7,8 +7,10 @@
 //     waiting.push_back(std::move(respond));      // a long poll: answered later
 //   });
 //
-// Bounded: 64 connections, 8 KiB of head, 64 KiB of body, ten seconds for a request to come in
-// whole, two minutes without one. One request of a connection is answered at a time. One thread.
+// Bounded: 128 connections, 8 KiB of head, 64 KiB of body, 256 KiB of answers that a client doesn't
+// read, ten seconds for a request to come in whole, two minutes without one. When all places are
+// taken, the connection that has waited longest for its next request makes room; one that waits for
+// an answer keeps its place. One request of a connection is answered at a time. One thread.
 #ifndef LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 #define LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 
@@ -40,9 +42,12 @@ struct HttpResponse {
 };
 
 struct HttpServerOptions {
-  size_t max_connections = 64;
+  // More than two rounds of an Acceptor: what a new connection has sent is read before a crowd of
+  // still newer ones can take its place.
+  size_t max_connections = 128;
   Duration request_deadline = seconds(10);
   Duration idle_deadline = minutes(2);
+  bool keep_alive = true;  // false: each answer ends its connection
 };
 
 class HttpServer;
@@ -92,8 +97,13 @@ class HttpServer {
     bool head_only = false;
     bool keep_alive = true;
     bool receiving = false;  // a request has begun
+    uint64_t turn = 0;       // ascends from one connection or answer to the next
   };
 
+  static constexpr size_t kMaxUnread = size_t{256} << 10;
+
+  // False when there is none.
+  bool MakeRoom();
   Client& Add(std::unique_ptr<Connection> connection);
   void OnBytes(Client& client, std::string_view bytes);
   void ServeNext(Client& client);
@@ -108,6 +118,7 @@ class HttpServer {
   Endpoint endpoint_;
   std::map<uint64_t, Client> clients_;
   uint64_t last_client_ = 0;
+  uint64_t last_turn_ = 0;
   Lifetime lifetime_;
 };
 

@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:worker/agent/gang/tcp.cc
-#include "worker/agent/gang/tcp.h"
-========
 #include "base/net/tcp.h"
->>>>>>>> b0a1d2f (The HTTP server and its connections live in base/http and base/net):base/net/tcp.cc
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,14 +1,7 @@
-<<<<<<<< HEAD:worker/agent/gang/tcp.h
-// TCP sockets of the agents. No name is looked up on the way to a running gang; pods get the
-// coordinator's ClusterIP in their environment.
-#ifndef LOCKSTEP_WORKER_AGENT_GANG_TCP_H_
-#define LOCKSTEP_WORKER_AGENT_GANG_TCP_H_
-========
 // TCP sockets by IP address. No name is looked up: pods get the coordinator's ClusterIP in their
 // environment.
 #ifndef LOCKSTEP_BASE_NET_TCP_H_
 #define LOCKSTEP_BASE_NET_TCP_H_
->>>>>>>> b0a1d2f (The HTTP server and its connections live in base/http and base/net):base/net/tcp.h
 
 #include "base/result.h"
 #include "base/text/endpoint.h"
@@ -29,8 +22,4 @@ void SetTcpOptions(int socket);
 
 }  // namespace lockstep
 
-<<<<<<<< HEAD:worker/agent/gang/tcp.h
-#endif  // LOCKSTEP_WORKER_AGENT_GANG_TCP_H_
-========
 #endif  // LOCKSTEP_BASE_NET_TCP_H_
->>>>>>>> b0a1d2f (The HTTP server and its connections live in base/http and base/net):base/net/tcp.h

@@ -45,8 +45,11 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--trainer-image", options->delivery.trainer_image,
                  "The image of jobs that name none: with lockstep-trainer")
       ->envname("LOCKSTEP_TRAINER_IMAGE");
-  app.add_option("--metrics-address", options->metrics_address,
-                 "PORT or IP:PORT of /metrics, /healthz and /readyz")
+  app.add_option("--health-address", options->health_address,
+                 "PORT or IP:PORT of /healthz and /readyz")
+      ->envname("LOCKSTEP_HEALTH_ADDRESS")
+      ->capture_default_str();
+  app.add_option("--metrics-address", options->metrics_address, "PORT or IP:PORT of /metrics")
       ->envname("LOCKSTEP_METRICS_ADDRESS")
       ->capture_default_str();
   app.add_option("--lease-name", options->lease_name,

@@ -19,6 +19,7 @@ struct Options {
   std::string system_namespace;  // "": the operator's own
   std::string agent_image;
   AgentDelivery delivery;
+  std::string health_address = "8081";
   std::string metrics_address = "8080";
   std::string lease_name = "lockstep-operator";
   Duration lease_duration = seconds(15);

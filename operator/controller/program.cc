@@ -21,7 +21,7 @@
 #include "base/version.h"
 #include "core/exit_codes.h"
 #include "operator/controller/controller.h"
-#include "operator/controller/health_server.h"
+#include "operator/controller/http_port.h"
 #include "operator/controller/log.h"
 #include "operator/controller/metrics/api_metrics.h"
 #include "operator/kube/client.h"
@@ -98,20 +98,24 @@ class Operator {
   }
 
   Result<int> Run() {
-    Result<std::unique_ptr<HealthServer>> health = HealthServer::Start(
-        options_.metrics_address,
-        {.healthy = [this] { return Beats(); },
-         .not_ready = [this] { return NotReady(); },
-         .metrics = [this] { return prometheus::TextSerializer().Serialize(metrics_.Collect()); }});
+    const Result<std::unique_ptr<HttpPort>> health =
+        HttpPort::Start("--health-address", options_.health_address,
+                        [this](const std::string& path) { return AnswerProbe(path); });
     if (!health.ok()) return health.error();
+    const Result<std::unique_ptr<HttpPort>> metrics =
+        HttpPort::Start("--metrics-address", options_.metrics_address,
+                        [this](const std::string& path) { return AnswerScrape(path); });
+    if (!metrics.ok()) return metrics.error();
     loop_->OnSignal(SIGTERM, [this] { Leave(core::kExitSuccess, "asked to stop"); });
     loop_->OnSignal(SIGINT, [this] { Leave(core::kExitSuccess, "asked to stop"); });
     Beat();
     Watch();
     Elect();
-    spdlog::info("lockstep-operator {} as {}, namespace {}, metrics on port {}, HTTP by {}",
-                 kVersion, identity_, options_.name_space.empty() ? "(all)" : options_.name_space,
-                 (*health)->port(), options_.http.name);
+    spdlog::info(
+        "lockstep-operator {} as {}, namespace {}, health on port {}, metrics on port {}, HTTP by "
+        "{}",
+        kVersion, identity_, options_.name_space.empty() ? "(all)" : options_.name_space,
+        (*health)->port(), (*metrics)->port(), options_.http.name);
     loop_->Run();
     controller_.Stop();
     // No write after this: the permit is dropped before the Lease is released.
@@ -206,6 +210,26 @@ class Operator {
     loop_->StartTimer(BootTime() + kBeatEvery, [this] { Beat(); });
   }
   bool Beats() const { return BootTime() - Time(last_beat_) < kBeatLate; }
+
+  // The next three are called from the ports' threads.
+  HttpResponse AnswerProbe(const std::string& path) const {
+    std::string problem;
+    if (path == "/healthz") {
+      if (!Beats()) problem = "the loop hangs";
+    } else if (path == "/readyz") {
+      problem = NotReady();
+    } else {
+      return {.status = 404, .body = "there are /healthz and /readyz\n"};
+    }
+    if (problem.empty()) return {.body = "ok\n"};
+    return {.status = 503, .body = problem + "\n"};
+  }
+
+  HttpResponse AnswerScrape(const std::string& path) const {
+    if (path != "/metrics") return {.status = 404, .body = "there is /metrics\n"};
+    return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+            .body = prometheus::TextSerializer().Serialize(metrics_.Collect())};
+  }
 
   std::string NotReady() const {
     if (synced_) return "";

@@ -60,17 +60,13 @@ class Operator(Process):
     def __init__(self, cluster, namespace, folder, *options):
         super().__init__([BIN / "lockstep-operator", "--kubeconfig", cluster.kubeconfig,
                           "--system-namespace", namespace, "--agent-image", "agent:bench",
-                          "--metrics-address", "127.0.0.1:0", *options], folder)
-        self._address = None
+                          "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", *options], folder)
 
     def ask(self, path):
         """None while nobody listens."""
-        if not self._address:
-            port = re.search(r"metrics on port (\d+)", self.log())
-            if not port:
-                return None
-            self._address = f"http://127.0.0.1:{port[1]}"
-        return requests.get(self._address + path, timeout=60)
+        what = "metrics" if path == "/metrics" else "health"
+        port = re.search(what + r" on port (\d+)", self.log())
+        return port and requests.get(f"http://127.0.0.1:{port[1]}{path}", timeout=60)
 
     def writes(self):
         """Requests so far that change something, but for those of the Lease."""

@@ -84,7 +84,7 @@ def test_the_operator_leads_on_a_real_api_server(operator, installed, namespace,
         process = operator.start(
             *operator.config["Entrypoint"], "--kubeconfig", kubeconfig, "--namespace", namespace,
             "--system-namespace", namespace, "--agent-image", "agent:test", "--metrics-address",
-            "127.0.0.1:0", mounts=[pod], stdout=output, stderr=output)
+            "127.0.0.1:0", "--health-address", "127.0.0.1:0", mounts=[pod], stdout=output, stderr=output)
     try:
         wait_until(lambda: process.poll() is not None or holder(installed, namespace), "a leader",
                    PATIENCE, 0.1)

@@ -77,7 +77,8 @@ def operator(kubeconfig, folder, *options, metrics="127.0.0.1:0"):
     with open(folder / "operator.log", "ab") as log:
         process = subprocess.Popen(
             [binary(OPERATOR), "--kubeconfig", kubeconfig, "--agent-image", "agent:test",
-             "--metrics-address", metrics, "--log-format", "text", *options],
+             "--metrics-address", metrics, "--health-address", "127.0.0.1:0", "--log-format", "text",
+             *options],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         yield process

@@ -151,15 +151,42 @@ TEST_F(HttpServerTest, OneByteAtATimeDoesNotPutTheDeadlineOff) {
   EXPECT_TRUE(RunUntil([&] { return client.answer->ended(); }));
 }
 
-TEST_F(HttpServerTest, ConnectionsBeyondTheLimitAreClosed) {
-  Serve({.max_connections = 2});
+TEST_F(HttpServerTest, AConnectionWithoutARequestEndsAtItsDeadline) {
+  Serve({.idle_deadline = milliseconds(30)});
+  const HttpClient client = Dial();
+  client.Put("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(RunUntil([&] { return client.answer->ended(); }));
+  EXPECT_TRUE(client.has("200 OK"));
+}
+
+TEST_F(HttpServerTest, WhenAllPlacesAreTakenTheLongestIdleConnectionMakesRoom) {
+  Serve({.max_connections = 3});
   std::vector<HttpClient> clients;
-  for (int i = 0; i < 5; ++i) clients.push_back(Dial());
-  ASSERT_TRUE(RunUntil([&] {
-    return std::ranges::count_if(clients, [](const HttpClient& c) { return c.answer->ended(); }) ==
-           3;
-  }));
-  EXPECT_EQ(server_->connections(), 2U);
+  for (size_t i = 0; i < 3; ++i) {
+    clients.push_back(Dial());
+    clients[i].Put("GET /first HTTP/1.1\r\n\r\n");
+    ASSERT_TRUE(RunUntil([&] { return clients[i].has("GET /first"); }));
+  }
+  clients[0].Put("GET /second HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(RunUntil([&] { return clients[0].has("GET /second"); }));
+  const HttpClient scraper = Dial();
+  scraper.Put("GET /metrics HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(RunUntil([&] { return scraper.has("GET /metrics") && clients[1].answer->ended(); }));
+  EXPECT_EQ(server_->connections(), 3U);
+  EXPECT_FALSE(clients[0].answer->ended() || clients[2].answer->ended());
+}
+
+TEST_F(HttpServerTest, WhoWaitsForAnAnswerKeepsItsPlace) {
+  Serve({.max_connections = 2});
+  std::vector<HttpClient> polls;
+  for (size_t i = 0; i < 2; ++i) {
+    polls.push_back(Dial());
+    polls[i].Put("GET /wait HTTP/1.1\r\n\r\n");
+    ASSERT_TRUE(RunUntil([&] { return waiting_.size() == i + 1; }));
+  }
+  const HttpClient refused = Dial();
+  ASSERT_TRUE(RunUntil([&] { return refused.answer->ended(); }));
+  for (const HttpResponder& each : waiting_) EXPECT_FALSE(each.gone());
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ class OperatorProcess:
             "setpriv", "--pdeathsig", "KILL",
             binary(OPERATOR), "--kubeconfig", kubeconfig, "--namespace", namespace,
             "--system-namespace", namespace, "--agent-image", "agent:test",
-            "--metrics-address", "127.0.0.1:0", "--lease-duration", LEASE_SECONDS,
+            "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",
+            "--lease-duration", LEASE_SECONDS,
             "--log-format", "text", *options]
         self._process = self._running = None
         self._killed = self._stopping = False

@@ -20,7 +20,6 @@
 #include "core/gang/coordinator.h"
 #include "worker/agent/gang/frame_connection.h"
 #include "worker/agent/gang/gang_port.h"
-#include "worker/agent/gang/tcp.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/gang_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"

@@ -1,0 +1,59 @@
+#include "operator/controller/http_port.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/text/ascii.h"
+#include "base/text/endpoint.h"
+
+namespace lockstep::control {
+namespace {
+
+// Every answer ends its connection, so that a client holds no more than one answer, unread for at
+// most Connection::kLinger.
+constexpr HttpServerOptions kOptions = {.request_deadline = seconds(5), .keep_alive = false};
+
+}  // namespace
+
+HttpPort::HttpPort(std::unique_ptr<EventLoop> loop, Answer answer)
+    : answer_(std::move(answer)),
+      loop_(std::move(loop)),
+      server_(loop_.get(), kOptions, [this](const HttpRequest& request, HttpResponder respond) {
+        if (request.method == "GET" || request.method == "HEAD") {
+          return respond.Send(answer_(request.path));
+        }
+        respond.Send({.status = 405, .body = "only GET\n"});
+      }) {}
+
+Result<std::unique_ptr<HttpPort>> HttpPort::Start(const std::string& option,
+                                                  const std::string& address, Answer answer) {
+  Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
+  if (!loop.ok()) return loop.error();
+  std::unique_ptr<HttpPort> port(new HttpPort(std::move(*loop), std::move(answer)));
+  if (const Status listens = port->Listen(address); !listens.ok()) {
+    return Error::Unavailable("cannot listen on " + address + " (" + listens.error().message +
+                              "); give another " + option + ", IP:PORT or PORT");
+  }
+  port->thread_ = std::thread([loop = port->loop_.get()] { loop->Run(); });
+  return port;
+}
+
+Status HttpPort::Listen(const std::string& address) {
+  if (const std::optional<uint16_t> port = ParseNumber<uint16_t>(address)) {
+    // IPv4 alone where the kernel has no IPv6.
+    const Status listens = server_.Listen(*MakeEndpoint("::", *port));
+    if (listens.ok() || listens.error().kind == ErrorKind::kConflict) return listens;
+    return server_.Listen(*MakeEndpoint("0.0.0.0", *port));
+  }
+  const Result<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return endpoint.error();
+  return server_.Listen(*endpoint);
+}
+
+HttpPort::~HttpPort() {
+  if (!thread_.joinable()) return;
+  loop_->PostFromAnyThread([this] { loop_->Stop(); });
+  thread_.join();
+}
+
+}  // namespace lockstep::control
