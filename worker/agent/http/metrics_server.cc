@@ -3,6 +3,13 @@
 #include <utility>
 
 namespace lockstep::agent {
+namespace {
+
+// A scraper or probe comes at longer intervals and dials anew; whoever else holds a place without
+// asking is not waited for.
+constexpr Duration kIdleDeadline = seconds(5);
+
+}  // namespace
 
 MetricsServer::MetricsServer(EventLoop* loop, Labels common,
                              std::vector<const prometheus::Collectable*> parts,
@@ -10,9 +17,10 @@ MetricsServer::MetricsServer(EventLoop* loop, Labels common,
     : common_(std::move(common)),
       parts_(std::move(parts)),
       ready_(std::move(ready)),
-      http_(loop, {}, [this](const HttpRequest& request, HttpResponder respond) {
-        respond.Send(Answer(request.path));
-      }) {}
+      http_(loop, {.idle_deadline = kIdleDeadline},
+            [this](const HttpRequest& request, HttpResponder respond) {
+              respond.Send(Answer(request.path));
+            }) {}
 
 HttpResponse MetricsServer::Answer(const std::string& path) const {
   if (path == "/healthz") return {.body = "ok\n"};
