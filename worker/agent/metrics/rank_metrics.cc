@@ -54,7 +54,13 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   if (report.step > 0) progress.step = report.step;
   if (report.total_steps > 0) progress.total_steps = report.total_steps;
   if (!std::isnan(report.loss)) progress.loss = report.loss;
-  for (const auto& [name, value] : report.metrics) pace.reported[name] = value;
+  for (const auto& [name, value] : report.metrics) {
+    if (IsKept(name)) {
+      pace.reported[name] = value;
+    } else {
+      ++left_out_;
+    }
+  }
   return progress;
 }
 
@@ -73,26 +79,22 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
   page.Counter("lockstep_process_restarts_total",
                "Processes started again on this machine by restarts of the gang.",
                started_ - first_started_);
-  std::set<std::string> left_out;
   for (const LocalRanks::View& view : views_()) {
     AddProcess(view, &page);
     const auto pace = paces_.find(view.rank);
     if (pace == paces_.end()) continue;
     AddProgress(pace->second, &page);
     for (const auto& [name, value] : pace->second.reported) {
-      if (Shown(name)) {
-        page.Gauge("lockstep_reported",
-                   "What the rank reported under this name; the first 64 names of a machine are "
-                   "kept.",
-                   value, {Of(view.rank), {"name", name}});
-      } else {
-        left_out.insert(name);
-      }
+      page.Gauge(
+          "lockstep_reported",
+          "What the rank reported under this name; the first 64 names of a machine are kept.",
+          value, {Of(view.rank), {"name", name}});
     }
   }
-  page.Gauge("lockstep_reported_left_out",
-             "Reported names that are not shown: beyond the first 64, or longer than 128 bytes.",
-             left_out.size());
+  page.Counter("lockstep_reported_left_out_total",
+               "Values reported under names that are not kept: beyond the machine's first 64, or "
+               "longer than 128 bytes.",
+               left_out_);
   if (step_times_.empty()) return page.Take();
   for (const auto& [rank, times] : step_times_) {
     prometheus::ClientMetric sample;
@@ -162,7 +164,7 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
               Seconds(now_() - pace.at), {rank});
 }
 
-bool RankMetrics::Shown(const std::string& name) const {
+bool RankMetrics::IsKept(const std::string& name) {
   if (reported_names_.contains(name)) return true;
   if (name.size() > kMaxReportedName || reported_names_.size() >= kMaxReportedNames) return false;
   reported_names_.insert(name);

@@ -1,5 +1,6 @@
 // RankMetrics: what /metrics shows of this machine's ranks: their processes as the kernel counts
-// them, and what they report of themselves. Bounded: 64 reported names a machine. One thread.
+// them, and what they report of themselves. Bounded: 64 reported names a machine, others are
+// counted and forgotten. One thread.
 #ifndef LOCKSTEP_WORKER_AGENT_METRICS_RANK_METRICS_H_
 #define LOCKSTEP_WORKER_AGENT_METRICS_RANK_METRICS_H_
 
@@ -61,7 +62,7 @@ class RankMetrics : public prometheus::Collectable {
   // Time a step of `rank` took, from one report to the next.
   void ObserveStep(uint32_t rank, Duration step);
   // False for names beyond the first kMaxReportedNames, and for those too long.
-  bool Shown(const std::string& name) const;
+  bool IsKept(const std::string& name);
   void AddProcess(const LocalRanks::View& view, Families* page) const;
   void AddProgress(const Pace& pace, Families* page) const;
 
@@ -73,9 +74,10 @@ class RankMetrics : public prometheus::Collectable {
   uint64_t first_started_ = 0;  // of them, in its first generation
   prometheus::Histogram steps_;
   std::map<uint32_t, StepTimes> step_times_;
+  std::set<std::string> reported_names_;
+  uint64_t left_out_ = 0;  // values under other names
   // As far as scrapes saw them.
   mutable std::map<uint32_t, CpuTime> cpu_times_;
-  mutable std::set<std::string> reported_names_;
 };
 
 }  // namespace lockstep::agent

@@ -7,15 +7,22 @@ namespace {
 
 struct Part : prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override {
-    return Families().Gauge("lockstep_part", "A part.", 7).Take();
+    now += milliseconds(5);
+    return Families().Gauge("lockstep_part", "A part.", value).Take();
   }
+  mutable Time now = seconds(1);
+  int value = 7;
 };
 
 class MetricsServerTest : public LoopTest {
  protected:
   Part part_;
   bool ready_ = false;
-  MetricsServer server_{loop(), {{"trainingjob", "gpt"}}, {&part_}, [this] { return ready_; }};
+  MetricsServer server_{loop(),
+                        {{"trainingjob", "gpt"}},
+                        {&part_},
+                        [this] { return ready_; },
+                        [this] { return part_.now; }};
 };
 
 TEST_F(MetricsServerTest, AScrapeShowsThePartsWithTheLabelsOfAll) {
@@ -24,6 +31,15 @@ TEST_F(MetricsServerTest, AScrapeShowsThePartsWithTheLabelsOfAll) {
   EXPECT_EQ(page.body,
             "# HELP lockstep_part A part.\n# TYPE lockstep_part gauge\n"
             "lockstep_part{trainingjob=\"gpt\"} 7\n");
+}
+
+TEST_F(MetricsServerTest, WhoAsksWithinTenTimesWhatAPageTookGetsTheSamePage) {
+  const std::string first = server_.Answer("/metrics").body;
+  part_.value = 8;
+  part_.now += milliseconds(44);
+  EXPECT_EQ(server_.Answer("/metrics").body, first);
+  part_.now += milliseconds(1);
+  EXPECT_NE(server_.Answer("/metrics").body, first);
 }
 
 TEST_F(MetricsServerTest, ItIsAliveAtOnceAndReadyWhenItIs) {

@@ -102,7 +102,7 @@ TEST_F(RankMetricsTest, WhatIsNotKnownIsAbsentAndNotZero) {
   EXPECT_EQ(page.samples.size(), 3U);
   EXPECT_EQ(page.At(R"(lockstep_rank_up{rank="3"})"), 0);
   EXPECT_EQ(page.At("lockstep_process_restarts_total"), 0);
-  EXPECT_EQ(page.At("lockstep_reported_left_out"), 0);
+  EXPECT_EQ(page.At("lockstep_reported_left_out_total"), 0);
 }
 
 TEST_F(RankMetricsTest, CpuTimeOfARankGoesOnWhenItsProcessIsReplaced) {
@@ -118,7 +118,6 @@ TEST_F(RankMetricsTest, CpuTimeOfARankGoesOnWhenItsProcessIsReplaced) {
 TEST_F(RankMetricsTest, OnlyTheFirst64ReportedNamesAreShownAndTheyStay) {
   ProgressReport report = Reporting({{"zz_came_first", 1}});
   ranks_.OnReport(report);
-  PageOf(ranks_);
   for (int i = 0; i < 100; ++i) report.metrics["name" + std::to_string(i)] = i;
   ranks_.OnReport(report);
   const Page page = PageOf(ranks_);
@@ -126,7 +125,7 @@ TEST_F(RankMetricsTest, OnlyTheFirst64ReportedNamesAreShownAndTheyStay) {
   for (const Page::Series& each : page.series) shown += each.family == "lockstep_reported" ? 1 : 0;
   EXPECT_EQ(shown, 64);
   EXPECT_EQ(page.At(R"(lockstep_reported{rank="3",name="zz_came_first"})"), 1);
-  EXPECT_EQ(page.At("lockstep_reported_left_out"), 37);
+  EXPECT_EQ(page.At("lockstep_reported_left_out_total"), 37);
 }
 
 TEST_F(RankMetricsTest, ReportedNamesOfAnyTextKeepTheFormat) {
@@ -134,7 +133,7 @@ TEST_F(RankMetricsTest, ReportedNamesOfAnyTextKeepTheFormat) {
       {{"a\"b", 1}, {"back\\slash", 2}, {"two\nlines", 3}, {"", 4}, {std::string(200, 'x'), 5}}));
   EXPECT_EQ(At("lockstep_reported", R"(,name="a\"b")"), 1);
   EXPECT_EQ(At("lockstep_reported", R"(,name="two\nlines")"), 3);
-  EXPECT_EQ(PageOf(ranks_).At("lockstep_reported_left_out"), 1) << "the one that is too long";
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_reported_left_out_total"), 1) << "the one that is too long";
 }
 
 TEST_F(RankMetricsTest, StepTimesOfMadeUpRanksDoNotGrowThePage) {
