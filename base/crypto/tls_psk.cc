@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <limits>
+#include <unordered_set>
 #include <utility>
 
 namespace lockstep {
@@ -31,18 +33,35 @@ int ClampToInt(size_t size) {
   return static_cast<int>(std::min<size_t>(size, std::numeric_limits<int>::max()));
 }
 
+// RFC 8446 5.1 and 4: record header, handshake header, version, random.
+constexpr size_t kRecordHeader = 5;
+constexpr size_t kHandshakeHeader = 4;
+constexpr size_t kRandomAt = kRecordHeader + kHandshakeHeader + 2;
+
 }  // namespace
 
-struct TlsPskContext::Secret {
+// What the sessions of a context have in common.
+struct TlsPskContext::Shared {
   Key key{};
   std::string identity;
+  // Randoms of the ClientHellos that a server answered; the oldest is forgotten first.
+  std::unordered_set<std::string> answered;
+  std::deque<std::string> answered_in_order;
 
-  ~Secret() { OPENSSL_cleanse(key.data(), key.size()); }
+  ~Shared() { OPENSSL_cleanse(key.data(), key.size()); }
+
+  void Remember(std::string random) {
+    if (!answered.insert(random).second) return;
+    answered_in_order.push_back(std::move(random));
+    if (answered_in_order.size() <= kHellosRemembered) return;
+    answered.erase(answered_in_order.front());
+    answered_in_order.pop_front();
+  }
 };
 
 struct PskCallbacks {
-  static const TlsPskContext::Secret* SecretOf(SSL* ssl) {
-    return static_cast<const TlsPskContext::Secret*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
+  static TlsPskContext::Shared* SharedOf(SSL* ssl) {
+    return static_cast<TlsPskContext::Shared*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   }
 
   static SSL_SESSION* MakeSession(SSL* ssl, const Key& key) {
@@ -60,12 +79,12 @@ struct PskCallbacks {
 
   // An unknown identity leaves no session: the handshake then wants a certificate, and fails.
   static int Find(SSL* ssl, const unsigned char* identity, size_t size, SSL_SESSION** session) {
-    const TlsPskContext::Secret* secret = SecretOf(ssl);
+    const TlsPskContext::Shared* shared = SharedOf(ssl);
     *session = nullptr;
-    if (std::string_view(reinterpret_cast<const char*>(identity), size) != secret->identity) {
+    if (std::string_view(reinterpret_cast<const char*>(identity), size) != shared->identity) {
       return 1;
     }
-    *session = MakeSession(ssl, secret->key);
+    *session = MakeSession(ssl, shared->key);
     return *session != nullptr ? 1 : 0;
   }
 
@@ -75,11 +94,11 @@ struct PskCallbacks {
     *identity = nullptr;
     *size = 0;
     if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha256) return 1;
-    const TlsPskContext::Secret* secret = SecretOf(ssl);
-    *session = MakeSession(ssl, secret->key);
+    const TlsPskContext::Shared* shared = SharedOf(ssl);
+    *session = MakeSession(ssl, shared->key);
     if (*session == nullptr) return 0;
-    *identity = reinterpret_cast<const unsigned char*>(secret->identity.data());
-    *size = secret->identity.size();
+    *identity = reinterpret_cast<const unsigned char*>(shared->identity.data());
+    *size = shared->identity.size();
     return 1;
   }
 };
@@ -87,8 +106,8 @@ struct PskCallbacks {
 void TlsPskContext::ContextFree::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
 void TlsSession::SslFree::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
-TlsPskContext::TlsPskContext(ssl_ctx_st* context, std::unique_ptr<Secret> secret, bool is_server)
-    : secret_(std::move(secret)), context_(context), is_server_(is_server) {}
+TlsPskContext::TlsPskContext(ssl_ctx_st* context, std::unique_ptr<Shared> shared, bool is_server)
+    : shared_(std::move(shared)), context_(context), is_server_(is_server) {}
 TlsPskContext::TlsPskContext(TlsPskContext&&) noexcept = default;
 TlsPskContext& TlsPskContext::operator=(TlsPskContext&&) noexcept = default;
 TlsPskContext::~TlsPskContext() = default;
@@ -110,14 +129,14 @@ Result<TlsPskContext> TlsPskContext::Make(const Key& key, const std::string& ide
   OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
 
-  auto secret = std::make_unique<Secret>();
-  secret->key = key;
-  secret->identity = identity;
+  auto shared = std::make_unique<Shared>();
+  shared->key = key;
+  shared->identity = identity;
   SSL_CTX* context = SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method());
   if (context == nullptr) return Error::Internal("TLS: " + TakeOpenSslError());
-  TlsPskContext made(context, std::move(secret), is_server);
+  TlsPskContext made(context, std::move(shared), is_server);
 
-  SSL_CTX_set_app_data(context, made.secret_.get());
+  SSL_CTX_set_app_data(context, made.shared_.get());
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -159,6 +178,11 @@ Result<TlsSession> TlsPskContext::NewSession() const {
   return session;
 }
 
+bool TlsPskContext::HasAnswered(std::string_view client_hello) const {
+  return client_hello.size() >= kRandomAt + SSL3_RANDOM_SIZE &&
+         shared_->answered.contains(std::string(client_hello.substr(kRandomAt, SSL3_RANDOM_SIZE)));
+}
+
 TlsSession::TlsSession(ssl_st* ssl, bool is_server) : ssl_(ssl), is_server_(is_server) {}
 TlsSession::TlsSession(TlsSession&&) noexcept = default;
 TlsSession& TlsSession::operator=(TlsSession&&) noexcept = default;
@@ -176,8 +200,15 @@ Status TlsSession::Handshake() {
   const int done = SSL_do_handshake(ssl_.get());
   if (done != 1) {
     const int why = SSL_get_error(ssl_.get(), done);
-    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return {};
-    return HandshakeError();
+    if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return HandshakeError();
+    // A server that says anything has seen by the binder that the ClientHello holds the key.
+    if (is_server_ && !output().empty()) {
+      std::string random(SSL3_RANDOM_SIZE, '\0');
+      SSL_get_client_random(ssl_.get(), reinterpret_cast<unsigned char*>(random.data()),
+                            random.size());
+      PskCallbacks::SharedOf(ssl_.get())->Remember(std::move(random));
+    }
+    return {};
   }
   if (SSL_session_reused(ssl_.get()) != 1) {
     return Error::Denied("TLS: the handshake ended without this job's key");
@@ -261,19 +292,23 @@ void TlsSession::ConsumeOutput(size_t bytes) {
 }
 
 ClientHelloCheck CheckClientHello(std::string_view bytes) {
-  // RFC 8446 5.1: type 22 (handshake), version 3.x, length in two bytes; 4: type 1 (ClientHello).
-  constexpr size_t kHeader = 5;
+  // Type 22 (handshake), version 3.x, length in two bytes; 4: type 1 (ClientHello), length in
+  // three.
   const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
   if (!bytes.empty() && at(0) != 0x16) return ClientHelloCheck::kNotTls;
   if (bytes.size() > 1 && at(1) != 0x03) return ClientHelloCheck::kNotTls;
   if (bytes.size() > 2 && at(2) > 0x04) return ClientHelloCheck::kNotTls;
-  if (bytes.size() > kHeader && at(kHeader) != 0x01) return ClientHelloCheck::kNotTls;
-  if (bytes.size() < kHeader) return ClientHelloCheck::kNeedMore;
+  if (bytes.size() > kRecordHeader && at(kRecordHeader) != 0x01) return ClientHelloCheck::kNotTls;
+  if (bytes.size() < kRecordHeader) return ClientHelloCheck::kNeedMore;
   const size_t record = (size_t{at(3)} << 8) + at(4);
-  if (record < 4) return ClientHelloCheck::kNotTls;
-  if (kHeader + record > kMaxClientHello) return ClientHelloCheck::kTooLarge;
-  return bytes.size() >= kHeader + record ? ClientHelloCheck::kComplete
-                                          : ClientHelloCheck::kNeedMore;
+  if (record < kHandshakeHeader) return ClientHelloCheck::kNotTls;
+  if (kRecordHeader + record > kMaxClientHello) return ClientHelloCheck::kTooLarge;
+  if (bytes.size() < kRecordHeader + kHandshakeHeader) return ClientHelloCheck::kNeedMore;
+  // A part of one would hold a handshake object until the rest comes.
+  const size_t hello = (size_t{at(6)} << 16) + (size_t{at(7)} << 8) + at(8);
+  if (kHandshakeHeader + hello != record) return ClientHelloCheck::kNotTls;
+  return bytes.size() >= kRecordHeader + record ? ClientHelloCheck::kComplete
+                                                : ClientHelloCheck::kNeedMore;
 }
 
 }  // namespace lockstep

@@ -87,26 +87,33 @@ class TlsPskContext {
   // A client's first flight stands in output() at once.
   Result<TlsSession> NewSession() const;
 
+  // Whether a session of this server has answered this very ClientHello, among the latest
+  // kHellosRemembered that held the key: nothing in one says that it is new, so whoever captured it
+  // could send it again. A client never sends one twice.
+  bool HasAnswered(std::string_view client_hello) const;
+  static constexpr size_t kHellosRemembered = 4096;
+
  private:
-  struct Secret;
+  struct Shared;
+  friend class TlsSession;
   friend struct PskCallbacks;
-  TlsPskContext(ssl_ctx_st* context, std::unique_ptr<Secret> secret, bool is_server);
+  TlsPskContext(ssl_ctx_st* context, std::unique_ptr<Shared> shared, bool is_server);
   static Result<TlsPskContext> Make(const Key& key, const std::string& identity, bool is_server);
 
   struct ContextFree {
     void operator()(ssl_ctx_st* context) const;
   };
-  std::unique_ptr<Secret> secret_;
+  std::unique_ptr<Shared> shared_;
   std::unique_ptr<ssl_ctx_st, ContextFree> context_;
   bool is_server_ = false;
 };
 
 // What the first bytes of a connection are. It is known before any TLS state is made: garbage costs
-// nothing, and a handshake object (45 KB) is made only for a whole ClientHello, which either proves
-// the key or fails at once.
+// nothing, and a handshake object (45 KB) is made only for a whole ClientHello in one record, which
+// either proves the key or fails at once.
 enum class ClientHelloCheck : uint8_t {
   kNeedMore,  // so far it can be the record of a ClientHello
-  kComplete,  // the whole first record is there
+  kComplete,  // it is there, alone in the first record
   kNotTls,    // it cannot be one
   kTooLarge,  // it announces more than kMaxClientHello bytes
 };

@@ -195,6 +195,9 @@ void Connection::OnAdmitted() {
   if (state_ != State::kHandshaking) return;
   waits_for_permit_ = false;
   UpdateEvents();
+  if (tls_->HasAnswered(client_hello_)) {
+    return Fail("a ClientHello that was answered before: somebody captured it");
+  }
   Result<TlsSession> session = tls_->NewSession();
   if (!session.ok()) return Fail(session.error().message);
   session_ = std::move(*session);

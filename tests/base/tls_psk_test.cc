@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -181,6 +182,37 @@ TEST(TlsPsk, RefusesChangedCiphertext) {
   EXPECT_EQ(pair.at_server, "");
 }
 
+TEST(TlsPsk, TheServerKnowsWhichHellosItHasAnswered) {
+  const Sides sides = MakeSides(KeyOf(1), "job", KeyOf(1), "job");
+  const auto answers = [&](const std::string& hello) {
+    std::string plain;
+    return sides.server.NewSession()->Receive(hello, &plain).ok();
+  };
+  const std::string hello(sides.client.NewSession()->output());
+  EXPECT_FALSE(sides.server.HasAnswered(hello));
+  ASSERT_TRUE(answers(hello));
+  EXPECT_TRUE(sides.server.HasAnswered(hello));
+  EXPECT_FALSE(sides.server.HasAnswered(sides.client.NewSession()->output()));
+  // Without the key nobody makes it remember anything, and so forget.
+  const auto other = TlsPskContext::Client(KeyOf(2), "job");
+  const std::string wrong(other->NewSession()->output());
+  ASSERT_FALSE(answers(wrong));
+  EXPECT_FALSE(sides.server.HasAnswered(wrong));
+}
+
+TEST(TlsPsk, TheServerForgetsTheOldestHelloFirst) {
+  const Sides sides = MakeSides(KeyOf(1), "job", KeyOf(1), "job");
+  std::vector<std::string> hellos;
+  for (size_t i = 0; i <= TlsPskContext::kHellosRemembered; ++i) {
+    hellos.emplace_back(sides.client.NewSession()->output());
+    std::string plain;
+    ASSERT_TRUE(sides.server.NewSession()->Receive(hellos.back(), &plain).ok());
+  }
+  EXPECT_FALSE(sides.server.HasAnswered(hellos[0]));
+  EXPECT_TRUE(sides.server.HasAnswered(hellos[1]));
+  EXPECT_TRUE(sides.server.HasAnswered(hellos.back()));
+}
+
 TEST(CheckClientHello, KnowsARealOneFromGarbageByItsFirstBytes) {
   const auto context = TlsPskContext::Client(KeyOf(1), "job");
   TlsSession client = std::move(*context->NewSession());
@@ -194,6 +226,9 @@ TEST(CheckClientHello, KnowsARealOneFromGarbageByItsFirstBytes) {
   EXPECT_EQ(CheckClientHello(std::string_view("\0\0\0", 3)), ClientHelloCheck::kNotTls);
   EXPECT_EQ(CheckClientHello("\x16\x03\x01\xff\xff"), ClientHelloCheck::kTooLarge);
   EXPECT_EQ(CheckClientHello(std::string_view("\x16\x03\x01\x01\x00\x02", 6)),
+            ClientHelloCheck::kNotTls);
+  // The record ends before the ClientHello does.
+  EXPECT_EQ(CheckClientHello(std::string_view("\x16\x03\x01\x00\x08\x01\x00\x01\x00", 9)),
             ClientHelloCheck::kNotTls);
 }
 

@@ -149,6 +149,28 @@ TEST_F(GangConnectionTest, HalfAHelloIsRefusedAtItsDeadline) {
   EXPECT_TRUE(Logged("did not prove the key"));
 }
 
+TEST_F(GangConnectionTest, PartOfAHelloInARecordOfItsOwnHoldsNoPlace) {
+  Listen();
+  const UniqueFd stranger = Dial();
+  Put(stranger, std::string_view("\x16\x03\x01\x00\x08\x01\x00\x01\x00\x03\x03\0\0", 13));
+  ASSERT_TRUE(RunUntil([&] { return listener_->refused() == 1; }));
+  EXPECT_TRUE(Logged("not TLS"));
+}
+
+TEST_F(GangConnectionTest, ACapturedHelloSentAgainHoldsNoPlace) {
+  Listen({.max_handshakes = 1});
+  const std::string captured(client_tls_.NewSession()->output());
+  UniqueFd first = Dial();
+  Put(first, captured);
+  char byte = 0;
+  ASSERT_TRUE(RunUntil([&] { return recv(first.get(), &byte, 1, MSG_DONTWAIT) == 1; }));
+  first.reset();
+  const UniqueFd again = Dial();
+  Put(again, captured);
+  ASSERT_TRUE(RunUntil([&] { return listener_->refused() == 2; }));
+  EXPECT_TRUE(Logged("was answered before"));
+}
+
 TEST_F(GangConnectionTest, ACrowdOfSilentStrangersMakesRoomForAMember) {
   Listen({.max_connections = 8});
   std::vector<UniqueFd> strangers;
