@@ -67,7 +67,9 @@ CoordinatorActions Coordinator::OnDisconnect(Time now, ConnectionId connection) 
 
 CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
   if (phase_ == CoordinatorPhase::kPreparing && prepared.generation == generation_) {
-    if (prepared.taken != 0) {
+    if (prepared.later != 0) {
+      LeaveTo(prepared.later, "has begun generations already");
+    } else if (prepared.taken != 0) {
       Log("other jobs have the numbers up to " + std::to_string(prepared.taken));
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
@@ -184,11 +186,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   if (Refuses(connection, hello)) return;
   counters_.Merge(hello.counters);
   if (hello.machine0_attempt > config_.attempt && Holds(Rule::kCoordinatorFencesItself)) {
-    phase_ = CoordinatorPhase::kDone;
-    actions_.emplace_back(ExitCoordinator{
-        kExitReplace,
-        "fenced: attempt " + std::to_string(hello.machine0_attempt) + " of machine 0 exists"});
-    return;
+    return LeaveTo(hello.machine0_attempt, "exists");
   }
   ++version_;
   Slot& slot = roster_[hello.machine];

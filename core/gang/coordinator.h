@@ -126,6 +126,7 @@ struct PrepareGeneration {
 struct ExitCoordinator {
   int code = 0;
   std::string reason;
+  uint32_t needs_epoch = 0;  // not 0: the next machine 0's attempt must be at least this
 };
 struct CoordinatorLog {
   std::string line;
@@ -142,6 +143,7 @@ struct Prepared {
   std::string resume;
   std::string error;   // not empty: could not be prepared; it is tried again under the next number
   uint32_t taken = 0;  // not 0: its number is another job's; it is tried again above this one
+  uint32_t later = 0;  // not 0: this attempt of machine 0 began this generation or a later one
   bool hopeless = false;  // with `error`, which no later try can mend: the job fails
 };
 
@@ -255,6 +257,8 @@ class Coordinator {
   void Conclude(Time now);
   void ApplyFailurePolicy(Time now, const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);
+  // `later` is an attempt of machine 0 above this one.
+  void LeaveTo(uint32_t later, const std::string& how);
   void FailAsMisconfigured(Time now, const std::string& what);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();

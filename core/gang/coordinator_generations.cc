@@ -1,7 +1,9 @@
 // How generations begin and end: obstacles, announcement, stop, root cause, verdict, commits.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "core/exit_codes.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/rules.h"
 
@@ -293,6 +295,14 @@ void Coordinator::DeliverVerdict(Time now, Verdict verdict) {
   verdict_ = std::move(verdict);
   ++version_;
   for (const Slot& slot : roster_) Send(slot, *verdict_);
+}
+
+void Coordinator::LeaveTo(uint32_t later, const std::string& how) {
+  phase_ = CoordinatorPhase::kDone;
+  const uint32_t most = std::numeric_limits<uint32_t>::max();
+  actions_.emplace_back(ExitCoordinator{
+      kExitReplace, "fenced: attempt " + std::to_string(later) + " of machine 0 " + how,
+      later == most ? most : later + 1});
 }
 
 // No rule of the user's is asked: nothing has run, and nothing that runs again would end otherwise.

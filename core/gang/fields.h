@@ -208,6 +208,7 @@ inline constexpr auto kFields<Termination> = std::tuple(
     Field{"machine", &Termination::machine, Always{}},
     Field{"attempt", &Termination::attempt, Always{}},
     Field{"verdict", &Termination::verdict, Always{}},
+    Field{"needsEpoch", &Termination::needs_epoch},
     Field{"reason", &Termination::reason, Always{}, CutTo{kMaxBodyText}},
     Field{"lastFailure", &Termination::failure, Always{}},
     Field{"counters", &Termination::counters, Whole{}}, Field{"progress", &Termination::progress});

@@ -1,5 +1,9 @@
 #include "core/gang/resume.h"
 
+#include <algorithm>
+
+#include "core/gang/rules.h"
+
 namespace lockstep::core {
 
 std::string ChooseResume(const std::vector<GenerationFile>& files,
@@ -19,6 +23,14 @@ std::string ChooseResume(const std::vector<GenerationFile>& files,
     }
   }
   return newest ? newest->path : before->resumes;
+}
+
+uint32_t LaterAttempt(const std::vector<GenerationFile>& files, Generation self) {
+  uint32_t later = 0;
+  for (const GenerationFile& file : files) {
+    if (file.generation >= self) later = std::max(later, file.generation.attempt);
+  }
+  return Holds(Rule::kLaterAttemptsCount) ? later : 0;
 }
 
 }  // namespace lockstep::core

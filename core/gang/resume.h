@@ -32,6 +32,11 @@ struct CheckpointEntry {
 std::string ChooseResume(const std::vector<GenerationFile>& files,
                          const std::vector<CheckpointEntry>& checkpoints, Generation self);
 
+// The highest attempt of `files` at or above `self`; 0 for none. Whoever finds one must not begin:
+// it is an old machine 0, or its attempt is of a status that went back (an etcd that was restored),
+// and what the later ones committed would be passed over.
+uint32_t LaterAttempt(const std::vector<GenerationFile>& files, Generation self);
+
 }  // namespace lockstep::core
 
 #endif  // LOCKSTEP_CORE_GANG_RESUME_H_

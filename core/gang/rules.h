@@ -29,6 +29,7 @@ enum class Rule : uint8_t {
   kWaitForStopped,           // every machine has confirmed its ranks dead, or is lost, before START
   kCommitNeedsFreshAnswers,  // a commit needs a PING sent after the request, answered by all
   kCommitNeedsLease,         // and a lease that is live when the yes is said
+  kLaterAttemptsCount,  // a machine 0 below the attempts that the checkpoint volume knows leaves
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>(
@@ -36,9 +37,9 @@ constexpr auto NamesOf(Rule) {
        "HigherAttemptStopsGang", "LeaseExpires", "LeaseFromOldestAnswer", "LeaseFromSending",
        "LapsedLeaseStaysLapsed", "LeaseGuardsAnnouncement", "LowerLWaits", "WaitForPredecessor",
        "WaitForOldCoordinator", "WaitForWitness", "WaitForStopped", "CommitNeedsFreshAnswers",
-       "CommitNeedsLease"});
+       "CommitNeedsLease", "LaterAttemptsCount"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kCommitNeedsLease) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kLaterAttemptsCount) + 1);
 
 }  // namespace lockstep::core
 

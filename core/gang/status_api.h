@@ -93,6 +93,7 @@ struct Termination {
   uint32_t machine = 0;
   uint32_t attempt = 0;
   bool verdict = false;
+  uint32_t needs_epoch = 0;  // as in ExitCoordinator
   std::string reason;
   Failure failure;
   std::optional<Counters> counters;      // machine 0 tells them

@@ -64,6 +64,11 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
     end.kind = EndKind::kAsked;
     end.what = "it was asked to leave" + Where(seen);
     if (!ended.asked_for.empty()) end.what += " (" + ended.asked_for + ")";
+  } else if (end.message && end.message->machine == 0 &&
+             IsReachableEpoch(snapshot.status, end.message->needs_epoch)) {
+    end.kind = EndKind::kOvertaken;
+    end.what = "status has gone back, as when an etcd is restored: " + end.message->reason +
+               ", so the epoch goes to " + std::to_string(end.message->needs_epoch);
   } else if (end.message && end.message->verdict) {
     end.kind = EndKind::kAsked;
     end.what = "its agent left with a verdict that no longer counts" + Where(seen);
@@ -75,6 +80,11 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
 }
 
 }  // namespace
+
+bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch) {
+  constexpr uint32_t kFurthest = 1'000'000;  // epochs are used up nowhere near as fast
+  return epoch > status.epoch && epoch - status.epoch <= kFurthest;
+}
 
 std::vector<Machine> Machines(const Snapshot& snapshot) {
   const core::MachineAttempts& attempts = snapshot.status.attempts;

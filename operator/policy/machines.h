@@ -47,6 +47,7 @@ enum class EndKind : uint8_t {
   kOutOfMemory,    // it went over its memory limit: the application's failure
   kAsked,          // drained, evicted or preempted: costs no budget
   kRejected,       // the node would not have it: tried elsewhere, later
+  kOvertaken,      // machine 0 found later attempts than status knows: the epoch goes above them
   kLost,           // anything else: a machine failure
 };
 
@@ -57,6 +58,9 @@ struct End {
   std::optional<core::Termination> message;
 };
 End EndOf(const Snapshot& snapshot, const Machine& machine);
+
+// Above the recorded epoch, and near enough to be believed: status may have gone back that far.
+bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch);
 
 // "machine 3".
 inline std::string NameOf(const Machine& machine) {

@@ -44,6 +44,7 @@ struct AssemblyMemory {
 struct ReplacementMemory {
   std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
   std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
+  bool overtaken = false;               // the epoch was raised above a status that had gone back
 };
 
 // placement.cc

@@ -14,6 +14,7 @@ struct Loss {
   const Machine* machine = nullptr;
   EndKind kind = EndKind::kLost;
   std::string what;
+  uint32_t needs_epoch = 0;  // of kOvertaken
 };
 
 // What agents say of a machine whose pod looks well. A word about another attempt is none, and so
@@ -87,7 +88,8 @@ std::optional<Loss> FindStranded(const ReconcileContext& context, const Machine&
 std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& machine) {
   if (machine.life == Life::kEnded || machine.life == Life::kGone) {
     const End end = EndOf(context.snapshot, machine);
-    return Loss{&machine, end.kind, end.what};
+    const bool overtaken = end.kind == EndKind::kOvertaken;
+    return Loss{&machine, end.kind, end.what, overtaken ? end.message->needs_epoch : 0};
   }
   if (machine.life == Life::kWaiting) return FindStranded(context, machine);
   if (machine.life != Life::kRunning) return std::nullopt;
@@ -132,9 +134,13 @@ void SetBackoff(ReconcileContext& context, const Loss& loss) {
   memory.hold_until[index] = context.now.boot + core::BackoffAfter(count);
 }
 
-void Charge(core::Counters& counters, EndKind kind) {
+// That status went back is no machine's fault; but who says so again and again is not believed.
+void Charge(ReconcileContext& context, EndKind kind) {
+  core::Counters& counters = context.next.counters;
   if (kind == EndKind::kOutOfMemory) {
     ++counters.out_of_memory;
+  } else if (kind == EndKind::kOvertaken && !context.memory().replacement.overtaken) {
+    context.Own<&Memory::replacement>().overtaken = true;
   } else if (kind != EndKind::kAsked) {
     ++counters.replacements;
   }
@@ -168,6 +174,17 @@ void CountReplacement(core::JobStatus& status, uint32_t index) {
   machine.index = static_cast<int32_t>(index);
   machine.replacements = 1;
   listed.push_back(std::move(machine));
+}
+
+// A coordinator that lived on while status went back refuses attempts below those it knows.
+uint32_t AboveWhatAgentsKnow(const ReconcileContext& context, const Loss& loss) {
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr) return 0;
+  uint32_t known = 0;
+  for (const auto& seen : gang->machines) {
+    if (seen.index == loss.machine->index) known = std::max(known, seen.attempt);
+  }
+  return IsReachableEpoch(context.snapshot.status, known) ? known + 1 : 0;
 }
 
 // After resetAfter of health the budget is whole again.
@@ -212,8 +229,11 @@ bool Replace(ReconcileContext& context) {
   core::JobStatus& next = context.next;
   ++next.epoch;
   for (const Loss& loss : losses) {
+    next.epoch = std::max({next.epoch, loss.needs_epoch, AboveWhatAgentsKnow(context, loss)});
+  }
+  for (const Loss& loss : losses) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
-    Charge(next.counters, loss.kind);
+    Charge(context, loss.kind);
     SetBackoff(context, loss);
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));

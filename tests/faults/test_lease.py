@@ -210,3 +210,23 @@ def test_a_generation_resumes_from_the_last_commit_of_its_line(gang):
     assert status["history"][-1]["resume"].endswith("/1-1/000002.step-2")
     assert number(status["generation"]) == (1, 2)
     finish(made)
+
+
+def test_no_commit_is_passed_over_when_attempts_go_back(gang):
+    """As by an etcd that is restored: status knows 5, and the checkpoint folder 9."""
+    made = gang(machines=1, checkpoint="checkpoints")
+    for attempt, name in ((5, "step-500"), (9, "step-900")):
+        made.epoch = attempt - 1
+        made.start()
+        made.wait_running()
+        os.makedirs(answer(ask_commit(made.agents[0], name))["final"])
+        made.agents[0].kill()
+    restored = made.start_agent(0, 6)
+    assert restored.process.wait(timeout=60) == 75, restored.log
+    assert restored.termination["needsEpoch"] == 10
+    assert "attempt 9 of machine 0 has begun generations already" in restored.log
+    assert sorted(os.listdir(made.checkpoint / "generations")) == ["5-1", "9-1"]
+    made.start()
+    assert made.wait_running()["history"][-1]["resume"].endswith("/9-1/000001.step-900")
+    assert made.agents[0].attempt == 10
+    finish(made)

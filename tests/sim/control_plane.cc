@@ -87,6 +87,35 @@ void ControlPlane::SetL(Duration length) {
 
 void ControlPlane::StaleService(Duration duration) { stale_until_ = world_.now() + duration; }
 
+// An etcd that is restored: kubelets end what the API server knows nothing of, and the operator is
+// started again or sees it all by its watches.
+void ControlPlane::GoBack(Duration later, Duration most) {
+  world_.queue().After(later, [this, most, before = api_.objects()] {
+    if (finished_ != kNever) return;  // it would be a job that runs again
+    world_.Log("the API server goes back to epoch ", before.status.epoch);
+    JudgeGoingBack(before.status);
+    const bool suspended = api_.objects().spec.suspend;
+    api_.Apply(Kind::kJob, [before](Objects& objects) {
+      objects.spec = before.spec;
+      objects.generation = before.generation;
+      objects.status = before.status;
+    });
+    api_.Apply(Kind::kPods, [before](Objects& objects) { objects.pods = before.pods; });
+    api_.Apply(Kind::kServices, [before](Objects& objects) {
+      objects.has_names = before.has_names;
+      objects.coordinator = before.coordinator;
+    });
+    // The user sees to it that the job runs.
+    if (suspended != before.spec.suspend) {
+      ChangeSpec([suspended](core::Spec& spec) { spec.suspend = suspended; });
+    }
+    kubelets_.EndUnknown(most);
+    if (Replica* leader = Leader(); leader != nullptr && world_.random().Chance(50)) {
+      Crash(*leader);
+    }
+  });
+}
+
 // ---- what others see ----
 
 std::optional<Node> ControlPlane::Endpoint() const {

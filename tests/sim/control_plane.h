@@ -39,6 +39,7 @@ class ControlPlane : public Operator {
   void StaleService(Duration duration) override;
   void DeleteNode(Machine& machine, Duration most) override { kubelets_.DeleteNode(machine, most); }
   void NoRoom(Duration duration) override { kubelets_.NoRoom(duration); }
+  void GoBack(Duration later, Duration most) override;
 
   core::FailurePolicy policy_at_birth() const override { return kubelets_.policy_at_birth(); }
   std::optional<Node> Endpoint() const override;

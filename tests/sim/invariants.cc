@@ -52,7 +52,7 @@ void Invariants::OnComplete(core::Generation generation, const std::string& path
 void Invariants::CheckLine(Run& run) {
   const Run* before = nullptr;
   for (const auto& [generation, other] : runs_) {
-    if (generation < run.generation && other.executed) before = &other;
+    if (other.executed > (before == nullptr ? 0 : before->executed)) before = &other;
   }
   if (before == nullptr) {
     if (!run.resume.empty()) Violate("ResumesInLine", "the first generation resumes " + run.resume);
@@ -120,10 +120,10 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const st
                                   process.generation.ToString() + " after the verdict was counted");
   }
   Run* run = Find(process.generation);
-  if (run == nullptr || run->executed) return;
+  if (run == nullptr || run->executed > 0) return;
   if (resume != run->resume) Violate("ResumesInLine", "two STARTs name different checkpoints");
   CheckLine(*run);
-  run->executed = true;
+  run->executed = ++executed_;
 }
 
 void Invariants::OnCommitGranted(const Machine& zero) {
@@ -161,7 +161,7 @@ void Invariants::OnVerdict(const core::Verdict& verdict) {
 
 void Invariants::OnCounted(const core::Verdict& verdict) {
   for (const auto& [generation, run] : runs_) {
-    if (run.executed && generation > verdict.generation) {
+    if (run.executed > 0 && generation > verdict.generation) {
       Violate("VerdictIsFinal", "the verdict of " + verdict.generation.ToString() +
                                     " is counted, yet " + generation.ToString() + " has run");
     }
@@ -175,7 +175,7 @@ void Invariants::OnAgentExit(const Machine& machine) {
   bool good = judged ? machine.verdict().has_value() &&
                            machine.verdict()->exit_code == static_cast<uint32_t>(code)
               : code == 143 ? machine.asked_to_leave()
-              : code == 75  ? replaced
+              : code == 75  ? replaced || world_.op().went_back()
                             : false;
   if (!good) {
     Violate("AgentsLeaveForAReason", machine.Name() + " exits with " + std::to_string(code));

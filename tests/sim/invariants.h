@@ -59,7 +59,7 @@ class Invariants {
     Node coordinator = 0;
     Time started{};
     std::vector<Node> members;
-    bool executed = false;
+    uint32_t executed = 0;  // counted over all generations; 0: not yet
     std::string resume;
     std::vector<std::string> checkpoints;  // complete
     int64_t step_before_successor = -1;    // the newest complete before a later one listed
@@ -83,6 +83,7 @@ class Invariants {
   World& world_;
   std::optional<Violation> violation_;
   std::map<core::Generation, Run> runs_;
+  uint32_t executed_ = 0;
   std::vector<ProcessFault> faults_;
   uint32_t application_faults_ = 0;
   std::set<uint32_t> touched_;

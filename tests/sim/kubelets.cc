@@ -95,6 +95,14 @@ void Kubelets::DeleteNode(const Machine& machine, Duration most) {
   }
 }
 
+void Kubelets::EndUnknown(Duration most) {
+  for (auto& [name, container] : containers_) {
+    if (container.machine == nullptr || api_.objects().pods.contains(name)) continue;
+    world_.queue().After(world_.random().Between(Duration::zero(), most),
+                         [ended = container.machine] { ended->Kill(false); });
+  }
+}
+
 void Kubelets::Tell(const std::string& name, const Machine& machine) {
   std::optional<MachineEnd> end;
   if (machine.terminated()) end = EndOf(machine);

@@ -30,6 +30,9 @@ class Kubelets {
   // still runs: there it was switched off.
   void DeleteNode(const Machine& machine, Duration most);
 
+  // Containers of which the API server knows nothing are ended, up to `most` later.
+  void EndUnknown(Duration most);
+
   // Pods that are made meanwhile wait for a node.
   void NoRoom(Duration duration);
   bool HasRoom() const;

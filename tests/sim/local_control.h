@@ -28,6 +28,7 @@ class LocalControl : public Operator {
   void SetL(Duration) override {}
   void StaleService(Duration) override {}
   void NoRoom(Duration) override {}
+  void GoBack(Duration, Duration) override {}
   void DeleteNode(Machine& machine, Duration most) override;
 
   core::FailurePolicy policy_at_birth() const override { return job_->job().spec.failure_policy; }

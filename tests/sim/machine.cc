@@ -266,6 +266,7 @@ void Machine::Do(core::ExitCoordinator& action) {
   if (coordinator_->verdict() && action.code != 75) {
     leaving_ = core::ExitAgent{action.code, coordinator_->verdict(), action.reason};
   }
+  needs_epoch_ = action.needs_epoch;
   Leave(action.code);
 }
 

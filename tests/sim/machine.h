@@ -82,6 +82,7 @@ class Machine {
   bool out_of_memory() const { return out_of_memory_; }
   int exit_code() const { return exit_code_; }
   const std::optional<core::Verdict>& verdict() const { return verdict_; }
+  uint32_t needs_epoch() const { return needs_epoch_; }
   bool asked_to_leave() const { return asked_to_leave_; }
   const core::Member& member() const { return member_; }
   const core::Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
@@ -176,6 +177,7 @@ class Machine {
   Time lease_end_ = Time::min();  // what the guard reads; local
 
   std::optional<core::ExitAgent> leaving_;
+  uint32_t needs_epoch_ = 0;
   bool asked_to_leave_ = false;
   std::optional<core::Verdict> verdict_;
   int exit_code_ = -1;

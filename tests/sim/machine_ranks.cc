@@ -18,15 +18,10 @@ constexpr Duration kUnkillableAfter = seconds(30);
 // ---- generations ----
 
 void Machine::Do(core::PrepareGeneration& action) {
-  world_.volume().Prepare(action.generation, [this, generation = action.generation](
-                                                 bool created, const std::string& resume) {
-    InAgent([this, generation, created, resume] {
-      core::Prepared prepared;
-      prepared.generation = generation;
-      prepared.master_address = "10.0.0." + std::to_string(node_);
-      prepared.port = 30'000 + generation.n;
-      prepared.resume = resume;
-      if (!created) prepared.error = "the generation's file exists";
+  world_.volume().Prepare(action.generation, [this](core::Prepared prepared) {
+    prepared.master_address = "10.0.0." + std::to_string(node_);
+    prepared.port = 30'000 + prepared.generation.n;
+    InAgent([this, prepared = std::move(prepared)] {
       Do(coordinator_->OnPrepared(Local(), prepared));
     });
   });

@@ -61,7 +61,7 @@ void Operator::JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStat
   if (control::IsFinished(known)) {
     invariants.Violate("VerdictIsFinal", name + " is made after the verdict");
   }
-  if (attempt > recorded.epoch) {
+  if (attempt > recorded.epoch && !went_back_) {
     invariants.Violate("RecordedBeforeMade", name + " is made before its epoch");
   }
   // One that was superseded meanwhile obtains nothing any more.
@@ -69,6 +69,11 @@ void Operator::JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStat
   if (!made_.insert({machine, attempt}).second && current) {
     invariants.Violate("AttemptsAreUnique", name + " is made a second time");
   }
+}
+
+void Operator::JudgeGoingBack(const core::JobStatus& restored) {
+  went_back_ = true;
+  std::erase_if(made_, [&](const auto& each) { return each.second > restored.created_epoch; });
 }
 
 std::optional<control::GangReport> Operator::Ask(const Machine* machine) const {
@@ -104,14 +109,17 @@ control::MachineEnd EndOf(const Machine& machine) {
   control::MachineEnd end;
   end.exit_code = machine.exit_code();
   end.out_of_memory = machine.out_of_memory();
+  core::Termination termination;
+  termination.exit_code = machine.exit_code();
+  termination.machine = machine.spec().index;
+  termination.attempt = machine.spec().attempt;
+  termination.needs_epoch = machine.needs_epoch();
   if (const std::optional<core::Verdict>& verdict = machine.verdict()) {
-    core::Termination termination;
-    termination.exit_code = machine.exit_code();
     termination.generation = verdict->generation;
-    termination.machine = machine.spec().index;
-    termination.attempt = machine.spec().attempt;
     termination.verdict = true;
     termination.failure = verdict->failure;
+  }
+  if (termination.verdict || termination.needs_epoch != 0) {
     end.termination = core::ToJson(termination);
   }
   return end;

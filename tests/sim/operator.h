@@ -40,6 +40,8 @@ class Operator {
   virtual void StaleService(Duration duration) = 0;
   virtual void DeleteNode(Machine& machine, Duration most) = 0;
   virtual void NoRoom(Duration duration) = 0;
+  // What the API server holds now is all that it holds so much later.
+  virtual void GoBack(Duration later, Duration most) = 0;
 
   // ---- what stands in the API server, or in run.json ----
   // Of the coordinator that is being made.
@@ -49,6 +51,7 @@ class Operator {
   virtual bool over() const = 0;
   // The highest that was recorded for a machine.
   uint32_t attempt(uint32_t index) const { return highest_.at(index); }
+  bool went_back() const { return went_back_; }
   const std::optional<core::Verdict>& verdict() const { return verdict_; }
   Duration longest_l() const { return longest_l_; }
 
@@ -70,6 +73,8 @@ class Operator {
   // Of an attempt that is made.
   void JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStatus& known,
                  const core::JobStatus& recorded);
+  // A status that was recorded before takes the place of the later ones.
+  void JudgeGoingBack(const core::JobStatus& restored);
   // GET /status. Nothing where nobody answers.
   std::optional<control::GangReport> Ask(const Machine* machine) const;
   // PUT /gang. Whether it was taken.
@@ -85,6 +90,7 @@ class Operator {
   std::set<control::MachineAttempt> made_;
   std::map<Node, core::Counters> told_;
   bool taken_ = false;
+  bool went_back_ = false;
 };
 
 // As whoever watches it sees it.

@@ -18,7 +18,7 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
     "exit",        "signal",      "spawn-failure", "hang",        "kill-agent",    "oom",
     "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
     "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
-    "slow-volume", "late-rename", "stale-service", "delete-node", "no-room"};
+    "slow-volume", "late-rename", "stale-service", "delete-node", "no-room",       "go-back"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -134,6 +134,11 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
   if (schedule.Off("GoneMeansDead")) {
     return {{kDeleteNode, 10, 100, 0, 0, true, 0, 500}, {kDeleteNode, 0, 5, 0, 0, false, 0, 500}};
   }
+  if (schedule.Off("LaterAttemptsCount")) {
+    return {{kGoBack, 5, 50, 300, 600, true, 0, 500},
+            {kKillAgent, 50, 150, 0, 0, true, 0, 0},
+            {kKillAgent, 50, 100, 0, 0, true, 0, 0}};
+  }
   if (schedule.Off("LowerLWaits")) {
     return {{kSetL, 1, 5, 0, 0, true, 5000, 9000},
             {kPartition, 100, 150, 100, 200, false, 1, 1},
@@ -224,6 +229,10 @@ void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
       fault.arg = random.Chance(50) ? 2000 + random.Below(2000) : 5000 + random.Below(10'000);
       break;
     case FaultKind::kDeleteNode:
+      fault.arg = random.Below(1000);
+      break;
+    case FaultKind::kGoBack:
+      fault.duration = random.Between(milliseconds(100), seconds(20));
       fault.arg = random.Below(1000);
       break;
     case FaultKind::kNoRoom:

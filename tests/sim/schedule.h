@@ -39,8 +39,9 @@ enum class FaultKind : uint8_t {
   kStaleService,   // the coordinator's Service points to the last machine 0 for this long
   kDeleteNode,     // the machine's pods vanish; kubelet ends their containers up to arg ms later
   kNoRoom,         // what is made meanwhile gets no node, and an older job waits for one as well
+  kGoBack,  // all that the API server holds is what it held so long before, as it was restored
 };
-inline constexpr int kFaultKindCount = 23;
+inline constexpr int kFaultKindCount = 24;
 const char* ToString(FaultKind kind);
 
 inline constexpr uint32_t kFromPeers = 1;

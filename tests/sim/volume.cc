@@ -19,6 +19,13 @@ Duration Volume::Latency() {
 
 void Volume::Prepare(core::Generation generation, Done done) {
   world_.queue().After(Latency(), [this, generation, done = std::move(done)] {
+    if (const uint32_t later = core::LaterAttempt(files_, generation); later != 0) {
+      world_.Log("volume: ", generation, " comes after attempt ", later);
+      core::Prepared prepared;
+      prepared.generation = generation;
+      prepared.later = later;
+      return done(std::move(prepared));
+    }
     world_.invariants().OnListed(generation);
     std::string resume = core::ChooseResume(files_, checkpoints_, generation);
     if (world_.Mutated("ReaderIgnoresLine") && !checkpoints_.empty()) {
@@ -37,7 +44,11 @@ void Volume::Create(core::Generation generation, const std::string& resume, cons
   if (!exists) files_.push_back({generation, resume});
   world_.Log("volume: generations/", generation, exists ? " exists" : " resumes ",
              exists ? "" : resume);
-  done(!exists, resume);
+  core::Prepared prepared;
+  prepared.generation = generation;
+  prepared.resume = resume;
+  if (exists) prepared.error = "the generation's file exists";
+  done(std::move(prepared));
 }
 
 void Volume::Rename(core::Generation generation, uint32_t number, int64_t step, Duration late) {

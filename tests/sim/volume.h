@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/gang/coordinator.h"
 #include "core/gang/resume.h"
 
 namespace lockstep::sim {
@@ -20,9 +21,9 @@ class Volume {
  public:
   explicit Volume(World& world) : world_(world) {}
 
-  // Lists, chooses and creates `generations/<generation>`; then says what it resumes from, or that
-  // the file exists.
-  using Done = std::function<void(bool created, std::string resume)>;
+  // Lists, chooses and creates `generations/<generation>`; then says what it resumes from, or which
+  // attempt was there before.
+  using Done = std::function<void(core::Prepared)>;
   void Prepare(core::Generation generation, Done done);
   void Rename(core::Generation generation, uint32_t number, int64_t step, Duration late);
 

@@ -110,14 +110,16 @@ void World::OnPhase(core::CoordinatorPhase phase) {
 
 void World::Inject(const Fault& fault) {
   if (operator_->over()) return;
-  if (fault.kind == FaultKind::kNoRoom && !schedule_.cluster) return;
+  const bool of_cluster = fault.kind == FaultKind::kNoRoom || fault.kind == FaultKind::kGoBack;
+  if (of_cluster && !schedule_.cluster) return;
   ++faults_;
   Log("FAULT ", fault.ToString());
   faults_end_ = std::max(faults_end_, now() + fault.duration + milliseconds(fault.arg));
   if (!OfProcess(fault.kind)) {
     invariants_.OnOtherFault(now() + fault.duration + milliseconds(fault.arg));
   }
-  if (fault.kind == FaultKind::kStaleService || fault.kind == FaultKind::kOperatorPause) {
+  if (fault.kind == FaultKind::kStaleService || fault.kind == FaultKind::kOperatorPause ||
+      fault.kind == FaultKind::kGoBack) {
     TouchAll();
   }
   switch (fault.kind) {
@@ -133,6 +135,8 @@ void World::Inject(const Fault& fault) {
     case FaultKind::kNoRoom:
       TouchAll();
       return operator_->NoRoom(fault.duration);
+    case FaultKind::kGoBack:
+      return operator_->GoBack(fault.duration, milliseconds(fault.arg));
     case FaultKind::kSlowVolume:
       return volume_.Slow(milliseconds(fault.arg), fault.duration);
     case FaultKind::kLateRename:

@@ -334,6 +334,7 @@ void Agent::Leave(const core::ExitAgent& exit) {
 
 void Agent::OnCoordinatorExit(const core::ExitCoordinator& exit) {
   coordinator_done_ = true;
+  needs_epoch_ = exit.needs_epoch;
   if (!exit_) Leave({exit.code, std::nullopt, exit.reason});
   TryExit();
 }
@@ -361,6 +362,7 @@ void Agent::WriteTermination() {
   t.machine = config_.machine;
   t.attempt = config_.attempt;
   t.generation = member_->generation();
+  t.needs_epoch = needs_epoch_;
   t.reason = exit_ ? exit_->reason : "the agent's loop ended";
   if (exit_ && exit_->verdict) {
     t.verdict = true;

@@ -109,6 +109,7 @@ class Agent {
   Time leave_by_ = kNever;  // whatever still holds it here
   std::optional<WakeTimer> leave_timer_;
   bool coordinator_done_ = false;
+  uint32_t needs_epoch_ = 0;  // as the coordinator said on leaving
   bool exiting_ = false;
 };
 

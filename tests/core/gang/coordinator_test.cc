@@ -309,6 +309,17 @@ TEST_F(CoordinatorTest, NumbersThatAnotherJobHasAreLeftOutAtOnce) {
   EXPECT_EQ(coordinator_->generation().ToString(), "1-42");
 }
 
+TEST_F(CoordinatorTest, LeavesWithTheEpochThatItNeedsWhereALaterAttemptHasBegunGenerations) {
+  prepare_later_ = 9;
+  Begin(2);
+  ASSERT_TRUE(coordinator_exit_);
+  EXPECT_EQ(coordinator_exit_->code, 75);
+  EXPECT_EQ(coordinator_exit_->needs_epoch, 10U);
+  EXPECT_EQ(coordinator_exit_->reason,
+            "fenced: attempt 9 of machine 0 has begun generations already");
+  for (const Machine& machine : machines_) EXPECT_TRUE(machine.spawns.empty());
+}
+
 TEST_F(CoordinatorTest, AGenerationThatCannotBePreparedIsTriedAgainUnderTheNextNumber) {
   prepare_error_ = "no space left on device";
   Begin(1);

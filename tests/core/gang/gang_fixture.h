@@ -153,6 +153,7 @@ class GangFixture : public ::testing::Test {
         prepared_.push_back(prepare->generation);
         Prepared done{prepare->generation, "127.0.0.1", 29500, "", prepare_error_};
         if (prepare->generation.n <= prepare_taken_) done.taken = prepare_taken_;
+        done.later = prepare_later_;
         done.hopeless = prepare_hopeless_;
         Do(coordinator_->OnPrepared(now_, done));
       } else if (auto* exit = std::get_if<ExitCoordinator>(&action)) {
@@ -187,6 +188,7 @@ class GangFixture : public ::testing::Test {
   std::vector<Generation> prepared_;
   std::string prepare_error_;
   uint32_t prepare_taken_ = 0;
+  uint32_t prepare_later_ = 0;
   bool prepare_hopeless_ = false;
   std::optional<ExitCoordinator> coordinator_exit_;
 

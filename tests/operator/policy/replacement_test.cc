@@ -1,3 +1,4 @@
+#include "core/exit_codes.h"
 #include "tests/operator/policy/scene.h"
 
 namespace lockstep::control {
@@ -81,6 +82,67 @@ INSTANTIATE_TEST_SUITE_P(
                 },
                 0, 0, "verdict that no longer counts"}),
     [](const auto& info) { return info.param.name; });
+
+// Machine 0's agent, which found generations of later attempts than its own.
+MachineEnd NeedsEpoch(uint32_t needed) {
+  core::Termination left;
+  left.exit_code = core::kExitReplace;
+  left.attempt = 1;
+  left.needs_epoch = needed;
+  left.reason = "fenced: attempt 9 of machine 0 has begun generations already";
+  MachineEnd end = Exited(core::kExitReplace);
+  end.termination = core::ToJson(left);
+  return end;
+}
+
+TEST(Replacement, AStatusThatWentBackIsRaisedAboveTheAttemptsThatMachine0Found) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.machine(0).end = NeedsEpoch(10);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->epoch, 10U);
+  EXPECT_EQ(decision.intent->attempts.Of(0), 10U);
+  EXPECT_EQ(decision.intent->attempts.Of(1), 1U) << "survivors keep their pods";
+  EXPECT_EQ(decision.intent->counters.replacements, 0U) << "it is no machine's fault";
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_TRUE(decision.events[0].warning);
+  EXPECT_THAT(decision.events[0].note, HasSubstr("status has gone back"));
+  EXPECT_THAT(decision.events[0].note, HasSubstr("attempt 9 of machine 0 has begun generations"));
+}
+
+TEST(Replacement, WhoSaysAgainThatStatusWentBackIsCharged) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  for (const uint32_t charged : {0U, 1U, 2U}) {
+    scene.machine(0).end = NeedsEpoch(scene.status().epoch + 5);
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent);
+    EXPECT_EQ(decision.intent->counters.replacements, charged);
+    scene.status() = *decision.intent;
+    scene.AddMachine(0, scene.status().epoch);
+  }
+}
+
+TEST(Replacement, AMachinesNextAttemptIsAboveThoseThatTheCoordinatorKnows) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(core::CoordinatorPhase::kGathering).machines[1].attempt = 9;
+  scene.machine(1).end = Killed(9);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->attempts.Of(1), 10U);
+}
+
+TEST(Replacement, AnEpochThatCannotHaveBeenReachedIsNotRaisedTo) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.machine(0).end = NeedsEpoch(2'000'000'000);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->epoch, 2U);
+  EXPECT_EQ(decision.intent->counters.replacements, 1U);
+}
 
 TEST(Replacement, APodThatWasGivenTimeToLeaveCostsNothingThoughItIsGoneAtOnce) {
   for (const bool asked : {true, false}) {

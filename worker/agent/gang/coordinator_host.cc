@@ -117,6 +117,7 @@ void CoordinatorHost::Prepare(core::Generation generation) {
                 if (begun.ok()) {
                   prepared.resume = begun->resumes;
                   prepared.taken = begun->taken;
+                  prepared.later = begun->later;
                 } else {
                   prepared.error = begun.error().message;
                   prepared.hopeless = begun.error().kind == ErrorKind::kInvalid;

@@ -161,6 +161,8 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
                           CheckpointDir(silent) +
                           ": restore the file, or move that folder away to go on without them");
   }
+  const uint32_t later = core::LaterAttempt(found->own, generation);
+  if (later != 0) return Begun{.resumes = "", .later = later};
   const uint32_t taken = HighestOf(found->others, generation.attempt);
   if (taken == std::numeric_limits<uint32_t>::max()) {
     return Error::TooLarge("another job has the last number there is in " + generations.string());

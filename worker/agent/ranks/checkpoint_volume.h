@@ -28,6 +28,9 @@ class CheckpointVolume {
     std::string resumes;  // the checkpoint to resume from; "": none
     // Not 0: nothing was begun, for other jobs have the numbers of this attempt up to this one.
     uint32_t taken = 0;
+    // Not 0: nothing was begun, for this attempt of the job's machine 0 has begun this generation
+    // or a later one.
+    uint32_t later = 0;
   };
   // Creates the generation's file and folder. Conflict if the generation's file exists: its number
   // was taken by another coordinator. Invalid if the folder holds other jobs' generations alone and

@@ -104,6 +104,18 @@ TEST_F(CheckpointVolumeTest, AGenerationWhoseFileIsLostIsNotPassedOverWhenItComm
   EXPECT_EQ(Begin({2, 1}), "");
 }
 
+TEST_F(CheckpointVolumeTest, AnAttemptBelowThatOfAGenerationThatBeganBeginsNothing) {
+  Begin({5, 1});
+  Begin({9, 1});
+  Commit({9, 1}, 1, "step-900");
+  const auto begun = Volume().BeginGeneration({6, 1});
+  ASSERT_TRUE(begun.ok()) << begun.error().message;
+  EXPECT_EQ(begun->later, 9U);
+  EXPECT_FALSE(fs::exists(root_ + "/generations/6-1"));
+  EXPECT_EQ(Volume("Auto", "other").BeginGeneration({6, 1}).ok(), false) << "another job's";
+  EXPECT_EQ(Begin(Volume("Never", "other"), {6, 1}), "") << "another job's count for themselves";
+}
+
 TEST_F(CheckpointVolumeTest, AFifoAmongTheGenerationsHoldsNothingUp) {
   Begin({1, 1});
   const std::string commit = Commit({1, 1}, 1, "step-10");
@@ -111,9 +123,11 @@ TEST_F(CheckpointVolumeTest, AFifoAmongTheGenerationsHoldsNothingUp) {
   EXPECT_EQ(Begin({1, 3}), commit);
 }
 
-TEST_F(CheckpointVolumeTest, ANumberThatIsTakenIsAConflict) {
+TEST_F(CheckpointVolumeTest, ANumberThatIsTakenBeginsNothing) {
   Begin({1, 1});
-  EXPECT_EQ(Volume().BeginGeneration({1, 1}).error().kind, ErrorKind::kConflict);
+  Begin({1, 2});
+  EXPECT_EQ(Volume().BeginGeneration({1, 1})->later, 1U);
+  EXPECT_EQ(Volume().BeginGeneration({1, 2})->later, 1U);
 }
 
 TEST_F(CheckpointVolumeTest, AnotherJobsFolderIsRefusedWithWhatToDo) {
