@@ -1,10 +1,13 @@
 // A libcuda.so.1 for machines without a GPU. Device memory is host memory; each stream is a thread
 // that does its work in order; kernels are those of host_kernels.h. It is as strict as the real one
 // where a mistake would only show on a GPU: no current context, an address that is not the device's
-// and a stream that is gone are errors.
+// and a stream that is gone are errors, and cuMemFree waits for all work on the device.
 //
 //   LOCKSTEP_FAKE_GPUS     how many GPUs there are (default 8)
 //   LOCKSTEP_FAKE_DRIVER   the CUDA version that the driver serves (default 13000)
+//   LOCKSTEP_FAKE_MEMORY   the bytes of a GPU's memory (default: the machine's)
+//   LOCKSTEP_FAKE_LOST_AT  the nth event recorded (from 1) finds the GPU lost, as all calls after
+//   it LOCKSTEP_FAKE_IMAGE    what cuModuleLoadData says of each image, as a CUresult (default 0)
 #include "tests/fake_nccl/fake_cuda.h"
 
 #include <atomic>
@@ -27,6 +30,17 @@ struct ContextObject {
   Device device = 0;
 };
 
+// All of this process.
+struct StreamSet {
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t busy = 0;  // jobs put and not done
+};
+StreamSet& Streams() {
+  static auto* streams = new StreamSet();  // NOLINT: streams may outlive static destruction
+  return *streams;
+}
+
 struct StreamObject {
   StreamObject() : thread([this] { Run(); }) {}
   ~StreamObject() {
@@ -41,6 +55,10 @@ struct StreamObject {
   StreamObject& operator=(const StreamObject&) = delete;
 
   void Put(std::function<void()> job) {
+    {
+      const std::lock_guard lock(Streams().mutex);
+      ++Streams().busy;
+    }
     {
       const std::lock_guard lock(mutex);
       work.push_back(std::move(job));
@@ -61,6 +79,11 @@ struct StreamObject {
       running = true;
       lock.unlock();
       job();
+      {
+        const std::lock_guard all(Streams().mutex);
+        --Streams().busy;
+      }
+      Streams().changed.notify_all();
       lock.lock();
       running = false;
       changed.notify_all();
@@ -107,6 +130,8 @@ constexpr Code kInvalidValue = 1;
 constexpr Code kNotInitialized = 3;
 constexpr Code kInvalidDevice = 101;
 constexpr Code kInvalidContext = 201;
+constexpr Code kOutOfMemory = 2;
+constexpr Code kDeviceLost = 46;  // CUDA_ERROR_DEVICE_UNAVAILABLE
 constexpr Code kNotFound = 500;
 
 int Setting(const char* name, int otherwise) {
@@ -120,6 +145,9 @@ struct Process {
   std::mutex mutex;
   bool started = false;
   std::map<uintptr_t, size_t> memory;  // address -> bytes
+  size_t allocated = 0;
+  int events = 0;  // recorded
+  std::atomic<bool> lost = false;
   collectives::cuda::ContextObject contexts[64];
   collectives::cuda::ModuleObject module;
   std::map<std::string, collectives::cuda::FunctionObject, std::less<>> functions;
@@ -186,6 +214,12 @@ Code cuGetErrorName(Code code, const char** name) {
     case kInvalidValue:
       *name = "CUDA_ERROR_INVALID_VALUE";
       return kOk;
+    case kOutOfMemory:
+      *name = "CUDA_ERROR_OUT_OF_MEMORY";
+      return kOk;
+    case kDeviceLost:
+      *name = "CUDA_ERROR_DEVICE_UNAVAILABLE";
+      return kOk;
     case kInvalidContext:
       *name = "CUDA_ERROR_INVALID_CONTEXT";
       return kOk;
@@ -227,6 +261,7 @@ Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
 Code cuDevicePrimaryCtxRelease_v2(Device) { return kOk; }
 
 Code cuCtxSetCurrent(Context context) {
+  if (TheProcess().lost.load()) return kDeviceLost;
   current_context = context;
   return kOk;
 }
@@ -260,6 +295,12 @@ Code cuEventDestroy_v2(Event event) {
 }
 
 Code cuEventRecord(Event event, Stream stream) {
+  {
+    Process& process = TheProcess();
+    const std::lock_guard lock(process.mutex);
+    if (++process.events == Setting("LOCKSTEP_FAKE_LOST_AT", 0)) process.lost = true;
+    if (process.lost) return kDeviceLost;
+  }
   event->done = std::make_shared<std::atomic<bool>>(false);
   return Run(stream, [done = event->done] { done->store(true); });
 }
@@ -272,19 +313,30 @@ Code cuEventQuery(Event event) {
 Code cuMemAlloc_v2(Address* address, size_t bytes) {
   if (!HasContext()) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
-  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (memory == nullptr) return 2;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
+  const int limit = Setting("LOCKSTEP_FAKE_MEMORY", 0);
+  if (limit > 0 && process.allocated + bytes > static_cast<size_t>(limit)) return kOutOfMemory;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (memory == nullptr) return kOutOfMemory;
+  process.allocated += bytes;
   process.memory[reinterpret_cast<uintptr_t>(memory)] = bytes;
   *address = reinterpret_cast<uintptr_t>(memory);
   return kOk;
 }
 
 Code cuMemFree_v2(Address address) {
+  {
+    auto& streams = lockstep::collectives::cuda::Streams();
+    std::unique_lock lock(streams.mutex);
+    streams.changed.wait(lock, [&] { return streams.busy == 0; });
+  }
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
-  if (process.memory.erase(address) == 0) return kInvalidValue;
+  const auto found = process.memory.find(address);
+  if (found == process.memory.end()) return kInvalidValue;
+  process.allocated -= found->second;
+  process.memory.erase(found);
   std::free(Pointer(address));
   return kOk;
 }
@@ -306,6 +358,7 @@ Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
 
 Code cuModuleLoadData(Module* module, const void*) {
   if (!HasContext()) return kInvalidContext;
+  if (const Code refused = Setting("LOCKSTEP_FAKE_IMAGE", 0); refused != kOk) return refused;
   *module = &TheProcess().module;
   return kOk;
 }

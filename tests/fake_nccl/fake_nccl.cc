@@ -7,10 +7,12 @@
 //
 //   LOCKSTEP_FAKE_NCCL          the version to be (default 22809)
 //   LOCKSTEP_FAKE_NCCL_CUDA     the CUDA version it was built for (default 12000): with an older
-//                               driver it fails as the real one does
+//                               driver the initialisation fails, on that rank alone
 //   LOCKSTEP_FAKE_INIT=hang     initialisation never completes
 //   LOCKSTEP_FAKE_INIT=die      the process ends with 9 in the middle of it
-//   LOCKSTEP_FAKE_ABORT=hang    ncclCommAbort and ncclCommDestroy never return
+//   LOCKSTEP_FAKE_ABORT=hang    ncclCommAbort never returns
+//   LOCKSTEP_FAKE_DESTROY=hang  ncclCommDestroy never returns
+//   LOCKSTEP_FAKE_STUCK_AT=n    the call of this rank's nth operation never returns (from 1)
 //   LOCKSTEP_FAKE_IN_PROGRESS=n calls are "in progress" for n polls
 //   LOCKSTEP_FAKE_HANG_AT=n     this rank's nth operation never completes (from 1)
 //   LOCKSTEP_FAKE_ERROR_AT=n    this rank's nth operation fails in the background
@@ -89,6 +91,7 @@ struct CommObject {
   const int rank;
   const int world;
   const int hang_at = fake::Setting("LOCKSTEP_FAKE_HANG_AT", 0);
+  const int stuck_at = fake::Setting("LOCKSTEP_FAKE_STUCK_AT", 0);
   const int error_at = fake::Setting("LOCKSTEP_FAKE_ERROR_AT", 0);
   const int slow_ms = fake::Setting("LOCKSTEP_FAKE_SLOW_MS", 0);
   const int polls = fake::Setting("LOCKSTEP_FAKE_IN_PROGRESS", 0);
@@ -185,6 +188,7 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
       job.number = ++comm->collectives;
   }
   const int operation = ++comm->operations;
+  if (operation == comm->stuck_at) HangForever();
   comm->unfinished.fetch_add(1);
   Enqueue(stream, [=] { RunJob(comm, job, operation); });
   return Progress(comm);
@@ -211,11 +215,8 @@ Code ncclGetVersion(int* version) {
   return Code::kSuccess;
 }
 
+// As the real one, asks neither for a driver nor for a GPU.
 Code ncclGetUniqueId(UniqueId* id) {
-  if (Setting("LOCKSTEP_FAKE_DRIVER", 13000) < Setting("LOCKSTEP_FAKE_NCCL_CUDA", 12000)) {
-    return Refuse(Code::kUnhandledCudaError,
-                  "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
-  }
   *id = {};
   RegionId region;
   if (!Exchange::Make(&region)) return Refuse(Code::kSystemError, "no memory file");
@@ -242,6 +243,10 @@ const char* ncclGetLastError(Comm) { return LastError().c_str(); }
 
 Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
   *comm = nullptr;
+  if (Setting("LOCKSTEP_FAKE_DRIVER", 13000) < Setting("LOCKSTEP_FAKE_NCCL_CUDA", 12000)) {
+    return Refuse(Code::kUnhandledCudaError,
+                  "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
+  }
   if (!HasContext()) return Refuse(Code::kUnhandledCudaError, "no current CUDA context");
   if (config->magic != 0xcafebeef || config->size < sizeof(Config) || config->blocking != 0)
     return Refuse(Code::kInvalidArgument, "the fake wants a configuration with blocking = 0");
@@ -276,7 +281,7 @@ Code ncclCommFinalize(Comm comm) {
 
 Code ncclCommDestroy(Comm comm) {
   RefuseOthersInside(comm, "ncclCommDestroy");
-  if (Hangs("LOCKSTEP_FAKE_ABORT")) HangForever();
+  if (Hangs("LOCKSTEP_FAKE_DESTROY")) HangForever();
   End(comm);
   return Code::kSuccess;
 }

@@ -1,12 +1,17 @@
 // lockstep-trainer: the program of jobs that name no command.
+#include <unistd.h>
+
 #include <cstdio>
 #include <exception>
 
 #include "base/version.h"
+#include "worker/collectives/connect.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/run/exit_code.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int Run(int argc, char** argv) {
   try {
     int exit_code = 0;
     CLI::App app("Data-parallel training of a GPT in C++: the built-in workload of Lockstep",
@@ -30,4 +35,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "lockstep-trainer: %s\n", error.what());
     return lockstep::core::kExitTrouble;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int exit_code = Run(argc, argv);
+  if (!lockstep::collectives::ThreadsLeftBehind()) return exit_code;
+  std::fflush(nullptr);
+  _exit(exit_code);
 }

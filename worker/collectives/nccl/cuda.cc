@@ -2,9 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
 namespace lockstep::collectives {
+namespace {
+
+std::atomic<bool> all_abandoned = false;
+
+}  // namespace
+
+void CudaDevice::AbandonAll() { all_abandoned.store(true); }
+
+bool CudaDevice::AllAbandoned() { return all_abandoned.load(); }
 
 Result<std::shared_ptr<const CudaDevice>> CudaDevice::Open(int index) {
   Result<std::shared_ptr<const CudaDriver>> driver = CudaDriver::Load();
@@ -42,10 +52,11 @@ Status CudaDevice::Retain() {
 }
 
 CudaDevice::~CudaDevice() {
-  if (context_ != nullptr) api().primary_context_release(device_);
+  if (context_ != nullptr && !AllAbandoned()) api().primary_context_release(device_);
 }
 
 Status CudaDevice::Enter() const {
+  if (AllAbandoned()) return Error::Unavailable("this process has abandoned its GPUs");
   return driver_->Check("cuCtxSetCurrent", api().context_set_current(context_));
 }
 

@@ -29,8 +29,13 @@ class CudaDevice {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
-  // Makes the device's primary context, which NCCL uses too, the calling thread's.
+  // Makes the device's primary context, which NCCL uses too, the calling thread's. Fails once all
+  // GPUs are abandoned, so that nothing is freed and nobody waits for what does not end.
   Status Enter() const;
+
+  // For the end of a process that leaves threads behind on its GPUs.
+  static void AbandonAll();
+  static bool AllAbandoned();
 
   int index() const { return index_; }
   const std::string& name() const { return name_; }

@@ -1,12 +1,11 @@
 // ConnectNccl: checks this rank's GPU and NCCL, compares them with the other ranks', then makes the
 // communicator.
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
+#include "worker/collectives/nccl/nccl_agreement.h"
 #include "worker/collectives/nccl/nccl_handshake.h"
-#include "worker/collectives/nccl/nccl_peer_watch.h"
 #include "worker/collectives/nccl/nccl_transport.h"
 
 namespace lockstep::collectives {
@@ -36,16 +35,13 @@ Result<nccl::UniqueId> MakeId(const Found& found) {
                                 found.parts.device->driver().version());
 }
 
-// All ranks have this id; some may be gone before they are through.
+// All ranks have this id; some may fail or be gone before they are through.
 Status Init(NcclTransport& transport, const nccl::UniqueId& id, const Options& options,
             Rendezvous& rendezvous, Time deadline) {
-  const std::string key =
-      "nccl/" + options.identity + "/" + std::to_string(options.rank) + "/connected";
-  NcclPeerWatch watch(rendezvous, key, deadline, [&] { transport.Abort(); });
-  Status made = transport.Init(id, options.rank, deadline);
+  NcclAgreement agreement(rendezvous, options.identity, deadline, [&] { transport.Abort(); });
+  const Status made = agreement.Agree(transport.Init(id, options.rank, deadline));
   // A communicator that hangs in its initialisation can only be aborted.
   if (!made.ok()) transport.Abort();
-  if (std::optional<Error> lost = watch.Stop()) return *lost;
   return made;
 }
 

@@ -2,66 +2,101 @@
 
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdio>
 #include <utility>
 
 #include "base/backoff.h"
 #include "core/exit_codes.h"
+#include "worker/collectives/connect.h"
 
 namespace lockstep::collectives {
-namespace {}  // namespace
+namespace {
+
+Error Aborted() { return Error::Unavailable("NCCL was aborted"); }
+
+}  // namespace
+
+struct NcclComm::State {
+  std::shared_ptr<const NcclLibrary> library;
+  std::shared_ptr<const CudaDevice> device;
+  const Duration end_bound;
+
+  Mutex mutex;
+  std::condition_variable_any changed;
+  nccl::Comm comm = nullptr;  // written within Enter, read by the helper when nobody is inside
+  bool inside GUARDED_BY(mutex) = false;
+  bool aborted GUARDED_BY(mutex) = false;
+  bool ending GUARDED_BY(mutex) = false;
+  bool ended GUARDED_BY(mutex) = false;
+  bool left_behind GUARDED_BY(mutex) = false;
+  std::string last_error GUARDED_BY(mutex);
+
+  State(std::shared_ptr<const NcclLibrary> its_library,
+        std::shared_ptr<const CudaDevice> its_device, Duration bound)
+      : library(std::move(its_library)), device(std::move(its_device)), end_bound(bound) {}
+
+  bool Wait(Duration patience);
+  void End(bool in_peace);
+  void EndInPeace();
+  void Bound(bool in_peace);
+};
 
 NcclComm::NcclComm(std::shared_ptr<const NcclLibrary> library,
                    std::shared_ptr<const CudaDevice> device, Duration end_bound)
-    : library_(std::move(library)), device_(std::move(device)), end_bound_(end_bound) {}
+    : state_(std::make_shared<State>(std::move(library), std::move(device), end_bound)) {}
 
 NcclComm::~NcclComm() {
+  State& state = *state_;
+  bool left_behind = false;
   {
-    MutexLock lock(&mutex_);
-    if (comm_ == nullptr && !ending_) return;
-    if (!ending_) StartEnding();
-    while (!ended_) {
-      const Duration left = end_by_ - BootTime();
-      if (left <= Duration::zero()) break;
-      changed_.wait_for(mutex_, left);
+    const MutexLock lock(&state.mutex);
+    if (state.comm == nullptr && !state.ending) return;
+    if (!state.ending) {
+      state.ending = true;
+      StartEnding(/*in_peace=*/true);
     }
-    if (!ended_) {
-      std::fprintf(stderr,
-                   "lockstep: NCCL did not end its communicator within %lld ms; its threads cannot "
-                   "be stopped, so this process leaves with exit code %d%s%s\n",
-                   static_cast<long long>(duration_cast<milliseconds>(end_bound_).count()),
-                   core::kExitPeerLost,
-                   last_error_.empty() ? "" : ". Before that: ", last_error_.c_str());
-      _exit(core::kExitPeerLost);
-    }
+    while (!state.ended && !state.left_behind) state.changed.wait(state.mutex);
+    left_behind = state.left_behind;
   }
-  helper_.join();
+  bound_.join();
+  if (left_behind) {
+    helper_.detach();
+  } else {
+    helper_.join();
+  }
 }
 
+const NcclLibrary& NcclComm::library() const { return *state_->library; }
+
 Result<nccl::Code> NcclComm::Enter(const std::function<nccl::Code()>& call) {
+  State& state = *state_;
   {
-    MutexLock lock(&mutex_);
-    if (aborted_) return Aborted();
-    inside_ = true;
+    const MutexLock lock(&state.mutex);
+    if (state.aborted) return Aborted();
+    state.inside = true;
   }
   // NCCL works on the thread's current device.
-  Status entered = device_->Enter();
+  Status entered = state.device->Enter();
   const nccl::Code code = entered.ok() ? call() : nccl::Code::kSuccess;
   {
-    MutexLock lock(&mutex_);
-    inside_ = false;
+    const MutexLock lock(&state.mutex);
+    state.inside = false;
   }
-  changed_.notify_all();
+  state.changed.notify_all();
   if (!entered.ok()) return entered.error();
   return code;
 }
 
 Error NcclComm::Failure(const std::string& what, nccl::Code code) const {
-  return library_->Failure(what, code, comm_, device_->driver().version());
+  return library().Failure(what, code, state_->comm, state_->device->driver().version());
 }
 
 Status NcclComm::Note(Status status) {
-  if (!status.ok()) last_error_ = status.error().message;
+  if (!status.ok()) {
+    const MutexLock lock(&state_->mutex);
+    state_->last_error = status.error().message;
+  }
   return status;
 }
 
@@ -77,7 +112,7 @@ Status NcclComm::Settle(const std::string& what, nccl::Code code, Time deadline)
     }
     Result<nccl::Code> polled = Enter([&] {
       nccl::Code state = nccl::Code::kSuccess;
-      const nccl::Code asked = library_->api().get_async_error(comm_, &state);
+      const nccl::Code asked = library().api().get_async_error(state_->comm, &state);
       return asked == nccl::Code::kSuccess ? state : asked;
     });
     if (!polled.ok()) return polled.error();
@@ -93,88 +128,115 @@ Status NcclComm::Init(int world, const nccl::UniqueId& id, int rank, Time deadli
   nccl::Config config;
   config.blocking = 0;
   Result<nccl::Code> code =
-      Enter([&] { return library_->api().init_rank(&comm_, world, id, rank, &config); });
+      Enter([&] { return library().api().init_rank(&state_->comm, world, id, rank, &config); });
   if (!code.ok()) return code.error();
   return Note(Settle(what, *code, deadline));
 }
 
 Status NcclComm::Call(const std::string& what, Time deadline,
                       const std::function<nccl::Code(const nccl::Api&, nccl::Comm)>& function) {
-  Result<nccl::Code> code = Enter([&] { return function(library_->api(), comm_); });
+  Result<nccl::Code> code = Enter([&] { return function(library().api(), state_->comm); });
   if (!code.ok()) return code.error();
   return Note(Settle(what, *code, deadline));
 }
 
 Status NcclComm::Check() {
   nccl::Code now = nccl::Code::kSuccess;
-  Result<nccl::Code> asked = Enter([&] { return library_->api().get_async_error(comm_, &now); });
+  Result<nccl::Code> asked =
+      Enter([&] { return library().api().get_async_error(state_->comm, &now); });
   if (!asked.ok()) return asked.error();
   if (*asked != nccl::Code::kSuccess) return Failure("ncclCommGetAsyncError", *asked);
   if (now == nccl::Code::kSuccess || now == nccl::Code::kInProgress) return {};
   return Note(Failure("NCCL in the background", now));
 }
 
-bool NcclComm::WaitForAbort(Duration patience) {
-  const Time until = BootTime() + patience;
-  MutexLock lock(&mutex_);
-  for (;;) {
-    if (aborted_) return true;
-    const Duration left = until - BootTime();
-    if (left <= Duration::zero()) return false;
-    changed_.wait_for(mutex_, left);
-  }
-}
+bool NcclComm::WaitForAbort(Duration patience) { return state_->Wait(patience); }
 
 void NcclComm::Abort() {
   {
-    MutexLock lock(&mutex_);
-    if (aborted_ || ending_) return;
-    aborted_ = true;
-    StartEnding();
+    const MutexLock lock(&state_->mutex);
+    if (state_->aborted) return;
+    state_->aborted = true;
+    if (!state_->ending) {
+      state_->ending = true;
+      StartEnding(/*in_peace=*/false);
+    }
   }
-  changed_.notify_all();
+  state_->changed.notify_all();
 }
 
-void NcclComm::StartEnding() {
-  ending_ = true;
-  end_by_ = BootTime() + end_bound_;
-  helper_ = std::thread([this] { End(); });
+void NcclComm::StartEnding(bool in_peace) {
+  helper_ = std::thread([state = state_, in_peace] { state->End(in_peace); });
+  bound_ = std::thread([state = state_, in_peace] { state->Bound(in_peace); });
 }
 
-void NcclComm::End() {
-  bool aborted = false;
+bool NcclComm::State::Wait(Duration patience) {
+  const Time until = BootTime() + patience;
+  const MutexLock lock(&mutex);
+  for (;;) {
+    if (aborted) return true;
+    const Duration left = until - BootTime();
+    if (left <= Duration::zero()) return false;
+    changed.wait_for(mutex, left);
+  }
+}
+
+void NcclComm::State::End(bool in_peace) {
   {
-    MutexLock lock(&mutex_);
-    while (inside_) changed_.wait(mutex_);
-    aborted = aborted_;
+    const MutexLock lock(&mutex);
+    while (inside) changed.wait(mutex);
   }
-  if (comm_ != nullptr && device_->Enter().ok()) {
-    if (aborted) {
-      library_->api().abort(comm_);
-    } else {
+  if (comm != nullptr && device->Enter().ok()) {
+    if (in_peace) {
       EndInPeace();
+    } else {
+      library->api().abort(comm);
     }
   }
   {
-    MutexLock lock(&mutex_);
-    ended_ = true;
+    const MutexLock lock(&mutex);
+    ended = true;
   }
-  changed_.notify_all();
+  changed.notify_all();
 }
 
 // Finalize first: peers may still need what this rank's threads have not yet sent.
-void NcclComm::EndInPeace() {
-  const nccl::Api& api = library_->api();
-  nccl::Code code = api.finalize(comm_);
-  while (code == nccl::Code::kInProgress) {
-    WaitForAbort(kLongestPause);
-    if (api.get_async_error(comm_, &code) != nccl::Code::kSuccess) break;
+void NcclComm::State::EndInPeace() {
+  const nccl::Api& api = library->api();
+  nccl::Code code = api.finalize(comm);
+  while (code == nccl::Code::kInProgress && !Wait(kLongestPause)) {
+    if (api.get_async_error(comm, &code) != nccl::Code::kSuccess) break;
   }
   if (code == nccl::Code::kSuccess) {
-    api.destroy(comm_);
+    api.destroy(comm);
   } else {
-    api.abort(comm_);
+    api.abort(comm);
   }
 }
+
+void NcclComm::State::Bound(bool in_peace) {
+  const Time until = BootTime() + end_bound;
+  {
+    const MutexLock lock(&mutex);
+    for (Duration left = end_bound; !ended && left > Duration::zero(); left = until - BootTime()) {
+      changed.wait_for(mutex, left);
+    }
+    if (ended) return;
+    std::fprintf(
+        stderr,
+        "lockstep: NCCL did not end its communicator within %lld ms, and its threads cannot "
+        "be stopped: %s%s%s\n",
+        static_cast<long long>(duration_cast<milliseconds>(end_bound).count()),
+        in_peace ? "they are left behind, for all work was done"
+                 : "this process leaves with exit code 75",
+        last_error.empty() ? "" : ". Before that: ", last_error.c_str());
+    if (!in_peace) _exit(core::kExitPeerLost);
+    CudaDevice::AbandonAll();
+    left_behind = true;
+  }
+  changed.notify_all();
+}
+
+bool ThreadsLeftBehind() { return CudaDevice::AllAbandoned(); }
 
 }  // namespace lockstep::collectives

@@ -1,10 +1,9 @@
 // One ncclComm_t under the rules that keep it from hanging the process: one thread calls into NCCL
 // at a time, a call that returns "in progress" is polled to its end before the next, and whatever
-// ends the communicator runs on a helper thread with a bound.
+// ends the communicator runs on a thread of its own, with a bound that another one keeps.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_COMM_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_COMM_H_
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,14 +28,14 @@ class NcclComm {
   // `end_bound`: how long the end of the communicator may take.
   NcclComm(std::shared_ptr<const NcclLibrary> library, std::shared_ptr<const CudaDevice> device,
            Duration end_bound);
-  // Finalizes and destroys the communicator, unless it was aborted. If NCCL is not out of it within
-  // the bound, its threads cannot be joined: says so on standard error and leaves the process by
-  // _exit(75).
+  // Finalizes and destroys the communicator, unless it was aborted. If NCCL is not through with
+  // that within the bound, its threads are left behind (ThreadsLeftBehind): the work itself was
+  // done.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
-  const NcclLibrary& library() const { return *library_; }
+  const NcclLibrary& library() const;
 
   // The functions below, Abort apart, are one thread's.
   //
@@ -51,11 +50,13 @@ class NcclComm {
   bool WaitForAbort(Duration patience);
 
   // From any thread, and at once: Call, Check and WaitForAbort return. The communicator itself is
-  // aborted by the helper thread, when no other thread is within NCCL.
+  // aborted by a helper thread, when no other thread is within NCCL. If NCCL is not through with
+  // that within the bound, its threads cannot be stopped, whoever waits for them, be it in
+  // cuMemFree, will not come back, and the process leaves by _exit(75) and says so on standard
+  // error.
   void Abort();
 
  private:
-  Error Aborted() const { return Error::Unavailable("NCCL was aborted"); }
   // One call into NCCL, unless aborted.
   Result<nccl::Code> Enter(const std::function<nccl::Code()>& call);
   // Keeps an error for the message of a process that must leave.
@@ -63,24 +64,14 @@ class NcclComm {
   // Polls a call that answered `code` to its end.
   Status Settle(const std::string& what, nccl::Code code, Time deadline);
   Error Failure(const std::string& what, nccl::Code code) const;
-  void StartEnding() REQUIRES(mutex_);
-  void End();
-  void EndInPeace();
 
-  const std::shared_ptr<const NcclLibrary> library_;
-  const std::shared_ptr<const CudaDevice> device_;
-  const Duration end_bound_;
+  // All of it: the threads that end the communicator may outlive the NcclComm.
+  struct State;
+  void StartEnding(bool in_peace);
 
-  Mutex mutex_;
-  std::condition_variable_any changed_;
-  nccl::Comm comm_ = nullptr;  // written within Enter, read by the helper when nobody is inside
-  bool inside_ GUARDED_BY(mutex_) = false;
-  bool aborted_ GUARDED_BY(mutex_) = false;
-  bool ending_ GUARDED_BY(mutex_) = false;
-  bool ended_ GUARDED_BY(mutex_) = false;
-  Time end_by_ GUARDED_BY(mutex_) = kNever;
-  std::string last_error_;  // of the one thread
-  std::thread helper_;
+  const std::shared_ptr<State> state_;
+  std::thread helper_;  // ends the communicator
+  std::thread bound_;   // says when that has taken too long
 };
 
 }  // namespace lockstep::collectives

@@ -11,22 +11,6 @@ namespace {
 
 constexpr std::string_view kOk = "ok ";
 
-std::string EncodeError(const Error& error) {
-  return std::to_string(static_cast<int>(error.kind)) + " " + error.message;
-}
-
-// The text behind "ok ", or the error.
-Result<std::string> Decode(const std::string& value) {
-  if (value.starts_with(kOk)) return value.substr(kOk.size());
-  int kind = 0;
-  const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), kind);
-  if (failed != std::errc() || kind < 0 || kind > static_cast<int>(ErrorKind::kInternal))
-    return Error::Internal("a rank wrote '" + value.substr(0, 64) +
-                           "' where NCCL's roll is called");
-  const auto used = static_cast<size_t>(end - value.data());
-  return Error{static_cast<ErrorKind>(kind), value.substr(std::min(used + 1, value.size()))};
-}
-
 std::string KeyOf(const std::string& generation, const std::string& what) {
   return "nccl/" + generation + "/" + what;
 }
@@ -37,7 +21,7 @@ Result<int> ReadReport(Rendezvous& rendezvous, const std::string& generation, in
   Result<std::string> value = rendezvous.Get(KeyOf(generation, std::to_string(rank)), deadline);
   if (!value.ok())
     return Error{value.error().kind, who + " did not come to start NCCL: " + value.error().message};
-  Result<std::string> text = Decode(*value);
+  Result<std::string> text = DecodeRoll(*value);
   if (!text.ok()) return Error{text.error().kind, who + ": " + text.error().message};
   int version = 0;
   std::from_chars(text->data(), text->data() + text->size(), version);
@@ -65,24 +49,40 @@ Result<nccl::UniqueId> Decide(Rendezvous& rendezvous, const std::string& generat
 
 }  // namespace
 
+std::string EncodeRoll(const Result<std::string>& said) {
+  if (said.ok()) return std::string(kOk) + *said;
+  return std::to_string(static_cast<int>(said.error().kind)) + " " + said.error().message;
+}
+
+Result<std::string> DecodeRoll(const std::string& value) {
+  if (value.starts_with(kOk)) return value.substr(kOk.size());
+  int kind = 0;
+  const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), kind);
+  if (failed != std::errc() || kind < 0 || kind > static_cast<int>(ErrorKind::kInternal))
+    return Error::Internal("a rank wrote '" + value.substr(0, 64) +
+                           "' where NCCL's roll is called");
+  const auto used = static_cast<size_t>(end - value.data());
+  return Error{static_cast<ErrorKind>(kind), value.substr(std::min(used + 1, value.size()))};
+}
+
 Result<nccl::UniqueId> CallRoll(Rendezvous& rendezvous, const std::string& generation,
                                 const NcclReport& report,
                                 const std::function<Result<nccl::UniqueId>()>& make_id,
                                 Time deadline) {
   if (rendezvous.rank() == 0) {
     Result<nccl::UniqueId> id = Decide(rendezvous, generation, report, make_id, deadline);
-    const std::string value = id.ok() ? std::string(kOk) + std::string(id->bytes, sizeof(id->bytes))
-                                      : EncodeError(id.error());
+    const std::string value =
+        id.ok() ? EncodeRoll(std::string(id->bytes, sizeof(id->bytes))) : EncodeRoll(id.error());
     if (Status set = rendezvous.Set(KeyOf(generation, "id"), value); !set.ok()) return set.error();
     return id;
   }
   const std::string value =
-      report.ok() ? std::string(kOk) + std::to_string(*report) : EncodeError(report.error());
+      report.ok() ? EncodeRoll(std::to_string(*report)) : EncodeRoll(report.error());
   const std::string key = KeyOf(generation, std::to_string(rendezvous.rank()));
   if (Status set = rendezvous.Set(key, value); !set.ok()) return set.error();
   Result<std::string> decided = rendezvous.Get(KeyOf(generation, "id"), deadline);
   if (!decided.ok()) return decided.error();
-  Result<std::string> text = Decode(*decided);
+  Result<std::string> text = DecodeRoll(*decided);
   if (!text.ok()) return text.error();
   nccl::UniqueId id{};
   if (text->size() != sizeof(id.bytes))

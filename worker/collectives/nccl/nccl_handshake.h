@@ -14,6 +14,10 @@
 
 namespace lockstep::collectives {
 
+// What ranks write to each other: "ok " and a text, or "<kind> <message>" of an error.
+std::string EncodeRoll(const Result<std::string>& said);
+Result<std::string> DecodeRoll(const std::string& value);
+
 // What one rank has: NCCL's version, or why it cannot take part.
 using NcclReport = Result<int>;
 

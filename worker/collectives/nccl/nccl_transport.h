@@ -20,7 +20,8 @@
 namespace lockstep::collectives {
 
 struct NcclLimits {
-  // How long an abort or a finalize may take; after it the process leaves by _exit(75).
+  // How long NCCL may take to end: after an abort the process then leaves by _exit(75), and after
+  // work that was done ThreadsLeftBehind() says so.
   Duration end = seconds(15);
   // Operations begun and not finished; the next Start waits for the oldest.
   size_t in_flight = 64;

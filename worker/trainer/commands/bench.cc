@@ -40,9 +40,9 @@ struct AllReduceBench {
 
   int Run() {
     int local_rank = 0;
+    std::unique_ptr<collectives::BenchMemory> gpu;  // freed after the Communicator that works on it
     Result<std::unique_ptr<Communicator>> all = Meet(backend, algorithm, &local_rank);
     if (!all.ok()) return Fail(all.error());
-    std::unique_ptr<collectives::BenchMemory> gpu;
     if ((*all)->memory() == collectives::Memory::kDevice) {
       auto made = collectives::MakeDeviceMemory(local_rank);
       if (!made.ok()) return Fail(made.error());

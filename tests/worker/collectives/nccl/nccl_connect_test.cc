@@ -101,6 +101,19 @@ TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasNoGpu) {
   });
 }
 
+TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasAnOldDriver) {
+  const uint16_t port = FreePort();
+  RunRanks(3, [port](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_NCCL_CUDA", "13000");
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_DRIVER", "12040");
+    const auto all = Made(OptionsOf(rank, port, Backend::kAuto));
+    EXPECT_EQ(all->memory(), Memory::kHost);
+    EXPECT_THAT(all->Describe(), HasSubstr("rank 1: the NVIDIA driver serves CUDA 12.4"));
+    Rank::Must(all->Barrier("gloo"));
+    Rank::Must(all->Finish());
+  });
+}
+
 TEST(NcclConnect, AKilledPeerEndsAWaitWithKUnavailable) {
   const uint16_t port = FreePort();
   const std::vector<int> codes = ExitCodes(2, [port](Rank& rank) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/worker/collectives/nccl/rank_processes.h"
+#include "worker/collectives/connect.h"
 #include "worker/collectives/nccl/nccl_transport.h"
 
 namespace lockstep::collectives {
@@ -143,12 +144,51 @@ TEST(NcclFailure, AnAbortThatHangsEndsTheProcessWith75) {
   EXPECT_THAT(codes, ElementsAre(75));
 }
 
-TEST(NcclFailure, AnEndInPeaceThatHangsEndsTheProcessWith75) {
-  const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ABORT", "hang");
+TEST(NcclFailure, AnEndInPeaceThatHangsLeavesItsThreadsBehind) {
+  RunRanks(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_DESTROY", "hang");
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    EXPECT_FALSE(ThreadsLeftBehind());
     rank.Connect({.end = milliseconds(200)}).reset();
+    EXPECT_TRUE(ThreadsLeftBehind());
+  });
+}
+
+TEST(NcclFailure, MemoryFreedBeforeAnAbortThatHangsEndsTheProcessWith75) {
+  const std::vector<int> codes = ExitCodes(2, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_ABORT", "hang");
+    const auto nccl = rank.Connect({.end = milliseconds(200)});
+    if (rank.rank() == 1) _exit(9);
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    Rank::Must(nccl->Start(AllReduce(memory, 1, seconds(600))));
+    nccl->Abort();
+  });
+  EXPECT_THAT(codes, ElementsAre(75, 9));
+}
+
+TEST(NcclFailure, AThreadThatIsStuckWithinNcclEndsTheProcessWith75) {
+  const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_STUCK_AT", "2");
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect({.end = milliseconds(200)});
+    std::thread watchdog([&] {
+      std::this_thread::sleep_for(milliseconds(100));
+      nccl->Abort();
+    });
+    EXPECT_FALSE(RunToEnd(*nccl, AllReduce(memory, 1, seconds(600))).ok());
+    watchdog.join();
   });
   EXPECT_THAT(codes, ElementsAre(75));
+}
+
+TEST(NcclFailure, AGpuThatIsLostIsNamed) {
+  RunRanks(1, [](Rank& rank) {
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect();
+    Rank::Set("LOCKSTEP_FAKE_LOST_AT", "2");
+    ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kInternal,
+                  "CUDA_ERROR_DEVICE_UNAVAILABLE");
+  });
 }
 
 TEST(NcclFailure, APeersDeathIsSurvivedByAbort) {

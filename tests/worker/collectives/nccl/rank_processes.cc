@@ -57,6 +57,14 @@ SharedTable* MakeTable() {
   return table;
 }
 
+const SharedTable::Entry* Find(const SharedTable* table, std::string_view key) {
+  for (size_t i = 0; i < table->used; ++i) {
+    const SharedTable::Entry& entry = table->entries.at(i);
+    if (key == std::string_view(entry.key.data(), entry.key_size)) return &entry;
+  }
+  return nullptr;
+}
+
 timespec WallTimeIn(Duration patience) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -82,6 +90,7 @@ timespec WallTimeIn(Duration patience) {
 
 Status SharedRendezvous::Set(std::string_view key, std::string_view value) {
   const Lock lock(table_);
+  if (Find(table_, key) != nullptr) return Error::Conflict(std::string(key) + " is set already");
   SharedTable::Entry& entry = table_->entries.at(table_->used++);
   entry.key_size = key.copy(entry.key.data(), entry.key.size());
   entry.value_size = value.copy(entry.value.data(), entry.value.size());
@@ -93,11 +102,8 @@ Result<std::string> SharedRendezvous::Get(std::string_view key, Time deadline) {
   const timespec until = WallTimeIn(deadline - BootTime());
   const Lock lock(table_);
   for (;;) {
-    for (size_t i = 0; i < table_->used; ++i) {
-      const SharedTable::Entry& entry = table_->entries.at(i);
-      if (key == std::string_view(entry.key.data(), entry.key_size))
-        return std::string(entry.value.data(), entry.value_size);
-    }
+    if (const SharedTable::Entry* entry = Find(table_, key))
+      return std::string(entry->value.data(), entry->value_size);
     if (pthread_cond_timedwait(&table_->changed, &table_->mutex, &until) == ETIMEDOUT)
       return Error::Timeout("nobody set " + std::string(key));
   }
