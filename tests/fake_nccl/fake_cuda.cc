@@ -130,6 +130,7 @@ constexpr Code kInvalidValue = 1;
 constexpr Code kNotInitialized = 3;
 constexpr Code kInvalidDevice = 101;
 constexpr Code kInvalidContext = 201;
+constexpr int kHighestPriority = -5;
 constexpr Code kOutOfMemory = 2;
 constexpr Code kDeviceLost = 46;  // CUDA_ERROR_DEVICE_UNAVAILABLE
 constexpr Code kNotFound = 500;
@@ -266,8 +267,16 @@ Code cuCtxSetCurrent(Context context) {
   return kOk;
 }
 
-Code cuStreamCreateWithPriority(Stream* stream, unsigned, int) {
+Code cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
   if (!HasContext()) return kInvalidContext;
+  *lowest = 0;
+  *highest = kHighestPriority;
+  return kOk;
+}
+
+Code cuStreamCreateWithPriority(Stream* stream, unsigned, int priority) {
+  if (!HasContext()) return kInvalidContext;
+  if (priority > 0 || priority < kHighestPriority) return kInvalidValue;
   *stream = new lockstep::collectives::cuda::StreamObject();
   return kOk;
 }
@@ -399,6 +408,7 @@ namespace {
     .primary_context_retain = cuDevicePrimaryCtxRetain,
     .primary_context_release = cuDevicePrimaryCtxRelease_v2,
     .context_set_current = cuCtxSetCurrent,
+    .stream_priorities = cuCtxGetStreamPriorityRange,
     .stream_create = cuStreamCreateWithPriority,
     .stream_destroy = cuStreamDestroy_v2,
     .stream_synchronize = cuStreamSynchronize,

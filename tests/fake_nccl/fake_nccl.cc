@@ -16,6 +16,7 @@
 //   LOCKSTEP_FAKE_IN_PROGRESS=n calls are "in progress" for n polls
 //   LOCKSTEP_FAKE_HANG_AT=n     this rank's nth operation never completes (from 1)
 //   LOCKSTEP_FAKE_ERROR_AT=n    this rank's nth operation fails in the background
+//   LOCKSTEP_FAKE_OLD_WORDS=... what ncclGetLastError says of something long ago
 //   LOCKSTEP_FAKE_SLOW_MS=n     each operation of this rank takes n ms longer
 #include <unistd.h>
 
@@ -63,7 +64,8 @@ bool Hangs(const char* name) { return Is(name, "hang"); }
 
 // ncclGetLastError's; the interface has no better place for it than the thread.
 std::string& LastError() {
-  thread_local std::string text;
+  const char* old_words = std::getenv("LOCKSTEP_FAKE_OLD_WORDS");
+  thread_local std::string text = old_words == nullptr ? "" : old_words;
   return text;
 }
 

@@ -16,8 +16,9 @@ constexpr int kMostIterations = 100'000;
 
 class HostMemory final : public BenchMemory {
  public:
-  void* Allocate(size_t bytes) override {
+  Result<void*> Allocate(size_t bytes) override {
     blocks_.emplace_back(new (std::nothrow) std::byte[std::max<size_t>(bytes, 1)]);
+    if (blocks_.back() == nullptr) return Error::TooLarge("this machine has no more");
     return blocks_.back().get();
   }
   Status Upload(void* to, const void* from_host, size_t bytes) override {
@@ -54,16 +55,22 @@ class Bench {
 
   // Makes all ranks fail if one has no memory.
   Status Prepare(size_t count) {
-    buffer_ = memory_.Allocate(count * sizeof(float));
-    times_ = memory_.Allocate(static_cast<size_t>(options_.iterations) * sizeof(int64_t));
-    flag_ = memory_.Allocate(sizeof(int64_t));
-    if (flag_ == nullptr || times_ == nullptr) return Error::TooLarge("no memory is left");
-    int64_t missing = buffer_ == nullptr ? 1 : 0;
+    Result<void*> flag = memory_.Allocate(sizeof(int64_t));
+    if (!flag.ok()) return flag.error();
+    Result<void*> times =
+        memory_.Allocate(static_cast<size_t>(options_.iterations) * sizeof(int64_t));
+    if (!times.ok()) return times.error();
+    const Result<void*> buffer = memory_.Allocate(count * sizeof(float));
+    flag_ = *flag;
+    times_ = *times;
+    if (buffer.ok()) buffer_ = *buffer;
+    int64_t missing = buffer.ok() ? 0 : 1;
     if (Status sum = SumOf(&missing, 1, flag_, Reduction::kSum); !sum.ok()) return sum;
     if (missing == 0) return {};
     return Error::TooLarge(std::to_string(missing) + " of " + std::to_string(all_.world()) +
                            " ranks have no memory for " + std::to_string(count * sizeof(float)) +
-                           " bytes; end at a smaller size (-e)");
+                           " bytes; end at a smaller size (-e)" +
+                           (buffer.ok() ? "" : ". Here: " + buffer.error().message));
   }
 
   Result<BenchRow> Measure(size_t count) {

@@ -25,8 +25,8 @@ namespace lockstep::collectives {
 class BenchMemory {
  public:
   virtual ~BenchMemory() = default;
-  // Null when there is none left; freed with the object.
-  virtual void* Allocate(size_t bytes) = 0;
+  // Freed with the object.
+  virtual Result<void*> Allocate(size_t bytes) = 0;
   // Synchronous copies from and to host memory.
   virtual Status Upload(void* to, const void* from_host, size_t bytes) = 0;
   virtual Status Download(void* to_host, const void* from, size_t bytes) = 0;

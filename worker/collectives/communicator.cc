@@ -196,7 +196,7 @@ bool QueueCommunicator::Next(std::optional<Item>* item) {
 
 Status QueueCommunicator::Begin(Item& item) {
   const Time now = BootTime();
-  recorder_.Started(item.ticket, now);
+  if (begun_.empty()) recorder_.Started(item.ticket, now);
   item.operation.deadline = now + operation_timeout_;
   begun_.push_back(item);
   if (const std::optional<Error> failure = watchdog_.failure()) return *failure;
@@ -207,10 +207,18 @@ Status QueueCommunicator::Begin(Item& item) {
 Status QueueCommunicator::End(Duration patience) {
   Result<bool> finished = parts_.transport->Finish(patience);
   if (!finished.ok()) return finished.error();
-  if (!*finished) return {};
+  const Time now = BootTime();
+  if (!*finished) {
+    // Its time has not begun: what this rank itself has yet to do is no peer's delay.
+    if (!begun_.empty() && !parts_.transport->IsOldestsTurn()) {
+      recorder_.Started(begun_.front().ticket, now);
+    }
+    return {};
+  }
   const Item item = std::move(begun_.front());
   begun_.pop_front();
-  recorder_.Finished(item.ticket, BootTime());
+  recorder_.Finished(item.ticket, now);
+  if (!begun_.empty()) recorder_.Started(begun_.front().ticket, now);
   item.state->Complete({});
   return {};
 }

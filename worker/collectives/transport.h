@@ -30,7 +30,7 @@ struct Operation {
   Span out;
   Reduction reduction = Reduction::kSum;
   int peer = -1;    // of send and receive; the root of a broadcast
-  Time deadline{};  // kTimeout after it
+  Time deadline{};  // kTimeout after it; as much later as its turn came after Start
 };
 
 class Transport {
@@ -45,6 +45,9 @@ class Transport {
   // Waits up to `patience` for the oldest operation begun and not yet finished; true when it is
   // done. An error is final. Same thread as Start.
   virtual Result<bool> Finish(Duration patience) = 0;
+  // Whether the oldest operation waits for nothing of this rank's own any more, so that from now on
+  // peers are late. Same thread as Start.
+  virtual bool IsOldestsTurn() const { return true; }
   // From any thread: Start and Finish return with kUnavailable at once, or within the bound that
   // the backend names (NCCL: after which the process must leave by _exit).
   virtual void Abort() = 0;

@@ -62,7 +62,7 @@ TEST(BenchTest, SizesThatCannotBeMeantAreRefused) {
 // Flips one value of what comes back: the check must see it.
 class LyingMemory final : public BenchMemory {
  public:
-  void* Allocate(size_t bytes) override { return host_->Allocate(bytes); }
+  Result<void*> Allocate(size_t bytes) override { return host_->Allocate(bytes); }
   Status Upload(void* to, const void* from, size_t bytes) override {
     return host_->Upload(to, from, bytes);
   }

@@ -60,10 +60,18 @@ Status CudaDevice::Enter() const {
   return driver_->Check("cuCtxSetCurrent", api().context_set_current(context_));
 }
 
-Result<CudaStream> CudaStream::Create(std::shared_ptr<const CudaDevice> device) {
+Result<CudaStream> CudaStream::Create(std::shared_ptr<const CudaDevice> device,
+                                      StreamPriority priority) {
   if (Status entered = device->Enter(); !entered.ok()) return entered.error();
+  int lowest = 0;
+  int highest = 0;  // the smaller number
+  if (Status asked = device->driver().Check("cuCtxGetStreamPriorityRange",
+                                            device->api().stream_priorities(&lowest, &highest));
+      !asked.ok())
+    return asked.error();
   cuda::Stream stream = nullptr;
-  const cuda::Code code = device->api().stream_create(&stream, cuda::kStreamNonBlocking, 0);
+  const cuda::Code code = device->api().stream_create(
+      &stream, cuda::kStreamNonBlocking, priority == StreamPriority::kHighest ? highest : lowest);
   if (code != cuda::kSuccess) return device->driver().Failure("cuStreamCreateWithPriority", code);
   return CudaStream(std::move(device), stream);
 }

@@ -13,6 +13,7 @@
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_CUDA_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -54,10 +55,14 @@ class CudaDevice {
   std::string name_;
 };
 
+// kHighest goes before all else that waits for the GPU's processors: peers wait for it.
+enum class StreamPriority : uint8_t { kLowest, kHighest };
+
 // Work in order, independent of the default stream.
 class CudaStream {
  public:
-  static Result<CudaStream> Create(std::shared_ptr<const CudaDevice> device);
+  static Result<CudaStream> Create(std::shared_ptr<const CudaDevice> device,
+                                   StreamPriority priority = StreamPriority::kLowest);
   CudaStream(CudaStream&& other) noexcept;
   CudaStream& operator=(CudaStream&& other) = delete;
   ~CudaStream();

@@ -45,6 +45,7 @@ struct Api {
   Code (*primary_context_release)(Device device) = nullptr;
   Code (*context_set_current)(Context context) = nullptr;
 
+  Code (*stream_priorities)(int* lowest, int* highest) = nullptr;
   Code (*stream_create)(Stream* stream, unsigned flags, int priority) = nullptr;
   Code (*stream_destroy)(Stream stream) = nullptr;
   Code (*stream_synchronize)(Stream stream) = nullptr;

@@ -14,9 +14,9 @@ class BenchDeviceMemory final : public BenchMemory {
   explicit BenchDeviceMemory(std::shared_ptr<const CudaDevice> device)
       : device_(std::move(device)) {}
 
-  void* Allocate(size_t bytes) override {
+  Result<void*> Allocate(size_t bytes) override {
     Result<DeviceMemory> block = DeviceMemory::Allocate(device_, bytes);
-    if (!block.ok()) return nullptr;
+    if (!block.ok()) return block.error();
     char* begin = static_cast<char*>(block->data());
     blocks_.emplace(begin, std::move(*block));
     return begin;

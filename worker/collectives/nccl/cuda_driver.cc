@@ -14,6 +14,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuDevicePrimaryCtxRetain", &api->primary_context_retain);
   bind("cuDevicePrimaryCtxRelease_v2", &api->primary_context_release);
   bind("cuCtxSetCurrent", &api->context_set_current);
+  bind("cuCtxGetStreamPriorityRange", &api->stream_priorities);
   bind("cuStreamCreateWithPriority", &api->stream_create);
   bind("cuStreamDestroy_v2", &api->stream_destroy);
   bind("cuStreamSynchronize", &api->stream_synchronize);

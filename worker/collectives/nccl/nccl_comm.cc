@@ -127,6 +127,7 @@ Status NcclComm::Init(int world, const nccl::UniqueId& id, int rank, Time deadli
       "ncclCommInitRankConfig of rank " + std::to_string(rank) + " of " + std::to_string(world);
   nccl::Config config;
   config.blocking = 0;
+  library().ForgetLastWords();
   Result<nccl::Code> code =
       Enter([&] { return library().api().init_rank(&state_->comm, world, id, rank, &config); });
   if (!code.ok()) return code.error();

@@ -89,10 +89,21 @@ Result<std::shared_ptr<const NcclLibrary>> NcclLibrary::Load() {
   return std::shared_ptr<const NcclLibrary>(std::move(library));
 }
 
+void NcclLibrary::ForgetLastWords() const {
+  const char* last = api_.get_last_error(nullptr);
+  const MutexLock lock(&mutex_);
+  old_words_ = last == nullptr ? "" : last;
+}
+
+std::string NcclLibrary::NewWords(nccl::Comm comm) const {
+  const char* last = api_.get_last_error(comm);
+  const MutexLock lock(&mutex_);
+  return last == nullptr || last == old_words_ ? "" : last;
+}
+
 Error NcclLibrary::Failure(const std::string& what, nccl::Code code, nccl::Comm comm,
                            int driver_version) const {
-  const char* last = api_.get_last_error(comm);
-  const std::string words = last == nullptr ? "" : last;
+  const std::string words = NewWords(comm);
   // The words of cudaErrorInsufficientDriver, which NCCL passes on.
   if (words.find("driver version is insufficient") != std::string::npos) {
     return Error::NotFound("the NVIDIA driver serves CUDA " + CudaVersionText(driver_version) +

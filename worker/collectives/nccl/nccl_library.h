@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/thread_annotations.h"
 #include "worker/collectives/nccl/nccl_api.h"
 
 namespace lockstep::collectives {
@@ -22,6 +23,9 @@ class NcclLibrary {
   const nccl::Api& api() const { return api_; }
   int version() const { return version_; }
 
+  // Call before what may fail: NCCL keeps its last words for the whole process and for ever, and
+  // those that are older than this are not quoted.
+  void ForgetLastWords() const;
   // What failed, NCCL's name for it, its own last words, and what to do. kNotFound if the driver is
   // too old for this NCCL (`driver_version`: CudaDriver::version), kInvalid for a call that NCCL
   // refuses, kUnavailable for a peer, the network or the system.
@@ -30,10 +34,13 @@ class NcclLibrary {
 
  private:
   NcclLibrary() = default;
+  std::string NewWords(nccl::Comm comm) const;
 
   nccl::Api api_;
   std::string path_;
   int version_ = 0;
+  mutable Mutex mutex_;
+  mutable std::string old_words_ GUARDED_BY(mutex_);
 };
 
 }  // namespace lockstep::collectives

@@ -67,20 +67,22 @@ bool Reduces(OperationKind kind) {
 
 Result<NcclTransport::Parts> NcclTransport::Prepare(std::shared_ptr<const CudaDevice> device,
                                                     const NcclLimits& limits) {
-  Result<CudaStream> stream = CudaStream::Create(device);
+  Result<CudaStream> stream = CudaStream::Create(device, StreamPriority::kHighest);
   if (!stream.ok()) return stream.error();
-  std::vector<CudaEvent> events;
+  std::vector<Marks> marks;
   for (size_t i = 0; i < limits.in_flight; ++i) {
-    Result<CudaEvent> event = CudaEvent::Create(device);
-    if (!event.ok()) return event.error();
-    events.push_back(std::move(*event));
+    Result<CudaEvent> begins = CudaEvent::Create(device);
+    if (!begins.ok()) return begins.error();
+    Result<CudaEvent> ends = CudaEvent::Create(device);
+    if (!ends.ok()) return ends.error();
+    marks.push_back({std::move(*begins), std::move(*ends)});
   }
   const std::array<int64_t, 2> one{1, 0};
   Result<DeviceMemory> barrier = DeviceMemory::Allocate(device, sizeof(one));
   if (!barrier.ok()) return barrier.error();
   if (Status copied = barrier->CopyFrom(one.data(), sizeof(one)); !copied.ok())
     return copied.error();
-  return Parts{std::move(device), std::move(*stream), std::move(events), std::move(*barrier)};
+  return Parts{std::move(device), std::move(*stream), std::move(marks), std::move(*barrier)};
 }
 
 NcclTransport::NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library, int world,
@@ -88,7 +90,7 @@ NcclTransport::NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> lib
     : parts_(std::move(parts)),
       world_(world),
       comm_(std::move(library), parts_.device, limits.end) {
-  for (size_t i = 0; i < parts_.events.size(); ++i) free_events_.push_back(i);
+  for (size_t i = 0; i < parts_.marks.size(); ++i) free_marks_.push_back(i);
 }
 
 NcclTransport::~NcclTransport() {
@@ -158,17 +160,20 @@ Status NcclTransport::Validate(const Operation& operation) const {
 
 Status NcclTransport::Begin(const Operation& operation) {
   if (Status valid = Validate(operation); !valid.ok()) return valid;
-  while (free_events_.empty()) {
+  while (free_marks_.empty()) {
     if (Status drained = Drain(); !drained.ok()) return drained;
   }
+  const size_t marks = free_marks_.back();
+  const Time now = BootTime();
+  const Status begins = parts_.marks[marks].begins.Record(parts_.stream);
+  if (!begins.ok()) return begins;
   Status launched = comm_.Call(
       Name(operation), operation.deadline,
       [&](const nccl::Api& api, nccl::Comm comm) { return Launch(operation, api, comm); });
   if (!launched.ok()) return launched;
-  const size_t event = free_events_.back();
-  if (Status recorded = parts_.events[event].Record(parts_.stream); !recorded.ok()) return recorded;
-  free_events_.pop_back();
-  pending_.push_back({event, operation, BootTime()});
+  if (Status ends = parts_.marks[marks].ends.Record(parts_.stream); !ends.ok()) return ends;
+  free_marks_.pop_back();
+  pending_.push_back({marks, operation, now, std::nullopt});
   return {};
 }
 
@@ -209,28 +214,42 @@ Status NcclTransport::Drain() {
   return {};
 }
 
+bool NcclTransport::IsOldestsTurn() const {
+  return pending_.empty() || pending_.front().begun.has_value();
+}
+
+Status NcclTransport::LookAtTurn(Pending& oldest, Time now) const {
+  if (oldest.begun) return {};
+  Result<bool> begins = parts_.marks[oldest.marks].begins.Done();
+  if (!begins.ok()) return begins.error();
+  if (*begins) oldest.begun = now;
+  return {};
+}
+
 Result<bool> NcclTransport::Poll(Duration patience) {
   const Time until = BootTime() + std::min<Duration>(patience, hours(1));
   DoublingPause pause(kFirstPause, kLongestPause);
   while (!pending_.empty()) {
-    const Pending& oldest = pending_.front();
-    Result<bool> done = parts_.events[oldest.event].Done();
+    Pending& oldest = pending_.front();
+    const Marks& marks = parts_.marks[oldest.marks];
+    Result<bool> done = marks.ends.Done();
     if (!done.ok()) return done.error();
     // Checked before the event: an abort and some errors end the kernels as well.
     if (Status checked = comm_.Check(); !checked.ok()) return checked.error();
     if (*done) {
-      free_events_.push_back(oldest.event);
+      free_marks_.push_back(oldest.marks);
       pending_.pop_front();
       return true;
     }
     const Time now = BootTime();
-    if (now > oldest.operation.deadline) {
+    if (Status looked = LookAtTurn(oldest, now); !looked.ok()) return looked.error();
+    if (oldest.begun && now - *oldest.begun > oldest.operation.deadline - oldest.launched) {
       return Error::Timeout(Name(oldest.operation) +
                             " is not done at its deadline: a rank did not come, or came with "
                             "another operation");
     }
     if (now >= until) return false;
-    if (now - oldest.begun < kSpin) continue;
+    if (now - oldest.launched < kSpin) continue;
     comm_.WaitForAbort(std::min(pause.Take(), until - now));
   }
   return true;

@@ -33,11 +33,16 @@ Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvou
 
 class NcclTransport final : public Transport {
  public:
-  // What a transport is made of; the events are as many as operations may be in flight.
+  // An operation's place in the stream: `begins` is done when all before it is, `ends` with it.
+  struct Marks {
+    CudaEvent begins;
+    CudaEvent ends;
+  };
+  // What a transport is made of; the marks are as many as operations may be in flight.
   struct Parts {
     std::shared_ptr<const CudaDevice> device;
     CudaStream stream;
-    std::vector<CudaEvent> events;
+    std::vector<Marks> marks;
     DeviceMemory barrier;  // int64 {1, sum}
   };
 
@@ -54,13 +59,15 @@ class NcclTransport final : public Transport {
   std::string Describe() const override;
   Status Start(const Operation& operation) override;
   Result<bool> Finish(Duration patience) override;
+  bool IsOldestsTurn() const override;
   void Abort() override { comm_.Abort(); }
 
  private:
   struct Pending {
-    size_t event;  // in parts_.events
+    size_t marks;  // in parts_.marks
     Operation operation;
-    Time begun;
+    Time launched;
+    std::optional<Time> begun;  // seen to be its turn
   };
 
   Status Validate(const Operation& operation) const;
@@ -69,13 +76,14 @@ class NcclTransport final : public Transport {
   // Waits until the oldest operation is done, at most to its deadline.
   Status Drain();
   Result<bool> Poll(Duration patience);
+  Status LookAtTurn(Pending& oldest, Time now) const;
   Status WarmUp(Time deadline);
   // Keeps the first error: every later call returns it.
   Status Keep(Status status);
 
   Parts parts_;
   const int world_;
-  std::vector<size_t> free_events_;
+  std::vector<size_t> free_marks_;
   std::deque<Pending> pending_;
   size_t done_unasked_ = 0;  // of Start's waiting: finished before Finish asked
   std::optional<Error> failure_;

@@ -81,6 +81,20 @@ TEST_P(NcclConnectWorlds, TheBenchFindsNoWrongValue) {
   });
 }
 
+TEST(NcclConnect, TheBenchSaysWhyThereIsNoMemory) {
+  RunRanks(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_MEMORY", "65536");
+    Result<std::unique_ptr<BenchMemory>> memory = MakeDeviceMemory(0);
+    ASSERT_TRUE(memory.ok()) << memory.error().message;
+    const auto all = Made(OptionsOf(rank, 0, Backend::kNccl));
+    const Result<BenchReport> report =
+        BenchAllReduce(*all, {.begin = 8, .end = 1 << 20, .memory = memory->get()});
+    ASSERT_FALSE(report.ok());
+    EXPECT_THAT(report.error().message, HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
+    EXPECT_THAT(report.error().message, HasSubstr("1048576 bytes; end at a smaller size"));
+  });
+}
+
 TEST(NcclConnect, AutoTakesNcclWhereItIs) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
@@ -141,6 +155,27 @@ TEST(NcclConnect, APeerThatDiesWhileNcclStartsEndsConnect) {
     EXPECT_EQ(made.error().kind, ErrorKind::kUnavailable) << made.error().message;
   });
   EXPECT_THAT(codes, ElementsAre(0, 9, 0));
+}
+
+TEST(NcclConnect, AQueueBehindSlowOperationsIsNotLate) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    const DeviceMemory memory = rank.ToDevice(std::vector<float>(8, 1));
+    Options options = OptionsOf(rank, port, Backend::kNccl);
+    Rank::Set("LOCKSTEP_FAKE_SLOW_MS", "400");
+    // For one of them; all together take longer.
+    options.operation_timeout = seconds(2);
+    const auto all = Made(options);
+    std::vector<Work> buckets;
+    for (size_t i = 0; i < 8; ++i) {
+      float* bucket = static_cast<float*>(memory.data()) + i;
+      buckets.push_back(
+          all->AllReduceAsync({bucket, 1, DataType::kFloat32}, Reduction::kSum, "bucket"));
+    }
+    for (Work& bucket : buckets) Rank::Must(bucket.Wait());
+    EXPECT_THAT(rank.ToHost<float>(memory), Each(2));
+    Rank::Must(all->Finish());
+  });
 }
 
 TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Operation AllReduce(const DeviceMemory& memory, size_t count, Duration patience) {
   Operation operation;
@@ -104,6 +105,18 @@ TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
   });
 }
 
+TEST(NcclFailure, WordsFromBeforeTheStartAreNotQuoted) {
+  RunRanks(1, [](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_OLD_WORDS", "Duplicate GPU detected");
+    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "2");
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect();
+    const Status done = RunToEnd(*nccl, AllReduce(memory, 1, seconds(60)));
+    ExpectFailure(done, ErrorKind::kUnavailable, "remote process exited");
+    EXPECT_THAT(done.error().message, Not(HasSubstr("Duplicate GPU")));
+  });
+}
+
 TEST(NcclFailure, AbortFromAnotherThreadEndsAWait) {
   RunRanks(2, [](Rank& rank) {
     const DeviceMemory memory = rank.ToDevice<float>({1});
@@ -185,7 +198,7 @@ TEST(NcclFailure, AGpuThatIsLostIsNamed) {
   RunRanks(1, [](Rank& rank) {
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
-    Rank::Set("LOCKSTEP_FAKE_LOST_AT", "2");
+    Rank::Set("LOCKSTEP_FAKE_LOST_AT", "3");
     ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kInternal,
                   "CUDA_ERROR_DEVICE_UNAVAILABLE");
   });
