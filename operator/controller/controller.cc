@@ -259,7 +259,8 @@ Snapshot Controller::Take(const JobRecord& record) {
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
   snapshot.desired_state_accepted = record.desired && link_.Accepted(name, *record.desired);
   snapshot.gang_error = link_.LastError(name);
-  snapshot.replacements_allowed = replacements_.Allowed(caches_.pods.size(), BootTime());
+  snapshot.replacements_allowed =
+      replacements_.Allowed(record.name().name_space, caches_.pods.size(), BootTime());
   snapshot.oldest_waiting = jobs_.IsOldestWaiting(record);
   return snapshot;
 }
@@ -278,7 +279,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;
   }
-  replacements_.Replaced(decision.replacements, BootTime());
+  replacements_.OnReplaced(key.name_space, decision.replacements, BootTime());
   Order order;
   order.job = key;
   order.uid = record->uid;

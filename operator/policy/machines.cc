@@ -46,6 +46,13 @@ End EndAsAWhole(const MachineObservation& seen) {
   return end;
 }
 
+// 143 says that the agent got SIGTERM, not from whom: its ranks can send one, too.
+bool WasAsked(const MachineObservation& seen) {
+  if (seen.end->asked) return true;
+  const bool evidence = seen.leave_by.has_value() || !Holds(Rule::kAskedNeedsEvidence);
+  return evidence && seen.end->exit_code == core::kExitStopped;
+}
+
 End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
   const MachineObservation& seen = *machine.last_seen;
   const MachineEnd& ended = *seen.end;
@@ -60,7 +67,7 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
   } else if (ended.out_of_memory) {
     end.kind = EndKind::kOutOfMemory;
     end.what = "its container went over its memory limit" + Where(seen);
-  } else if (ended.asked || ended.exit_code == core::kExitStopped) {
+  } else if (WasAsked(seen)) {
     end.kind = EndKind::kAsked;
     end.what = "it was asked to leave" + Where(seen);
     if (!ended.asked_for.empty()) end.what += " (" + ended.asked_for + ")";
@@ -75,6 +82,9 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
   } else if (ended.exit_code == core::kExitConfiguration) {
     end.kind = EndKind::kConfiguration;
     if (!ended.termination.empty() && !end.message) end.what += ": " + ended.termination;
+  } else if (ended.exit_code == core::kExitStopped) {
+    end.what +=
+        ": something in its container sent it SIGTERM, and nobody asked the machine to leave";
   }
   return end;
 }

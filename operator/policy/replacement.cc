@@ -218,9 +218,8 @@ bool Replace(ReconcileContext& context) {
   std::vector<Loss> losses = FindLosses(context);
   const auto allowed = static_cast<size_t>(std::max(context.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {
-    context.note =
-        std::to_string(losses.size() - allowed) +
-        " lost machines wait: the operator replaces only so many a minute, over all jobs";
+    context.note = std::to_string(losses.size() - allowed) +
+                   " lost machines wait: the operator replaces only so many a minute";
     context.WakeAt(context.now.boot + seconds(5));
     losses.resize(allowed);
   }

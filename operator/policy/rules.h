@@ -18,13 +18,14 @@ enum class Rule : uint8_t {
   kLongLeaseRecorded,     // before machine 0 grants longer leases
   kVoidVerdicts,          // those of earlier attempts do not count
   kGoneMeansDead,         // else a gang whose pods all vanished unseen would wait for ever
+  kAskedNeedsEvidence,    // a rank can send SIGTERM to its agent as well
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
                                      "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
-                                     "GoneMeansDead"});
+                                     "GoneMeansDead", "AskedNeedsEvidence"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kGoneMeansDead) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kAskedNeedsEvidence) + 1);
 
 }  // namespace lockstep::control
 

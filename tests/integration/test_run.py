@@ -115,3 +115,13 @@ def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_
     says("first", "first")
     for what, options in {"resume: PATH": (), "no folder": ("--resume", "no/where")}.items():
         assert what in run("another", *options).process.communicate(timeout=60)[0]
+
+
+def test_a_rank_that_sends_its_agent_sigterm_is_charged_for(tmp_path):
+    run = Run(tmp_path, "-m", "1", "-p", "1", "--max-machine-replacements", "1", "--",
+              "/bin/sh", "-c", "kill -TERM $PPID; sleep 600")
+    code, report, output = run.finish()
+    assert code == 75, output
+    assert report["state"] == "Failed"
+    assert report["counters"]["replacements"] == 2, report
+    assert "nobody asked the machine to leave" in output

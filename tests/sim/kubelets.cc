@@ -81,6 +81,21 @@ void Kubelets::Place(const std::string& name, Container& container) {
              [name](Objects& objects) { objects.pods.at(name).stage = Stage::kPlaced; });
 }
 
+void Kubelets::Drain(Machine& machine, Duration grace) {
+  for (auto& [name, container] : containers_) {
+    const auto pod = api_.objects().pods.find(name);
+    if (container.machine != &machine || pod == api_.objects().pods.end()) continue;
+    if (pod->second.leave_by || container.asked) continue;
+    // Before it is recorded that it was made, it would be made again.
+    if (container.spec.attempt > api_.objects().status.created_epoch) continue;
+    container.asked = true;
+    container.kill_at = world_.now() + grace + seconds(15);
+    const WallTime by = ControlPlane::WallOf(container.kill_at);
+    api_.Apply(Kind::kPods, [name, by](Objects& objects) { objects.pods.at(name).leave_by = by; });
+    machine.Terminate(grace);
+  }
+}
+
 void Kubelets::DeleteNode(const Machine& machine, Duration most) {
   for (auto& [name, container] : containers_) {
     if (container.machine != &machine || !api_.objects().pods.contains(name)) continue;

@@ -25,6 +25,9 @@ class Kubelets {
   // A pod was made; `policy` is its coordinator's, should it have one.
   void OnPod(const std::string& name, const MachineSpec& spec, const core::FailurePolicy& policy);
 
+  // Its pod is deleted, with this grace for the machine.
+  void Drain(Machine& machine, Duration grace);
+
   // The node of this machine is deleted: its pods are gone at once, their containers after `most`
   // at the latest, though nobody sees it. Nobody declares a node gone that cannot be reached and
   // still runs: there it was switched off.

@@ -29,6 +29,8 @@ class LocalControl : public Operator {
   void StaleService(Duration) override {}
   void NoRoom(Duration) override {}
   void GoBack(Duration, Duration) override {}
+  // Nobody drains one: somebody else sends SIGTERM.
+  void Drain(Machine& machine, Duration grace) override;
   void DeleteNode(Machine& machine, Duration most) override;
 
   core::FailurePolicy policy_at_birth() const override { return job_->job().spec.failure_policy; }

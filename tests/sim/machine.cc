@@ -303,8 +303,9 @@ void Machine::CheckTerminated() {
   world_.op().OnTerminated(*this);
 }
 
-void Machine::Terminate(Duration grace) {
+void Machine::Terminate(Duration grace, bool evidence) {
   asked_to_leave_ = true;
+  asked_in_the_open_ |= evidence;
   InAgent([this, grace] {
     world_.Log(Name(), " gets SIGTERM");
     // Its peers may fail before its request arrives.

@@ -60,7 +60,8 @@ class Machine {
 
   // ---- the operator ----
   void OnDesiredState(const core::DesiredState& desired);
-  void Terminate(Duration grace);
+  // `evidence`: whoever replaces it can see that it was asked to leave.
+  void Terminate(Duration grace, bool evidence = true);
 
   // ---- faults ----
   void Kill(bool out_of_memory);
@@ -84,6 +85,7 @@ class Machine {
   const std::optional<core::Verdict>& verdict() const { return verdict_; }
   uint32_t needs_epoch() const { return needs_epoch_; }
   bool asked_to_leave() const { return asked_to_leave_; }
+  bool asked_in_the_open() const { return asked_in_the_open_; }
   const core::Member& member() const { return member_; }
   const core::Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
   const std::vector<Process>& processes() const { return processes_; }
@@ -179,6 +181,7 @@ class Machine {
   std::optional<core::ExitAgent> leaving_;
   uint32_t needs_epoch_ = 0;
   bool asked_to_leave_ = false;
+  bool asked_in_the_open_ = false;
   std::optional<core::Verdict> verdict_;
   int exit_code_ = -1;
   bool out_of_memory_ = false;

@@ -29,6 +29,7 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
   if (before.verdict && after.verdict != before.verdict) {
     invariants.Violate("VerdictIsFinal", "status changes its verdict");
   }
+  uint32_t unasked = 0;  // that left all the same
   for (int i = 0; i < after.attempts.size(); ++i) {
     const auto index = static_cast<uint32_t>(i);
     const uint32_t old = before.attempts.Of(i);
@@ -42,6 +43,11 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
       if (spec.index == index && spec.attempt == old) current = machine.get();
     }
     invariants.OnReplacement(index, current);
+    const bool left = current != nullptr && current->terminated() && current->exit_code() == 143;
+    if (left && !current->asked_in_the_open()) ++unasked;
+  }
+  if (after.counters.replacements < before.counters.replacements + unasked) {
+    invariants.Violate("WhoLeavesUnaskedIsCharged", "a replacement costs nothing");
   }
   if (finished_ != kNever || !control::IsFinished(after)) return;
   world_.Log("operator: the job has ended: ", after.reason);

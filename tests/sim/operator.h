@@ -38,6 +38,7 @@ class Operator {
   virtual void Resume() = 0;
   virtual void SetL(Duration length) = 0;
   virtual void StaleService(Duration duration) = 0;
+  virtual void Drain(Machine& machine, Duration grace) = 0;
   virtual void DeleteNode(Machine& machine, Duration most) = 0;
   virtual void NoRoom(Duration duration) = 0;
   // What the API server holds now is all that it holds so much later.

@@ -15,10 +15,11 @@ namespace {
 using core::CoordinatorPhase;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "exit",        "signal",      "spawn-failure", "hang",        "kill-agent",    "oom",
-    "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
-    "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
-    "slow-volume", "late-rename", "stale-service", "delete-node", "no-room",       "go-back"};
+    "exit",          "signal",        "spawn-failure",  "hang",        "kill-agent",
+    "oom",           "stop-agent",    "kill-guard",     "cut",         "partition",
+    "delay",         "slow-death",    "slow-spawn",     "drain",       "suspend",
+    "set-l",         "operator-down", "operator-pause", "slow-volume", "late-rename",
+    "stale-service", "delete-node",   "no-room",        "term-agent",  "go-back"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -139,6 +140,7 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kKillAgent, 50, 150, 0, 0, true, 0, 0},
             {kKillAgent, 50, 100, 0, 0, true, 0, 0}};
   }
+  if (schedule.Off("AskedNeedsEvidence")) return {{kTermAgent, 10, 60, 0, 0, false, 0, 0}};
   if (schedule.Off("LowerLWaits")) {
     return {{kSetL, 1, 5, 0, 0, true, 5000, 9000},
             {kPartition, 100, 150, 100, 200, false, 1, 1},

@@ -29,7 +29,7 @@ enum class FaultKind : uint8_t {
   kDelay,          // its messages take up to arg ms
   kSlowDeath,      // SIGKILL takes arg ms on it
   kSlowSpawn,      // an exec takes up to arg ms on it
-  kDrain,          // SIGTERM to the agent; arg: grace, ms
+  kDrain,          // the machine is asked to leave; arg: grace, ms
   kSuspend,        // for a time; of `lockstep run`, for good
   kSetL,           // machineLostAfter becomes arg ms
   kOperatorDown,   // for a time
@@ -39,9 +39,10 @@ enum class FaultKind : uint8_t {
   kStaleService,   // the coordinator's Service points to the last machine 0 for this long
   kDeleteNode,     // the machine's pods vanish; kubelet ends their containers up to arg ms later
   kNoRoom,         // what is made meanwhile gets no node, and an older job waits for one as well
+  kTermAgent,      // SIGTERM to the agent, by one of its ranks
   kGoBack,  // all that the API server holds is what it held so long before, as it was restored
 };
-inline constexpr int kFaultKindCount = 24;
+inline constexpr int kFaultKindCount = 25;
 const char* ToString(FaultKind kind);
 
 inline constexpr uint32_t kFromPeers = 1;

@@ -192,7 +192,9 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
     case FaultKind::kSlowSpawn:
       return machine.SlowSpawn(arg, fault.duration);
     case FaultKind::kDrain:
-      return machine.Terminate(arg);
+      return operator_->Drain(machine, arg);
+    case FaultKind::kTermAgent:
+      return machine.Terminate(shape_.grace, false);
     case FaultKind::kDeleteNode:
       return operator_->DeleteNode(machine, arg);
     default:

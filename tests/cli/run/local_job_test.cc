@@ -83,6 +83,15 @@ TEST(LocalJob, OneThatEndsSoonAgainAndAgainWaitsAsOnACluster) {
   }
 }
 
+TEST(LocalJob, AnAgentThatLeavesUnaskedIsChargedForAsOneThatIsLost) {
+  Life life(1);
+  life.DecideAll();
+  life.OnEnd(0, Exited(143));
+  life.DecideAll();
+  EXPECT_EQ(life.status().attempts.Of(0), 2U);
+  EXPECT_EQ(life.status().counters.replacements, 1U);
+}
+
 TEST(LocalJob, AStopWithoutACoordinatorTellsTheAgentsThemselvesAfterTwoSeconds) {
   Life life(2);
   life.DecideAll();

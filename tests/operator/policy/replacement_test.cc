@@ -46,8 +46,14 @@ INSTANTIATE_TEST_SUITE_P(
         EndCase{"exited", [](Scene& s) { s.machine(1).end = Exited(75); }, 1, 0, "code 75"},
         EndCase{"outOfMemory", [](Scene& s) { s.machine(1).end = OutOfMemory(); }, 0, 1,
                 "memory limit"},
-        EndCase{"drained", [](Scene& s) { s.machine(1).end = Exited(143); }, 0, 0,
-                "asked to leave"},
+        EndCase{"drained",
+                [](Scene& s) {
+                  s.machine(1).leave_by = s.now.wall;
+                  s.machine(1).end = Exited(143);
+                },
+                0, 0, "asked to leave"},
+        EndCase{"toldToStopByItsOwnRank", [](Scene& s) { s.machine(1).end = Exited(143); }, 1, 0,
+                "nobody asked the machine to leave"},
         EndCase{"evicted", [](Scene& s) { s.machine(1).end = Evicted("low on memory"); }, 0, 0,
                 "low on memory"},
         EndCase{"preempted",
