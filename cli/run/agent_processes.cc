@@ -70,6 +70,11 @@ Result<SpawnedAgent> AgentProcesses::Spawn() {
     Result<SpawnedAgent> agent = SpawnAgent(spawner_, spec);
     bool refused = !agent.ok() && agent.error().kind == ErrorKind::kDenied;
     if (refused && !isolation_known_ && isolation_ != Isolation::kNone) {
+      if (isolation_ == Isolation::kUserNamespace) {
+        screen_->Event("no PID namespace is to be had here (" + agent.error().message +
+                       "): what an agent leaves behind is looked for and killed, and outlives a "
+                       "SIGKILL of lockstep itself");
+      }
       isolation_ =
           isolation_ == Isolation::kNamespace ? Isolation::kUserNamespace : Isolation::kNone;
       continue;

@@ -141,13 +141,20 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
 }
 
 bool SweepOrphans(const std::vector<pid_t>& agents) {
-  bool clean = true;
-  for (pid_t pid : Children()) {
-    if (std::find(agents.begin(), agents.end(), pid) != agents.end()) continue;
-    kill(pid, SIGKILL);
-    if (waitpid(pid, nullptr, WNOHANG) != pid) clean = false;
+  // What a process leaves behind comes here before it can be reaped: so a listing that shows
+  // nothing is the end, and one of which all could be reaped is not.
+  for (;;) {
+    size_t found = 0;
+    size_t reaped = 0;
+    for (const pid_t pid : Children()) {
+      if (std::find(agents.begin(), agents.end(), pid) != agents.end()) continue;
+      ++found;
+      kill(pid, SIGKILL);
+      if (waitpid(pid, nullptr, WNOHANG) == pid) ++reaped;
+    }
+    if (found == 0) return true;
+    if (reaped == 0) return false;
   }
-  return clean;
 }
 
 Status BecomeSubreaper() {

@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 import processes
 from run import ROOT, Run, ranks
+from tls import binary
 from waiting import wait_until
 
 def gate(folder):
@@ -38,6 +40,17 @@ def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
     code, report, output = run.finish()
     assert code == 2, output
     assert report["state"] == "Failed"
+
+
+def test_without_pid_namespaces_it_says_so_in_one_line():
+    forbidden = 'echo 0 >/proc/sys/user/max_pid_namespaces && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-U", "-r", "sh", "-c", forbidden, "sh",
+         binary("lockstep"), "run", "-m", "2", "--", "true"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("no PID namespace is to be had here") == 1, done.stdout
 
 
 def test_a_training_started_by_lockstep_run_resumes_after_a_kill(tmp_path):

@@ -1,0 +1,62 @@
+#include "cli/run/spawn.h"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+namespace lockstep::cli {
+namespace {
+
+// Many that are dead already, then a parent that dies as soon as the first of them is reaped, so
+// that it can be reaped itself when its turn comes. Its child comes to us after the listing.
+void SweepOneThatDiesMeanwhile() {
+  constexpr size_t kDead = 500;
+  std::array<pid_t, kDead> dead{};
+  for (pid_t& pid : dead) {
+    pid = fork();
+    if (pid == 0) _exit(0);
+    ASSERT_GT(pid, 0);
+  }
+  siginfo_t info{};
+  for (const pid_t pid : dead) {
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
+  }
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t parent = fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
+      setsid();
+      for (;;) pause();
+    }
+    if (write(ends[1], &child, sizeof child) != sizeof child) _exit(1);
+    while (kill(dead[0], 0) == 0) {
+    }
+    _exit(0);
+  }
+  pid_t daemon = 0;
+  ASSERT_EQ(read(ends[0], &daemon, sizeof daemon), static_cast<ssize_t>(sizeof daemon));
+  close(ends[0]);
+  close(ends[1]);
+
+  while (!SweepOrphans({})) {
+  }
+  EXPECT_TRUE(kill(daemon, 0) == -1 && errno == ESRCH) << "it lives on";
+  kill(daemon, SIGKILL);
+}
+
+TEST(SweepOrphans, AProcessThatDiesMeanwhileLeavesNothingBehind) {
+  ASSERT_TRUE(BecomeSubreaper().ok());
+  for (int i = 0; i < 8 && !HasFailure(); ++i) SweepOneThatDiesMeanwhile();
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::cli
