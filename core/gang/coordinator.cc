@@ -147,6 +147,7 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kDone) return kNever;
   Time wake = std::min(lease_.ping_due(), verdict_deadline_);
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
+  if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
   return wake;
 }
 
@@ -366,6 +367,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckCommits(now);
   CheckStopped(now);
   CheckReset(now);
+  CheckPreparation(now);
   TryStart(now);
   if (phase_ == CoordinatorPhase::kVerdict) {
     bool all = std::all_of(roster_.begin(), roster_.end(),

@@ -64,6 +64,7 @@ struct CoordinatorConfig {
   Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
   Duration hang_timeout{};
   bool predecessor_dead = true;  // of machine 0
+  std::string checkpoint_path;   // for words about it; "": none
   // Each machine's attempt when this machine 0 was made; agents of a lower one are refused, should
   // they be made late. Empty: not known.
   std::vector<uint32_t> attempts;
@@ -244,6 +245,7 @@ class Coordinator {
   void CheckStopped(Time now);
   void CheckCommits(Time now);
   void CheckReset(Time now);
+  void CheckPreparation(Time now);
   void TryStart(Time now);
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
@@ -282,6 +284,8 @@ class Coordinator {
   Time kill_at_ = kNever;
   Time backoff_until_ = Time::min();
   int unprepared_ = 0;  // generations in a row that could not be prepared
+  Time preparation_is_slow_at_ = kNever;
+  bool preparation_is_slow_ = false;
   Duration backoff_{};
   int short_lives_ = 0;
   std::optional<Failure> previous_failure_;

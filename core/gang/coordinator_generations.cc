@@ -13,6 +13,7 @@ namespace {
 
 constexpr Duration kVerdictPatience = seconds(5);
 constexpr Duration kShortLife = seconds(60);
+constexpr Duration kSlowPreparation = seconds(5);
 
 bool Requested(StopReason reason) {
   return reason != StopReason::kFailure && reason != StopReason::kMachineLost &&
@@ -59,7 +60,19 @@ void Coordinator::TryStart(Time now) {
   phase_ = obstacle;
   if (phase_ != CoordinatorPhase::kPreparing) return;
   ++generation_.n;
+  preparation_is_slow_at_ = now + kSlowPreparation;
+  preparation_is_slow_ = false;
   actions_.emplace_back(PrepareGeneration{generation_});
+}
+
+// A file server that stands still is the only thing that can hold this up; the start waits for it
+// without an end, but not without a word.
+void Coordinator::CheckPreparation(Time now) {
+  if (phase_ != CoordinatorPhase::kPreparing || now < preparation_is_slow_at_) return;
+  preparation_is_slow_at_ = kNever;
+  preparation_is_slow_ = true;
+  ++version_;
+  Log(Reason());
 }
 
 void Coordinator::Announce(Time now, const Prepared& prepared) {
@@ -350,6 +363,10 @@ std::string Coordinator::Reason() const {
     case CoordinatorPhase::kStopping:
       return std::string("stopping: ") + ToString(stop_reason_);
     case CoordinatorPhase::kPreparing:
+      if (!preparation_is_slow_) return last_decision_;
+      return "waiting for the checkpoint folder " + config_.checkpoint_path +
+             ": its file system has not answered for " +
+             std::to_string(kSlowPreparation / seconds(1)) + " s";
     case CoordinatorPhase::kStarting:
     case CoordinatorPhase::kRunning:
       return last_decision_;

@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+import kill_states
 import processes
 from test_processes import run_hook
 from waiting import wait_until
@@ -47,6 +48,15 @@ def test_a_checkpoint_folder_of_another_job_fails_the_job_at_once(gang):
 
 
 # ---- budgets ----
+
+
+def test_a_checkpoint_folder_that_does_not_answer_is_named(gang):
+    scene = kill_states.preparing(gang)
+    words = f"waiting for the checkpoint folder {scene.gang.checkpoint}"
+    scene.gang.wait_status(lambda s: s["reason"].startswith(words), words)
+    scene.gang.agents[0].wait_log(words)
+    scene.release()
+    scene.gang.wait_running()
 
 
 def test_a_spent_budget_fails_the_job_and_names_the_first_real_cause(gang):

@@ -49,6 +49,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.grace = spec.grace_period;
   c.hang_timeout = spec.health.hang_timeout;
   c.predecessor_dead = config.predecessor_dead;
+  c.checkpoint_path = config.checkpoint_path;
   c.attempts = config.attempts;
   return c;
 }

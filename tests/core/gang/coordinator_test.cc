@@ -349,6 +349,23 @@ TEST_F(CoordinatorTest, AGenerationThatNoLaterTryCanPrepareFailsTheJobAtOnce) {
   }
 }
 
+TEST_F(CoordinatorTest, ACheckpointFolderThatDoesNotAnswerIsNamedAfterFiveSeconds) {
+  prepare_hangs_ = true;
+  Begin(1);
+  Advance(milliseconds(4900));
+  EXPECT_EQ(coordinator_->Reason(), "");
+  const uint64_t version = coordinator_->version();
+  EXPECT_LE(coordinator_->NextWake(), now_ + milliseconds(100));
+  Advance(milliseconds(100));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kPreparing);
+  EXPECT_TRUE(coordinator_->Reason().starts_with("waiting for the checkpoint folder"));
+  EXPECT_GT(coordinator_->version(), version);
+  Do(coordinator_->OnPrepared(now_, {prepared_.back(), "127.0.0.1", 29500, "", ""}));
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(coordinator_->Reason(), "");
+}
+
 TEST_F(CoordinatorTest, OnesThatCannotBePreparedWaitLongerEachTime) {
   prepare_error_ = "no such folder";
   Begin(1);

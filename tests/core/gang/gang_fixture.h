@@ -151,6 +151,7 @@ class GangFixture : public ::testing::Test {
         }
       } else if (auto* prepare = std::get_if<PrepareGeneration>(&action)) {
         prepared_.push_back(prepare->generation);
+        if (prepare_hangs_) continue;
         Prepared done{prepare->generation, "127.0.0.1", 29500, "", prepare_error_};
         if (prepare->generation.n <= prepare_taken_) done.taken = prepare_taken_;
         done.later = prepare_later_;
@@ -190,6 +191,7 @@ class GangFixture : public ::testing::Test {
   uint32_t prepare_taken_ = 0;
   uint32_t prepare_later_ = 0;
   bool prepare_hopeless_ = false;
+  bool prepare_hangs_ = false;
   std::optional<ExitCoordinator> coordinator_exit_;
 
  private:
