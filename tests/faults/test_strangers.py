@@ -1,16 +1,20 @@
 """Who has no business with the gang is refused, the log says why, and the job goes on."""
 
+import concurrent.futures
 import contextlib
+import http.client
 import multiprocessing
 import resource
 import secrets
 import socket
 import struct
+import sys
 import uuid
 
 import pytest
 
 import wire
+from waiting import wait_until
 
 REFUSED = 9  # the message's type
 
@@ -223,3 +227,35 @@ def test_a_hundred_that_prove_the_key_and_do_nothing_hold_up_nobody(running):
         for idler in idlers:
             idler.send(wire.MAGIC)
         assert running.status()["phase"] == "Running"
+
+
+REPORTS = """
+import json, os, socket
+agent = socket.socket(socket.AF_UNIX)
+agent.connect(os.environ["LOCKSTEP_SOCKET"])
+for step in range(3000):
+    names = {f"loss_of_sample_{step}_{i}": 0.5 for i in range(62)}
+    agent.sendall(json.dumps({"rank": 1, "step": step + 1, **names}).encode() + b"\\n")
+"""
+
+
+def test_scrapes_without_pause_of_a_rank_with_ever_new_names_delay_no_heartbeat(gang):
+    made = gang(machines=2, policy={"machineLostAfter": "3s"})
+    (made.gates / "report.py").write_text(REPORTS)
+    (made.gates / "hook").write_text(
+        f'[ "$RANK" = 0 ] || {sys.executable} $GATES/report.py && : >$GATES/reported.$RANK\n')
+    made.start()
+    generation = made.wait_running()["generation"]
+    wait_until((made.gates / "reported.1").exists, "186,000 names to be reported", patience=60)
+
+    def scrape(_):
+        connection = http.client.HTTPConnection(made.address(1), 7071, timeout=60)
+        for _ in range(50):
+            connection.request("GET", "/metrics")
+            assert connection.getresponse().read()
+
+    with concurrent.futures.ThreadPoolExecutor(32) as scrapers:
+        list(scrapers.map(scrape, range(32)))
+    assert made.status()["generation"] == generation, made.logs()
+    made.open_gates()
+    assert made.verdict()["exitCode"] == 0
