@@ -118,6 +118,24 @@ def test_an_agent_in_a_pid_namespace_takes_all_with_it(gang):
     finish(made)
 
 
+def test_a_rank_reads_nothing_of_its_agents_memory_and_keeps_its_own_limits(gang):
+    made = gang()
+    run_hook(made, """
+        for file in mem environ; do
+            if (: </proc/$PPID/$file) 2>/dev/null; then echo $file is open; else echo $file is shut; fi
+        done
+        echo core $(ulimit -c)
+        """)
+    # As in a pod: a rank has its agent's user, and neither has capabilities.
+    made.start(prefix=("setpriv", "--bounding-set", "-all",
+                       "busybox", "sh", "-c", 'ulimit -S -c 8; exec "$@"', "sh"))
+    made.wait_running()
+    wait_until(lambda: "core" in made.agents[1].output, "what the rank found")
+    assert [line.split("] ")[-1] for line in made.agents[1].output.splitlines()] == [
+        "mem is shut", "environ is shut", "core 8"]
+    finish(made)
+
+
 # ---- output ----
 
 

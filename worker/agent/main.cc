@@ -1,7 +1,9 @@
 // lockstep-agent: process 1 of each machine's container. docs/protocol.md says what it is told and
 // how it speaks; api.md's exit codes are its own.
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -73,6 +75,9 @@ int Run(int argc, char** argv) {
     const lockstep::Status installed = lockstep::agent::InstallSelf(argv[2]);
     return installed.ok() ? 0 : Fail(installed.error());
   }
+  // Before the key is here: ranks have the agent's user, and what it holds in memory is not theirs.
+  // No core is written of it either. Each program that it starts is as it always was.
+  if (prctl(PR_SET_DUMPABLE, 0) != 0) return Fail(lockstep::ErrnoError("prctl", errno));
   Result<std::string> text = ConfigText(argc, argv);
   if (!text.ok()) return Fail(text.error());
   Result<lockstep::core::AgentConfig> config = lockstep::core::ParseAgentConfig(*text);
