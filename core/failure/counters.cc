@@ -4,6 +4,11 @@
 #include <cstdint>
 
 namespace lockstep::core {
+namespace {
+
+constexpr uint32_t kMostCounted = uint32_t{1} << 28;
+
+}  // namespace
 
 void Counters::Merge(const Counters& other) {
   auto raise = [](uint32_t& mine, uint32_t theirs) { mine = std::max(mine, theirs); };
@@ -16,6 +21,14 @@ void Counters::Merge(const Counters& other) {
   raise(replacements_base, other.replacements_base);
   raise(leases_expired, other.leases_expired);
   raise(stops, other.stops);
+}
+
+void Counters::Saturate() {
+  std::apply(
+      [this](const auto&... fields) {
+        ((this->*fields.member = std::min(this->*fields.member, kMostCounted)), ...);
+      },
+      kFields<Counters>);
 }
 
 }  // namespace lockstep::core

@@ -28,6 +28,8 @@ struct Counters {
   }
   int infrastructure_used() const { return static_cast<int>(replacements - replacements_base); }
   void Merge(const Counters& other);
+  // No job counts as far as 2^28, but an agent that lies does: the sum of all fits an int32.
+  void Saturate();
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 

@@ -31,6 +31,50 @@ constexpr size_t kMaxBindingReasons = 8;  // one is enough to act on
 constexpr size_t kMaxTerminationBody = 4096;
 constexpr size_t kShortMessage = 256;
 
+// An agent may lie. What it says is held to what the fields of a status take, and to what can be
+// reckoned with: one number beyond that would make the status unwritable, and a verdict unending.
+
+constexpr int kMostExitCode = 255;
+constexpr int kMostSignal = 64;
+constexpr int64_t kMostSteps = int64_t{1} << 53;
+
+void SaturateSteps(int64_t& steps) { steps = std::clamp<int64_t>(steps, 0, kMostSteps); }
+
+void Saturate(Failure& failure) {
+  failure.machine = std::max(failure.machine, -1);
+  failure.rank = std::max(failure.rank, -1);
+  failure.exit_code = std::clamp(failure.exit_code, -1, kMostExitCode);
+  failure.signal = std::clamp(failure.signal, 0, kMostSignal);
+}
+
+void Saturate(GangStatus& status) {
+  status.counters.Saturate();
+  Saturate(status.last_failure);
+  for (RankProgress& rank : status.progress) {
+    SaturateSteps(rank.step);
+    SaturateSteps(rank.total_steps);
+  }
+  for (GangStatus::GenerationStatus& each : status.history) {
+    SaturateSteps(each.resumed_at);
+    SaturateSteps(each.last_step);
+    Saturate(each.failure);
+  }
+  if (!status.verdict) return;
+  status.verdict->exit_code = std::min<uint32_t>(status.verdict->exit_code, kMostExitCode);
+  Saturate(status.verdict->failure);
+}
+
+void Saturate(Termination& termination) {
+  // Never a success that was not told.
+  int& code = termination.exit_code;
+  if (code < 0 || code > kMostExitCode) code = kMostExitCode;
+  Saturate(termination.failure);
+  if (termination.counters) termination.counters->Saturate();
+  if (!termination.progress) return;
+  SaturateSteps(termination.progress->step);
+  SaturateSteps(termination.progress->total_steps);
+}
+
 GangMachineState StateOf(MemberPhase phase) {
   static_assert(static_cast<int>(GangMachineState::kLost) == kMemberPhaseCount);
   return static_cast<GangMachineState>(phase);
@@ -117,7 +161,9 @@ std::string ToJson(const GangStatus& status) { return WriteJson(WriteRecord(stat
 
 Result<GangStatus> ParseGangStatus(std::string_view json) {
   Result<GangStatus> status = ParseRecord<GangStatus>(json, kMaxStatusBody, "");
-  if (status.ok() && !status->coordinator) {
+  if (!status.ok()) return status;
+  Saturate(*status);
+  if (!status->coordinator) {
     if (const auto phase = ParseEnum<MemberPhase>(ToString(status->phase))) status->phase = *phase;
   }
   return status;
@@ -150,7 +196,9 @@ std::string ToJson(const Termination& termination) {
 }
 
 Result<Termination> ParseTermination(std::string_view json) {
-  return ParseRecord<Termination>(json, kMaxTerminationBody, "");
+  Result<Termination> termination = ParseRecord<Termination>(json, kMaxTerminationBody, "");
+  if (termination.ok()) Saturate(*termination);
+  return termination;
 }
 
 bool VerdictCounts(const Termination& termination, uint32_t current_attempt,

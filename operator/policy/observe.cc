@@ -206,7 +206,8 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
 }  // namespace
 
 void CountRestarts(core::JobStatus& status) {
-  const core::Counters& counters = status.counters;
+  core::Counters& counters = status.counters;
+  counters.Saturate();  // what an older operator took may stand there
   core::RestartCounts& restarts = status.restarts;
   restarts.application = static_cast<int32_t>(counters.process_failures + counters.out_of_memory);
   restarts.infrastructure = static_cast<int32_t>(counters.replacements + counters.leases_expired);

@@ -11,6 +11,7 @@ namespace lockstep::control {
 namespace {
 
 constexpr Duration kProgressEvery = seconds(30);
+constexpr double kMostEta = 1e15;  // however slow
 
 std::string Number(double value) {
   char text[32];
@@ -41,7 +42,8 @@ std::optional<int64_t> EtaSeconds(const core::JobProgress& before, const core::J
       std::chrono::duration<double>(*after.last_updated - *before.last_updated).count();
   const double rate = static_cast<double>(after.step - before.step) / elapsed;
   if (!(rate > 0)) return std::nullopt;
-  return static_cast<int64_t>(static_cast<double>(after.total_steps - after.step) / rate);
+  const double eta = static_cast<double>(after.total_steps - after.step) / rate;
+  return static_cast<int64_t>(std::min(eta, kMostEta));
 }
 
 // As it is to be written now.

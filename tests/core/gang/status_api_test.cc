@@ -181,6 +181,28 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(ToJson(*read), ToJson(t));
 }
 
+// One number beyond what the CRD takes, and the API server refuses every status that holds it.
+TEST(StatusApi, NumbersThatNoHonestAgentTellsAreHeldToTheBoundsOfAStatus) {
+  const Result<GangStatus> read = ParseGangStatus(R"({"phase": "Running", "coordinator": true,
+      "counters": {"processFailures": 4294967295, "stops": 4294967295, "generations": 7},
+      "lastFailure": {"cause": "ProcessExit", "machine": -9, "rank": -2147483648,
+                      "exitCode": 2147483647, "signal": -3},
+      "progress": [{"rank": 0, "step": -5, "totalSteps": 9223372036854775807}],
+      "verdict": {"exitCode": 4294967295, "failure": {"exitCode": -77}}})");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->counters.process_failures, uint32_t{1} << 28);
+  EXPECT_EQ(read->counters.stops, uint32_t{1} << 28);
+  EXPECT_EQ(read->counters.generations, 7U);
+  EXPECT_EQ(read->last_failure.machine, -1);
+  EXPECT_EQ(read->last_failure.rank, -1);
+  EXPECT_EQ(read->last_failure.exit_code, 255);
+  EXPECT_EQ(read->last_failure.signal, 0);
+  EXPECT_EQ(read->progress.front().step, 0);
+  EXPECT_EQ(read->progress.front().total_steps, int64_t{1} << 53);
+  EXPECT_EQ(read->verdict->exit_code, 255);
+  EXPECT_EQ(read->verdict->failure.exit_code, -1);
+}
+
 TEST(TerminationTest, StaysWithinItsLimitWhateverStderrHeld) {
   Termination t;
   t.failure.cause = Cause::kProcessExit;

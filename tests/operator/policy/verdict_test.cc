@@ -34,6 +34,27 @@ TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
   EXPECT_EQ(decision.intent->restarts.application, 2);
 }
 
+TEST(Verdict, ItEndsTheJobWhateverNumbersItHolds) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.machine(0).end =
+      Exited(70, R"({"verdict": true, "exitCode": 2147483647, "generation": "1-1",
+      "machine": 0, "attempt": 1,
+      "lastFailure": {"cause": "ProcessExit", "rank": -7, "signal": 2147483647},
+      "counters": {"processFailures": 4294967295, "outOfMemory": 4294967295,
+                   "replacements": 4294967295, "leasesExpired": 2147483648, "stops": 4294967295},
+      "progress": {"step": -1, "totalSteps": 9223372036854775807}})");
+  scene.Settle();
+  const core::JobStatus& status = scene.status();
+  ASSERT_EQ(status.state, core::JobState::kFailed);
+  EXPECT_EQ(status.verdict->exit_code, 255);
+  EXPECT_EQ(status.restarts.application, 1 << 29);
+  EXPECT_EQ(status.restarts.total, 5 << 28);
+  EXPECT_EQ(status.last_failure->failure.rank, -1);
+  EXPECT_EQ(status.last_failure->failure.signal, 64);
+  EXPECT_EQ(status.progress->step, 0);
+}
+
 TEST(Verdict, FailureNamesItsRootCause) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
