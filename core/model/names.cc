@@ -28,10 +28,6 @@ std::string ServiceName(std::string_view job) { return std::string(job); }
 
 std::string CoordinatorServiceName(std::string_view job) { return Joined(job, "coordinator"); }
 
-std::string KeySecretName(std::string_view job, std::string_view job_uid) {
-  return Joined(job, "key-" + std::string(job_uid.substr(0, 8)));
-}
-
 std::map<std::string, std::string> JobLabels(std::string_view job) {
   return {
       {"lockstep.dev/job", std::string(job)},

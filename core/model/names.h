@@ -24,8 +24,6 @@ std::string HostName(std::string_view job, int machine);
 std::string ServiceName(std::string_view job);
 // The Service whose address is machine 0's current attempt.
 std::string CoordinatorServiceName(std::string_view job);
-// "gpt-key-1b9d6bcd": the Secret with the gang's key.
-std::string KeySecretName(std::string_view job, std::string_view job_uid);
 
 // On everything made for a job.
 std::map<std::string, std::string> JobLabels(std::string_view job);

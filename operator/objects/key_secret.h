@@ -1,5 +1,6 @@
-// The Secret <job>-key-<uid8> with the gang's key, as JSON for the API server. The key is derived
-// from the master key and the job's UID, so it can be made again. Must not be logged.
+// The Secret <job>-key-… with the gang's key, as JSON for the API server. Key and name are derived
+// from the master key and the job's UID, so they can be made again: whoever has that name already
+// is this job's own Secret, for nobody without the key can guess it. Must not be logged.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_KEY_SECRET_H_
 
@@ -19,6 +20,10 @@ inline constexpr const char* kKeyEntry = "gang";
 // The key by which the job's agents and the operator authenticate each other. Invalid: the master
 // key is too short, or the job has no UID.
 Result<Key> GangKey(std::span<const uint8_t> master_key, const core::TrainingJob& job);
+
+// "gpt-key-" and 16 hexadecimal digits. Jobs that began under an operator that named it after the
+// UID get another Secret beside the one that their pods mount.
+std::string KeySecretName(const core::TrainingJob& job, const Key& key);
 
 std::string KeySecretObject(const core::TrainingJob& job, const Key& key);
 

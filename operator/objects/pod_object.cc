@@ -65,7 +65,7 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   if (!config.ok()) return config.error();
   worker = pod::Worker(std::move(worker), job, delivery, *config);
   SetOwnFields(job, request.machine, spec);
-  pod::AddVolumes(job, status.agent.image, delivery, spec, worker);
+  pod::AddVolumes(job, status.agent.image, request.key_secret, delivery, spec, worker);
   pod::Place(job, request.avoid_nodes, spec);
   return DumpJson(
       Json{{"apiVersion", "v1"},

@@ -31,6 +31,7 @@ struct PodRequest {
   uint32_t attempt = 1;
   bool predecessor_dead = true;            // no earlier attempt of this machine can be alive
   std::string coordinator_ip{};            // of Service <job>-coordinator
+  std::string key_secret{};                // the name of the Secret with the key
   std::vector<std::string> avoid_nodes{};  // where earlier attempts failed
 };
 

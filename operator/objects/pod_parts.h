@@ -31,7 +31,8 @@ Json Worker(Json from_template, const core::TrainingJob& job, const AgentDeliver
 // The agent's file from `agent_image`, the key, the agent's own folder, /dev/shm and checkpoints:
 // volumes of the pod, mounts of its worker.
 void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
-                const AgentDelivery& delivery, Json& spec, Json& worker);
+                const std::string& key_secret, const AgentDelivery& delivery, Json& spec,
+                Json& worker);
 
 // Writes the template's and the spec's placement into the pod's spec.
 void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes, Json& spec);

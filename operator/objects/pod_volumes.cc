@@ -70,14 +70,14 @@ class Volumes {
 }  // namespace
 
 void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
-                const AgentDelivery& delivery, Json& spec, Json& worker) {
-  const std::string secret = core::KeySecretName(job.metadata.name, job.metadata.uid);
+                const std::string& key_secret, const AgentDelivery& delivery, Json& spec,
+                Json& worker) {
   const bool own_shared_memory = HasMountAt(worker, kSharedMemory);
   Volumes volumes(spec, worker);
   volumes.Add(kAgentVolume, kAgentFolder, AgentSource(agent_image, delivery, spec),
               /*read_only=*/true);
   volumes.Add("lockstep-key", kKeyFolder,
-              {{"secret", {{"secretName", secret}, {"defaultMode", kReadable}}}},
+              {{"secret", {{"secretName", key_secret}, {"defaultMode", kReadable}}}},
               /*read_only=*/true);
   volumes.Add("lockstep-run", kRunFolder, {{"emptyDir", {{"medium", "Memory"}}}});
   if (const auto& size = job.spec.shared_memory; size && !own_shared_memory) {

@@ -167,7 +167,6 @@ TEST(Names, OfPodsAreStableInTheFirstEpochAndNewAfterwards) {
   EXPECT_EQ(PodName("gpt", 3, 7, 1), "gpt-3-r7");
   EXPECT_EQ(HostName("gpt", 3), "gpt-3");
   EXPECT_EQ(CoordinatorServiceName("gpt"), "gpt-coordinator");
-  EXPECT_EQ(KeySecretName("gpt", "1b9d6bcd-bbfd"), "gpt-key-1b9d6bcd");
 }
 
 TEST(Names, FitIntoAPodsNameForEveryJob) {

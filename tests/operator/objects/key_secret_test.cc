@@ -1,6 +1,6 @@
 #include "operator/objects/key_secret.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -19,11 +19,21 @@ TEST(KeySecret, HoldsTheKeyAsTheAgentReadsIt) {
   for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<uint8_t>(i);
   const json secret = json::parse(KeySecretObject(MakeJob("gpt"), key));
   EXPECT_EQ(secret["kind"], "Secret");
-  EXPECT_EQ(secret["metadata"]["name"], "gpt-key-1b9d6bcd");
+  EXPECT_EQ(secret["metadata"]["name"], KeySecretName(MakeJob("gpt"), key));
   EXPECT_EQ(secret["metadata"]["namespace"], "team");
   EXPECT_EQ(secret["metadata"]["ownerReferences"][0]["name"], "gpt");
   EXPECT_EQ(secret["immutable"], true);
   EXPECT_EQ(secret["data"], json({{"gang", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="}}));
+}
+
+TEST(KeySecret, ItsNameCannotBeGuessedFromTheJob) {
+  const core::TrainingJob job = MakeJob("gpt");
+  const Key key = *GangKey(kMaster, job);
+  const std::string name = KeySecretName(job, key);
+  EXPECT_THAT(name, testing::MatchesRegex("gpt-key-[0-9a-f]{16}"));
+  EXPECT_EQ(KeySecretName(job, key), name);
+  EXPECT_NE(KeySecretName(job, *GangKey(std::vector<uint8_t>(32, 8), job)), name);
+  EXPECT_EQ(name.find(job.metadata.uid.substr(0, 8)), std::string::npos);
 }
 
 TEST(GangKey, IsTheSameForOneJobAndDiffersForAnother) {

@@ -15,7 +15,10 @@ namespace lockstep::control {
 using nlohmann::json;
 
 inline PodRequest Request(uint32_t machine = 0, uint32_t attempt = 1) {
-  return {.machine = machine, .attempt = attempt, .coordinator_ip = "10.96.0.7"};
+  return {.machine = machine,
+          .attempt = attempt,
+          .coordinator_ip = "10.96.0.7",
+          .key_secret = "gpt-key-1b9d6bcd"};
 }
 
 inline json Pod(const core::TrainingJob& job, const PodRequest& request = Request(),

@@ -34,6 +34,7 @@ Result<Json> Objects(const core::TrainingJob& job, PodRequest request,
   const std::vector<uint8_t> master_key(32, 1);
   const Result<Key> key = GangKey(master_key, job);
   if (!key.ok()) return key.error();
+  request.key_secret = KeySecretName(job, *key);
   Json items = {Json::parse(KeySecretObject(job, *key)), Json::parse(HeadlessServiceObject(job)),
                 Json::parse(CoordinatorServiceObject(job, 1))};
   for (int machine = 0; machine < job.spec.num_machines; ++machine) {
