@@ -68,6 +68,8 @@ gang::GangLinkOptions LinkOptions(int machines) {
   options.first_retry = kFirstRetry;
   options.last_retry = kLastRetry;
   options.calm = machines > kManyMachines ? kCalm : Duration::zero();
+  // These agents are this user's own, and so is the processor.
+  options.first_gap = options.last_gap = Duration::zero();
   return options;
 }
 

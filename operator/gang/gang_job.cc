@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kShortestPoll = seconds(1);  // also while other jobs wait for their turn
 constexpr Duration kLongestPoll = seconds(30);
+constexpr Duration kQuick = seconds(1);     // answers so close make the next gap longer
 constexpr Duration kPatience = seconds(2);  // beyond a long poll's own time
 constexpr Duration kPutPatience = seconds(5);
 constexpr int kOk = 200;
@@ -34,6 +35,7 @@ GangJob::GangJob(GangShared* shared, std::string name)
       name_(std::move(name)),
       poll_(shared->loop, &shared->polls, [this] { Poll(); }),
       retry_(shared->options.first_retry, shared->options.last_retry),
+      gap_(shared->options.first_gap, shared->options.last_gap),
       put_(shared->loop, &shared->puts, [this] { Put(); }),
       put_retry_(shared->options.first_retry, shared->options.last_retry) {}
 
@@ -94,6 +96,7 @@ void GangJob::Poll() {
   const GangPeers::Member* next = NextToAsk();
   if (next == nullptr) return poll_.Leave();  // until Set says whom
   asked_ = *next;
+  asked_at_ = shared_->loop->now();
   HttpClient& client = poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
   bool machine0 = asked_.machine == 0;
   Duration length = machine0 ? PollLength() : Duration::zero();
@@ -141,6 +144,8 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
       version_ = status->version;
       if (status->phase == core::GangPhase(core::CoordinatorPhase::kRunning))
         wait = shared_->options.calm;
+      if (now - std::exchange(answered_at_, now) >= kQuick) gap_.Reset();
+      wait = std::max(wait, asked_at_ + gap_.Take() - now);
     }
   }
   if (!status.ok() || poll_.crowded()) poll_.Leave();

@@ -60,6 +60,9 @@ class GangJob {
   bool ask_others_ = false;  // machine 0 did not answer last time
   size_t next_other_ = 0;    // among peers_.members
   DoublingPause retry_;
+  DoublingPause gap_;
+  Time asked_at_{};
+  Time answered_at_{};  // by machine 0, well
   std::string poll_error_;
 
   AgentConnection put_;

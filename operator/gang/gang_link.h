@@ -58,6 +58,10 @@ struct GangLinkOptions {
   Duration last_retry = seconds(10);
   // Between the polls of a gang that runs: its steps change the status all the time.
   Duration calm = seconds(1);
+  // From one question to the next, however fast machine 0 answers: doubles while answers come
+  // less than a second apart. A machine 0 that lies costs the operator no more than that.
+  Duration first_gap = milliseconds(50);
+  Duration last_gap = milliseconds(500);
 };
 
 struct GangLinkHandlers {

@@ -76,6 +76,7 @@ struct FinishMemory {
 // observe.cc
 struct ObserveMemory {
   std::optional<WallTime> scheduled;  // every machine was seen to have a node
+  Time paced{};                       // a second after the last write, were they a second apart
 };
 
 // How a generation comes on, from the steps of its slowest rank in one report after the other.

@@ -13,6 +13,9 @@ using core::JobStatus;
 using core::MachineState;
 
 constexpr Duration kDetailsEvery = seconds(1);
+// What is urgent is written at once until so many writes run ahead of one a second: a gang that
+// lies about its restarts writes no faster.
+constexpr int kBurst = 10;
 
 // Null: not among the worst hundred.
 const core::MachineStatus* Listed(const JobStatus& status, uint32_t index) {
@@ -217,6 +220,7 @@ void CountRestarts(core::JobStatus& status) {
 
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   JobStatus& next = context.next;
+  const size_t events = context.decision.events.size();
   next.observed_generation = context.snapshot.generation;
   ObserveMachines(context);
   ObserveGang(context);
@@ -230,13 +234,19 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   if (!stop && next.state == JobState::kRunning) next.reason = WorthKnowing(context);
   core::Shorten(next);
   if (next == context.snapshot.status) return;
-  const Time written = context.memory().record.written;
-  if (!IsUrgent(context.snapshot.status, next) && context.now.boot < written + kDetailsEvery) {
-    context.WakeAt(written + kDetailsEvery);
+  Time& paced = context.Own<&Memory::observe>().paced;
+  const Time due = IsUrgent(context.snapshot.status, next)
+                       ? paced - kBurst * kDetailsEvery
+                       : context.memory().record.written + kDetailsEvery;
+  if (context.now.boot < due) {
+    context.decision.events.resize(events);  // told when it is written
+    context.WakeAt(due);
     return;
   }
   core::Trim(next);
-  if (next != context.snapshot.status) context.Show();
+  if (next == context.snapshot.status) return;
+  paced = std::max(paced, context.now.boot) + kDetailsEvery;
+  context.Show();
 }
 
 }  // namespace lockstep::control

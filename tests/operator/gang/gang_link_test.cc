@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 
+#include "base/http/http_server.h"
 #include "base/net/tcp.h"
 #include "tests/base/loop_test_base.h"
 #include "tests/operator/gang/scripted_agent.h"
@@ -58,6 +60,66 @@ class GangLinkTest : public LoopTest {
   std::map<std::string, std::vector<core::GangStatus>> heard_;
   std::function<void(const std::string& job)> on_heard_;
   int accepted_ = 0;
+};
+
+// Has the key, answers at once, and never the truth twice.
+class LyingAgent {
+ public:
+  explicit LyingAgent(EventLoop* loop)
+      : tls_(std::move(*TlsPskContext::Server(KeyOf(1), core::GangIdentity(kUid)))),
+        http_(loop, {},
+              [this](const HttpRequest&, HttpResponder respond) { respond.Send(Answer()); }) {
+    auto listener = agent::GangListener::Listen(
+        loop, *MakeEndpoint("127.0.0.1", 0), &tls_, {},
+        {.on_member = [](auto, const auto&) {},
+         .on_http =
+             [this](std::unique_ptr<Connection> connection, std::string_view received) {
+               http_.Adopt(std::move(connection), received);
+             }},
+        [](const std::string&) {});
+    EXPECT_TRUE(listener.ok());
+    listener_ = std::move(*listener);
+  }
+
+  GangPeers Peers() const {
+    GangPeers peers;
+    peers.job_uid = kUid;
+    peers.key = KeyOf(1);
+    peers.members = {{0, 1, listener_->endpoint().ToString()}};
+    return peers;
+  }
+  int asked() const { return asked_; }
+
+ private:
+  HttpResponse Answer() {
+    core::GangStatus status;
+    status.job_uid = kUid;
+    status.attempt = 1;
+    status.coordinator = true;
+    status.version = static_cast<uint64_t>(++asked_);
+    status.phase = core::CoordinatorPhase::kGathering;
+    switch (asked_ % 8) {
+      case 1:
+        return {.body = std::string(200'000, '[')};
+      case 2:
+        return {.status = 302, .body = "elsewhere", .headers = {{"Location", "http://a/"}}};
+      case 3:
+        status.counters.stops = status.generation.n = ~uint32_t{0};
+        return {.body = core::ToJson(status)};
+      case 4:
+        status.machines.resize(1000);
+        return {.body = core::ToJson(status)};
+      case 5:
+        return {.body = R"({"reason": ")" + std::string(200'000, 'x') + R"("})"};
+      default:
+        return {.body = core::ToJson(status)};
+    }
+  }
+
+  TlsPskContext tls_;
+  HttpServer http_;
+  std::unique_ptr<agent::GangListener> listener_;
+  int asked_ = 0;
 };
 
 core::DesiredState Desired(uint32_t epoch) {
@@ -167,7 +229,7 @@ TEST_F(GangLinkTest, WhoTakesTheConnectionAndSaysNothingIsGivenUp) {
   auto member = Agent(1);
   Open();
   GangPeers peers = Peers({member.get()});
-  peers.members.push_back({0, 1, {"127.0.0.1", LocalEndpoint(mute->get())->port()}});
+  peers.members.push_back({0, 1, LocalEndpoint(mute->get())->ToString()});
   link_->Set(kJob, peers);
   ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
   EXPECT_THAT(link_->LastError(kJob), HasSubstr("could not be reached in time"));
@@ -269,6 +331,56 @@ TEST_F(GangLinkTest, ManyJobsTakeTurnsAtFewConnections) {
   EXPECT_LE(machine0->most_connections, 8u);  // it may not have heard yet that four have left
   for (size_t i = 0; i < kJobs; ++i) link_->Forget("default/job-" + std::to_string(i));
   EXPECT_TRUE(RunUntil([&] { return machine0->connections() == 0; }));
+}
+
+TEST_F(GangLinkTest, AMachine0ThatAlwaysHasNewsIsAskedLessAndLessOften) {
+  auto machine0 = Agent(0);
+  Open({.first_gap = milliseconds(20), .last_gap = milliseconds(80)});
+  on_heard_ = [&](const std::string&) { machine0->Change(); };
+  const Time began = BootTime();
+  link_->Set(kJob, Peers({machine0.get()}));
+  // Gaps of 20, 40 and 80 ms from the first question on; the answer to the fifth comes after 220.
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 5; }));
+  EXPECT_GE(BootTime() - began, milliseconds(220));
+}
+
+TEST_F(GangLinkTest, AgentsThatAnswerAnythingAreAskedSeldomAndDelayNoOtherJob) {
+  std::vector<std::unique_ptr<LyingAgent>> liars;
+  Duration medians[2] = {};
+  for (Duration& median : medians) {  // without liars, and with ten
+    std::vector<std::unique_ptr<ScriptedAgent>> honest;
+    Open();
+    const Time began = BootTime();
+    for (size_t i = 0; i < liars.size(); ++i) {
+      link_->Set("liar/" + std::to_string(i), liars[i]->Peers());
+    }
+    std::vector<Duration> latencies;
+    for (int i = 0; i < 16; ++i) {
+      const std::string name =
+          "honest/" + std::to_string(latencies.size()) + "/" + std::to_string(liars.size());
+      honest.push_back(Agent(0));
+      link_->Set(name, Peers({honest.back().get()}));
+      ASSERT_TRUE(RunUntil([&] { return Heard(name) == 1; }));
+      bool asked_again = false;  // its next question, which waits for news, comes 50 ms after
+      loop()->StartTimer(BootTime() + milliseconds(80), [&] { asked_again = true; });
+      ASSERT_TRUE(RunUntil([&] { return asked_again; }));
+      const Time changed = BootTime();
+      honest.back()->Change();
+      ASSERT_TRUE(RunUntil([&] { return Heard(name) == 2; }));
+      latencies.push_back(BootTime() - changed);
+    }
+    std::ranges::nth_element(latencies, latencies.begin() + 8);
+    median = latencies[8];
+    const auto took = static_cast<double>((BootTime() - began) / milliseconds(1));
+    for (const auto& liar : liars) {
+      // Four quick questions; then two a second, and for each of its errors one more.
+      EXPECT_LE(liar->asked(), 12 + 8 * took / 1000);
+    }
+    for (int i = 0; i < 10; ++i) liars.push_back(std::make_unique<LyingAgent>(loop()));
+  }
+  EXPECT_LE(medians[1], 2 * medians[0] + milliseconds(5));
+  RecordProperty("without_us", std::to_string(medians[0] / microseconds(1)));
+  RecordProperty("with_us", std::to_string(medians[1] / microseconds(1)));
 }
 
 }  // namespace

@@ -93,6 +93,34 @@ TEST(Observe, MoreRestartsThanStatusHoldsAreWrittenOnce) {
   EXPECT_TRUE(WritesNothing(scene.Decide()));
 }
 
+TEST(Observe, AGangThatIsAlwaysInAnotherGenerationIsWrittenOnceASecondAfterABurst) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Pass(minutes(1));
+  int writes = 0;
+  int events = 0;
+  core::Failure failure;
+  failure.cause = core::Cause::kProcessExit;
+  for (uint32_t n = 2; n < 1000; ++n) {  // for 10 s, a hundred times a second
+    core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+    gang.generation.n = gang.counters.process_failures = n;
+    gang.last_failure = failure;
+    gang.last_failure.message = "failure " + std::to_string(n);
+    const Decision decision = scene.Decide();
+    events += static_cast<int>(decision.events.size());
+    if (decision.status) {
+      ++writes;
+      scene.status() = *decision.status;
+    } else {
+      EXPECT_LE(decision.wake, scene.now.boot + seconds(1));
+    }
+    scene.Pass(milliseconds(10));
+  }
+  EXPECT_GE(writes, 15);
+  EXPECT_LE(writes, 22);
+  EXPECT_EQ(events, writes);
+}
+
 TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();
