@@ -31,6 +31,10 @@ void ValidateMetadata(Validator& validator) {
         "must be at most 40 lower-case letters, digits and dashes, begin with a letter and "
         "end with a letter or digit (a DNS-1035 label)",
         Quote(name));
+  } else if (name.ends_with("-coordinator")) {
+    validator.Error("metadata.name",
+                    "must not end in -coordinator: the Services of another job have such names",
+                    Quote(name));
   }
   if (!metadata.name_space.empty() && !IsDnsLabel(metadata.name_space)) {
     validator.Error("metadata.namespace",

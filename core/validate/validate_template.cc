@@ -92,6 +92,15 @@ void ValidatePod(Validator& validator, const Node& pod) {
                     "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
                     policy->Describe());
   }
+  // Of init containers, restartPolicy Always makes a sidecar.
+  const Node* containers = pod.Find("containers");
+  if (containers != nullptr && std::ranges::any_of(containers->items(), [](const Node& container) {
+        return container.Find("restartPolicy") != nullptr;
+      })) {
+    validator.Error(kTemplatePath + ".spec.containers",
+                    "has a restartPolicy; remove it: Lockstep restarts processes itself, by "
+                    "spec.failurePolicy");
+  }
   for (const std::string_view list : {"containers", "initContainers", "volumes"}) {
     ValidateNames(validator, pod, list);
   }

@@ -29,7 +29,7 @@ PASS = [
                                "schedulerName": "b", "imagePullSecrets": [{"name": "a"}],
                                "containers": [{"name": "a", "volumeMounts": [
                                    {"name": "a", "mountPath": "/lockstep-a"}]}],
-                               "initContainers": [{"name": "a"}],
+                               "initContainers": [{"name": "a", "restartPolicy": "Always"}],
                                "volumes": [{"name": "a", "emptyDir": {}}]},
                               labels={"a": "b"}, annotations={"lockstep.dev/x": "b"}))),
     job(a_command(template=None)), job(a_command(template={})),
@@ -129,7 +129,8 @@ FAIL += [job({"image": "i", **_worker(command=[""])}), job({"image": "i", **_wor
          job(_worker(command=["a"])), job({"image": "i", **_worker(command=["a" * 16385])}),
          job({"image": "i", **_worker(command=["a"] * 257)}), job({"image": "i", **_worker()})]
 FAIL += [job(a_command(**_template({field: value}))) for field, value in (
-    ("restartPolicy", "Always"), ("hostname", "a"), ("subdomain", "a"),
+    ("restartPolicy", "Always"), ("containers", [{"name": "worker", "restartPolicy": "Always"}]),
+    ("hostname", "a"), ("subdomain", "a"),
     ("terminationGracePeriodSeconds", 1), ("activeDeadlineSeconds", 1),
     ("containers", [{"name": "lockstep-a"}]), ("initContainers", [{"name": "lockstep-a"}]),
     ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
@@ -162,7 +163,7 @@ FAIL += [job({"image": "i", "launch": "PerMachine", **_worker(command=command)})
 FAIL += [job(a_command(command=command)) for command in LAUNCHERS]
 FAIL += [job(a_command(command=command[:1], args=command[1:])) for command in LAUNCHERS]
 FAIL += [job({"image": "i", **_worker(command=command)}) for command in LAUNCHERS]
-FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b")]
+FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-coordinator")]
 
 # What core alone finds: the CRD lets it in, and the operator fails the job with core's message.
 CORE_ALONE = [

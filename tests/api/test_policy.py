@@ -12,21 +12,26 @@ REACHES = {
     "hostNetwork": {"hostNetwork": True},
     "hostPID": {"hostPID": True},
     "hostIPC": {"hostIPC": True},
+    "hostPort": {"containers": [{"name": "a", "ports": [{"containerPort": 1, "hostPort": 1}]}]},
     "hostPath": {"volumes": [{"name": "a", "hostPath": {"path": "/"}}]},
     "privileged": {"initContainers": [{"name": "a", "securityContext": {"privileged": True}}]},
 }
 
 
 class Users:
-    """Who asks, by impersonation: `maker` may make jobs and pods, `clerk` jobs alone."""
+    """Who asks, by impersonation: `maker` may make jobs, pods and Services, `clerk` jobs alone,
+    `baker` jobs and pods.
+    """
 
     def __init__(self, cluster, namespace):
         self._cluster = cluster
         self.namespace = namespace
-        jobs = ["create", "role", "jobs", "--verb=*", "--resource=trainingjobs.lockstep.dev"]
-        self._run(*jobs)
+        self._run("create", "role", "jobs", "--verb=*", "--resource=trainingjobs.lockstep.dev,"
+                  "trainingjobs.lockstep.dev/scale")
         self._run("create", "role", "pods", "--verb=create", "--resource=pods")
-        for role, user in (("jobs", "maker"), ("jobs", "clerk"), ("pods", "maker")):
+        self._run("create", "role", "services", "--verb=create", "--resource=services")
+        for role, user in (("jobs", "maker"), ("jobs", "clerk"), ("jobs", "baker"),
+                           ("pods", "maker"), ("pods", "baker"), ("services", "maker")):
             self._run("create", "rolebinding", f"{role}-{user}", f"--role={role}",
                       f"--user={user}")
 
@@ -36,6 +41,10 @@ class Users:
     def apply(self, user, document, *more):
         return self._cluster.kubectl("-n", self.namespace, "apply", "--as", user, "-f", "-", *more,
                                      input=json.dumps(document), check=False)
+
+    def scale(self, user, name, machines):
+        return self._cluster.kubectl("-n", self.namespace, "scale", "--as", user, "trainingjob",
+                                     name, f"--replicas={machines}", check=False)
 
     def allow(self, field):
         self._cluster.kubectl("label", "namespace", self.namespace,
@@ -69,6 +78,22 @@ def test_who_may_not_create_pods_may_not_create_jobs(users):
     refused = users.apply("clerk", job(a_command()))
     assert "you need the right to create pods in namespace" in refused.stderr
     assert users.apply("maker", job(a_command())).returncode == 0
+
+
+def test_who_may_not_create_services_may_not_create_jobs(users):
+    refused = users.apply("baker", job(a_command()))
+    assert "you need the right to create services in namespace" in refused.stderr
+    assert users.apply("maker", job(a_command())).returncode == 0
+    assert users.apply("baker", job(a_command(numMachines=3))).returncode == 0
+
+
+def test_scaling_is_judged_as_a_change_of_the_spec(users):
+    document = job(a_command())
+    assert users.apply("maker", document).returncode == 0
+    name = document["metadata"]["name"]
+    refused = users.scale("clerk", name, 5)
+    assert "you need the right to create pods in namespace" in refused.stderr
+    assert users.scale("maker", name, 5).returncode == 0
 
 
 def test_a_change_of_the_spec_is_judged_and_one_of_metadata_is_not(users):

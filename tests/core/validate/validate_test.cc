@@ -67,6 +67,8 @@ TEST(Validate, AsksForANameThatDnsTakes) {
     EXPECT_THAT(Problems(Job(kRun, name), Target::kLocal), HasSubstr("DNS-1035")) << name;
   }
   EXPECT_THAT(Problems(Job(kRun, ""), Target::kLocal), HasSubstr("metadata.name: is missing"));
+  EXPECT_THAT(Problems(Job(kRun, "gpt-coordinator"), Target::kLocal),
+              HasSubstr("metadata.name: must not end in -coordinator"));
 }
 
 TEST(Validate, HasAMessageForEveryRule) {
@@ -193,6 +195,10 @@ TEST(Validate, HasAMessageForEveryRule) {
        "(found app.kubernetes.io/name)"},
       {Target::kLocal, "  command: [a]\n  template: {spec: {restartPolicy: Always}}\n",
        "spec.template.spec.restartPolicy: must be Never"},
+      {Target::kLocal,
+       "  command: [a]\n"
+       "  template: {spec: {containers: [{name: worker, restartPolicy: Always}]}}\n",
+       "spec.template.spec.containers: has a restartPolicy"},
       {Target::kLocal, "  command: [a]\n  template: {spec: {hostname: a}}\n", "remove it"},
       {Target::kLocal, "  command: [a]\n  template: {spec: {terminationGracePeriodSeconds: 1}}\n",
        "write it as spec.gracePeriod"},

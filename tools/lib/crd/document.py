@@ -49,6 +49,11 @@ def document(pod):
     name = rule(f"self.metadata.name.matches(r'^{JOB_NAME}$')",
                 "metadata.name must be at most 40 lower-case letters, digits and dashes, begin "
                 "with a letter and end with a letter or digit (a DNS-1035 label)")
+    # Judged when a job is made alone: one that was let in before keeps its status.
+    coordinator = {**rule("oldSelf.hasValue() || !self.metadata.name.endsWith('-coordinator')",
+                          "metadata.name must not end in -coordinator: the Services of another "
+                          "job have such names"),
+                   "optionalOldSelf": True}
     schema = {
         "description": "TrainingJob runs one distributed training job as one unit.",
         "type": "object",
@@ -60,7 +65,7 @@ def document(pod):
             "spec": fields,
             "status": fill(status.status(), CORE["status"], "status"),
         },
-        "x-kubernetes-validations": [name, _mutability(fields["properties"])],
+        "x-kubernetes-validations": [name, coordinator, _mutability(fields["properties"])],
     }
     columns = [{"name": column, "type": kind, "jsonPath": path, **({"priority": 1} if wide else {})}
                for column, kind, path, wide in _COLUMNS]

@@ -31,6 +31,9 @@ def of_pod():
         rule("!has(self.restartPolicy) || self.restartPolicy == 'Never'",
              "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
              ".restartPolicy"),
+        rule("!has(self.containers) || self.containers.all(each, !has(each.restartPolicy))",
+             "has a restartPolicy; remove it: Lockstep restarts processes itself, by "
+             "spec.failurePolicy", ".containers"),
         rule("!has(self.hostname)", "remove it: Lockstep sets the pods' hostname", ".hostname"),
         rule("!has(self.subdomain)", "remove it: Lockstep sets the pods' subdomain", ".subdomain"),
         rule("!has(self.terminationGracePeriodSeconds)", "write it as spec.gracePeriod",
