@@ -37,7 +37,7 @@ target_compile_options(lockstep_options INTERFACE
   -fno-omit-frame-pointer -ffunction-sections -fdata-sections)
 target_link_options(lockstep_options INTERFACE
   -fuse-ld=lld -Wl,--gc-sections $<$<CONFIG:Release>:-s>)
-# What a release has against whoever finds a bug in it; tests/tools/test_hardening.py looks for it in
+# What a release has against whoever finds a bug in it; tests/tools/test_shipped.py looks for it in
 # what was built. The sanitizers see more without.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE
