@@ -95,7 +95,9 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   if (desired.job_uid != config_.job_uid) {
     return Error::Invalid("jobUID " + desired.job_uid + " is another job's");
   }
-  if (desired.epoch < desired_epoch_ || desired.observed_generation < desired_observed_) {
+  // A higher epoch outranks what was said before a status went back.
+  if (desired.epoch < desired_epoch_ ||
+      (desired.epoch == desired_epoch_ && desired.observed_generation < desired_observed_)) {
     return Error::Conflict("epoch " + std::to_string(desired.epoch) + " or observedGeneration " +
                            std::to_string(desired.observed_generation) + " is older than one seen");
   }

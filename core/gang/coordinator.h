@@ -200,6 +200,9 @@ class Coordinator {
   Generation generation() const { return generation_; }
   const CoordinatorConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
+  // Of the latest desired state; 0: none yet.
+  uint32_t desired_epoch() const { return desired_epoch_; }
+  int64_t desired_observed() const { return desired_observed_; }
   MachineView machine(Time now, uint32_t index) const;
   const std::vector<GenerationRecord>& history() const { return history_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }

@@ -159,6 +159,8 @@ inline constexpr auto kFields<GangStatus> =
                Field{"attempt", &GangStatus::attempt, Always{}},
                Field{"coordinator", &GangStatus::coordinator, Always{}},
                Field{"machine0Attempt", &GangStatus::machine0_attempt, Always{}},
+               Field{"epoch", &GangStatus::epoch},
+               Field{"observedGeneration", &GangStatus::observed_generation},
                Field{"phase", &GangStatus::phase, Always{}},
                Field{"reason", &GangStatus::reason, Always{}, CutTo{kMaxBodyText}},
                Field{"startsAgain", &GangStatus::starts_again, Always{}, InSeconds{}},

@@ -90,6 +90,8 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
   status.attempt = config.attempt;
   status.coordinator = true;
   status.machine0_attempt = config.attempt;
+  status.epoch = coordinator.desired_epoch();
+  status.observed_generation = coordinator.desired_observed();
   status.phase = coordinator.phase();
   status.reason = coordinator.Reason();
   if (coordinator.starts_again() != kNever) status.starts_again = coordinator.starts_again() - born;

@@ -59,6 +59,8 @@ struct GangStatus {
   uint32_t attempt = 0;
   bool coordinator = false;
   uint32_t machine0_attempt = 0;
+  uint32_t epoch = 0;               // of the latest desired state; 0: none yet
+  int64_t observed_generation = 0;  // likewise
   GangPhase phase;
   std::string reason;
   std::optional<Duration> starts_again;  // since the answering agent was born; in phase Backoff

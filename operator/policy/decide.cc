@@ -13,7 +13,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     CleanUp(context);
     return context.decision;
   }
-  if (Conclude(context) || RecordLease(context)) return context.decision;
+  if (Conclude(context) || Outrank(context) || RecordLease(context)) return context.decision;
 
   const std::optional<Stop> stop = WantedStop(context);
   if (stop) {

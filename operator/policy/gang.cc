@@ -4,6 +4,8 @@
 namespace lockstep::control {
 namespace {
 
+constexpr Duration kOutrankAgain = minutes(1);  // for who says so again and again
+
 // Ends that machine 0 is told of, so that it need not wait for silence: of every machine but its
 // own, the newest attempt that was seen to be over.
 std::vector<core::DesiredState::Terminated> Terminated(const ReconcileContext& context) {
@@ -63,6 +65,24 @@ void RememberFencing(ReconcileContext& context) {
   } else if (!since) {
     since = context.now.boot;
   }
+}
+
+bool Outrank(ReconcileContext& context) {
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr) return false;
+  const core::JobStatus& status = context.snapshot.status;
+  const bool behind =
+      IsReachableEpoch(status, gang->epoch) ||
+      (gang->epoch == status.epoch && gang->observed_generation > context.snapshot.generation);
+  std::optional<Time>& last = context.Own<&Memory::gang>().outranked;
+  if (!behind || (last && context.now.boot < *last + kOutrankAgain)) return false;
+  last = context.now.boot;
+  context.next.epoch = gang->epoch + 1;
+  context.AddEvent(true, "EpochRaised",
+                   "status has gone back, as when an etcd is restored: machine 0 knows epoch " +
+                       std::to_string(gang->epoch) + " already");
+  context.Intend();
+  return true;
 }
 
 bool RecordLease(ReconcileContext& context) {

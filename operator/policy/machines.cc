@@ -92,7 +92,7 @@ End EndOfAgent(const Snapshot& snapshot, const Machine& machine) {
 }  // namespace
 
 bool IsReachableEpoch(const core::JobStatus& status, uint32_t epoch) {
-  constexpr uint32_t kFurthest = 1'000'000;  // epochs are used up nowhere near as fast
+  constexpr uint32_t kFurthest = 10'000;  // each costs somebody a machine
   return epoch > status.epoch && epoch - status.epoch <= kFurthest;
 }
 

@@ -56,6 +56,7 @@ struct PlacementMemory {
 // gang.cc
 struct GangMemory {
   std::optional<Time> fencing_since;  // the coordinator in force waits for earlier ranks' end
+  std::optional<Time> outranked;      // the epoch was raised above one that the coordinator knew
 };
 
 // stop.cc

@@ -60,6 +60,9 @@ bool IsBudgetSpent(const ReconcileContext& context);
 // gang.cc: what machine 0 is to know; and before it may grant longer leases, that it may: the next
 // machine 0 will wait for them.
 bool RecordLease(ReconcileContext& context);
+// A desired state of an epoch or a spec below those that machine 0 has taken is refused: where
+// status went back, the epoch goes above them.
+bool Outrank(ReconcileContext& context);
 void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop);
 
 // observe.cc: what is seen, as status.

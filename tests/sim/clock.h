@@ -1,5 +1,5 @@
-// Clock: what one machine takes for the time. It has an offset and a rate within 5 % of the truth,
-// and never stops: CLOCK_BOOTTIME goes on while a process is stopped.
+// Clock: what one machine takes for the time. It has an offset and a rate within 5 % of the truth:
+// CLOCK_BOOTTIME goes on while a process is stopped. What a hypervisor can do to it is Shift().
 #ifndef LOCKSTEP_TESTS_SIM_CLOCK_H_
 #define LOCKSTEP_TESTS_SIM_CLOCK_H_
 
@@ -18,6 +18,9 @@ class Clock {
     return offset_ +
            Duration(truth.count() / kUnit * rate_ + truth.count() % kUnit * rate_ / kUnit);
   }
+
+  // It shows so much more from now on; less after it has stood still.
+  void Shift(Duration by) { offset_ += by; }
 
   // The first true moment at which the clock shows `local` or more; kNever stays kNever.
   Time True(Time local) const {

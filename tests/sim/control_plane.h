@@ -38,7 +38,9 @@ class ControlPlane : public Operator {
   void SetL(Duration length) override;
   void StaleService(Duration duration) override;
   void Drain(Machine& machine, Duration grace) override { kubelets_.Drain(machine, grace); }
-  void DeleteNode(Machine& machine, Duration most) override { kubelets_.DeleteNode(machine, most); }
+  void DeleteNode(Machine& machine, Duration most, bool lives_on) override {
+    kubelets_.DeleteNode(machine, most, lives_on);
+  }
   void NoRoom(Duration duration) override { kubelets_.NoRoom(duration); }
   void GoBack(Duration later, Duration most) override;
 

@@ -96,17 +96,19 @@ void Kubelets::Drain(Machine& machine, Duration grace) {
   }
 }
 
-void Kubelets::DeleteNode(const Machine& machine, Duration most) {
+void Kubelets::DeleteNode(const Machine& machine, Duration most, bool lives_on) {
   for (auto& [name, container] : containers_) {
     if (container.machine != &machine || !api_.objects().pods.contains(name)) continue;
     // Before it is recorded that it was made, it would be made again.
     if (container.spec.attempt > api_.objects().status.created_epoch) continue;
-    const bool reached = !world_.network().Blocked(machine.node(), kOperatorNode);
+    const Time heard = world_.network().ClearAt(machine.node(), kOperatorNode);
     world_.Log("pod ", name, " vanishes with its node");
     Remove(name);
-    const Duration later =
-        reached ? world_.random().Between(Duration::zero(), most) : Duration::zero();
-    world_.queue().After(later, [ended = container.machine] { ended->Kill(false); });
+    Time end = world_.now();
+    if (heard == Time::zero() || lives_on) {
+      end = std::max(end, heard) + world_.random().Between(Duration::zero(), most);
+    }
+    world_.queue().At(end, [ended = container.machine] { ended->Kill(false); });
   }
 }
 

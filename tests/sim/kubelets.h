@@ -30,8 +30,8 @@ class Kubelets {
 
   // The node of this machine is deleted: its pods are gone at once, their containers after `most`
   // at the latest, though nobody sees it. Nobody declares a node gone that cannot be reached and
-  // still runs: there it was switched off.
-  void DeleteNode(const Machine& machine, Duration most);
+  // still runs: there it was switched off; unless it `lives_on`, until the partition ends.
+  void DeleteNode(const Machine& machine, Duration most, bool lives_on);
 
   // Containers of which the API server knows nothing are ended, up to `most` later.
   void EndUnknown(Duration most);

@@ -43,7 +43,9 @@ void LocalControl::Suspend() {
 // Its agent is killed.
 void LocalControl::Drain(Machine& machine, Duration grace) { machine.Terminate(grace, false); }
 
-void LocalControl::DeleteNode(Machine& machine, Duration /*most*/) { machine.Kill(false); }
+void LocalControl::DeleteNode(Machine& machine, Duration /*most*/, bool /*lives_on*/) {
+  machine.Kill(false);
+}
 
 // ---- what others see ----
 

@@ -31,7 +31,7 @@ class LocalControl : public Operator {
   void GoBack(Duration, Duration) override {}
   // Nobody drains one: somebody else sends SIGTERM.
   void Drain(Machine& machine, Duration grace) override;
-  void DeleteNode(Machine& machine, Duration most) override;
+  void DeleteNode(Machine& machine, Duration most, bool lives_on) override;
 
   core::FailurePolicy policy_at_birth() const override { return job_->job().spec.failure_policy; }
   std::optional<Node> Endpoint() const override;

@@ -287,6 +287,10 @@ void Machine::Leave(int code) {
 
 void Machine::Kill(bool out_of_memory) {
   if (!alive_) return;
+  if (frozen_) {
+    world_.queue().At(stopped_until_, [this, out_of_memory] { Kill(out_of_memory); });
+    return;
+  }
   world_.Log(Name(), out_of_memory ? " is out of memory" : " is killed");
   exit_code_ = 137;
   out_of_memory_ = out_of_memory;
@@ -316,11 +320,33 @@ void Machine::Terminate(Duration grace, bool evidence) {
 
 void Machine::Stop(Duration duration) {
   // A guard and its agent do not fail together: nothing else would be left to keep the lease.
-  if (!alive_ || !guard_alive_) return;
+  const bool guarded = guard_alive_ && !guard_stopped_;
+  if (!alive_ || (!guarded && !world_.Mutated("GuardAndAgentStop"))) return;
   world_.Log(Name(), " is stopped");
   stopped_ = true;
   stopped_until_ = std::max(stopped_until_, world_.now() + duration);
   world_.queue().At(stopped_until_, [this] { Resume(); });
+}
+
+void Machine::Freeze(Duration duration) {
+  if (!alive_ || stopped_ || guard_stopped_) return;
+  world_.Log(Name(), " stands still, and its clock");
+  frozen_ = guard_stopped_ = stopped_ = true;
+  stopped_until_ = world_.now() + duration;
+  world_.queue().At(stopped_until_, [this, duration] {
+    frozen_ = false;
+    clock_.Shift(-duration);
+    Resume();
+    GuardGoesOn();
+  });
+}
+
+void Machine::JumpAhead(Duration by) {
+  if (!alive_ || stopped_) return;
+  world_.Log(Name(), " clock jumps ahead");
+  clock_.Shift(by);
+  ArmGuard();
+  InAgent([this] { RunTimers(); });
 }
 
 void Machine::Resume() {

@@ -67,6 +67,10 @@ class Machine {
   void Kill(bool out_of_memory);
   void Stop(Duration duration);
   void KillGuard();
+  void StopGuard(Duration duration);
+  // The whole machine stands still, and its clock with it.
+  void Freeze(Duration duration);
+  void JumpAhead(Duration by);
   void FailRank(uint32_t local_rank, int exit_code, int signal);
   void FailNextSpawn() { fail_next_spawn_ = true; }
   void SlowDeath(Duration delay, Duration duration);
@@ -78,6 +82,7 @@ class Machine {
   std::string Name() const;
   bool alive() const { return alive_; }
   bool stopped() const { return stopped_; }
+  bool frozen() const { return frozen_; }
   bool terminated() const { return terminated_at_ != kNever; }  // the container: nothing lives
   Time terminated_at() const { return terminated_at_; }
   bool out_of_memory() const { return out_of_memory_; }
@@ -136,6 +141,7 @@ class Machine {
   void CheckAllDead();
   void CheckTerminated();
   void ArmGuard();
+  void GuardGoesOn();
   void GuardWakes();
   void Leave(int code);
   Process* Find(uint32_t pid);
@@ -175,6 +181,8 @@ class Machine {
   Time spawn_delay_until_{};
 
   bool guard_alive_ = true;
+  bool guard_stopped_ = false;
+  bool frozen_ = false;
   Time guard_wake_ = kNever;      // true time
   Time lease_end_ = Time::min();  // what the guard reads; local
 

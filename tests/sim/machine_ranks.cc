@@ -227,7 +227,7 @@ void Machine::ArmGuard() {
 }
 
 void Machine::GuardWakes() {
-  if (terminated() || !guard_alive_) return;
+  if (terminated() || !guard_alive_ || guard_stopped_) return;
   if (world_.Mutated("NoGuard") || !Holds(core::Rule::kLeaseExpires)) return;
   if (Local() < lease_end_) return ArmGuard();
   if (processes_.empty()) return;
@@ -236,8 +236,21 @@ void Machine::GuardWakes() {
   InAgent([this] { Do(member_.OnGuardKilled(Local())); });
 }
 
+void Machine::StopGuard(Duration duration) {
+  if (!guard_alive_ || guard_stopped_ || !alive_ || stopped_) return;
+  world_.Log(Name(), " guard is stopped");
+  guard_stopped_ = true;
+  world_.queue().After(duration, [this] { GuardGoesOn(); });
+}
+
+void Machine::GuardGoesOn() {
+  guard_stopped_ = false;
+  guard_wake_ = kNever;
+  ArmGuard();
+}
+
 void Machine::KillGuard() {
-  if (!guard_alive_ || !alive_ || stopped_) return;
+  if (!guard_alive_ || guard_stopped_ || !alive_ || stopped_) return;
   guard_alive_ = false;
   bool replaced = world_.random().Chance(75);
   world_.Log(Name(), " guard is dead");

@@ -39,7 +39,8 @@ class Operator {
   virtual void SetL(Duration length) = 0;
   virtual void StaleService(Duration duration) = 0;
   virtual void Drain(Machine& machine, Duration grace) = 0;
-  virtual void DeleteNode(Machine& machine, Duration most) = 0;
+  // `lives_on`: behind a partition, until that ends.
+  virtual void DeleteNode(Machine& machine, Duration most, bool lives_on) = 0;
   virtual void NoRoom(Duration duration) = 0;
   // What the API server holds now is all that it holds so much later.
   virtual void GoBack(Duration later, Duration most) = 0;

@@ -15,11 +15,11 @@ namespace {
 using core::CoordinatorPhase;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "exit",          "signal",        "spawn-failure",  "hang",        "kill-agent",
-    "oom",           "stop-agent",    "kill-guard",     "cut",         "partition",
-    "delay",         "slow-death",    "slow-spawn",     "drain",       "suspend",
-    "set-l",         "operator-down", "operator-pause", "slow-volume", "late-rename",
-    "stale-service", "delete-node",   "no-room",        "term-agent",  "go-back"};
+    "exit",        "signal",      "spawn-failure", "hang",        "kill-agent",    "oom",
+    "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
+    "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
+    "slow-volume", "late-rename", "stale-service", "delete-node", "no-room",       "term-agent",
+    "stop-guard",  "go-back",     "freeze",        "jump-ahead",  "force-delete"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -45,7 +45,7 @@ Mix AnyMix(Random& random) {
   while (mix.kinds.size() < 2) {
     mix.kinds.clear();
     uint32_t share = 15 + random.Below(50);
-    for (int kind = 0; kind < kFaultKindCount; ++kind) {
+    for (int kind = 0; kind < kDrawnFaultKinds; ++kind) {
       if (random.Chance(share)) mix.kinds.push_back(static_cast<FaultKind>(kind));
     }
   }
@@ -141,6 +141,23 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kKillAgent, 50, 100, 0, 0, true, 0, 0}};
   }
   if (schedule.Off("AskedNeedsEvidence")) return {{kTermAgent, 10, 60, 0, 0, false, 0, 0}};
+  if (schedule.Off("ClockFreezes")) {
+    return {{kFreeze, 50, 100, 105, 200, false, 0, 0}, {kPartition, 1, 5, 300, 500, false, 7, 7}};
+  }
+  if (schedule.Off("ClockJumpsAhead")) {
+    return {{kPartition, 50, 100, 150, 250, false, 7, 7},
+            {kJumpAhead, 5, 20, 0, 0, true, 5000, 20000}};
+  }
+  if (schedule.Off("GuardAndAgentStop")) {
+    return {{kStopGuard, 10, 60, 200, 400, false, 0, 0, kRunning},
+            {kStopAgent, 61, 62, 200, 400, false, 0, 0, kRunning}};
+  }
+  if (schedule.Off("GangBehindAPartition")) {
+    return {{kPartition, 50, 100, 1500, 2500, true, 2, 2},
+            {kPartition, 0, 5, 1500, 2500, false, 2, 2},
+            {kForceDelete, 10, 50, 0, 0, true, 0, 500},
+            {kForceDelete, 0, 5, 0, 0, false, 0, 500}};
+  }
   if (schedule.Off("LowerLWaits")) {
     return {{kSetL, 1, 5, 0, 0, true, 5000, 9000},
             {kPartition, 100, 150, 100, 200, false, 1, 1},
@@ -244,6 +261,7 @@ void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
       fault.duration = random.Between(milliseconds(100), seconds(6));
       break;
     case FaultKind::kStopAgent:
+    case FaultKind::kStopGuard:
     case FaultKind::kOperatorDown:
     case FaultKind::kOperatorPause:
     case FaultKind::kLateRename:

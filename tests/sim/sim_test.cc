@@ -120,6 +120,25 @@ INSTANTIATE_TEST_SUITE_P(Every, Mutant, testing::ValuesIn(Mutants()), [](const a
   return name;
 });
 
+// docs/limits.md says that this can happen; here is that it does, and that no more than this does.
+class Limit : public testing::TestWithParam<std::string> {};
+
+TEST_P(Limit, LetsTwoGenerationsRunAndForksNoLineOfCheckpoints) {
+  if (kSlow) GTEST_SKIP() << "takes minutes with sanitizers, which have nothing to find in it";
+  const std::optional<uint64_t> seed = Hunt(1, 1'000'000, GetParam(), true);
+  ASSERT_TRUE(seed.has_value());
+  World world(DrawSchedule(*seed, GetParam() + "+Tolerant", true), nullptr);
+  const std::string broken =
+      RunSchedule(DrawSchedule(*seed, GetParam(), true)).violation->invariant;
+  EXPECT_TRUE(world.Tolerates(broken)) << broken;
+  const std::string tolerant = GetParam() + "+Tolerant";
+  const std::optional<uint64_t> worse = Hunt(1, 1000, tolerant, true);
+  ASSERT_FALSE(worse.has_value()) << Explain(DrawSchedule(*worse, tolerant, true));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Limit, testing::ValuesIn(Limits()),
+                         [](const auto& limit) { return limit.param; });
+
 TEST(NoRoom, ReleasesAGangThatComesBack) {
   Result<Schedule> schedule = ParseSchedule(
       "seed 6\ncluster\n"

@@ -62,6 +62,7 @@ void Training::FailPeers(const Run& run) {
 
 bool Training::Connected(const Run& run) const {
   for (const Rank& a : run.ranks) {
+    if (world_.machine(a.node).frozen()) return false;
     for (const Rank& b : run.ranks) {
       if (a.node != b.node && world_.network().Blocked(a.node, b.node)) return false;
     }

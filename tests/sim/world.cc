@@ -1,6 +1,7 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <array>
 #include <iomanip>
 #include <utility>
 
@@ -97,6 +98,13 @@ Outcome World::Run() {
   return outcome;
 }
 
+bool World::Tolerates(std::string_view invariant) const {
+  static constexpr std::array<std::string_view, 6> kOfLeases = {
+      "OneGenerationRuns", "LeasesEnd",     "AnnouncedUnderLease",
+      "CommitsUnderLease", "CommitsInLine", "CommitsAreOfAll"};
+  return schedule_.Off("Tolerant") && std::ranges::find(kOfLeases, invariant) != kOfLeases.end();
+}
+
 // ---- faults ----
 
 void World::OnPhase(core::CoordinatorPhase phase) {
@@ -181,6 +189,14 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
       return machine.Stop(fault.duration);
     case FaultKind::kKillGuard:
       return machine.KillGuard();
+    case FaultKind::kStopGuard:
+      return machine.StopGuard(fault.duration);
+    case FaultKind::kFreeze:
+      return machine.Freeze(fault.duration);
+    case FaultKind::kJumpAhead:
+      return machine.JumpAhead(arg);
+    case FaultKind::kForceDelete:
+      return operator_->DeleteNode(machine, arg, true);
     case FaultKind::kCut:
       return network_.Cut(machine.node());
     case FaultKind::kPartition:
@@ -196,7 +212,7 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
     case FaultKind::kTermAgent:
       return machine.Terminate(shape_.grace, false);
     case FaultKind::kDeleteNode:
-      return operator_->DeleteNode(machine, arg);
+      return operator_->DeleteNode(machine, arg, false);
     default:
       return;
   }
@@ -253,6 +269,10 @@ std::vector<std::string> Mutants() {
   }
   for (const char* name : NamesOf(control::Rule{})) mutants.emplace_back(name);
   return mutants;
+}
+
+std::vector<std::string> Limits() {
+  return {"ClockFreezes", "ClockJumpsAhead", "GuardAndAgentStop", "GangBehindAPartition"};
 }
 
 }  // namespace lockstep::sim

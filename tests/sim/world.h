@@ -12,6 +12,7 @@
 #include <ostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/sim/event_queue.h"
@@ -66,6 +67,8 @@ class World {
   uint32_t AttemptBehind(core::ConnectionId id, const Machine& from);
   void OnPhase(core::CoordinatorPhase phase);
   bool Mutated(const char* name) const { return schedule_.Off(name); }
+  // What is known to break at a limit is looked away from, to see what holds.
+  bool Tolerates(std::string_view invariant) const;
 
   template <typename... Parts>
   void Log(const Parts&... parts) {
@@ -106,6 +109,10 @@ Schedule Shrink(const Schedule& schedule);
 
 // Every rule of core and of the operator's policy, and every weakness the simulator has of its own.
 std::vector<std::string> Mutants();
+
+// What breaks the fencing of ranks all the same (docs/limits.md). With "+Tolerant" only that which
+// holds there, too, is judged: the line of checkpoints, above all.
+std::vector<std::string> Limits();
 
 }  // namespace lockstep::sim
 

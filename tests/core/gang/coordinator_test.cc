@@ -309,6 +309,22 @@ TEST_F(CoordinatorTest, NumbersThatAnotherJobHasAreLeftOutAtOnce) {
   EXPECT_EQ(coordinator_->generation().ToString(), "1-42");
 }
 
+TEST_F(CoordinatorTest, AHigherEpochOutranksASpecThatWentBack) {
+  Begin(2);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.epoch = 5;
+  desired.observed_generation = 7;
+  Desire(desired);
+  desired.observed_generation = 6;
+  EXPECT_EQ(coordinator_->OnDesiredState(now_, desired).error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(coordinator_->desired_observed(), 7);
+  desired.epoch = 6;
+  EXPECT_TRUE(coordinator_->OnDesiredState(now_, desired).ok());
+  desired.epoch = 5;
+  EXPECT_EQ(coordinator_->OnDesiredState(now_, desired).error().kind, ErrorKind::kConflict);
+}
+
 TEST_F(CoordinatorTest, LeavesWithTheEpochThatItNeedsWhereALaterAttemptHasBegunGenerations) {
   prepare_later_ = 9;
   Begin(2);

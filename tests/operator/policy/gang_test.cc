@@ -6,6 +6,25 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
+TEST(Gang, AStatusThatWentBackIsRaisedAboveWhatTheCoordinatorHasTaken) {
+  for (const bool spec_alone : {false, true}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    core::GangStatus& gang = scene.Report(core::CoordinatorPhase::kHeld);
+    gang.epoch = spec_alone ? 1 : 9;
+    gang.observed_generation = spec_alone ? 4 : 1;
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent);
+    EXPECT_EQ(decision.intent->epoch, spec_alone ? 2U : 10U);
+    EXPECT_EQ(decision.intent->attempts, scene.status().attempts) << "nothing is replaced";
+    scene.status() = *decision.intent;
+    gang.epoch = 5000;
+    EXPECT_FALSE(scene.Decide().intent) << "once a minute";
+    scene.Pass(minutes(1));
+    EXPECT_TRUE(scene.Decide().intent);
+  }
+}
+
 TEST(Gang, Machine0IsToldWhatItCannotSee) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Run();
