@@ -132,7 +132,7 @@ TEST_P(Limit, LetsTwoGenerationsRunAndForksNoLineOfCheckpoints) {
       RunSchedule(DrawSchedule(*seed, GetParam(), true)).violation->invariant;
   EXPECT_TRUE(world.Tolerates(broken)) << broken;
   const std::string tolerant = GetParam() + "+Tolerant";
-  const std::optional<uint64_t> worse = Hunt(1, 1000, tolerant, true);
+  const std::optional<uint64_t> worse = Hunt(1, 300, tolerant, true);
   ASSERT_FALSE(worse.has_value()) << Explain(DrawSchedule(*worse, tolerant, true));
 }
 
