@@ -309,9 +309,11 @@ void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
   PingAll(now);
 }
 
-void Coordinator::Handle(Time, Slot&, const Progress& progress) {
+void Coordinator::Handle(Time, Slot& slot, const Progress& progress) {
   if (progress.generation != generation_) return;
-  for (const RankProgress& rank : progress.ranks) progress_[rank.rank] = rank;
+  for (const RankProgress& rank : progress.ranks) {
+    if (rank.rank / config_.processes == slot.machine) progress_[rank.rank] = rank;
+  }
   ++version_;
 }
 

@@ -13,6 +13,8 @@ namespace lockstep::core {
 namespace {
 
 constexpr Duration kProgressInterval = milliseconds(500);
+// Whatever machine 0 says: its agents would look for its silence without pause.
+constexpr Duration kLeastSilence = milliseconds(100);
 
 }  // namespace
 
@@ -239,7 +241,7 @@ void Member::Handle(Time now, const Ping& message) {
   if (!Obey(now, message.machine0_attempt)) return;
   last_ping_ = now;
   heard_ = now;
-  if (message.lease.present) silence_limit_ = message.lease.length;
+  if (message.lease.present) silence_limit_ = std::max(message.lease.length, kLeastSilence);
   AcceptGrant(message.lease);
   last_answer_ = now;
   Send(Pong{message.sent, now, report_.generation, phase()});

@@ -18,6 +18,8 @@ namespace {
 
 constexpr size_t kMaxString = 8 * 1024;
 constexpr size_t kMaxList = 1024;
+// No clock and no duration is beyond 36 years: so the sum of any few is one, too.
+constexpr Duration kMaxTime{int64_t{1} << 60};
 
 class Writer {
  public:
@@ -102,6 +104,7 @@ class Reader {
     int64_t count = 0;
     Read(count);
     value = Duration(count);
+    if (value > kMaxTime || value < -kMaxTime) Fail();
   }
   void Read(double& value) {
     uint64_t bits = 0;

@@ -302,6 +302,25 @@ TEST_F(CoordinatorTest, ARanksOutOfMemoryIsCountedHereForNoOperatorSawIt) {
   EXPECT_EQ(coordinator_->verdict()->failure.cause, Cause::kOutOfMemory);
 }
 
+TEST_F(CoordinatorTest, ProgressOfRanksThatAreNotTheMachinesOwnIsNotKept) {
+  Begin(2);
+  Progress progress{coordinator_->generation(), {}};
+  for (const uint32_t rank : {0U, 2U, 4U, 4'000'000'000U}) progress.ranks.push_back({rank, 7});
+  Do(coordinator_->OnMessage(now_, machines_[1].connection, progress));
+  ASSERT_EQ(coordinator_->progress().size(), 1U);
+  EXPECT_EQ(coordinator_->progress().begin()->first, 2U);
+}
+
+TEST_F(CoordinatorTest, AMachine0ThatGrantsALeaseOfNothingCannotMakeAMemberSpin) {
+  Begin(2);
+  Ping ping{now_, 1, {}};
+  ping.lease.present = true;
+  Member& member = *machines_[1].member;
+  Do(1, member.OnMessage(now_, ping));
+  Do(1, member.OnTimer(now_));
+  EXPECT_GT(member.NextWake(), now_);
+}
+
 TEST_F(CoordinatorTest, NumbersThatAnotherJobHasAreLeftOutAtOnce) {
   prepare_taken_ = 41;
   Begin(2);

@@ -105,6 +105,13 @@ TEST(MessagesTest, UnknownTypesAndEnumsOutOfRangeAreRefused) {
   EXPECT_FALSE(Decode(pong).ok());
 }
 
+TEST(MessagesTest, TimesThatNoClockShowsAreRefused) {
+  for (const Time time : {Time::max(), Time::min(), Time((int64_t{1} << 60) + 1)}) {
+    EXPECT_FALSE(Decode(Encode(Pong{time, {}, {}, MemberPhase::kIdle})).ok());
+  }
+  EXPECT_TRUE(Decode(Encode(Pong{Time(int64_t{1} << 60), {}, {}, MemberPhase::kIdle})).ok());
+}
+
 TEST(MessagesTest, TheLargestReportFitsAFrame) {
   Report report(Generation{1, 1}, MemberPhase::kStopped);
   for (size_t i = 0; i < kMaxDeathsInReport; ++i) {
