@@ -41,7 +41,7 @@ Result<std::unique_ptr<HttpPort>> HttpPort::Start(const std::string& option,
 Status HttpPort::Listen(const std::string& address) {
   if (const std::optional<uint16_t> port = ParseNumber<uint16_t>(address)) {
     // IPv4 alone where the kernel has no IPv6.
-    const Status listens = server_.Listen(*MakeEndpoint("::", *port));
+    Status listens = server_.Listen(*MakeEndpoint("::", *port));
     if (listens.ok() || listens.error().kind == ErrorKind::kConflict) return listens;
     return server_.Listen(*MakeEndpoint("0.0.0.0", *port));
   }
