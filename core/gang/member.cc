@@ -284,6 +284,10 @@ void Member::Handle(Time now, const Stop& message) {
   if (message.generation < report_.generation) return;
   if (message.generation > report_.generation) {
     // Its START never came here, and cannot any more.
+    if (MayHaveLiveRanks(phase())) {
+      refused_ = message.generation;
+      return StopRanks(now, now);
+    }
     report_ = Report{message.generation, MemberPhase::kStopped};
   } else if (phase() == MemberPhase::kFinished || MayHaveLiveRanks(phase())) {
     StopRanks(now, now + message.grace);

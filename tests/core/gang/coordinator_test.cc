@@ -321,6 +321,19 @@ TEST_F(CoordinatorTest, AMachine0ThatGrantsALeaseOfNothingCannotMakeAMemberSpin)
   EXPECT_GT(member.NextWake(), now_);
 }
 
+TEST_F(CoordinatorTest, AStopOfAGenerationThatNeverCameIsConfirmedOnceTheRanksAreDead) {
+  Begin(2);
+  machines_[1].hold_death = true;
+  Member& member = *machines_[1].member;
+  const Generation running = member.generation();
+  Do(1, member.OnMessage(now_, Stop{{1, running.n + 1}, StopReason::kMachineLost, {}}));
+  EXPECT_EQ(member.phase(), MemberPhase::kStopping);
+  EXPECT_EQ(member.generation(), running);
+  Do(1, member.OnAllDead(now_, running));
+  EXPECT_EQ(member.phase(), MemberPhase::kStopped);
+  EXPECT_EQ(member.generation().n, running.n + 1);
+}
+
 TEST_F(CoordinatorTest, NumbersThatAnotherJobHasAreLeftOutAtOnce) {
   prepare_taken_ = 41;
   Begin(2);
