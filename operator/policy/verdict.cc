@@ -58,9 +58,10 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
              &verdict);
 }
 
-// A spec that the CRD let through and core does not.
+// A spec that the CRD let through and core does not. A job that has begun goes on by the rules that
+// it began with: an operator that learns a rule ends none.
 bool RefuseSpec(ReconcileContext& context) {
-  if (context.snapshot.problems.empty() || !context.snapshot.status.attempts.empty()) return false;
+  if (context.snapshot.problems.empty() || context.snapshot.status.epoch != 0) return false;
   std::string message;
   for (const core::Problem& problem : context.snapshot.problems) {
     if (!message.empty()) message += "; ";

@@ -115,6 +115,16 @@ TEST(Verdict, ASpecThatCannotRunFailsOnceWithItsProblems) {
   EXPECT_TRUE(WritesNothing(scene.Decide()));
 }
 
+TEST(Verdict, AJobThatBeganUnderOtherRulesIsNotEndedByNewOnes) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.snapshot().problems = {
+      {.path = "metadata.name", .message = "must not end in -coordinator"}};
+  scene.status().attempts = core::MachineAttempts();  // as after a suspension
+  const Decision decision = scene.Decide();
+  EXPECT_FALSE(decision.intent && decision.intent->verdict);
+}
+
 // Machine 1 is lost until the budget is over.
 void SpendTheBudget(Scene& scene) {
   scene.spec().failure_policy.max_machine_replacements = 1;
