@@ -44,7 +44,12 @@ struct AssemblyMemory {
 struct ReplacementMemory {
   std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
   std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
-  bool overtaken = false;               // the epoch was raised above a status that had gone back
+  struct AwaitedReason {
+    std::string uid;  // of the pod
+    Time until{};
+  };
+  std::map<uint32_t, AwaitedReason> reasons;  // why machines were ended, not told yet
+  bool overtaken = false;  // the epoch was raised above a status that had gone back
 };
 
 // placement.cc

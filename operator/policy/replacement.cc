@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/exit_codes.h"
 #include "core/failure/failure.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr Duration kQuick = seconds(60);  // a machine that lived less waits before its next attempt
 constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
+constexpr Duration kReasonPatience = seconds(5);
 
 struct Loss {
   const Machine* machine = nullptr;
@@ -102,6 +104,21 @@ std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& mac
   }
   if (!accusation) return FindStranded(context, machine);
   return Loss{&machine, EndKind::kLost, *accusation};
+}
+
+// An eviction or a shutdown of the node is told with the end of the pod, which may come after that
+// of its agent: 143 alone is not judged before.
+bool AwaitsReason(ReconcileContext& context, const Machine& machine) {
+  const MachineObservation* seen = machine.last_seen;
+  if (seen == nullptr || !seen->end || seen->all_ended || seen->leave_by || seen->end->asked ||
+      seen->end->exit_code != core::kExitStopped) {
+    return false;
+  }
+  auto& awaited = context.Own<&Memory::replacement>().reasons[machine.index];
+  if (awaited.uid != seen->uid) awaited = {seen->uid, context.now.boot + kReasonPatience};
+  if (context.now.boot >= awaited.until) return false;
+  context.WakeAt(awaited.until);
+  return true;
 }
 
 // Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
@@ -216,6 +233,7 @@ bool IsBudgetSpent(const ReconcileContext& context) {
 bool Replace(ReconcileContext& context) {
   if (IsBudgetSpent(context)) return false;  // the job ends
   std::vector<Loss> losses = FindLosses(context);
+  std::erase_if(losses, [&](const Loss& loss) { return AwaitsReason(context, *loss.machine); });
   const auto allowed = static_cast<size_t>(std::max(context.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {
     context.note = std::to_string(losses.size() - allowed) +

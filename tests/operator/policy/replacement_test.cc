@@ -52,8 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
                   s.machine(1).end = Exited(143);
                 },
                 0, 0, "asked to leave"},
-        EndCase{"toldToStopByItsOwnRank", [](Scene& s) { s.machine(1).end = Exited(143); }, 1, 0,
-                "nobody asked the machine to leave"},
+        EndCase{"toldToStopByItsOwnRank",
+                [](Scene& s) {
+                  s.machine(1).end = Exited(143);
+                  s.machine(1).all_ended = true;
+                },
+                1, 0, "nobody asked the machine to leave"},
         EndCase{"evicted", [](Scene& s) { s.machine(1).end = Evicted("low on memory"); }, 0, 0,
                 "low on memory"},
         EndCase{"preempted",
@@ -148,6 +152,21 @@ TEST(Replacement, AnEpochThatCannotHaveBeenReachedIsNotRaisedTo) {
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->epoch, 2U);
   EXPECT_EQ(decision.intent->counters.replacements, 1U);
+}
+
+TEST(Replacement, WhyAMachineWasToldToLeaveMayComeAfterItsEnd) {
+  for (const bool told : {true, false}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    scene.machine(1).end = Exited(143);
+    EXPECT_FALSE(scene.Decide().intent);
+    scene.Pass(seconds(5));
+    if (told) scene.machine(1).end = Evicted("low on memory");
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent);
+    EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
+    EXPECT_EQ(decision.intent->counters.replacements, told ? 0U : 1U);
+  }
 }
 
 TEST(Replacement, APodThatWasGivenTimeToLeaveCostsNothingThoughItIsGoneAtOnce) {
