@@ -12,12 +12,14 @@
 //   LOCKSTEP_FAKE_INIT=die      the process ends with 9 in the middle of it
 //   LOCKSTEP_FAKE_ABORT=hang    ncclCommAbort never returns
 //   LOCKSTEP_FAKE_DESTROY=hang  ncclCommDestroy never returns
-//   LOCKSTEP_FAKE_STUCK_AT=n    the call of this rank's nth operation never returns (from 1)
+//   LOCKSTEP_FAKE_STUCK_AT=n    the call of this rank's nth operation never returns (from 1);
+//                               LOCKSTEP_FAKE_STUCK_FILE is made when it is there
 //   LOCKSTEP_FAKE_IN_PROGRESS=n calls are "in progress" for n polls
 //   LOCKSTEP_FAKE_HANG_AT=n     this rank's nth operation never completes (from 1)
 //   LOCKSTEP_FAKE_ERROR_AT=n    this rank's nth operation fails in the background
 //   LOCKSTEP_FAKE_OLD_WORDS=... what ncclGetLastError says of something long ago
 //   LOCKSTEP_FAKE_SLOW_MS=n     each operation of this rank takes n ms longer
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -190,7 +192,11 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
       job.number = ++comm->collectives;
   }
   const int operation = ++comm->operations;
-  if (operation == comm->stuck_at) HangForever();
+  if (operation == comm->stuck_at) {
+    const char* sign = std::getenv("LOCKSTEP_FAKE_STUCK_FILE");
+    if (sign != nullptr) close(open(sign, O_CREAT | O_CLOEXEC, 0600));
+    HangForever();
+  }
   comm->unfinished.fetch_add(1);
   Enqueue(stream, [=] { RunJob(comm, job, operation); });
   return Progress(comm);

@@ -95,15 +95,10 @@ void NcclLibrary::ForgetLastWords() const {
   old_words_ = last == nullptr ? "" : last;
 }
 
-std::string NcclLibrary::NewWords(nccl::Comm comm) const {
-  const char* last = api_.get_last_error(comm);
-  const MutexLock lock(&mutex_);
-  return last == nullptr || last == old_words_ ? "" : last;
-}
-
 Error NcclLibrary::Failure(const std::string& what, nccl::Code code, nccl::Comm comm,
                            int driver_version) const {
-  const std::string words = NewWords(comm);
+  const char* last = api_.get_last_error(comm);
+  std::string words = last == nullptr ? "" : last;
   // The words of cudaErrorInsufficientDriver, which NCCL passes on.
   if (words.find("driver version is insufficient") != std::string::npos) {
     return Error::NotFound("the NVIDIA driver serves CUDA " + CudaVersionText(driver_version) +
@@ -111,6 +106,10 @@ Error NcclLibrary::Failure(const std::string& what, nccl::Code code, nccl::Comm 
                            ") was built for a newer one: update the driver, or install an NCCL "
                            "built for CUDA " +
                            std::to_string(driver_version / 1000));
+  }
+  {
+    const MutexLock lock(&mutex_);
+    if (words == old_words_) words.clear();
   }
   std::string message = what + ": " + api_.get_error_string(code);
   if (!words.empty()) message += "; NCCL says: " + words;

@@ -34,7 +34,6 @@ class NcclLibrary {
 
  private:
   NcclLibrary() = default;
-  std::string NewWords(nccl::Comm comm) const;
 
   nccl::Api api_;
   std::string path_;

@@ -160,6 +160,7 @@ Status NcclTransport::Validate(const Operation& operation) const {
 
 Status NcclTransport::Begin(const Operation& operation) {
   if (Status valid = Validate(operation); !valid.ok()) return valid;
+  const Duration allowed = operation.deadline - BootTime();
   while (free_marks_.empty()) {
     if (Status drained = Drain(); !drained.ok()) return drained;
   }
@@ -168,12 +169,12 @@ Status NcclTransport::Begin(const Operation& operation) {
   const Status begins = parts_.marks[marks].begins.Record(parts_.stream);
   if (!begins.ok()) return begins;
   Status launched = comm_.Call(
-      Name(operation), operation.deadline,
+      Name(operation), now + allowed,
       [&](const nccl::Api& api, nccl::Comm comm) { return Launch(operation, api, comm); });
   if (!launched.ok()) return launched;
   if (Status ends = parts_.marks[marks].ends.Record(parts_.stream); !ends.ok()) return ends;
   free_marks_.pop_back();
-  pending_.push_back({marks, operation, now, std::nullopt});
+  pending_.push_back({marks, operation, allowed, now, std::nullopt});
   return {};
 }
 
@@ -243,7 +244,7 @@ Result<bool> NcclTransport::Poll(Duration patience) {
     }
     const Time now = BootTime();
     if (Status looked = LookAtTurn(oldest, now); !looked.ok()) return looked.error();
-    if (oldest.begun && now - *oldest.begun > oldest.operation.deadline - oldest.launched) {
+    if (oldest.begun && now - *oldest.begun > oldest.allowed) {
       return Error::Timeout(Name(oldest.operation) +
                             " is not done at its deadline: a rank did not come, or came with "
                             "another operation");

@@ -66,6 +66,7 @@ class NcclTransport final : public Transport {
   struct Pending {
     size_t marks;  // in parts_.marks
     Operation operation;
+    Duration allowed;
     Time launched;
     std::optional<Time> begun;  // seen to be its turn
   };

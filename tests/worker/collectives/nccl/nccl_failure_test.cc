@@ -181,11 +181,13 @@ TEST(NcclFailure, MemoryFreedBeforeAnAbortThatHangsEndsTheProcessWith75) {
 
 TEST(NcclFailure, AThreadThatIsStuckWithinNcclEndsTheProcessWith75) {
   const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
+    const std::string sign = testing::TempDir() + "stuck." + std::to_string(getpid());
     Rank::Set("LOCKSTEP_FAKE_STUCK_AT", "2");
+    Rank::Set("LOCKSTEP_FAKE_STUCK_FILE", sign);
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect({.end = milliseconds(200)});
     std::thread watchdog([&] {
-      std::this_thread::sleep_for(milliseconds(100));
+      while (unlink(sign.c_str()) != 0) std::this_thread::sleep_for(milliseconds(1));
       nccl->Abort();
     });
     EXPECT_FALSE(RunToEnd(*nccl, AllReduce(memory, 1, seconds(600))).ok());
