@@ -15,7 +15,7 @@ namespace {
 // Many that are dead already, then a parent that dies as soon as the first of them is reaped, so
 // that it can be reaped itself when its turn comes. Its child comes to us after the listing.
 void SweepOneThatDiesMeanwhile() {
-  constexpr size_t kDead = 500;
+  constexpr size_t kDead = 100;
   std::array<pid_t, kDead> dead{};
   for (pid_t& pid : dead) {
     pid = fork();

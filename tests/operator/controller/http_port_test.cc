@@ -19,7 +19,7 @@ namespace {
 
 // As the kubelet's and Prometheus' requests.
 constexpr timeval kPatience = {.tv_sec = 5, .tv_usec = 0};
-constexpr size_t kScrape = size_t{1} << 20;
+constexpr size_t kScrape = size_t{256} << 10;
 
 // LOCKSTEP_STRANGERS says how many, or as many as this process may have descriptors.
 size_t Strangers() {
