@@ -55,6 +55,7 @@ struct ReplacementMemory {
 // placement.cc
 struct PlacementMemory {
   int releases = 0;                 // times the gang let go, in a row
+  uint32_t released_epoch = 0;      // in which it last did
   std::optional<Time> start_again;  // after letting go
 };
 

@@ -58,7 +58,9 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
         "one keeps its place";
     return std::nullopt;
   }
-  ++memory.releases;
+  // Decided again until it is written; it counts once.
+  if (memory.released_epoch != context.snapshot.status.epoch) ++memory.releases;
+  memory.released_epoch = context.snapshot.status.epoch;
   memory.start_again = context.now.boot + Pause(memory.releases, context.snapshot.uid);
   return Stop{.reason = core::StopReason::kScaled,
               .releases = true,

@@ -62,6 +62,19 @@ TEST(Placement, ItTriesAgainLaterAndLaterEachTime) {
   }
 }
 
+TEST(Placement, ARoundThatIsDecidedAgainCountsOnce) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.snapshot().oldest_waiting = false;
+  HalfPlaced(scene);
+  scene.Pass(minutes(10));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_TRUE(scene.Decide().intent);  // each in conflict with another's
+  scene.Settle();
+  scene.RemoveMachines();
+  const Decision waits = scene.Settle();
+  EXPECT_LE(waits.wake - scene.now.boot, seconds(30));
+}
+
 TEST(Placement, WaitingForAnImageIsNotWaitingForANode) {
   Scene scene(MakeJob("gpt").Machines(2));
   HalfPlaced(scene);
