@@ -5,9 +5,9 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT
 from tls import binary
 
+ROOT = pathlib.Path(__file__).parents[2]
 STATIC = ["lockstep", "lockstep-agent"]
 DYNAMIC = ["lockstep-operator", "lockstep-trainer", "kubectl-lockstep"]
 # mov %fs:0x28, REGISTER: the canary, put on the stack and looked at again.

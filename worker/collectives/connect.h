@@ -40,9 +40,9 @@ Result<Options> OptionsFromEnvironment();
 // Blocks until all ranks are here, at most connect_timeout; kTimeout names those that are missing.
 Result<std::unique_ptr<Communicator>> Connect(const Options& options);
 
-// True once NCCL did not end a communicator whose work was done. Its threads run on, nothing on a GPU
-// is freed any more and no communicator of this process works on, so main() leaves by _exit, with the
-// code that it would have returned.
+// True once NCCL did not end a communicator whose work was done. Its threads run on, nothing on a
+// GPU is freed any more and no communicator of this process works on, so main() leaves by _exit,
+// with the code that it would have returned.
 bool ThreadsLeftBehind();
 
 }  // namespace lockstep::collectives

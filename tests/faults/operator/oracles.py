@@ -27,7 +27,7 @@ _MASKS = [
 
 def end_state(objects, uids, namespace):
     """The objects as text, one for each, without what differs from run to run."""
-    return {f"{resource} {_without_uids(name, uids)}": _masked(item, uids, namespace)
+    return {f"{resource} {_unnamed_key(name)}": _masked(item, uids, namespace)
             for (resource, name), item in objects.items()
             if not name.startswith(("default-token", MASTER_KEY, "kube-root-ca"))}
 
@@ -49,13 +49,14 @@ def _masked(item, uids, namespace):
     text = json.dumps(item, indent=1, sort_keys=True)
     for pattern, name in _MASKS:
         text = pattern.sub(name, text)
-    return _without_uids(text, uids).replace(namespace, "NAMESPACE")
-
-
-def _without_uids(text, uids):
     for uid in uids:
-        text = text.replace(uid, "UID").replace(uid[:8], "UID8")
-    return text
+        text = text.replace(uid, "UID")
+    return _unnamed_key(text).replace(namespace, "NAMESPACE")
+
+
+def _unnamed_key(text):
+    """The Secret's name follows from the key, and that from the job's UID."""
+    return re.sub(r"-key-[0-9a-f]{16}\b", "-key-KEY", text)
 
 
 def differences(reference, found):

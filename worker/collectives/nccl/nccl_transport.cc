@@ -166,7 +166,7 @@ Status NcclTransport::Begin(const Operation& operation) {
   }
   const size_t marks = free_marks_.back();
   const Time now = BootTime();
-  const Status begins = parts_.marks[marks].begins.Record(parts_.stream);
+  Status begins = parts_.marks[marks].begins.Record(parts_.stream);
   if (!begins.ok()) return begins;
   Status launched = comm_.Call(
       Name(operation), now + allowed,
