@@ -13,7 +13,8 @@ class Rule:
         self.path = path + source.get("fieldPath", "") if path else source.get("fieldPath", "")[1:]
         self.expression = source["rule"]
         self.message = source["message"]
-        self.about_changes = "oldSelf" in source["rule"]
+        # With optionalOldSelf it judges new jobs, and lets old ones be.
+        self.about_changes = "oldSelf" in source["rule"] and not source.get("optionalOldSelf")
         by = source.get("messageExpression")
         self.shown = re.match(r"'((?:\\'|[^'%])*)", by)[1].replace("\\'", "'") if by else (
             self.message)
