@@ -27,12 +27,8 @@ NcclAgreement::~NcclAgreement() {
   [[maybe_unused]] const Status left = Agree(Error::Unavailable("the initialisation was left"));
 }
 
-std::string NcclAgreement::Key(const std::string& what) const {
-  return "nccl/" + generation_ + "/" + what;
-}
-
 void NcclAgreement::Watch(const std::function<void()>& failed) {
-  Result<std::string> over = rendezvous_.Get(Key("over"), deadline_);
+  Result<std::string> over = rendezvous_.Get(RollKey(generation_, "over"), deadline_);
   if (over.ok()) over = DecodeRoll(*over);
   if (over.ok()) return;
   error_ = over.error();
@@ -42,7 +38,7 @@ void NcclAgreement::Watch(const std::function<void()>& failed) {
 Status NcclAgreement::AwaitAll() {
   for (int rank = 1; rank < rendezvous_.world(); ++rank) {
     const Result<std::string> made =
-        rendezvous_.Get(Key(std::to_string(rank) + "/made"), deadline_);
+        rendezvous_.Get(RollKey(generation_, std::to_string(rank) + "/made"), deadline_);
     if (!made.ok()) return made.error();
   }
   return {};
@@ -55,12 +51,12 @@ Status NcclAgreement::Agree(const Status& own) {
   [[maybe_unused]] Status set;
   if (!own.ok()) {
     const Error error{own.error().kind, "rank " + rank + ": " + own.error().message};
-    set = rendezvous_.Set(Key("over"), EncodeRoll(error));
+    set = rendezvous_.Set(RollKey(generation_, "over"), EncodeRoll(error));
   }
-  set = rendezvous_.Set(Key(rank + "/made"), "");
+  set = rendezvous_.Set(RollKey(generation_, rank + "/made"), "");
   if (rendezvous_.rank() == 0 && own.ok()) {
     const Status all = AwaitAll();
-    set = rendezvous_.Set(Key("over"),
+    set = rendezvous_.Set(RollKey(generation_, "over"),
                           all.ok() ? EncodeRoll(std::string()) : EncodeRoll(all.error()));
   }
   thread_.join();

@@ -31,7 +31,6 @@ class NcclAgreement {
   Status Agree(const Status& own);
 
  private:
-  std::string Key(const std::string& what) const;
   // Rank 0's: all ranks are through.
   Status AwaitAll();
   void Watch(const std::function<void()>& failed);

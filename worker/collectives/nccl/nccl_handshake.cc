@@ -11,14 +11,10 @@ namespace {
 
 constexpr std::string_view kOk = "ok ";
 
-std::string KeyOf(const std::string& generation, const std::string& what) {
-  return "nccl/" + generation + "/" + what;
-}
-
 Result<int> ReadReport(Rendezvous& rendezvous, const std::string& generation, int rank,
                        Time deadline) {
   const std::string who = "rank " + std::to_string(rank);
-  Result<std::string> value = rendezvous.Get(KeyOf(generation, std::to_string(rank)), deadline);
+  Result<std::string> value = rendezvous.Get(RollKey(generation, std::to_string(rank)), deadline);
   if (!value.ok())
     return Error{value.error().kind, who + " did not come to start NCCL: " + value.error().message};
   Result<std::string> text = DecodeRoll(*value);
@@ -49,6 +45,10 @@ Result<nccl::UniqueId> Decide(Rendezvous& rendezvous, const std::string& generat
 
 }  // namespace
 
+std::string RollKey(const std::string& generation, const std::string& what) {
+  return "nccl/" + generation + "/" + what;
+}
+
 std::string EncodeRoll(const Result<std::string>& said) {
   if (said.ok()) return std::string(kOk) + *said;
   return std::to_string(static_cast<int>(said.error().kind)) + " " + said.error().message;
@@ -73,14 +73,15 @@ Result<nccl::UniqueId> CallRoll(Rendezvous& rendezvous, const std::string& gener
     Result<nccl::UniqueId> id = Decide(rendezvous, generation, report, make_id, deadline);
     const std::string value =
         id.ok() ? EncodeRoll(std::string(id->bytes, sizeof(id->bytes))) : EncodeRoll(id.error());
-    if (Status set = rendezvous.Set(KeyOf(generation, "id"), value); !set.ok()) return set.error();
+    if (Status set = rendezvous.Set(RollKey(generation, "id"), value); !set.ok())
+      return set.error();
     return id;
   }
   const std::string value =
       report.ok() ? EncodeRoll(std::to_string(*report)) : EncodeRoll(report.error());
-  const std::string key = KeyOf(generation, std::to_string(rendezvous.rank()));
+  const std::string key = RollKey(generation, std::to_string(rendezvous.rank()));
   if (Status set = rendezvous.Set(key, value); !set.ok()) return set.error();
-  Result<std::string> decided = rendezvous.Get(KeyOf(generation, "id"), deadline);
+  Result<std::string> decided = rendezvous.Get(RollKey(generation, "id"), deadline);
   if (!decided.ok()) return decided.error();
   Result<std::string> text = DecodeRoll(*decided);
   if (!text.ok()) return text.error();

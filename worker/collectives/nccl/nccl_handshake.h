@@ -14,6 +14,9 @@
 
 namespace lockstep::collectives {
 
+// The key of the rendezvous that stands for `what` in this generation.
+std::string RollKey(const std::string& generation, const std::string& what);
+
 // What ranks write to each other: "ok " and a text, or "<kind> <message>" of an error.
 std::string EncodeRoll(const Result<std::string>& said);
 Result<std::string> DecodeRoll(const std::string& value);
