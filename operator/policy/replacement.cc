@@ -108,13 +108,13 @@ std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& mac
 
 // An eviction or a shutdown of the node is told with the end of the pod, which may come after that
 // of its agent: 143 alone is not judged before.
-bool AwaitsReason(ReconcileContext& context, const Machine& machine) {
-  const MachineObservation* seen = machine.last_seen;
-  if (seen == nullptr || !seen->end || seen->all_ended || seen->leave_by || seen->end->asked ||
+bool AwaitsReason(ReconcileContext& context, const Loss& loss) {
+  const MachineObservation* seen = loss.machine->last_seen;
+  if (loss.kind != EndKind::kLost || seen == nullptr || !seen->end || seen->all_ended ||
       seen->end->exit_code != core::kExitStopped) {
     return false;
   }
-  auto& awaited = context.Own<&Memory::replacement>().reasons[machine.index];
+  auto& awaited = context.Own<&Memory::replacement>().reasons[loss.machine->index];
   if (awaited.uid != seen->uid) awaited = {seen->uid, context.now.boot + kReasonPatience};
   if (context.now.boot >= awaited.until) return false;
   context.WakeAt(awaited.until);
@@ -233,7 +233,7 @@ bool IsBudgetSpent(const ReconcileContext& context) {
 bool Replace(ReconcileContext& context) {
   if (IsBudgetSpent(context)) return false;  // the job ends
   std::vector<Loss> losses = FindLosses(context);
-  std::erase_if(losses, [&](const Loss& loss) { return AwaitsReason(context, *loss.machine); });
+  std::erase_if(losses, [&](const Loss& loss) { return AwaitsReason(context, loss); });
   const auto allowed = static_cast<size_t>(std::max(context.snapshot.replacements_allowed, 0));
   if (losses.size() > allowed) {
     context.note = std::to_string(losses.size() - allowed) +

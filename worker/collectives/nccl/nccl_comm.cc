@@ -223,13 +223,14 @@ void NcclComm::State::Bound(bool in_peace) {
       changed.wait_for(mutex, left);
     }
     if (ended) return;
+    const std::string leaves =
+        "this process leaves with exit code " + std::to_string(core::kExitPeerLost);
     std::fprintf(
         stderr,
         "lockstep: NCCL did not end its communicator within %lld ms, and its threads cannot "
         "be stopped: %s%s%s\n",
         static_cast<long long>(duration_cast<milliseconds>(end_bound).count()),
-        in_peace ? "they are left behind, for all work was done"
-                 : "this process leaves with exit code 75",
+        in_peace ? "they are left behind, for all work was done" : leaves.c_str(),
         last_error.empty() ? "" : ". Before that: ", last_error.c_str());
     if (!in_peace) _exit(core::kExitPeerLost);
     CudaDevice::AbandonAll();
