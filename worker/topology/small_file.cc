@@ -1,5 +1,7 @@
 #include "worker/topology/small_file.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +15,10 @@ constexpr size_t kMaxBytes = 16 << 20;
 }  // namespace
 
 std::optional<std::string> ReadSmallFile(const std::string& path) {
-  Result<std::string> text = ReadFile(path, kMaxBytes);
+  // The kernel's files are no pipes, so they need not be looked at before they are opened.
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  Result<std::string> text = ReadToEnd(fd.get(), path, kMaxBytes);
   if (!text.ok()) return std::nullopt;
   text->erase(text->find_last_not_of(" \t\r\n") + 1);
   return std::move(*text);
