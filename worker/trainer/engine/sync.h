@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -34,6 +35,15 @@ struct StepOptions {
   double learning_rate = 0;
   double clip = 0;  // 0: off
   AdamWOptions adamw;
+  bool stop = false;                    // this rank was asked to stop
+  std::function<void()> before_update;  // called before the step writes the replica
+};
+
+// Of this rank's micro-batches.
+struct StepTimes {
+  Duration data{};
+  Duration forward{};
+  Duration backward{};
 };
 
 struct StepResult {
@@ -43,6 +53,7 @@ struct StepResult {
   bool stop = false;     // some rank was asked to stop, and all know it
   Duration waited{};     // for communication that backward didn't hide
   Duration updating{};   // within the optimizer
+  StepTimes times;
 };
 
 class Sync {

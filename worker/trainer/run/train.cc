@@ -16,9 +16,8 @@
 #include "worker/collectives/connect.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"
-#include "worker/trainer/engine/gradient_tree.h"
+#include "worker/trainer/engine/engine.h"
 #include "worker/trainer/engine/replica.h"
-#include "worker/trainer/engine/sync.h"
 #include "worker/trainer/run/agent_link.h"
 #include "worker/trainer/run/checkpoint_line.h"
 #include "worker/trainer/run/environment.h"
@@ -176,14 +175,10 @@ class Run {
     Result<Position> position = Resume(*line_, ManifestNow(), *replica_, *all_, threads_);
     if (!position.ok()) return position.error();
     at_ = *position;
-    Status sync = MakeSync();
-    if (!sync.ok()) return sync;
-    model_.emplace(shape_, batch_.micro_batch, job_.precision, threads_);
-    tree_.emplace(replica_->parameters.size() + kTailSize, batch_.mine, threads_);
-    const size_t tokens =
-        static_cast<size_t>(batch_.micro_batch) * static_cast<size_t>(shape_.context);
-    inputs_.resize(tokens);
-    targets_.resize(tokens);
+    Result<std::unique_ptr<Engine>> engine =
+        MakeCpuEngine(OptionsOfEngine(), *replica_, *all_, threads_);
+    if (!engine.ok()) return engine.error();
+    engine_ = std::move(*engine);
     if (writes) saver_.emplace(*line_, shape_);
     if (first()) scalars_.emplace(TensorBoardDir(), at_.step);
     if (first() && at_.step > 0) {
@@ -214,19 +209,13 @@ class Run {
     return line_->writes() ? line_->Root() + "/tensorboard" : "";
   }
 
-  Status MakeSync() {
-    const SyncOptions options{.bucket_bytes = static_cast<size_t>(job_.bucket_mb) << 20,
-                              .overlap = job_.overlap,
-                              .servers = job_.servers};
-    if (job_.sync == core::Sync::kAllReduce) {
-      sync_ = MakeAllReduceSync(*replica_, *all_, threads_, options);
-      return {};
-    }
-    Result<std::unique_ptr<Sync>> made =
-        MakeParameterServerSync(*replica_, *all_, threads_, options);
-    if (!made.ok()) return made.error();
-    sync_ = std::move(*made);
-    return {};
+  EngineOptions OptionsOfEngine() const {
+    return {.batch = batch_,
+            .precision = job_.precision,
+            .sync = job_.sync,
+            .sync_options = {.bucket_bytes = static_cast<size_t>(job_.bucket_mb) << 20,
+                             .overlap = job_.overlap,
+                             .servers = job_.servers}};
   }
 
   void SayPlan(const MemoryPlan& memory) const {
@@ -249,7 +238,7 @@ class Run {
       skipped_in_a_row = done->skipped ? skipped_in_a_row + 1 : 0;
       if (skipped_in_a_row > options_.max_skipped) return Diverged();
       if (options_.compare_every > 0 && at_.step % options_.compare_every == 0) {
-        Status same = CompareReplicas(*replica_, sync_->HasAllMoments(), *all_, threads_);
+        Status same = ReplicasAreEqual();
         if (!same.ok()) return same.error();
       }
       const bool last = done->stop || at_.step == job_.steps;
@@ -264,6 +253,10 @@ class Run {
     return core::kExitSuccess;
   }
 
+  Status ReplicasAreEqual() {
+    return CompareReplicas(*replica_, engine_->HasAllMoments(), *all_, threads_);
+  }
+
   Error Diverged() const {
     return Error::Internal("the loss was no finite number in " +
                            std::to_string(options_.max_skipped + 1) + " steps in a row, at step " +
@@ -274,13 +267,6 @@ class Run {
   Result<StepResult> Step() {
     record_ = {};
     const Time began = BootTime();
-    sync_->Begin(tree_->total());
-    Status summed =
-        tree_->Sum([this](int i, std::span<float> out,
-                          const Complete& complete) { return MicroBatch(i, out, complete); },
-                   [this](size_t from) { sync_->Ready(from); });
-    if (!summed.ok()) return summed.error();
-    WaitForCopy();
     StepOptions step;
     step.micro_batches = batch_.count;
     step.t = at_.optimizer_steps + 1;
@@ -288,7 +274,12 @@ class Run {
                                       job_.decay_steps > 0 ? job_.decay_steps : job_.steps);
     step.clip = job_.clip;
     step.adamw.weight_decay = job_.weight_decay;
-    Result<StepResult> done = sync_->Finish(step);
+    step.stop = stop_.Asked();
+    step.before_update = [this] { WaitForCopy(); };
+    Result<StepResult> done =
+        engine_->Step(step, [this](int i, std::span<int32_t> inputs, std::span<int32_t> targets) {
+          return ReadBatch(i, inputs, targets);
+        });
     if (!done.ok()) return done;
     ++at_.step;
     at_.cursor += batch_.global_batch;
@@ -309,25 +300,14 @@ class Run {
     record_.checkpoint += BootTime() - began;
   }
 
-  Status MicroBatch(int i, std::span<float> out, const Complete& complete) {
-    Time at = BootTime();
-    const auto lap = [&at] { return -(std::exchange(at, BootTime()) - at); };
+  Status ReadBatch(int i, std::span<int32_t> inputs, std::span<int32_t> targets) const {
     const auto tokens = static_cast<size_t>(shape_.context);
     for (int b = 0; b < batch_.micro_batch; ++b) {
       const size_t from = static_cast<size_t>(b) * tokens;
-      Status read =
-          data_->Read(batch_.SampleOf(at_.cursor, i) + b, std::span(inputs_).subspan(from, tokens),
-                      std::span(targets_).subspan(from, tokens));
+      Status read = data_->Read(batch_.SampleOf(at_.cursor, i) + b, inputs.subspan(from, tokens),
+                                targets.subspan(from, tokens));
       if (!read.ok()) return read;
     }
-    record_.data += lap();
-    const float loss = model_->Forward(replica_->parameters, inputs_, targets_);
-    record_.forward += lap();
-    const size_t size = replica_->parameters.size();
-    out[size + kTailLoss] = loss;
-    out[size + kTailStop] = i == 0 && stop_.Asked() ? 1.0F : 0.0F;
-    model_->Backward(replica_->parameters, out.first(size), complete);
-    record_.backward += lap();
     return {};
   }
 
@@ -340,6 +320,9 @@ class Run {
     record_.skipped = at_.skipped;
     record_.all_tokens = batch_.global_batch * shape_.context;
     record_.my_tokens = record_.all_tokens / all_->world();
+    record_.data = done.times.data;
+    record_.forward = done.times.forward;
+    record_.backward = done.times.backward;
     record_.exposed = done.waited;
     record_.optimizer = done.updating;
     record_.whole = whole;
@@ -348,8 +331,8 @@ class Run {
   Status Save(bool last) {
     const Time began = BootTime();
     if (line_->writes()) {
-      Status gathered = sync_->GatherMoments();
-      if (!gathered.ok()) return gathered;
+      Status updated = engine_->UpdateReplica();
+      if (!updated.ok()) return updated;
     }
     if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow());
     if (saver_ && last) saver_->Wait();
@@ -421,11 +404,7 @@ class Run {
   std::unique_ptr<Communicator> all_;
   std::optional<Replica> replica_;
   Position at_;
-  std::unique_ptr<Sync> sync_;
-  std::optional<Gpt<float>> model_;
-  std::optional<GradientTree> tree_;
-  std::vector<int32_t> inputs_;   // [B, T]
-  std::vector<int32_t> targets_;  // [B, T]
+  std::unique_ptr<Engine> engine_;
   std::optional<Saver> saver_;
   std::optional<Scalars> scalars_;
   std::ofstream metrics_;

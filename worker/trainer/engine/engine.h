@@ -1,0 +1,54 @@
+// Engine: what makes a rank's training steps: the model, the sum of its gradients, the optimizer.
+// CpuEngine computes on this machine's processors.
+//
+//   Result<std::unique_ptr<Engine>> engine = MakeCpuEngine(options, replica, all, threads);
+//   Result<StepResult> step = (*engine)->Step(step_options, read);
+#ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_ENGINE_H_
+#define LOCKSTEP_WORKER_TRAINER_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "core/model/trainer.h"
+#include "worker/collectives/collectives.h"
+#include "worker/trainer/engine/batch_plan.h"
+#include "worker/trainer/engine/replica.h"
+#include "worker/trainer/engine/sync.h"
+#include "worker/trainer/model/gpt.h"
+
+namespace lockstep::trainer {
+
+// Fills the sequences of this rank's micro-batch `index` of the step: [B, T] each.
+using ReadBatch =
+    std::function<Status(int index, std::span<int32_t> inputs, std::span<int32_t> targets)>;
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // One step of all ranks. An error ends the run.
+  virtual Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) = 0;
+  // Makes the replica what the last step left, rank 0's with all moments; called on all ranks.
+  virtual Status UpdateReplica() = 0;
+  // Whether the replica of every rank has all moments then.
+  virtual bool HasAllMoments() const = 0;
+};
+
+struct EngineOptions {
+  BatchPlan batch;
+  Precision precision = Precision::kFp32;
+  core::Sync sync = core::Sync::kAllReduce;
+  SyncOptions sync_options;
+};
+
+// `replica`, `all` and `threads` outlive it; the steps write the replica itself. kInvalid: as of
+// MakeParameterServerSync.
+Result<std::unique_ptr<Engine>> MakeCpuEngine(const EngineOptions& options, Replica& replica,
+                                              collectives::Communicator& all, Threads& threads);
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_ENGINE_ENGINE_H_
