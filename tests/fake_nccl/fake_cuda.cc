@@ -1,5 +1,5 @@
 // A libcuda.so.1 for machines without a GPU. Device memory is host memory; each stream is a thread
-// that does its work in order; kernels are those of host_kernels.h. It is as strict as the real one
+// that does its work in order; kernels are the emulator's. It is as strict as the real one
 // where a mistake would only show on a GPU: no current context, an address that is not the device's
 // and a stream that is gone are errors, and cuMemFree waits for all work on the device.
 //
@@ -7,12 +7,16 @@
 //   LOCKSTEP_FAKE_DRIVER   the CUDA version that the driver serves (default 13000)
 //   LOCKSTEP_FAKE_MEMORY   the bytes of a GPU's memory (default: the machine's)
 //   LOCKSTEP_FAKE_LOST_AT  the nth event recorded (from 1) finds the GPU lost, as all calls after
-//   it LOCKSTEP_FAKE_IMAGE    what cuModuleLoadData says of each image, as a CUresult (default 0)
+//                          it
+//   LOCKSTEP_FAKE_IMAGE    what cuModuleLoadData says of each image, as a CUresult (default 0)
+//   LOCKSTEP_FAKE_CAPABILITY  the compute capability of the GPUs (default 90)
+//   LOCKSTEP_FAKE_SCHEDULE  the seed of the order in which a kernel's threads and blocks run
 #include "tests/fake_nccl/fake_cuda.h"
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -21,8 +25,9 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "tests/fake_nccl/host_kernels.h"
+#include "tests/emulator/emulator.h"
 
 namespace lockstep::collectives::cuda {
 
@@ -104,11 +109,11 @@ struct EventObject {
 };
 
 struct ModuleObject {
-  int unused = 0;
+  std::string image;  // where it is PTX
 };
 
 struct FunctionObject {
-  const fake_nccl::HostKernel* kernel = nullptr;
+  const trainer::gpu::HostKernel* kernel = nullptr;
 };
 
 }  // namespace lockstep::collectives::cuda
@@ -129,6 +134,7 @@ constexpr Code kOk = 0;
 constexpr Code kInvalidValue = 1;
 constexpr Code kNotInitialized = 3;
 constexpr Code kInvalidDevice = 101;
+constexpr Code kInvalidImage = 200;
 constexpr Code kInvalidContext = 201;
 constexpr int kHighestPriority = -5;
 constexpr Code kOutOfMemory = 2;
@@ -150,7 +156,6 @@ struct Process {
   int events = 0;  // recorded
   std::atomic<bool> lost = false;
   collectives::cuda::ContextObject contexts[64];
-  collectives::cuda::ModuleObject module;
   std::map<std::string, collectives::cuda::FunctionObject, std::less<>> functions;
 };
 Process& TheProcess() {
@@ -251,6 +256,18 @@ Code cuDeviceGet(Device* device, int index) {
 
 Code cuDeviceGetName(char* name, int length, Device) {
   std::strncpy(name, "Stand-in GPU", static_cast<size_t>(length) - 1);
+  return kOk;
+}
+
+Code cuDeviceGetAttribute(int* value, int attribute, Device) {
+  const int capability = Setting("LOCKSTEP_FAKE_CAPABILITY", 90);
+  if (attribute == lockstep::collectives::cuda::kComputeCapabilityMajor) {
+    *value = capability / 10;
+  } else if (attribute == lockstep::collectives::cuda::kComputeCapabilityMinor) {
+    *value = capability % 10;
+  } else {
+    return kInvalidValue;
+  }
   return kOk;
 }
 
@@ -365,18 +382,29 @@ Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
   return Run(stream, [=] { std::memcpy(to, Pointer(from), bytes); });
 }
 
-Code cuModuleLoadData(Module* module, const void*) {
+Code cuModuleLoadData(Module* module, const void* image) {
   if (!HasContext()) return kInvalidContext;
   if (const Code refused = Setting("LOCKSTEP_FAKE_IMAGE", 0); refused != kOk) return refused;
-  *module = &TheProcess().module;
+  const auto* text = static_cast<const char*>(image);
+  const bool ptx = std::strncmp(text, "//", 2) == 0;
+  const bool fatbin = std::memcmp(text, "\x50\xed\x55\xba", 4) == 0;
+  if (!ptx && !fatbin) return kInvalidImage;
+  *module = new lockstep::collectives::cuda::ModuleObject{ptx ? text : ""};
   return kOk;
 }
 
-Code cuModuleUnload(Module) { return kOk; }
+Code cuModuleUnload(Module module) {
+  delete module;
+  return kOk;
+}
 
-Code cuModuleGetFunction(Function* function, Module, const char* name) {
-  const HostKernel* kernel = FindHostKernel(name);
-  if (kernel == nullptr) return kNotFound;
+// Runs what the emulator has under this name; PTX must have it as well.
+Code cuModuleGetFunction(Function* function, Module module, const char* name) {
+  const auto* kernel = lockstep::emulator::Find(name);
+  const std::string entry = ".entry " + std::string(name) + "(";
+  if (kernel == nullptr ||
+      (!module->image.empty() && module->image.find(entry) == std::string::npos))
+    return kNotFound;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
   *function = &process.functions[name];
@@ -384,11 +412,21 @@ Code cuModuleGetFunction(Function* function, Module, const char* name) {
   return kOk;
 }
 
-Code cuLaunchKernel(Function function, unsigned grid_x, unsigned, unsigned, unsigned block_x,
-                    unsigned, unsigned, unsigned, Stream stream, void** parameters, void**) {
-  // The parameters are read at the launch, not when the kernel runs.
-  std::function<void()> bound = function->kernel->bind(parameters, grid_x, block_x);
-  return Run(stream, std::move(bound));
+Code cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned, unsigned block_x,
+                    unsigned, unsigned, unsigned shared_bytes, Stream stream, void** parameters,
+                    void**) {
+  // The one parameter is read at the launch, not when the kernel runs.
+  const auto* from = static_cast<const char*>(parameters[0]);
+  std::vector<char> arguments(from, from + function->kernel->bytes);
+  const lockstep::trainer::gpu::LaunchShape shape{grid_x, grid_y, block_x, shared_bytes};
+  return Run(stream, [kernel = function->kernel, arguments = std::move(arguments), shape] {
+    const auto seed = static_cast<unsigned>(Setting("LOCKSTEP_FAKE_SCHEDULE", 0));
+    const std::string wrong =
+        lockstep::emulator::Run(*kernel, arguments.data(), shape, {.seed = seed});
+    if (wrong.empty()) return;
+    std::fprintf(stderr, "%s\n", wrong.c_str());
+    std::abort();
+  });
 }
 
 }  // extern "C"
@@ -405,6 +443,7 @@ namespace {
     .device_get_count = cuDeviceGetCount,
     .device_get = cuDeviceGet,
     .device_get_name = cuDeviceGetName,
+    .device_get_attribute = cuDeviceGetAttribute,
     .primary_context_retain = cuDevicePrimaryCtxRetain,
     .primary_context_release = cuDevicePrimaryCtxRelease_v2,
     .context_set_current = cuCtxSetCurrent,

@@ -43,11 +43,8 @@ int RunValues(Communicator& all, int local_rank, bool fake) {
   return 0;
 }
 
-int RunModel(Communicator& all, int local_rank, bool fake) {
-  trainer::CudaCheckOptions options{.local_rank = local_rank};
-  // The fake GPU finds its kernels by name and reads no image.
-  if (fake) options.image = "fake";
-  Result<trainer::CudaCheckReport> report = trainer::RunCudaCheck(all, options);
+int RunModel(Communicator& all, int local_rank) {
+  Result<trainer::CudaCheckReport> report = trainer::RunCudaCheck(all, {.local_rank = local_rank});
   if (!report.ok()) return Failed(report.error());
   if (all.rank() == 0) std::cout << trainer::ToJson(*report) << std::endl;
   return 0;
@@ -99,7 +96,7 @@ int Main(const std::string& what, bool fake) {
   const int local_rank = options->local_rank;
   int code = 2;
   if (what == "values") code = RunValues(**all, local_rank, fake);
-  if (what == "model") code = RunModel(**all, local_rank, fake);
+  if (what == "model") code = RunModel(**all, local_rank);
   if (what == "bench") code = RunBench(**all, local_rank, fake);
   if (what == "wait") code = RunWait(**all, local_rank);
   Status finished = (*all)->Finish();

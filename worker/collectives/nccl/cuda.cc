@@ -60,6 +60,19 @@ Status CudaDevice::Enter() const {
   return driver_->Check("cuCtxSetCurrent", api().context_set_current(context_));
 }
 
+Result<int> CudaDevice::ComputeCapability() const {
+  int major = 0;
+  int minor = 0;
+  for (const auto& [value, attribute] : {std::pair(&major, cuda::kComputeCapabilityMajor),
+                                         std::pair(&minor, cuda::kComputeCapabilityMinor)}) {
+    if (Status got = driver_->Check("cuDeviceGetAttribute",
+                                    api().device_get_attribute(value, attribute, device_));
+        !got.ok())
+      return got.error();
+  }
+  return major * 10 + minor;
+}
+
 Result<CudaStream> CudaStream::Create(std::shared_ptr<const CudaDevice> device,
                                       StreamPriority priority) {
   if (Status entered = device->Enter(); !entered.ok()) return entered.error();

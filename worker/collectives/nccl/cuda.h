@@ -39,6 +39,8 @@ class CudaDevice {
   static bool AllAbandoned();
 
   int index() const { return index_; }
+  // 90 for 9.0.
+  Result<int> ComputeCapability() const;
   const std::string& name() const { return name_; }
   const CudaDriver& driver() const { return *driver_; }
   const cuda::Api& api() const { return driver_->api(); }

@@ -30,6 +30,8 @@ inline constexpr Code kNotReady = 600;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr int kComputeCapabilityMajor = 75;  // CUdevice_attribute
+inline constexpr int kComputeCapabilityMinor = 76;
 
 // What the driver exports, by the names in cuda_driver.cc.
 struct Api {
@@ -41,6 +43,7 @@ struct Api {
   Code (*device_get_count)(int* count) = nullptr;
   Code (*device_get)(Device* device, int index) = nullptr;
   Code (*device_get_name)(char* name, int length, Device device) = nullptr;
+  Code (*device_get_attribute)(int* value, int attribute, Device device) = nullptr;
   Code (*primary_context_retain)(Context* context, Device device) = nullptr;
   Code (*primary_context_release)(Device device) = nullptr;
   Code (*context_set_current)(Context context) = nullptr;

@@ -11,6 +11,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuGetErrorName", &api->get_error_name)("cuGetErrorString", &api->get_error_string);
   bind("cuDeviceGetCount", &api->device_get_count)("cuDeviceGet", &api->device_get);
   bind("cuDeviceGetName", &api->device_get_name);
+  bind("cuDeviceGetAttribute", &api->device_get_attribute);
   bind("cuDevicePrimaryCtxRetain", &api->primary_context_retain);
   bind("cuDevicePrimaryCtxRelease_v2", &api->primary_context_release);
   bind("cuCtxSetCurrent", &api->context_set_current);

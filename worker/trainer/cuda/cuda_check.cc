@@ -81,7 +81,7 @@ Status Check::Begin() {
   if (!device.ok()) return device.error();
   device_ = *device;
   Result<std::unique_ptr<CudaMlp>> model =
-      CudaMlp::Create(device_, options_.image, shape_, options_.global_rows / world);
+      CudaMlp::Create(device_, shape_, options_.global_rows / world);
   if (!model.ok()) return model.error();
   model_ = std::move(*model);
 

@@ -7,11 +7,9 @@
 #define LOCKSTEP_WORKER_TRAINER_CUDA_CUDA_CHECK_H_
 
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "worker/collectives/collectives.h"
-#include "worker/trainer/cuda/mlp_image.h"
 
 namespace lockstep::trainer {
 
@@ -21,7 +19,6 @@ struct CudaCheckOptions {
   // Rows of the global batch. A multiple of the world: each rank takes an equal part of it, in rank
   // order.
   unsigned global_rows = 64;
-  std::string_view image = MlpImage();
 };
 
 struct CudaCheckReport {

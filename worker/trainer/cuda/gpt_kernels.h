@@ -234,7 +234,7 @@ struct BiasBackward {
     return {.blocks_x = Blocks(width, 64),
             .blocks_y = parts(),
             .threads = 256,
-            .shared_bytes = 8 * 64 * 4};
+            .shared_bytes = 16 * 64 * 4};
   }
 };
 
@@ -361,7 +361,7 @@ struct StepScale {
 };
 struct ClipScale {
   static constexpr const char* kName = "clip_scale";
-  const double* partial;  // [parts], of SquaredNorm; summed as a tree
+  const double* partial;  // [parts], of SquaredNorm
   const float* loss;      // [1], summed over the micro-batches
   StepScale* scale;       // [1]
   unsigned parts;

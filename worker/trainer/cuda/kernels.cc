@@ -1,39 +1,34 @@
 #include "worker/trainer/cuda/kernels.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace lockstep::trainer {
-namespace {
-
-constexpr unsigned kBlock = 128;  // threads
-
-}  // namespace
 
 Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevice>& device,
-                              std::string_view image, const std::vector<const char*>& names) {
-  if (image.empty()) {
-    return Error::NotFound(
-        "this program was built without CUDA kernels: run tools/deps --cuda, then build again "
-        "with -D LOCKSTEP_CUDA=ON");
-  }
+                              std::span<const DeviceImage> images) {
   Result<collectives::CudaStream> stream = collectives::CudaStream::Create(device);
   if (!stream.ok()) return stream.error();
   Kernels kernels(device, std::move(*stream));
-  const collectives::cuda::Code code = device->api().module_load(&kernels.module_, image.data());
-  if (code != collectives::cuda::kSuccess) {
-    Error failure = device->driver().Failure("cuModuleLoadData on GPU " + device->name(), code);
-    failure.message += ": the driver serves CUDA " +
-                       collectives::CudaVersionText(device->driver().version()) +
-                       ", the kernels were built with CUDA 13";
-    return failure;
+  const Result<int> capability = device->ComputeCapability();
+  if (!capability.ok()) return capability.error();
+  std::string refused;
+  for (const DeviceImage& image : images) {
+    if (image.oldest > *capability) continue;
+    const collectives::cuda::Code code =
+        device->api().module_load(&kernels.module_, image.data.data());
+    if (code == collectives::cuda::kSuccess) return kernels;
+    refused += (refused.empty() ? "" : "; ") + std::string(image.what) + ": " +
+               device->driver().Failure("cuModuleLoadData", code).message;
   }
-  for (const char* name : names) {
-    Status found = device->driver().Check(
-        "cuModuleGetFunction of " + std::string(name),
-        device->api().module_get_function(&kernels.functions_[name], kernels.module_, name));
-    if (!found.ok()) return found.error();
+  if (refused.empty()) {
+    return Error::NotFound(
+        "GPU " + device->name() + " has compute capability " + std::to_string(*capability / 10) +
+        "." + std::to_string(*capability % 10) + ", and the kernels want 8.0 (Ampere) or newer");
   }
-  return kernels;
+  return Error::NotFound("the driver loads no kernels on GPU " + device->name() + " (" + refused +
+                         "): it serves CUDA " +
+                         collectives::CudaVersionText(device->driver().version()) +
+                         ", and their PTX wants 12.0 or newer; update the driver");
 }
 
 Kernels::Kernels(Kernels&& other) noexcept
@@ -46,13 +41,19 @@ Kernels::~Kernels() {
   if (module_ != nullptr && device_->Enter().ok()) device_->api().module_unload(module_);
 }
 
-Status Kernels::LaunchAny(std::string_view name, unsigned threads, void** arguments) {
-  const auto found = functions_.find(name);
-  if (found == functions_.end()) return Error::Internal("no kernel " + std::string(name));
+Status Kernels::LaunchAny(const char* name, const gpu::LaunchShape& shape, void* arguments) {
   if (Status entered = device_->Enter(); !entered.ok()) return entered;
-  const unsigned blocks = std::max(1U, (threads + kBlock - 1) / kBlock);
-  const collectives::cuda::Code code = device_->api().launch_kernel(
-      found->second, blocks, 1, 1, kBlock, 1, 1, 0, stream_.get(), arguments, nullptr);
+  auto [found, first] = functions_.try_emplace(name, nullptr);
+  if (first) {
+    const collectives::cuda::Code code =
+        device_->api().module_get_function(&found->second, module_, name);
+    if (Status got = device_->driver().Check("cuModuleGetFunction of " + std::string(name), code);
+        !got.ok())
+      return got;
+  }
+  const collectives::cuda::Code code =
+      device_->api().launch_kernel(found->second, shape.blocks_x, shape.blocks_y, 1, shape.threads,
+                                   1, 1, shape.shared_bytes, stream_.get(), &arguments, nullptr);
   return device_->driver().Check("cuLaunchKernel of " + std::string(name), code);
 }
 

@@ -1,52 +1,52 @@
-// Kernels of one image, loaded on one GPU and launched on one stream.
+// The GPU's kernels, loaded on one GPU and launched on one stream.
 //
-//   Result<Kernels> kernels = Kernels::Load(device, image);
-//   kernels->Launch("sgd", count, parameters, gradients, 0.1F, count);
+//   Result<Kernels> kernels = Kernels::Load(device);
+//   kernels->Launch(gpu::TreeAdd{.sum = sum, .part = part, .count = count});
 //   kernels->Synchronize();
 #ifndef LOCKSTEP_WORKER_TRAINER_CUDA_KERNELS_H_
 #define LOCKSTEP_WORKER_TRAINER_CUDA_KERNELS_H_
 
-#include <array>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/result.h"
 #include "worker/collectives/nccl/cuda.h"
+#include "worker/trainer/cuda/device_image.h"
+#include "worker/trainer/cuda/gpt_kernels.h"
 
 namespace lockstep::trainer {
 
 class Kernels {
  public:
-  // `image`: what nvcc made, with kernels `names`. kNotFound where it is empty.
+  // The first of `images` that this GPU takes. kNotFound where it takes none: it is too old, or its
+  // driver is.
   static Result<Kernels> Load(const std::shared_ptr<const collectives::CudaDevice>& device,
-                              std::string_view image, const std::vector<const char*>& names);
+                              std::span<const DeviceImage> images = DeviceImages());
   Kernels(Kernels&& other) noexcept;
   Kernels& operator=(Kernels&& other) = delete;
   ~Kernels();
 
-  // Starts at least `threads` threads of kernel `name`, after all launched before. The arguments
-  // must have the kernel's own types; the compiler cannot see them.
-  template <typename... Arguments>
-  Status Launch(std::string_view name, unsigned threads, Arguments... arguments) {
-    std::array<void*, sizeof...(Arguments)> pointers{static_cast<void*>(&arguments)...};
-    return LaunchAny(name, threads, pointers.data());
+  // Starts the kernel of these arguments (gpt_kernels.h, mlp_kernels.h), after all launched before.
+  template <typename Arguments>
+  Status Launch(Arguments arguments) {
+    return LaunchAny(Arguments::kName, arguments.shape(), &arguments);
   }
   // Waits for all of it.
   Status Synchronize() const { return stream_.Synchronize(); }
 
+  const collectives::CudaStream& stream() const { return stream_; }
+
  private:
   Kernels(std::shared_ptr<const collectives::CudaDevice> device, collectives::CudaStream stream)
       : device_(std::move(device)), stream_(std::move(stream)) {}
-  Status LaunchAny(std::string_view name, unsigned threads, void** arguments);
+  Status LaunchAny(const char* name, const gpu::LaunchShape& shape, void* arguments);
 
   std::shared_ptr<const collectives::CudaDevice> device_;
   collectives::CudaStream stream_;
   collectives::cuda::Module module_ = nullptr;
-  std::map<std::string, collectives::cuda::Function, std::less<>> functions_;
+  std::map<const char*, collectives::cuda::Function> functions_;  // by kName; found when launched
 };
 
 }  // namespace lockstep::trainer

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "worker/trainer/cuda/mlp_kernels.h"
+
 namespace lockstep::trainer {
 namespace {
 
@@ -16,9 +18,9 @@ class Sequence {
  public:
   explicit Sequence(Kernels* kernels) : kernels_(kernels) {}
 
-  template <typename... Arguments>
-  Sequence& Run(std::string_view name, unsigned threads, Arguments... arguments) {
-    if (status_.ok()) status_ = kernels_->Launch(name, threads, arguments...);
+  template <typename Arguments>
+  Sequence& Run(const Arguments& arguments) {
+    if (status_.ok()) status_ = kernels_->Launch(arguments);
     return *this;
   }
   const Status& status() const { return status_; }
@@ -61,12 +63,9 @@ Result<std::vector<float>> ToHost(const DeviceMemory& memory) {
 }  // namespace
 
 Result<std::unique_ptr<CudaMlp>> CudaMlp::Create(
-    const std::shared_ptr<const collectives::CudaDevice>& device, std::string_view image,
-    const MlpShape& shape, unsigned rows) {
-  Result<Kernels> kernels =
-      Kernels::Load(device, image,
-                    {"linear_forward", "tanh_forward", "squared_error", "linear_backward_weight",
-                     "linear_backward_bias", "linear_backward_input", "tanh_backward", "sgd"});
+    const std::shared_ptr<const collectives::CudaDevice>& device, const MlpShape& shape,
+    unsigned rows) {
+  Result<Kernels> kernels = Kernels::Load(device);
   if (!kernels.ok()) return kernels.error();
   Allocator allocate(device);
   auto parameters = allocate.Floats(shape.parameters());
@@ -141,41 +140,41 @@ Status CudaMlp::Forward(float scale) {
   const unsigned n = rows_;
   float* h = Floats(buffers_.h);
   float* y = Floats(buffers_.y);
+  const float* target = Floats(buffers_.target);
+  float* squares = Floats(buffers_.squares);
+  float* dy = Floats(buffers_.dy);
   return Sequence(&kernels_)
-      .Run("linear_forward", n * shape_.hidden, Floats(buffers_.x), Parameter(shape_.w1()),
-           Parameter(shape_.b1()), h, n, shape_.in, shape_.hidden)
-      .Run("tanh_forward", n * shape_.hidden, h, n * shape_.hidden)
-      .Run("linear_forward", n * shape_.out, h, Parameter(shape_.w2()), Parameter(shape_.b2()), y,
-           n, shape_.hidden, shape_.out)
-      .Run("squared_error", n * shape_.out, y, Floats(buffers_.target), Floats(buffers_.squares),
-           Floats(buffers_.dy), scale, n * shape_.out)
+      .Run(gpu::LinearForward{Floats(buffers_.x), Parameter(shape_.w1()), Parameter(shape_.b1()), h,
+                              n, shape_.in, shape_.hidden})
+      .Run(gpu::TanhForward{h, n * shape_.hidden})
+      .Run(gpu::LinearForward{h, Parameter(shape_.w2()), Parameter(shape_.b2()), y, n,
+                              shape_.hidden, shape_.out})
+      .Run(gpu::SquaredError{y, target, squares, dy, scale, n * shape_.out})
       .status();
 }
 
 Status CudaMlp::BackwardOutput() {
   const unsigned n = rows_;
-  float* dy = Floats(buffers_.dy);
-  Status launched =
-      Sequence(&kernels_)
-          .Run("linear_backward_weight", shape_.out * shape_.hidden, dy, Floats(buffers_.h),
-               Gradient(shape_.w2()), n, shape_.hidden, shape_.out)
-          .Run("linear_backward_bias", shape_.out, dy, Gradient(shape_.b2()), n, shape_.out)
-          .status();
+  const float* dy = Floats(buffers_.dy);
+  Status launched = Sequence(&kernels_)
+                        .Run(gpu::LinearWeight{dy, Floats(buffers_.h), Gradient(shape_.w2()), n,
+                                               shape_.hidden, shape_.out})
+                        .Run(gpu::LinearBias{dy, Gradient(shape_.b2()), n, shape_.out})
+                        .status();
   return launched.ok() ? kernels_.Synchronize() : launched;
 }
 
 Status CudaMlp::BackwardHidden() {
   const unsigned n = rows_;
   float* dh = Floats(buffers_.dh);
-  Status launched =
-      Sequence(&kernels_)
-          .Run("linear_backward_input", n * shape_.hidden, Floats(buffers_.dy),
-               Parameter(shape_.w2()), dh, n, shape_.hidden, shape_.out)
-          .Run("tanh_backward", n * shape_.hidden, Floats(buffers_.h), dh, n * shape_.hidden)
-          .Run("linear_backward_weight", shape_.hidden * shape_.in, dh, Floats(buffers_.x),
-               Gradient(shape_.w1()), n, shape_.in, shape_.hidden)
-          .Run("linear_backward_bias", shape_.hidden, dh, Gradient(shape_.b1()), n, shape_.hidden)
-          .status();
+  Status launched = Sequence(&kernels_)
+                        .Run(gpu::LinearInput{Floats(buffers_.dy), Parameter(shape_.w2()), dh, n,
+                                              shape_.hidden, shape_.out})
+                        .Run(gpu::TanhBackward{Floats(buffers_.h), dh, n * shape_.hidden})
+                        .Run(gpu::LinearWeight{dh, Floats(buffers_.x), Gradient(shape_.w1()), n,
+                                               shape_.in, shape_.hidden})
+                        .Run(gpu::LinearBias{dh, Gradient(shape_.b1()), n, shape_.hidden})
+                        .status();
   return launched.ok() ? kernels_.Synchronize() : launched;
 }
 
@@ -195,7 +194,7 @@ Result<double> CudaMlp::ReduceLoss(collectives::Communicator& all) {
 
 Status CudaMlp::Descend(float rate) {
   const unsigned count = shape_.parameters();
-  if (Status launched = kernels_.Launch("sgd", count, Parameter(0), Gradient(0), rate, count);
+  if (Status launched = kernels_.Launch(gpu::Descend{Parameter(0), Gradient(0), rate, count});
       !launched.ok())
     return launched;
   return kernels_.Synchronize();

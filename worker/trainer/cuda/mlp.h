@@ -4,7 +4,6 @@
 #define LOCKSTEP_WORKER_TRAINER_CUDA_MLP_H_
 
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -19,8 +18,8 @@ class CudaMlp {
  public:
   // For batches of `rows` rows on this rank.
   static Result<std::unique_ptr<CudaMlp>> Create(
-      const std::shared_ptr<const collectives::CudaDevice>& device, std::string_view image,
-      const MlpShape& shape, unsigned rows);
+      const std::shared_ptr<const collectives::CudaDevice>& device, const MlpShape& shape,
+      unsigned rows);
 
   // Host to GPU, and back.
   Status SetParameters(const std::vector<float>& values);

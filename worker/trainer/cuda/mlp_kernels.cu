@@ -1,77 +1,75 @@
-// The kernels of the test model (mlp.h). One thread computes one number, in a fixed order, without
-// shared memory: so results do not depend on the grid, and the tests' fake GPU runs this same
-// file on the host. Shapes: n rows of a batch, `in` and `out` features; all row-major float32.
+// The test model's kernels. One thread computes one number, in a fixed order.
+#include "worker/trainer/cuda/gpu.h"
+#include "worker/trainer/cuda/mlp_kernels.h"
 
-// y[n][out] = x[n][in] * w[out][in]^T + b[out]
-extern "C" __global__ void linear_forward(const float* x, const float* w, const float* b, float* y,
-                                          unsigned n, unsigned in, unsigned out) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n * out) return;
-  const unsigned row = i / out;
-  const unsigned column = i % out;
-  float sum = b[column];
-  for (unsigned k = 0; k < in; ++k) sum += x[row * in + k] * w[column * in + k];
-  y[i] = sum;
+namespace lockstep::trainer::gpu {
+
+GPU_KERNEL(linear_forward, kElementThreads, LinearForward) {
+  const LinearForward& a = arguments;
+  const size_t i = Element(kElementThreads, 1);
+  if (i >= size_t{a.n} * a.out) return;
+  const size_t row = i / a.out;
+  const size_t column = i % a.out;
+  float sum = a.b[column];
+  for (unsigned k = 0; k < a.in; ++k) sum += a.x[row * a.in + k] * a.w[column * a.in + k];
+  a.y[i] = sum;
 }
 
-// h[count] = tanh(h)
-extern "C" __global__ void tanh_forward(float* h, unsigned count) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) h[i] = tanhf(h[i]);
+GPU_KERNEL(tanh_forward, kElementThreads, TanhForward) {
+  const size_t i = Element(kElementThreads, 1);
+  if (i >= arguments.count) return;
+  // 1 - 2 / (exp(2 h) + 1)
+  arguments.h[i] = 1.0F - 2.0F / (Exp2(arguments.h[i] * 2.8853900817779268F) + 1.0F);
 }
 
-// loss = scale * sum (y - target)^2; squares[count] = its terms, dy[count] = d loss / dy
-extern "C" __global__ void squared_error(const float* y, const float* target, float* squares,
-                                         float* dy, float scale, unsigned count) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= count) return;
-  const float difference = y[i] - target[i];
-  squares[i] = scale * difference * difference;
-  dy[i] = 2.0f * scale * difference;
+GPU_KERNEL(squared_error, kElementThreads, SquaredError) {
+  const SquaredError& a = arguments;
+  const size_t i = Element(kElementThreads, 1);
+  if (i >= a.count) return;
+  const float difference = a.y[i] - a.target[i];
+  a.squares[i] = a.scale * difference * difference;
+  a.dy[i] = 2.0F * a.scale * difference;
 }
 
-// dw[out][in] = dy[n][out]^T * x[n][in]
-extern "C" __global__ void linear_backward_weight(const float* dy, const float* x, float* dw,
-                                                  unsigned n, unsigned in, unsigned out) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= out * in) return;
-  const unsigned row = i / in;
-  const unsigned column = i % in;
-  float sum = 0.0f;
-  for (unsigned k = 0; k < n; ++k) sum += dy[k * out + row] * x[k * in + column];
-  dw[i] = sum;
+GPU_KERNEL(linear_backward_weight, kElementThreads, LinearWeight) {
+  const LinearWeight& a = arguments;
+  const size_t i = Element(kElementThreads, 1);
+  if (i >= size_t{a.out} * a.in) return;
+  const size_t row = i / a.in;
+  const size_t column = i % a.in;
+  float sum = 0.0F;
+  for (unsigned k = 0; k < a.n; ++k) sum += a.dy[k * a.out + row] * a.x[k * a.in + column];
+  a.dw[i] = sum;
 }
 
-// db[out] = the sum of dy[n][out] over the rows
-extern "C" __global__ void linear_backward_bias(const float* dy, float* db, unsigned n,
-                                                unsigned out) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= out) return;
-  float sum = 0.0f;
-  for (unsigned k = 0; k < n; ++k) sum += dy[k * out + i];
-  db[i] = sum;
+GPU_KERNEL(linear_backward_bias, kElementThreads, LinearBias) {
+  const LinearBias& a = arguments;
+  const size_t i = Element(kElementThreads, 1);
+  if (i >= a.out) return;
+  float sum = 0.0F;
+  for (unsigned k = 0; k < a.n; ++k) sum += a.dy[k * a.out + i];
+  a.db[i] = sum;
 }
 
-// dx[n][in] = dy[n][out] * w[out][in]
-extern "C" __global__ void linear_backward_input(const float* dy, const float* w, float* dx,
-                                                 unsigned n, unsigned in, unsigned out) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n * in) return;
-  const unsigned row = i / in;
-  const unsigned column = i % in;
-  float sum = 0.0f;
-  for (unsigned k = 0; k < out; ++k) sum += dy[row * out + k] * w[k * in + column];
-  dx[i] = sum;
+GPU_KERNEL(linear_backward_input, kElementThreads, LinearInput) {
+  const LinearInput& a = arguments;
+  const size_t i = Element(kElementThreads, 1);
+  if (i >= size_t{a.n} * a.in) return;
+  const size_t row = i / a.in;
+  const size_t column = i % a.in;
+  float sum = 0.0F;
+  for (unsigned k = 0; k < a.out; ++k) sum += a.dy[row * a.out + k] * a.w[k * a.in + column];
+  a.dx[i] = sum;
 }
 
-// dh[count] *= 1 - h^2, where h = tanh(...)
-extern "C" __global__ void tanh_backward(const float* h, float* dh, unsigned count) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) dh[i] *= 1.0f - h[i] * h[i];
+GPU_KERNEL(tanh_backward, kElementThreads, TanhBackward) {
+  const size_t i = Element(kElementThreads, 1);
+  if (i < arguments.count) arguments.dh[i] *= 1.0F - arguments.h[i] * arguments.h[i];
 }
 
-// p[count] -= rate * g[count]
-extern "C" __global__ void sgd(float* p, const float* g, float rate, unsigned count) {
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) p[i] -= rate * g[i];
+GPU_KERNEL(sgd, kElementThreads, Descend) {
+  const size_t i = Element(kElementThreads, 1);
+  if (i < arguments.count) arguments.p[i] -= arguments.rate * arguments.g[i];
 }
+
+}  // namespace lockstep::trainer::gpu

@@ -63,6 +63,7 @@ EXPECT_SAME_ABI(cuda::Api, get_error_string, cuGetErrorString);
 EXPECT_SAME_ABI(cuda::Api, device_get_count, cuDeviceGetCount);
 EXPECT_SAME_ABI(cuda::Api, device_get, cuDeviceGet);
 EXPECT_SAME_ABI(cuda::Api, device_get_name, cuDeviceGetName);
+EXPECT_SAME_ABI(cuda::Api, device_get_attribute, cuDeviceGetAttribute);
 EXPECT_SAME_ABI(cuda::Api, primary_context_retain, cuDevicePrimaryCtxRetain);
 EXPECT_SAME_ABI(cuda::Api, primary_context_release, cuDevicePrimaryCtxRelease_v2);
 EXPECT_SAME_ABI(cuda::Api, context_set_current, cuCtxSetCurrent);

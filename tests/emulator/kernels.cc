@@ -1,0 +1,2 @@
+// The GPU's kernels, for the host.
+#include "worker/trainer/cuda/device.cu"
