@@ -5,8 +5,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "worker/trainer/model/kernels.h"
-
 namespace lockstep::trainer {
 namespace {
 
@@ -31,19 +29,6 @@ std::vector<Piece> Pieces(std::span<const Parameter> layout, size_t first, size_
   return pieces;
 }
 
-AdamWFactors<float> Factors(int64_t t, double learning_rate, double scale, bool decays,
-                            const AdamWOptions& options) {
-  const auto steps = static_cast<double>(t);
-  const double decay = decays ? options.weight_decay : 0;
-  return {.keep = static_cast<float>(1 - learning_rate * decay),
-          .scale = static_cast<float>(scale),
-          .beta1 = static_cast<float>(options.beta1),
-          .beta2 = static_cast<float>(options.beta2),
-          .rate = static_cast<float>(learning_rate / (1 - std::pow(options.beta1, steps))),
-          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, steps))),
-          .epsilon = static_cast<float>(options.epsilon)};
-}
-
 // The sum as a balanced tree: of each half, then of both.
 double TreeSum(std::span<const double> values) {
   if (values.empty()) return 0;
@@ -63,10 +48,23 @@ double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay) {
   return peak * (kFloor + (1 - kFloor) * cosine);
 }
 
+AdamWFactors<float> FactorsOf(int64_t t, double learning_rate, double scale, bool decays,
+                              const AdamWOptions& options) {
+  const auto steps = static_cast<double>(t);
+  const double decay = decays ? options.weight_decay : 0;
+  return {.keep = static_cast<float>(1 - learning_rate * decay),
+          .scale = static_cast<float>(scale),
+          .beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .rate = static_cast<float>(learning_rate / (1 - std::pow(options.beta1, steps))),
+          .root = static_cast<float>(1 / std::sqrt(1 - std::pow(options.beta2, steps))),
+          .epsilon = static_cast<float>(options.epsilon)};
+}
+
 double SumOfSquares(std::span<const float> values, double scale, Threads& threads) {
   const size_t blocks = (values.size() + kBlock - 1) / kBlock;
   std::vector<double> sums(blocks);
-  const auto& kernels = Kernels<float, float>();
+  const auto& kernels = CpuKernels<float, float>();
   threads.For(blocks, [&](size_t block) {
     const size_t first = block * kBlock;
     sums[block] = kernels.sum_of_squares(values.data() + first,
@@ -82,9 +80,9 @@ void AdamWStep(std::span<const Parameter> layout, size_t first, std::span<float>
   assert(moment1.size() == gradients.size() && moment2.size() == gradients.size());
   assert(parameters.size() == gradients.size());
   const std::vector<Piece> pieces = Pieces(layout, first, gradients.size());
-  const auto with = Factors(t, learning_rate, scale, true, options);
-  const auto without = Factors(t, learning_rate, scale, false, options);
-  const auto& kernels = Kernels<float, float>();
+  const auto with = FactorsOf(t, learning_rate, scale, true, options);
+  const auto without = FactorsOf(t, learning_rate, scale, false, options);
+  const auto& kernels = CpuKernels<float, float>();
   threads.For(pieces.size(), [&](size_t i) {
     const Piece& piece = pieces[i];
     const size_t at = piece.first - first;

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "worker/trainer/model/kernels.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/parallel.h"
 
@@ -25,6 +26,10 @@ double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay);
 
 // sum of x * x * scale * scale, in fixed blocks, summed as a balanced tree in double.
 double SumOfSquares(std::span<const float> values, double scale, Threads& threads);
+
+// What step t multiplies by, of parameters that decay or not.
+AdamWFactors<float> FactorsOf(int64_t t, double learning_rate, double scale, bool decays,
+                              const AdamWOptions& options);
 
 // One update of the parameters that lie at `first` and behind in the model's array; the four spans,
 // of one size, hold just these. `layout`, Parameters() of the shape, says where decay applies. Step

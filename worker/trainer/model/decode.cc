@@ -18,7 +18,7 @@ Decoder::Decoder(const Shape& shape, std::span<const float> parameters, Threads&
     : shape_(shape),
       parameters_(parameters),
       threads_(threads),
-      kernels_(Kernels<float, float>()),
+      kernels_(CpuKernels<float, float>()),
       list_(Parameters(shape)) {
   assert(parameters.size() == ParameterCount(shape));
   const auto width = static_cast<size_t>(shape.width);

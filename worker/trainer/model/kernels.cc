@@ -13,7 +13,7 @@ const char* KernelTarget() {
 }
 
 template <typename T, typename A>
-const KernelTable<T, A>& Kernels() {
+const KernelTable<T, A>& CpuKernels() {
 #if defined(__x86_64__)
   const std::string_view target = KernelTarget();
   if (target == "x86-64-v4") return V4Kernels<T, A>();
@@ -22,8 +22,8 @@ const KernelTable<T, A>& Kernels() {
   return BaselineKernels<T, A>();
 }
 
-template const KernelTable<float, float>& Kernels();
-template const KernelTable<float, Bf16>& Kernels();
-template const KernelTable<double, double>& Kernels();
+template const KernelTable<float, float>& CpuKernels();
+template const KernelTable<float, Bf16>& CpuKernels();
+template const KernelTable<double, double>& CpuKernels();
 
 }  // namespace lockstep::trainer

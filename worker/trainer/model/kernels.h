@@ -1,5 +1,5 @@
 // The kernels of a GPT between its matrix products. Each handles some rows, on the calling thread.
-// They are compiled for several instruction sets; Kernels() picks the best that this CPU has.
+// They are compiled for several instruction sets; CpuKernels() picks the best that this CPU has.
 //
 // T is the type of sums and of what is kept (float, or double in tests), A that of the operands of
 // matrix products (T, or Bf16).
@@ -91,9 +91,9 @@ struct KernelTable {
 
 // Instances: <float, float>, <float, Bf16>, <double, double>.
 template <typename T, typename A>
-const KernelTable<T, A>& Kernels();
+const KernelTable<T, A>& CpuKernels();
 
-// "x86-64-v4", "x86-64-v3" or "baseline": what Kernels() picks.
+// "x86-64-v4", "x86-64-v3" or "baseline": what CpuKernels() picks.
 const char* KernelTarget();
 
 // One for each instruction set: kernels_*.cc.

@@ -31,7 +31,7 @@ Network<T, A>::Network(const Shape& shape, int batch, Threads& threads)
     : d_(shape, batch),
       list_(Parameters(shape)),
       threads_(threads),
-      kernels_(Kernels<T, A>()),
+      kernels_(CpuKernels<T, A>()),
       arena_(PredictBytes(shape, batch)),
       b_(d_, ParameterCount(shape), arena_) {
   for (size_t l = 0; l < d_.layers; ++l) offsets_.emplace_back(list_, l);

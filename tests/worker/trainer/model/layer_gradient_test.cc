@@ -41,7 +41,7 @@ void ExpectSlope(const Vector& gradient, Vector x, const std::function<double(co
 class LayerGradientTest : public testing::Test {
  protected:
   Random random_{11};
-  const KernelTable<double, double>& kernels_ = Kernels<double, double>();
+  const KernelTable<double, double>& kernels_ = CpuKernels<double, double>();
 };
 
 TEST_F(LayerGradientTest, OfLayerNorm) {
