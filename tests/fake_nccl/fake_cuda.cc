@@ -367,6 +367,18 @@ Code cuMemFree_v2(Address address) {
   return kOk;
 }
 
+Code cuMemHostAlloc(void** data, size_t bytes, unsigned) {
+  if (!HasContext()) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  *data = std::malloc(bytes);
+  return *data == nullptr ? kOutOfMemory : kOk;
+}
+
+Code cuMemFreeHost(void* data) {
+  std::free(data);
+  return kOk;
+}
+
 Code cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream stream) {
   if (!IsDeviceMemory(Pointer(to), bytes)) return kInvalidValue;
   return Run(stream, [=] { std::memset(Pointer(to), value, bytes); });
@@ -457,6 +469,8 @@ namespace {
     .event_query = cuEventQuery,
     .memory_allocate = cuMemAlloc_v2,
     .memory_free = cuMemFree_v2,
+    .host_allocate = cuMemHostAlloc,
+    .host_free = cuMemFreeHost,
     .memory_set = cuMemsetD8Async,
     .copy_to_device = cuMemcpyHtoDAsync_v2,
     .copy_to_host = cuMemcpyDtoHAsync_v2,

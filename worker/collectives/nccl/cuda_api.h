@@ -59,6 +59,8 @@ struct Api {
 
   Code (*memory_allocate)(Address* address, size_t bytes) = nullptr;
   Code (*memory_free)(Address address) = nullptr;
+  Code (*host_allocate)(void** data, size_t bytes, unsigned flags) = nullptr;
+  Code (*host_free)(void* data) = nullptr;
   Code (*memory_set)(Address to, unsigned char value, size_t bytes, Stream stream) = nullptr;
   Code (*copy_to_device)(Address to, const void* from, size_t bytes, Stream stream) = nullptr;
   Code (*copy_to_host)(void* to, Address from, size_t bytes, Stream stream) = nullptr;

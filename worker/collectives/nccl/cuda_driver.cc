@@ -22,6 +22,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuEventCreate", &api->event_create)("cuEventDestroy_v2", &api->event_destroy);
   bind("cuEventRecord", &api->event_record)("cuEventQuery", &api->event_query);
   bind("cuMemAlloc_v2", &api->memory_allocate)("cuMemFree_v2", &api->memory_free);
+  bind("cuMemHostAlloc", &api->host_allocate)("cuMemFreeHost", &api->host_free);
   bind("cuMemsetD8Async", &api->memory_set);
   bind("cuMemcpyHtoDAsync_v2", &api->copy_to_device);
   bind("cuMemcpyDtoHAsync_v2", &api->copy_to_host);

@@ -76,6 +76,8 @@ EXPECT_SAME_ABI(cuda::Api, event_record, cuEventRecord);
 EXPECT_SAME_ABI(cuda::Api, event_query, cuEventQuery);
 EXPECT_SAME_ABI(cuda::Api, memory_allocate, cuMemAlloc_v2);
 EXPECT_SAME_ABI(cuda::Api, memory_free, cuMemFree_v2);
+EXPECT_SAME_ABI(cuda::Api, host_allocate, cuMemHostAlloc);
+EXPECT_SAME_ABI(cuda::Api, host_free, cuMemFreeHost);
 EXPECT_SAME_ABI(cuda::Api, memory_set, cuMemsetD8Async);
 EXPECT_SAME_ABI(cuda::Api, copy_to_device, cuMemcpyHtoDAsync_v2);
 EXPECT_SAME_ABI(cuda::Api, copy_to_host, cuMemcpyDtoHAsync_v2);

@@ -1,0 +1,95 @@
+// The GPT-2 decoder on a GPU: forward and backward of one micro-batch, as model/gpt.h has them.
+//
+//   Result<std::unique_ptr<CudaGpt>> gpt = CudaGpt::Create(device, blas, kernels, options);
+//   (*gpt)->UpdateOperands();                  // of options.parameters, once they are there
+//   (*gpt)->SetBatch(inputs, targets);
+//   (*gpt)->Forward(loss);
+//   (*gpt)->Backward(gradients, [&](size_t from) { /* record an event on stream() */ });
+//
+// All of it only enqueues, on one stream: nothing waits for the GPU but where it says so, and
+// nothing is allocated after Create. The bits depend on the shape, the batch, the precision, the
+// GPU's model and cuBLASLt's version, and on nothing else. Of one thread at a time.
+//
+// Parameters, gradients and the residual stream are fp32, flat as Parameters(shape) arranges them;
+// products' operands are of the precision: activations, and a copy of the parameters.
+#ifndef LOCKSTEP_WORKER_TRAINER_CUDA_CUDA_GPT_H_
+#define LOCKSTEP_WORKER_TRAINER_CUDA_CUDA_GPT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "core/model/trainer.h"
+#include "worker/collectives/nccl/cuda.h"
+#include "worker/trainer/cuda/blas_library.h"
+#include "worker/trainer/cuda/gpt_kernels.h"
+#include "worker/trainer/cuda/kernels.h"
+#include "worker/trainer/model/shape.h"
+
+namespace lockstep::trainer {
+
+struct CudaGptOptions {
+  Shape shape;
+  int batch = 1;  // sequences of a micro-batch (B)
+  core::Precision precision = core::Precision::kBf16;
+  // The master copy, in the GPU's memory; the caller's, which outlives the model.
+  const float* parameters = nullptr;
+  // Micro-batches that SetBatch takes without waiting for the first of them to be copied.
+  int batches_ahead = 2;
+};
+
+// The copy of the parameters that products read, in the GPU's memory.
+struct CudaOperands {
+  core::Precision precision;
+  void* data;  // Bf16 or float
+  gpu::OperandLayout layout;
+};
+
+class CudaGpt {
+ public:
+  // kInvalid, with what to choose instead, for a shape that the kernels are not made for.
+  static Status Check(const Shape& shape, int batch);
+  // What Create will allocate on the GPU.
+  static size_t PredictBytes(const Shape& shape, int batch, core::Precision precision);
+
+  static Result<std::unique_ptr<CudaGpt>> Create(
+      const std::shared_ptr<const collectives::CudaDevice>& device,
+      std::shared_ptr<const BlasLibrary> library, Kernels kernels, const CudaGptOptions& options);
+  virtual ~CudaGpt() = default;
+  CudaGpt(const CudaGpt&) = delete;
+  CudaGpt& operator=(const CudaGpt&) = delete;
+
+  // The stream of everything here, and all kernels on it.
+  virtual Kernels& kernels() = 0;
+  virtual size_t bytes() const = 0;
+  virtual CudaOperands operands() const = 0;
+
+  // Makes the operands of the parameters as they are then.
+  virtual Status UpdateOperands() = 0;
+
+  // inputs, targets: [B, T], each in [0, V), which may change when this returns.
+  virtual Status SetBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets) = 0;
+
+  // *loss, in the GPU's memory, becomes the mean cross entropy over B * T tokens.
+  virtual Status Forward(float* loss) = 0;
+
+  // The gradient of the last Forward's loss, over `gradients` in the GPU's memory, aligned to 16
+  // bytes. `complete(from)` says that the work that makes gradients[from..] final is enqueued, with
+  // falling `from`, the last time 0.
+  virtual Status Backward(float* gradients, const std::function<void(size_t from)>& complete) = 0;
+
+  // Of `inputs`, [B, T]: the logits of the tokens `rows`, into host memory [rows, V]. Waits. What
+  // Forward keeps is gone.
+  virtual Status Logits(std::span<const int32_t> inputs, std::span<const size_t> rows,
+                        std::span<float> logits) = 0;
+
+ protected:
+  CudaGpt() = default;
+};
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_CUDA_CUDA_GPT_H_
