@@ -37,12 +37,14 @@ struct Slot {
   std::array<char, kBytes> data;
 };
 
+using Mail = Slot<kMailChunk>;
+
 struct Region {
   std::atomic<uint32_t> bell;  // a futex: rung at each change
   std::atomic<int32_t> world;
   std::atomic<int32_t> arrived;
-  std::array<Slot<kChunk>, kMaxRanks> slots;                            // by rank
-  std::array<std::array<Slot<kMailChunk>, kMaxRanks>, kMaxRanks> mail;  // [from][to]
+  std::array<Slot<kChunk>, kMaxRanks> slots;                // by rank
+  std::array<std::array<Mail, kMaxRanks>, kMaxRanks> mail;  // [from][to]
 };
 
 // The identity of a region: which process made it, and as which file descriptor. It vanishes with

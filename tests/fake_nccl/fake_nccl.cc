@@ -3,7 +3,7 @@
 // Operations run in order on the fake stream; ranks that disagree about an operation hang, as
 // with the real one. Stricter than the real one: it wants blocking = 0, refuses calls while one is
 // "in progress", and ends the process with 99 when ncclCommAbort is called while another thread is
-// within NCCL.
+// within NCCL. A group is one operation to the settings below.
 //
 //   LOCKSTEP_FAKE_NCCL          the version to be (default 22809)
 //   LOCKSTEP_FAKE_NCCL_CUDA     the CUDA version it was built for (default 12000): with an older
@@ -19,6 +19,10 @@
 //   LOCKSTEP_FAKE_ERROR_AT=n    this rank's nth operation fails in the background
 //   LOCKSTEP_FAKE_OLD_WORDS=... what ncclGetLastError says of something long ago
 //   LOCKSTEP_FAKE_SLOW_MS=n     each operation of this rank takes n ms longer
+//   LOCKSTEP_FAKE_SUMS=ring     sums begin with another rank in each slice of a buffer, so that
+//   they
+//                               depend on its size; by default they have the ranks' order
+//   LOCKSTEP_FAKE_SUMS=nvls     sums differ from call to call besides
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -33,6 +37,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/fake_nccl/exchange.h"
 #include "tests/fake_nccl/fake_cuda.h"
@@ -60,6 +66,11 @@ bool Is(const char* name, std::string_view wanted) {
 }
 bool Hangs(const char* name) { return Is(name, "hang"); }
 
+Order OrderOfSums() {
+  if (Is("LOCKSTEP_FAKE_SUMS", "ring")) return Order::kRing;
+  return Is("LOCKSTEP_FAKE_SUMS", "nvls") ? Order::kNvls : Order::kRanks;
+}
+
 [[noreturn]] void HangForever() {
   for (;;) pause();
 }
@@ -86,7 +97,7 @@ namespace fake = lockstep::fake_nccl;
 struct CommObject {
   CommObject(std::unique_ptr<fake::Exchange> shared, int my_rank, int ranks)
       : exchange(std::move(shared)),
-        member(exchange.get(), my_rank, ranks),
+        member(exchange.get(), my_rank, ranks, fake::OrderOfSums()),
         rank(my_rank),
         world(ranks) {}
 
@@ -145,7 +156,7 @@ void Greet(Comm comm) {
   if (all_here) comm->state.store(Code::kSuccess);
 }
 
-void RunJob(Comm comm, const Job& job, int operation) {
+void RunJobs(Comm comm, const std::vector<Job>& jobs, int operation) {
   Exchange& exchange = *comm->exchange;
   if (comm->slow_ms > 0) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(comm->slow_ms);
@@ -154,7 +165,7 @@ void RunJob(Comm comm, const Job& job, int operation) {
   if (operation == comm->error_at) comm->state.store(Code::kRemoteError);
   if (operation == comm->error_at || operation == comm->hang_at)
     exchange.WaitUntil([] { return false; });
-  comm->member.Run(job);
+  comm->member.Run(jobs);
   // Last of all: after it the communicator may be gone.
   comm->unfinished.fetch_sub(1);
 }
@@ -174,13 +185,32 @@ Code Progress(Comm comm) {
   return Code::kInProgress;
 }
 
-Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream) {
-  const Inside inside(comm);
+// What a thread has called since ncclGroupStart.
+struct Group {
+  int depth = 0;
+  Comm comm = nullptr;
+  Stream stream = nullptr;
+  std::vector<Job> jobs;
+  Code refused = Code::kSuccess;  // the first error: nothing of the group is launched
+};
+Group& TheGroup() {
+  thread_local Group group;
+  return group;
+}
+
+Code Check(Comm comm, const Job& job, size_t in_bytes, size_t out_bytes) {
   if (const Code ready = Ready(comm); ready != Code::kSuccess) return ready;
   if ((in_bytes > 0 && !IsDeviceMemory(job.in, in_bytes)) ||
       (out_bytes > 0 && !IsDeviceMemory(job.out, out_bytes)))
     return Refuse(Code::kInvalidArgument, "a buffer is not in device memory");
+  if (job.type == Type::kBfloat16 &&
+      (job.kind == Kind::kAllReduce || job.kind == Kind::kReduceScatter))
+    return Refuse(Code::kInvalidArgument, "this fake adds no bfloat16");
   if (job.peer >= comm->world) return Refuse(Code::kInvalidArgument, "no such rank");
+  return Code::kSuccess;
+}
+
+void Number(Comm comm, Job& job) {
   switch (job.kind) {
     case Kind::kSend:
       job.number = ++comm->sent[job.peer];
@@ -191,6 +221,19 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
     default:
       job.number = ++comm->collectives;
   }
+}
+
+// As one operation of this rank's, for LOCKSTEP_FAKE_*_AT.
+Code LaunchAll(const Group& group) {
+  Comm comm = group.comm;
+  // A send to oneself and its receive go into one group, or nobody would ever take it.
+  const auto to_self = [&](Kind kind) {
+    return std::count_if(group.jobs.begin(), group.jobs.end(), [&](const Job& job) {
+      return job.kind == kind && job.peer == comm->rank;
+    });
+  };
+  if (to_self(Kind::kSend) != to_self(Kind::kReceive))
+    return Refuse(Code::kInvalidUsage, "a send to oneself without its receive");
   const int operation = ++comm->operations;
   if (operation == comm->stuck_at) {
     const char* sign = std::getenv("LOCKSTEP_FAKE_STUCK_FILE");
@@ -198,8 +241,27 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
     HangForever();
   }
   comm->unfinished.fetch_add(1);
-  Enqueue(stream, [=] { RunJob(comm, job, operation); });
+  Enqueue(group.stream, [=, jobs = group.jobs] { RunJobs(comm, jobs, operation); });
   return Progress(comm);
+}
+
+Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream) {
+  const Inside inside(comm);
+  Group& group = TheGroup();
+  Code checked = Check(comm, job, in_bytes, out_bytes);
+  if (checked == Code::kSuccess && group.comm != nullptr &&
+      (group.comm != comm || group.stream != stream))
+    checked = Refuse(Code::kInvalidUsage, "this fake wants one stream in a group");
+  if (checked != Code::kSuccess) {
+    if (group.depth > 0 && group.refused == Code::kSuccess) group.refused = checked;
+    return checked;
+  }
+  Number(comm, job);
+  if (group.depth == 0) return LaunchAll({.comm = comm, .stream = stream, .jobs = {job}});
+  group.comm = comm;
+  group.stream = stream;
+  group.jobs.push_back(job);
+  return Code::kSuccess;
 }
 
 // Stops what is under way and frees the communicator.
@@ -301,6 +363,22 @@ Code ncclCommAbort(Comm comm) {
   return Code::kSuccess;
 }
 
+Code ncclGroupStart() {
+  ++TheGroup().depth;
+  return Code::kSuccess;
+}
+
+Code ncclGroupEnd() {
+  Group& group = TheGroup();
+  if (group.depth == 0) return Refuse(Code::kInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--group.depth > 0) return Code::kSuccess;
+  const Group ended = std::exchange(group, {});
+  if (ended.refused != Code::kSuccess) return ended.refused;
+  if (ended.comm == nullptr) return Code::kSuccess;
+  const Inside inside(ended.comm);
+  return LaunchAll(ended);
+}
+
 Code ncclAllReduce(const void* in, void* out, size_t count, Type type, Op op, Comm comm,
                    Stream stream) {
   const size_t bytes = count * SizeOf(type);
@@ -354,6 +432,8 @@ namespace {
     .finalize = ncclCommFinalize,
     .destroy = ncclCommDestroy,
     .abort = ncclCommAbort,
+    .group_start = ncclGroupStart,
+    .group_end = ncclGroupEnd,
     .all_reduce = ncclAllReduce,
     .broadcast = ncclBroadcast,
     .reduce_scatter = ncclReduceScatter,

@@ -1,6 +1,7 @@
 #include "tests/fake_nccl/operations.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
@@ -41,8 +42,12 @@ void ReduceAny(char* into, const char* from, size_t elements, Type type, Op op) 
       return Reduce<int64_t>(into, from, elements, op);
     case Type::kUint8:
       return Reduce<uint8_t>(into, from, elements, op);
+    case Type::kBfloat16:  // refused at the call
+      return;
   }
 }
+
+bool IsTransfer(Kind kind) { return kind == Kind::kSend || kind == Kind::kReceive; }
 
 }  // namespace
 
@@ -52,20 +57,28 @@ size_t SizeOf(Type type) {
       return 4;
     case Type::kInt64:
       return 8;
+    case Type::kBfloat16:
+      return 2;
     case Type::kUint8:
       break;
   }
   return 1;
 }
 
-void Member::Run(const Job& job) {
-  switch (job.kind) {
-    case Kind::kSend:
-      return Send(job);
-    case Kind::kReceive:
-      return Receive(job);
-    default:
-      return RunCollective(job);
+void Member::Run(const std::vector<Job>& jobs) {
+  std::vector<Transfer> transfers;
+  for (const Job& job : jobs) {
+    if (IsTransfer(job.kind)) {
+      transfers.push_back({.job = job, .slot = SlotOf(job)});
+    } else {
+      RunCollective(job);
+    }
+  }
+  while (!transfers.empty()) {
+    bool agreed = true;
+    const bool moved = exchange_->WaitUntil([&] { return StepAny(transfers, &agreed); });
+    if (!moved || !agreed) return;
+    std::erase_if(transfers, [](const Transfer& transfer) { return transfer.done; });
   }
 }
 
@@ -141,48 +154,98 @@ void Member::Combine(const Job& job, size_t offset, size_t elements) {
     last = std::min(last, base + job.count);
     if (first >= last) return;
   }
-  char* into = out + (first - base) * size;
-  const size_t skip = (first - offset) * size;
-  std::memcpy(into, chunk(0) + skip, (last - first) * size);
-  for (int rank = 1; rank < world_; ++rank)
-    ReduceAny(into, chunk(rank) + skip, last - first, job.type, job.op);
+  const size_t run = std::max<size_t>(
+      1, (job.count + static_cast<size_t>(world_) - 1) / static_cast<size_t>(world_));
+  while (first < last) {
+    const size_t slice = (first - base) / run;
+    const size_t now = std::min(last, base + (slice + 1) * run) - first;
+    char* into = out + (first - base) * size;
+    const size_t skip = (first - offset) * size;
+    const int begin = FirstOf(job, slice);
+    std::memcpy(into, chunk(begin) + skip, now * size);
+    for (int step = 1; step < world_; ++step)
+      ReduceAny(into, chunk((begin + step) % world_) + skip, now, job.type, job.op);
+    first += now;
+  }
 }
 
-void Member::Send(const Job& job) {
-  auto& slot = exchange_->region().mail[static_cast<size_t>(rank_)][static_cast<size_t>(job.peer)];
-  const size_t bytes = job.count * SizeOf(job.type);
-  size_t offset = 0;
-  do {
-    const size_t now = std::min(kMailChunk, bytes - offset);
-    const uint64_t before = slot.posted.load();
-    if (!exchange_->WaitUntil([&] { return slot.taken.load() == before; })) return;
-    slot.signature = SignatureOf(job);
-    slot.signature.kind = 0;  // a send meets a receive
-    if (now > 0) std::memcpy(slot.data.data(), static_cast<const char*>(job.in) + offset, now);
-    slot.posted.store(before + 1);
-    exchange_->Ring();
-    // Done when it was taken, like a kernel that waits for its peer.
-    if (!exchange_->WaitUntil([&] { return slot.taken.load() == before + 1; })) return;
-    offset += now;
-  } while (offset < bytes);
+// The rank that a slice's sum begins with; the others follow in the ring's order.
+int Member::FirstOf(const Job& job, size_t slice) const {
+  const auto world = static_cast<uint64_t>(world_);
+  switch (order_) {
+    case Order::kRanks:
+      return 0;
+    case Order::kRing:
+      return static_cast<int>((slice + 1) % world);
+    case Order::kNvls:
+      return static_cast<int>((slice + job.number) % world);
+  }
 }
 
-void Member::Receive(const Job& job) {
-  auto& slot = exchange_->region().mail[static_cast<size_t>(job.peer)][static_cast<size_t>(rank_)];
+Mail* Member::SlotOf(const Job& job) {
+  const auto own = static_cast<size_t>(rank_);
+  const auto peer = static_cast<size_t>(job.peer);
+  auto& mail = exchange_->region().mail;
+  return job.kind == Kind::kSend ? &mail[own][peer] : &mail[peer][own];
+}
+
+// Whether any of them has moved. Those that one pair of ranks has in one direction take turns, in
+// order.
+bool Member::StepAny(std::vector<Transfer>& transfers, bool* agreed) {
+  bool moved = false;
+  for (auto transfer = transfers.begin(); transfer != transfers.end() && *agreed; ++transfer) {
+    const bool first = std::none_of(transfers.begin(), transfer, [&](const Transfer& earlier) {
+      return !earlier.done && earlier.job.kind == transfer->job.kind &&
+             earlier.slot == transfer->slot;
+    });
+    if (!first) continue;
+    moved = (transfer->job.kind == Kind::kSend ? StepSend(*transfer)
+                                               : StepReceive(*transfer, agreed)) ||
+            moved;
+  }
+  return moved || !*agreed;
+}
+
+// Done when the last chunk was taken, like a kernel that waits for its peer.
+bool Member::StepSend(Transfer& transfer) {
+  Mail& slot = *transfer.slot;
+  const Job& job = transfer.job;
   const size_t bytes = job.count * SizeOf(job.type);
+  const uint64_t posted = slot.posted.load();
+  if (slot.taken.load() != posted) return false;
+  if (transfer.begun && transfer.offset == bytes) {
+    transfer.done = true;
+    return true;
+  }
+  const size_t now = std::min(kMailChunk, bytes - transfer.offset);
+  slot.signature = SignatureOf(job);
+  slot.signature.kind = 0;  // a send meets a receive
+  if (now > 0)
+    std::memcpy(slot.data.data(), static_cast<const char*>(job.in) + transfer.offset, now);
+  transfer.offset += now;
+  transfer.begun = true;
+  slot.posted.store(posted + 1);
+  exchange_->Ring();
+  return true;
+}
+
+bool Member::StepReceive(Transfer& transfer, bool* agreed) {
+  Mail& slot = *transfer.slot;
+  const Job& job = transfer.job;
+  const size_t bytes = job.count * SizeOf(job.type);
+  const uint64_t taken = slot.taken.load();
+  if (slot.posted.load() == taken) return false;
   Signature mine = SignatureOf(job);
   mine.kind = 0;
-  size_t offset = 0;
-  do {
-    const size_t now = std::min(kMailChunk, bytes - offset);
-    const uint64_t before = slot.taken.load();
-    if (!exchange_->WaitUntil([&] { return slot.posted.load() == before + 1; })) return;
-    if (!Agree(mine, slot.signature, job.peer)) return;
-    if (now > 0) std::memcpy(static_cast<char*>(job.out) + offset, slot.data.data(), now);
-    slot.taken.store(before + 1);
-    exchange_->Ring();
-    offset += now;
-  } while (offset < bytes);
+  *agreed = Agree(mine, slot.signature, job.peer);
+  if (!*agreed) return false;
+  const size_t now = std::min(kMailChunk, bytes - transfer.offset);
+  if (now > 0) std::memcpy(static_cast<char*>(job.out) + transfer.offset, slot.data.data(), now);
+  transfer.offset += now;
+  transfer.done = transfer.offset == bytes;
+  slot.taken.store(taken + 1);
+  exchange_->Ring();
+  return true;
 }
 
 bool Member::Agree(const Signature& mine, const Signature& theirs, int peer) {

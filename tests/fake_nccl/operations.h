@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "tests/fake_nccl/exchange.h"
 #include "worker/collectives/nccl/nccl_api.h"
@@ -25,27 +26,45 @@ struct Job {
 
 size_t SizeOf(collectives::nccl::Type type);
 
+// In which order the ranks' values are added: theirs; from slice to slice another one, as a ring's
+// slices begin at one rank after the other; or from call to call another one besides, as NVLink's
+// switch adds whatever comes first.
+enum class Order : uint8_t { kRanks, kRing, kNvls };
+
 // One rank's place in an exchange, used by the stream's thread alone.
 class Member {
  public:
-  Member(Exchange* exchange, int rank, int world)
-      : exchange_(exchange), rank_(rank), world_(world) {}
+  Member(Exchange* exchange, int rank, int world, Order order)
+      : exchange_(exchange), rank_(rank), world_(world), order_(order) {}
 
-  // Returns when the job is done; or, where the ranks disagree, when the exchange is stopped, as
-  // the real one hangs until it is aborted.
-  void Run(const Job& job);
+  // Returns when the jobs of a group are done: sends and receives at the same time, the others
+  // before them, in order. Where the ranks disagree, returns when the exchange is stopped, as the
+  // real one hangs until it is aborted.
+  void Run(const std::vector<Job>& jobs);
 
  private:
+  struct Transfer {
+    Job job;
+    Mail* slot = nullptr;
+    size_t offset = 0;  // bytes posted or taken
+    bool begun = false;
+    bool done = false;
+  };
+
   void RunCollective(const Job& job);
   bool RunChunk(const Job& job, size_t offset, size_t elements);
   void Combine(const Job& job, size_t offset, size_t elements);
-  void Send(const Job& job);
-  void Receive(const Job& job);
+  int FirstOf(const Job& job, size_t slice) const;
+  Mail* SlotOf(const Job& job);
+  bool StepAny(std::vector<Transfer>& transfers, bool* agreed);
+  bool StepSend(Transfer& transfer);
+  bool StepReceive(Transfer& transfer, bool* agreed);
   bool Agree(const Signature& mine, const Signature& theirs, int peer);
 
   Exchange* exchange_;
   int rank_;
   int world_;
+  Order order_;
   uint64_t round_ = 0;  // chunks posted
 };
 

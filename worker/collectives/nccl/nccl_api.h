@@ -27,8 +27,8 @@ enum class Code : int {  // ncclResult_t
   kTimeout = 8,  // since 2.30
 };
 
-enum class Type : int { kUint8 = 1, kInt64 = 4, kFloat32 = 7 };  // ncclDataType_t
-enum class Op : int { kSum = 0, kMax = 2, kMin = 3 };            // ncclRedOp_t
+enum class Type : int { kUint8 = 1, kInt64 = 4, kFloat32 = 7, kBfloat16 = 9 };  // ncclDataType_t
+enum class Op : int { kSum = 0, kMax = 2, kMin = 3 };                           // ncclRedOp_t
 
 struct UniqueId {  // ncclUniqueId: rank 0 makes one for each communicator, all get it
   char bytes[128];
@@ -68,6 +68,11 @@ struct Api {
   Code (*finalize)(Comm comm) = nullptr;
   Code (*destroy)(Comm comm) = nullptr;
   Code (*abort)(Comm comm) = nullptr;
+
+  // Between the two, calls on one communicator are gathered by their thread, and launched as one by
+  // the second; sends and receives among them run at the same time.
+  Code (*group_start)() = nullptr;
+  Code (*group_end)() = nullptr;
 
   Code (*all_reduce)(const void* in, void* out, size_t count, Type type, Op op, Comm comm,
                      cuda::Stream stream) = nullptr;

@@ -20,6 +20,7 @@ Status BindAll(const SharedLibrary& library, nccl::Api* api) {
   bind("ncclCommGetAsyncError", &api->get_async_error);
   bind("ncclCommFinalize", &api->finalize)("ncclCommDestroy", &api->destroy);
   bind("ncclCommAbort", &api->abort);
+  bind("ncclGroupStart", &api->group_start)("ncclGroupEnd", &api->group_end);
   bind("ncclAllReduce", &api->all_reduce)("ncclBroadcast", &api->broadcast);
   bind("ncclReduceScatter", &api->reduce_scatter)("ncclAllGather", &api->all_gather);
   bind("ncclSend", &api->send)("ncclRecv", &api->receive);
