@@ -11,9 +11,11 @@
 //   LOCKSTEP_FAKE_IMAGE    what cuModuleLoadData says of each image, as a CUresult (default 0)
 //   LOCKSTEP_FAKE_CAPABILITY  the compute capability of the GPUs (default 90)
 //   LOCKSTEP_FAKE_SCHEDULE  the seed of the order in which a kernel's threads and blocks run
+//   LOCKSTEP_FAKE_SLOW_SET_MS  how many ms longer each cuMemsetD8Async takes
 #include "tests/fake_nccl/fake_cuda.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -309,6 +311,12 @@ Code cuStreamSynchronize(Stream stream) {
   return kOk;
 }
 
+// As the event was last recorded, not as it is when the stream gets there.
+Code cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
+  if (flags != 0) return kInvalidValue;
+  return Run(stream, [done = event->done] { done->wait(false); });
+}
+
 Code cuEventCreate(Event* event, unsigned) {
   if (!HasContext()) return kInvalidContext;
   *event = new lockstep::collectives::cuda::EventObject();
@@ -328,7 +336,10 @@ Code cuEventRecord(Event event, Stream stream) {
     if (process.lost) return kDeviceLost;
   }
   event->done = std::make_shared<std::atomic<bool>>(false);
-  return Run(stream, [done = event->done] { done->store(true); });
+  return Run(stream, [done = event->done] {
+    done->store(true);
+    done->notify_all();
+  });
 }
 
 Code cuEventQuery(Event event) {
@@ -381,7 +392,11 @@ Code cuMemFreeHost(void* data) {
 
 Code cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream stream) {
   if (!IsDeviceMemory(Pointer(to), bytes)) return kInvalidValue;
-  return Run(stream, [=] { std::memset(Pointer(to), value, bytes); });
+  const std::chrono::milliseconds slow(Setting("LOCKSTEP_FAKE_SLOW_SET_MS", 0));
+  return Run(stream, [=] {
+    std::this_thread::sleep_for(slow);
+    std::memset(Pointer(to), value, bytes);
+  });
 }
 
 Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream stream) {
@@ -463,6 +478,7 @@ namespace {
     .stream_create = cuStreamCreateWithPriority,
     .stream_destroy = cuStreamDestroy_v2,
     .stream_synchronize = cuStreamSynchronize,
+    .stream_wait_event = cuStreamWaitEvent,
     .event_create = cuEventCreate,
     .event_destroy = cuEventDestroy_v2,
     .event_record = cuEventRecord,

@@ -1,5 +1,6 @@
 #include "worker/collectives/collectives.h"
 
+#include "worker/collectives/nccl/cuda.h"
 #include "worker/collectives/work.h"
 
 namespace lockstep::collectives {
@@ -10,6 +11,8 @@ size_t SizeOf(DataType type) {
       return sizeof(float);
     case DataType::kInt64:
       return sizeof(int64_t);
+    case DataType::kBFloat16:
+      return 2;
     case DataType::kByte:
       break;
   }
@@ -21,6 +24,17 @@ Status Work::Wait() {
   const MutexLock lock(&state_->mutex);
   while (!state_->done.load(std::memory_order_acquire)) state_->changed.wait(state_->mutex);
   return state_->status;
+}
+
+Status Work::MakeWait(const CudaStream& stream) {
+  if (!state_) return {};
+  const MutexLock lock(&state_->mutex);
+  while (state_->end == nullptr && !state_->done.load(std::memory_order_acquire)) {
+    state_->changed.wait(state_->mutex);
+  }
+  // Under the lock: the event may be another operation's once this one is done.
+  if (state_->done.load(std::memory_order_acquire)) return state_->status;
+  return stream.WaitFor(*state_->end);
 }
 
 bool Work::done() const { return !state_ || state_->done.load(std::memory_order_acquire); }

@@ -33,7 +33,15 @@ namespace lockstep::collectives {
 
 enum class Memory : uint8_t { kHost, kDevice };
 enum class Reduction : uint8_t { kSum, kMin, kMax };
-enum class DataType : uint8_t { kFloat32, kInt64, kByte };  // kByte is moved, never reduced
+enum class DataType : uint8_t { kFloat32, kInt64, kBFloat16, kByte };
+
+class CudaEvent;
+class CudaStream;
+
+// Others are moved, never reduced.
+constexpr bool IsReduced(DataType type) {
+  return type == DataType::kFloat32 || type == DataType::kInt64;
+}
 
 // Bytes of one element.
 size_t SizeOf(DataType type);
@@ -63,6 +71,10 @@ class Work {
   // Returns when the operation is done or has failed.
   Status Wait();
   bool done() const;
+  // In device memory: what comes after this on `stream` waits for the operation's end, and the host
+  // only until the operation is in the Communicator's stream. What `stream` then computes counts
+  // only where Wait() is ok. Call it in the Communicator's life.
+  Status MakeWait(const CudaStream& stream);
 
  private:
   std::shared_ptr<State> state_;
@@ -82,7 +94,11 @@ class Communicator {
   //
   // In place; the same bits on every rank. Under Reduce::kTree floats are summed as a balanced
   // tree over the ranks: ((0+1)+(2+3))+..., whatever the slicing.
-  virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag) = 0;
+  // `after`, in device memory: begins when this event is done, as it was recorded before the call,
+  // and no host waits for it. The event stays, and is not recorded again, until the operation is
+  // done. Null: what writes the buffer is done.
+  virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
+                              const CudaEvent* after = nullptr) = 0;
   virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;
   // `in` holds world() equal parts; `out` gets the reduction of everybody's part rank().
   virtual Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) = 0;

@@ -57,8 +57,13 @@ QueueCommunicator::~QueueCommunicator() {
   thread_.join();
 }
 
-Work QueueCommunicator::AllReduceAsync(Span buffer, Reduction op, std::string_view tag) {
-  return Enqueue({.kind = OperationKind::kAllReduce, .in = buffer, .out = buffer, .reduction = op},
+Work QueueCommunicator::AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
+                                       const CudaEvent* after) {
+  return Enqueue({.kind = OperationKind::kAllReduce,
+                  .in = buffer,
+                  .out = buffer,
+                  .reduction = op,
+                  .after = after},
                  tag);
 }
 
@@ -123,8 +128,11 @@ Status QueueCommunicator::Check(const Operation& operation) const {
   const OperationKind kind = operation.kind;
   const auto world = static_cast<size_t>(world_);
   const bool reduces = kind == OperationKind::kAllReduce || kind == OperationKind::kReduceScatter;
-  if (reduces && operation.in.type == DataType::kByte) {
-    return Error::Invalid("bytes are moved, never reduced");
+  if (reduces && !IsReduced(operation.in.type)) {
+    return Error::Invalid("bytes and bfloat16 are moved, never reduced: reduce float32 or int64");
+  }
+  if (operation.after != nullptr && memory() == Memory::kHost) {
+    return Error::Invalid("only operations in device memory can begin after an event");
   }
   const bool has_peer = !IsCollective(kind) || kind == OperationKind::kBroadcast;
   if (has_peer && (operation.peer < 0 || operation.peer >= world_)) {
@@ -201,6 +209,7 @@ Status QueueCommunicator::Begin(Item& item) {
   begun_.push_back(item);
   if (const std::optional<Error> failure = watchdog_.failure()) return *failure;
   if (Status started = parts_.transport->Start(item.operation); !started.ok()) return started;
+  item.state->Begun(parts_.transport->LastEnd());
   return End(Duration{});
 }
 

@@ -45,7 +45,8 @@ class QueueCommunicator final : public Communicator {
   Memory memory() const override { return parts_.transport->memory(); }
   std::string Describe() const override { return parts_.transport->Describe() + parts_.note; }
 
-  Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag) override;
+  Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
+                      const CudaEvent* after) override;
   Status Broadcast(Span buffer, int root, std::string_view tag) override;
   Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) override;
   Status AllGather(ConstSpan in, Span out, std::string_view tag) override;

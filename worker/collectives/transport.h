@@ -29,7 +29,8 @@ struct Operation {
   ConstSpan in;         // in place: in.data == out.data
   Span out;
   Reduction reduction = Reduction::kSum;
-  int peer = -1;    // of send and receive; the root of a broadcast
+  int peer = -1;                     // of send and receive; the root of a broadcast
+  const CudaEvent* after = nullptr;  // in device memory: begins when this is done
   Time deadline{};  // kTimeout after it; as much later as its turn came after Start
 };
 
@@ -48,6 +49,9 @@ class Transport {
   // Whether the oldest operation waits for nothing of this rank's own any more, so that from now on
   // peers are late. Same thread as Start.
   virtual bool IsOldestsTurn() const { return true; }
+  // In device memory: done when the operation begun last is. It is another operation's once Finish
+  // has said that this one is done. Same thread as Start.
+  virtual const CudaEvent* LastEnd() const { return nullptr; }
   // From any thread: Start and Finish return with kUnavailable at once, or within the bound that
   // the backend names (NCCL: after which the process must leave by _exit).
   virtual void Abort() = 0;

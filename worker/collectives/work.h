@@ -11,6 +11,13 @@
 namespace lockstep::collectives {
 
 struct Work::State {
+  // Before Complete(): the operation is in a stream, and `at_end` is recorded behind it; null in
+  // host memory.
+  void Begun(const CudaEvent* at_end) {
+    const MutexLock lock(&mutex);
+    end = at_end;
+    changed.notify_all();
+  }
   // Once.
   void Complete(Status with) {
     const MutexLock lock(&mutex);
@@ -23,6 +30,7 @@ struct Work::State {
   Mutex mutex;
   std::condition_variable_any changed;
   Status status GUARDED_BY(mutex);
+  const CudaEvent* end GUARDED_BY(mutex) = nullptr;
 };
 
 }  // namespace lockstep::collectives

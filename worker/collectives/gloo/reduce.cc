@@ -89,7 +89,7 @@ void Reduce(Reduction op, std::span<const void* const> sources, size_t count, T*
 
 void ReduceTree(Reduction op, DataType type, std::span<const void* const> sources, size_t count,
                 void* out) {
-  assert(type != DataType::kByte && !sources.empty());
+  assert(IsReduced(type) && !sources.empty());
   if (type == DataType::kFloat32) return Reduce(op, sources, count, static_cast<float*>(out));
   Reduce(op, sources, count, static_cast<int64_t*>(out));
 }

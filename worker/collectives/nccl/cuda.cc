@@ -101,6 +101,12 @@ Status CudaStream::Synchronize() const {
   return device_->driver().Check("cuStreamSynchronize", device_->api().stream_synchronize(stream_));
 }
 
+Status CudaStream::WaitFor(const CudaEvent& event) const {
+  if (Status entered = device_->Enter(); !entered.ok()) return entered;
+  return device_->driver().Check("cuStreamWaitEvent",
+                                 device_->api().stream_wait_event(stream_, event.get(), 0));
+}
+
 Result<CudaEvent> CudaEvent::Create(std::shared_ptr<const CudaDevice> device) {
   if (Status entered = device->Enter(); !entered.ok()) return entered.error();
   cuda::Event event = nullptr;

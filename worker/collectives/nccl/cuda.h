@@ -60,6 +60,8 @@ class CudaDevice {
 // kHighest goes before all else that waits for the GPU's processors: peers wait for it.
 enum class StreamPriority : uint8_t { kLowest, kHighest };
 
+class CudaEvent;
+
 // Work in order, independent of the default stream.
 class CudaStream {
  public:
@@ -72,6 +74,9 @@ class CudaStream {
   cuda::Stream get() const { return stream_; }
   // Waits for all work on it.
   Status Synchronize() const;
+  // What comes after this on the stream waits until `event`, as last recorded, is done; the host
+  // does not. An event that was never recorded is done.
+  Status WaitFor(const CudaEvent& event) const;
 
  private:
   CudaStream(std::shared_ptr<const CudaDevice> device, cuda::Stream stream)
@@ -89,6 +94,7 @@ class CudaEvent {
   CudaEvent& operator=(CudaEvent&& other) = delete;
   ~CudaEvent();
 
+  cuda::Event get() const { return event_; }
   Status Record(const CudaStream& stream) const;
   // Never waits.
   Result<bool> Done() const;

@@ -52,6 +52,7 @@ struct Api {
   Code (*stream_create)(Stream* stream, unsigned flags, int priority) = nullptr;
   Code (*stream_destroy)(Stream stream) = nullptr;
   Code (*stream_synchronize)(Stream stream) = nullptr;
+  Code (*stream_wait_event)(Stream stream, Event event, unsigned flags) = nullptr;
   Code (*event_create)(Event* event, unsigned flags) = nullptr;
   Code (*event_destroy)(Event event) = nullptr;
   Code (*event_record)(Event event, Stream stream) = nullptr;

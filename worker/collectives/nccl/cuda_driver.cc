@@ -19,6 +19,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuStreamCreateWithPriority", &api->stream_create);
   bind("cuStreamDestroy_v2", &api->stream_destroy);
   bind("cuStreamSynchronize", &api->stream_synchronize);
+  bind("cuStreamWaitEvent", &api->stream_wait_event);
   bind("cuEventCreate", &api->event_create)("cuEventDestroy_v2", &api->event_destroy);
   bind("cuEventRecord", &api->event_record)("cuEventQuery", &api->event_query);
   bind("cuMemAlloc_v2", &api->memory_allocate)("cuMemFree_v2", &api->memory_free);

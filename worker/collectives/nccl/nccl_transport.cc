@@ -16,6 +16,8 @@ nccl::Type TypeOf(DataType type) {
       return nccl::Type::kFloat32;
     case DataType::kInt64:
       return nccl::Type::kInt64;
+    case DataType::kBFloat16:
+      return nccl::Type::kBfloat16;
     case DataType::kByte:
       break;
   }
@@ -147,8 +149,8 @@ Result<bool> NcclTransport::Finish(Duration patience) {
 
 Status NcclTransport::Validate(const Operation& operation) const {
   const auto world = static_cast<size_t>(world_);
-  if (Reduces(operation.kind) && operation.out.type == DataType::kByte)
-    return Error::Invalid(Name(operation) + ": bytes are moved, never reduced");
+  if (Reduces(operation.kind) && !IsReduced(operation.out.type))
+    return Error::Invalid(Name(operation) + ": bytes and bfloat16 are moved, never reduced");
   if (operation.kind == OperationKind::kReduceScatter &&
       operation.in.count != operation.out.count * world)
     return Error::Invalid(Name(operation) + ": its input must hold world() parts of its output");
@@ -166,6 +168,9 @@ Status NcclTransport::Begin(const Operation& operation) {
   }
   const size_t marks = free_marks_.back();
   const Time now = BootTime();
+  if (operation.after != nullptr) {
+    if (Status waits = parts_.stream.WaitFor(*operation.after); !waits.ok()) return waits;
+  }
   Status begins = parts_.marks[marks].begins.Record(parts_.stream);
   if (!begins.ok()) return begins;
   Status launched = comm_.Call(
@@ -213,6 +218,10 @@ Status NcclTransport::Drain() {
   }
   ++done_unasked_;
   return {};
+}
+
+const CudaEvent* NcclTransport::LastEnd() const {
+  return pending_.empty() ? nullptr : &parts_.marks[pending_.back().marks].ends;
 }
 
 bool NcclTransport::IsOldestsTurn() const {

@@ -1,9 +1,10 @@
 // The Transport on NCCL: device memory, one communicator, one stream. Start launches an operation
 // and an event behind it; Finish looks at the event and at NCCL's asynchronous error.
 //
-// The kernels that write a buffer must be done when its operation starts: the stream here knows of
-// no other. A buffer may be used again when Finish said so, and after a failure only when the
-// transport is gone: until then a kernel may still wait with it, and cuMemFree for that kernel.
+// The kernels that write a buffer must be done when its operation starts, or come before the event
+// that the operation names: the stream here knows of no other. A buffer may be used again when
+// Finish said so, and after a failure only when the transport is gone: until then a kernel may
+// still wait with it, and cuMemFree for that kernel.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_TRANSPORT_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_NCCL_TRANSPORT_H_
 
@@ -60,6 +61,7 @@ class NcclTransport final : public Transport {
   Status Start(const Operation& operation) override;
   Result<bool> Finish(Duration patience) override;
   bool IsOldestsTurn() const override;
+  const CudaEvent* LastEnd() const override;
   void Abort() override { comm_.Abort(); }
 
  private:

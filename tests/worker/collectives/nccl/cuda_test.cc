@@ -60,6 +60,30 @@ TEST(Cuda, AnEventIsDoneWhenAllBeforeItIs) {
   });
 }
 
+TEST(Cuda, AStreamThatWaitsForAnEventWaitsForTheWorkBeforeIt) {
+  RunRanks(1, [](Rank& rank) {
+    Result<CudaStream> first = CudaStream::Create(rank.device());
+    Result<CudaStream> second = CudaStream::Create(rank.device());
+    Result<CudaEvent> middle = CudaEvent::Create(rank.device());
+    ASSERT_TRUE(first.ok() && second.ok() && middle.ok());
+    // Never recorded: done.
+    Rank::Must(second->WaitFor(*middle));
+    Rank::Must(second->Synchronize());
+    const DeviceMemory memory = rank.Allocate(1);
+    const auto address = reinterpret_cast<cuda::Address>(memory.data());
+    const cuda::Api& api = rank.device()->api();
+    Rank::Must(rank.device()->Enter());
+    Rank::Set("LOCKSTEP_FAKE_SLOW_SET_MS", "100");
+    EXPECT_EQ(api.memory_set(address, 7, 1, first->get()), cuda::kSuccess);
+    Rank::Must(middle->Record(*first));
+    Rank::Must(second->WaitFor(*middle));
+    char byte = 0;
+    EXPECT_EQ(api.copy_to_host(&byte, address, 1, second->get()), cuda::kSuccess);
+    Rank::Must(second->Synchronize());
+    EXPECT_EQ(byte, 7);
+  });
+}
+
 TEST(Cuda, VersionsReadAsPeopleWriteThem) {
   EXPECT_EQ(CudaVersionText(13000), "13.0");
   EXPECT_EQ(CudaVersionText(12040), "12.4");

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <csignal>
+#include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/worker/collectives/nccl/rank_processes.h"
@@ -175,6 +179,97 @@ TEST(NcclConnect, AQueueBehindSlowOperationsIsNotLate) {
     for (Work& bucket : buckets) Rank::Must(bucket.Wait());
     EXPECT_THAT(rank.ToHost<float>(memory), Each(2));
     Rank::Must(all->Finish());
+  });
+}
+
+// Floats on the GPU, and a stream of the program's own that sets them.
+struct SlowFloats {
+  SlowFloats(Rank& rank, size_t count)
+      : device(rank.device()),
+        memory(rank.ToDevice(std::vector<float>(count, 1))),
+        stream(std::move(*CudaStream::Create(device))),
+        event(std::move(*CudaEvent::Create(device))) {}
+
+  Span span() const { return {memory.data(), memory.size() / sizeof(float), DataType::kFloat32}; }
+  // To kSet, after `time`; the host does not wait.
+  void Set(milliseconds time) const {
+    Rank::Set("LOCKSTEP_FAKE_SLOW_SET_MS", std::to_string(time.count()));
+    Rank::Must(device->Enter());
+    EXPECT_EQ(device->api().memory_set(reinterpret_cast<cuda::Address>(memory.data()), 0x40,
+                                       memory.size(), stream.get()),
+              cuda::kSuccess);
+    Rank::Must(event.Record(stream));
+  }
+  static constexpr float kSet = std::bit_cast<float>(0x40404040U);
+
+  std::shared_ptr<const CudaDevice> device;
+  DeviceMemory memory;
+  CudaStream stream;
+  CudaEvent event;
+};
+
+TEST_P(NcclConnectWorlds, AnOperationBeginsAfterItsEvent) {
+  const uint16_t port = FreePort();
+  RunRanks(GetParam(), [port](Rank& rank) {
+    const SlowFloats floats(rank, 100);
+    const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
+    floats.Set(milliseconds(100));
+    Work work = all->AllReduceAsync(floats.span(), Reduction::kMax, "bucket", &floats.event);
+    EXPECT_FALSE(work.done());
+    Rank::Must(work.Wait());
+    EXPECT_THAT(rank.ToHost<float>(floats.memory), Each(SlowFloats::kSet));
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST(NcclConnect, ARanksOwnLateWorkIsNobodysLateness) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    const SlowFloats floats(rank, 100);
+    Options options = OptionsOf(rank, port, Backend::kNccl);
+    options.operation_timeout = seconds(1);
+    const auto all = Made(options);
+    floats.Set(milliseconds(2500));
+    Rank::Must(all->AllReduceAsync(floats.span(), Reduction::kMax, "bucket", &floats.event).Wait());
+    EXPECT_THAT(rank.ToHost<float>(floats.memory), Each(SlowFloats::kSet));
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST(NcclConnect, AStreamWaitsForTheEndOfAnOperation) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    const SlowFloats floats(rank, 1);
+    Rank::Set("LOCKSTEP_FAKE_SLOW_MS", "100");
+    const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
+    Work work = all->AllReduceAsync(floats.span(), Reduction::kSum, "bucket");
+    Rank::Must(work.MakeWait(floats.stream));
+    EXPECT_FALSE(work.done());
+    float sum = 0;
+    Rank::Must(floats.device->Enter());
+    EXPECT_EQ(floats.device->api().copy_to_host(
+                  &sum, reinterpret_cast<cuda::Address>(floats.memory.data()), sizeof(sum),
+                  floats.stream.get()),
+              cuda::kSuccess);
+    Rank::Must(floats.stream.Synchronize());
+    EXPECT_EQ(sum, 2);
+    Rank::Must(work.Wait());
+    // Of what is done, nothing is left to wait for.
+    Rank::Must(work.MakeWait(floats.stream));
+    Rank::Must(all->Finish());
+  });
+}
+
+TEST(NcclConnect, StreamsAndEventsBelongToDeviceMemory) {
+  RunRanks(1, [](Rank& rank) {
+    const SlowFloats floats(rank, 1);
+    const auto all = Made(OptionsOf(rank, 0, Backend::kGloo));
+    float value = 1;
+    const Status done = all->AllReduceAsync({&value, 1, DataType::kFloat32}, Reduction::kSum,
+                                            "bucket", &floats.event)
+                            .Wait();
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
   });
 }
 

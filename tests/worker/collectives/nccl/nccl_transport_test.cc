@@ -178,13 +178,32 @@ TEST(NcclTransport, NothingBegunIsFinished) {
   });
 }
 
-TEST(NcclTransport, RefusesToReduceBytes) {
-  RunRanks(1, [](Rank& rank) {
+TEST(NcclTransport, RefusesToReduceBytesAndBFloat16) {
+  for (const DataType type : {DataType::kByte, DataType::kBFloat16}) {
+    RunRanks(1, [type](Rank& rank) {
+      const auto nccl = rank.Connect();
+      const DeviceMemory memory = rank.ToDevice<uint16_t>({1});
+      const Status done = RunToEnd(*nccl, AllReduce(memory, type));
+      ASSERT_FALSE(done.ok());
+      EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
+    });
+  }
+}
+
+TEST_P(NcclTransportWorlds, BFloat16IsGathered) {
+  RunRanks(GetParam(), [](Rank& rank) {
     const auto nccl = rank.Connect();
-    const DeviceMemory memory = rank.ToDevice<uint8_t>({1});
-    const Status done = RunToEnd(*nccl, AllReduce(memory, DataType::kByte));
-    ASSERT_FALSE(done.ok());
-    EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
+    const auto world = static_cast<size_t>(rank.world());
+    const size_t part = 1001;
+    const DeviceMemory own =
+        rank.ToDevice(std::vector<uint16_t>(part, static_cast<uint16_t>(0x3f80 + rank.rank())));
+    const DeviceMemory all = rank.Allocate(part * world * sizeof(uint16_t));
+    Operation gather = Make(OperationKind::kAllGather);
+    gather.in = {own.data(), part, DataType::kBFloat16};
+    gather.out = {all.data(), part * world, DataType::kBFloat16};
+    Rank::Must(RunToEnd(*nccl, gather));
+    const auto values = rank.ToHost<uint16_t>(all);
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], 0x3f80 + i / part);
   });
 }
 
