@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text/duration.h"
 #include "core/exit_codes.h"
 #include "core/gang/lease.h"
 #include "core/gang/rules.h"
@@ -180,6 +181,35 @@ MemberActions Member::OnGuardKilled(Time now) {
   return Take();
 }
 
+// Less than a tenth of L in the length of one is within what L leaves beyond the lease.
+MemberActions Member::OnStoodStill(Time now, Duration duration) {
+  if (!Holds(Rule::kStandstillEndsLease)) return {};
+  Begin(now);
+  if (now > stood_still_at_ + silence_limit_) stood_still_ = Duration::zero();
+  stood_still_at_ = now;
+  stood_still_ += duration;
+  if (stood_still_ < silence_limit_ / 10) return Take();
+  trusted_since_ = now;
+  if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return Take();
+  const std::string what = "it stood still for " +
+                           FormatDuration(std::chrono::floor<milliseconds>(stood_still_)) +
+                           " without its clock showing it, as a guest that is paused does";
+  actions_.emplace_back(
+      MemberLog{"the lease of generation " + report_.generation.ToString() + " ends: " + what});
+  if (report_.deaths.size() < kMaxDeathsInReport) {
+    Failure cause;  // of no rank; the root cause says it of the machine
+    cause.rank = static_cast<int>(config_.machine * config_.processes);
+    cause.cause = Cause::kLeaseExpired;
+    cause.at = now;
+    cause.stderr_tail = what;
+    report_.deaths.push_back(std::move(cause));
+  }
+  MarkLeaseExpired(now);
+  StopRanks(now, now);
+  pong_first_ = true;
+  return Take();
+}
+
 MemberActions Member::OnTimer(Time now) {
   Begin(now);
   CheckHangs(now);
@@ -204,7 +234,7 @@ void Member::SendProgress() {
 Time Member::NextWake() const {
   Time wake = std::min(next_progress_, draining_ ? drain_deadline_ : kNever);
   if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
-  if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 4);
+  if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 10);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
   if (phase() == MemberPhase::kRunning && start_.hang_timeout > Duration::zero()) {
     for (const auto& [rank, at] : last_progress_) wake = std::min(wake, at + start_.hang_timeout);
@@ -245,6 +275,7 @@ void Member::Handle(Time now, const Ping& message) {
   AcceptGrant(message.lease);
   last_answer_ = now;
   Send(Pong{message.sent, now, report_.generation, phase()});
+  if (std::exchange(pong_first_, false)) SendReport();
 }
 
 void Member::Handle(Time now, const Start& message) {
@@ -268,7 +299,7 @@ void Member::Handle(Time now, const Start& message) {
   progress_.clear();
   last_progress_.clear();
   last_answer_ = now;
-  lease_end_ = LeaseEnd(message.lease);
+  lease_end_ = EndOf(message.lease);
   lease_length_ = message.lease.length;
   if (draining_ || (Holds(Rule::kLeaseExpires) && !LeaseLive(now))) {
     report_.phase = MemberPhase::kStopped;
@@ -377,10 +408,14 @@ void Member::AcceptGrant(const LeaseGrant& grant) {
   if (!MayHaveLiveRanks(phase())) return;
   if (Holds(Rule::kLapsedLeaseStaysLapsed) && report_.lease_expired) return;
   lease_length_ = std::max(lease_length_, grant.length);
-  Time end = LeaseEnd(grant);
+  Time end = EndOf(grant);
   if (end <= lease_end_) return;
   lease_end_ = end;
   actions_.emplace_back(SetLease{lease_end_});
+}
+
+Time Member::EndOf(const LeaseGrant& grant) const {
+  return grant.echo < trusted_since_ ? Time::min() : LeaseEnd(grant);
 }
 
 bool Member::Obey(Time now, uint32_t machine0_attempt) {
@@ -433,6 +468,7 @@ void Member::SendHello(Time now) {
 
 void Member::SendReport() {
   if (phase() == MemberPhase::kExiting) return;  // its last word has been said
+  if (pong_first_) return;
   report_unsaid_ = !welcomed_;
   if (welcomed_) Send(ReportMessage{report_});
 }

@@ -8,6 +8,7 @@
 //
 // Invariants:
 //  - ranks live only while the lease does; the lease is read before anything else at every event
+//  - no lease outlives a standstill of the machine's clock that OnStoodStill tells of
 //  - no generation is started at or below one that was seen
 //  - no coordinator below the highest machine-0 attempt known is obeyed
 //  - exit codes 0, 70, 77 and 78 follow a VERDICT only
@@ -108,6 +109,9 @@ class Member {
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
   MemberActions OnGuardKilled(Time now);
+  // The machine stood still for so long while its clock did (Standstill); told before what else
+  // happens now. What leases were measured by is wrong by as much.
+  MemberActions OnStoodStill(Time now, Duration duration);
   MemberActions OnTimer(Time now);
 
   // When OnTimer must be called; kNever if no time matters.
@@ -145,6 +149,7 @@ class Member {
   void CheckAbsence(Time now);
   void CheckSilence(Time now);
   void AcceptGrant(const LeaseGrant& grant);
+  Time EndOf(const LeaseGrant& grant) const;
   // False, and the connection is closed, if that coordinator is not to be obeyed.
   bool Obey(Time now, uint32_t machine0_attempt);
   void MarkLeaseExpired(Time at);
@@ -178,6 +183,10 @@ class Member {
   Time last_event_ = kNever;
   Duration silence_limit_ = seconds(15);  // L, as last granted
   Time last_answer_ = Time::min();        // of any coordinator's PING
+  Duration stood_still_{};                // of late, with its clock
+  Time stood_still_at_ = Time::min();     // the last time
+  bool pong_first_ = false;               // the report waits: the next START needs its echo
+  Time trusted_since_ = Time::min();      // by an older time no lease is measured
   std::map<uint64_t, uint64_t> commits_;  // id on the wire -> id given to OnCommit
   uint64_t next_commit_ = 1;
 

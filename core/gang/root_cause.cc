@@ -147,9 +147,13 @@ Failure FindRootCause(std::vector<MachineFate> fates) {
   });
   if (!candidates.empty()) return FromDeaths(candidates);
   if (lapsed != nullptr) {
-    return FromMachine(*lapsed, Cause::kLeaseExpired,
-                       "the lease ran out on machine " + std::to_string(lapsed->machine) +
-                           ": some machine was silent for too long, yet all came back");
+    const std::string on = " on machine " + std::to_string(lapsed->machine) + ": ";
+    const auto told = std::ranges::find(lapsed->deaths, Cause::kLeaseExpired, &Failure::cause);
+    return FromMachine(
+        *lapsed, Cause::kLeaseExpired,
+        told != lapsed->deaths.end()
+            ? "the lease ended" + on + told->stderr_tail
+            : "the lease ran out" + on + "some machine was silent for too long, yet all came back");
   }
   Failure unknown;
   unknown.cause = Cause::kLeaseExpired;

@@ -29,7 +29,8 @@ enum class Rule : uint8_t {
   kWaitForStopped,           // every machine has confirmed its ranks dead, or is lost, before START
   kCommitNeedsFreshAnswers,  // a commit needs a PING sent after the request, answered by all
   kCommitNeedsLease,         // and a lease that is live when the yes is said
-  kLaterAttemptsCount,  // a machine 0 below the attempts that the checkpoint volume knows leaves
+  kLaterAttemptsCount,   // a machine 0 below the attempts that the checkpoint volume knows leaves
+  kStandstillEndsLease,  // a machine that stood still with its clock trusts no lease from before
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>(
@@ -37,9 +38,9 @@ constexpr auto NamesOf(Rule) {
        "HigherAttemptStopsGang", "LeaseExpires", "LeaseFromOldestAnswer", "LeaseFromSending",
        "LapsedLeaseStaysLapsed", "LeaseGuardsAnnouncement", "LowerLWaits", "WaitForPredecessor",
        "WaitForOldCoordinator", "WaitForWitness", "WaitForStopped", "CommitNeedsFreshAnswers",
-       "CommitNeedsLease", "LaterAttemptsCount"});
+       "CommitNeedsLease", "LaterAttemptsCount", "StandstillEndsLease"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kLaterAttemptsCount) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kStandstillEndsLease) + 1);
 
 }  // namespace lockstep::core
 

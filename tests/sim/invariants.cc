@@ -268,10 +268,26 @@ Time Invariants::LastPong(Node node, uint32_t machine0_attempt) const {
   return last;
 }
 
+// A machine that stood still with its clock finds out within a tenth of L.
+void Invariants::CheckWaking(const Machine& machine) {
+  const Machine::Waking& woke = machine.woke();
+  const Duration tenth = world_.op().longest_l() / 10;
+  const Duration bound = tenth * 100 / 95 + kKillMargin;
+  if (woke.at == kNever || woke.stood_still < tenth || world_.now() < woke.at + bound) return;
+  for (const Process& process : machine.processes()) {
+    if (process.killed != kNever || process.pid > woke.next_pid) continue;
+    Violate("StandstillEndsLease", "rank " + std::to_string(process.rank) + " is alive on " +
+                                       machine.Name() + ", which stood still and woke " +
+                                       std::to_string((world_.now() - woke.at).count() / 1000000) +
+                                       " ms ago");
+  }
+}
+
 void Invariants::Sample() {
   Duration bound = LeaseBound() + kKillMargin;
   for (const auto& machine : world_.machines()) {
     if (machine->frozen()) continue;
+    CheckWaking(*machine);
     for (const Process& process : machine->processes()) {
       if (process.killed != kNever) continue;
       const Run* run = Find(process.generation);

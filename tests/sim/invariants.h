@@ -77,6 +77,7 @@ class Invariants {
   Run* Find(core::Generation generation);
   void CheckLine(Run& run);
   Duration LeaseBound() const;
+  void CheckWaking(const Machine& machine);
   Time LastPong(Node node, uint32_t machine0_attempt) const;
   void CheckRootCause(const core::GenerationRecord& record);
 

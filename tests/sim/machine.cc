@@ -25,7 +25,12 @@ core::MemberConfig MemberConfigOf(const World& world, const MachineSpec& spec) {
 }  // namespace
 
 Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
-    : world_(world), node_(node), spec_(spec), clock_(clock), member_(MemberConfigOf(world, spec)) {
+    : world_(world),
+      node_(node),
+      spec_(spec),
+      clock_(clock),
+      standstill_(core::Witness::kCounter, {Local(), world.now().count()}),
+      member_(MemberConfigOf(world, spec)) {
   if (spec.index != 0) return;
   core::CoordinatorConfig config;
   config.job_uid = kJobUid;
@@ -54,6 +59,12 @@ std::string Machine::Name() const {
 Time Machine::Local() const { return clock_.Local(world_.now()); }
 
 // ---- the agent's loop ----
+
+// The counter runs on while the machine stands still, and its clock with it.
+void Machine::LookForStandstill() {
+  const Duration still = standstill_.OnReading({Local(), world_.now().count()});
+  if (still > Duration::zero()) Do(member_.OnStoodStill(Local(), still));
+}
 
 void Machine::Settle() {
   while (!local_.empty() && alive_) {
@@ -87,6 +98,7 @@ void Machine::Arm() {
   world_.queue().At(at, [this, at = at.count()] {
     if (wake_.count() != at) return;  // an earlier one was armed since
     wake_ = kNever;
+    if (frozen_) return;  // armed again by the clock that goes on
     InAgent([this] { RunTimers(); });
   });
 }
@@ -333,11 +345,12 @@ void Machine::Freeze(Duration duration) {
   world_.Log(Name(), " stands still, and its clock");
   frozen_ = guard_stopped_ = stopped_ = true;
   stopped_until_ = world_.now() + duration;
-  world_.queue().At(stopped_until_, [this, duration] {
+  world_.queue().At(stopped_until_, [this, duration, shown = Local()] {
     frozen_ = false;
-    clock_.Shift(-duration);
-    Resume();
+    clock_.Shift(shown - Local());
+    woke_ = Waking{world_.now(), duration, world_.NextPid()};
     GuardGoesOn();
+    Resume();
   });
 }
 
@@ -353,11 +366,14 @@ void Machine::Resume() {
   if (!alive_ || !stopped_ || world_.now() < stopped_until_) return;
   world_.Log(Name(), " goes on");
   stopped_ = false;
+  // Those of a machine whose clock stood still with it are not due yet.
+  const bool due = woke_.at != world_.now();
+  if (!due) Arm();
   bool timers_first = world_.random().Chance(50);
-  if (timers_first) InAgent([this] { RunTimers(); });
+  if (due && timers_first) InAgent([this] { RunTimers(); });
   std::vector<std::function<void()>> backlog = std::exchange(backlog_, {});
   for (std::function<void()>& event : backlog) InAgent(event);
-  if (!timers_first) InAgent([this] { RunTimers(); });
+  if (due && !timers_first) InAgent([this] { RunTimers(); });
 }
 
 void Machine::FailRank(uint32_t local_rank, int exit_code, int signal) {

@@ -17,6 +17,7 @@
 
 #include "core/gang/coordinator.h"
 #include "core/gang/member.h"
+#include "core/gang/standstill.h"
 #include "tests/sim/clock.h"
 #include "tests/sim/network.h"
 
@@ -83,6 +84,13 @@ class Machine {
   bool alive() const { return alive_; }
   bool stopped() const { return stopped_; }
   bool frozen() const { return frozen_; }
+  // The last time that it had stood still with its clock.
+  struct Waking {
+    Time at = kNever;
+    Duration stood_still{};
+    uint32_t next_pid = 0;  // of what was started later
+  };
+  const Waking& woke() const { return woke_; }
   bool terminated() const { return terminated_at_ != kNever; }  // the container: nothing lives
   Time terminated_at() const { return terminated_at_; }
   bool out_of_memory() const { return out_of_memory_; }
@@ -109,6 +117,7 @@ class Machine {
       backlog_.emplace_back(std::forward<F>(event));
       return;
     }
+    LookForStandstill();
     event();
     Settle();
   }
@@ -129,6 +138,7 @@ class Machine {
   void Do(core::ExitCoordinator& action);
   void Do(core::CoordinatorLog& action);
 
+  void LookForStandstill();
   void Settle();
   void Arm();
   void RunTimers();
@@ -152,6 +162,7 @@ class Machine {
   Node node_;
   MachineSpec spec_;
   Clock clock_;
+  core::Standstill standstill_;
   core::Member member_;
   std::optional<core::Coordinator> coordinator_;
 
@@ -183,6 +194,7 @@ class Machine {
   bool guard_alive_ = true;
   bool guard_stopped_ = false;
   bool frozen_ = false;
+  Waking woke_;
   Time guard_wake_ = kNever;      // true time
   Time lease_end_ = Time::min();  // what the guard reads; local
 

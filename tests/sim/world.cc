@@ -265,6 +265,7 @@ std::vector<std::string> Mutants() {
     // Each of these two covers for the other.
     if (name == "RefuseLowerCoordinator") continue;
     if (name == "CoordinatorFencesItself") name += "+RefuseLowerCoordinator";
+    if (name == "StandstillEndsLease") name += "+ClockFreezes+Tolerant";
     mutants.push_back(std::move(name));
   }
   for (const char* name : NamesOf(control::Rule{})) mutants.emplace_back(name);

@@ -91,7 +91,7 @@ Status Agent::Open(const std::string& executable) {
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
   loop_ = std::move(*loop);
-  timer_.emplace(loop_.get(), [this] { Do(member_->OnTimer(BootTime())); });
+  timer_.emplace(loop_.get(), [this] { Do(member_->OnTimer(Now())); });
   leave_timer_.emplace(loop_.get(), [this] { TryExit(); });
   member_ = std::make_unique<core::Member>(ForMember(config_));
   machine_metrics_ = std::make_unique<MachineMetrics>(member_.get());
@@ -109,7 +109,7 @@ Status Agent::Open(const std::string& executable) {
   for (int number : {SIGTERM, SIGINT}) {
     loop_->OnSignal(number, [this] {
       Log("told to stop");
-      Do(member_->OnTerminate(BootTime(), config_.job.spec.grace_period));
+      Do(member_->OnTerminate(Now(), config_.job.spec.grace_period));
     });
   }
   Status gang = OpenGang();
@@ -135,23 +135,23 @@ Status Agent::OpenRanks(const std::string& executable) {
 
   std::string socket_path = config_.run_dir + "/agent.sock";
   LocalRanks::Handlers handlers;
-  handlers.on_spawned = [this](core::Generation g) { Do(member_->OnSpawned(BootTime(), g)); };
+  handlers.on_spawned = [this](core::Generation g) { Do(member_->OnSpawned(Now(), g)); };
   handlers.on_bound = [this](core::Generation g, core::Binding binding, std::string reason) {
-    Do(member_->OnBound(BootTime(), g, binding, std::move(reason)));
+    Do(member_->OnBound(Now(), g, binding, std::move(reason)));
   };
   handlers.on_died = [this](core::Generation g, core::Failure death) {
-    Do(member_->OnProcessDied(BootTime(), g, std::move(death)));
+    Do(member_->OnProcessDied(Now(), g, std::move(death)));
   };
   handlers.on_finished = [this](core::Generation g, uint32_t rank) {
     progress_->ReadNow();  // its last step, before its end
-    Do(member_->OnProcessFinished(BootTime(), g, rank));
+    Do(member_->OnProcessFinished(Now(), g, rank));
   };
   handlers.on_all_dead = [this](core::Generation g) {
     guard_->SetLeaseEnd(kNever);
-    Do(member_->OnAllDead(BootTime(), g));
+    Do(member_->OnAllDead(Now(), g));
     TryExit();
   };
-  handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(BootTime(), g)); };
+  handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
                                         &config_, std::move(machine), socket_path,
                                         std::move(handlers), logs_->Logger());
@@ -160,7 +160,7 @@ Status Agent::OpenRanks(const std::string& executable) {
       [this](pid_t pid) { ranks_->SetGuard(pid); },
       [this](const std::string& reason) {
         Log("no guard can be had, so the ranks are killed: " + reason);
-        Do(member_->OnGuardKilled(BootTime()));
+        Do(member_->OnGuardKilled(Now()));
       });
   if (!guard.ok()) return guard.error();
   guard_ = std::move(*guard);
@@ -187,13 +187,13 @@ Status Agent::OpenGang() {
   client_tls_.emplace(std::move(*client));
 
   GangPort::Handlers member;
-  member.on_open = [this] { Do(member_->OnConnected(BootTime())); };
+  member.on_open = [this] { Do(member_->OnConnected(Now())); };
   member.on_message = [this](const core::Message& message) {
-    Do(member_->OnMessage(BootTime(), message));
+    Do(member_->OnMessage(Now(), message));
   };
   member.on_close = [this](const std::string& reason) {
     if (member_->connected()) Log("the line to machine 0 ended: " + reason);
-    Do(member_->OnDisconnected(BootTime()));
+    Do(member_->OnDisconnected(Now()));
   };
   if (config_.machine == 0) {
     CoordinatorHost::Handlers handlers;
@@ -263,6 +263,13 @@ int Agent::Run() {
   return exit_ ? exit_->code : core::kExitReplace;
 }
 
+// The time for the member, who hears first whether the machine stood still since it was last asked.
+Time Agent::Now() {
+  const Duration still = standstill_.OnReading(ReadClocks(witness_));
+  if (still > Duration::zero()) Do(member_->OnStoodStill(BootTime(), still));
+  return BootTime();
+}
+
 void Agent::Do(core::MemberActions actions) {
   for (core::MemberAction& action : actions) {
     if (auto* send = std::get_if<core::SendToCoordinator>(&action)) {
@@ -296,7 +303,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   if (const auto* report = std::get_if<ProgressReport>(&message)) {
     uint32_t per_machine = member_->config().processes;
     if (report->rank / per_machine != config_.machine) return;
-    Do(member_->OnProgress(BootTime(), rank_metrics_->OnReport(*report)));
+    Do(member_->OnProgress(Now(), rank_metrics_->OnReport(*report)));
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
     if (!volume_) {
       progress_->Answer(client, CommitRefusal(question->id, "the job has no checkpoint.path"));
@@ -304,7 +311,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     }
     uint64_t id = ++last_commit_;
     commits_[id] = {client, question->id, question->name, member_->generation()};
-    Do(member_->OnCommit(BootTime(), id));
+    Do(member_->OnCommit(Now(), id));
   } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
     progress_->Answer(client, LatestAnswer(latest->id, member_->resume()));
   }

@@ -21,11 +21,13 @@
 #include "base/time.h"
 #include "base/wake_timer.h"
 #include "core/gang/member.h"
+#include "core/gang/standstill.h"
 #include "core/gang/status_api.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/gang/coordinator_host.h"
 #include "worker/agent/gang/gang_listener.h"
 #include "worker/agent/gang/gang_port.h"
+#include "worker/agent/gang/second_clock.h"
 #include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
 #include "worker/agent/logs/agent_logs.h"
@@ -60,6 +62,7 @@ class Agent {
   Status OpenGang();
   Status OpenServers();
 
+  Time Now();
   void Do(core::MemberActions actions);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   void AnswerCommit(const core::AnswerCommit& answer);
@@ -80,6 +83,8 @@ class Agent {
   };
 
   core::AgentConfig config_;
+  const core::Witness witness_ = FindWitness();
+  core::Standstill standstill_{witness_, ReadClocks(witness_)};
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<AgentLogs> logs_;
   std::unique_ptr<FileWorker> files_;

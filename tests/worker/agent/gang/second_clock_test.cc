@@ -1,0 +1,39 @@
+#include "worker/agent/gang/second_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lockstep::agent {
+namespace {
+
+using core::Witness;
+
+constexpr char kSources[] = "kvm-clock tsc acpi_pm \n";
+
+std::string CpuInfo(const std::string& flags) {
+  return "processor\t: 0\nmodel name\t: a tsc\nflags\t\t: fpu " + flags + " sse\nbogomips\t: 1\n";
+}
+
+TEST(SecondClock, IsTheCounterWhereTheKernelHoldsItToBeSteady) {
+  EXPECT_EQ(WitnessOf(CpuInfo("constant_tsc rep_good nonstop_tsc"), kSources), Witness::kCounter);
+  EXPECT_EQ(WitnessOf(CpuInfo("tsc constant_tsc"), kSources), Witness::kTimeOfDay)
+      << "it stops with the processor";
+  EXPECT_EQ(WitnessOf(CpuInfo("constant_tsc nonstop_tsc"), "kvm-clock acpi_pm\n"),
+            Witness::kTimeOfDay)
+      << "the kernel found it to be unsteady";
+  EXPECT_EQ(WitnessOf("", ""), Witness::kTimeOfDay);
+}
+
+TEST(SecondClock, ShowsNoStandstillOfAMachineThatRuns) {
+  for (const Witness witness : {Witness::kCounter, Witness::kTimeOfDay, FindWitness()}) {
+    core::Standstill standstill(witness, ReadClocks(witness));
+    const Time begin = BootTime();
+    while (BootTime() < begin + milliseconds(100)) {
+      EXPECT_LT(standstill.OnReading(ReadClocks(witness)), milliseconds(100));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::agent

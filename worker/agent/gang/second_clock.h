@@ -1,0 +1,22 @@
+// SecondClock: what core::Standstill compares CLOCK_BOOTTIME with on this machine. The processor's
+// time-stamp counter where the kernel holds it to be steady, else the time of day.
+#ifndef LOCKSTEP_WORKER_AGENT_GANG_SECOND_CLOCK_H_
+#define LOCKSTEP_WORKER_AGENT_GANG_SECOND_CLOCK_H_
+
+#include <string_view>
+
+#include "core/gang/standstill.h"
+
+namespace lockstep::agent {
+
+// `cpuinfo`: /proc/cpuinfo, the first processor's part at least; `clocksources`: the kernel's
+// available ones, among which a counter that was found to be unsteady is not.
+core::Witness WitnessOf(std::string_view cpuinfo, std::string_view clocksources);
+// Of this machine.
+core::Witness FindWitness();
+
+core::ClockReading ReadClocks(core::Witness witness);
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_GANG_SECOND_CLOCK_H_
