@@ -67,7 +67,7 @@ void Operator::JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStat
   if (control::IsFinished(known)) {
     invariants.Violate("VerdictIsFinal", name + " is made after the verdict");
   }
-  if (attempt > recorded.epoch && !went_back_) {
+  if (attempt > recorded.epoch && !went_back()) {
     invariants.Violate("RecordedBeforeMade", name + " is made before its epoch");
   }
   // One that was superseded meanwhile obtains nothing any more.
@@ -78,7 +78,7 @@ void Operator::JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStat
 }
 
 void Operator::JudgeGoingBack(const core::JobStatus& restored) {
-  went_back_ = true;
+  went_back_at_ = world_.now();
   std::erase_if(made_, [&](const auto& each) { return each.second > restored.created_epoch; });
 }
 

@@ -53,7 +53,9 @@ class Operator {
   virtual bool over() const = 0;
   // The highest that was recorded for a machine.
   uint32_t attempt(uint32_t index) const { return highest_.at(index); }
-  bool went_back() const { return went_back_; }
+  bool went_back() const { return went_back_at_ != Time::min(); }
+  // The last time that the API server did.
+  Time went_back_at() const { return went_back_at_; }
   const std::optional<core::Verdict>& verdict() const { return verdict_; }
   Duration longest_l() const { return longest_l_; }
 
@@ -92,7 +94,7 @@ class Operator {
   std::set<control::MachineAttempt> made_;
   std::map<Node, core::Counters> told_;
   bool taken_ = false;
-  bool went_back_ = false;
+  Time went_back_at_ = Time::min();
 };
 
 // As whoever watches it sees it.
