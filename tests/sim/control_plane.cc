@@ -85,6 +85,8 @@ void ControlPlane::SetL(Duration length) {
   ChangeSpec([&](core::Spec& spec) { spec.failure_policy.machine_lost_after = length; });
 }
 
+void ControlPlane::Greed(Duration duration) { greedy_until_ = world_.now() + duration; }
+
 void ControlPlane::StaleService(Duration duration) { stale_until_ = world_.now() + duration; }
 
 // An etcd that is restored: kubelets end what the API server knows nothing of, and the operator is

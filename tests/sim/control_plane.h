@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/wall_time.h"
+#include "operator/controller/rate_limiter.h"
 #include "operator/policy/decision.h"
 #include "tests/sim/api_server.h"
 #include "tests/sim/kubelets.h"
@@ -42,6 +43,7 @@ class ControlPlane : public Operator {
     kubelets_.DeleteNode(machine, most, lives_on);
   }
   void NoRoom(Duration duration) override { kubelets_.NoRoom(duration); }
+  void Greed(Duration duration) override;
   void GoBack(Duration later, Duration most) override;
 
   core::FailurePolicy policy_at_birth() const override { return kubelets_.policy_at_birth(); }
@@ -67,6 +69,8 @@ class ControlPlane : public Operator {
     Time wake = kNever;
     int crash_in = -1;  // writes until it dies
 
+    control::RateLimiter replacements;
+    Time replaced = Time::min();
     control::Notes notes;
     control::Memory memory;
     std::optional<control::GangReport> coordinator;
@@ -97,6 +101,7 @@ class ControlPlane : public Operator {
   Replica* Leader();
   void Work(Replica& replica);
   bool Waits(Replica& replica);
+  int ReplacementsAllowed(Replica& replica);
   void CarryOut(Replica& replica, control::Decision decision);
   void Call(Replica& replica, std::function<Answer()> at_server,
             std::function<void(const Answer&)> on_answer);
@@ -111,6 +116,7 @@ class ControlPlane : public Operator {
   Kubelets kubelets_;
   std::array<Replica, 2> replicas_;
   Time stale_until_{};
+  Time greedy_until_{};
   std::vector<Node> endpoints_;
 };
 

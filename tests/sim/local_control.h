@@ -28,6 +28,7 @@ class LocalControl : public Operator {
   void SetL(Duration) override {}
   void StaleService(Duration) override {}
   void NoRoom(Duration) override {}
+  void Greed(Duration) override {}
   void GoBack(Duration, Duration) override {}
   // Nobody drains one: somebody else sends SIGTERM.
   void Drain(Machine& machine, Duration grace) override;

@@ -42,6 +42,8 @@ class Operator {
   // `lives_on`: behind a partition, until that ends.
   virtual void DeleteNode(Machine& machine, Duration most, bool lives_on) = 0;
   virtual void NoRoom(Duration duration) = 0;
+  // Another namespace replaces as many machines as it may.
+  virtual void Greed(Duration duration) = 0;
   // What the API server holds now is all that it holds so much later.
   virtual void GoBack(Duration later, Duration most) = 0;
 

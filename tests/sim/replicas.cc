@@ -110,6 +110,19 @@ bool ControlPlane::Waits(Replica& replica) {
   return true;
 }
 
+// A namespace that has replaced nothing for a minute never waits for what others did.
+int ControlPlane::ReplacementsAllowed(Replica& replica) {
+  const Time now = world_.now();
+  control::RateLimiter& limiter = replica.replacements;
+  const std::string other = "greedy";
+  if (now < greedy_until_) limiter.OnReplaced(other, limiter.Allowed(other, 0, now), now);
+  const int allowed = limiter.Allowed(world_.Mutated("OneBucketForAll") ? other : "ours", 0, now);
+  if (allowed == 0 && (replica.replaced == Time::min() || now > replica.replaced + minutes(1))) {
+    world_.invariants().Violate("RoomForEverybody", "another namespace has used up all");
+  }
+  return allowed;
+}
+
 void ControlPlane::Work(Replica& replica) {
   if (!replica.leads || replica.busy || Waits(replica)) return;
   if (world_.now() < replica.not_before) return WakeAt(replica, replica.not_before);
@@ -132,11 +145,15 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.desired_state_accepted = replica.desired && replica.desired_state_accepted;
   snapshot.notes = replica.notes;
   snapshot.memory = replica.memory;
-  snapshot.replacements_allowed = 10;
+  snapshot.replacements_allowed = ReplacementsAllowed(replica);
   snapshot.oldest_waiting = kubelets_.HasRoom();
   const control::Now now{.wall = WallOf(world_.now()), .boot = kBoot + world_.now()};
   control::Decision decision = control::Decide(snapshot, now);
   replica.memory = std::move(decision.memory);
+  if (decision.replacements > 0) {
+    replica.replacements.OnReplaced("ours", decision.replacements, world_.now());
+    replica.replaced = world_.now();
+  }
   if (decision.wake != kNever) WakeAt(replica, decision.wake - kBoot);
   if (decision.desired != replica.desired) {
     replica.desired = decision.desired;

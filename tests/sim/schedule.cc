@@ -19,7 +19,7 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
     "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
     "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
     "slow-volume", "late-rename", "stale-service", "delete-node", "no-room",       "term-agent",
-    "stop-guard",  "go-back",     "freeze",        "jump-ahead",  "force-delete"};
+    "stop-guard",  "greed",       "go-back",       "freeze",      "jump-ahead",    "force-delete"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -141,6 +141,7 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kKillAgent, 50, 100, 0, 0, true, 0, 0}};
   }
   if (schedule.Off("AskedNeedsEvidence")) return {{kTermAgent, 10, 60, 0, 0, false, 0, 0}};
+  if (schedule.Off("OneBucketForAll")) return {{kGreed, 10, 60, 100, 200, true, 0, 0}};
   if (schedule.Off("ClockFreezes")) {
     return {{kFreeze, 50, 100, 105, 200, false, 0, 0}, {kPartition, 1, 5, 300, 500, false, 7, 7}};
   }
@@ -262,6 +263,7 @@ void DrawDetails(Random& random, Fault& fault, Duration lost_after) {
       break;
     case FaultKind::kStopAgent:
     case FaultKind::kStopGuard:
+    case FaultKind::kGreed:
     case FaultKind::kOperatorDown:
     case FaultKind::kOperatorPause:
     case FaultKind::kLateRename:

@@ -41,14 +41,15 @@ enum class FaultKind : uint8_t {
   kNoRoom,         // what is made meanwhile gets no node, and an older job waits for one as well
   kTermAgent,      // SIGTERM to the agent, by one of its ranks
   kStopGuard,      // SIGSTOP to the guard process, while its agent runs
+  kGreed,          // another namespace replaces as many machines as it may, for a time
   kGoBack,  // all that the API server holds is what it held so long before, as it was restored
   // Beyond what Lockstep excludes: only schedules of Limits() have these.
   kFreeze,       // the machine stands still with its clock, as a hypervisor lets it
   kJumpAhead,    // its clock shows arg ms more
   kForceDelete,  // its pods go from the API server, though they run behind a partition
 };
-inline constexpr int kFaultKindCount = 29;
-inline constexpr int kDrawnFaultKinds = 26;
+inline constexpr int kFaultKindCount = 30;
+inline constexpr int kDrawnFaultKinds = 27;
 const char* ToString(FaultKind kind);
 
 inline constexpr uint32_t kFromPeers = 1;

@@ -118,7 +118,8 @@ void World::OnPhase(core::CoordinatorPhase phase) {
 
 void World::Inject(const Fault& fault) {
   if (operator_->over()) return;
-  const bool of_cluster = fault.kind == FaultKind::kNoRoom || fault.kind == FaultKind::kGoBack;
+  const bool of_cluster = fault.kind == FaultKind::kNoRoom || fault.kind == FaultKind::kGoBack ||
+                          fault.kind == FaultKind::kGreed;
   if (of_cluster && !schedule_.cluster) return;
   ++faults_;
   Log("FAULT ", fault.ToString());
@@ -143,6 +144,8 @@ void World::Inject(const Fault& fault) {
     case FaultKind::kNoRoom:
       TouchAll();
       return operator_->NoRoom(fault.duration);
+    case FaultKind::kGreed:
+      return operator_->Greed(fault.duration);
     case FaultKind::kGoBack:
       return operator_->GoBack(fault.duration, milliseconds(fault.arg));
     case FaultKind::kSlowVolume:
@@ -259,8 +262,9 @@ Schedule Shrink(const Schedule& schedule) {
 }
 
 std::vector<std::string> Mutants() {
-  std::vector<std::string> mutants = {"ReaderIgnoresLine", "NoGuard", "PredecessorAssumedDead",
-                                      "NoCompareAndSwap", "LeadsOnOldCaches"};
+  std::vector<std::string> mutants = {"ReaderIgnoresLine",      "NoGuard",
+                                      "PredecessorAssumedDead", "NoCompareAndSwap",
+                                      "LeadsOnOldCaches",       "OneBucketForAll"};
   for (std::string name : NamesOf(core::Rule{})) {
     // Each of these two covers for the other.
     if (name == "RefuseLowerCoordinator") continue;
