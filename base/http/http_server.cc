@@ -1,5 +1,7 @@
 #include "base/http/http_server.h"
 
+#include <netinet/in.h>
+
 #include <utility>
 
 namespace lockstep {
@@ -34,6 +36,15 @@ const char* ReasonPhrase(int status) {
     default:
       return "Status";
   }
+}
+
+// A machine or a pod has an address, or a whole /64 of them.
+std::string SourceOf(const Endpoint& peer) {
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&peer.address);
+  if (peer.address.ss_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+    return peer.host();
+  }
+  return {reinterpret_cast<const char*>(&v6->sin6_addr), 8};
 }
 
 std::string Format(const HttpResponse& response, bool head_only, bool keep_alive) {
@@ -75,35 +86,43 @@ Status HttpServer::Listen(const Endpoint& endpoint) {
   const Result<Endpoint> local = LocalEndpoint(fd->get());
   if (!local.ok()) return local.error();
   endpoint_ = *local;
-  return acceptor_.Start(std::move(*fd), {.on_accept = [this](UniqueFd socket, const Endpoint&) {
-                           if (!MakeRoom()) return;
-                           Client& client = Add(Connection::Accept(loop_, std::move(socket)));
-                           client.connection->SetDeadline(loop_->now() + options_.request_deadline,
-                                                          "no request came in time");
-                         }});
+  return acceptor_.Start(
+      std::move(*fd), {.on_accept = [this](UniqueFd socket, const Endpoint& peer) {
+        if (!MakeRoom()) return;
+        Client& client = Add(Connection::Accept(loop_, std::move(socket)), SourceOf(peer));
+        client.connection->SetDeadline(loop_->now() + options_.request_deadline,
+                                       "no request came in time");
+      }});
 }
 
 void HttpServer::Adopt(std::unique_ptr<Connection> connection, std::string_view received) {
   if (!MakeRoom()) return;
-  OnBytes(Add(std::move(connection)), received);
+  OnBytes(Add(std::move(connection), ""), received);
 }
 
 bool HttpServer::MakeRoom() {
   if (clients_.size() < options_.max_connections) return true;
+  std::map<std::string_view, size_t> places;
+  for (const auto& [id, client] : clients_) ++places[client.source];
   auto longest = clients_.end();
+  size_t most = 0;
   for (auto it = clients_.begin(); it != clients_.end(); ++it) {
     if (it->second.exchange) continue;
-    if (longest == clients_.end() || it->second.turn < longest->second.turn) longest = it;
+    const size_t held = places[it->second.source];
+    if (held < most || (held == most && it->second.turn > longest->second.turn)) continue;
+    longest = it;
+    most = held;
   }
   if (longest == clients_.end()) return false;
   clients_.erase(longest);
   return true;
 }
 
-HttpServer::Client& HttpServer::Add(std::unique_ptr<Connection> connection) {
+HttpServer::Client& HttpServer::Add(std::unique_ptr<Connection> connection, std::string source) {
   const uint64_t id = ++last_client_;
   Client& client = clients_[id];
   client.id = id;
+  client.source = std::move(source);
   client.turn = ++last_turn_;
   client.connection = std::move(connection);
   Connection::Handlers handlers = {

@@ -9,8 +9,9 @@
 //
 // Bounded: 128 connections, 8 KiB of head, 64 KiB of body, 256 KiB of answers that a client doesn't
 // read, ten seconds for a request to come in whole, two minutes without one. When all places are
-// taken, the connection that has waited longest for its next request makes room; one that waits for
-// an answer keeps its place. One request of a connection is answered at a time. One thread.
+// taken, the address that holds most of them makes room, by the connection that has waited longest
+// for its next request; one that waits for an answer keeps its place. So whoever dials without
+// pause only displaces itself. One request of a connection is answered at a time. One thread.
 #ifndef LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 #define LOCKSTEP_BASE_HTTP_HTTP_SERVER_H_
 
@@ -91,6 +92,7 @@ class HttpServer {
  private:
   struct Client {
     uint64_t id = 0;
+    std::string source;  // an IPv4 address, the /64 of an IPv6 one; empty if handed over
     std::unique_ptr<Connection> connection;
     HttpParser parser;
     std::shared_ptr<HttpResponder::Exchange> exchange;  // while a request waits for its answer
@@ -104,7 +106,7 @@ class HttpServer {
 
   // False when there is none.
   bool MakeRoom();
-  Client& Add(std::unique_ptr<Connection> connection);
+  Client& Add(std::unique_ptr<Connection> connection, std::string source);
   void OnBytes(Client& client, std::string_view bytes);
   void ServeNext(Client& client);
   void Serve(Client& client, const HttpRequest& request);

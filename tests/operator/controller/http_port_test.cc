@@ -32,11 +32,13 @@ size_t Strangers() {
   return std::min<size_t>(wanted, limit.rlim_cur - 512);
 }
 
-UniqueFd Dial(uint16_t port) {
+UniqueFd Dial(uint16_t port, const char* from = "127.0.0.1") {
+  const Endpoint own = *MakeEndpoint(from, 0);
   const Endpoint to = *MakeEndpoint("127.0.0.1", port);
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
+  EXPECT_EQ(bind(fd.get(), own.get(), own.size), 0);
   EXPECT_EQ(connect(fd.get(), to.get(), to.size), 0);
   return fd;
 }
@@ -105,6 +107,20 @@ TEST_F(HttpPortTest, IsShutToNobodyByRequestsThatComeByteAfterByte) {
     if (i % 100 == 50) ExpectAnswers();
   }
   ExpectAnswers();
+}
+
+// As over a network that takes its time: many dial between a scraper's connection and its request.
+TEST_F(HttpPortTest, IsShutToNobodyByWhoeverDialsWithoutPauseFromAnotherAddress) {
+  std::vector<UniqueFd> dialers;
+  for (size_t i = 0; i < 130; ++i) dialers.push_back(Dial(port_->port()));
+  const UniqueFd scraper = Dial(port_->port(), "127.0.0.2");
+  for (size_t i = 0; i < 300; ++i) dialers.push_back(Dial(port_->port()));
+  Ask(port_->port(), "GET /healthz");  // all of them have been accepted
+  Say(scraper, "GET /late HTTP/1.1\r\n\r\n");
+  std::array<char, 4096> buffer;
+  const ssize_t got = recv(scraper.get(), buffer.data(), buffer.size(), 0);
+  ASSERT_GT(got, 0);
+  EXPECT_TRUE(std::string(buffer.data(), static_cast<size_t>(got)).ends_with("answer to /late\n"));
 }
 
 TEST_F(HttpPortTest, AnswersOneRequestAConnectionAndOnlyReads) {
