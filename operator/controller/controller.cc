@@ -259,6 +259,7 @@ Snapshot Controller::Take(const JobRecord& record) {
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
   snapshot.desired_state_accepted = record.desired && link_.Accepted(name, *record.desired);
   snapshot.gang_error = link_.LastError(name);
+  snapshot.gang_unreadable = link_.IsUnreadable(name);
   snapshot.replacements_allowed =
       replacements_.Allowed(record.name().name_space, caches_.pods.size(), BootTime());
   snapshot.oldest_waiting = jobs_.IsOldestWaiting(record);

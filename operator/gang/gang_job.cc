@@ -54,6 +54,7 @@ void GangJob::Set(GangPeers peers) {
   put_.Leave();
   version_ = 0;
   heard_ = true;
+  unreadable_ = false;
   ask_others_ = false;
   retry_.Reset();
   put_retry_.Reset();
@@ -127,6 +128,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   if (asked_.machine == 0) SetHeard(answer.ok() || !IsSilence(answer.error()));
   Result<core::GangStatus> status = Read(answer);
   Duration wait{};
+  if (asked_.machine == 0) unreadable_ = heard_ && !status.ok();
   ask_others_ = !status.ok() && asked_.machine == 0;
   if (!status.ok()) {
     version_ = 0;  // so that its next answer counts as new

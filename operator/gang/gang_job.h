@@ -35,6 +35,8 @@ class GangJob {
   // The body of PUT /gang; "": nothing to say.
   void SetDesiredState(std::string desired);
   bool Accepted(const std::string& desired) const;
+  // Machine 0's last answer was of no use.
+  bool unreadable() const { return unreadable_; }
   const std::string& last_error() const { return poll_error_.empty() ? put_error_ : poll_error_; }
 
  private:
@@ -57,6 +59,7 @@ class GangJob {
   GangPeers::Member asked_;  // whose answer is awaited
   uint64_t version_ = 0;     // of machine 0's last answer
   bool heard_ = true;        // machine 0 answered last time, with whatever; or was not yet asked
+  bool unreadable_ = false;  // but with nothing that an agent says
   bool ask_others_ = false;  // machine 0 did not answer last time
   size_t next_other_ = 0;    // among peers_.members
   DoublingPause retry_;

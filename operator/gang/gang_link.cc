@@ -39,4 +39,9 @@ std::string GangLink::LastError(const std::string& job) const {
   return found == jobs_.end() ? "" : found->second->last_error();
 }
 
+bool GangLink::IsUnreadable(const std::string& job) const {
+  auto found = jobs_.find(job);
+  return found != jobs_.end() && found->second->unreadable();
+}
+
 }  // namespace lockstep::gang

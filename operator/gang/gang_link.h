@@ -94,6 +94,8 @@ class GangLink {
 
   // Why the last question to this job's machines got no answer; empty when it got one.
   std::string LastError(const std::string& job) const;
+  // Whether machine 0 gave one, and it was of no use.
+  bool IsUnreadable(const std::string& job) const;
 
  private:
   std::unique_ptr<GangShared> shared_;

@@ -125,13 +125,21 @@ constexpr const char* kUnreachable =
     "the operator cannot reach the job's agents, port 7070 of its pods: a NetworkPolicy must let "
     "the operator's namespace in";
 
+constexpr const char* kUnreadable =
+    "machine 0 answers on port 7070, but not as an agent does: something else listens there, or "
+    "the agent in its pod was changed";
+
+const char* OfLink(const ReconcileContext& context) {
+  return context.snapshot.gang_unreadable ? kUnreadable : kUnreachable;
+}
+
 std::string OfSilence(ReconcileContext& context) {
   const std::optional<WallTime>& started = context.machines.front().seen != nullptr
                                                ? context.machines.front().seen->started
                                                : std::nullopt;
   if (started && !context.snapshot.gang_error.empty()) {
     const WallTime due = *started + kSlowAnswer;
-    if (context.now.wall >= due) return kUnreachable;
+    if (context.now.wall >= due) return OfLink(context);
     context.WakeAt(context.now.Boot(due));
   }
   return "no word yet from the agent of machine 0";
@@ -142,7 +150,7 @@ std::string OfOldWord(ReconcileContext& context) {
   const std::optional<GangReport>& report = context.snapshot.coordinator;
   if (!report || context.snapshot.gang_error.empty()) return "";
   const Time due = report->at + kSilence;
-  if (context.now.boot >= due) return std::string(kUnreachable) + "; what is shown is old";
+  if (context.now.boot >= due) return std::string(OfLink(context)) + "; what is shown is old";
   context.WakeAt(due);
   return "";
 }

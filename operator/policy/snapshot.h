@@ -86,8 +86,9 @@ struct Snapshot {
   std::optional<GangReport> coordinator;  // machine 0's, of its current attempt
   std::optional<GangReport> member;       // another's, asked because machine 0 was silent
   bool desired_state_accepted =
-      false;               // machine 0's current attempt took the desired state that stands
-  std::string gang_error;  // why the last question to its agents got no answer
+      false;                     // machine 0's current attempt took the desired state that stands
+  std::string gang_error;        // why the last question to its agents got no answer
+  bool gang_unreadable = false;  // machine 0 gave one, of no use
 
   Notes notes;
   Memory memory;

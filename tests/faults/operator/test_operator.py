@@ -2,9 +2,19 @@
 
 import asyncio
 
+import liars
+import runs
 import suite
 
 
 def test_whatever_is_broken_the_job_ends_up_as_if_nothing_had_been(cluster, tmp_path):
     given = suite.parser().parse_args(["--results", str(tmp_path)])
     assert asyncio.run(suite.play(cluster, tmp_path, given)) == 0
+
+
+def test_agents_that_answer_anything_delay_no_other_job(cluster, tmp_path):
+    async def play():
+        async with runs.Testbed(cluster, tmp_path) as testbed:
+            return await liars.play(testbed)
+
+    assert asyncio.run(play()) == []

@@ -62,18 +62,18 @@ class World:
 
     # ---- what a scenario does ----
 
-    async def submit(self, machines, **spec):
+    async def submit(self, machines, name=JOB, **spec):
         await self.api.call("POST", self.path("trainingjobs"), {
             "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": JOB},
+            "metadata": {"name": name},
             "spec": {"numMachines": machines, "image": "train:1", "command": ["train"],
                      "schedulerName": "faults", **spec}})
 
     async def change(self, **spec):
         await self.api.patch(self.path("trainingjobs", JOB), {"spec": spec})
 
-    async def delete(self):
-        await self.api.delete(self.path("trainingjobs", JOB), propagationPolicy="Background")
+    async def delete(self, name=JOB):
+        await self.api.delete(self.path("trainingjobs", name), propagationPolicy="Background")
 
     async def allow_pods(self, count):
         path = f"/api/v1/namespaces/{self.namespace}/resourcequotas"
@@ -124,11 +124,11 @@ class World:
             assert asyncio.get_running_loop().time() < deadline, "what the job owned is still there"
             await asyncio.sleep(0.1)
 
-    def job(self):
-        return self.jobs.get(JOB, {})
+    def job(self, name=JOB):
+        return self.jobs.get(name, {})
 
-    def status(self):
-        return self.job().get("status", {})
+    def status(self, name=JOB):
+        return self.job(name).get("status", {})
 
     def condition(self, kind):
         for each in self.status().get("conditions", []):

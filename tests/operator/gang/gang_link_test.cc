@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/http/http_server.h"
 #include "base/net/tcp.h"
 #include "tests/base/loop_test_base.h"
+#include "tests/operator/gang/lying_agent.h"
 #include "tests/operator/gang/scripted_agent.h"
 
 namespace lockstep::gang {
@@ -60,66 +60,6 @@ class GangLinkTest : public LoopTest {
   std::map<std::string, std::vector<core::GangStatus>> heard_;
   std::function<void(const std::string& job)> on_heard_;
   int accepted_ = 0;
-};
-
-// Has the key, answers at once, and never the truth twice.
-class LyingAgent {
- public:
-  explicit LyingAgent(EventLoop* loop)
-      : tls_(std::move(*TlsPskContext::Server(KeyOf(1), core::GangIdentity(kUid)))),
-        http_(loop, {},
-              [this](const HttpRequest&, HttpResponder respond) { respond.Send(Answer()); }) {
-    auto listener = agent::GangListener::Listen(
-        loop, *MakeEndpoint("127.0.0.1", 0), &tls_, {},
-        {.on_member = [](auto, const auto&) {},
-         .on_http =
-             [this](std::unique_ptr<Connection> connection, std::string_view received) {
-               http_.Adopt(std::move(connection), received);
-             }},
-        [](const std::string&) {});
-    EXPECT_TRUE(listener.ok());
-    listener_ = std::move(*listener);
-  }
-
-  GangPeers Peers() const {
-    GangPeers peers;
-    peers.job_uid = kUid;
-    peers.key = KeyOf(1);
-    peers.members = {{0, 1, listener_->endpoint().ToString()}};
-    return peers;
-  }
-  int asked() const { return asked_; }
-
- private:
-  HttpResponse Answer() {
-    core::GangStatus status;
-    status.job_uid = kUid;
-    status.attempt = 1;
-    status.coordinator = true;
-    status.version = static_cast<uint64_t>(++asked_);
-    status.phase = core::CoordinatorPhase::kGathering;
-    switch (asked_ % 8) {
-      case 1:
-        return {.body = std::string(200'000, '[')};
-      case 2:
-        return {.status = 302, .body = "elsewhere", .headers = {{"Location", "http://a/"}}};
-      case 3:
-        status.counters.stops = status.generation.n = ~uint32_t{0};
-        return {.body = core::ToJson(status)};
-      case 4:
-        status.machines.resize(1000);
-        return {.body = core::ToJson(status)};
-      case 5:
-        return {.body = R"({"reason": ")" + std::string(200'000, 'x') + R"("})"};
-      default:
-        return {.body = core::ToJson(status)};
-    }
-  }
-
-  TlsPskContext tls_;
-  HttpServer http_;
-  std::unique_ptr<agent::GangListener> listener_;
-  int asked_ = 0;
 };
 
 core::DesiredState Desired(uint32_t epoch) {
@@ -344,6 +284,25 @@ TEST_F(GangLinkTest, AMachine0ThatAlwaysHasNewsIsAskedLessAndLessOften) {
   EXPECT_GE(BootTime() - began, milliseconds(220));
 }
 
+TEST_F(GangLinkTest, AnAnswerOfNoUseIsToldFromSilence) {
+  LyingAgent liar(loop(), kUid, KeyOf(1), /*readable=*/false);
+  ASSERT_TRUE(liar.Listen(*MakeEndpoint("127.0.0.1", 0)).ok());
+  auto machine0 = Agent(0);
+  const std::string address = machine0->member().address;
+  machine0.reset();
+  Open();
+  GangPeers peers = Peers({});
+  peers.members = {{0, 1, liar.endpoint().ToString()}};
+  link_->Set("default/liar", peers);
+  peers.members = {{0, 1, address}};
+  link_->Set("default/silent", peers);
+  ASSERT_TRUE(RunUntil([&] {
+    return !link_->LastError("default/liar").empty() && !link_->LastError("default/silent").empty();
+  }));
+  EXPECT_TRUE(link_->IsUnreadable("default/liar"));
+  EXPECT_FALSE(link_->IsUnreadable("default/silent"));
+}
+
 TEST_F(GangLinkTest, AgentsThatAnswerAnythingAreAskedSeldomAndDelayNoOtherJob) {
   std::vector<std::unique_ptr<LyingAgent>> liars;
   Duration medians[2] = {};
@@ -352,7 +311,9 @@ TEST_F(GangLinkTest, AgentsThatAnswerAnythingAreAskedSeldomAndDelayNoOtherJob) {
     Open();
     const Time began = BootTime();
     for (size_t i = 0; i < liars.size(); ++i) {
-      link_->Set("liar/" + std::to_string(i), liars[i]->Peers());
+      GangPeers peers = Peers({});
+      peers.members = {{0, 1, liars[i]->endpoint().ToString()}};
+      link_->Set("liar/" + std::to_string(i), peers);
     }
     std::vector<Duration> latencies;
     for (int i = 0; i < 16; ++i) {
@@ -376,7 +337,10 @@ TEST_F(GangLinkTest, AgentsThatAnswerAnythingAreAskedSeldomAndDelayNoOtherJob) {
       // Four quick questions; then two a second, and for each of its errors one more.
       EXPECT_LE(liar->asked(), 12 + 8 * took / 1000);
     }
-    for (int i = 0; i < 10; ++i) liars.push_back(std::make_unique<LyingAgent>(loop()));
+    for (int i = 0; i < 10; ++i) {
+      liars.push_back(std::make_unique<LyingAgent>(loop(), kUid, KeyOf(1)));
+      ASSERT_TRUE(liars.back()->Listen(*MakeEndpoint("127.0.0.1", 0)).ok());
+    }
   }
   // Some 0.2 ms either way on a quiet machine; the bound is for a crowded one.
   EXPECT_LE(medians[1], milliseconds(250));

@@ -98,6 +98,15 @@ TEST(Reason, IsThatNoAgentCanBeReachedWhereANetworkPolicyCutsThemOff) {
   EXPECT_THAT(ReasonOf(scene), HasSubstr("a NetworkPolicy must let the operator's namespace in"));
 }
 
+TEST(Reason, IsThatMachine0AnswersAsNoAgentDoes) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  for (int i = 0; i < 2; ++i) scene.Make(scene.Settle());
+  scene.snapshot().gang_error = "10.0.0.1:7070 answered GET /status with 302";
+  scene.snapshot().gang_unreadable = true;
+  scene.Pass(seconds(16));
+  EXPECT_THAT(ReasonOf(scene), HasSubstr("machine 0 answers on port 7070, but not as an agent"));
+}
+
 TEST(Reason, OfAGangThatIsCutOffWhileItRunsIsThatItsStatusIsOld) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
