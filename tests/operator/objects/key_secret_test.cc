@@ -46,6 +46,13 @@ TEST(GangKey, IsTheSameForOneJobAndDiffersForAnother) {
   EXPECT_NE(*GangKey(kMaster, job), key);
 }
 
+// So that pods which mount the Secret of an older operator, and those made since, are one gang.
+TEST(KeySecret, HoldsWhatTheSecretUnderItsOldNameHolds) {
+  const core::TrainingJob job = MakeJob("gpt");
+  const json secret = json::parse(KeySecretObject(job, *GangKey(kMaster, job)));
+  EXPECT_EQ(secret["data"], json({{"gang", "AwP3inmoamdoD6iBwbaYIUBC7uo02YGBHUeTD/RRTLI="}}));
+}
+
 TEST(GangKey, NeedsAMasterKeyAndAUid) {
   core::TrainingJob job = MakeJob("gpt");
   EXPECT_FALSE(GangKey(std::vector<uint8_t>(8), job).ok());

@@ -51,6 +51,24 @@ TEST(Pods, ServicesThatWereThereAreMadeAgainOnceTheJobIsSurelyNotGoneWithThem) {
   EXPECT_THAT(All<MakeCoordinatorAddress>(later), SizeIs(1));
 }
 
+// Its pods mount a Secret of another name; who replaces one of them mounts the new one's same key.
+TEST(Pods, AJobThatBeganUnderAnOlderOperatorGetsTheSecretUnderItsNameOfTodayAndGoesOn) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.ForgetAll();
+  const Decision first = scene.Settle();
+  EXPECT_THAT(All<MakeKey>(first), SizeIs(1));
+  EXPECT_THAT(All<StartMachine>(first), IsEmpty());
+  EXPECT_THAT(All<StopMachine>(first), IsEmpty());
+  EXPECT_EQ(scene.status().state, core::JobState::kRunning);
+  scene.machine(1).end = Killed(9);
+  EXPECT_THAT(All<StartMachine>(scene.Settle()), IsEmpty());
+  scene.notes().key_made = true;
+  const std::vector<StartMachine> replaced = All<StartMachine>(scene.Settle());
+  ASSERT_THAT(replaced, SizeIs(1));
+  EXPECT_EQ(replaced[0].machine, 1U);
+}
+
 TEST(Pods, OnlyThoseThatAreMissingAreMade) {
   Scene scene(MakeJob("gpt").Machines(3));
   scene.Make(scene.Settle());
