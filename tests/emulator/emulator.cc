@@ -158,6 +158,11 @@ class Block {
         left_(shape.threads) {
     std::memset(shared_, 0xff, shape.shared_bytes);  // NaN, in every type
     for (unsigned i = 0; i < shape.threads; ++i) {
+#ifdef LOCKSTEP_ASAN
+      // The marks of Begin() and what it called last, which never return.
+      constexpr size_t kLast = size_t{16} * 1024;
+      ASAN_UNPOISON_MEMORY_REGION(stacks.Bottom(i) + kStack - kLast, kLast);
+#endif
       // As lockstep_switch leaves a stack: six registers and where to go on.
       void** top = reinterpret_cast<void**>(stacks.Bottom(i) + kStack) - 2;
       top[0] = reinterpret_cast<void*>(&Block::Begin);
