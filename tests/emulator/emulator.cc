@@ -167,8 +167,8 @@ class Block {
       void** top = reinterpret_cast<void**>(stacks.Bottom(i) + kStack) - 2;
       top[0] = reinterpret_cast<void*>(&Block::Begin);
       top[1] = nullptr;
-      std::memset(top - 6, 0, 6 * sizeof(void*));
-      threads_[i].context = {top - 6, stacks.Bottom(i), kStack};
+      std::fill_n(top - 6, 6, nullptr);
+      threads_[i].context = {static_cast<void*>(top - 6), stacks.Bottom(i), kStack};
       ready_.push_back(i);
     }
   }

@@ -166,6 +166,7 @@ GPU_DEVICE void WaitForCopies() {
       ::lockstep::trainer::gpu::Register<__VA_ARGS__>(#name, threads, name);    \
   static void name(const __VA_ARGS__& arguments)
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): of a declaration
 #define GPU_SHARED(type, name) type* name = static_cast<type*>(::lockstep::trainer::gpu::Shared())
 
 namespace lockstep::trainer::gpu {
