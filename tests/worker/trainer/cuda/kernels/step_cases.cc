@@ -73,7 +73,9 @@ Case StepCase(const std::string& name, float gradient, double clip, float loss) 
         auto moment2 = Random(count, 4, 0.1F);
         for (float& v : moment2) v = std::abs(v);
         const AdamWOptions adamw;
-        const StepOptions step{.micro_batches = 4, .clip = clip, .adamw = {}};
+        StepOptions step;
+        step.micro_batches = 4;
+        step.clip = clip;
         Threads threads(1);
         const double squares = SumOfSquares(gradients, 1.0, threads);
         const Scale right = ScaleOf(squares, loss / 4.0, step);
