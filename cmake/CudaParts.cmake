@@ -86,7 +86,7 @@ function(lockstep_device_image target source kernels)
     foreach(arch IN LISTS LOCKSTEP_SASS_ARCHES)
       set(cubin ${CMAKE_CURRENT_BINARY_DIR}/${name}_${arch}.cubin)
       add_custom_command(OUTPUT ${cubin}
-        COMMAND ${nvcc_folder}/ptxas -arch=sm_${arch} -O3 --warn-on-spills -o ${cubin} ${ptx}
+        COMMAND ${nvcc_folder}/ptxas -arch=sm_${arch} -O3 --warn-on-spills --warning-as-error -o ${cubin} ${ptx}
         DEPENDS ${ptx} COMMENT "Assembling GPU kernels for sm_${arch}" VERBATIM)
       list(APPEND cubins ${cubin})
       list(APPEND parts --image3=kind=elf,sm=${arch},file=${cubin})
