@@ -50,13 +50,20 @@ GPU_DEVICE void AddBiasToRow(const AddBias<A>& a) {
 GPU_KERNEL(add_bias_bf16, kElementThreads, AddBias<Bf16>) { AddBiasToRow(arguments); }
 GPU_KERNEL(add_bias_fp32, kElementThreads, AddBias<float>) { AddBiasToRow(arguments); }
 
-// gelu(x) = x s, s = 1 / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3)))
+// gelu(x) = x s, s = 1 / (1 + e), e = exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))
 constexpr float kGeluRoot = 1.5957691216057308F;  // 2 sqrt(2 / pi)
 constexpr float kGeluCubic = 0.044715F;
-constexpr float kLog2E = 1.4426950408889634F;
 
-GPU_DEVICE float GeluFactor(float x) {
-  return 1.0F / (1.0F + Exp2(-kGeluRoot * kLog2E * Fma(kGeluCubic * x * x, x, x)));
+struct GeluFactor {
+  float e;
+  float s;
+};
+GPU_DEVICE GeluFactor GeluFactorOf(float x) {
+  constexpr float kLog2E = 1.4426950408889634F;
+  // So that e is finite, and e s = 1 - s where s is all but 0.
+  const float power = Max(kGeluRoot * kLog2E * Fma(kGeluCubic * x * x, x, x), -126.0F);
+  const float e = Exp2(-power);
+  return {e, 1.0F / (1.0F + e)};
 }
 
 // Calls `body` with the first of four elements, twice for each thread.
@@ -72,7 +79,7 @@ template <typename A>
 GPU_DEVICE void GeluForward(const Gelu<A>& a) {
   ForFours(a.count, [&](size_t i) {
     Float4 x = Load4(a.x + i);
-    for (int j = 0; j < 4; ++j) x[j] *= GeluFactor(x[j]);
+    for (int j = 0; j < 4; ++j) x[j] *= GeluFactorOf(x[j]).s;
     Store4(a.y + i, x);
   });
 }
@@ -85,9 +92,9 @@ GPU_DEVICE void GeluGradient(const GeluBackward<A>& a) {
     const Float4 x = Load4(a.x + i);
     Float4 d = Load4(a.dy + i);
     for (int j = 0; j < 4; ++j) {
-      const float s = GeluFactor(x[j]);
+      const auto [e, s] = GeluFactorOf(x[j]);
       const float inner = kGeluRoot * Fma(3 * kGeluCubic * x[j], x[j], 1.0F);
-      d[j] *= Fma(x[j] * s * (1.0F - s), inner, s);
+      d[j] *= Fma(x[j] * s * (e * s), inner, s);
     }
     Store4(a.dx + i, d);
   });

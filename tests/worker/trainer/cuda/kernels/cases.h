@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -38,6 +39,8 @@ struct Outcome {
 struct Case {
   std::string name;
   std::function<Outcome(const emulator::Options&)> run;
+
+  friend void PrintTo(const Case& a_case, std::ostream* out) { *out << a_case.name; }
 };
 
 std::vector<Case> AttentionCases();
