@@ -16,6 +16,8 @@ namespace lockstep::core {
 inline constexpr int64_t kMostSteps = 1'000'000'000'000;
 
 enum class Precision : uint8_t { kFp32, kBf16 };
+enum class Device : uint8_t { kAuto, kCpu, kCuda };    // kAuto: a GPU where there is one
+enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
 enum class Sync : uint8_t { kAllReduce, kParameterServer };
 enum class Reduce : uint8_t { kTree, kRing };
 enum class TrainerMode : uint8_t { kTrain, kGenerate };
@@ -45,6 +47,8 @@ struct Trainer {
   double clip = 1.0;  // of the gradient's norm; 0: off
   int64_t seed = 1337;
   Precision precision = Precision::kFp32;
+  Device device = Device::kAuto;
+  Backend backend = Backend::kAuto;
   Sync sync = Sync::kAllReduce;
   std::vector<int32_t> servers = {0};  // of the parameter server: ranks
   Reduce reduce = Reduce::kTree;
@@ -60,6 +64,10 @@ struct Trainer {
 // clang-format off
 template <> inline constexpr auto kEnumNames<Precision> = std::to_array<EnumName<Precision>>(
     {{Precision::kFp32, "Fp32"}, {Precision::kBf16, "Bf16"}});
+template <> inline constexpr auto kEnumNames<Device> = std::to_array<EnumName<Device>>(
+    {{Device::kAuto, "Auto"}, {Device::kCpu, "Cpu"}, {Device::kCuda, "Cuda"}});
+template <> inline constexpr auto kEnumNames<Backend> = std::to_array<EnumName<Backend>>(
+    {{Backend::kAuto, "Auto"}, {Backend::kGloo, "Gloo"}, {Backend::kNccl, "Nccl"}});
 template <> inline constexpr auto kEnumNames<Sync> = std::to_array<EnumName<Sync>>(
     {{Sync::kAllReduce, "AllReduce"}, {Sync::kParameterServer, "ParameterServer"}});
 template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Reduce>>(
@@ -93,6 +101,7 @@ inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"decaySteps", &Trainer::decay_steps, Between{0, kMostSteps}},
     Field{"weightDecay", &Trainer::weight_decay}, Field{"clip", &Trainer::clip},
     Field{"seed", &Trainer::seed}, Field{"precision", &Trainer::precision},
+    Field{"device", &Trainer::device}, Field{"backend", &Trainer::backend},
     Field{"sync", &Trainer::sync}, Field{"servers", &Trainer::servers, AtMost{1024}},
     Field{"reduce", &Trainer::reduce}, Field{"bucketMb", &Trainer::bucket_mb, Between{1, 1024}},
     Field{"overlap", &Trainer::overlap},

@@ -261,7 +261,7 @@ std::vector<std::string> BuildCommand(const TrainingJob& job,
     const auto [name, value] = Split(assignment);
     variables.emplace_back(name, value);
   }
-  if (job.spec.command.empty() && job.spec.trainer) return TrainerCommand(*job.spec.trainer);
+  if (job.spec.command.empty() && job.spec.trainer) return TrainerCommand(job.spec);
   std::vector<std::string> command;
   for (const auto* part : {&job.spec.command, &job.spec.args}) {
     for (const std::string& argument : *part) {

@@ -161,8 +161,7 @@ Plan MakePlan(const TrainingJob& job) {
   plan.num_machines = spec.num_machines;
   plan.processes_per_machine = spec.processes_per_machine;
   plan.launch = spec.launch;
-  plan.command =
-      spec.command.empty() && spec.trainer ? TrainerCommand(*spec.trainer) : WholeCommand(spec);
+  plan.command = spec.command.empty() && spec.trainer ? TrainerCommand(spec) : WholeCommand(spec);
   plan.environment = CommonEnvironment(job);
   for (int i = 0; i < spec.num_machines; ++i) plan.machines.push_back(PlanMachine(job, i));
   for (const FailureRule& rule : spec.failure_policy.rules) plan.rules.push_back({rule, false});

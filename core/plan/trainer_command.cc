@@ -6,7 +6,10 @@
 
 namespace lockstep::core {
 
-std::vector<std::string> TrainerCommand(const Trainer& trainer) {
+std::vector<std::string> TrainerCommand(const Spec& spec) {
+  Trainer trainer = *spec.trainer;
+  if (trainer.device == Device::kAuto && spec.resources_per_process.gpu.value_or(0) > 0)
+    trainer.device = Device::kCuda;
   return {std::string(kTrainerProgram), "job", WriteJson(WriteRecord(trainer))};
 }
 

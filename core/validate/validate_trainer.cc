@@ -50,15 +50,77 @@ void ValidateBatch(Validator& validator, const Trainer& trainer) {
   validator.Error(path, message, std::to_string(trainer.global_batch_size));
 }
 
-// The built-in trainer uses no GPUs, so GPUs that the job asked for would lie idle.
-void ValidateDevice(Validator& validator) {
+void ValidateGpus(Validator& validator, const Trainer& trainer) {
+  const std::string gpu = "spec.resourcesPerProcess.gpu";
   const int64_t gpus = validator.job.spec.resources_per_process.gpu.value_or(0);
-  if (gpus <= 0) return;
-  validator.Error(
-      "spec.resourcesPerProcess.gpu",
-      "remove it: the built-in trainer computes on CPUs; for GPUs write spec.command in "
-      "place of spec.trainer",
-      std::to_string(gpus));
+  if (gpus > 1) {
+    validator.Error(gpu,
+                    "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
+                    "spec.processesPerMachine",
+                    std::to_string(gpus));
+  }
+  if (gpus > 0 && trainer.device == Device::kCpu) {
+    validator.Error(
+        gpu,
+        "remove it, or write spec.trainer.device: Cuda; on CPUs the trainer would leave "
+        "its GPUs idle",
+        std::to_string(gpus));
+  }
+  if (gpus == 0 && trainer.device == Device::kCuda && !validator.local()) {
+    validator.Error(kTrainerPath + ".device",
+                    "needs spec.resourcesPerProcess.gpu: 1; without it the pods have no GPUs");
+  }
+}
+
+// What the model on a GPU is made for; the trainer itself knows the limits of the batch.
+void ValidateModelOnGpus(Validator& validator, const TrainerModel& model) {
+  constexpr int32_t kHeadWidth = 64;
+  constexpr int32_t kMostWidth = 3072;
+  const std::string path = kTrainerPath + ".model";
+  if (model.preset == "nano") {
+    validator.Error(path,
+                    "must be micro, gpt2 or sizes on GPUs, whose heads are 64 wide; nano's "
+                    "are 48");
+  }
+  if (!model.preset.empty()) return;
+  if (model.heads > 0 && model.width != int64_t{model.heads} * kHeadWidth) {
+    validator.Error(
+        path + ".width",
+        "must be 64 x heads on GPUs, " + std::to_string(int64_t{model.heads} * kHeadWidth),
+        std::to_string(model.width));
+  } else if (model.width > kMostWidth) {
+    validator.Error(path + ".width", "must be at most " + std::to_string(kMostWidth) + " on GPUs",
+                    std::to_string(model.width));
+  }
+}
+
+// What goes with the device, and what doesn't.
+void ValidateDevice(Validator& validator, const Trainer& trainer) {
+  ValidateGpus(validator, trainer);
+  const bool asks_for_gpus = validator.job.spec.resources_per_process.gpu.value_or(0) > 0;
+  const bool on_gpus =
+      trainer.device == Device::kCuda || (trainer.device == Device::kAuto && asks_for_gpus);
+  // On this computer Auto may find a GPU.
+  const bool on_cpus = !on_gpus && (trainer.device == Device::kCpu || !validator.local());
+  if (trainer.backend == Backend::kNccl && on_cpus) {
+    validator.Error(kTrainerPath + ".backend",
+                    "must be Auto or Gloo on CPUs; for GPUs write spec.resourcesPerProcess.gpu: 1");
+  }
+  if (!on_gpus) return;
+  if (trainer.backend == Backend::kGloo) {
+    validator.Error(kTrainerPath + ".backend",
+                    "must be Auto or Nccl on GPUs; Gloo works in the memory of CPUs");
+  }
+  if (trainer.sync == Sync::kParameterServer) {
+    validator.Error(kTrainerPath + ".sync",
+                    "must be AllReduce on GPUs; servers of parameters work on CPUs");
+  }
+  if (trainer.mode == TrainerMode::kGenerate) {
+    validator.Error(kTrainerPath + ".mode",
+                    "must be Train on GPUs; the trainer generates on CPUs, without "
+                    "spec.resourcesPerProcess.gpu");
+  }
+  ValidateModelOnGpus(validator, trainer.model);
 }
 
 void ValidateServers(Validator& validator, const Trainer& trainer) {
@@ -81,7 +143,7 @@ void ValidateServers(Validator& validator, const Trainer& trainer) {
 void ValidateTrainer(Validator& validator) {
   if (!validator.job.spec.trainer) return;
   const Trainer& trainer = *validator.job.spec.trainer;
-  ValidateDevice(validator);
+  ValidateDevice(validator, trainer);
   ValidateModel(validator, trainer.model);
   ValidateBatch(validator, trainer);
   if (trainer.mode == TrainerMode::kTrain && trainer.data.empty()) {

@@ -93,6 +93,9 @@ def _keep_company(spec, path, value):
     if path.startswith("spec.trainer.servers"):
         spec.update(numMachines=1024, processesPerMachine=64)
         spec["trainer"]["globalBatchSize"] = 65536
+    if (path, value) in (("spec.trainer.device", "Cuda"), ("spec.trainer.backend", "Nccl")):
+        spec["trainer"]["model"] = "gpt2"
+        spec["resourcesPerProcess"] = {"gpu": 1}
     if path == "spec.trainer.model.heads" and type(value) is int:
         spec["trainer"]["model"]["width"] = value
 

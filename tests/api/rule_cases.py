@@ -17,6 +17,10 @@ def _worker(*others, **container):
     return _template({"containers": [{"name": "worker", **container}, *others]})
 
 
+def _on_gpus(gpus=1, model="gpt2", **trainer):
+    return job({**a_trainer(model=model, **trainer), "resourcesPerProcess": {"gpu": gpus}})
+
+
 PASS = [
     job(_worker(image="i", command=["python"], args=["train.py"], workingDir="/a",
                 env=[{"name": "A", "value": "b"}], envFrom=[{"secretRef": {"name": "a"}}])),
@@ -36,7 +40,8 @@ PASS = [
     job({**_template({}), "image": None, "command": None, "trainer": {"data": ["a"]}}),
     job(a_command(launch="PerMachine", command=["torchrun"])),
     job({"image": "i", "launch": "PerMachine", **_worker(command=["torchrun"])}),
-    job({**a_trainer(), "resourcesPerProcess": {"gpu": 0}}),
+    job({**a_trainer(), "resourcesPerProcess": {"gpu": 0}}), _on_gpus(), _on_gpus(device="Cuda"),
+    _on_gpus(backend="Nccl"), job(a_trainer(device="Cpu", backend="Gloo", sync="ParameterServer")),
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
     job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
@@ -69,7 +74,9 @@ FAIL = [
     job(a_trainer(servers=[1])), job(a_trainer(servers=[])), job(a_trainer(servers=[0, 0])),
     job({"image": "i", "launch": "PerMachine", **a_trainer()}),
     job({**a_command(), **a_trainer()}),
-    job({**a_trainer(), "resourcesPerProcess": {"gpu": 1}}),
+    _on_gpus(gpus=2), _on_gpus(device="Cpu"), _on_gpus(gpus=0, device="Cuda"),
+    job(a_trainer(backend="Nccl")), _on_gpus(backend="Gloo"), _on_gpus(sync="ParameterServer"),
+    _on_gpus(mode="Generate"), _on_gpus(mode="Generate", device="Cuda"),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),
@@ -168,6 +175,7 @@ FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-co
 # What core alone finds: the CRD lets it in, and the operator fails the job with core's message.
 CORE_ALONE = [
     job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
+    _on_gpus(model="nano"), _on_gpus(model={"layers": 1, "heads": 1, "width": 128, "vocabulary": 1}),
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),
     job(a_command(launch="PerMachine", command=["timeout", "1h", "mpirun"])),

@@ -9,7 +9,7 @@
 
 namespace lockstep::collectives {
 
-enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
+using core::Backend;
 
 struct Options {
   int rank = 0;
@@ -46,13 +46,5 @@ Result<std::unique_ptr<Communicator>> Connect(const Options& options);
 bool ThreadsLeftBehind();
 
 }  // namespace lockstep::collectives
-
-namespace lockstep::core {
-template <>
-inline constexpr auto kEnumNames<collectives::Backend> =
-    std::to_array<EnumName<collectives::Backend>>({{collectives::Backend::kAuto, "Auto"},
-                                                   {collectives::Backend::kGloo, "Gloo"},
-                                                   {collectives::Backend::kNccl, "Nccl"}});
-}  // namespace lockstep::core
 
 #endif  // LOCKSTEP_WORKER_COLLECTIVES_CONNECT_H_

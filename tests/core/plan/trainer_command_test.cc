@@ -13,28 +13,46 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(TrainerCommand, SaysWhatTheJobSaysAsJson) {
-  Trainer trainer;
+  Spec spec;
+  Trainer& trainer = spec.trainer.emplace();
   trainer.data = {"/data/*.txt", "/more/a b.txt"};
   trainer.micro_batch_size = 2;
-  EXPECT_THAT(TrainerCommand(trainer),
+  EXPECT_THAT(TrainerCommand(spec),
               ElementsAre("lockstep-trainer", "job",
                           R"({"data":["/data/*.txt","/more/a b.txt"],"microBatchSize":2})"));
 }
 
 TEST(TrainerCommand, IsReadBackByTheTrainerAsItWas) {
-  Trainer trainer;
+  Spec spec;
+  Trainer& trainer = spec.trainer.emplace();
   trainer.mode = TrainerMode::kGenerate;
   trainer.prompts = {"/data/prompts.txt"};
   trainer.model = {.preset = "", .layers = 2, .heads = 4, .width = 64, .vocabulary = 256};
   trainer.learning_rate = 0.1 + 0.2;
   trainer.precision = Precision::kBf16;
+  trainer.device = Device::kCpu;
+  trainer.backend = Backend::kGloo;
   trainer.sync = Sync::kParameterServer;
   trainer.servers = {1, 3};
   trainer.reduce = Reduce::kRing;
   trainer.overlap = false;
-  const Result<Trainer> read = ParseTrainer(TrainerCommand(trainer).back());
+  const Result<Trainer> read = ParseTrainer(TrainerCommand(spec).back());
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(*read, trainer);
+}
+
+TEST(TrainerCommand, OfAJobThatAsksForGpusNeverMakesDoWithCpus) {
+  TrainingJob job;
+  job.spec.trainer.emplace().data = {"a"};
+  EXPECT_EQ(TrainerCommand(job.spec).back(), R"({"data":["a"]})");
+  job.spec.resources_per_process.gpu = 0;
+  EXPECT_EQ(TrainerCommand(job.spec).back(), R"({"data":["a"]})");
+  job.spec.resources_per_process.gpu = 1;
+  const std::string on_gpus = R"({"data":["a"],"device":"Cuda"})";
+  EXPECT_EQ(TrainerCommand(job.spec).back(), on_gpus);
+  EXPECT_EQ(BuildCommand(job, {}).back(), on_gpus);
+  EXPECT_EQ(MakePlan(job).command.back(), on_gpus);
+  EXPECT_EQ(job.spec.trainer->device, Device::kAuto);
 }
 
 TEST(TrainerCommand, ThatTheTrainerDoesNotUnderstandIsRefusedWithTheField) {
@@ -48,8 +66,8 @@ TEST(TrainerCommand, ThatTheTrainerDoesNotUnderstandIsRefusedWithTheField) {
 TEST(TrainerCommand, IsWhatAJobWithoutACommandRunsAndPlans) {
   TrainingJob job;
   job.spec.trainer.emplace().data = {"a"};
-  EXPECT_EQ(BuildCommand(job, {}), TrainerCommand(*job.spec.trainer));
-  EXPECT_EQ(MakePlan(job).command, TrainerCommand(*job.spec.trainer));
+  EXPECT_EQ(BuildCommand(job, {}), TrainerCommand(job.spec));
+  EXPECT_EQ(MakePlan(job).command, TrainerCommand(job.spec));
 }
 
 }  // namespace

@@ -306,12 +306,66 @@ TEST(Validate, TakesNoOrdinaryProgramForALauncher) {
   }
 }
 
-TEST(Validate, RefusesGpusForTheBuiltInTrainerWhichComputesOnCpus) {
-  const std::string trainer = "  trainer: {data: [a.txt]}\n";
-  EXPECT_THAT(Local(trainer + "  resourcesPerProcess: {gpu: 1}\n"),
-              HasSubstr("spec.resourcesPerProcess.gpu: remove it: the built-in trainer computes on "
-                        "CPUs; for GPUs write spec.command"));
-  EXPECT_EQ(Local(trainer + "  resourcesPerProcess: {gpu: 0}\n"), "");
+constexpr const char* kNoGpu = "  resourcesPerProcess: {gpu: 0}\n";
+constexpr const char* kOneGpu = "  resourcesPerProcess: {gpu: 1}\n";
+
+TEST(Validate, AcceptsATrainerOnCpusAndOnGpus) {
+  const std::string begin = "  trainer: {data: [a.txt], model: micro";
+  for (const std::string rest : {"}\n", ", device: Cpu}\n", ", device: Cpu, backend: Gloo}\n",
+                                 ", backend: Gloo}\n", ", sync: ParameterServer}\n"}) {
+    EXPECT_EQ(Local(begin + rest), "");
+    EXPECT_EQ(Cluster(begin + rest + kNoGpu), "");
+  }
+  for (const std::string rest :
+       {"}\n", ", device: Cuda}\n", ", device: Cuda, backend: Nccl}\n", ", backend: Nccl}\n"}) {
+    EXPECT_EQ(Local(begin + rest), "") << "the trainer looks for a GPU of this computer";
+    EXPECT_EQ(Cluster(begin + rest + kOneGpu), "");
+  }
+}
+
+TEST(Validate, RefusesGpusThatTheTrainerWouldNotUse) {
+  const std::string trainer = "  trainer: {data: [a], model: gpt2, device: ";
+  EXPECT_THAT(Local(trainer + "Cpu}\n" + kOneGpu),
+              HasSubstr("spec.resourcesPerProcess.gpu: remove it, or write spec.trainer.device: "
+                        "Cuda"));
+  EXPECT_THAT(Cluster(trainer + "Auto}\n  resourcesPerProcess: {gpu: 2}\n"),
+              HasSubstr("spec.resourcesPerProcess.gpu: must be 1 for spec.trainer, which uses one "
+                        "GPU a process; for more GPUs raise spec.processesPerMachine (found 2)"));
+}
+
+TEST(Validate, RefusesATrainerOnGpusWhosePodsHaveNone) {
+  for (const char* const none : {"", kNoGpu}) {
+    EXPECT_THAT(Cluster("  trainer: {data: [a], model: gpt2, device: Cuda}\n" + std::string(none)),
+                HasSubstr("spec.trainer.device: needs spec.resourcesPerProcess.gpu: 1"));
+    EXPECT_THAT(Cluster("  trainer: {data: [a], backend: Nccl}\n" + std::string(none)),
+                HasSubstr("spec.trainer.backend: must be Auto or Gloo on CPUs; for GPUs write "
+                          "spec.resourcesPerProcess.gpu: 1"));
+  }
+  EXPECT_THAT(Local("  trainer: {data: [a], device: Cpu, backend: Nccl}\n"),
+              HasSubstr("spec.trainer.backend: must be Auto or Gloo on CPUs"));
+}
+
+TEST(Validate, RefusesWhatTheTrainerCannotDoOnGpus) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"backend: Gloo", "spec.trainer.backend: must be Auto or Nccl on GPUs"},
+      {"sync: ParameterServer", "spec.trainer.sync: must be AllReduce on GPUs"},
+      {"mode: Generate, prompts: [a]", "spec.trainer.mode: must be Train on GPUs"},
+      {"model: nano", "spec.trainer.model: must be micro, gpt2 or sizes on GPUs"},
+      {"model: {layers: 1, heads: 2, width: 64, vocabulary: 256}",
+       "spec.trainer.model.width: must be 64 x heads on GPUs, 128 (found 64)"},
+      {"model: {layers: 1, heads: 49, width: 3136, vocabulary: 256}",
+       "spec.trainer.model.width: must be at most 3072 on GPUs (found 3136)"},
+  };
+  for (const auto& [what, says] : cases) {
+    const std::string model = std::string_view(what).starts_with("model") ? "" : ", model: gpt2";
+    const std::string trainer = "  trainer: {data: [a], " + std::string(what) + model;
+    EXPECT_EQ(Local(trainer + "}\n"), "") << "it may run on CPUs";
+    EXPECT_THAT(Local(trainer + ", device: Cuda}\n"), HasSubstr(says));
+    EXPECT_THAT(Cluster(trainer + "}\n" + kOneGpu), HasSubstr(says)) << "Auto is Cuda there";
+  }
+  EXPECT_EQ(Local("  trainer: {data: [a], device: Cuda, model: {layers: 1, heads: 48, width: 3072, "
+                  "vocabulary: 256}}\n"),
+            "");
 }
 
 TEST(Validate, CountsTheGpusOfThisComputer) {

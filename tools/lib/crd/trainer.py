@@ -53,6 +53,9 @@ def trainer():
             "clip": number("The most that the gradient's norm may be; 0: any.", at_least=0),
             "seed": integer("What weights and order of data are drawn from.", None, None),
             "precision": choice("Fp32 or Bf16."),
+            "device": choice("What computes: Cuda, a GPU for each process; Cpu; or Auto: GPUs where "
+                             "resourcesPerProcess.gpu asks for them."),
+            "backend": choice("How ranks talk: Nccl between GPUs, Gloo between CPUs, or Auto."),
             "sync": choice("How ranks agree on gradients: AllReduce, or a ParameterServer."),
             "servers": listing("The ranks that serve under ParameterServer.",
                                integer("", 0, 65535), kind="set", fewest=1),
@@ -87,8 +90,36 @@ def rules():
         rule(f"!has(self.trainer) || self.trainer.servers.all(s, s < {world})",
              "must be ranks of the job, which begin with 0", ".trainer.servers",
              by=f"'must lie between 0 and %d'.format([{world} - 1])"),
-        rule("!has(self.trainer) || !has(self.resourcesPerProcess.gpu) || "
-             "self.resourcesPerProcess.gpu == 0",
-             "remove it: the built-in trainer computes on CPUs; for GPUs write spec.command in "
-             "place of spec.trainer", ".resourcesPerProcess.gpu"),
+        *_device_rules(),
+    ]
+
+
+def _device_rules():
+    asks = "(has(self.resourcesPerProcess.gpu) && self.resourcesPerProcess.gpu > 0)"
+    on_gpus = f"(self.trainer.device == 'Cuda' || (self.trainer.device == 'Auto' && {asks}))"
+
+    def unless(wrong, message, path):
+        return rule(f"!has(self.trainer) || !({wrong})", message, path)
+
+    return [
+        unless(f"{asks} && self.resourcesPerProcess.gpu > 1",
+               "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
+               "spec.processesPerMachine", ".resourcesPerProcess.gpu"),
+        unless(f"{asks} && self.trainer.device == 'Cpu'",
+               "remove it, or write spec.trainer.device: Cuda; on CPUs the trainer would leave its "
+               "GPUs idle", ".resourcesPerProcess.gpu"),
+        unless(f"!{asks} && self.trainer.device == 'Cuda'",
+               "needs spec.resourcesPerProcess.gpu: 1; without it the pods have no GPUs",
+               ".trainer.device"),
+        unless(f"!{on_gpus} && self.trainer.backend == 'Nccl'",
+               "must be Auto or Gloo on CPUs; for GPUs write spec.resourcesPerProcess.gpu: 1",
+               ".trainer.backend"),
+        unless(f"{on_gpus} && self.trainer.backend == 'Gloo'",
+               "must be Auto or Nccl on GPUs; Gloo works in the memory of CPUs",
+               ".trainer.backend"),
+        unless(f"{on_gpus} && self.trainer.sync == 'ParameterServer'",
+               "must be AllReduce on GPUs; servers of parameters work on CPUs", ".trainer.sync"),
+        unless(f"{on_gpus} && self.trainer.mode == 'Generate'",
+               "must be Train on GPUs; the trainer generates on CPUs, without "
+               "spec.resourcesPerProcess.gpu", ".trainer.mode"),
     ]
