@@ -19,7 +19,7 @@ enum class Precision : uint8_t { kFp32, kBf16 };
 enum class Device : uint8_t { kAuto, kCpu, kCuda };    // kAuto: a GPU where there is one
 enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
 enum class Sync : uint8_t { kAllReduce, kParameterServer };
-enum class Reduce : uint8_t { kTree, kRing };
+enum class Reduce : uint8_t { kTree, kRing, kNccl };
 enum class TrainerMode : uint8_t { kTrain, kGenerate };
 
 // A preset's name, or the four sizes.
@@ -71,7 +71,7 @@ template <> inline constexpr auto kEnumNames<Backend> = std::to_array<EnumName<B
 template <> inline constexpr auto kEnumNames<Sync> = std::to_array<EnumName<Sync>>(
     {{Sync::kAllReduce, "AllReduce"}, {Sync::kParameterServer, "ParameterServer"}});
 template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Reduce>>(
-    {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}});
+    {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}, {Reduce::kNccl, "Nccl"}});
 template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumName<TrainerMode>>(
     {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
 // clang-format on

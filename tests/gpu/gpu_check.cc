@@ -17,6 +17,7 @@
 #include "worker/collectives/nccl/cuda.h"
 #include "worker/collectives/nccl/cuda_bench.h"
 #include "worker/trainer/cuda/cuda_check.h"
+#include "worker/trainer/cuda/slice_sum.h"
 
 namespace lockstep::gpu {
 namespace {
@@ -86,6 +87,7 @@ int Main(const std::string& what, bool fake) {
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();
   if (!options.ok()) return Failed(options.error());
   options->backend = collectives::Backend::kNccl;
+  options->slice_sum = trainer::MakeSliceSum;
   if (what == "wait") options->operation_timeout = seconds(5);
   options->on_failure = [](const Error& error) {
     Failed(error);

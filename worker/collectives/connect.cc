@@ -51,6 +51,11 @@ Status Check(const Options& options) {
     return Error::Invalid("rank " + std::to_string(options.rank) + " is not in a world of " +
                           std::to_string(options.world));
   }
+  if (options.algorithm == core::Reduce::kNccl && options.backend != Backend::kNccl) {
+    return Error::Invalid(
+        "reduce: Nccl is NCCL's own addition and wants backend: Nccl; on Gloo, reduce is Tree or "
+        "Ring");
+  }
   if (options.identity.size() > kMaxIdentity) {
     return Error::Invalid("the identity may have " + std::to_string(kMaxIdentity) + " bytes");
   }
@@ -102,6 +107,9 @@ Result<Options> OptionsFromEnvironment() {
   Result<int> local = Number("LOCAL_RANK", 0, 1 << 20, 0);
   if (!local.ok()) return local.error();
   options.local_rank = *local;
+  Result<int> local_world = Number("LOCAL_WORLD_SIZE", 1, 1 << 20, 1);
+  if (!local_world.ok()) return local_world.error();
+  options.local_world = *local_world;
   options.interface = Environment("GLOO_SOCKET_IFNAME");
   options.identity = Environment("LOCKSTEP_JOB_UID") + "/" + Environment("LOCKSTEP_GENERATION");
   if (Environment("RANK").empty()) return options;

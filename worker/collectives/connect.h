@@ -6,6 +6,7 @@
 
 #include "core/model/trainer.h"
 #include "worker/collectives/collectives.h"
+#include "worker/collectives/nccl/slice_sum.h"
 
 namespace lockstep::collectives {
 
@@ -15,12 +16,15 @@ struct Options {
   int rank = 0;
   int world = 1;
   int local_rank = 0;          // which GPU
+  int local_world = 1;         // ranks of this machine
   std::string master_address;  // an IP; rank 0 listens there
   uint16_t master_port = 0;
   std::string identity;   // job UID and generation: a rank of another one is refused
   std::string interface;  // GLOO_SOCKET_IFNAME; empty: the one on the way to the master
   Backend backend = Backend::kAuto;
-  core::Reduce algorithm = core::Reduce::kTree;  // of allreduce on Gloo
+  // Of sums. kRing is Gloo's alone, kNccl wants Backend::kNccl.
+  core::Reduce algorithm = core::Reduce::kTree;
+  MakeSliceSum slice_sum;  // for kTree on NCCL: its kernel
   Duration connect_timeout = seconds(120);
   Duration operation_timeout = seconds(120);
   // Where the flight recorder's last entries go when an operation is late or a peer is lost, as
@@ -32,7 +36,7 @@ struct Options {
   std::function<void(const Error&)> on_failure;
 };
 
-// From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT, LOCKSTEP_JOB_UID,
+// From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCKSTEP_JOB_UID,
 // LOCKSTEP_GENERATION, GLOO_SOCKET_IFNAME. kInvalid names the variable. Without RANK: a world of
 // one, which needs no address.
 Result<Options> OptionsFromEnvironment();

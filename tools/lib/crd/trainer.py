@@ -60,7 +60,7 @@ def trainer():
             "servers": listing("The ranks that serve under ParameterServer.",
                                integer("", 0, 65535), kind="set", fewest=1),
             "reduce": choice("How gradients are added up: a Tree (the same bits in every world), "
-                             "or a Ring."),
+                             "Gloo's own Ring, or NCCL's own addition (Nccl)."),
             "bucketMb": integer("Megabytes of gradients that go out at once."),
             "overlap": boolean("Whether gradients go out while others are computed."),
             "checkpointEvery": integer("Steps between checkpoints; 0: only at the end."),

@@ -17,13 +17,35 @@ struct Found {
 };
 
 Result<Found> Find(const Options& options, const NcclLimits& limits) {
+  if (options.algorithm == core::Reduce::kRing)
+    return Error::NotFound("the ring is Gloo's own; on NCCL, reduce is Tree or Nccl");
   Result<std::shared_ptr<const NcclLibrary>> library = NcclLibrary::Load();
   if (!library.ok()) return library.error();
   Result<std::shared_ptr<const CudaDevice>> device = CudaDevice::Open(options.local_rank);
   if (!device.ok()) return device.error();
   Result<NcclTransport::Parts> parts = NcclTransport::Prepare(*device, limits);
   if (!parts.ok()) return parts.error();
-  return Found{std::move(*library), std::move(*parts)};
+  Found found{std::move(*library), std::move(*parts)};
+  // Alone, there is nothing to add.
+  if (options.algorithm != core::Reduce::kTree || options.world == 1) return found;
+  Result<std::unique_ptr<SliceSum>> kernel = Error::NotFound("this program has no kernels");
+  if (options.slice_sum) kernel = options.slice_sum(*device);
+  if (!kernel.ok()) {
+    return Error{kernel.error().kind, kernel.error().message +
+                                          "; without kernels NCCL adds up as it likes "
+                                          "(reduce: Nccl), and bits depend on the bucket size"};
+  }
+  Result<TreeSum> tree = TreeSum::Make(*device, std::move(*kernel), options.world, limits.staging);
+  if (!tree.ok()) return tree.error();
+  found.parts.tree.emplace(std::move(*tree));
+  return found;
+}
+
+NcclReport ReportOf(const Result<Found>& found, const Options& options) {
+  if (!found.ok()) return found.error();
+  return NcclPart{.version = found->library->version(),
+                  .local = NcclRanks::UsableLocal(options.rank, options.world, options.local_rank,
+                                                  options.local_world)};
 }
 
 Result<nccl::UniqueId> MakeId(const Found& found) {
@@ -39,7 +61,7 @@ Result<nccl::UniqueId> MakeId(const Found& found) {
 Status Init(NcclTransport& transport, const nccl::UniqueId& id, const Options& options,
             Rendezvous& rendezvous, Time deadline) {
   NcclAgreement agreement(rendezvous, options.identity, deadline, [&] { transport.Abort(); });
-  const Status made = agreement.Agree(transport.Init(id, options.rank, deadline));
+  const Status made = agreement.Agree(transport.Init(id, deadline));
   // A communicator that hangs in its initialisation can only be aborted.
   if (!made.ok()) transport.Abort();
   return made;
@@ -50,14 +72,14 @@ Status Init(NcclTransport& transport, const nccl::UniqueId& id, const Options& o
 Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvous& rendezvous,
                                                Time deadline, const NcclLimits& limits) {
   Result<Found> found = Find(options, limits);
-  const NcclReport report =
-      found.ok() ? NcclReport(found->library->version()) : NcclReport(found.error());
-  Result<nccl::UniqueId> id =
-      CallRoll(rendezvous, options.identity, report, [&] { return MakeId(*found); }, deadline);
-  if (!id.ok()) return id.error();
-  auto transport = std::make_unique<NcclTransport>(
-      std::move(found->parts), std::move(found->library), options.world, limits);
-  if (Status made = Init(*transport, *id, options, rendezvous, deadline); !made.ok())
+  const Result<NcclStart> start = CallRoll(
+      rendezvous, options.identity, ReportOf(found, options), [&] { return MakeId(*found); },
+      deadline);
+  if (!start.ok()) return start.error();
+  const NcclRanks ranks{.rank = options.rank, .world = options.world, .local = start->local};
+  auto transport = std::make_unique<NcclTransport>(std::move(found->parts),
+                                                   std::move(found->library), ranks, limits);
+  if (Status made = Init(*transport, start->id, options, rendezvous, deadline); !made.ok())
     return made.error();
   return std::unique_ptr<Transport>(std::move(transport));
 }

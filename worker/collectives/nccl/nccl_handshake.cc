@@ -11,36 +11,43 @@ namespace {
 
 constexpr std::string_view kOk = "ok ";
 
-Result<int> ReadReport(Rendezvous& rendezvous, const std::string& generation, int rank,
-                       Time deadline) {
+NcclReport ReadReport(Rendezvous& rendezvous, const std::string& generation, int rank,
+                      Time deadline) {
   const std::string who = "rank " + std::to_string(rank);
   Result<std::string> value = rendezvous.Get(RollKey(generation, std::to_string(rank)), deadline);
   if (!value.ok())
     return Error{value.error().kind, who + " did not come to start NCCL: " + value.error().message};
   Result<std::string> text = DecodeRoll(*value);
   if (!text.ok()) return Error{text.error().kind, who + ": " + text.error().message};
-  int version = 0;
-  std::from_chars(text->data(), text->data() + text->size(), version);
-  return version;
+  NcclPart part;
+  const char* const last = text->data() + text->size();
+  const char* const space = std::from_chars(text->data(), last, part.version).ptr;
+  if (space != last) std::from_chars(space + 1, last, part.local);
+  return part;
 }
 
 // Rank 0's decision.
-Result<nccl::UniqueId> Decide(Rendezvous& rendezvous, const std::string& generation,
-                              const NcclReport& own,
-                              const std::function<Result<nccl::UniqueId>()>& make_id,
-                              Time deadline) {
+Result<NcclStart> Decide(Rendezvous& rendezvous, const std::string& generation,
+                         const NcclReport& own,
+                         const std::function<Result<nccl::UniqueId>()>& make_id, Time deadline) {
   if (!own.ok()) return Error{own.error().kind, "rank 0: " + own.error().message};
+  NcclStart start{.local = own->local};
   for (int rank = 1; rank < rendezvous.world(); ++rank) {
-    Result<int> version = ReadReport(rendezvous, generation, rank, deadline);
-    if (!version.ok()) return version.error();
-    if (*version != *own) {
+    const NcclReport report = ReadReport(rendezvous, generation, rank, deadline);
+    if (!report.ok()) return report.error();
+    if (report->version != own->version) {
       return Error::Invalid("rank " + std::to_string(rank) + " has NCCL " +
-                            NcclVersionText(*version) + " and rank 0 has " + NcclVersionText(*own) +
+                            NcclVersionText(report->version) + " and rank 0 has " +
+                            NcclVersionText(own->version) +
                             ": NCCL wants the same on all ranks, so start all machines from one "
                             "image");
     }
+    if (report->local != start.local) start.local = 1;
   }
-  return make_id();
+  const Result<nccl::UniqueId> id = make_id();
+  if (!id.ok()) return id.error();
+  start.id = *id;
+  return start;
 }
 
 }  // namespace
@@ -65,31 +72,36 @@ Result<std::string> DecodeRoll(const std::string& value) {
   return Error{static_cast<ErrorKind>(kind), value.substr(std::min(used + 1, value.size()))};
 }
 
-Result<nccl::UniqueId> CallRoll(Rendezvous& rendezvous, const std::string& generation,
-                                const NcclReport& report,
-                                const std::function<Result<nccl::UniqueId>()>& make_id,
-                                Time deadline) {
+Result<NcclStart> CallRoll(Rendezvous& rendezvous, const std::string& generation,
+                           const NcclReport& report,
+                           const std::function<Result<nccl::UniqueId>()>& make_id, Time deadline) {
   if (rendezvous.rank() == 0) {
-    Result<nccl::UniqueId> id = Decide(rendezvous, generation, report, make_id, deadline);
+    Result<NcclStart> start = Decide(rendezvous, generation, report, make_id, deadline);
     const std::string value =
-        id.ok() ? EncodeRoll(std::string(id->bytes, sizeof(id->bytes))) : EncodeRoll(id.error());
+        start.ok() ? EncodeRoll(std::string(start->id.bytes, sizeof(start->id.bytes)) +
+                                std::to_string(start->local))
+                   : EncodeRoll(start.error());
     if (Status set = rendezvous.Set(RollKey(generation, "id"), value); !set.ok())
       return set.error();
-    return id;
+    return start;
   }
   const std::string value =
-      report.ok() ? EncodeRoll(std::to_string(*report)) : EncodeRoll(report.error());
+      report.ok()
+          ? EncodeRoll(std::to_string(report->version) + " " + std::to_string(report->local))
+          : EncodeRoll(report.error());
   const std::string key = RollKey(generation, std::to_string(rendezvous.rank()));
   if (Status set = rendezvous.Set(key, value); !set.ok()) return set.error();
   Result<std::string> decided = rendezvous.Get(RollKey(generation, "id"), deadline);
   if (!decided.ok()) return decided.error();
   Result<std::string> text = DecodeRoll(*decided);
   if (!text.ok()) return text.error();
-  nccl::UniqueId id{};
-  if (text->size() != sizeof(id.bytes))
+  NcclStart start;
+  constexpr size_t kId = sizeof(start.id.bytes);
+  const char* const last = text->data() + text->size();
+  if (text->size() <= kId || std::from_chars(text->data() + kId, last, start.local).ptr != last)
     return Error::Internal("rank 0 sent a unique id of " + std::to_string(text->size()) + " bytes");
-  std::memcpy(id.bytes, text->data(), sizeof(id.bytes));
-  return id;
+  std::memcpy(start.id.bytes, text->data(), kId);
+  return start;
 }
 
 }  // namespace lockstep::collectives

@@ -21,19 +21,30 @@ std::string RollKey(const std::string& generation, const std::string& what);
 std::string EncodeRoll(const Result<std::string>& said);
 Result<std::string> DecodeRoll(const std::string& value);
 
-// What one rank has: NCCL's version, or why it cannot take part.
-using NcclReport = Result<int>;
+// What one rank has.
+struct NcclPart {
+  int version = 0;  // NCCL's
+  int local = 1;    // NcclRanks::UsableLocal
+};
+// Or why it cannot take part.
+using NcclReport = Result<NcclPart>;
+
+// What all ranks begin with.
+struct NcclStart {
+  nccl::UniqueId id{};
+  int local = 1;  // all ranks' own, if it is the same; else 1
+};
 
 // Hands in this rank's `report` and returns the unique id that rank 0 made by `make_id`, or the
 // same error on every rank: the lowest failed rank's, or kInvalid for versions that differ.
 // `generation` makes the keys this generation's own (Options::identity).
 //
-// In the rendezvous, R a rank: "nccl/<generation>/R" is "ok <version>" or "<kind> <message>", and
-// "nccl/<generation>/id" is "ok <128 bytes>" or "<kind> <message>"; kind: ErrorKind as a number.
-Result<nccl::UniqueId> CallRoll(Rendezvous& rendezvous, const std::string& generation,
-                                const NcclReport& report,
-                                const std::function<Result<nccl::UniqueId>()>& make_id,
-                                Time deadline);
+// In the rendezvous, R a rank: "nccl/<generation>/R" is "ok <version> <local>" or "<kind>
+// <message>", and "nccl/<generation>/id" is "ok <128 bytes><local>" or "<kind> <message>"; kind:
+// ErrorKind as a number.
+Result<NcclStart> CallRoll(Rendezvous& rendezvous, const std::string& generation,
+                           const NcclReport& report,
+                           const std::function<Result<nccl::UniqueId>()>& make_id, Time deadline);
 
 }  // namespace lockstep::collectives
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "base/backoff.h"
@@ -84,13 +85,14 @@ Result<NcclTransport::Parts> NcclTransport::Prepare(std::shared_ptr<const CudaDe
   if (!barrier.ok()) return barrier.error();
   if (Status copied = barrier->CopyFrom(one.data(), sizeof(one)); !copied.ok())
     return copied.error();
-  return Parts{std::move(device), std::move(*stream), std::move(marks), std::move(*barrier)};
+  return Parts{std::move(device), std::move(*stream), std::move(marks), std::move(*barrier),
+               std::nullopt};
 }
 
-NcclTransport::NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library, int world,
-                             const NcclLimits& limits)
+NcclTransport::NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library,
+                             const NcclRanks& ranks, const NcclLimits& limits)
     : parts_(std::move(parts)),
-      world_(world),
+      ranks_(ranks),
       comm_(std::move(library), parts_.device, limits.end) {
   for (size_t i = 0; i < parts_.marks.size(); ++i) free_marks_.push_back(i);
 }
@@ -105,8 +107,8 @@ std::string NcclTransport::Describe() const {
          std::to_string(parts_.device->index()) + " (" + parts_.device->name() + ")";
 }
 
-Status NcclTransport::Init(const nccl::UniqueId& id, int rank, Time deadline) {
-  if (Status made = comm_.Init(world_, id, rank, deadline); !made.ok()) return made;
+Status NcclTransport::Init(const nccl::UniqueId& id, Time deadline) {
+  if (Status made = comm_.Init(ranks_.world, id, ranks_.rank, deadline); !made.ok()) return made;
   return WarmUp(deadline);
 }
 
@@ -121,8 +123,8 @@ Status NcclTransport::WarmUp(Time deadline) {
   }
   std::array<int64_t, 2> sums{};
   if (Status copied = parts_.barrier.CopyTo(sums.data(), sizeof(sums)); !copied.ok()) return copied;
-  if (sums[1] == world_) return {};
-  return Error::Internal("NCCL adds " + std::to_string(world_) + " ones to " +
+  if (sums[1] == ranks_.world) return {};
+  return Error::Internal("NCCL adds " + std::to_string(ranks_.world) + " ones to " +
                          std::to_string(sums[1]) + ": its installation or a GPU is broken");
 }
 
@@ -148,7 +150,7 @@ Result<bool> NcclTransport::Finish(Duration patience) {
 }
 
 Status NcclTransport::Validate(const Operation& operation) const {
-  const auto world = static_cast<size_t>(world_);
+  const auto world = static_cast<size_t>(ranks_.world);
   if (Reduces(operation.kind) && !IsReduced(operation.out.type))
     return Error::Invalid(Name(operation) + ": bytes and bfloat16 are moved, never reduced");
   if (operation.kind == OperationKind::kReduceScatter &&
@@ -173,18 +175,32 @@ Status NcclTransport::Begin(const Operation& operation) {
   }
   Status begins = parts_.marks[marks].begins.Record(parts_.stream);
   if (!begins.ok()) return begins;
-  Status launched = comm_.Call(
-      Name(operation), now + allowed,
-      [&](const nccl::Api& api, nccl::Comm comm) { return Launch(operation, api, comm); });
-  if (!launched.ok()) return launched;
+  if (Status launched = Launch(operation, now + allowed); !launched.ok()) return launched;
   if (Status ends = parts_.marks[marks].ends.Record(parts_.stream); !ends.ok()) return ends;
   free_marks_.pop_back();
   pending_.push_back({marks, operation, allowed, now, std::nullopt});
   return {};
 }
 
-nccl::Code NcclTransport::Launch(const Operation& operation, const nccl::Api& api,
-                                 nccl::Comm comm) {
+Status NcclTransport::Launch(const Operation& operation, Time deadline) {
+  const auto call = [&](const std::function<nccl::Code(const nccl::Api&, nccl::Comm)>& launch) {
+    return comm_.Call(Name(operation), deadline, launch);
+  };
+  if (parts_.tree && Reduces(operation.kind) && operation.reduction == Reduction::kSum &&
+      operation.out.type == DataType::kFloat32) {
+    auto* const out = static_cast<float*>(operation.out.data);
+    if (operation.kind == OperationKind::kAllReduce)
+      return parts_.tree->AllReduce(ranks_, call, parts_.stream, out, operation.out.count);
+    return parts_.tree->ReduceScatter(ranks_, call, parts_.stream,
+                                      static_cast<const float*>(operation.in.data), out,
+                                      operation.out.count);
+  }
+  return call(
+      [&](const nccl::Api& api, nccl::Comm comm) { return LaunchNccl(operation, api, comm); });
+}
+
+nccl::Code NcclTransport::LaunchNccl(const Operation& operation, const nccl::Api& api,
+                                     nccl::Comm comm) {
   const ConstSpan& in = operation.in;
   const Span& out = operation.out;
   const nccl::Op op = OpOf(operation.reduction);

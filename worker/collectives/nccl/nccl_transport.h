@@ -16,6 +16,7 @@
 
 #include "worker/collectives/nccl/cuda.h"
 #include "worker/collectives/nccl/nccl_comm.h"
+#include "worker/collectives/nccl/tree_sum.h"
 #include "worker/collectives/transport.h"
 
 namespace lockstep::collectives {
@@ -26,6 +27,9 @@ struct NcclLimits {
   Duration end = seconds(15);
   // Operations begun and not finished; the next Start waits for the oldest.
   size_t in_flight = 64;
+  // The bytes of a buffer that the tree sums at a time: it takes half as much again of the GPU's
+  // memory.
+  size_t staging = size_t{32} << 20U;
 };
 
 // ConnectNccl (transport.h) with other limits.
@@ -44,17 +48,18 @@ class NcclTransport final : public Transport {
     std::shared_ptr<const CudaDevice> device;
     CudaStream stream;
     std::vector<Marks> marks;
-    DeviceMemory barrier;  // int64 {1, sum}
+    DeviceMemory barrier;         // int64 {1, sum}
+    std::optional<TreeSum> tree;  // of floats' sums, unless NCCL makes them
   };
 
   static Result<Parts> Prepare(std::shared_ptr<const CudaDevice> device, const NcclLimits& limits);
 
-  NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library, int world,
+  NcclTransport(Parts parts, std::shared_ptr<const NcclLibrary> library, const NcclRanks& ranks,
                 const NcclLimits& limits);
   ~NcclTransport() override;
 
   // A first allreduce of ones, which must give the number of ranks. It also warms NCCL up.
-  Status Init(const nccl::UniqueId& id, int rank, Time deadline);
+  Status Init(const nccl::UniqueId& id, Time deadline);
 
   Memory memory() const override { return Memory::kDevice; }
   std::string Describe() const override;
@@ -74,7 +79,9 @@ class NcclTransport final : public Transport {
   };
 
   Status Validate(const Operation& operation) const;
-  nccl::Code Launch(const Operation& operation, const nccl::Api& api, nccl::Comm comm);
+  // Puts it into the stream.
+  Status Launch(const Operation& operation, Time deadline);
+  nccl::Code LaunchNccl(const Operation& operation, const nccl::Api& api, nccl::Comm comm);
   Status Begin(const Operation& operation);
   // Waits until the oldest operation is done, at most to its deadline.
   Status Drain();
@@ -85,7 +92,7 @@ class NcclTransport final : public Transport {
   Status Keep(Status status);
 
   Parts parts_;
-  const int world_;
+  const NcclRanks ranks_;
   std::vector<size_t> free_marks_;
   std::deque<Pending> pending_;
   size_t done_unasked_ = 0;  // of Start's waiting: finished before Finish asked

@@ -9,6 +9,7 @@
 #include "worker/collectives/nccl/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/cuda_check.h"
+#include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
@@ -28,6 +29,7 @@ Result<std::unique_ptr<Communicator>> Meet(collectives::Backend backend, core::R
   if (!options.ok()) return options.error();
   options->backend = backend;
   options->algorithm = algorithm;
+  options->slice_sum = MakeSliceSum;
   *local_rank = options->local_rank;
   return collectives::Connect(*options);
 }
@@ -96,7 +98,8 @@ void AddAllReduce(CLI::App* bench, int* exit_code) {
                    "GB/s of bus bandwidth that the largest size must reach, else exit code 1")
       ->check(CLI::NonNegativeNumber);
   AddChoice(command, "--backend", run->backend, "what carries the gradients");
-  AddChoice(command, "--reduce", run->algorithm, "how Gloo adds them up");
+  AddChoice(command, "--reduce", run->algorithm,
+            "how they are added up; ring is Gloo's own way, nccl is NCCL's");
   command->add_flag("--json", run->json, "a line of JSON a size, and one for all");
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }

@@ -150,7 +150,7 @@ GPU_DEVICE unsigned EndsOf(unsigned leaf, unsigned n) {
   unsigned first = 0;
   unsigned ends = 0;
   while (n > 1) {
-    const unsigned left = n / 2;
+    const unsigned left = (n + 1) / 2;
     if (leaf < first + left) {
       n = left;
       ends = 0;

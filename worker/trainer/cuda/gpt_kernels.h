@@ -328,8 +328,9 @@ struct Copy {
   constexpr LaunchShape shape() const { return Elements(count, 4); }
 };
 
-// sum = the balanced tree over parts 0..n-1 of the same slice: tree(first n / 2) + tree(the rest),
-// as GradientTree and Gloo's Reduce::kTree have it. sum may be one of the parts.
+// sum = the balanced tree over parts 0..n-1 of the same slice, as Gloo's Reduce::kTree has it: the
+// tree of the first half, the larger for an odd n, + the tree of the rest. sum may be one of the
+// parts.
 struct SliceSum {
   static constexpr const char* kName = "slice_sum";
   const float* parts;  // [n][stride]

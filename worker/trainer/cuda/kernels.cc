@@ -41,7 +41,8 @@ Kernels::~Kernels() {
   if (module_ != nullptr && device_->Enter().ok()) device_->api().module_unload(module_);
 }
 
-Status Kernels::LaunchAny(const char* name, const gpu::LaunchShape& shape, void* arguments) {
+Status Kernels::LaunchAny(const collectives::CudaStream& stream, const char* name,
+                          const gpu::LaunchShape& shape, void* arguments) {
   if (Status entered = device_->Enter(); !entered.ok()) return entered;
   auto [found, first] = functions_.try_emplace(name, nullptr);
   if (first) {
@@ -53,7 +54,7 @@ Status Kernels::LaunchAny(const char* name, const gpu::LaunchShape& shape, void*
   }
   const collectives::cuda::Code code =
       device_->api().launch_kernel(found->second, shape.blocks_x, shape.blocks_y, 1, shape.threads,
-                                   1, 1, shape.shared_bytes, stream_.get(), &arguments, nullptr);
+                                   1, 1, shape.shared_bytes, stream.get(), &arguments, nullptr);
   return device_->driver().Check("cuLaunchKernel of " + std::string(name), code);
 }
 

@@ -31,7 +31,12 @@ class Kernels {
   // Starts the kernel of these arguments (gpt_kernels.h, mlp_kernels.h), after all launched before.
   template <typename Arguments>
   Status Launch(Arguments arguments) {
-    return LaunchAny(Arguments::kName, arguments.shape(), &arguments);
+    return LaunchOn(stream_, arguments);
+  }
+  // The same on another stream than its own.
+  template <typename Arguments>
+  Status LaunchOn(const collectives::CudaStream& stream, Arguments arguments) {
+    return LaunchAny(stream, Arguments::kName, arguments.shape(), &arguments);
   }
   // Waits for all of it.
   Status Synchronize() const { return stream_.Synchronize(); }
@@ -41,7 +46,8 @@ class Kernels {
  private:
   Kernels(std::shared_ptr<const collectives::CudaDevice> device, collectives::CudaStream stream)
       : device_(std::move(device)), stream_(std::move(stream)) {}
-  Status LaunchAny(const char* name, const gpu::LaunchShape& shape, void* arguments);
+  Status LaunchAny(const collectives::CudaStream& stream, const char* name,
+                   const gpu::LaunchShape& shape, void* arguments);
 
   std::shared_ptr<const collectives::CudaDevice> device_;
   collectives::CudaStream stream_;

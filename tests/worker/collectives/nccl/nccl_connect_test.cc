@@ -26,10 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 Options OptionsOf(const Rank& rank, uint16_t port, Backend backend) {
-  Options options;
-  options.rank = rank.rank();
-  options.world = rank.world();
-  options.local_rank = rank.rank();
+  Options options = rank.MakeOptions();
   options.master_address = "127.0.0.1";
   options.master_port = port;
   options.identity = "job/1";

@@ -13,6 +13,8 @@
 #include <ctime>
 #include <new>
 
+#include "worker/trainer/cuda/slice_sum.h"
+
 namespace lockstep::collectives {
 
 struct SharedTable {
@@ -120,17 +122,27 @@ void Rank::Must(const Status& status) {
   _exit(1);
 }
 
-Result<std::unique_ptr<Transport>> Rank::TryConnect(Duration patience, const NcclLimits& limits) {
+Options Rank::MakeOptions() const {
   Options options;
   options.rank = rank();
   options.world = world();
   options.local_rank = rank();
   options.identity = "job-1";
-  return ConnectNccl(options, rendezvous_, In(patience), limits);
+  options.slice_sum = trainer::MakeSliceSum;
+  return options;
+}
+
+Result<std::unique_ptr<Transport>> Rank::TryConnect(Duration patience, const NcclLimits& limits) {
+  return ConnectNccl(MakeOptions(), rendezvous_, In(patience), limits);
 }
 
 std::unique_ptr<Transport> Rank::Connect(const NcclLimits& limits) {
-  Result<std::unique_ptr<Transport>> made = TryConnect(seconds(60), limits);
+  return ConnectWith(MakeOptions(), limits);
+}
+
+std::unique_ptr<Transport> Rank::ConnectWith(const Options& options, const NcclLimits& limits) {
+  Result<std::unique_ptr<Transport>> made =
+      ConnectNccl(options, rendezvous_, In(seconds(60)), limits);
   if (!made.ok()) Must(made.error());
   return std::move(*made);
 }

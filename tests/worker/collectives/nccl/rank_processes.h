@@ -52,10 +52,13 @@ class Rank {
   // The setting of a fake (fake_nccl.cc, fake_cuda.cc), for this rank.
   static void Set(const std::string& name, const std::string& value);
 
+  // One rank a GPU and the tree's kernel, without an address.
+  Options MakeOptions() const;
   Result<std::unique_ptr<Transport>> TryConnect(Duration patience = seconds(60),
                                                 const NcclLimits& limits = {});
   // What must succeed; the process ends with a failed test if it doesn't.
   std::unique_ptr<Transport> Connect(const NcclLimits& limits = {});
+  std::unique_ptr<Transport> ConnectWith(const Options& options, const NcclLimits& limits = {});
 
   // On this rank's GPU.
   const std::shared_ptr<const CudaDevice>& device();

@@ -20,10 +20,7 @@ using collectives::Rank;
 using ::testing::HasSubstr;
 
 std::unique_ptr<Communicator> Connect(Rank& rank, uint16_t port) {
-  collectives::Options options;
-  options.rank = rank.rank();
-  options.world = rank.world();
-  options.local_rank = rank.rank();
+  collectives::Options options = rank.MakeOptions();
   options.master_address = "127.0.0.1";
   options.master_port = port;
   options.backend = Backend::kNccl;

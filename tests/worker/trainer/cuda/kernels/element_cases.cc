@@ -147,8 +147,8 @@ Case CopyAndAddCase() {
 
 float TreeSum(const std::vector<float>& parts, size_t stride, size_t first, size_t n, size_t i) {
   if (n == 1) return parts[first * stride + i];
-  return TreeSum(parts, stride, first, n / 2, i) +
-         TreeSum(parts, stride, first + n / 2, n - n / 2, i);
+  const size_t left = (n + 1) / 2;
+  return TreeSum(parts, stride, first, left, i) + TreeSum(parts, stride, first + left, n - left, i);
 }
 
 // The tree to the bit.

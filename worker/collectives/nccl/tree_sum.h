@@ -1,0 +1,73 @@
+// Sums of floats over NCCL in the order of ReduceTree() (gloo/reduce.h): the same bits as on Gloo,
+// whatever NCCL's own algorithm, a buffer's size or the GPUs' wiring. n ranks, rank r owns slice r:
+//
+//   each rank sends its part of slice r to rank r, for all r       one group of ncclSend, ncclRecv
+//   rank r adds the n parts in the tree's order                    SliceSum
+//   all get all slices                                             ncclAllGather, in place
+//
+// Each byte crosses a link as often as in a ring. Where n is a power of two, and the ranks of each
+// machine are too and follow each other, the tree's lower levels are those of one machine, which
+// adds up its own ranks first: between machines goes one part in place of one a rank.
+//
+// What is left of a buffer that n does not divide, and a buffer that is small, is sent whole to
+// all.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_TREE_SUM_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_NCCL_TREE_SUM_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/result.h"
+#include "worker/collectives/nccl/cuda.h"
+#include "worker/collectives/nccl/nccl_api.h"
+#include "worker/collectives/nccl/slice_sum.h"
+
+namespace lockstep::collectives {
+
+// Which of the ranks lie on one machine.
+struct NcclRanks {
+  int rank = 0;
+  int world = 1;
+  int local = 1;  // ranks r * local .. (r + 1) * local - 1 are one machine's; 1: not known
+
+  // The largest `local` that the tree can use, of `local` ranks on each machine where this rank is
+  // number `local_rank`.
+  static int UsableLocal(int rank, int world, int local_rank, int local);
+};
+
+class TreeSum {
+ public:
+  // Calls a function that launches work by NCCL on `stream`, and settles it.
+  using Call =
+      std::function<Status(const std::function<nccl::Code(const nccl::Api&, nccl::Comm)>& launch)>;
+
+  // `staging`: the bytes of a buffer that is summed at a time; a longer one takes several rounds.
+  static Result<TreeSum> Make(const std::shared_ptr<const CudaDevice>& device,
+                              std::unique_ptr<SliceSum> kernel, int world, size_t staging);
+
+  // Both put work on `stream` and wait for none of it. In place.
+  Status AllReduce(const NcclRanks& ranks, const Call& call, const CudaStream& stream, float* data,
+                   size_t count) const;
+  // `in`: world parts of `count`, of which `out` may be this rank's own.
+  Status ReduceScatter(const NcclRanks& ranks, const Call& call, const CudaStream& stream,
+                       const float* in, float* out, size_t count) const;
+
+ private:
+  TreeSum(std::unique_ptr<SliceSum> kernel, DeviceMemory staging, size_t most)
+      : kernel_(std::move(kernel)), staging_(std::move(staging)), most_(most) {}
+  float* Staging() const { return static_cast<float*>(staging_.data()); }
+  Status SumDirect(const NcclRanks& ranks, const Call& call, const CudaStream& stream, float* data,
+                   size_t slice, size_t rest) const;
+  Status SumByMachine(const NcclRanks& ranks, const Call& call, const CudaStream& stream,
+                      float* data, size_t slice) const;
+
+  std::unique_ptr<SliceSum> kernel_;
+  // In floats: parts of slices [most_], sums of a machine [most_ / 2], and the rest's parts.
+  DeviceMemory staging_;
+  size_t most_;  // elements of a round
+};
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_NCCL_TREE_SUM_H_

@@ -1,0 +1,21 @@
+// The kernel of the tree's sums over NCCL, of this program's own.
+//
+//   options.slice_sum = MakeSliceSum;
+#ifndef LOCKSTEP_WORKER_TRAINER_CUDA_SLICE_SUM_H_
+#define LOCKSTEP_WORKER_TRAINER_CUDA_SLICE_SUM_H_
+
+#include <memory>
+
+#include "base/result.h"
+#include "worker/collectives/nccl/cuda.h"
+#include "worker/collectives/nccl/slice_sum.h"
+
+namespace lockstep::trainer {
+
+// Fails as Kernels::Load does.
+Result<std::unique_ptr<collectives::SliceSum>> MakeSliceSum(
+    const std::shared_ptr<const collectives::CudaDevice>& device);
+
+}  // namespace lockstep::trainer
+
+#endif  // LOCKSTEP_WORKER_TRAINER_CUDA_SLICE_SUM_H_
