@@ -10,6 +10,8 @@
 //                               driver the initialisation fails, on that rank alone
 //   LOCKSTEP_FAKE_INIT=hang     initialisation never completes
 //   LOCKSTEP_FAKE_INIT=die      the process ends with 9 in the middle of it
+//   LOCKSTEP_FAKE_INIT=shm      it finds /dev/shm too small
+//   LOCKSTEP_FAKE_INIT=interface  it finds no network interface of the name that it was given
 //   LOCKSTEP_FAKE_ABORT=hang    ncclCommAbort never returns
 //   LOCKSTEP_FAKE_DESTROY=hang  ncclCommDestroy never returns
 //   LOCKSTEP_FAKE_STUCK_AT=n    the call of this rank's nth operation never returns (from 1);
@@ -264,6 +266,12 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
   return Code::kSuccess;
 }
 
+// The real one looks when it makes an id, and when it takes one.
+Code FindInterface() {
+  if (!Is("LOCKSTEP_FAKE_INIT", "interface")) return Code::kSuccess;
+  return Refuse(Code::kInvalidUsage, "Bootstrap : no socket interface found");
+}
+
 // Stops what is under way and frees the communicator.
 void End(Comm comm) {
   comm->exchange->Stop();
@@ -288,6 +296,7 @@ Code ncclGetVersion(int* version) {
 // As the real one, asks neither for a driver nor for a GPU.
 Code ncclGetUniqueId(UniqueId* id) {
   *id = {};
+  if (const Code network = FindInterface(); network != Code::kSuccess) return network;
   RegionId region;
   if (!Exchange::Make(&region)) return Refuse(Code::kSystemError, "no memory file");
   std::memcpy(id->bytes, &region, sizeof(region));
@@ -304,6 +313,8 @@ const char* ncclGetErrorString(Code code) {
       return "invalid argument";
     case Code::kInvalidUsage:
       return "invalid usage";
+    case Code::kSystemError:
+      return "unhandled system error";
     default:
       return "the fake's error";
   }
@@ -316,6 +327,13 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
   if (Setting("LOCKSTEP_FAKE_DRIVER", 13000) < Setting("LOCKSTEP_FAKE_NCCL_CUDA", 12000)) {
     return Refuse(Code::kUnhandledCudaError,
                   "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
+  }
+  if (const Code network = FindInterface(); network != Code::kSuccess) return network;
+  if (Is("LOCKSTEP_FAKE_INIT", "shm")) {
+    return Refuse(
+        Code::kSystemError,
+        "Error while creating shared memory segment /dev/shm/nccl-x3V2Mu (size 33030528), "
+        "error: No space left on device (28)");
   }
   if (!HasContext()) return Refuse(Code::kUnhandledCudaError, "no current CUDA context");
   if (config->magic != 0xcafebeef || config->size < sizeof(Config) || config->blocking != 0)

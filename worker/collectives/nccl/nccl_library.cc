@@ -35,10 +35,10 @@ struct Hint {
 constexpr Hint kHints[] = {
     {"Duplicate GPU", "two processes have one GPU: ask for as many GPUs as processesPerMachine"},
     {"No space left",
-     "mount a larger /dev/shm (emptyDir, medium Memory, 1Gi), or set "
+     "mount a larger /dev/shm (sharedMemory: 1Gi), or set "
      "NCCL_SHM_DISABLE=1"},
     {"shared memory",
-     "mount a larger /dev/shm (emptyDir, medium Memory, 1Gi), or set "
+     "mount a larger /dev/shm (sharedMemory: 1Gi), or set "
      "NCCL_CUMEM_HOST_ENABLE=0"},
     {"no socket interface", "NCCL_SOCKET_IFNAME names no interface of this machine"},
 };

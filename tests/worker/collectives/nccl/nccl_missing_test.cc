@@ -80,6 +80,27 @@ TEST(NcclMissing, FewerGpusThanProcessesIsSaidOnEveryRank) {
   });
 }
 
+TEST(NcclMissing, RoomInSharedMemoryIsSaidOnEveryRank) {
+  RunRanks(3, [](Rank& rank) {
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_INIT", "shm");
+    ExpectRefusal(rank, ErrorKind::kUnavailable,
+                  {"rank 1: ncclCommInitRankConfig", "No space left on device",
+                   "mount a larger /dev/shm (sharedMemory: 1Gi)"});
+  });
+}
+
+TEST(NcclMissing, AnInterfaceOfTheNameThatNcclWasGivenIsSaidOnEveryRank) {
+  for (const int wrong : {0, 1}) {
+    RunRanks(2, [wrong](Rank& rank) {
+      Rank::Set("NCCL_SOCKET_IFNAME", "eth7");
+      if (rank.rank() == wrong) Rank::Set("LOCKSTEP_FAKE_INIT", "interface");
+      ExpectRefusal(rank, ErrorKind::kInvalid,
+                    {"rank " + std::to_string(wrong),
+                     "NCCL_SOCKET_IFNAME names no interface of this machine"});
+    });
+  }
+}
+
 TEST(NcclMissing, ANcclThatDiffersIsSaidOnEveryRank) {
   RunRanks(3, [](Rank& rank) {
     if (rank.rank() == 2) Rank::Set("LOCKSTEP_FAKE_NCCL", "22703");
