@@ -362,6 +362,11 @@ Code cuMemAlloc_v2(Address* address, size_t bytes) {
   return kOk;
 }
 
+// All of the fake's memory is the host's as well.
+Code cuMemAllocManaged(Address* address, size_t bytes, unsigned) {
+  return cuMemAlloc_v2(address, bytes);
+}
+
 Code cuMemFree_v2(Address address) {
   {
     auto& streams = lockstep::collectives::cuda::Streams();

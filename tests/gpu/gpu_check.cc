@@ -1,9 +1,12 @@
-// One rank of tests/gpu/run: gpu_check values|model|bench|wait, with RANK, WORLD_SIZE and so on in
-// the environment. Writes JSON lines; exits with 0, with 1 where something is wrong, and with 75
-// when it lost a peer.
+// One rank of tests/gpu/run: gpu_check kernels|values|model|bench|wait, with RANK, WORLD_SIZE and
+// so on in the environment. Writes JSON lines; exits with 0, with 1 where something is wrong, and
+// with 75 when it lost a peer.
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -13,6 +16,7 @@
 
 #include "core/exit_codes.h"
 #include "tests/gpu/values.h"
+#include "tests/worker/trainer/cuda/kernels/cases.h"
 #include "worker/collectives/connect.h"
 #include "worker/collectives/nccl/cuda.h"
 #include "worker/collectives/nccl/cuda_bench.h"
@@ -49,6 +53,55 @@ int RunModel(Communicator& all, int local_rank) {
   if (!report.ok()) return Failed(report.error());
   if (all.rank() == 0) std::cout << trainer::ToJson(*report) << std::endl;
   return 0;
+}
+
+// Memory that the host and the GPU both read and write, from the driver's own library.
+template <typename Function>
+Function DriverFunction(const char* name) {
+  const char* path = std::getenv("LOCKSTEP_CUDA_LIBRARY");
+  void* library = dlopen(path == nullptr ? "libcuda.so.1" : path, RTLD_NOW);
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+}
+void* AllocateManaged(size_t bytes) {
+  constexpr unsigned kGlobal = 1;  // CU_MEM_ATTACH_GLOBAL
+  static const auto allocate =
+      DriverFunction<collectives::cuda::Code (*)(collectives::cuda::Address*, size_t, unsigned)>(
+          "cuMemAllocManaged");
+  collectives::cuda::Address address = 0;
+  if (allocate == nullptr || allocate(&address, bytes, kGlobal) != collectives::cuda::kSuccess) {
+    std::fputs("cuMemAllocManaged failed\n", stderr);
+    std::exit(1);
+  }
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+void FreeManaged(void* memory) {
+  static const auto free =
+      DriverFunction<collectives::cuda::Code (*)(collectives::cuda::Address)>("cuMemFree_v2");
+  free(reinterpret_cast<collectives::cuda::Address>(memory));
+}
+
+// Every kernel against double precision, three times to the same bits.
+int RunKernels(int local_rank) {
+  Result<std::shared_ptr<const collectives::CudaDevice>> device =
+      collectives::CudaDevice::Open(local_rank);
+  if (!device.ok()) return Failed(device.error());
+  Result<trainer::Kernels> kernels = trainer::Kernels::Load(*device);
+  if (!kernels.ok()) return Failed(kernels.error());
+  if (Status entered = (*device)->Enter(); !entered.ok()) return Failed(entered.error());
+  trainer::gpu::gpu = {&*kernels, AllocateManaged, FreeManaged};
+  bool good = true;
+  for (const trainer::gpu::Case& each : trainer::gpu::AllCases()) {
+    const trainer::gpu::Outcome first = each.run({});
+    std::string wrong = Judge(first, first);
+    for (int again = 0; again < 2 && wrong.empty(); ++again) wrong = Judge(each.run({}), first);
+    good = good && wrong.empty();
+    double error = 0;
+    for (const trainer::gpu::Output& output : first.outputs)
+      error = std::max(error, ErrorOf(output));
+    std::cout << R"({"check": "kernel", "kernel": )" << std::quoted(each.name) << R"(, "error": )"
+              << error << R"(, "wrong": )" << std::quoted(wrong) << "}" << std::endl;
+  }
+  return good ? 0 : 1;
 }
 
 int RunBench(Communicator& all, int local_rank, bool fake) {
@@ -97,6 +150,7 @@ int Main(const std::string& what, bool fake) {
   if (!all.ok()) return Failed(all.error());
   const int local_rank = options->local_rank;
   int code = 2;
+  if (what == "kernels") code = RunKernels(local_rank);
   if (what == "values") code = RunValues(**all, local_rank, fake);
   if (what == "model") code = RunModel(**all, local_rank);
   if (what == "bench") code = RunBench(**all, local_rank, fake);
@@ -110,7 +164,7 @@ int Main(const std::string& what, bool fake) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: gpu_check values|model|bench|wait [fake]\n", stderr);
+    std::fputs("usage: gpu_check kernels|values|model|bench|wait [fake]\n", stderr);
     return 2;
   }
   return lockstep::gpu::Main(argv[1], argc > 2 && std::string_view(argv[2]) == "fake");

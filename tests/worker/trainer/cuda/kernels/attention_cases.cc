@@ -92,9 +92,9 @@ Case Backward(const std::string& name, const Sizes& s) {
   const auto dmixed = Random<A>(s.rows() * s.width(), 3);
   return {name,
           [=, right = Attend(s, Doubles(qkv), Doubles(dmixed))](const emulator::Options& options) {
-            std::vector<A> mixed;
+            Buffer<A> mixed;
             for (const double x : right.mixed) mixed.push_back(As<A>(static_cast<float>(x)));
-            const std::vector<float> log_sum(right.log_sum.begin(), right.log_sum.end());
+            const Buffer<float> log_sum(right.log_sum.begin(), right.log_sum.end());
             auto delta = Unset(s.rows() * s.heads);
             auto dqkv = Unset<A>(qkv.size());
             const AttentionGradients<A> gradients{qkv.data(),   dmixed.data(), log_sum.data(),

@@ -29,7 +29,7 @@ Case EmbedCase() {
             const unsigned width = 64;
             const auto wte = Random(10 * width, 1);
             const auto wpe = Random(context * width, 2);
-            std::vector<int32_t> tokens;
+            Buffer<int32_t> tokens;
             for (unsigned row = 0; row < rows; ++row)
               tokens.push_back(static_cast<int>(row * 7 % 10));
             auto x = Unset(rows * width);
@@ -104,8 +104,8 @@ Case EmbedBackwardCase() {
             std::vector<std::vector<int32_t>> of_token(vocabulary);
             for (unsigned row = 0; row < batch * context; ++row)
               of_token[row == 20 ? 1 : row % 4 * 2].push_back(static_cast<int>(row));
-            std::vector<int32_t> rows;
-            std::vector<int32_t> starts{0};
+            Buffer<int32_t> rows;
+            Buffer<int32_t> starts{0};
             std::vector<double> right(vocabulary * width);
             std::vector<double> right_position(context * width);
             for (unsigned token = 0; token < vocabulary; ++token) {
@@ -145,7 +145,7 @@ Case CopyAndAddCase() {
           }};
 }
 
-float TreeSum(const std::vector<float>& parts, size_t stride, size_t first, size_t n, size_t i) {
+float TreeSum(const Buffer<float>& parts, size_t stride, size_t first, size_t n, size_t i) {
   if (n == 1) return parts[first * stride + i];
   const size_t left = (n + 1) / 2;
   return TreeSum(parts, stride, first, left, i) + TreeSum(parts, stride, first + left, n - left, i);

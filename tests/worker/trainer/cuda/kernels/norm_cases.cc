@@ -5,8 +5,8 @@ namespace {
 
 // The mean and 1 / the standard deviation of each row.
 struct Statistics {
-  std::vector<float> mean;
-  std::vector<float> rstd;
+  Buffer<float> mean;
+  Buffer<float> rstd;
 };
 Statistics StatisticsOf(const std::vector<double>& x, size_t width) {
   Statistics s;

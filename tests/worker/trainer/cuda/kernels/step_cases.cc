@@ -16,7 +16,7 @@ Case ClassifierCase(const std::string& name, unsigned vocabulary, unsigned strid
             const unsigned rows = 3;
             const float scale = 1.0F / rows;
             auto logits = Random<A>(rows * stride, 1, 3);
-            const std::vector<int32_t> targets = {0, static_cast<int32_t>(vocabulary) - 1, 5};
+            const Buffer<int32_t> targets = {0, static_cast<int32_t>(vocabulary) - 1, 5};
             std::vector<double> losses;
             std::vector<double> gradients(logits.size());
             for (size_t row = 0; row < rows; ++row) {
@@ -61,77 +61,79 @@ Case MeanLossCase() {
 // The whole step against the CPU's: its norm, its scale and its update.
 template <typename A>
 Case StepCase(const std::string& name, float gradient, double clip, float loss) {
-  return {
-      name, [=](const emulator::Options& options) {
-        const Shape shape{.layers = 1, .heads = 1, .width = 64, .vocabulary = 33, .context = 8};
-        const size_t count = ParameterCount(shape);
-        const auto layout = Parameters(shape);
-        auto parameters = Random(count, 1);
-        auto gradients = Random(count, 2);
-        gradients[7] = gradient;
-        auto moment1 = Random(count, 3, 0.1F);
-        auto moment2 = Random(count, 4, 0.1F);
-        for (float& v : moment2) v = std::abs(v);
-        const AdamWOptions adamw;
-        StepOptions step;
-        step.micro_batches = 4;
-        step.clip = clip;
-        Threads threads(1);
-        const double squares = SumOfSquares(gradients, 1.0, threads);
-        const Scale right = ScaleOf(squares, loss / 4.0, step);
-        auto expected = parameters;
-        auto expected1 = moment1;
-        auto expected2 = moment2;
-        if (right.finite)
-          AdamWStep(layout, 0, expected, gradients, expected1, expected2, 3, 1e-2, right.value,
-                    adamw, threads);
+  return {name, [=](const emulator::Options& options) {
+            const Shape shape{.layers = 1, .heads = 1, .width = 64, .vocabulary = 33, .context = 8};
+            const size_t count = ParameterCount(shape);
+            const auto layout = Parameters(shape);
+            auto parameters = Random(count, 1);
+            auto gradients = Random(count, 2);
+            gradients[7] = gradient;
+            auto moment1 = Random(count, 3, 0.1F);
+            auto moment2 = Random(count, 4, 0.1F);
+            for (float& v : moment2) v = std::abs(v);
+            const AdamWOptions adamw;
+            StepOptions step;
+            step.micro_batches = 4;
+            step.clip = clip;
+            Threads threads(1);
+            const double squares = SumOfSquares(gradients, 1.0, threads);
+            const Scale right = ScaleOf(squares, loss / 4.0, step);
+            auto expected = parameters;
+            auto expected1 = moment1;
+            auto expected2 = moment2;
+            if (right.finite)
+              AdamWStep(layout, 0, expected, gradients, expected1, expected2, 3, 1e-2, right.value,
+                        adamw, threads);
 
-        std::vector<uint8_t> decays;
-        for (const Parameter& parameter : layout)
-          decays.insert(decays.end(), parameter.size / kDecayGrain, parameter.decays ? 1 : 0);
-        const OperandLayout operands_at{33 * 64, 7 * 64};
-        std::vector<A> operands(count + operands_at.gap, As<A>(0.0F));
-        std::vector<double> copy(operands.size());
-        for (size_t i = 0; right.finite && i < count; ++i)
-          copy[i < operands_at.split ? i : i + operands_at.gap] = expected[i];
-        SquaredNorm norm{gradients.data(), nullptr, count};
-        std::vector<double> partial(norm.parts(), std::nan(""));
-        norm.partial = partial.data();
-        StepScale scale{};
-        Sequence sequence(options);
-        sequence.Run(norm).Run(ClipScale{partial.data(), &loss, &scale, norm.parts(), 0.25, clip});
-        // In two ranges, as buckets are.
-        for (const auto& [first, end] : {std::pair(size_t{0}, size_t{2304}), {2304, count}}) {
-          sequence.Run(
-              AdamW<A>{.parameters = parameters.data() + first,
-                       .gradients = gradients.data() + first,
-                       .moment1 = moment1.data() + first,
-                       .moment2 = moment2.data() + first,
-                       .operands = operands.data(),
-                       .decays = decays.data(),
-                       .scale = &scale,
-                       .first = first,
-                       .count = end - first,
-                       .layout = operands_at,
-                       .keep = static_cast<float>(1 - 1e-2 * adamw.weight_decay),
-                       .beta1 = static_cast<float>(adamw.beta1),
-                       .beta2 = static_cast<float>(adamw.beta2),
-                       .rate = static_cast<float>(1e-2 / (1 - std::pow(adamw.beta1, 3))),
-                       .root = static_cast<float>(1 / std::sqrt(1 - std::pow(adamw.beta2, 3))),
-                       .epsilon = static_cast<float>(adamw.epsilon)});
-        }
-        sequence.Expect("finite", std::vector<double>{static_cast<double>(scale.finite)},
-                        {right.finite ? 1.0 : 0.0}, 0);
-        if (right.finite) {
-          sequence.Expect("norm", std::vector<double>{scale.norm}, {right.norm}, 1e-12)
-              .Expect("scale", std::vector<float>{scale.value}, {right.value});
-        }
-        return sequence.Expect("parameters", parameters, Doubles(expected))
-            .Expect("moment1", moment1, Doubles(expected1))
-            .Expect("moment2", moment2, Doubles(expected2))
-            .Expect("operands", operands, copy)
-            .outcome();
-      }};
+            Buffer<uint8_t> decays;
+            for (const Parameter& parameter : layout)
+              decays.insert(decays.end(), parameter.size / kDecayGrain, parameter.decays ? 1 : 0);
+            const OperandLayout operands_at{33 * 64, 7 * 64};
+            Buffer<A> operands(count + operands_at.gap, As<A>(0.0F));
+            std::vector<double> copy(operands.size());
+            for (size_t i = 0; right.finite && i < count; ++i)
+              copy[i < operands_at.split ? i : i + operands_at.gap] = expected[i];
+            SquaredNorm norm{gradients.data(), nullptr, count};
+            Buffer<double> partial(norm.parts(), std::nan(""));
+            norm.partial = partial.data();
+            Buffer<StepScale> scales(1);
+            const StepScale& scale = scales[0];
+            const Buffer<float> losses{loss};
+            Sequence sequence(options);
+            sequence.Run(norm).Run(
+                ClipScale{partial.data(), losses.data(), scales.data(), norm.parts(), 0.25, clip});
+            // In two ranges, as buckets are.
+            for (const auto& [first, end] : {std::pair(size_t{0}, size_t{2304}), {2304, count}}) {
+              sequence.Run(
+                  AdamW<A>{.parameters = parameters.data() + first,
+                           .gradients = gradients.data() + first,
+                           .moment1 = moment1.data() + first,
+                           .moment2 = moment2.data() + first,
+                           .operands = operands.data(),
+                           .decays = decays.data(),
+                           .scale = scales.data(),
+                           .first = first,
+                           .count = end - first,
+                           .layout = operands_at,
+                           .keep = static_cast<float>(1 - 1e-2 * adamw.weight_decay),
+                           .beta1 = static_cast<float>(adamw.beta1),
+                           .beta2 = static_cast<float>(adamw.beta2),
+                           .rate = static_cast<float>(1e-2 / (1 - std::pow(adamw.beta1, 3))),
+                           .root = static_cast<float>(1 / std::sqrt(1 - std::pow(adamw.beta2, 3))),
+                           .epsilon = static_cast<float>(adamw.epsilon)});
+            }
+            sequence.Expect("finite", std::vector<double>{static_cast<double>(scale.finite)},
+                            {right.finite ? 1.0 : 0.0}, 0);
+            if (right.finite) {
+              sequence.Expect("norm", std::vector<double>{scale.norm}, {right.norm}, 1e-12)
+                  .Expect("scale", std::vector<float>{scale.value}, {right.value});
+            }
+            return sequence.Expect("parameters", parameters, Doubles(expected))
+                .Expect("moment1", moment1, Doubles(expected1))
+                .Expect("moment2", moment2, Doubles(expected2))
+                .Expect("operands", operands, copy)
+                .outcome();
+          }};
 }
 
 // Whole hash blocks and a last one that is not, mixed as HashOf does it: to the bit.
@@ -140,7 +142,7 @@ Case ChecksumCase() {
       "checksum", [](const emulator::Options& options) {
         const auto x = Random(2 * kHashBlock + 1003, 1);
         Checksum checksum{x.data(), nullptr, x.size()};
-        std::vector<uint64_t> hashes(checksum.parts());
+        Buffer<uint64_t> hashes(checksum.parts());
         checksum.hashes = hashes.data();
         Sequence sequence(options);
         sequence.Run(checksum);
