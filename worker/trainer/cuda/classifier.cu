@@ -30,10 +30,15 @@ GPU_DEVICE void Classify(const Classifier<A>& a) {
 
   Softmax own{kLowest, 0};
   for (unsigned c = ThreadX() * 4; c < a.vocabulary; c += kClassifierThreads * 4) {
-    const Float4 x = Load4(logits + c) * kLog2E;
+    Float4 x = Load4(logits + c) * kLog2E;
+    float largest = own.largest;
     for (unsigned j = 0; j < 4; ++j) {
-      if (c + j < a.vocabulary) own = Joined(own, {x[j], 1});
+      if (c + j >= a.vocabulary) x[j] = kLowest;
+      largest = Max(largest, x[j]);
     }
+    own.sum *= Exp2(own.largest - largest);
+    for (unsigned j = 0; j < 4; ++j) own.sum += Exp2(x[j] - largest);
+    own.largest = largest;
   }
   for (unsigned mask = 16; mask > 0; mask /= 2)
     own = Joined(own, {ShuffleXor(own.largest, mask), ShuffleXor(own.sum, mask)});
