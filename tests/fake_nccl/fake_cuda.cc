@@ -108,6 +108,8 @@ struct StreamObject {
 struct EventObject {
   // Outlives the event while a stream still has it to mark.
   std::shared_ptr<std::atomic<bool>> done = std::make_shared<std::atomic<bool>>(true);
+  std::shared_ptr<std::atomic<int64_t>> at;  // steady_clock's; null: never recorded
+  bool timed = false;
 };
 
 struct ModuleObject {
@@ -138,6 +140,7 @@ constexpr Code kNotInitialized = 3;
 constexpr Code kInvalidDevice = 101;
 constexpr Code kInvalidImage = 200;
 constexpr Code kInvalidContext = 201;
+constexpr Code kInvalidHandle = 400;
 constexpr int kHighestPriority = -5;
 constexpr Code kOutOfMemory = 2;
 constexpr Code kDeviceLost = 46;  // CUDA_ERROR_DEVICE_UNAVAILABLE
@@ -317,9 +320,10 @@ Code cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
   return Run(stream, [done = event->done] { done->wait(false); });
 }
 
-Code cuEventCreate(Event* event, unsigned) {
+Code cuEventCreate(Event* event, unsigned flags) {
   if (!HasContext()) return kInvalidContext;
   *event = new lockstep::collectives::cuda::EventObject();
+  (*event)->timed = flags != lockstep::collectives::cuda::kEventDisableTiming;
   return kOk;
 }
 
@@ -336,10 +340,21 @@ Code cuEventRecord(Event event, Stream stream) {
     if (process.lost) return kDeviceLost;
   }
   event->done = std::make_shared<std::atomic<bool>>(false);
-  return Run(stream, [done = event->done] {
+  event->at = std::make_shared<std::atomic<int64_t>>(0);
+  return Run(stream, [done = event->done, at = event->at] {
+    at->store(std::chrono::steady_clock::now().time_since_epoch().count());
     done->store(true);
     done->notify_all();
   });
+}
+
+Code cuEventElapsedTime(float* milliseconds, Event from, Event to) {
+  if (!HasContext()) return kInvalidContext;
+  if (!from->timed || !to->timed || !from->at || !to->at) return kInvalidHandle;
+  if (!from->done->load() || !to->done->load()) return lockstep::collectives::cuda::kNotReady;
+  const std::chrono::steady_clock::duration elapsed(to->at->load() - from->at->load());
+  *milliseconds = std::chrono::duration<float, std::milli>(elapsed).count();
+  return kOk;
 }
 
 Code cuEventQuery(Event event) {
@@ -365,6 +380,16 @@ Code cuMemAlloc_v2(Address* address, size_t bytes) {
 // All of the fake's memory is the host's as well.
 Code cuMemAllocManaged(Address* address, size_t bytes, unsigned) {
   return cuMemAlloc_v2(address, bytes);
+}
+
+Code cuMemGetInfo_v2(size_t* free, size_t* total) {
+  if (!HasContext()) return kInvalidContext;
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  const int limit = Setting("LOCKSTEP_FAKE_MEMORY", 0);
+  *total = limit > 0 ? static_cast<size_t>(limit) : size_t{1} << 40U;
+  *free = *total - process.allocated;
+  return kOk;
 }
 
 Code cuMemFree_v2(Address address) {
@@ -488,6 +513,8 @@ namespace {
     .event_destroy = cuEventDestroy_v2,
     .event_record = cuEventRecord,
     .event_query = cuEventQuery,
+    .event_elapsed_time = cuEventElapsedTime,
+    .memory_info = cuMemGetInfo_v2,
     .memory_allocate = cuMemAlloc_v2,
     .memory_free = cuMemFree_v2,
     .host_allocate = cuMemHostAlloc,

@@ -6,6 +6,7 @@
 #include "base/text/ascii.h"
 #include "worker/collectives/alone.h"
 #include "worker/collectives/communicator.h"
+#include "worker/collectives/nccl/cuda_driver.h"
 #include "worker/collectives/store/socket.h"
 #include "worker/collectives/store/store_client.h"
 #include "worker/collectives/store/store_server.h"
@@ -79,7 +80,8 @@ Status ConnectTransport(const Options& options, Rendezvous& rendezvous, Time dea
     if (nccl.error().kind != ErrorKind::kNotFound || options.backend == Backend::kNccl) {
       return nccl.error();
     }
-    parts->note = ", not NCCL: " + nccl.error().message;
+    // Where there is no GPU, nobody wonders.
+    if (CudaDriver::Load().ok()) parts->note = ", not NCCL: " + nccl.error().message;
   }
   if (options.world == 1) {
     parts->transport = std::make_unique<AloneTransport>();

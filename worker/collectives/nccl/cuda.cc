@@ -73,6 +73,15 @@ Result<int> CudaDevice::ComputeCapability() const {
   return major * 10 + minor;
 }
 
+Result<size_t> CudaDevice::FreeBytes() const {
+  if (Status entered = Enter(); !entered.ok()) return entered.error();
+  size_t free = 0;
+  size_t total = 0;
+  if (Status asked = driver_->Check("cuMemGetInfo", api().memory_info(&free, &total)); !asked.ok())
+    return asked.error();
+  return free;
+}
+
 Result<CudaStream> CudaStream::Create(std::shared_ptr<const CudaDevice> device,
                                       StreamPriority priority) {
   if (Status entered = device->Enter(); !entered.ok()) return entered.error();
@@ -107,10 +116,11 @@ Status CudaStream::WaitFor(const CudaEvent& event) const {
                                  device_->api().stream_wait_event(stream_, event.get(), 0));
 }
 
-Result<CudaEvent> CudaEvent::Create(std::shared_ptr<const CudaDevice> device) {
+Result<CudaEvent> CudaEvent::Create(std::shared_ptr<const CudaDevice> device, bool timed) {
   if (Status entered = device->Enter(); !entered.ok()) return entered.error();
   cuda::Event event = nullptr;
-  const cuda::Code code = device->api().event_create(&event, cuda::kEventDisableTiming);
+  const cuda::Code code =
+      device->api().event_create(&event, timed ? cuda::kEventDefault : cuda::kEventDisableTiming);
   if (code != cuda::kSuccess) return device->driver().Failure("cuEventCreate", code);
   return CudaEvent(std::move(device), event);
 }
@@ -134,6 +144,14 @@ Result<bool> CudaEvent::Done() const {
   if (code == cuda::kNotReady) return false;
   if (code != cuda::kSuccess) return device_->driver().Failure("cuEventQuery", code);
   return true;
+}
+
+Result<Duration> CudaEvent::Since(const CudaEvent& earlier) const {
+  if (Status entered = device_->Enter(); !entered.ok()) return entered.error();
+  float elapsed = 0;
+  const cuda::Code code = device_->api().event_elapsed_time(&elapsed, earlier.event_, event_);
+  if (code != cuda::kSuccess) return device_->driver().Failure("cuEventElapsedTime", code);
+  return duration_cast<Duration>(std::chrono::duration<float, std::milli>(elapsed));
 }
 
 Result<DeviceMemory> DeviceMemory::Allocate(const std::shared_ptr<const CudaDevice>& device,

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "worker/collectives/nccl/cuda_driver.h"
 
 namespace lockstep::collectives {
@@ -33,6 +34,8 @@ class CudaDevice {
   // Makes the device's primary context, which NCCL uses too, the calling thread's. Fails once all
   // GPUs are abandoned, so that nothing is freed and nobody waits for what does not end.
   Status Enter() const;
+  // Bytes that can be allocated now, by any process.
+  Result<size_t> FreeBytes() const;
 
   // For the end of a process that leaves threads behind on its GPUs.
   static void AbandonAll();
@@ -89,7 +92,8 @@ class CudaStream {
 // A mark in a stream: done when all before it is.
 class CudaEvent {
  public:
-  static Result<CudaEvent> Create(std::shared_ptr<const CudaDevice> device);
+  // `timed`: for Since, which costs a record of the time at each Record.
+  static Result<CudaEvent> Create(std::shared_ptr<const CudaDevice> device, bool timed = false);
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) = delete;
   ~CudaEvent();
@@ -98,6 +102,8 @@ class CudaEvent {
   Status Record(const CudaStream& stream) const;
   // Never waits.
   Result<bool> Done() const;
+  // From `earlier` to this: two timed events that are done.
+  Result<Duration> Since(const CudaEvent& earlier) const;
 
  private:
   CudaEvent(std::shared_ptr<const CudaDevice> device, cuda::Event event)

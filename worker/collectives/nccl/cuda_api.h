@@ -29,6 +29,7 @@ inline constexpr Code kNoDevice = 100;
 inline constexpr Code kNotReady = 600;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDefault = 0;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr int kComputeCapabilityMajor = 75;  // CUdevice_attribute
 inline constexpr int kComputeCapabilityMinor = 76;
@@ -57,7 +58,9 @@ struct Api {
   Code (*event_destroy)(Event event) = nullptr;
   Code (*event_record)(Event event, Stream stream) = nullptr;
   Code (*event_query)(Event event) = nullptr;
+  Code (*event_elapsed_time)(float* milliseconds, Event from, Event to) = nullptr;
 
+  Code (*memory_info)(size_t* free, size_t* total) = nullptr;
   Code (*memory_allocate)(Address* address, size_t bytes) = nullptr;
   Code (*memory_free)(Address address) = nullptr;
   Code (*host_allocate)(void** data, size_t bytes, unsigned flags) = nullptr;

@@ -22,6 +22,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuStreamWaitEvent", &api->stream_wait_event);
   bind("cuEventCreate", &api->event_create)("cuEventDestroy_v2", &api->event_destroy);
   bind("cuEventRecord", &api->event_record)("cuEventQuery", &api->event_query);
+  bind("cuEventElapsedTime", &api->event_elapsed_time)("cuMemGetInfo_v2", &api->memory_info);
   bind("cuMemAlloc_v2", &api->memory_allocate)("cuMemFree_v2", &api->memory_free);
   bind("cuMemHostAlloc", &api->host_allocate)("cuMemFreeHost", &api->host_free);
   bind("cuMemsetD8Async", &api->memory_set);

@@ -2,24 +2,42 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace lockstep::trainer {
 
 namespace {
+
 constexpr size_t kBlock = size_t{32} * 1024;  // floats
+
+GradientTree::Add AddOn(Threads& threads) {
+  return [&threads](std::span<float> sum, std::span<const float> part) -> Status {
+    threads.For((sum.size() + kBlock - 1) / kBlock, [=](size_t block) {
+      const size_t end = std::min((block + 1) * kBlock, sum.size());
+      for (size_t i = block * kBlock; i < end; ++i) sum[i] += part[i];
+    });
+    return {};
+  };
 }
 
-int GradientTree::Arenas(int leaves) {
+}  // namespace
+
+int GradientTree::Arrays(int leaves) {
   if (leaves == 1) return 1;
   const int left = leaves / 2;
-  return std::max(Arenas(left), 1 + Arenas(leaves - left));
+  return std::max(Arrays(left), 1 + Arrays(leaves - left));
 }
 
 GradientTree::GradientTree(size_t size, int leaves, Threads& threads)
-    : size_(size),
+    : own_(static_cast<size_t>(Arrays(leaves)), std::vector<float>(size)),
+      arrays_(own_.begin(), own_.end()),
       leaves_(leaves),
-      threads_(&threads),
-      arenas_(static_cast<size_t>(Arenas(leaves)), std::vector<float>(size)) {}
+      add_(AddOn(threads)) {}
+
+GradientTree::GradientTree(std::vector<std::span<float>> arrays, int leaves, Add add)
+    : arrays_(std::move(arrays)), leaves_(leaves), add_(std::move(add)) {
+  assert(arrays_.size() == static_cast<size_t>(Arrays(leaves)));
+}
 
 Status GradientTree::Sum(const Leaf& leaf, const Complete& complete) {
   return SumOf(0, leaves_, 0, true, leaf, complete);
@@ -34,27 +52,23 @@ Status GradientTree::SumOf(int first, int count, size_t depth, bool last, const 
     Status done = SumOf(first, left, depth, false, leaf, complete);
     if (!done.ok()) return done;
     done = SumOf(first + left, count - left, depth + 1, last, leaf, complete);
-    if (done.ok() && !last) Add(depth, 0, size_);
+    if (done.ok() && !last) done = AddTo(depth, 0, total().size());
     return done;
   }
-  if (!last) return leaf(first, arenas_[depth], [](size_t) {});
-  size_t to = size_;
-  return leaf(first, arenas_[depth], [&](size_t from) {
+  if (!last) return leaf(first, arrays_[depth], [](size_t) {});
+  size_t to = total().size();
+  Status added;
+  Status done = leaf(first, arrays_[depth], [&](size_t from) {
     assert(from <= to);
-    for (size_t level = depth; level-- > 0;) Add(level, from, to);
+    for (size_t level = depth; added.ok() && level-- > 0;) added = AddTo(level, from, to);
     to = from;
-    complete(from);
+    if (added.ok()) complete(from);
   });
+  return done.ok() ? added : done;
 }
 
-void GradientTree::Add(size_t depth, size_t from, size_t to) {
-  float* sum = arenas_[depth].data();
-  const float* more = arenas_[depth + 1].data();
-  threads_->For((to - from + kBlock - 1) / kBlock, [=](size_t block) {
-    const size_t begin = from + block * kBlock;
-    const size_t end = std::min(begin + kBlock, to);
-    for (size_t i = begin; i < end; ++i) sum[i] += more[i];
-  });
+Status GradientTree::AddTo(size_t depth, size_t from, size_t to) const {
+  return add_(arrays_[depth].subspan(from, to - from), arrays_[depth + 1].subspan(from, to - from));
 }
 
 }  // namespace lockstep::trainer

@@ -23,31 +23,38 @@ using Complete = std::function<void(size_t from)>;
 
 class GradientTree {
  public:
-  // `size` floats a gradient, 1 or more `leaves`.
+  // sum[i] += part[i], or what makes it so in the order of what writes them.
+  using Add = std::function<Status(std::span<float> sum, std::span<const float> part)>;
+
+  // `size` floats a gradient, 1 or more `leaves`; in memory of its own.
   GradientTree(size_t size, int leaves, Threads& threads);
+  // In `arrays`, Arrays(leaves) of one size, wherever `add` and the leaves can reach them.
+  GradientTree(std::vector<std::span<float>> arrays, int leaves, Add add);
+  GradientTree(const GradientTree&) = delete;
+  GradientTree& operator=(const GradientTree&) = delete;
 
   // Writes the gradient of micro-batch `index` into `out`, from its end to its beginning.
   using Leaf = std::function<Status(int index, std::span<float> out, const Complete& complete)>;
 
   // Calls `leaf` for 0..leaves in order. `complete` is told of the sum while the last of them goes
-  // on. The result is total(); an error of a leaf's ends it.
+  // on. The result is total(); an error of a leaf's or of Add's ends it.
   Status Sum(const Leaf& leaf, const Complete& complete);
 
-  std::span<float> total() { return arenas_.front(); }
+  std::span<float> total() { return arrays_.front(); }
 
   // Arrays of `size` floats that a tree of so many leaves holds.
-  static int Arenas(int leaves);
+  static int Arrays(int leaves);
 
  private:
   Status SumOf(int first, int count, size_t depth, bool last, const Leaf& leaf,
                const Complete& complete);
-  // arenas_[depth] += arenas_[depth + 1], within [from, to).
-  void Add(size_t depth, size_t from, size_t to);
+  // arrays_[depth] += arrays_[depth + 1], within [from, to).
+  Status AddTo(size_t depth, size_t from, size_t to) const;
 
-  size_t size_;
+  std::vector<std::vector<float>> own_;
+  std::vector<std::span<float>> arrays_;  // [depth]
   int leaves_;
-  Threads* threads_;
-  std::vector<std::vector<float>> arenas_;  // [depth][size]
+  Add add_;
 };
 
 }  // namespace lockstep::trainer

@@ -22,7 +22,7 @@ MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision prec
                       bool writes_checkpoints) {
   MemoryPlan plan;
   plan.parameters = ParameterCount(shape) * sizeof(float);
-  plan.gradients = plan.parameters * static_cast<size_t>(GradientTree::Arenas(batch.mine));
+  plan.gradients = plan.parameters * static_cast<size_t>(GradientTree::Arrays(batch.mine));
   plan.optimizer = 2 * plan.parameters;
   plan.activations = Gpt<float>::PredictActivationBytes(shape, batch.micro_batch, precision);
   if (writes_checkpoints) plan.checkpoint = plan.parameters + plan.optimizer;

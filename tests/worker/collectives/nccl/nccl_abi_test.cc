@@ -77,6 +77,8 @@ EXPECT_SAME_ABI(cuda::Api, event_create, cuEventCreate);
 EXPECT_SAME_ABI(cuda::Api, event_destroy, cuEventDestroy_v2);
 EXPECT_SAME_ABI(cuda::Api, event_record, cuEventRecord);
 EXPECT_SAME_ABI(cuda::Api, event_query, cuEventQuery);
+EXPECT_SAME_ABI(cuda::Api, event_elapsed_time, cuEventElapsedTime);
+EXPECT_SAME_ABI(cuda::Api, memory_info, cuMemGetInfo_v2);
 EXPECT_SAME_ABI(cuda::Api, memory_allocate, cuMemAlloc_v2);
 EXPECT_SAME_ABI(cuda::Api, memory_free, cuMemFree_v2);
 EXPECT_SAME_ABI(cuda::Api, host_allocate, cuMemHostAlloc);

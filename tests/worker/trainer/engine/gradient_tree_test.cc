@@ -111,10 +111,10 @@ TEST(GradientTree, EndsWithTheFirstErrorOfALeaf) {
 }
 
 TEST(GradientTree, HoldsAsManyArraysAsTheTreeIsDeep) {
-  EXPECT_EQ(GradientTree::Arenas(1), 1);
-  EXPECT_EQ(GradientTree::Arenas(2), 2);
-  EXPECT_EQ(GradientTree::Arenas(4), 3);
-  EXPECT_EQ(GradientTree::Arenas(8), 4);
+  EXPECT_EQ(GradientTree::Arrays(1), 1);
+  EXPECT_EQ(GradientTree::Arrays(2), 2);
+  EXPECT_EQ(GradientTree::Arrays(4), 3);
+  EXPECT_EQ(GradientTree::Arrays(8), 4);
 }
 
 }  // namespace
