@@ -47,6 +47,8 @@ void AddOptimizer(CLI::App* command, core::Trainer& job) {
   command->add_option("--clip", job.clip, "the most that the gradient's norm may be (0: any)")
       ->check(CLI::NonNegativeNumber);
   AddChoice(command, "--precision", job.precision, "of matrix products");
+  AddChoice(command, "--device", job.device, "what computes: auto takes a GPU where it can");
+  AddChoice(command, "--backend", job.backend, "what ranks talk by: auto follows the device");
 }
 
 void AddSync(CLI::App* command, TrainOptions& options) {

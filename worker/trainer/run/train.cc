@@ -14,6 +14,7 @@
 
 #include "base/crypto/sha256.h"
 #include "worker/collectives/connect.h"
+#include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/engine.h"
@@ -23,6 +24,7 @@
 #include "worker/trainer/run/environment.h"
 #include "worker/trainer/run/exit_code.h"
 #include "worker/trainer/run/memory_plan.h"
+#include "worker/trainer/run/placement.h"
 #include "worker/trainer/run/resume.h"
 #include "worker/trainer/run/saver.h"
 #include "worker/trainer/run/scalars.h"
@@ -89,14 +91,14 @@ class Run {
   }
 
   bool first() const { return all_->rank() == 0; }
+  // For what is in host memory.
+  Communicator& host() { return place_->host_view() == nullptr ? *all_ : *place_->host_view(); }
 
   // Checks that need no other rank come first, so that a mistake is reported before anybody waits.
   Status Open() {
     Result<collectives::Options> connection = collectives::OptionsFromEnvironment();
     if (!connection.ok()) return connection.error();
     connection_ = std::move(*connection);
-    Status precision = CheckPrecision(job_.precision);
-    if (!precision.ok()) return precision;
     Result<Shape> shape = ShapeOf(job_);
     if (!shape.ok()) return shape.error();
     shape_ = *shape;
@@ -104,6 +106,11 @@ class Run {
                                           connection_.rank, connection_.world);
     if (!batch.ok()) return batch.error();
     batch_ = *batch;
+    Result<Placement> place = Placement::Choose(job_, shape_, batch_.micro_batch, connection_);
+    if (!place.ok()) return place.error();
+    place_.emplace(std::move(*place));
+    Status precision = place_->gpu() ? Status() : CheckPrecision(job_.precision);
+    if (!precision.ok()) return precision;
     Result<Dataset> data = Dataset::Open({.globs = job_.data,
                                           .sequence_length = shape_.context,
                                           .vocabulary = shape_.vocabulary,
@@ -117,8 +124,9 @@ class Run {
   Status Meet() {
     agent_.emplace(environment_.socket, connection_.rank);
     line_.emplace(LineOptions(), *agent_);
-    connection_.backend = collectives::Backend::kGloo;  // this model computes on CPUs
+    connection_.backend = place_->backend();
     connection_.algorithm = job_.reduce;
+    connection_.slice_sum = MakeSliceSum;
     connection_.operation_timeout =
         duration_cast<Duration>(std::chrono::duration<double>(options_.collective_timeout));
     if (line_->writes()) {
@@ -135,7 +143,9 @@ class Run {
     Result<std::unique_ptr<Communicator>> all = collectives::Connect(connection_);
     if (!all.ok()) return all.error();
     all_ = std::move(*all);
-    return CompareData();
+    Status settled = place_->Settle(*all_);
+    if (settled.ok() && !place_->gpu()) settled = CheckPrecision(job_.precision);
+    return settled.ok() ? CompareData() : settled;
   }
 
   // A file that grew between two ranks' opening it would give them different sequences.
@@ -146,8 +156,8 @@ class Run {
     const std::string mine = hash.Hex();
     std::string theirs(mine.size() * static_cast<size_t>(all_->world()), ' ');
     Status gathered =
-        all_->AllGather({mine.data(), mine.size(), collectives::DataType::kByte},
-                        {theirs.data(), theirs.size(), collectives::DataType::kByte}, "data");
+        host().AllGather({mine.data(), mine.size(), collectives::DataType::kByte},
+                         {theirs.data(), theirs.size(), collectives::DataType::kByte}, "data");
     if (!gathered.ok()) return gathered;
     for (size_t rank = 0; rank < static_cast<size_t>(all_->world()); ++rank) {
       if (theirs.compare(rank * mine.size(), mine.size(), theirs, 0, mine.size()) == 0) continue;
@@ -169,14 +179,16 @@ class Run {
 
   Status Begin() {
     const bool writes = first() && line_->writes();
-    const MemoryPlan memory = PlanMemory(shape_, batch_, job_.precision, writes);
-    if (first()) SayPlan(memory);
+    instruction_set_ = place_->gpu() ? place_->gpu()->InstructionSet() : InstructionSet();
+    if (first()) SayPlan(writes);
     replica_.emplace(shape_);
-    Result<Position> position = Resume(*line_, ManifestNow(), *replica_, *all_, threads_);
+    Result<Position> position = Resume(*line_, ManifestNow(), *replica_, host(), threads_);
     if (!position.ok()) return position.error();
     at_ = *position;
     Result<std::unique_ptr<Engine>> engine =
-        MakeCpuEngine(OptionsOfEngine(), *replica_, *all_, threads_);
+        place_->gpu()
+            ? MakeCudaEngine(std::move(*place_->gpu()), OptionsOfEngine(), *replica_, *all_)
+            : MakeCpuEngine(OptionsOfEngine(), *replica_, *all_, threads_);
     if (!engine.ok()) return engine.error();
     engine_ = std::move(*engine);
     if (writes) saver_.emplace(*line_, shape_);
@@ -218,14 +230,21 @@ class Run {
                              .servers = job_.servers}};
   }
 
-  void SayPlan(const MemoryPlan& memory) const {
+  void SayPlan(bool writes) {
     std::printf("%s: %zu parameters on %lld tokens (%lld sequences an epoch), %s\n",
                 ToString(shape_).c_str(), ParameterCount(shape_),
                 static_cast<long long>(data_->tokens()), static_cast<long long>(data_->size()),
-                InstructionSet().c_str());
+                instruction_set_.c_str());
     std::printf("world size %d, threads a rank: %d, %s; micro-batches a step: %d of %d sequences\n",
                 all_->world(), threads_.count(), all_->Describe().c_str(), batch_.count,
                 batch_.micro_batch);
+    MemoryPlan memory = PlanMemory(shape_, batch_, job_.precision, writes);
+    if (place_->gpu()) {
+      std::printf("GPU: %s\n", ToString(PlanCudaMemory(shape_, OptionsOfEngine())).c_str());
+      memory.gradients = memory.activations = 0;
+    } else if (!place_->why_not().empty()) {
+      std::printf("on CPUs: %s\n", place_->why_not().c_str());
+    }
     std::printf("%s\n", ToString(memory).c_str());
     std::fflush(stdout);
   }
@@ -254,7 +273,9 @@ class Run {
   }
 
   Status ReplicasAreEqual() {
-    return CompareReplicas(*replica_, engine_->HasAllMoments(), *all_, threads_);
+    Status updated = UpdateReplica();
+    if (!updated.ok()) return updated;
+    return CompareReplicas(*replica_, engine_->HasAllMoments(), host(), threads_);
   }
 
   Error Diverged() const {
@@ -331,7 +352,7 @@ class Run {
   Status Save(bool last) {
     const Time began = BootTime();
     if (line_->writes()) {
-      Status updated = engine_->UpdateReplica();
+      Status updated = UpdateReplica();
       if (!updated.ok()) return updated;
     }
     if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow());
@@ -340,6 +361,11 @@ class Run {
     record_.checkpoint += stall;
     record_.whole += stall;
     return {};
+  }
+
+  Status UpdateReplica() {
+    if (saver_) saver_->WaitForCopy();
+    return engine_->UpdateReplica();
   }
 
   Manifest ManifestNow() const {
@@ -352,7 +378,7 @@ class Run {
     manifest.loss = record_.loss;
     manifest.job_uid = environment_.job_uid;
     manifest.generation = environment_.generation;
-    manifest.instruction_set = InstructionSet();
+    manifest.instruction_set = instruction_set_;
     manifest.precision = job_.precision == Precision::kBf16 ? "bf16" : "fp32";
     manifest.data = data_->Fingerprint();
     manifest.world = all_->world();
@@ -377,7 +403,8 @@ class Run {
 
   Status End(int code) {
     if (scalars_) scalars_->Flush();
-    Status finished = all_->Finish();
+    Status finished = engine_->UpdateReplica();
+    if (finished.ok()) finished = all_->Finish();
     if (!finished.ok()) return finished;
     if (!first()) return {};
     if (code == core::kExitStopped) {
@@ -401,10 +428,12 @@ class Run {
   std::optional<Dataset> data_;
   std::optional<AgentLink> agent_;
   std::optional<CheckpointLine> line_;
-  std::unique_ptr<Communicator> all_;
   std::optional<Replica> replica_;
   Position at_;
+  std::optional<Placement> place_;
+  std::string instruction_set_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Communicator> all_;  // before what it moves is freed, it has gone
   std::optional<Saver> saver_;
   std::optional<Scalars> scalars_;
   std::ofstream metrics_;

@@ -1,0 +1,72 @@
+#include "worker/trainer/run/placement.h"
+
+#include <utility>
+
+#include "worker/trainer/cuda/cuda_gpt.h"
+
+namespace lockstep::trainer {
+
+namespace {
+
+using collectives::Backend;
+using core::Device;
+
+// What the job and its model say of a GPU, whatever the machine has.
+Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch) {
+  if (job.sync == core::Sync::kParameterServer) {
+    return Error::Invalid(
+        "a parameter server computes on CPUs: write sync AllReduce, or device Cpu");
+  }
+  if (job.backend == Backend::kGloo) {
+    return Error::Invalid("Gloo moves host memory: write backend Nccl, or device Cpu");
+  }
+  return CudaGpt::Check(shape, micro_batch);
+}
+
+}  // namespace
+
+Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape, int micro_batch,
+                                    const collectives::Options& connection) {
+  Placement place;
+  if (job.device == Device::kCpu) {
+    if (job.backend != Backend::kNccl) return place;
+    return Error::Invalid("NCCL moves the memory of GPUs: write backend Gloo, or device Cuda");
+  }
+  const bool must = job.device == Device::kCuda || job.backend == Backend::kNccl;
+  if (Status may = MayBeOnGpu(job, shape, micro_batch); !may.ok()) {
+    if (must) return may.error();
+    if (job.backend != Backend::kGloo) place.why_not_ = may.error().message;
+    return place;
+  }
+  Result<Gpu> gpu = Gpu::Open(connection.local_rank);
+  if (gpu.ok()) {
+    place.gpu_.emplace(std::move(*gpu));
+  } else if (must) {
+    return gpu.error();
+  } else if (collectives::CudaDevice::Open(connection.local_rank).ok()) {
+    place.why_not_ = gpu.error().message;
+  }
+  // Alone, nothing has to be moved.
+  if (connection.world > 1 || job.backend == Backend::kNccl) {
+    place.backend_ = must ? Backend::kNccl : Backend::kAuto;
+  }
+  return place;
+}
+
+Status Placement::Settle(collectives::Communicator& all) {
+  if (all.memory() != collectives::Memory::kDevice) {
+    if (all.world() > 1) gpu_.reset();  // another rank has none
+    return {};
+  }
+  if (!gpu_) {
+    return Error::NotFound("this rank cannot compute on its GPU, and the others do: " + why_not_ +
+                           "; write device Cpu to train on CPUs");
+  }
+  Result<std::unique_ptr<collectives::HostView>> view =
+      collectives::HostView::Create(gpu_->device, all);
+  if (!view.ok()) return view.error();
+  host_view_ = std::move(*view);
+  return {};
+}
+
+}  // namespace lockstep::trainer
