@@ -8,25 +8,8 @@ import subprocess
 
 from run import Run, ranks
 from tls import binary
+from trainer_jobs import job, wait_commits, weights
 from waiting import wait_until
-
-
-def job(folder, machines=2, processes=2, steps=40, **trainer):
-    """A job file with a model that makes a step in milliseconds."""
-    file = folder / "job.yaml"
-    text = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
-            "data": ["/usr/share/common-licenses/GPL-3"], "steps": steps, "globalBatchSize": 8,
-            "sequenceLength": 32, "learningRate": 1e-3, "checkpointEvery": 5, **trainer}
-    file.write_text(json.dumps({
-        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-        "metadata": {"name": "gpt"},
-        "spec": {"numMachines": machines, "processesPerMachine": processes, "trainer": text,
-                 "checkpoint": {"path": str(folder / "checkpoints")}}}))
-    return str(file)
-
-
-def weights(output):
-    return re.search(r"weights after step \d+: sha256 ([0-9a-f]{64})", output)[1]
 
 
 def run_alone(folder, **options):
@@ -34,11 +17,6 @@ def run_alone(folder, **options):
     code, _, output = Run(folder, job(folder, **options)).finish()
     assert code == 0, output
     return weights(output)
-
-
-def wait_commits(folder, count=1):
-    wait_until(lambda: len(list(folder.glob("checkpoints/checkpoints/*/0*.*"))) >= count,
-               f"{count} checkpoints", 90)
 
 
 def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):

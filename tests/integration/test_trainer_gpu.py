@@ -1,0 +1,80 @@
+"""The built-in trainer on GPUs, as a job: on the fakes of driver, NCCL and cuBLASLt, whose kernels
+are the trainer's own, run thread by thread."""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+from run import Run, ranks
+from tls import binary
+from trainer_jobs import job, wait_commits, weights
+
+FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
+MODEL = {"model": {"layers": 1, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 32,
+         "globalBatchSize": 4, "microBatchSize": 1, "precision": "Bf16", "device": "Cuda", "checkpointEvery": 4}
+DATA = "/usr/share/common-licenses/GPL-3"
+
+
+def gpu_job(folder, **options):
+    folder.mkdir(exist_ok=True)
+    return job(folder, env={"LD_LIBRARY_PATH": str(FAKES)}, **{**MODEL, **options})
+
+
+def run_alone(folder, **options):
+    code, _, output = Run(folder, gpu_job(folder, **options)).finish()
+    assert code == 0, output
+    return output
+
+
+def train(*options, heads=1, **env):
+    """The trainer by itself, with the fakes; `env`: more of its environment."""
+    words = [binary("lockstep-trainer"), "train", "--data", DATA, "--layers=1", f"--heads={heads}",
+             "--width=64", "--vocabulary=256", "--sequence-length=64", "--global-batch-size=4",
+             "--micro-batch-size=1", "--log-every=0", *options]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120,
+                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), **env})
+
+
+def test_a_killed_gang_on_gpus_has_the_weights_of_one_process_left_alone(tmp_path):
+    steps = 24
+    run = Run(tmp_path / "killed", gpu_job(tmp_path / "killed", machines=1, steps=steps))
+    wait_commits(tmp_path / "killed", 1)
+    os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    failures = [generation["failure"] for generation in report["generations"]]
+    assert [failure.get("rank") for failure in failures] == [1, None], (failures, output)
+    assert "NCCL" in output and "cuBLASLt" in output
+    alone = run_alone(tmp_path / "alone", machines=1, processes=1, steps=steps)
+    assert weights(output) == weights(alone)
+
+
+def test_checkpoints_go_from_gpus_to_cpus_and_back(tmp_path):
+    folder = f"--checkpoint-dir={tmp_path}"
+    for steps, device in ((2, "cuda"), (3, "cpu"), (4, "cuda")):
+        done = train(f"--steps={steps}", f"--device={device}", folder, "--resume=auto")
+        assert done.returncode == 0, done.stderr
+        assert steps == 2 or f"resuming at step {steps - 1}" in done.stdout
+    written = tmp_path / "step-00000002" / "model.safetensors"
+    assert written.stat().st_size > 4 * 70000
+
+
+def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
+    nothing = train("--steps=1", "--device=cuda", LD_LIBRARY_PATH="")
+    assert nothing.returncode == 2 and "no NVIDIA driver here" in nothing.stderr
+    small = train("--steps=1", "--device=cuda", LOCKSTEP_FAKE_MEMORY="20000000")
+    assert small.returncode == 2 and "lower microBatchSize or sequenceLength" in small.stderr
+    heads = train("--steps=1", "--device=cuda", heads=2)
+    assert heads.returncode == 2 and "heads must be 64 wide" in heads.stderr
+    server = train("--steps=1", "--device=cuda", "--sync=parameter-server")
+    assert server.returncode == 2 and "write sync AllReduce, or device Cpu" in server.stderr
+
+
+def test_by_itself_it_takes_the_gpu_where_all_that_it_takes_is_there(tmp_path):
+    assert "cuda Stand-in GPU" in train("--steps=1").stdout
+    assert "cuda" not in train("--steps=1", "--device=cpu").stdout
+    (tmp_path / "libcuda.so.1").symlink_to(FAKES / "libcuda.so.1")
+    driver_alone = train("--steps=1", LD_LIBRARY_PATH=str(tmp_path))
+    assert driver_alone.returncode == 0
+    assert "on CPUs: cannot open libcublasLt.so.13" in driver_alone.stdout
