@@ -36,9 +36,10 @@ constexpr unsigned kHeadWidth = 64;      // the only one
 constexpr unsigned kMaxWidth = 3072;     // C, for the shared memory of the LayerNorms
 constexpr unsigned kAttentionTile = 64;  // queries of a block, and keys that it takes at a time
 constexpr unsigned kElementThreads = 256;
-constexpr unsigned kNormWarps = 4;          // of a block; a warp takes one row
-constexpr unsigned kNormRows = 64;          // that a block of NormBackward sums
-constexpr unsigned kBiasRows = 256;         // that a block of BiasBackward sums
+constexpr unsigned kNormWarps = 4;   // of a block; a warp takes one row
+constexpr unsigned kNormRows = 64;   // that a block of NormBackward sums
+constexpr unsigned kBiasRows = 256;  // that a block of BiasBackward sums
+constexpr unsigned kTokenThreads = 256;
 constexpr unsigned kSumColumns = 32;        // that a block of ColumnSums makes
 constexpr unsigned kNormBlock = 1U << 14U;  // elements that a block of SquaredNorm sums
 constexpr unsigned kHashBlock = 1U << 16U;  // elements of one hash, as HashOf has it
@@ -288,7 +289,8 @@ struct AttentionKeys : AttentionGradients<A> {
 };
 
 // The embedding's part of wte's gradient, apart from the head's: dwte[token] = the sum of dx over
-// the rows that hold it, in their order; 0 where none does. The host sorts rows by token.
+// the rows that hold it, in an order that follows from their number; 0 where none does. The host
+// sorts rows by token.
 struct TokenBackward {
   static constexpr const char* kName = "token_backward";
   const float* dx;        // [N, C]
@@ -296,7 +298,9 @@ struct TokenBackward {
   const int32_t* starts;  // [V + 1]: where each token's begin in `rows`
   float* dwte;            // [V, C]
   unsigned vocabulary, width;
-  constexpr LaunchShape shape() const { return {.blocks_x = vocabulary, .threads = 128}; }
+  constexpr LaunchShape shape() const {
+    return {.blocks_x = vocabulary, .threads = kTokenThreads, .shared_bytes = kTokenThreads * 16};
+  }
 };
 
 // dwpe[t] = the sum of dx over the sequences, in their order.
