@@ -117,6 +117,8 @@ EXPECT_SAME_VALUE(cuda::kNoDevice, CUDA_ERROR_NO_DEVICE);
 EXPECT_SAME_VALUE(cuda::kNotReady, CUDA_ERROR_NOT_READY);
 EXPECT_SAME_VALUE(cuda::kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 EXPECT_SAME_VALUE(cuda::kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+EXPECT_SAME_VALUE(cuda::kComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+EXPECT_SAME_VALUE(cuda::kComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 
 // Our configuration is the first part of theirs.
 #define EXPECT_SAME_PLACE(ours, theirs) \
