@@ -22,6 +22,8 @@ const char* ToString(ErrorKind kind) {
       return "TooLarge";
     case ErrorKind::kInternal:
       return "Internal";
+    case ErrorKind::kBroken:
+      return "Broken";
   }
   return "Unknown";
 }

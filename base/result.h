@@ -24,6 +24,7 @@ enum class ErrorKind {
   kTimeout,      // a deadline passed
   kTooLarge,     // a limit on size or number was exceeded
   kInternal,     // a bug, or a system call that should not fail did
+  kBroken,       // this machine itself is at fault: another one may do it
 };
 
 // "Invalid", "NotFound", ...

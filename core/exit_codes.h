@@ -11,6 +11,7 @@ inline constexpr int kExitUsage = 2;      // the command line, the job or the fi
 inline constexpr int kExitNotFound = 3;   // lockstep: no such job, or no TrainingJobs here
 inline constexpr int kExitFailed = 70;    // the job failed, and no process's code says why
 inline constexpr int kExitPeerLost = 75;  // a rank: a peer died or hangs
+inline constexpr int kExitBroken = 76;    // a rank: its machine is broken (a GPU is lost)
 inline constexpr int kExitReplace = 75;   // an agent: it left without a verdict, to be replaced
 inline constexpr int kExitMachines = 75;  // lockstep: more machines were lost than may be replaced
 inline constexpr int kExitHang = 77;      // no progress for health.hangTimeout

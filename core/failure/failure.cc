@@ -173,6 +173,7 @@ CauseClass ClassOf(Cause cause) {
 const std::vector<FailureRule>& DefaultRules() {
   static const std::vector<FailureRule> rules = {
       {{kExitUsage, kExitNotExecutable, kExitCommandNotFound}, {}, "", FailureAction::kFail},
+      {{kExitBroken}, {}, "", FailureAction::kReplaceMachine},
   };
   return rules;
 }
@@ -202,8 +203,10 @@ FailureDecision DecideFailure(const FailurePolicy& policy, const FailureContext&
   if (failure.cause == Cause::kCommandNotFound || failure.cause == Cause::kConfiguration) {
     return Fail(failure.cause, failure, WhatAlwaysFails(failure));
   }
-  if (FirstMatch(DefaultRules(), failure) != nullptr) {
-    return Fail(failure.cause, failure, WhyDefaultRule(failure));
+  if (const FailureRule* rule = FirstMatch(DefaultRules(), failure)) {
+    if (rule->action == FailureAction::kFail)
+      return Fail(failure.cause, failure, WhyDefaultRule(failure));
+    return RestartWithinBudget(policy, context, rule->action);
   }
   if (IsEarlyCrash(context)) {
     return Fail(Cause::kEarlyCrash, failure,

@@ -135,7 +135,8 @@ inline constexpr auto kFields<FailurePolicy> = std::tuple(
     Field{"machineLostAfter", &FailurePolicy::machine_lost_after, kMachineLostAfterLimits},
     Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
-// The rules that stand behind the user's: exit codes 2, 126 and 127 fail the job.
+// The rules that stand behind the user's: exit codes 2, 126 and 127 fail the job,
+// 76 replaces the machine.
 const std::vector<FailureRule>& DefaultRules();
 
 // What the coordinator knows when a generation has ended.

@@ -202,6 +202,15 @@ TEST(DecideFailure, KeepsTheBudgetsApart) {
   EXPECT_NE(decision.reason.find("maxMachineReplacements"), std::string::npos);
 }
 
+TEST(DecideFailure, ReplacesAMachineThatAProcessCallsBroken) {
+  FailureContext context = After(Exit(76));
+  EXPECT_EQ(DecideFailure({}, context).action, FailureAction::kReplaceMachine);
+  // From the machines' budget, and as often as that lasts.
+  context.previous = Exit(76);
+  context.application_failures_used = 9;
+  EXPECT_EQ(DecideFailure({}, context).action, FailureAction::kReplaceMachine);
+}
+
 TEST(DecideFailure, ReplacesAMachineWhoseProcessesWouldNotDie) {
   EXPECT_EQ(DecideFailure({}, After(Of(Cause::kUnkillable))).action,
             FailureAction::kReplaceMachine);

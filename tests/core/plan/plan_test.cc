@@ -89,10 +89,11 @@ TEST(Plan, ListsTheDefaultRulesBehindTheUsers) {
   job.spec.failure_policy.rules.resize(1);
   job.spec.failure_policy.rules[0].exit_codes = {78};
   const Plan plan = MakePlan(job);
-  ASSERT_EQ(plan.rules.size(), 2u);
+  ASSERT_EQ(plan.rules.size(), 3u);
   EXPECT_FALSE(plan.rules[0].is_default);
   EXPECT_TRUE(plan.rules[1].is_default);
   EXPECT_THAT(plan.rules[1].rule.exit_codes, ElementsAre(2, 126, 127));
+  EXPECT_THAT(plan.rules[2].rule.exit_codes, ElementsAre(76));
 }
 
 TEST(Plan, HoldsTheLargestJob) {

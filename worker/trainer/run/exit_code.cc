@@ -15,6 +15,8 @@ int ExitCodeOf(const Error& error) {
     case ErrorKind::kConflict:
     case ErrorKind::kTooLarge:
       return core::kExitUsage;
+    case ErrorKind::kBroken:
+      return core::kExitBroken;
     case ErrorKind::kInternal:
       break;
   }

@@ -1,7 +1,8 @@
 // How the trainer's commands end: kExitSuccess, kExitTrouble (training itself went wrong, such as a
-// loss that is not finite), kExitUsage (what it was told cannot work), kExitPeerLost, or
-// kExitStopped after a save on request. The agent's default rules end the job on kExitUsage and
-// start the gang again on the rest.
+// loss that is not finite), kExitUsage (what it was told cannot work), kExitPeerLost,
+// kExitBroken (a GPU is lost), or kExitStopped after a save on request. The agent's default rules
+// end the job on kExitUsage, replace the machine on kExitBroken, and start the gang again on the
+// rest.
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_EXIT_CODE_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_EXIT_CODE_H_
 
