@@ -1,6 +1,6 @@
-// One rank of tests/gpu/run: gpu_check kernels|values|model|bench|wait, with RANK, WORLD_SIZE and
-// so on in the environment. Writes JSON lines; exits with 0, with 1 where something is wrong, and
-// with 75 when it lost a peer.
+// One rank of tests/gpu/run: gpu_check kernels|products|values|model|bench|wait, with RANK,
+// WORLD_SIZE and so on in the environment. Writes JSON lines; exits with 0, with 1 where something
+// is wrong, and with 75 when it lost a peer.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "core/exit_codes.h"
+#include "tests/gpu/products.h"
 #include "tests/gpu/values.h"
 #include "tests/worker/trainer/cuda/kernels/cases.h"
 #include "worker/collectives/connect.h"
@@ -104,6 +105,17 @@ int RunKernels(int local_rank) {
   return good ? 0 : 1;
 }
 
+int RunProducts(int local_rank, bool fake) {
+  Result<std::vector<ProductReport>> reports = CheckProducts(local_rank, fake);
+  if (!reports.ok()) return Failed(reports.error());
+  for (const ProductReport& report : *reports) {
+    std::cout << R"({"check": "product", "product": )" << std::quoted(report.product)
+              << R"(, "error": )" << report.error << R"(, "same_bits": )" << std::boolalpha
+              << report.same_bits << R"(, "tflops": )" << report.tflops << "}" << std::endl;
+  }
+  return std::ranges::all_of(*reports, &ProductReport::good) ? 0 : 1;
+}
+
 int RunBench(Communicator& all, int local_rank, bool fake) {
   Result<std::unique_ptr<collectives::BenchMemory>> memory =
       collectives::MakeDeviceMemory(local_rank);
@@ -151,6 +163,7 @@ int Main(const std::string& what, bool fake) {
   const int local_rank = options->local_rank;
   int code = 2;
   if (what == "kernels") code = RunKernels(local_rank);
+  if (what == "products") code = RunProducts(local_rank, fake);
   if (what == "values") code = RunValues(**all, local_rank, fake);
   if (what == "model") code = RunModel(**all, local_rank);
   if (what == "bench") code = RunBench(**all, local_rank, fake);
@@ -164,7 +177,7 @@ int Main(const std::string& what, bool fake) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: gpu_check kernels|values|model|bench|wait [fake]\n", stderr);
+    std::fputs("usage: gpu_check kernels|products|values|model|bench|wait [fake]\n", stderr);
     return 2;
   }
   return lockstep::gpu::Main(argv[1], argc > 2 && std::string_view(argv[2]) == "fake");
