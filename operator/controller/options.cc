@@ -45,6 +45,9 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--trainer-image", options->delivery.trainer_image,
                  "The image of jobs that name none: with lockstep-trainer")
       ->envname("LOCKSTEP_TRAINER_IMAGE");
+  app.add_option("--cuda-trainer-image", options->delivery.cuda_trainer_image,
+                 "The image of those of them that ask for GPUs: with cuBLASLt and NCCL, too")
+      ->envname("LOCKSTEP_CUDA_TRAINER_IMAGE");
   app.add_option("--health-address", options->health_address,
                  "PORT or IP:PORT of /healthz and /readyz")
       ->envname("LOCKSTEP_HEALTH_ADDRESS")

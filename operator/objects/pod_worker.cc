@@ -64,6 +64,12 @@ bool AddsSysAdmin(const Json& capabilities) {
 }
 
 // Security settings that the user's container leaves unset. User and group are not changed.
+const std::string& TrainerImage(const core::Spec& spec, const AgentDelivery& delivery) {
+  const bool gpus = spec.resources_per_process.gpu.value_or(0) > 0;
+  return gpus && !delivery.cuda_trainer_image.empty() ? delivery.cuda_trainer_image
+                                                      : delivery.trainer_image;
+}
+
 void Restrict(Json& worker) {
   Json& context = ObjectAt(worker, "securityContext");
   if (context.value("privileged", Json(false)) == true) return;
@@ -84,7 +90,7 @@ Json Worker(Json from_template, const core::TrainingJob& job, const AgentDeliver
   const core::Spec& spec = job.spec;
   Json worker = std::move(from_template);
   worker["name"] = core::kWorkerContainer;
-  worker["image"] = spec.image.empty() ? delivery.trainer_image : spec.image;
+  worker["image"] = spec.image.empty() ? TrainerImage(spec, delivery) : spec.image;
   worker["command"] = Json::array({std::string(kAgentFolder) + "/lockstep-agent"});
   worker.erase("args");
   if (!spec.working_dir.empty()) worker["workingDir"] = spec.working_dir;

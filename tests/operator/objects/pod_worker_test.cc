@@ -60,6 +60,22 @@ TEST(PodWorker, RunsTheTrainersImageWhereTheJobNamesNone) {
   EXPECT_EQ(WorkerOf(Pod(job, Request(), {.trainer_image = "trainer:1"}))["image"], "trainer:1");
 }
 
+TEST(PodWorker, RunsTheCudaTrainersImageWhereTheJobNamesNoneAndAsksForGpus) {
+  AgentDelivery delivery{.trainer_image = "trainer:1", .cuda_trainer_image = "cuda:1"};
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.resources_per_process.gpu = 1;
+  EXPECT_EQ(WorkerOf(Pod(job, Request(), delivery))["image"], job.spec.image);
+  job.spec.image.clear();
+  job.spec.command.clear();
+  job.spec.trainer.emplace();
+  EXPECT_EQ(WorkerOf(Pod(job, Request(), delivery))["image"], "cuda:1");
+  delivery.cuda_trainer_image.clear();
+  EXPECT_EQ(WorkerOf(Pod(job, Request(), delivery))["image"], "trainer:1");
+  delivery.cuda_trainer_image = "cuda:1";
+  job.spec.resources_per_process.gpu = 0;
+  EXPECT_EQ(WorkerOf(Pod(job, Request(), delivery))["image"], "trainer:1");
+}
+
 TEST(PodWorker, HasSharedMemoryWithinItsMemory) {
   core::TrainingJob job = MakeJob("gpt").Memory("32Gi");
   job.spec.shared_memory = *Quantity::Parse("16Gi");
