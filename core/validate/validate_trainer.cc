@@ -106,7 +106,15 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
     validator.Error(kTrainerPath + ".backend",
                     "must be Auto or Gloo on CPUs; for GPUs write spec.resourcesPerProcess.gpu: 1");
   }
+  if (trainer.reduce == Reduce::kNccl && on_cpus) {
+    validator.Error(kTrainerPath + ".reduce",
+                    "must be Tree or Ring on CPUs; Nccl is how NCCL adds up, between GPUs");
+  }
   if (!on_gpus) return;
+  if (trainer.reduce == Reduce::kRing) {
+    validator.Error(kTrainerPath + ".reduce",
+                    "must be Tree or Nccl on GPUs; Ring is how Gloo adds up, between CPUs");
+  }
   if (trainer.backend == Backend::kGloo) {
     validator.Error(kTrainerPath + ".backend",
                     "must be Auto or Nccl on GPUs; Gloo works in the memory of CPUs");

@@ -93,7 +93,7 @@ def _keep_company(spec, path, value):
     if path.startswith("spec.trainer.servers"):
         spec.update(numMachines=1024, processesPerMachine=64)
         spec["trainer"]["globalBatchSize"] = 65536
-    if (path, value) in (("spec.trainer.device", "Cuda"), ("spec.trainer.backend", "Nccl")):
+    if path.startswith("spec.trainer.") and value in ("Cuda", "Nccl"):
         spec["trainer"]["model"] = "gpt2"
         spec["resourcesPerProcess"] = {"gpu": 1}
     if path == "spec.trainer.model.heads" and type(value) is int:

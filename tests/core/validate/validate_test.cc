@@ -341,6 +341,8 @@ TEST(Validate, RefusesATrainerOnGpusWhosePodsHaveNone) {
                 HasSubstr("spec.trainer.backend: must be Auto or Gloo on CPUs; for GPUs write "
                           "spec.resourcesPerProcess.gpu: 1"));
   }
+  EXPECT_THAT(Local("  trainer: {data: [a], device: Cpu, reduce: Nccl}\n"),
+              HasSubstr("spec.trainer.reduce: must be Tree or Ring on CPUs"));
   EXPECT_THAT(Local("  trainer: {data: [a], device: Cpu, backend: Nccl}\n"),
               HasSubstr("spec.trainer.backend: must be Auto or Gloo on CPUs"));
 }
@@ -348,6 +350,7 @@ TEST(Validate, RefusesATrainerOnGpusWhosePodsHaveNone) {
 TEST(Validate, RefusesWhatTheTrainerCannotDoOnGpus) {
   const std::pair<const char*, const char*> cases[] = {
       {"backend: Gloo", "spec.trainer.backend: must be Auto or Nccl on GPUs"},
+      {"reduce: Ring", "spec.trainer.reduce: must be Tree or Nccl on GPUs"},
       {"sync: ParameterServer", "spec.trainer.sync: must be AllReduce on GPUs"},
       {"mode: Generate, prompts: [a]", "spec.trainer.mode: must be Train on GPUs"},
       {"model: nano", "spec.trainer.model: must be micro, gpt2 or sizes on GPUs"},
