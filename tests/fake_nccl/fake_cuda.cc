@@ -12,7 +12,12 @@
 //   LOCKSTEP_FAKE_CAPABILITY  the compute capability of the GPUs (default 90)
 //   LOCKSTEP_FAKE_SCHEDULE  the seed of the order in which a kernel's threads and blocks run
 //   LOCKSTEP_FAKE_SLOW_SET_MS  how many ms longer each cuMemsetD8Async takes
+//   LOCKSTEP_FAKE_QUEUE    how many jobs a stream holds; who puts more waits, and
+//                          LOCKSTEP_FAKE_STUCK_FILE is made then
 #include "tests/fake_nccl/fake_cuda.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -62,6 +67,7 @@ struct StreamObject {
   StreamObject& operator=(const StreamObject&) = delete;
 
   void Put(std::function<void()> job) {
+    AwaitRoom();
     {
       const std::lock_guard lock(Streams().mutex);
       ++Streams().busy;
@@ -71,6 +77,17 @@ struct StreamObject {
       work.push_back(std::move(job));
     }
     changed.notify_all();
+  }
+  // A driver's launch waits while the stream's queue is full.
+  void AwaitRoom() {
+    const char* setting = std::getenv("LOCKSTEP_FAKE_QUEUE");
+    if (setting == nullptr) return;
+    const auto room = static_cast<size_t>(std::atoi(setting));
+    std::unique_lock lock(mutex);
+    if (work.size() < room) return;
+    const char* sign = std::getenv("LOCKSTEP_FAKE_STUCK_FILE");
+    if (sign != nullptr) close(open(sign, O_CREAT | O_CLOEXEC, 0600));
+    changed.wait(lock, [&] { return work.size() < room; });
   }
   void WaitUntilIdle() {
     std::unique_lock lock(mutex);
@@ -83,6 +100,7 @@ struct StreamObject {
       if (work.empty()) return;
       const std::function<void()> job = std::move(work.front());
       work.pop_front();
+      changed.notify_all();
       running = true;
       lock.unlock();
       job();

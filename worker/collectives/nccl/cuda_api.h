@@ -25,8 +25,12 @@ using Address = unsigned long long;  // CUdeviceptr
 // CUresult; every function returns one.
 using Code = int;
 inline constexpr Code kSuccess = 0;
+inline constexpr Code kDeviceUnavailable = 46;
 inline constexpr Code kNoDevice = 100;
+inline constexpr Code kEccUncorrectable = 214;
+inline constexpr Code kNvlinkUncorrectable = 220;
 inline constexpr Code kNotReady = 600;
+inline constexpr Code kUnknown = 999;  // what is left of a GPU that fell off its bus
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDefault = 0;

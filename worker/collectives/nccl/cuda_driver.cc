@@ -33,6 +33,11 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   return bind.status();
 }
 
+bool IsLost(cuda::Code code) {
+  return code == cuda::kDeviceUnavailable || code == cuda::kEccUncorrectable ||
+         code == cuda::kNvlinkUncorrectable || code == cuda::kUnknown;
+}
+
 }  // namespace
 
 std::string CudaVersionText(int version) {
@@ -84,9 +89,14 @@ Error CudaDriver::Failure(const std::string& what, cuda::Code code) const {
   const char* text = nullptr;
   api_.get_error_name(code, &name);
   api_.get_error_string(code, &text);
-  return Error::Internal(what + ": " +
-                         (name == nullptr ? "CUDA error " + std::to_string(code) : name) +
-                         (text == nullptr ? "" : " (" + std::string(text) + ")"));
+  const std::string message = what + ": " +
+                              (name == nullptr ? "CUDA error " + std::to_string(code) : name) +
+                              (text == nullptr ? "" : " (" + std::string(text) + ")");
+  if (!IsLost(code)) return Error::Internal(message);
+  return {ErrorKind::kBroken, message +
+                                  ": a GPU of this machine is lost or broken, so the machine "
+                                  "is to be replaced; nvidia-smi and the kernel's log (Xid) "
+                                  "say more"};
 }
 
 Status CudaDriver::Check(const std::string& what, cuda::Code code) const {

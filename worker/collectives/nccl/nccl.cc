@@ -7,6 +7,7 @@
 #include "worker/collectives/nccl/nccl_agreement.h"
 #include "worker/collectives/nccl/nccl_handshake.h"
 #include "worker/collectives/nccl/nccl_transport.h"
+#include "worker/collectives/store/failure.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -75,7 +76,7 @@ Result<std::unique_ptr<Transport>> ConnectNccl(const Options& options, Rendezvou
   const Result<NcclStart> start = CallRoll(
       rendezvous, options.identity, ReportOf(found, options), [&] { return MakeId(*found); },
       deadline);
-  if (!start.ok()) return start.error();
+  if (!start.ok()) return found.ok() ? AtPeers(start.error()) : start.error();
   const NcclRanks ranks{.rank = options.rank, .world = options.world, .local = start->local};
   auto transport = std::make_unique<NcclTransport>(std::move(found->parts),
                                                    std::move(found->library), ranks, limits);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "worker/collectives/nccl/nccl_handshake.h"
+#include "worker/collectives/store/failure.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -60,7 +61,7 @@ Status NcclAgreement::Agree(const Status& own) {
                           all.ok() ? EncodeRoll(std::string()) : EncodeRoll(all.error()));
   }
   thread_.join();
-  if (error_) return *error_;
+  if (error_) return own.ok() ? AtPeers(*error_) : *error_;
   return own;
 }
 

@@ -65,7 +65,7 @@ Result<std::string> DecodeRoll(const std::string& value) {
   if (value.starts_with(kOk)) return value.substr(kOk.size());
   int kind = 0;
   const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), kind);
-  if (failed != std::errc() || kind < 0 || kind > static_cast<int>(ErrorKind::kInternal))
+  if (failed != std::errc() || kind < 0 || kind > static_cast<int>(ErrorKind::kBroken))
     return Error::Internal("a rank wrote '" + value.substr(0, 64) +
                            "' where NCCL's roll is called");
   const auto used = static_cast<size_t>(end - value.data());

@@ -129,8 +129,12 @@ Status NcclTransport::WarmUp(Time deadline) {
 }
 
 Status NcclTransport::Keep(Status status) {
-  if (!status.ok() && !failure_.has_value()) failure_ = status.error();
-  return status;
+  if (status.ok() || failure_.has_value()) return status;
+  failure_ = status.error();
+  // NCCL says "unhandled cuda error" of a GPU that is lost; the driver knows better.
+  const Result<bool> asked = parts_.marks.front().begins.Done();
+  if (!asked.ok() && asked.error().kind == ErrorKind::kBroken) failure_ = asked.error();
+  return *failure_;
 }
 
 Status NcclTransport::Start(const Operation& operation) {
@@ -145,7 +149,7 @@ Result<bool> NcclTransport::Finish(Duration patience) {
     return true;
   }
   Result<bool> done = Poll(patience);
-  if (!done.ok()) failure_ = done.error();
+  if (!done.ok()) return Keep(done.error()).error();
   return done;
 }
 

@@ -6,6 +6,12 @@
 
 namespace lockstep::collectives {
 
+// What a rank's error is to the others: their machines are not the broken one.
+inline Error AtPeers(Error error) {
+  if (error.kind == ErrorKind::kBroken) error.kind = ErrorKind::kUnavailable;
+  return error;
+}
+
 struct Failure {
   Error error;
   int rank = -1;  // to blame; -1: not known

@@ -86,8 +86,8 @@ Result<std::optional<Message>> MessageReader::Next() {
 }
 
 ErrorKind ErrorKindOf(uint64_t number) {
-  return number <= static_cast<uint64_t>(ErrorKind::kInternal) ? static_cast<ErrorKind>(number)
-                                                               : ErrorKind::kInternal;
+  return number <= static_cast<uint64_t>(ErrorKind::kBroken) ? static_cast<ErrorKind>(number)
+                                                             : ErrorKind::kInternal;
 }
 
 }  // namespace lockstep::collectives

@@ -42,7 +42,14 @@ void Watchdog::Abort(const std::string& reason) {
 }
 
 Error Watchdog::TransportFailed(const Error& error) {
-  Post({{error, -1}, Source::kTransport});
+  if (error.kind == ErrorKind::kBroken) {
+    // Of its own machine nobody knows more, and the peers hear whose it is.
+    const int rank = options_.header.rank;
+    Post({{{error.kind, "rank " + std::to_string(rank) + ": " + error.message}, rank},
+          Source::kHere});
+  } else {
+    Post({{error, -1}, Source::kTransport});
+  }
   const MutexLock lock(&mutex_);
   while (!settled_ && !stop_) changed_.wait(mutex_);
   return settled_ ? *settled_ : error;
@@ -137,7 +144,9 @@ void Watchdog::Settle(const Event& event) {
     const Status wrote = recorder_->Write(options_.evidence_dir, header);
     if (!wrote.ok()) error.message += " (and no evidence: " + wrote.error().message + ")";
   }
-  if (store_ != nullptr && event.source != Source::kStore) store_->Announce(event.failure);
+  if (store_ != nullptr && event.source != Source::kStore) {
+    store_->Announce({AtPeers(event.failure.error), event.failure.rank});
+  }
   transport_->Abort();
   bool tell = true;
   {

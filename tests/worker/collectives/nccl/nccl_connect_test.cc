@@ -144,6 +144,34 @@ TEST(NcclConnect, AKilledPeerEndsAWaitWithKUnavailable) {
   EXPECT_THAT(codes, ElementsAre(0, 128 + SIGKILL));
 }
 
+TEST(NcclConnect, ALostGpuIsItsOwnRanksTroubleAlone) {
+  const uint16_t port = FreePort();
+  RunRanks(3, [port](Rank& rank) {
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
+    Rank::Must(all->Barrier("all are here"));
+    // Warm-up, barrier: two events each.
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_LOST_AT", "5");
+    const Status done = all->AllReduce({memory.data(), 1, DataType::kFloat32}, Reduction::kSum, "");
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().kind, rank.rank() == 1 ? ErrorKind::kBroken : ErrorKind::kUnavailable);
+    EXPECT_THAT(done.error().message, StartsWith("rank 1: cu"));
+    EXPECT_THAT(done.error().message, HasSubstr("a GPU of this machine is lost"));
+  });
+}
+
+TEST(NcclConnect, AGpuThatIsLostAtTheStartIsItsOwnRanksTroubleAlone) {
+  const uint16_t port = FreePort();
+  RunRanks(2, [port](Rank& rank) {
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_LOST_AT", "1");
+    const Result<std::unique_ptr<Communicator>> made =
+        Connect(OptionsOf(rank, port, Backend::kNccl));
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().kind, rank.rank() == 1 ? ErrorKind::kBroken : ErrorKind::kUnavailable);
+    EXPECT_THAT(made.error().message, HasSubstr("rank 1: "));
+  });
+}
+
 TEST(NcclConnect, APeerThatDiesWhileNcclStartsEndsConnect) {
   const uint16_t port = FreePort();
   const std::vector<int> codes = ExitCodes(3, [port](Rank& rank) {

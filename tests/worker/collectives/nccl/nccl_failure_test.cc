@@ -196,13 +196,33 @@ TEST(NcclFailure, AThreadThatIsStuckWithinNcclEndsTheProcessWith75) {
   EXPECT_THAT(codes, ElementsAre(75));
 }
 
+TEST(NcclFailure, ALaunchThatWaitsForAFullQueueEndsInTime) {
+  const std::vector<int> codes = ExitCodes(2, [](Rank& rank) {
+    const std::string sign = testing::TempDir() + "full." + std::to_string(getpid());
+    const DeviceMemory memory = rank.ToDevice<float>({1});
+    const auto nccl = rank.Connect({.end = milliseconds(200)});
+    if (rank.rank() == 1) _exit(9);
+    Rank::Set("LOCKSTEP_FAKE_QUEUE", "3");
+    Rank::Set("LOCKSTEP_FAKE_STUCK_FILE", sign);
+    std::thread watchdog([&] {
+      while (unlink(sign.c_str()) != 0) std::this_thread::sleep_for(milliseconds(1));
+      nccl->Abort();
+    });
+    Status started;
+    while (started.ok()) started = nccl->Start(AllReduce(memory, 1, seconds(600)));
+    watchdog.join();
+  });
+  EXPECT_THAT(codes, ElementsAre(75, 9));
+}
+
 TEST(NcclFailure, AGpuThatIsLostIsNamed) {
   RunRanks(1, [](Rank& rank) {
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     Rank::Set("LOCKSTEP_FAKE_LOST_AT", "3");
-    ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kInternal,
-                  "CUDA_ERROR_DEVICE_UNAVAILABLE");
+    ExpectFailure(
+        RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kBroken,
+        "CUDA_ERROR_DEVICE_UNAVAILABLE (the fake says so): a GPU of this machine is lost");
   });
 }
 

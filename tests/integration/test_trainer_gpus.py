@@ -1,0 +1,31 @@
+"""What a rank on GPUs says, and exits with, where something is wrong: on the fakes of the driver and
+NCCL (tests/fake_nccl)."""
+
+import pathlib
+
+import pytest
+from tls import binary
+from trainer import fails
+
+FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
+BENCH = ["allreduce", "--backend=nccl", "-e", "64K"]
+
+
+@pytest.mark.parametrize("setting, code, words", [
+    # CUDA_ERROR_NO_BINARY_FOR_GPU
+    ({"IMAGE": "209"}, 2, "rank 0: the driver loads no kernels on GPU"),
+    ({"CAPABILITY": "75"}, 2, "the kernels want 8.0 (Ampere) or newer"),
+    ({"GPUS": "0"}, 2, "shows no GPU"),
+    ({"GPUS": "1"}, 2, "rank 1: GPU 1 is wanted, and this process sees 1"),
+    ({"MEMORY": "1000000"}, 1, "CUDA_ERROR_OUT_OF_MEMORY"),
+    ({"INIT": "interface"}, 2, "NCCL_SOCKET_IFNAME names no interface of this machine"),
+    ({"INIT": "shm"}, 75, "mount a larger /dev/shm (sharedMemory: 1Gi)"),
+    ({"LOST_AT": "9"}, 76, "a GPU of this machine is lost or broken, so the machine is to be replaced"),
+], ids=lambda value: "-".join(value) if isinstance(value, dict) else None)
+def test_names_what_is_wrong(tmp_path, setting, code, words):
+    environment = {"LOCKSTEP_CUDA_LIBRARY": str(FAKES / "libcuda.so.1"),
+                   "LOCKSTEP_NCCL_LIBRARY": str(FAKES / "libnccl.so.2"),
+                   **{f"LOCKSTEP_FAKE_{name}": value for name, value in setting.items()}}
+    exited, said = fails(tmp_path, *BENCH, command="bench", world=2, environment=environment)
+    assert words in said
+    assert exited == code
