@@ -73,13 +73,13 @@ Result<int> CudaDevice::ComputeCapability() const {
   return major * 10 + minor;
 }
 
-Result<size_t> CudaDevice::FreeBytes() const {
+Result<CudaDevice::Memory> CudaDevice::LookAtMemory() const {
   if (Status entered = Enter(); !entered.ok()) return entered.error();
-  size_t free = 0;
-  size_t total = 0;
-  if (Status asked = driver_->Check("cuMemGetInfo", api().memory_info(&free, &total)); !asked.ok())
+  Memory memory;
+  if (Status asked = driver_->Check("cuMemGetInfo", api().memory_info(&memory.free, &memory.total));
+      !asked.ok())
     return asked.error();
-  return free;
+  return memory;
 }
 
 Result<CudaStream> CudaStream::Create(std::shared_ptr<const CudaDevice> device,

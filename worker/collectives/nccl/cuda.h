@@ -34,8 +34,11 @@ class CudaDevice {
   // Makes the device's primary context, which NCCL uses too, the calling thread's. Fails once all
   // GPUs are abandoned, so that nothing is freed and nobody waits for what does not end.
   Status Enter() const;
-  // Bytes that can be allocated now, by any process.
-  Result<size_t> FreeBytes() const;
+  struct Memory {     // bytes
+    size_t free = 0;  // what can be allocated now, by any process
+    size_t total = 0;
+  };
+  Result<Memory> LookAtMemory() const;
 
   // For the end of a process that leaves threads behind on its GPUs.
   static void AbandonAll();

@@ -47,8 +47,13 @@ Status HostView::Download(Span host, size_t to, size_t count, size_t from) const
   return memory_.CopyTo(static_cast<std::byte*>(host.data) + to * size, count * size, from * size);
 }
 
-Work HostView::AllReduceAsync(Span buffer, Reduction op, std::string_view tag, const CudaEvent*) {
+Work HostView::AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
+                              const CudaEvent* after) {
   auto state = std::make_shared<Work::State>();
+  if (after != nullptr) {
+    state->Complete(Error::Invalid("an event belongs to device memory"));
+    return Work(std::move(state));
+  }
   state->Complete(Pieces(buffer.count, buffer.type, 1, [&](size_t first, size_t count) -> Status {
     if (Status up = Upload(buffer, first, count, 0); !up.ok()) return up;
     Status done = all_.AllReduce(OnDevice(0, count, buffer.type), op, tag);

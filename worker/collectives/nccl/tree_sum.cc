@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kAlignment = 4;
 // An allreduce up to here is sent whole to everybody, in one step.
 constexpr size_t kWhole = 2048;
+constexpr int kMostRanks = 4096;  // of the kernel's
 
 size_t Aligned(size_t count) { return (count + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -26,11 +27,11 @@ class Group {
   }
 
   void Send(const float* from, size_t count, size_t peer) {
-    if (count == 0) return;
+    if (count == 0 || failed_ != nccl::Code::kSuccess) return;
     Note(api_.send(from, count, nccl::Type::kFloat32, static_cast<int>(peer), comm_, stream_));
   }
   void Receive(float* to, size_t count, size_t peer) {
-    if (count == 0) return;
+    if (count == 0 || failed_ != nccl::Code::kSuccess) return;
     Note(api_.receive(to, count, nccl::Type::kFloat32, static_cast<int>(peer), comm_, stream_));
   }
   nccl::Code End() {
@@ -60,6 +61,10 @@ int NcclRanks::UsableLocal(int rank, int world, int local_rank, int local) {
 
 Result<TreeSum> TreeSum::Make(const std::shared_ptr<const CudaDevice>& device,
                               std::unique_ptr<SliceSum> kernel, int world, size_t staging) {
+  if (world > kMostRanks) {
+    return Error::TooLarge("the tree adds up to " + std::to_string(kMostRanks) +
+                           " ranks; write reduce: Nccl");
+  }
   const auto n = static_cast<size_t>(world);
   const size_t unit = n * kAlignment;
   const size_t most = std::max<size_t>(1, staging / sizeof(float) / unit) * unit;

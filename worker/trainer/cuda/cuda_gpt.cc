@@ -524,7 +524,8 @@ Status CudaGpt::Check(const Shape& shape, int batch) {
   if (batch < 1 || shape.context < 1 || shape.vocabulary < 1)
     return refuse("the batch, the context and the vocabulary must be at least 1");
   // What the kernels count in 32 bits, and the blocks of a launch's second dimension.
-  if (int64_t{batch} * shape.heads > 65535 || int64_t{batch} * shape.context > (1 << 26))
+  if (int64_t{batch} * shape.heads > 65535 ||
+      int64_t{batch} * shape.context > int64_t{65535} * gpu::kBiasRows)
     return refuse("choose a smaller batch");
   return {};
 }

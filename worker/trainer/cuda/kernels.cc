@@ -49,8 +49,10 @@ Status Kernels::LaunchAny(const collectives::CudaStream& stream, const char* nam
     const collectives::cuda::Code code =
         device_->api().module_get_function(&found->second, module_, name);
     if (Status got = device_->driver().Check("cuModuleGetFunction of " + std::string(name), code);
-        !got.ok())
+        !got.ok()) {
+      functions_.erase(found);
       return got;
+    }
   }
   const collectives::cuda::Code code =
       device_->api().launch_kernel(found->second, shape.blocks_x, shape.blocks_y, 1, shape.threads,

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -272,14 +273,27 @@ Result<std::vector<CudaEvent>> Events(const std::shared_ptr<const CudaDevice>& d
   return events;
 }
 
+// What a killed process held is given back a little after its end.
+constexpr Duration kMemoryPatience = seconds(30);
+constexpr Duration kMemoryGlance = milliseconds(200);
+
 Status CheckMemory(const CudaDevice& device, const CudaMemoryPlan& plan) {
-  Result<size_t> free = device.FreeBytes();
-  if (!free.ok()) return free.error();
-  if (plan.sum() <= *free) return {};
-  return Error::Invalid(
-      "GPU " + std::to_string(device.index()) + " has " + Megabytes(*free) + " free, and this " +
-      "takes " + ToString(plan) +
-      "; lower microBatchSize or sequenceLength, take a smaller model, or end what else is on it");
+  const std::string who = "GPU " + std::to_string(device.index()) + " has ";
+  for (const Time until = BootTime() + kMemoryPatience;;) {
+    Result<CudaDevice::Memory> memory = device.LookAtMemory();
+    if (!memory.ok()) return memory.error();
+    if (plan.sum() > memory->total) {
+      return Error::Invalid(who + Megabytes(memory->total) + ", and this takes " + ToString(plan) +
+                            "; lower microBatchSize or sequenceLength, or take a smaller model");
+    }
+    if (plan.sum() <= memory->free) return {};
+    if (BootTime() >= until) {
+      return Error::Unavailable(who + Megabytes(memory->free) + " free of " +
+                                Megabytes(memory->total) + ", and this takes " + ToString(plan) +
+                                "; another process is on it");
+    }
+    std::this_thread::sleep_for(kMemoryGlance);
+  }
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace lockstep::trainer {
 struct Gpu {
   // GPU `index` of those that this process sees. kNotFound says what is missing.
   static Result<Gpu> Open(int index);
-  // "cuda 9.0 NVIDIA H100, cuBLASLt 13.1.1": what bits depend on, as InstructionSet() of a CPU.
+  // "cuda NVIDIA H100, cuBLASLt 13.1.1": what bits depend on, as InstructionSet() of a CPU.
   std::string InstructionSet() const;
 
   std::shared_ptr<const collectives::CudaDevice> device;
@@ -36,7 +36,7 @@ struct CudaMemoryPlan {
 
   size_t sum() const { return parameters + gradients + optimizer + activations; }
 };
-// "parameters 41 MB, gradients 123 MB, ...: 412 MB".
+// "412 MB of memory: parameters 41 MB, gradients 123 MB, ...".
 std::string ToString(const CudaMemoryPlan& plan);
 CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options);
 

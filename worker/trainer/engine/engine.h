@@ -1,5 +1,5 @@
 // Engine: what makes a rank's training steps: the model, the sum of its gradients, the optimizer.
-// CpuEngine computes on this machine's processors.
+// MakeCpuEngine's computes on this machine's processors, MakeCudaEngine's (cuda_engine.h) on a GPU.
 //
 //   Result<std::unique_ptr<Engine>> engine = MakeCpuEngine(options, replica, all, threads);
 //   Result<StepResult> step = (*engine)->Step(step_options, read);

@@ -35,8 +35,9 @@ struct StepOptions {
   double learning_rate = 0;
   double clip = 0;  // 0: off
   AdamWOptions adamw;
-  bool stop = false;                    // this rank was asked to stop
-  std::function<void()> before_update;  // called before the step writes the replica
+  bool stop = false;  // this rank was asked to stop
+  // Called before the step writes the replica; by no engine whose steps leave it alone.
+  std::function<void()> before_update;
 };
 
 // Of this rank's micro-batches.

@@ -55,7 +55,10 @@ Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape
 
 Status Placement::Settle(collectives::Communicator& all) {
   if (all.memory() != collectives::Memory::kDevice) {
-    if (all.world() > 1) gpu_.reset();  // another rank has none
+    if (all.world() > 1 && gpu_) {  // another rank has none
+      why_not_ = all.Describe();
+      gpu_.reset();
+    }
     return {};
   }
   if (!gpu_) {

@@ -403,7 +403,7 @@ class Run {
 
   Status End(int code) {
     if (scalars_) scalars_->Flush();
-    Status finished = engine_->UpdateReplica();
+    Status finished = UpdateReplica();
     if (finished.ok()) finished = all_->Finish();
     if (!finished.ok()) return finished;
     if (!first()) return {};

@@ -202,7 +202,7 @@ TEST(CudaEngine, SaysHowMuchMemoryIsWantedWhereItIsTooLittle) {
     Rank::Set("LOCKSTEP_FAKE_MEMORY", "1000000");
     Result<std::unique_ptr<Engine>> gpu = MakeCudaEngine(OpenGpu(rank), options, replica, *all);
     ASSERT_FALSE(gpu.ok());
-    EXPECT_EQ(gpu.error().kind, ErrorKind::kInvalid);
+    EXPECT_EQ(gpu.error().kind, ErrorKind::kInvalid) << gpu.error().message;
     EXPECT_THAT(gpu.error().message, HasSubstr("lower microBatchSize or sequenceLength"));
   });
 }

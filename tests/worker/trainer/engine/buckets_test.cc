@@ -25,5 +25,11 @@ TEST(CutBuckets, BeginsWithASmallOneAndKeepsTheLimitThen) {
   EXPECT_EQ((buckets[1].end - buckets[1].begin) * sizeof(float), size_t{25} << 20);
 }
 
+TEST(CutBuckets, BeginsEachWhereAGpuReadsItInWholeWords) {
+  for (const Bucket& bucket : CutBuckets(64 * 12'345 + 2, 40'000)) {
+    EXPECT_EQ(bucket.begin % 64, 0U) << bucket.begin;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::trainer
