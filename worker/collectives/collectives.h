@@ -97,6 +97,7 @@ class Communicator {
   // `after`, in device memory: begins when this event is done, as it was recorded before the call,
   // and no host waits for it. The event stays, and is not recorded again, until the operation is
   // done. Null: what writes the buffer is done.
+  // NOLINTNEXTLINE(google-default-arguments): no override has another default.
   virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
                               const CudaEvent* after = nullptr) = 0;
   virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;

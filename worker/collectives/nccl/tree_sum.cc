@@ -89,8 +89,8 @@ Status TreeSum::AllReduce(const NcclRanks& ranks, const Call& call, const CudaSt
     if (by_machine && slice > 0) {
       if (Status done = SumByMachine(ranks, call, stream, data, slice); !done.ok()) return done;
     }
-    const Status direct = SumDirect(ranks, call, stream, data + (by_machine ? sliced : 0),
-                                    by_machine ? 0 : slice, rest);
+    Status direct = SumDirect(ranks, call, stream, data + (by_machine ? sliced : 0),
+                              by_machine ? 0 : slice, rest);
     if (!direct.ok()) return direct;
     if (slice > 0) {
       const Status gathered = call([&](const nccl::Api& api, nccl::Comm comm) {
@@ -113,7 +113,7 @@ Status TreeSum::SumDirect(const NcclRanks& ranks, const Call& call, const CudaSt
   float* const parts = Staging();
   float* const rest_parts = parts + most_ + Aligned(most_ / 2);
   const size_t stride = Aligned(rest);
-  const Status sent = call([&](const nccl::Api& api, nccl::Comm comm) {
+  Status sent = call([&](const nccl::Api& api, nccl::Comm comm) {
     Group group(api, comm, stream.get());
     for (size_t peer = 0; peer < world; ++peer) {
       group.Send(data + peer * slice, slice, peer);
@@ -149,7 +149,7 @@ Status TreeSum::SumByMachine(const NcclRanks& ranks, const Call& call, const Cud
   float* const parts = Staging();     // [local][machines][slice], then [machines][slice]
   float* const sums = parts + most_;  // [machines][slice]
   const size_t mine = machines * slice;
-  const Status within = call([&](const nccl::Api& api, nccl::Comm comm) {
+  Status within = call([&](const nccl::Api& api, nccl::Comm comm) {
     Group group(api, comm, stream.get());
     for (size_t l = 0; l < local; ++l) {
       for (size_t m = 0; m < machines; ++m) {
@@ -167,7 +167,7 @@ Status TreeSum::SumByMachine(const NcclRanks& ranks, const Call& call, const Cud
                                 .n = static_cast<unsigned>(local)},
                                stream);
   if (!sum.ok()) return sum;
-  const Status between = call([&](const nccl::Api& api, nccl::Comm comm) {
+  Status between = call([&](const nccl::Api& api, nccl::Comm comm) {
     Group group(api, comm, stream.get());
     for (size_t m = 0; m < machines; ++m) {
       group.Send(sums + m * slice, slice, m * local + me);
@@ -191,7 +191,7 @@ Status TreeSum::ReduceScatter(const NcclRanks& ranks, const Call& call, const Cu
   for (size_t at = 0; at < count; at += most) {
     const size_t now = std::min(most, count - at);
     const size_t stride = Aligned(now);
-    const Status sent = call([&](const nccl::Api& api, nccl::Comm comm) {
+    Status sent = call([&](const nccl::Api& api, nccl::Comm comm) {
       Group group(api, comm, stream.get());
       for (size_t peer = 0; peer < world; ++peer) {
         group.Send(in + peer * count + at, now, peer);

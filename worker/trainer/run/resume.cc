@@ -24,8 +24,8 @@ void WarnOfDifferences(const std::string& folder, const Manifest& found, const M
             std::to_string(expected.micro_batch) + ": the same data, but not the same bits");
   check(found.precision == expected.precision, "precision " + found.precision);
   check(found.instruction_set == expected.instruction_set,
-        "the instructions of " + found.instruction_set + ", here is " +
-            expected.instruction_set + ": the same run, but not the same bits");
+        "the instructions of " + found.instruction_set + ", here is " + expected.instruction_set +
+            ": the same run, but not the same bits");
 }
 
 Position PositionIn(const Manifest& manifest) {

@@ -95,39 +95,39 @@ Case GeluCase() {
 
 // Tokens that come often, once and never.
 Case EmbedBackwardCase() {
-  return {"embed_backward", [](const emulator::Options& options) {
-            const unsigned batch = 13;
-            const unsigned context = 11;
-            const unsigned width = 576;
-            const unsigned vocabulary = 9;
-            const auto dx = Random(batch * context * width, 1);
-            std::vector<std::vector<int32_t>> of_token(vocabulary);
-            for (unsigned row = 0; row < batch * context; ++row)
-              of_token[row == 20 ? 1 : row % 3 > 0 ? 4 : row % 4 * 2].push_back(static_cast<int>(row));
-            Buffer<int32_t> rows;
-            Buffer<int32_t> starts{0};
-            std::vector<double> right(vocabulary * width);
-            std::vector<double> right_position(context * width);
-            for (unsigned token = 0; token < vocabulary; ++token) {
-              for (const int32_t row : of_token[token]) {
-                rows.push_back(row);
-                for (unsigned c = 0; c < width; ++c)
-                  right[token * width + c] += dx[static_cast<unsigned>(row) * width + c];
-              }
-              starts.push_back(static_cast<int>(rows.size()));
-            }
-            for (size_t i = 0; i < dx.size(); ++i)
-              right_position[i % right_position.size()] += dx[i];
-            auto dwte = Unset(right.size());
-            auto dwpe = Unset(right_position.size());
-            return Sequence(options)
-                .Run(TokenBackward{dx.data(), rows.data(), starts.data(), dwte.data(), vocabulary,
-                                   width})
-                .Run(PositionBackward{dx.data(), dwpe.data(), batch, context, width})
-                .Expect("dwte", dwte, right)
-                .Expect("dwpe", dwpe, right_position)
-                .outcome();
-          }};
+  return {
+      "embed_backward", [](const emulator::Options& options) {
+        const unsigned batch = 13;
+        const unsigned context = 11;
+        const unsigned width = 576;
+        const unsigned vocabulary = 9;
+        const auto dx = Random(batch * context * width, 1);
+        std::vector<std::vector<int32_t>> of_token(vocabulary);
+        for (unsigned row = 0; row < batch * context; ++row)
+          of_token[row == 20 ? 1 : row % 3 > 0 ? 4 : row % 4 * 2].push_back(static_cast<int>(row));
+        Buffer<int32_t> rows;
+        Buffer<int32_t> starts{0};
+        std::vector<double> right(vocabulary * width);
+        std::vector<double> right_position(context * width);
+        for (unsigned token = 0; token < vocabulary; ++token) {
+          for (const int32_t row : of_token[token]) {
+            rows.push_back(row);
+            for (unsigned c = 0; c < width; ++c)
+              right[token * width + c] += dx[static_cast<unsigned>(row) * width + c];
+          }
+          starts.push_back(static_cast<int>(rows.size()));
+        }
+        for (size_t i = 0; i < dx.size(); ++i) right_position[i % right_position.size()] += dx[i];
+        auto dwte = Unset(right.size());
+        auto dwpe = Unset(right_position.size());
+        return Sequence(options)
+            .Run(TokenBackward{dx.data(), rows.data(), starts.data(), dwte.data(), vocabulary,
+                               width})
+            .Run(PositionBackward{dx.data(), dwpe.data(), batch, context, width})
+            .Expect("dwte", dwte, right)
+            .Expect("dwpe", dwpe, right_position)
+            .outcome();
+      }};
 }
 
 Case CopyAndAddCase() {
