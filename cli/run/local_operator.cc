@@ -37,8 +37,6 @@ constexpr Duration kLastRetry = milliseconds(100);
 // Each machine's steps change the status twice a second; with many of them people read slower.
 constexpr Duration kCalm = milliseconds(50);
 constexpr int kManyMachines = 8;
-// Between two questions. Ranks that are born need the processor more than the screen does.
-constexpr Duration kGap = milliseconds(5);
 constexpr size_t kMaxTermination = 2 * core::kMaxTerminationMessage;
 
 control::MachineEnd MachineEndOf(const AgentEnd& end, const Result<std::string>& termination) {
@@ -70,7 +68,8 @@ gang::GangLinkOptions LinkOptions(int machines) {
   options.first_retry = kFirstRetry;
   options.last_retry = kLastRetry;
   options.calm = machines > kManyMachines ? kCalm : Duration::zero();
-  options.first_gap = options.last_gap = kGap;
+  // These agents are this user's own, and so is the processor.
+  options.first_gap = options.last_gap = Duration::zero();
   return options;
 }
 
