@@ -30,8 +30,7 @@ const topology::RankBinding* BindingOf(const PlanView& view, size_t local_rank) 
 }
 
 std::string BindingText(const topology::RankBinding& rank) {
-  std::string text =
-      rank.cpus.empty() ? "not bound" : "CPUs " + topology::FormatIndexList(rank.cpus);
+  std::string text = rank.cpus.empty() ? "not bound" : "CPUs " + FormatIndexList(rank.cpus);
   if (rank.numa_node >= 0) text += ", NUMA node " + std::to_string(rank.numa_node);
   if (rank.gpu >= 0) text += ", GPU " + std::to_string(rank.gpu);
   if (!rank.reason.empty()) text += " (" + rank.reason + ")";
@@ -114,12 +113,9 @@ OrderedJson ProcessJson(const PlanView& view, const core::PlannedProcess& proces
                       {"rank", process.rank},
                       {"environment", ToObject(process.environment)}};
   if (const auto* rank = BindingOf(view, static_cast<size_t>(process.local_rank))) {
-    json["binding"] = {{"cpus", topology::FormatIndexList(rank->cpus)},
-                       {"numaNode", rank->numa_node},
-                       {"memory", core::ToString(rank->memory)},
-                       {"gpu", rank->gpu},
-                       {"ompThreads", rank->omp_threads},
-                       {"reason", rank->reason}};
+    json["binding"] = {{"cpus", FormatIndexList(rank->cpus)},    {"numaNode", rank->numa_node},
+                       {"memory", core::ToString(rank->memory)}, {"gpu", rank->gpu},
+                       {"ompThreads", rank->omp_threads},        {"reason", rank->reason}};
   }
   return json;
 }

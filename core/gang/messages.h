@@ -72,14 +72,26 @@ enum class Binding : uint8_t {
   kUnknown,  // nothing runs, or nothing was asked for
   kNone,     // they run where they like
   kPartial,  // bound, but not all of it as asked
-  kNode,     // as asked
+  kNode,     // as asked, as are all that follow
+  kSocket,
+  kCoreComplex,
+  kExclusive,
+  kInterleave,
+  kMap,
 };
+// Whether the processes are bound as was asked.
+constexpr bool IsAsAsked(Binding binding) { return binding >= Binding::kNode; }
 template <>
 inline constexpr auto kEnumNames<Binding> =
     std::to_array<EnumName<Binding>>({{Binding::kUnknown, ""},
                                       {Binding::kNone, "None"},
                                       {Binding::kPartial, "Partial"},
-                                      {Binding::kNode, "Node"}});
+                                      {Binding::kNode, "Node"},
+                                      {Binding::kSocket, "Socket"},
+                                      {Binding::kCoreComplex, "CoreComplex"},
+                                      {Binding::kExclusive, "Exclusive"},
+                                      {Binding::kInterleave, "Interleave"},
+                                      {Binding::kMap, "Map"}});
 
 inline constexpr size_t kMaxStderrTail = 1024;
 inline constexpr size_t kMaxBindingReason = 200;

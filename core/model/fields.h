@@ -51,14 +51,21 @@ inline constexpr auto kFields<ResourcesPerProcess> = std::tuple(
     Field{"gpuResource", &ResourcesPerProcess::gpu_resource, AtMost{317}});
 
 template <>
+inline constexpr auto kFields<MappedProcess> =
+    std::tuple(Field{"cpus", &MappedProcess::cpus, AtMost{1024}},
+               Field{"memory", &MappedProcess::memory, AtMost{256}});
+
+template <>
 inline constexpr auto kFields<Topology> = std::tuple(
-    Field{"bind", &Topology::bind}, Field{"memoryPolicy", &Topology::memory_policy},
-    Field{"policy", &Topology::policy}, Field{"gpuVisibility", &Topology::gpu_visibility});
+    Field{"bind", &Topology::bind}, Field{"map", &Topology::map, AtMost{kMostProcessesPerMachine}},
+    Field{"memoryPolicy", &Topology::memory_policy}, Field{"policy", &Topology::policy},
+    Field{"gpuVisibility", &Topology::gpu_visibility});
 
 template <>
 inline constexpr auto kFields<Placement> =
     std::tuple(Field{"onePerNode", &Placement::one_per_node},
                Field{"topologyKey", &Placement::topology_key, AtMost{317}},
+               Field{"topologyLevels", &Placement::topology_levels, AtMost{8, 317}},
                Field{"topologyMode", &Placement::topology_mode});
 
 template <>

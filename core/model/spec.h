@@ -31,8 +31,16 @@ inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };
 enum class Framework : uint8_t { kTorch, kAccelerate, kNone };
-enum class Bind : uint8_t { kNone, kNode };
-enum class MemoryPolicy : uint8_t { kNone, kPreferred, kStrict };
+enum class Bind : uint8_t {
+  kNone,
+  kNode,         // the cores of its GPUs' NUMA nodes, or its share of the cores
+  kSocket,       // those of their packages
+  kCoreComplex,  // those under one last-level cache
+  kExclusive,    // cores that no other process of the machine has
+  kInterleave,   // all cores, memory page by page from all nodes
+  kMap,          // what Topology::map says
+};
+enum class MemoryPolicy : uint8_t { kNone, kPreferred, kStrict, kInterleave };
 enum class TopologyPolicy : uint8_t { kNone, kPreferred, kRequired };
 enum class GpuVisibility : uint8_t { kShared, kIsolated };
 enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
@@ -74,8 +82,17 @@ struct ResourcesPerProcess {
   friend bool operator==(const ResourcesPerProcess&, const ResourcesPerProcess&) = default;
 };
 
+// Where one process of a machine runs, said by hand: lists as in 0-7,16-23.
+struct MappedProcess {
+  std::string cpus;
+  std::string memory;  // NUMA nodes; empty: those that the CPUs are on
+
+  friend bool operator==(const MappedProcess&, const MappedProcess&) = default;
+};
+
 struct Topology {
   Bind bind = Bind::kNode;
+  std::vector<MappedProcess> map;  // by local rank; empty unless bind is kMap
   MemoryPolicy memory_policy = MemoryPolicy::kPreferred;
   TopologyPolicy policy = TopologyPolicy::kPreferred;
   GpuVisibility gpu_visibility = GpuVisibility::kShared;
@@ -86,6 +103,7 @@ struct Topology {
 struct Placement {
   OnePerNode one_per_node = OnePerNode::kAuto;
   std::string topology_key;
+  std::vector<std::string> topology_levels;  // keys of wider places, from near to far
   TopologyMode topology_mode = TopologyMode::kPreferred;
 
   friend bool operator==(const Placement&, const Placement&) = default;
@@ -172,10 +190,12 @@ template <> inline constexpr auto kEnumNames<Framework> = std::to_array<EnumName
     {{Framework::kTorch, "Torch"}, {Framework::kAccelerate, "Accelerate"},
      {Framework::kNone, "None"}});
 template <> inline constexpr auto kEnumNames<Bind> = std::to_array<EnumName<Bind>>(
-    {{Bind::kNone, "None"}, {Bind::kNode, "Node"}});
+    {{Bind::kNone, "None"}, {Bind::kNode, "Node"}, {Bind::kSocket, "Socket"},
+     {Bind::kCoreComplex, "CoreComplex"}, {Bind::kExclusive, "Exclusive"},
+     {Bind::kInterleave, "Interleave"}, {Bind::kMap, "Map"}});
 template <> inline constexpr auto kEnumNames<MemoryPolicy> = std::to_array<EnumName<MemoryPolicy>>(
     {{MemoryPolicy::kNone, "None"}, {MemoryPolicy::kPreferred, "Preferred"},
-     {MemoryPolicy::kStrict, "Strict"}});
+     {MemoryPolicy::kStrict, "Strict"}, {MemoryPolicy::kInterleave, "Interleave"}});
 template <> inline constexpr auto kEnumNames<TopologyPolicy> =
     std::to_array<EnumName<TopologyPolicy>>(
     {{TopologyPolicy::kNone, "None"}, {TopologyPolicy::kPreferred, "Preferred"},

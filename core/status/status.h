@@ -100,7 +100,7 @@ struct MachineStatus {
   std::string node{};
   MachineState state = MachineState::kAbsent;
   int32_t replacements = 0;
-  std::string binding{};  // of its processes: None, Partial or Node; empty while unknown
+  std::string binding{};  // of its processes: None, Partial, or as asked; empty while unknown
 
   friend bool operator==(const MachineStatus&, const MachineStatus&) = default;
 };

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/text/duration.h"
+#include "base/text/index_list.h"
 #include "core/model/fields.h"
 #include "core/model/name_forms.h"
 #include "core/plan/environment.h"
@@ -168,16 +169,43 @@ void ValidateEnv(Validator& validator) {
   }
 }
 
+void ValidateMap(Validator& validator, const Topology& topology) {
+  const auto processes = static_cast<size_t>(validator.job.spec.processes_per_machine);
+  if (topology.bind != Bind::kMap) {
+    if (!topology.map.empty()) validator.Error("spec.topology.map", "needs bind: Map");
+    return;
+  }
+  if (topology.map.size() != processes) {
+    validator.Error("spec.topology.map", "must hold one entry for each of processesPerMachine (" +
+                                             std::to_string(processes) + "), in order of rank");
+  }
+  for (size_t i = 0; i < topology.map.size(); ++i) {
+    const std::string path = "spec.topology.map[" + std::to_string(i) + "]";
+    const MappedProcess& process = topology.map[i];
+    const Result<IndexList> cpus = ParseIndexList(process.cpus);
+    if (!cpus.ok() || cpus->empty()) {
+      validator.Error(path + ".cpus", "must be CPUs, as in 0-7,16-23", Quote(process.cpus));
+    }
+    if (!ParseIndexList(process.memory).ok()) {
+      validator.Error(path + ".memory", "must be NUMA nodes, as in 0 or 0-1",
+                      Quote(process.memory));
+    }
+  }
+}
+
 void ValidateTopology(Validator& validator) {
   const Topology& topology = validator.job.spec.topology;
   if (topology.bind == Bind::kNone) {
-    if (topology.memory_policy == MemoryPolicy::kStrict) {
-      validator.Error("spec.topology.memoryPolicy", "Strict needs bind: Node");
+    if (topology.memory_policy == MemoryPolicy::kStrict ||
+        topology.memory_policy == MemoryPolicy::kInterleave) {
+      validator.Error("spec.topology.memoryPolicy",
+                      "needs processes that are bound: any bind but None");
     }
     if (topology.policy == TopologyPolicy::kRequired) {
-      validator.Error("spec.topology.policy", "Required needs bind: Node");
+      validator.Error("spec.topology.policy", "Required needs any bind but None");
     }
   }
+  ValidateMap(validator, topology);
   const Placement& placement = validator.job.spec.placement;
   if (placement.topology_mode == TopologyMode::kRequired && placement.topology_key.empty()) {
     validator.Error("spec.placement.topologyMode",
@@ -187,6 +215,16 @@ void ValidateTopology(Validator& validator) {
     validator.Error("spec.placement.topologyKey",
                     "must be a node label, as in topology.kubernetes.io/zone",
                     Quote(placement.topology_key));
+  }
+  if (!placement.topology_levels.empty() && placement.topology_key.empty()) {
+    validator.Error("spec.placement.topologyLevels",
+                    "needs topologyKey, the label of the nearest place");
+  }
+  for (size_t i = 0; i < placement.topology_levels.size(); ++i) {
+    if (IsQualifiedName(placement.topology_levels[i])) continue;
+    validator.Error("spec.placement.topologyLevels[" + std::to_string(i) + "]",
+                    "must be a node label, as in topology.kubernetes.io/zone",
+                    Quote(placement.topology_levels[i]));
   }
 }
 

@@ -56,7 +56,7 @@ void ObserveAlignment(ReconcileContext& context) {
     }
     const auto* told = Told(context, machine);
     all_told &= told != nullptr;
-    if (told == nullptr || told->binding == core::Binding::kNode) continue;
+    if (told == nullptr || core::IsAsAsked(told->binding)) continue;
     std::string message = NameOf(machine) + " is bound " + core::ToString(told->binding) +
                           " where " + core::ToString(context.spec().topology.bind) + " was asked";
     if (!told->binding_reason.empty()) message += ": " + told->binding_reason;

@@ -56,6 +56,10 @@ _COMPANY = {
     "spec.failurePolicy.rules[].action": {"stderr": "x"},
     "spec.checkpoint.claim": {"path": "/a"},
     "spec.placement.topologyMode": {"topologyKey": "a"},
+    "spec.placement.topologyLevels": {"topologyKey": "a"},
+    "spec.placement.topologyLevels[]": {"topologyKey": "a"},
+    "spec.topology.map[]": {"cpus": "0"},
+    "spec.topology.map[].memory": {"cpus": "0"},
 }
 _SIZES = {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}
 
@@ -90,6 +94,13 @@ def _keep_company(spec, path, value):
     """What depends on the value itself."""
     if path == "spec.trainer.microBatchSize" and type(value) is int:
         spec["trainer"]["globalBatchSize"] = value
+    if path.startswith("spec.topology.map") or (path, value) == ("spec.topology.bind", "Map"):
+        mapped = spec["topology"].setdefault("map", [{"cpus": "0"}])
+        if isinstance(mapped, list) and mapped:
+            spec["topology"]["bind"] = "Map"
+            spec["processesPerMachine"] = min(len(mapped), 64)
+    if path.startswith("spec.placement.topologyLevels"):
+        spec["placement"]["topologyKey"] = "a"
     if path.startswith("spec.trainer.servers"):
         spec.update(numMachines=1024, processesPerMachine=64)
         spec["trainer"]["globalBatchSize"] = 65536
@@ -105,7 +116,9 @@ def _long_text(path, length):
     name = path.rsplit(".", 1)[-1]
     if name in ("claim", "priorityClassName", "schedulerName") or "imagePullSecrets" in path:
         return (".".join([LABEL] * 8))[:length]
-    if name in ("gpuResource", "topologyKey", "managedBy"):
+    if path.startswith("spec.topology.map"):
+        return "10"[:2 - length % 2] + ",1" * ((length - 1) // 2)
+    if name in ("gpuResource", "topologyKey", "topologyLevels[]", "managedBy"):
         return ".".join([LABEL] * 3 + ["a" * 61]) + "/" + "a" * (length - 254)
     if name in ("path", "resume"):
         return "/" + "a" * (length - 1)

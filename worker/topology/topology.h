@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/text/index_list.h"
 #include "worker/topology/gpus.h"
-#include "worker/topology/index_list.h"
 
 namespace lockstep::topology {
 

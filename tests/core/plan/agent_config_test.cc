@@ -36,6 +36,7 @@ AgentConfig MakeConfig() {
   config.log_path = "/logs";
   config.termination_path = "/run/lockstep/m3.5/termination.json";
   config.interface = "lo";
+  config.shares_computer = true;
   return config;
 }
 
@@ -68,6 +69,7 @@ TEST(AgentConfigTest, WhatIsWrittenReadsBackEqual) {
   EXPECT_EQ(read->log_path, config.log_path);
   EXPECT_EQ(read->termination_path, config.termination_path);
   EXPECT_EQ(read->interface, config.interface);
+  EXPECT_TRUE(read->shares_computer);
 }
 
 TEST(AgentConfigTest, AKeyFileStandsForTheKey) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/topology/index_list.h"
+#include "base/text/index_list.h"
 
 namespace lockstep::topology {
 

@@ -2,7 +2,7 @@
 
 from crd import shortcuts
 from crd.core import TABLE
-from crd.names import QUALIFIED_NAME, SUBDOMAIN, matches
+from crd.names import INDEX_LIST, QUALIFIED_NAME, SUBDOMAIN, matches
 from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
                         quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
@@ -50,32 +50,57 @@ def _resources():
 
 
 def _place():
+    label = rule(f"self == '' || {matches(QUALIFIED_NAME)}",
+                 "must be a node label, as in topology.kubernetes.io/zone")
+    mapped = struct("", {
+        "cpus": text("CPUs, as in 0-7,16-23.",
+                     rule(matches(INDEX_LIST), "must be CPUs, as in 0-7,16-23")),
+        "memory": text("NUMA nodes to take memory from; absent: those that the CPUs are on.",
+                       rule(f"self == '' || {matches(INDEX_LIST)}",
+                            "must be NUMA nodes, as in 0 or 0-1")),
+    }, required=["cpus"])
     return {
         "topology": struct("How processes are bound within a machine.", {
-            "bind": choice("Node binds each process to the cores of its GPU's NUMA node, or to its "
-                           "share of the cores; None doesn't."),
-            "memoryPolicy": choice("Memory from the NUMA node that the process is bound to."),
+            "bind": choice(
+                "Where each process runs. Node: the cores of its GPUs' NUMA nodes, or its share of "
+                "the cores; Socket: all cores of those nodes' sockets; CoreComplex: those under one "
+                "last-level cache; Exclusive: cores that no other process has; Interleave: all "
+                "cores, with memory spread over all nodes; Map: as map says; None: anywhere."),
+            "map": listing("With bind: Map, one entry for each process of a machine, in order.",
+                           mapped),
+            "memoryPolicy": choice(
+                "Memory from the NUMA nodes that the process is bound to: Preferred while they have "
+                "room; Strict, from no others; Interleave, page by page in turn; None, where it "
+                "touches it first."),
             "policy": choice("Required: the pod also has CPU limits, so that kubelet's static policy "
                              "gives it cores of its own. A machine that could not be aligned is "
                              "told in the condition TopologyAligned."),
             "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated is "
                                     "accepted, and not yet honoured."),
-        }, rule("self.bind == 'Node' || self.memoryPolicy != 'Strict'", "Strict needs bind: Node",
-                ".memoryPolicy"),
-            rule("self.bind == 'Node' || self.policy != 'Required'", "Required needs bind: Node",
-                 ".policy"), filled=True),
+        }, rule("self.bind != 'None' || !(self.memoryPolicy in ['Strict', 'Interleave'])",
+                "needs processes that are bound: any bind but None", ".memoryPolicy"),
+            rule("self.bind != 'None' || self.policy != 'Required'",
+                 "Required needs any bind but None", ".policy"),
+            rule("self.bind == 'Map' || !has(self.map) || self.map.size() == 0", "needs bind: Map",
+                 ".map"), filled=True),
         "placement": struct("Which nodes the machines go to.", {
             "onePerNode": choice(
                 "At most one machine of the job on a node: Required, Preferred or None. Auto is "
                 "Required with GPUs, else Preferred."),
-            "topologyKey": text("Keep the machines under one value of this node label.", rule(
-                f"self == '' || {matches(QUALIFIED_NAME)}",
-                "must be a node label, as in topology.kubernetes.io/zone")),
+            "topologyKey": text("Keep the machines under one value of this node label.", label),
+            "topologyLevels": listing(
+                "Further node labels, from near to far (rack, then block): where one value of "
+                "topologyKey can't hold all machines, they stay under one value of the next.",
+                text("", rule(matches(QUALIFIED_NAME), label["message"]))),
             "topologyMode": choice("Whether topologyKey is Required or Preferred."),
         }, rule("self.topologyMode != 'Required' || "
                 "(has(self.topologyKey) && self.topologyKey != '')",
                 "Required needs topologyKey, the node label whose value the machines share",
-                ".topologyMode"), filled=True),
+                ".topologyMode"),
+            rule("!has(self.topologyLevels) || self.topologyLevels.size() == 0 || "
+                 "(has(self.topologyKey) && self.topologyKey != '')",
+                 "needs topologyKey, the label of the nearest place", ".topologyLevels"),
+            filled=True),
     }
 
 
@@ -181,4 +206,7 @@ def spec(pod):
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
-        *_resource_rules())
+        *_resource_rules(),
+        rule("self.topology.bind != 'Map' || (has(self.topology.map) ? self.topology.map.size() : 0)"
+             " == self.processesPerMachine", "must hold one entry for each of processesPerMachine, "
+             "in order of rank", ".topology.map"))

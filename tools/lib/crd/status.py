@@ -96,7 +96,7 @@ def _machines():
         "state": _words("Lost, Failed, Absent, Pending, Starting, Draining, Stopping, Stopped, "
                         "Idle, Running, Finished or Succeeded."),
         "replacements": _count("How often it was replaced since the gang was made."),
-        "binding": _words("How its processes are bound: None, Partial or Node."),
+        "binding": _words("How its processes are bound: None, Partial, or as topology.bind asked."),
     })
     return {
         "machines": struct("How many machines.", {

@@ -1,9 +1,9 @@
-#include "worker/topology/index_list.h"
+#include "base/text/index_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::topology {
+namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
@@ -27,4 +27,4 @@ TEST(IndexListTest, ListsAreWrittenAsTheKernelWritesThem) {
 }
 
 }  // namespace
-}  // namespace lockstep::topology
+}  // namespace lockstep

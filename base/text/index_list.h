@@ -1,6 +1,6 @@
 // Sets of CPU or NUMA node numbers, in the notation of the kernel's files: "0-3,8,10-11".
-#ifndef LOCKSTEP_WORKER_TOPOLOGY_INDEX_LIST_H_
-#define LOCKSTEP_WORKER_TOPOLOGY_INDEX_LIST_H_
+#ifndef LOCKSTEP_BASE_TEXT_INDEX_LIST_H_
+#define LOCKSTEP_BASE_TEXT_INDEX_LIST_H_
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace lockstep::topology {
+namespace lockstep {
 
 // Ascending, each number once. The empty list is written "".
 using IndexList = std::vector<int>;
@@ -25,6 +25,6 @@ IndexList Intersect(const IndexList& a, const IndexList& b);
 IndexList Union(const IndexList& a, const IndexList& b);
 bool Contains(const IndexList& list, int index);
 
-}  // namespace lockstep::topology
+}  // namespace lockstep
 
-#endif  // LOCKSTEP_WORKER_TOPOLOGY_INDEX_LIST_H_
+#endif  // LOCKSTEP_BASE_TEXT_INDEX_LIST_H_

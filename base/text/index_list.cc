@@ -1,4 +1,4 @@
-#include "worker/topology/index_list.h"
+#include "base/text/index_list.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 
 #include "base/text/ascii.h"
 
-namespace lockstep::topology {
+namespace lockstep {
 namespace {
 
 std::optional<int> ParseIndex(std::string_view text) {
@@ -67,4 +67,4 @@ bool Contains(const IndexList& list, int index) {
   return std::binary_search(list.begin(), list.end(), index);
 }
 
-}  // namespace lockstep::topology
+}  // namespace lockstep
