@@ -1,0 +1,143 @@
+"""Small machines with several NUMA nodes: real kernels in QEMU, on a machine that has one node.
+
+    with tempfile.TemporaryDirectory() as folder:
+        results = Guest(nodes=2, cpus=4).run(folder, [Check("strict", {"bind": "Node"}), ...])
+    results["strict"].ranks[1]["cpus"] == "2-3"
+
+A guest boots Debian's cloud kernel and an initramfs of busybox and Lockstep's static programs, runs
+a `lockstep run` for each check, one after the other, says all on its serial line and powers off. It is
+emulated: it shows where things are put, and nothing about speed.
+"""
+
+import dataclasses
+import gzip
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from tls import binary
+
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+KERNEL = CACHE / "lockstep/guest-kernel/vmlinuz"
+BOOT_SECONDS = 240  # when the machine is shared; alone it takes 6
+MIB = 16  # that each rank touches
+
+INIT = r"""#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t cgroup2 cgroup /sys/fs/cgroup
+echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
+ifconfig lo up
+check() { # NAME CPUS MEMS WRAPPER...
+  echo "@@begin $1"
+  name=$1 group=/sys/fs/cgroup/$1 cpus=$2 mems=$3
+  shift 3
+  mkdir $group
+  [ $cpus = - ] || echo $cpus >$group/cpuset.cpus
+  [ $mems = - ] || echo $mems >$group/cpuset.mems
+  sh -c 'echo $$ >$0/cgroup.procs; exec "$@"' $group "$@" lockstep run -v --no-table --no-hints /jobs/$name.yaml 2>&1
+  echo "@@end $name $?"
+}
+. /checks
+echo @@done
+poweroff -f
+"""
+
+
+@dataclasses.dataclass
+class Check:
+    """One `lockstep run`: what the job asks, and what the machine lets it."""
+
+    name: str
+    topology: dict
+    processes: int = 2
+    cpus: str = "-"  # of a cpuset around it
+    mems: str = "-"
+    seccomp: bool = False
+    spec: dict = dataclasses.field(default_factory=dict)
+    metrics: bool = False  # rank 0 shows the agent's page after the first step
+
+
+@dataclasses.dataclass
+class Outcome:
+    code: int
+    ranks: list  # what each rank said, by rank
+    log: list  # of the agent
+    metrics: list  # lines of its page
+
+    def bound(self, rank):
+        """What the agent says of the rank's binding."""
+        return [re.sub(r".*rank \d+ ", "", line) for line in self.log if f"rank {rank} bound" in line]
+
+
+def _outcome(code, lines):
+    ranks = [json.loads(line[line.index("{"):]) for line in lines if '"cpus":' in line]
+    return Outcome(code, sorted(ranks, key=lambda rank: rank["rank"]),
+                   [line for line in lines if "lockstep-agent[" in line],
+                   [line[line.index("lockstep_"):] for line in lines if "r0] lockstep_" in line])
+
+
+@dataclasses.dataclass
+class Guest:
+    nodes: int
+    cpus: int
+    distances: dict = dataclasses.field(default_factory=dict)  # (from, to): as ACPI's SLIT has it
+
+    def run(self, folder, checks):
+        """Outcomes by name; AssertionError with all that it said, where it did not come to its end."""
+        folder = pathlib.Path(folder)
+        self._initramfs(folder, checks)
+        done = subprocess.run(self._command(folder), capture_output=True, text=True,
+                              timeout=BOOT_SECONDS, stdin=subprocess.DEVNULL, errors="replace")
+        said = done.stdout.replace("\r", "")
+        assert "@@done" in said, said + done.stderr
+        parts = re.findall(r"@@begin (\S+)\n(.*?)@@end \1 (\d+)\n", said, re.DOTALL)
+        return {name: _outcome(int(code), text.splitlines()) for name, text, code in parts}
+
+    def _command(self, folder):
+        each = self.cpus // self.nodes
+        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-nographic",
+                   "-no-reboot", "-nodefaults", "-serial", "stdio", "-m", f"{256 * self.nodes}M",
+                   "-smp", f"{self.cpus},sockets={self.nodes},cores={each}", "-kernel", str(KERNEL),
+                   "-initrd", str(folder / "initramfs.gz"), "-append", "console=ttyS0 quiet panic=-1"]
+        for node in range(self.nodes):
+            command += ["-object", f"memory-backend-ram,id=m{node},size=256M", "-numa",
+                        f"node,nodeid={node},cpus={node * each}-{node * each + each - 1},memdev=m{node}"]
+        for (source, target), value in self.distances.items():
+            command += ["-numa", f"dist,src={source},dst={target},val={value}"]
+        return command
+
+    def _initramfs(self, folder, checks):
+        tree = folder / "tree"
+        for name in ("bin", "proc", "sys", "dev", "tmp", "jobs", "etc"):
+            (tree / name).mkdir(parents=True)
+        shutil.copy(shutil.which("busybox"), tree / "bin/busybox")
+        for program in ("lockstep", "lockstep-agent", "lockstep-guest"):
+            shutil.copy(binary(program), tree / "bin" / program)
+        (tree / "init").write_text(INIT)
+        (tree / "init").chmod(0o755)
+        (tree / "checks").write_text("".join(
+            f"check {check.name} {check.cpus} {check.mems}"
+            f"{' lockstep-guest confined' if check.seccomp else ''}\n" for check in checks))
+        for check in checks:
+            (tree / f"jobs/{check.name}.yaml").write_text(json.dumps(_job(check)))
+        archive = subprocess.run("find . | busybox cpio -o -H newc", shell=True, cwd=tree, check=True,
+                                 capture_output=True).stdout
+        (folder / "initramfs.gz").write_bytes(gzip.compress(archive, 1))
+
+
+def _job(check):
+    command = ["lockstep-guest", "rank", str(MIB)]
+    if check.metrics:
+        show = "wget -qO- http://$MASTER_ADDR:7071/metrics | grep ^lockstep_rank; true"
+        command = ["sh", "-c", f"WAIT_MS=300 {' '.join(command)}; [ $RANK != 0 ] || {show}"]
+    return {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+            "metadata": {"name": check.name},
+            "spec": {"numMachines": 1, "processesPerMachine": check.processes, "command": command,
+                     "topology": check.topology, **check.spec}}
