@@ -39,6 +39,16 @@ std::string BindingOf(const ReconcileContext& context, const Machine& machine) {
   return told == nullptr ? "" : core::ToString(told->binding);
 }
 
+std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine) {
+  const auto* told = Told(context, machine);
+  const core::Bind asked = context.spec().topology.bind;
+  if (told == nullptr || asked == core::Bind::kNone || core::IsAsAsked(told->binding)) return "";
+  std::string what = std::string("is bound ") + core::ToString(told->binding) + " where " +
+                     core::ToString(asked) + " was asked";
+  if (!told->binding_reason.empty()) what += ": " + told->binding_reason;
+  return what;
+}
+
 // Between two generations nothing is bound: what was said last stands.
 void ObserveAlignment(ReconcileContext& context) {
   if (context.spec().topology.bind == core::Bind::kNone) {
@@ -54,14 +64,11 @@ void ObserveAlignment(ReconcileContext& context) {
                           NameOf(machine) + " on node " + seen->node + ": " + end.reason +
                               (end.message.empty() ? "" : ": " + end.message));
     }
-    const auto* told = Told(context, machine);
-    all_told &= told != nullptr;
-    if (told == nullptr || core::IsAsAsked(told->binding)) continue;
-    std::string message = NameOf(machine) + " is bound " + core::ToString(told->binding) +
-                          " where " + core::ToString(context.spec().topology.bind) + " was asked";
-    if (!told->binding_reason.empty()) message += ": " + told->binding_reason;
+    all_told &= Told(context, machine) != nullptr;
+    const std::string otherwise = BoundOtherwise(context, machine);
+    if (otherwise.empty()) continue;
     return PutCondition(context, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",
-                        std::move(message));
+                        NameOf(machine) + " " + otherwise);
   }
   if (!all_told) return;
   PutCondition(context, "TopologyAligned", Condition::Value::kTrue, "AllBoundAsAsked", "");

@@ -15,6 +15,10 @@ constexpr Duration kAddressesGone = seconds(3);
 // Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
 std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine) {
   std::vector<std::string> nodes;
+  const auto& refused = context.memory().replacement.refused_by;
+  if (const auto by = refused.find(machine.index); by != refused.end()) {
+    nodes.assign(by->second.begin(), by->second.end());
+  }
   for (const MachineObservation* seen : machine.earlier) {
     if (seen->attempt < context.memory().assembly.made_in || seen->node.empty()) continue;
     if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {

@@ -77,6 +77,8 @@ std::string WorthKnowing(ReconcileContext& context);
 // machine's binding, empty while unknown.
 void ObserveAlignment(ReconcileContext& context);
 std::string BindingOf(const ReconcileContext& context, const Machine& machine);
+// "is bound Partial where Node was asked: ...", as its agent says; empty where it is not so.
+std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine);
 // stall.cc: condition Stalled.
 void ObserveStall(ReconcileContext& context);
 // progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent

@@ -95,6 +95,11 @@ std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& mac
   }
   if (machine.life == Life::kWaiting) return FindStranded(context, machine);
   if (machine.life != Life::kRunning) return std::nullopt;
+  if (context.spec().topology.policy == core::TopologyPolicy::kRequired) {
+    const std::string otherwise = BoundOtherwise(context, machine);
+    const std::string where = " on node " + machine.seen->node;
+    if (!otherwise.empty()) return Loss{&machine, EndKind::kRejected, "it " + otherwise + where};
+  }
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   std::optional<std::string> accusation;
   if (machine.index == 0) {
@@ -252,6 +257,10 @@ bool Replace(ReconcileContext& context) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
     Charge(context, loss.kind);
     SetBackoff(context, loss);
+    if (const MachineObservation* last = loss.machine->last_seen;
+        last != nullptr && loss.kind == EndKind::kRejected) {
+      context.Own<&Memory::replacement>().refused_by[loss.machine->index].insert(last->node);
+    }
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));
     if (loss.kind != EndKind::kAsked) {
@@ -263,6 +272,7 @@ bool Replace(ReconcileContext& context) {
                          "; attempt " + std::to_string(next.epoch) + " takes its place");
   }
   CountRestarts(next);
+  ObserveAlignment(context);  // of the machines that were refused, before their next attempts
   if (next.timings.started) next.state = core::JobState::kRestarting;
   context.decision.replacements = static_cast<int>(losses.size());
   context.Intend();

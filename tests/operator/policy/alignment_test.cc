@@ -66,6 +66,87 @@ TEST(Alignment, FailsWhereKubeletRejectsAPodForItsTopology) {
               HasSubstr("machine 1 on node node-1: TopologyAffinityError"));
 }
 
+TEST(Alignment, LetsAMachineThatIsBoundOtherwiseRunOnUnlessItIsRequired) {
+  for (const core::TopologyPolicy policy :
+       {core::TopologyPolicy::kNone, core::TopologyPolicy::kPreferred}) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.spec().topology.policy = policy;
+    scene.Run();
+    Bind(scene, {core::Binding::kNode, core::Binding::kNone});
+    EXPECT_EQ(scene.status().epoch, 1U);
+  }
+}
+
+TEST(Alignment, WhereItIsRequiredAMachineThatIsBoundOtherwiseIsReplacedOnAnotherNode) {
+  for (const core::Binding binding : {core::Binding::kPartial, core::Binding::kNone}) {
+    for (const int index : {0, 1}) {
+      Scene scene(MakeJob("gpt").Machines(2));
+      scene.spec().topology.policy = core::TopologyPolicy::kRequired;
+      scene.Run();
+      scene.Running();
+      core::GangStatus& gang = scene.snapshot().coordinator->status;
+      for (auto& machine : gang.machines) machine.binding = core::Binding::kNode;
+      gang.machines.at(static_cast<size_t>(index)).binding = binding;
+      gang.machines.at(static_cast<size_t>(index)).binding_reason = "set_mempolicy: EPERM";
+      Decision decision = scene.Decide();
+      ASSERT_TRUE(decision.intent);
+      const core::JobStatus& next = *decision.intent;
+      EXPECT_EQ(next.attempts.Of(index), 2U);
+      EXPECT_EQ(next.attempts.Of(1 - index), 1U);
+      EXPECT_EQ(next.counters.process_failures, 0U) << "no failure of the training";
+      EXPECT_EQ(next.counters.replacements, 1U);
+      const std::string what = std::string("is bound ") + core::ToString(binding) +
+                               " where Node was asked: set_mempolicy: EPERM";
+      EXPECT_THAT(decision.events.at(0).note, HasSubstr("it " + what + " on node node-"));
+      const Condition* aligned = core::FindCondition(next.conditions, "TopologyAligned");
+      ASSERT_NE(aligned, nullptr);
+      EXPECT_EQ(aligned->status, Condition::Value::kFalse);
+      EXPECT_EQ(aligned->reason, "BoundOtherwise");
+      EXPECT_THAT(aligned->message, HasSubstr(what));
+
+      scene.status() = next;
+      decision = scene.Settle();
+      EXPECT_THAT(All<StartMachine>(decision), testing::IsEmpty()) << "it waits";
+      scene.Make(decision);  // what is left of the attempt goes, and with it its node's name
+      scene.Pass(seconds(1));
+      const std::vector<StartMachine> started = All<StartMachine>(scene.Settle());
+      ASSERT_THAT(started, testing::SizeIs(1));
+      EXPECT_THAT(started[0].avoid_nodes, testing::ElementsAre("node-" + std::to_string(index)));
+    }
+  }
+}
+
+TEST(Alignment, AMachineThatHasNotSaidHowItIsBoundIsNotReplaced) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.spec().topology.policy = core::TopologyPolicy::kRequired;
+  scene.Run();
+  Bind(scene, {core::Binding::kNode, core::Binding::kUnknown});
+  EXPECT_EQ(scene.status().epoch, 1U);
+}
+
+TEST(Alignment, EveryNodeThatRefusedAMachineIsAvoidedAndAskedLaterAndLater) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  std::vector<Duration> waits;
+  std::vector<std::string> avoided;
+  for (const char* node : {"a", "b", "c"}) {
+    scene.machine(1).node = node;
+    scene.machine(1).end = Misaligned("");
+    Decision decision = scene.Settle();
+    Duration waited{};
+    for (; All<StartMachine>(decision).empty() && waited < minutes(5); waited += seconds(1)) {
+      scene.Make(decision);
+      scene.Pass(seconds(1));
+      decision = scene.Settle();
+    }
+    waits.push_back(waited);
+    avoided = All<StartMachine>(decision).at(0).avoid_nodes;
+    scene.Make(decision);
+  }
+  EXPECT_THAT(waits, testing::ElementsAre(seconds(1), seconds(5), seconds(30)));
+  EXPECT_THAT(avoided, testing::ElementsAre("a", "b", "c"));
+}
+
 TEST(Alignment, IsNotSpokenOfWhereNothingIsToBeBound) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.spec().topology.bind = core::Bind::kNone;
