@@ -4,6 +4,7 @@
 // and a stream that is gone are errors, and cuMemFree waits for all work on the device.
 //
 //   LOCKSTEP_FAKE_GPUS     how many GPUs there are (default 8)
+//   LOCKSTEP_FAKE_START    what cuInit says, as a CUresult (default 0)
 //   LOCKSTEP_FAKE_DRIVER   the CUDA version that the driver serves (default 13000)
 //   LOCKSTEP_FAKE_MEMORY   the bytes of a GPU's memory (default: the machine's)
 //   LOCKSTEP_FAKE_LOST_AT  the nth event recorded (from 1) finds the GPU lost, as all calls after
@@ -226,6 +227,7 @@ using namespace lockstep::fake_nccl;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 Code cuInit(unsigned) {
+  if (const Code refused = Setting("LOCKSTEP_FAKE_START", 0); refused != kOk) return refused;
   if (Gpus() == 0) return lockstep::collectives::cuda::kNoDevice;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);

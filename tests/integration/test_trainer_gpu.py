@@ -6,8 +6,10 @@ import pathlib
 import signal
 import subprocess
 
+import pytest
 from run import Run, ranks
 from tls import binary
+from trainer import Trainer
 from trainer_jobs import job, wait_commits, weights
 
 FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
@@ -69,6 +71,46 @@ def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
     assert heads.returncode == 2 and "heads must be 64 wide" in heads.stderr
     server = train("--steps=1", "--device=cuda", "--sync=parameter-server")
     assert server.returncode == 2 and "write sync AllReduce, or device Cpu" in server.stderr
+
+
+@pytest.mark.parametrize("lacks", [
+    {"LOCKSTEP_CUBLASLT_LIBRARY": "/nowhere/libcublasLt.so.13"},
+    {"LOCKSTEP_FAKE_IMAGE": "209"},
+], ids=["cuBLASLt", "kernels"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path, rank, lacks):
+    words = f"rank {rank}: " + ("cannot open /nowhere" if "LOCKSTEP_CUBLASLT_LIBRARY" in lacks
+                                else "the driver loads no kernels")
+
+    def run(device):
+        model = ["--layers=1", "--heads=1", "--width=64", "--vocabulary=256", "--sequence-length=32",
+                 "--global-batch-size=2", "--micro-batch-size=1"]
+        with Trainer(tmp_path / device, world=2, steps=1, model=model, arguments=[f"--device={device}"],
+                     environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={rank: lacks}) as made:
+            return made.start().wait(), made.output, [
+                (made.folder / f"{each}.err").read_text() for each in range(2)]
+
+    codes, output, errors = run("auto")
+    assert codes == [0, 0], errors
+    assert words in output and "cuda" not in output
+    codes, _, errors = run("cuda")
+    assert codes == [2, 2]
+    assert words in errors[0] and errors[0] == errors[1]
+
+
+def test_a_gpu_that_is_broken_is_no_reason_to_train_on_cpus():
+    broken = train("--steps=1", LOCKSTEP_FAKE_START="999")
+    assert broken.returncode == 76, broken.stderr
+    assert "a GPU of this machine is lost or broken" in broken.stderr
+
+
+def test_the_way_of_adding_up_is_refused_where_nothing_adds_so():
+    ring = train("--steps=1", "--device=cuda", "--reduce=ring")
+    assert ring.returncode == 2 and "the ring is Gloo's own: write reduce Tree" in ring.stderr
+    nccl = train("--steps=1", "--device=cpu", "--reduce=nccl")
+    assert nccl.returncode == 2 and "write backend Gloo and reduce Tree" in nccl.stderr
+    assert "cuda" not in train("--steps=1", "--reduce=ring").stdout
+    assert "cuda Stand-in GPU" in train("--steps=1", "--reduce=nccl").stdout
 
 
 def test_by_itself_it_takes_the_gpu_where_all_that_it_takes_is_there(tmp_path):

@@ -30,7 +30,7 @@ def options(**changes):
 
 class Trainer:
     def __init__(self, folder, world=1, arguments=(), data=None, threads=1, model=None, steps=8,
-                 command="train", environment=None, preexec=None):
+                 command="train", environment=None, preexec=None, environment_of=None):
         self.folder, self.world, self.threads = pathlib.Path(folder), world, threads
         self.folder.mkdir(parents=True, exist_ok=True)
         self.metrics = self.folder / "metrics.jsonl"
@@ -41,6 +41,7 @@ class Trainer:
                              *(f"--data={each}" for each in data)]
         self.command += arguments
         self.environment = environment or {}
+        self.environment_of = environment_of or {}  # of single ranks
         self.preexec = preexec
         self.processes = []
 
@@ -52,7 +53,8 @@ class Trainer:
             environment = {
                 **os.environ, "OMP_NUM_THREADS": str(self.threads), "RANK": str(rank),
                 "WORLD_SIZE": str(self.world), "LOCAL_RANK": str(rank),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **self.environment}
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **self.environment,
+                **self.environment_of.get(rank, {})}
             with open(self.folder / f"{rank}.out", "wb") as out, \
                     open(self.folder / f"{rank}.err", "wb") as err:
                 self.processes.append(subprocess.Popen(

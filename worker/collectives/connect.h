@@ -3,6 +3,7 @@
 #define LOCKSTEP_WORKER_COLLECTIVES_CONNECT_H_
 
 #include <functional>
+#include <optional>
 
 #include "core/model/trainer.h"
 #include "worker/collectives/collectives.h"
@@ -25,6 +26,8 @@ struct Options {
   // Of sums. kRing is Gloo's alone, kNccl wants Backend::kNccl.
   core::Reduce algorithm = core::Reduce::kTree;
   MakeSliceSum slice_sum;  // for kTree on NCCL: its kernel
+  // Why this rank cannot use its GPU, whatever NCCL would say. Then no rank does, and all know why.
+  std::optional<Error> without_gpu;
   Duration connect_timeout = seconds(120);
   Duration operation_timeout = seconds(120);
   // Where the flight recorder's last entries go when an operation is late or a peer is lost, as

@@ -78,7 +78,9 @@ Status CudaDriver::Start() {
         "nvidia.com/gpu), look at CUDA_VISIBLE_DEVICES and nvidia-smi, or use Gloo");
   }
   if (code != cuda::kSuccess) {
-    return Error::NotFound(Failure("cuInit", code).message +
+    const Error failed = Failure("cuInit", code);
+    if (failed.kind == ErrorKind::kBroken) return failed;
+    return Error::NotFound(failed.message +
                            ": the NVIDIA driver does not start; nvidia-smi says more");
   }
   return Check("cuDeviceGetCount", api_.device_get_count(&device_count_));

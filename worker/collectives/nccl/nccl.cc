@@ -18,6 +18,7 @@ struct Found {
 };
 
 Result<Found> Find(const Options& options, const NcclLimits& limits) {
+  if (options.without_gpu) return *options.without_gpu;
   if (options.algorithm == core::Reduce::kRing)
     return Error::NotFound("the ring is Gloo's own; on NCCL, reduce is Tree or Nccl");
   Result<std::shared_ptr<const NcclLibrary>> library = NcclLibrary::Load();

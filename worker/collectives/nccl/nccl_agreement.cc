@@ -61,10 +61,10 @@ Status NcclAgreement::Agree(const Status& own) {
                           all.ok() ? EncodeRoll(std::string()) : EncodeRoll(all.error()));
   }
   thread_.join();
+  if (!error_) return own;
+  HearTogether(rendezvous_, generation_);
   // An abort for another rank's error makes this rank's own start fail as well.
-  if (error_)
-    return error_->message.starts_with("rank " + rank + ": ") ? *error_ : AtPeers(*error_);
-  return own;
+  return error_->message.starts_with("rank " + rank + ": ") ? *error_ : AtPeers(*error_);
 }
 
 }  // namespace lockstep::collectives

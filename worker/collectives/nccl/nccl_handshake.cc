@@ -10,6 +10,7 @@ namespace lockstep::collectives {
 namespace {
 
 constexpr std::string_view kOk = "ok ";
+constexpr Duration kHearing = seconds(2);
 
 NcclReport ReadReport(Rendezvous& rendezvous, const std::string& generation, int rank,
                       Time deadline) {
@@ -72,6 +73,23 @@ Result<std::string> DecodeRoll(const std::string& value) {
   return Error{static_cast<ErrorKind>(kind), value.substr(std::min(used + 1, value.size()))};
 }
 
+void HearTogether(Rendezvous& rendezvous, const std::string& generation) {
+  // Whoever is lost meanwhile ends the wait.
+  const Time until = BootTime() + kHearing;
+  const std::string all = RollKey(generation, "heard");
+  if (rendezvous.rank() != 0) {
+    const std::string mine = RollKey(generation, std::to_string(rendezvous.rank()) + "/heard");
+    if (rendezvous.Set(mine, "").ok()) {
+      [[maybe_unused]] const Result<std::string> heard = rendezvous.Get(all, until);
+    }
+    return;
+  }
+  for (int rank = 1; rank < rendezvous.world(); ++rank) {
+    if (!rendezvous.Get(RollKey(generation, std::to_string(rank) + "/heard"), until).ok()) break;
+  }
+  [[maybe_unused]] const Status told = rendezvous.Set(all, "");
+}
+
 Result<NcclStart> CallRoll(Rendezvous& rendezvous, const std::string& generation,
                            const NcclReport& report,
                            const std::function<Result<nccl::UniqueId>()>& make_id, Time deadline) {
@@ -83,6 +101,7 @@ Result<NcclStart> CallRoll(Rendezvous& rendezvous, const std::string& generation
                    : EncodeRoll(start.error());
     if (Status set = rendezvous.Set(RollKey(generation, "id"), value); !set.ok())
       return set.error();
+    if (!start.ok()) HearTogether(rendezvous, generation);
     return start;
   }
   const std::string value =
@@ -94,7 +113,10 @@ Result<NcclStart> CallRoll(Rendezvous& rendezvous, const std::string& generation
   Result<std::string> decided = rendezvous.Get(RollKey(generation, "id"), deadline);
   if (!decided.ok()) return decided.error();
   Result<std::string> text = DecodeRoll(*decided);
-  if (!text.ok()) return text.error();
+  if (!text.ok()) {
+    HearTogether(rendezvous, generation);
+    return text.error();
+  }
   NcclStart start;
   constexpr size_t kId = sizeof(start.id.bytes);
   const char* const last = text->data() + text->size();

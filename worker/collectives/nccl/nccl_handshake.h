@@ -21,6 +21,10 @@ std::string RollKey(const std::string& generation, const std::string& what);
 std::string EncodeRoll(const Result<std::string>& said);
 Result<std::string> DecodeRoll(const std::string& value);
 
+// Before ranks leave with an error: waits, a little, until all have heard it, lest some hear of a
+// rank that is lost instead.
+void HearTogether(Rendezvous& rendezvous, const std::string& generation);
+
 // What one rank has.
 struct NcclPart {
   int version = 0;  // NCCL's
@@ -41,7 +45,7 @@ struct NcclStart {
 //
 // In the rendezvous, R a rank: "nccl/<generation>/R" is "ok <version> <local>" or "<kind>
 // <message>", and "nccl/<generation>/id" is "ok <128 bytes><local>" or "<kind> <message>"; kind:
-// ErrorKind as a number.
+// ErrorKind as a number. HearTogether's are "R/heard", and "heard" of rank 0.
 Result<NcclStart> CallRoll(Rendezvous& rendezvous, const std::string& generation,
                            const NcclReport& report,
                            const std::function<Result<nccl::UniqueId>()>& make_id, Time deadline);

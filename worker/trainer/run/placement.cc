@@ -20,6 +20,9 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
   if (job.backend == Backend::kGloo) {
     return Error::Invalid("Gloo moves host memory: write backend Nccl, or device Cpu");
   }
+  if (job.reduce == core::Reduce::kRing) {
+    return Error::Invalid("the ring is Gloo's own: write reduce Tree or Nccl, or device Cpu");
+  }
   return CudaGpt::Check(shape, micro_batch);
 }
 
@@ -28,11 +31,14 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
 Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape, int micro_batch,
                                     const collectives::Options& connection) {
   Placement place;
+  const bool nccl = job.backend == Backend::kNccl || job.reduce == core::Reduce::kNccl;
   if (job.device == Device::kCpu) {
-    if (job.backend != Backend::kNccl) return place;
-    return Error::Invalid("NCCL moves the memory of GPUs: write backend Gloo, or device Cuda");
+    if (!nccl) return place;
+    return Error::Invalid(
+        "NCCL moves and adds the memory of GPUs: write backend Gloo and reduce Tree, or device "
+        "Cuda");
   }
-  const bool must = job.device == Device::kCuda || job.backend == Backend::kNccl;
+  const bool must = job.device == Device::kCuda || nccl;
   if (Status may = MayBeOnGpu(job, shape, micro_batch); !may.ok()) {
     if (must) return may.error();
     if (job.backend != Backend::kGloo) place.why_not_ = may.error().message;
@@ -41,16 +47,22 @@ Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape
   Result<Gpu> gpu = Gpu::Open(connection.local_rank);
   if (gpu.ok()) {
     place.gpu_.emplace(std::move(*gpu));
-  } else if (must) {
-    return gpu.error();
-  } else if (collectives::CudaDevice::Open(connection.local_rank).ok()) {
-    place.why_not_ = gpu.error().message;
+  } else {
+    // A GPU that is broken, or a driver that fails, is no reason to be slow in silence.
+    const bool missing = gpu.error().kind == ErrorKind::kNotFound;
+    if (connection.world == 1 && (must || !missing)) return gpu.error();
+    place.without_gpu_ = gpu.error();
+    if (missing && collectives::CudaDevice::Open(connection.local_rank).ok())
+      place.why_not_ = gpu.error().message;
   }
   // Alone, nothing has to be moved.
-  if (connection.world > 1 || job.backend == Backend::kNccl) {
-    place.backend_ = must ? Backend::kNccl : Backend::kAuto;
-  }
+  if (connection.world > 1 || nccl) place.backend_ = must ? Backend::kNccl : Backend::kAuto;
   return place;
+}
+
+void Placement::Tell(collectives::Options& connection) const {
+  connection.backend = backend_;
+  connection.without_gpu = without_gpu_;
 }
 
 Status Placement::Settle(collectives::Communicator& all) {
@@ -60,10 +72,6 @@ Status Placement::Settle(collectives::Communicator& all) {
       gpu_.reset();
     }
     return {};
-  }
-  if (!gpu_) {
-    return Error::NotFound("this rank cannot compute on its GPU, and the others do: " + why_not_ +
-                           "; write device Cpu to train on CPUs");
   }
   Result<std::unique_ptr<collectives::HostView>> view =
       collectives::HostView::Create(gpu_->device, all);

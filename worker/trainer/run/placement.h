@@ -1,7 +1,7 @@
 // Placement: where a run computes, on a GPU or on the CPUs, and by what its ranks talk.
 //
 //   Result<Placement> place = Placement::Choose(job, shape, micro_batch, connection);
-//   connection.backend = place->backend();
+//   place->Tell(connection);
 //   all = Connect(connection);
 //   place->Settle(*all);
 //   place->gpu();  // to compute on; none: the CPUs
@@ -25,12 +25,13 @@ class Placement {
  public:
   // Looks at this machine alone. With device Auto a GPU is taken where all that training on it
   // takes is there, and the model is one that its kernels are made for. kNotFound, kInvalid: what
-  // the job asks for is not to be had, and what to do.
+  // the job asks for is not to be had, and what to do. What a rank of several lacks is no error
+  // yet: Connect says it on all of them.
   static Result<Placement> Choose(const core::Trainer& job, const Shape& shape, int micro_batch,
                                   const collectives::Options& connection);
 
-  // For Connect: the same on all ranks.
-  collectives::Backend backend() const { return backend_; }
+  // For Connect: the backend, the same on all ranks, and what this one lacks.
+  void Tell(collectives::Options& connection) const;
 
   // When the ranks have met, which decides for all of them.
   Status Settle(collectives::Communicator& all);
@@ -44,6 +45,7 @@ class Placement {
  private:
   collectives::Backend backend_ = collectives::Backend::kGloo;
   std::optional<Gpu> gpu_;
+  std::optional<Error> without_gpu_;  // what Gpu::Open said
   std::string why_not_;
   std::unique_ptr<collectives::HostView> host_view_;
 };

@@ -124,7 +124,7 @@ class Run {
   Status Meet() {
     agent_.emplace(environment_.socket, connection_.rank);
     line_.emplace(LineOptions(), *agent_);
-    connection_.backend = place_->backend();
+    place_->Tell(connection_);
     connection_.algorithm = job_.reduce;
     connection_.slice_sum = MakeSliceSum;
     connection_.operation_timeout =

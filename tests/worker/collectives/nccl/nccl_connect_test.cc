@@ -129,6 +129,26 @@ TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasAnOldDriver) {
   });
 }
 
+TEST(NcclConnect, WhatOneRankLacksBesideNcclIsAReasonOnAllRanks) {
+  for (const Backend backend : {Backend::kAuto, Backend::kNccl}) {
+    const uint16_t port = FreePort();
+    RunRanks(3, [port, backend](Rank& rank) {
+      Options options = OptionsOf(rank, port, backend);
+      if (rank.rank() == 1) options.without_gpu = Error::NotFound("no products");
+      Result<std::unique_ptr<Communicator>> made = Connect(options);
+      ASSERT_EQ(made.ok(), backend == Backend::kAuto);
+      if (!made.ok()) {
+        EXPECT_EQ(made.error().kind, ErrorKind::kNotFound);
+        EXPECT_EQ(made.error().message, "rank 1: no products");
+        return;
+      }
+      EXPECT_EQ((*made)->memory(), Memory::kHost);
+      EXPECT_THAT((*made)->Describe(), HasSubstr("not NCCL: rank 1: no products"));
+      Rank::Must((*made)->Finish());
+    });
+  }
+}
+
 TEST(NcclConnect, AKilledPeerEndsAWaitWithKUnavailable) {
   const uint16_t port = FreePort();
   const std::vector<int> codes = ExitCodes(2, [port](Rank& rank) {
