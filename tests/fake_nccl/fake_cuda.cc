@@ -10,6 +10,7 @@
 //   LOCKSTEP_FAKE_LOST_AT  the nth event recorded (from 1) finds the GPU lost, as all calls after
 //                          it
 //   LOCKSTEP_FAKE_IMAGE    what cuModuleLoadData says of each image, as a CUresult (default 0)
+//   LOCKSTEP_FAKE_LOADS    how many images can be loaded (default: any number)
 //   LOCKSTEP_FAKE_CAPABILITY  the compute capability of the GPUs (default 90)
 //   LOCKSTEP_FAKE_SCHEDULE  the seed of the order in which a kernel's threads and blocks run
 //   LOCKSTEP_FAKE_SLOW_SET_MS  how many ms longer each cuMemsetD8Async takes
@@ -41,6 +42,7 @@ namespace lockstep::collectives::cuda {
 
 struct ContextObject {
   Device device = 0;
+  bool blocking = false;
 };
 
 // All of this process.
@@ -150,6 +152,7 @@ using collectives::cuda::Context;
 using collectives::cuda::Device;
 using collectives::cuda::Event;
 using collectives::cuda::Function;
+using collectives::cuda::kOutOfMemory;
 using collectives::cuda::Module;
 using collectives::cuda::Stream;
 
@@ -161,7 +164,6 @@ constexpr Code kInvalidImage = 200;
 constexpr Code kInvalidContext = 201;
 constexpr Code kInvalidHandle = 400;
 constexpr int kHighestPriority = -5;
-constexpr Code kOutOfMemory = 2;
 constexpr Code kDeviceLost = 46;  // CUDA_ERROR_DEVICE_UNAVAILABLE
 constexpr Code kNotFound = 500;
 
@@ -178,6 +180,7 @@ struct Process {
   std::map<uintptr_t, size_t> memory;  // address -> bytes
   size_t allocated = 0;
   int events = 0;  // recorded
+  int loads = 0;   // of images
   std::atomic<bool> lost = false;
   collectives::cuda::ContextObject contexts[64];
   std::map<std::string, collectives::cuda::FunctionObject, std::less<>> functions;
@@ -296,7 +299,17 @@ Code cuDeviceGetAttribute(int* value, int attribute, Device) {
   return kOk;
 }
 
+// The real one's waits would spin otherwise, and a context that is there keeps its flags.
+Code cuDevicePrimaryCtxSetFlags_v2(Device device, unsigned flags) {
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  if (flags != lockstep::collectives::cuda::kScheduleBlockingSync) return kInvalidValue;
+  process.contexts[device].blocking = true;
+  return kOk;
+}
+
 Code cuDevicePrimaryCtxRetain(Context* context, Device device) {
+  if (!TheProcess().contexts[device].blocking) return kInvalidContext;
   *context = &TheProcess().contexts[device];
   return kOk;
 }
@@ -343,7 +356,8 @@ Code cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
 Code cuEventCreate(Event* event, unsigned flags) {
   if (!HasContext()) return kInvalidContext;
   *event = new lockstep::collectives::cuda::EventObject();
-  (*event)->timed = flags != lockstep::collectives::cuda::kEventDisableTiming;
+  if ((flags & lockstep::collectives::cuda::kEventBlockingSync) == 0) return kInvalidValue;
+  (*event)->timed = (flags & lockstep::collectives::cuda::kEventDisableTiming) == 0;
   return kOk;
 }
 
@@ -380,6 +394,12 @@ Code cuEventElapsedTime(float* milliseconds, Event from, Event to) {
 Code cuEventQuery(Event event) {
   if (!HasContext()) return kInvalidContext;
   return event->done->load() ? kOk : lockstep::collectives::cuda::kNotReady;
+}
+
+Code cuEventSynchronize(Event event) {
+  if (!HasContext()) return kInvalidContext;
+  event->done->wait(false);
+  return kOk;
 }
 
 Code cuMemAlloc_v2(Address* address, size_t bytes) {
@@ -462,6 +482,12 @@ Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
 Code cuModuleLoadData(Module* module, const void* image) {
   if (!HasContext()) return kInvalidContext;
   if (const Code refused = Setting("LOCKSTEP_FAKE_IMAGE", 0); refused != kOk) return refused;
+  {
+    Process& process = TheProcess();
+    const std::lock_guard lock(process.mutex);
+    const int most = Setting("LOCKSTEP_FAKE_LOADS", 0);
+    if (++process.loads > most && most > 0) return kOutOfMemory;
+  }
   const auto* text = static_cast<const char*>(image);
   const bool ptx = std::strncmp(text, "//", 2) == 0;
   const bool fatbin = std::memcmp(text, "\x50\xed\x55\xba", 4) == 0;
@@ -521,6 +547,7 @@ namespace {
     .device_get = cuDeviceGet,
     .device_get_name = cuDeviceGetName,
     .device_get_attribute = cuDeviceGetAttribute,
+    .primary_context_set_flags = cuDevicePrimaryCtxSetFlags_v2,
     .primary_context_retain = cuDevicePrimaryCtxRetain,
     .primary_context_release = cuDevicePrimaryCtxRelease_v2,
     .context_set_current = cuCtxSetCurrent,
@@ -533,6 +560,7 @@ namespace {
     .event_destroy = cuEventDestroy_v2,
     .event_record = cuEventRecord,
     .event_query = cuEventQuery,
+    .event_synchronize = cuEventSynchronize,
     .event_elapsed_time = cuEventElapsedTime,
     .memory_info = cuMemGetInfo_v2,
     .memory_allocate = cuMemAlloc_v2,

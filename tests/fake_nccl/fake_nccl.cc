@@ -25,6 +25,8 @@
 //   they
 //                               depend on its size; by default they have the ranks' order
 //   LOCKSTEP_FAKE_SUMS=nvls     sums differ from call to call besides
+//   LOCKSTEP_FAKE_ALIGNED=1     what is sent begins at a multiple of 16 bytes; else the real one
+//                               moves it byte by byte
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -205,6 +207,10 @@ Code Check(Comm comm, const Job& job, size_t in_bytes, size_t out_bytes) {
   if ((in_bytes > 0 && !IsDeviceMemory(job.in, in_bytes)) ||
       (out_bytes > 0 && !IsDeviceMemory(job.out, out_bytes)))
     return Refuse(Code::kInvalidArgument, "a buffer is not in device memory");
+  const bool sent = job.kind == Kind::kSend || job.kind == Kind::kReceive;
+  const auto* at = static_cast<const char*>(job.kind == Kind::kSend ? job.in : job.out);
+  if (sent && Is("LOCKSTEP_FAKE_ALIGNED", "1") && reinterpret_cast<uintptr_t>(at) % 16 != 0)
+    return Refuse(Code::kInvalidArgument, "what is sent is not aligned");
   if (job.type == Type::kBfloat16 &&
       (job.kind == Kind::kAllReduce || job.kind == Kind::kReduceScatter))
     return Refuse(Code::kInvalidArgument, "this fake adds no bfloat16");

@@ -17,7 +17,7 @@ BENCH = ["allreduce", "--backend=nccl", "-e", "64K"]
     ({"CAPABILITY": "75"}, 2, "the kernels want 8.0 (Ampere) or newer"),
     ({"GPUS": "0"}, 2, "shows no GPU"),
     ({"GPUS": "1"}, 2, "rank 1: GPU 1 is wanted, and this process sees 1"),
-    ({"MEMORY": "1000000"}, 1, "CUDA_ERROR_OUT_OF_MEMORY"),
+    ({"MEMORY": "1000000"}, 2, "CUDA_ERROR_OUT_OF_MEMORY"),
     ({"INIT": "interface"}, 2, "NCCL_SOCKET_IFNAME names no interface of this machine"),
     ({"INIT": "shm"}, 75, "mount a larger /dev/shm (sharedMemory: 1Gi)"),
     ({"LOST_AT": "9"}, 76, "a GPU of this machine is lost or broken, so the machine is to be replaced"),

@@ -8,8 +8,6 @@
 namespace lockstep::collectives {
 namespace {
 
-// Operations begun and not done: enough to keep a GPU's stream fed.
-constexpr size_t kMostBegun = 64;
 // How long the issuing thread looks at the oldest operation before it looks for new ones.
 constexpr Duration kGlance = microseconds(200);
 

@@ -13,6 +13,9 @@
 
 namespace lockstep::collectives {
 
+// Operations begun and not done: enough to keep a GPU's stream fed.
+inline constexpr size_t kMostBegun = 64;
+
 enum class OperationKind : uint8_t {
   kAllReduce,
   kBroadcast,

@@ -42,6 +42,10 @@ Status CudaDevice::Retain() {
       !named.ok())
     return named;
   name_ = name.data();
+  // Who waits for the GPU leaves its processor to others: to data, and to the kernel's network.
+  const cuda::Code flagged = api().primary_context_set_flags(device_, cuda::kScheduleBlockingSync);
+  if (flagged != cuda::kSuccess && flagged != cuda::kPrimaryContextActive)
+    return driver_->Failure("cuDevicePrimaryCtxSetFlags", flagged);
   cuda::Context context = nullptr;
   const cuda::Code code = api().primary_context_retain(&context, device_);
   if (code != cuda::kSuccess) {
@@ -119,8 +123,8 @@ Status CudaStream::WaitFor(const CudaEvent& event) const {
 Result<CudaEvent> CudaEvent::Create(std::shared_ptr<const CudaDevice> device, bool timed) {
   if (Status entered = device->Enter(); !entered.ok()) return entered.error();
   cuda::Event event = nullptr;
-  const cuda::Code code =
-      device->api().event_create(&event, timed ? cuda::kEventDefault : cuda::kEventDisableTiming);
+  const cuda::Code code = device->api().event_create(
+      &event, cuda::kEventBlockingSync | (timed ? 0 : cuda::kEventDisableTiming));
   if (code != cuda::kSuccess) return device->driver().Failure("cuEventCreate", code);
   return CudaEvent(std::move(device), event);
 }
@@ -146,6 +150,11 @@ Result<bool> CudaEvent::Done() const {
   return true;
 }
 
+Status CudaEvent::Wait() const {
+  if (Status entered = device_->Enter(); !entered.ok()) return entered;
+  return device_->driver().Check("cuEventSynchronize", device_->api().event_synchronize(event_));
+}
+
 Result<Duration> CudaEvent::Since(const CudaEvent& earlier) const {
   if (Status entered = device_->Enter(); !entered.ok()) return entered.error();
   float elapsed = 0;
@@ -163,9 +172,11 @@ Result<DeviceMemory> DeviceMemory::Allocate(const std::shared_ptr<const CudaDevi
   const cuda::Code code =
       device->api().memory_allocate(&memory.address_, std::max<size_t>(bytes, 1));
   if (code != cuda::kSuccess) {
-    return device->driver().Failure("cuMemAlloc of " + std::to_string(bytes) + " bytes on GPU " +
-                                        std::to_string(device->index()),
-                                    code);
+    Error failed = device->driver().Failure("cuMemAlloc of " + std::to_string(bytes) +
+                                                " bytes on GPU " + std::to_string(device->index()),
+                                            code);
+    if (code == cuda::kOutOfMemory) failed.kind = ErrorKind::kTooLarge;
+    return failed;
   }
   return memory;
 }

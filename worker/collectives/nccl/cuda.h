@@ -105,6 +105,8 @@ class CudaEvent {
   Status Record(const CudaStream& stream) const;
   // Never waits.
   Result<bool> Done() const;
+  // Until it is done.
+  Status Wait() const;
   // From `earlier` to this: two timed events that are done.
   Result<Duration> Since(const CudaEvent& earlier) const;
 
@@ -116,8 +118,8 @@ class CudaEvent {
   cuda::Event event_;
 };
 
-// Bytes on the GPU. Copies run on a stream of its own and return when they are done; collectives
-// and kernels that use the memory must be done before.
+// Bytes on the GPU; kTooLarge where it has no more. Copies run on a stream of its own and return
+// when they are done; collectives and kernels that use the memory must be done before.
 class DeviceMemory {
  public:
   static Result<DeviceMemory> Allocate(const std::shared_ptr<const CudaDevice>& device,

@@ -25,15 +25,18 @@ using Address = unsigned long long;  // CUdeviceptr
 // CUresult; every function returns one.
 using Code = int;
 inline constexpr Code kSuccess = 0;
+inline constexpr Code kOutOfMemory = 2;
 inline constexpr Code kDeviceUnavailable = 46;
 inline constexpr Code kNoDevice = 100;
 inline constexpr Code kEccUncorrectable = 214;
 inline constexpr Code kNvlinkUncorrectable = 220;
 inline constexpr Code kNotReady = 600;
+inline constexpr Code kPrimaryContextActive = 708;
 inline constexpr Code kUnknown = 999;  // what is left of a GPU that fell off its bus
 
 inline constexpr unsigned kStreamNonBlocking = 1;
-inline constexpr unsigned kEventDefault = 0;
+inline constexpr unsigned kScheduleBlockingSync = 4;  // CUctx_flags
+inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr int kComputeCapabilityMajor = 75;  // CUdevice_attribute
 inline constexpr int kComputeCapabilityMinor = 76;
@@ -49,6 +52,7 @@ struct Api {
   Code (*device_get)(Device* device, int index) = nullptr;
   Code (*device_get_name)(char* name, int length, Device device) = nullptr;
   Code (*device_get_attribute)(int* value, int attribute, Device device) = nullptr;
+  Code (*primary_context_set_flags)(Device device, unsigned flags) = nullptr;
   Code (*primary_context_retain)(Context* context, Device device) = nullptr;
   Code (*primary_context_release)(Device device) = nullptr;
   Code (*context_set_current)(Context context) = nullptr;
@@ -62,6 +66,7 @@ struct Api {
   Code (*event_destroy)(Event event) = nullptr;
   Code (*event_record)(Event event, Stream stream) = nullptr;
   Code (*event_query)(Event event) = nullptr;
+  Code (*event_synchronize)(Event event) = nullptr;
   Code (*event_elapsed_time)(float* milliseconds, Event from, Event to) = nullptr;
 
   Code (*memory_info)(size_t* free, size_t* total) = nullptr;

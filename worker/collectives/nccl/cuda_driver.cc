@@ -12,6 +12,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuDeviceGetCount", &api->device_get_count)("cuDeviceGet", &api->device_get);
   bind("cuDeviceGetName", &api->device_get_name);
   bind("cuDeviceGetAttribute", &api->device_get_attribute);
+  bind("cuDevicePrimaryCtxSetFlags_v2", &api->primary_context_set_flags);
   bind("cuDevicePrimaryCtxRetain", &api->primary_context_retain);
   bind("cuDevicePrimaryCtxRelease_v2", &api->primary_context_release);
   bind("cuCtxSetCurrent", &api->context_set_current);
@@ -22,6 +23,7 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuStreamWaitEvent", &api->stream_wait_event);
   bind("cuEventCreate", &api->event_create)("cuEventDestroy_v2", &api->event_destroy);
   bind("cuEventRecord", &api->event_record)("cuEventQuery", &api->event_query);
+  bind("cuEventSynchronize", &api->event_synchronize);
   bind("cuEventElapsedTime", &api->event_elapsed_time)("cuMemGetInfo_v2", &api->memory_info);
   bind("cuMemAlloc_v2", &api->memory_allocate)("cuMemFree_v2", &api->memory_free);
   bind("cuMemHostAlloc", &api->host_allocate)("cuMemFreeHost", &api->host_free);

@@ -33,9 +33,10 @@ Result<Found> Find(const Options& options, const NcclLimits& limits) {
   Result<std::unique_ptr<SliceSum>> kernel = Error::NotFound("this program has no kernels");
   if (options.slice_sum) kernel = options.slice_sum(*device);
   if (!kernel.ok()) {
-    return Error{kernel.error().kind, kernel.error().message +
-                                          "; without kernels NCCL adds up as it likes "
-                                          "(reduce: Nccl), and bits depend on the bucket size"};
+    if (kernel.error().kind != ErrorKind::kNotFound) return kernel.error();
+    return Error::NotFound(kernel.error().message +
+                           "; without kernels NCCL adds up as it likes (reduce: Nccl), and bits "
+                           "depend on the bucket size");
   }
   Result<TreeSum> tree = TreeSum::Make(*device, std::move(*kernel), options.world, limits.staging);
   if (!tree.ok()) return tree.error();

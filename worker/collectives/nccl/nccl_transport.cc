@@ -62,6 +62,9 @@ std::string Name(const Operation& operation) {
          ")";
 }
 
+// Else a communicator's Start waits for what its Finish could have told.
+static_assert(NcclLimits{}.in_flight >= kMostBegun);
+
 bool Reduces(OperationKind kind) {
   return kind == OperationKind::kAllReduce || kind == OperationKind::kReduceScatter;
 }
@@ -113,6 +116,11 @@ Status NcclTransport::Init(const nccl::UniqueId& id, Time deadline) {
 }
 
 Status NcclTransport::WarmUp(Time deadline) {
+  if (parts_.tree) {
+    const Status summed =
+        parts_.tree->WarmUp(ranks_, CallOf("NCCL's first sends", deadline), parts_.stream);
+    if (!summed.ok()) return summed;
+  }
   Operation barrier;
   barrier.deadline = deadline;
   if (Status started = Start(barrier); !started.ok()) return started;
@@ -186,10 +194,15 @@ Status NcclTransport::Begin(const Operation& operation) {
   return {};
 }
 
-Status NcclTransport::Launch(const Operation& operation, Time deadline) {
-  const auto call = [&](const std::function<nccl::Code(const nccl::Api&, nccl::Comm)>& launch) {
-    return comm_.Call(Name(operation), deadline, launch);
+TreeSum::Call NcclTransport::CallOf(std::string what, Time deadline) {
+  return [this, what = std::move(what),
+          deadline](const std::function<nccl::Code(const nccl::Api&, nccl::Comm)>& launch) {
+    return comm_.Call(what, deadline, launch);
   };
+}
+
+Status NcclTransport::Launch(const Operation& operation, Time deadline) {
+  const TreeSum::Call call = CallOf(Name(operation), deadline);
   if (parts_.tree && Reduces(operation.kind) && operation.reduction == Reduction::kSum &&
       operation.out.type == DataType::kFloat32) {
     auto* const out = static_cast<float*>(operation.out.data);

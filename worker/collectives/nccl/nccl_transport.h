@@ -26,7 +26,7 @@ struct NcclLimits {
   // work that was done ThreadsLeftBehind() says so.
   Duration end = seconds(15);
   // Operations begun and not finished; the next Start waits for the oldest.
-  size_t in_flight = 64;
+  size_t in_flight = kMostBegun;
   // The bytes of a buffer that the tree sums at a time: it takes half as much again of the GPU's
   // memory.
   size_t staging = size_t{32} << 20U;
@@ -58,7 +58,8 @@ class NcclTransport final : public Transport {
                 const NcclLimits& limits);
   ~NcclTransport() override;
 
-  // A first allreduce of ones, which must give the number of ranks. It also warms NCCL up.
+  // A first allreduce of ones, which must give the number of ranks, and a first sum by the tree:
+  // NCCL connects ranks when they first need it, and takes memory then.
   Status Init(const nccl::UniqueId& id, Time deadline);
 
   Memory memory() const override { return Memory::kDevice; }
@@ -79,6 +80,8 @@ class NcclTransport final : public Transport {
   };
 
   Status Validate(const Operation& operation) const;
+  // What TreeSum launches by.
+  TreeSum::Call CallOf(std::string what, Time deadline);
   // Puts it into the stream.
   Status Launch(const Operation& operation, Time deadline);
   nccl::Code LaunchNccl(const Operation& operation, const nccl::Api& api, nccl::Comm comm);

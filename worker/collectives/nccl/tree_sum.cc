@@ -18,6 +18,12 @@ size_t Aligned(size_t count) { return (count + kAlignment - 1) / kAlignment * kA
 // The most that can be left over by slices.
 size_t MostRest(size_t world) { return std::max(kWhole, world * kAlignment); }
 
+// The least buffer that has slices and a rest.
+size_t WarmSize(size_t world) {
+  const size_t unit = world * kAlignment;
+  return (MostRest(world) / unit + 1) * unit + 1;
+}
+
 // Sends and receives that run at the same time.
 class Group {
  public:
@@ -68,10 +74,21 @@ Result<TreeSum> TreeSum::Make(const std::shared_ptr<const CudaDevice>& device,
   const auto n = static_cast<size_t>(world);
   const size_t unit = n * kAlignment;
   const size_t most = std::max<size_t>(1, staging / sizeof(float) / unit) * unit;
-  const size_t room = most + Aligned(most / 2) + n * Aligned(MostRest(n));
+  const size_t room = most + Aligned(most / 2) + n * Aligned(MostRest(n)) + WarmSize(n);
   Result<DeviceMemory> memory = DeviceMemory::Allocate(device, room * sizeof(float));
   if (!memory.ok()) return memory.error();
-  return TreeSum(std::move(kernel), std::move(*memory), most);
+  return TreeSum(std::move(kernel), std::move(*memory), most, n);
+}
+
+TreeSum::TreeSum(std::unique_ptr<SliceSum> kernel, DeviceMemory staging, size_t most, size_t world)
+    : kernel_(std::move(kernel)),
+      staging_(std::move(staging)),
+      most_(most),
+      warm_(WarmSize(world)) {}
+
+Status TreeSum::WarmUp(const NcclRanks& ranks, const Call& call, const CudaStream& stream) const {
+  float* const end = Staging() + staging_.size() / sizeof(float);
+  return AllReduce(ranks, call, stream, end - warm_, warm_);
 }
 
 Status TreeSum::AllReduce(const NcclRanks& ranks, const Call& call, const CudaStream& stream,

@@ -46,6 +46,8 @@ class TreeSum {
   static Result<TreeSum> Make(const std::shared_ptr<const CudaDevice>& device,
                               std::unique_ptr<SliceSum> kernel, int world, size_t staging);
 
+  // Puts a sum on `stream` that calls all of NCCL that AllReduce does, of no use but that.
+  Status WarmUp(const NcclRanks& ranks, const Call& call, const CudaStream& stream) const;
   // Both put work on `stream` and wait for none of it. In place.
   Status AllReduce(const NcclRanks& ranks, const Call& call, const CudaStream& stream, float* data,
                    size_t count) const;
@@ -54,8 +56,7 @@ class TreeSum {
                        const float* in, float* out, size_t count) const;
 
  private:
-  TreeSum(std::unique_ptr<SliceSum> kernel, DeviceMemory staging, size_t most)
-      : kernel_(std::move(kernel)), staging_(std::move(staging)), most_(most) {}
+  TreeSum(std::unique_ptr<SliceSum> kernel, DeviceMemory staging, size_t most, size_t world);
   float* Staging() const { return static_cast<float*>(staging_.data()); }
   Status SumDirect(const NcclRanks& ranks, const Call& call, const CudaStream& stream, float* data,
                    size_t slice, size_t rest) const;
@@ -63,9 +64,11 @@ class TreeSum {
                       float* data, size_t slice) const;
 
   std::unique_ptr<SliceSum> kernel_;
-  // In floats: parts of slices [most_], sums of a machine [most_ / 2], and the rest's parts.
+  // In floats: parts of slices [most_], sums of a machine [most_ / 2], the rest's parts, and the
+  // warm-up's buffer.
   DeviceMemory staging_;
   size_t most_;  // elements of a round
+  size_t warm_;  // of the warm-up
 };
 
 }  // namespace lockstep::collectives

@@ -327,8 +327,8 @@ TEST(NcclConnect, StreamsAndEventsBelongToDeviceMemory) {
 TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
-    // Warm-up, barrier, then this.
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "3");
+    // The warm-up's three, the barrier, then this.
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "5");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     Options options = OptionsOf(rank, port, Backend::kNccl);
     // Enough for the barrier on a busy machine.

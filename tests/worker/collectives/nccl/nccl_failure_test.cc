@@ -82,8 +82,8 @@ TEST(NcclFailure, AnotherOrderHangsUntilTheDeadline) {
 
 TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
   RunRanks(2, [](Rank& rank) {
-    // The first operation is the warm-up.
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "3");
+    // The first three are the warm-up's: the tree's two and the barrier.
+    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "5");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     Rank::Must(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))));

@@ -72,9 +72,10 @@ INSTANTIATE_TEST_SUITE_P(Of, NcclTree,
 TEST_P(NcclTree, AddsToTheBitsOfGloosTreeWhateverTheSize) {
   RunRanks(World(), [](Rank& rank) {
     SetSums();
+    Rank::Set("LOCKSTEP_FAKE_ALIGNED", "1");
     const auto nccl = rank.Connect();
-    for (const size_t count :
-         std::initializer_list<size_t>{1, 5, 2047, 2048, 2049, 10'007, 100'003}) {
+    for (const size_t count : std::initializer_list<size_t>{1, 2, 3, 4, 5, 2047, 2048, 2049, 10'004,
+                                                            10'005, 10'006, 10'007, 100'003}) {
       ASSERT_EQ(SumsBy(rank, *nccl, count, count), TreeOfAll(count, rank.world())) << count;
     }
   });
@@ -129,10 +130,10 @@ TEST_P(NcclMachines, AddUpTheirOwnRanksFirstToTheSameBits) {
 }
 
 // Whether the machines' ranks add up first: it takes three launches of NCCL's in place of two, and
-// the fourth of all fails.
+// five in place of three to warm up; the sixth of all fails.
 bool AddsByMachine(int world, int local, bool in_order) {
   const std::vector<int> codes = ExitCodes(world, [=](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "4");
+    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "6");
     Options options = rank.MakeOptions();
     options.local_world = local;
     const int place = rank.rank() % local;
