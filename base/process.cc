@@ -279,6 +279,12 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   return process;
 }
 
+std::vector<std::string> OwnEnvironment() {
+  std::vector<std::string> list;
+  for (char** entry = environ; *entry != nullptr; ++entry) list.emplace_back(*entry);
+  return list;
+}
+
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,
                                                        std::string_view path,
                                                        const std::string& working_directory) {

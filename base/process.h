@@ -99,6 +99,9 @@ class Spawner {
   rlimit file_limit_{};
 };
 
+// "NAME=value" of this process.
+std::vector<std::string> OwnEnvironment();
+
 // The file that a shell would run for `name`: itself if it holds a slash (seen from
 // `working_directory`), else the first executable one in `path` ("/usr/bin:/bin").
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,

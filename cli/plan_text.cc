@@ -32,7 +32,12 @@ const topology::RankBinding* BindingOf(const PlanView& view, size_t local_rank) 
 std::string BindingText(const topology::RankBinding& rank) {
   std::string text = rank.cpus.empty() ? "not bound" : "CPUs " + FormatIndexList(rank.cpus);
   if (rank.numa_node >= 0) text += ", NUMA node " + std::to_string(rank.numa_node);
-  if (rank.gpu >= 0) text += ", GPU " + std::to_string(rank.gpu);
+  for (size_t i = 0; i < rank.gpus.size(); ++i) {
+    text += (i > 0                  ? ","
+             : rank.gpus.size() > 1 ? ", GPUs "
+                                    : ", GPU ") +
+            std::to_string(rank.gpus[i]);
+  }
   if (!rank.reason.empty()) text += " (" + rank.reason + ")";
   return text;
 }
@@ -114,7 +119,7 @@ OrderedJson ProcessJson(const PlanView& view, const core::PlannedProcess& proces
                       {"environment", ToObject(process.environment)}};
   if (const auto* rank = BindingOf(view, static_cast<size_t>(process.local_rank))) {
     json["binding"] = {{"cpus", FormatIndexList(rank->cpus)},    {"numaNode", rank->numa_node},
-                       {"memory", core::ToString(rank->memory)}, {"gpu", rank->gpu},
+                       {"memory", core::ToString(rank->memory)}, {"gpus", rank->gpus},
                        {"ompThreads", rank->omp_threads},        {"reason", rank->reason}};
   }
   return json;

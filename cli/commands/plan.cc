@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/process.h"
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
 #include "cli/job_file.h"
@@ -26,8 +27,7 @@ struct PlanOptions {
 std::optional<topology::BindingPlan> BindingHere(const core::Spec& spec) {
   Result<topology::Machine> machine = topology::Discover();
   if (!machine.ok()) return std::nullopt;
-  return topology::PlanBinding(*machine, spec.topology.bind, spec.topology.memory_policy,
-                               core::ProcessesStarted(spec));
+  return topology::PlanBinding(*machine, topology::RequestOf(spec, OwnEnvironment()));
 }
 
 int Plan(const PlanOptions& options) {

@@ -1,6 +1,7 @@
 #include "worker/topology/binding_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <limits>
 #include <map>
@@ -43,7 +44,7 @@ std::optional<int> NearestNode(const Machine& machine, const std::vector<Core>& 
 // The NUMA node whose cores suit the rank's GPU; none where that can't be said.
 std::optional<int> NodeOfGpu(const Machine& machine, const std::vector<Core>& cores,
                              RankBinding* rank) {
-  const Gpu& gpu = machine.gpus[static_cast<size_t>(rank->gpu)];
+  const Gpu& gpu = machine.gpus[static_cast<size_t>(rank->gpus.front())];
   const std::string name = "GPU " + gpu.pci_address;
   if (gpu.numa_node < 0) {
     AddReason("the machine does not say on which NUMA node " + name + " is (numa_node=-1)", rank);
@@ -129,20 +130,53 @@ void PlanThreads(const Machine& machine, const std::vector<Core>& cores, Binding
 
 }  // namespace
 
-BindingPlan PlanBinding(const Machine& machine, Bind mode, MemoryPolicy memory, int processes) {
+BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>& environment) {
+  BindingRequest request;
+  request.mode = spec.topology.bind;
+  request.memory = spec.topology.memory_policy;
+  request.policy = spec.topology.policy;
+  request.processes = spec.processes_per_machine;
+  request.launcher = spec.launch == core::Launch::kPerMachine;
+  request.gpus = spec.resources_per_process.gpu;
+  request.map = spec.topology.map;
+  constexpr std::array<std::string_view, 3> kNames = {
+      "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"};
+  for (const std::string_view name : kNames) {
+    const auto own =
+        std::find_if(spec.env.begin(), spec.env.end(),
+                     [&](const core::EnvVar& variable) { return variable.name == name; });
+    if (own != spec.env.end()) {
+      request.variables.emplace_back(name, own->value);
+      continue;
+    }
+    for (const std::string& entry : environment) {
+      if (!entry.starts_with(name) || entry.substr(name.size(), 1) != "=") continue;
+      request.variables.emplace_back(name, entry.substr(name.size() + 1));
+      break;
+    }
+  }
+  return request;
+}
+
+BindingPlan PlanBinding(const Machine& machine, const BindingRequest& request) {
+  const Bind mode = request.mode;
+  const MemoryPolicy memory = request.memory;
+  const int processes = request.launcher ? 1 : request.processes;
   assert(processes >= 1);
   const std::vector<Core> cores = AllowedCores(machine);
   const bool bind = mode == Bind::kNode && !cores.empty();
   std::vector<std::vector<Core>> shares;
   if (bind) shares = SplitCores(cores, processes);
 
-  BindingPlan plan{mode, memory, {}};
+  BindingPlan plan;
+  plan.mode = mode;
+  plan.memory = memory;
   for (int local_rank = 0; local_rank < processes; ++local_rank) {
     RankBinding rank;
     rank.local_rank = local_rank;
     std::optional<int> gpu_node;
     if (!machine.gpus.empty()) {
-      rank.gpu = local_rank % static_cast<int>(machine.gpus.size());
+      rank.gpus = {local_rank % static_cast<int>(machine.gpus.size())};
       if (bind) gpu_node = NodeOfGpu(machine, cores, &rank);
     }
     if (bind) {

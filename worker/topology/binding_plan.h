@@ -1,29 +1,59 @@
-// Plans which process is bound where: a pure function from a machine's topology to the CPUs and
-// memory of each of its processes.
+// Plans which process is bound where: a pure function from a machine's topology and what is asked
+// to the CPUs, memory, GPUs and network card of each of its processes.
 //
-//   Bind::kNode, process with a GPU     all allowed cores of the GPU's NUMA node (as
-//                                           torchrun's --numa-binding=node), shared with the
-//                                           other processes whose GPU is there
-//   Bind::kNode, process without        its own share of the allowed cores, cut first between
-//                                           NUMA nodes, then between cores
+//   Bind::kNode         all allowed cores of its GPUs' NUMA nodes, shared with the other processes
+//                       whose GPUs are there; without a GPU its own share of the allowed cores, cut
+//                       first between NUMA nodes, then between cores
+//   Bind::kSocket       as kNode, and all nodes of the packages that those are on
+//   Bind::kCoreComplex  of those cores the ones under one last-level cache, processes dealt out to
+//                       caches in turn
+//   Bind::kExclusive    of those cores a share that no other process of the machine has
+//   Bind::kInterleave   all allowed cores, memory spread over their nodes
+//   Bind::kMap          what the job says by local rank
 //
-// A plan never leaves Machine::allowed_cpus, never cuts a core in two, and gives a core to two
-// processes without a GPU only when there are more processes than cores. When a request cannot be
-// met it plans the nearest thing and gives the reason; binding never fails a job.
+// A plan never leaves Machine::allowed_cpus, never cuts a core in two (but for kMap), and gives a
+// core to two processes of a share only when there are more processes than cores. What cannot be
+// had becomes the nearest thing and a reason; only TopologyPolicy::kRequired makes it an error,
+// which stands beside the plan.
 #ifndef LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
 #define LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/model/spec.h"
+#include "core/plan/environment.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::topology {
 
-using core::Bind;          // kNone, kNode
-using core::MemoryPolicy;  // kNone: first touch; kPreferred: the process's node while it has room;
-                           // kStrict: the process's node or the OOM killer
+using core::Bind;
+using core::MemoryPolicy;  // kNone: first touch; kPreferred: the process's nodes while they have
+                           // room; kStrict: those or the OOM killer; kInterleave: those, in turn
+
+// What is asked of one machine.
+struct BindingRequest {
+  Bind mode = Bind::kNode;
+  MemoryPolicy memory = MemoryPolicy::kPreferred;
+  core::TopologyPolicy policy = core::TopologyPolicy::kPreferred;
+  int processes = 1;      // ranks of this machine, whoever starts them; at least 1
+  bool launcher = false;  // one process starts them all: it gets what all of them would get
+  // GPUs of each rank. Not said: all for one process, and one for each of several, in order.
+  std::optional<int> gpus{};
+  std::vector<core::MappedProcess> map{};  // with kMap, by local rank
+  // CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, as far as the processes
+  // have them: they choose among the GPUs.
+  core::Variables variables{};
+  // This machine is the `part`-th of `parts` on the computer, alike in all: each has its own GPUs
+  // and cores.
+  int part = 0;
+  int parts = 1;
+};
+
+// What a job asks of each of its machines. `environment`: "NAME=value", as the processes inherit
+// it; the job's own env goes before it.
+BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>& environment);
 
 // The binding of one process.
 struct RankBinding {
@@ -31,21 +61,28 @@ struct RankBinding {
   IndexList cpus;      // empty: left as inherited
   int numa_node = -1;  // the node its CPUs are on; -1: several, or unknown
   MemoryPolicy memory = MemoryPolicy::kNone;
-  IndexList memory_nodes;  // empty exactly when memory is kNone
-  int gpu = -1;            // index into Machine::gpus
-  int omp_threads = 1;     // OMP_NUM_THREADS: cores it has for itself, within the CPU quota; >= 1
-  std::string reason;      // why this is less than was asked; empty when it isn't
+  IndexList memory_nodes;         // empty exactly when memory is kNone
+  std::vector<int> gpus;          // indices into Machine::gpus, in the order of the process's own
+  std::vector<std::string> nics;  // Nic::name of those nearest to its GPUs, or CPUs; all alike near
+  // The variables that show it these GPUs and no others, for GpuVisibility::kIsolated.
+  core::Variables isolated;
+  int omp_threads = 1;  // OMP_NUM_THREADS: cores it has for itself, within the CPU quota; of each
+                        // rank where it is a launcher, whose ranks inherit it; >= 1
+  std::string reason;   // why this is less than was asked; empty when it isn't
 };
 
 struct BindingPlan {
   Bind mode = Bind::kNone;
   MemoryPolicy memory = MemoryPolicy::kNone;
-  std::vector<RankBinding> ranks;  // by local rank
+  std::vector<RankBinding> ranks;  // by local rank; one for a launcher
+  // The variables that show every process this machine's part of the computer's GPUs; empty where
+  // it has them all.
+  core::Variables visible;
+  std::vector<std::string> notes;  // what whoever runs the job should know: GPUs used twice, ...
+  std::string error;  // with TopologyPolicy::kRequired: why the machine must not be used
 };
 
-// `processes` >= 1, all of this machine. Local rank l uses GPU l mod the number of GPUs. With
-// Bind::kNone nothing is bound, memory neither, and only omp_threads is planned.
-BindingPlan PlanBinding(const Machine& machine, Bind mode, MemoryPolicy memory, int processes);
+BindingPlan PlanBinding(const Machine& machine, const BindingRequest& request);
 
 }  // namespace lockstep::topology
 

@@ -44,9 +44,9 @@ using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destro
 
 // hwloc's environment for reading the machine from the Linux kernel: no XML or synthetic machine
 // that the environment names, and no plugins, which a static program must not load.
-Topology Load(const std::string& root) {
-  const ScopedEnv fsroot("HWLOC_FSROOT", root.c_str());
-  const ScopedEnv components("HWLOC_COMPONENTS", "linux,stop");
+Topology Load(const std::string& root, const std::string& xml_file) {
+  const ScopedEnv fsroot("HWLOC_FSROOT", xml_file.empty() ? root.c_str() : nullptr);
+  const ScopedEnv components("HWLOC_COMPONENTS", xml_file.empty() ? "linux,stop" : "xml,stop");
   const ScopedEnv plugins("HWLOC_PLUGINS_PATH", "/dev/null");
   const ScopedEnv xml("HWLOC_XMLFILE", nullptr);
   const ScopedEnv synthetic("HWLOC_SYNTHETIC", nullptr);
@@ -58,6 +58,8 @@ Topology Load(const std::string& root) {
   // Nodes outside this cpuset are needed as well: a GPU may be attached to one.
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0)
+    return {nullptr, hwloc_topology_destroy};
   if (hwloc_topology_load(raw) != 0) topology.reset();
   return topology;
 }
@@ -156,8 +158,22 @@ int Machine::FindNumaNode(int id) const {
   return -1;
 }
 
+Result<Machine> DiscoverXml(const std::string& path) {
+  const Topology topology = Load("/", path);
+  if (topology == nullptr) return Error::Invalid(path + " is no topology that hwloc can read");
+  Machine machine;
+  machine.numa_nodes = ReadNumaNodes(topology.get());
+  ReadDistances(topology.get(), &machine.numa_nodes);
+  machine.cores = ReadCores(topology.get(), machine.numa_nodes);
+  machine.allowed_cpus = ToList(hwloc_topology_get_topology_cpuset(topology.get()));
+  machine.allowed_mems = ToList(hwloc_topology_get_topology_nodeset(topology.get()));
+  if (machine.allowed_cpus.empty()) return Error::Invalid(path + " names no CPU");
+  machine.facts = {{"the machine", "hwloc's XML, " + path}};
+  return machine;
+}
+
 Result<Machine> Discover(const std::string& root) {
-  const Topology topology = Load(root);
+  const Topology topology = Load(root, "");
   if (topology == nullptr) {
     return Error::Unavailable("hwloc cannot read the machine's topology below " + root +
                               "; is /sys mounted?");
@@ -192,6 +208,21 @@ Result<Machine> Discover(const std::string& root) {
                    gpus,
                    {"CPU quota", quota.source}};
   return machine;
+}
+
+std::string Summary(const Machine& machine) {
+  std::string text;
+  const auto count = [&](size_t number, const std::string& what) {
+    if (number == 0) return;
+    text +=
+        (text.empty() ? "" : ", ") + std::to_string(number) + " " + what + (number > 1 ? "s" : "");
+  };
+  count(machine.packages.size(), "package");
+  count(machine.numa_nodes.size(), "NUMA node");
+  count(machine.cores.size(), "core");
+  count(machine.gpus.size(), "GPU");
+  count(machine.nics.size(), "network card");
+  return text;
 }
 
 Machine WithoutTopology(const std::string& why) {

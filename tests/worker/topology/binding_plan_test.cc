@@ -32,7 +32,7 @@ std::vector<int> Threads(const BindingPlan& plan) {
 
 BindingPlan PlanNode(const Machine& machine, int processes,
                      MemoryPolicy memory = MemoryPolicy::kPreferred) {
-  return PlanBinding(machine, Bind::kNode, memory, processes);
+  return PlanBinding(machine, {.memory = memory, .processes = processes});
 }
 
 MakeMachine TwoNodes() {
@@ -72,7 +72,7 @@ TEST(BindingPlanTest, ProcessesGetTheirGpusNode) {
   const BindingPlan plan = PlanNode(EightGpus(), 8);
   EXPECT_EQ(Cpus(plan), "0-7 | 0-7 | 0-7 | 0-7 | 8-15 | 8-15 | 8-15 | 8-15");
   EXPECT_THAT(Threads(plan), ElementsAre(2, 2, 2, 2, 2, 2, 2, 2));
-  EXPECT_EQ(plan.ranks[5].gpu, 5);
+  EXPECT_EQ(plan.ranks[5].gpus.at(0), 5);
   EXPECT_EQ(plan.ranks[5].reason, "");
 }
 
@@ -80,7 +80,7 @@ TEST(BindingPlanTest, MoreProcessesThanGpusGoAroundThem) {
   const Machine machine = TwoNodes().Gpu(1).Gpu(0);
   const BindingPlan plan = PlanNode(machine, 4);
   EXPECT_EQ(Cpus(plan), "8-15 | 0-7 | 8-15 | 0-7");
-  EXPECT_EQ(plan.ranks[2].gpu, 0);
+  EXPECT_EQ(plan.ranks[2].gpus.at(0), 0);
 }
 
 TEST(BindingPlanTest, GpusOfUnknownNodeSplitTheCoresEvenlyAndAreNeverPutOnNodeZero) {
@@ -148,7 +148,8 @@ TEST(BindingPlanTest, AQuotaLimitsThreadsButNotCores) {
 }
 
 TEST(BindingPlanTest, BindNoneBindsNothingAndStillDividesTheThreads) {
-  const BindingPlan plan = PlanBinding(EightGpus(), Bind::kNone, MemoryPolicy::kStrict, 4);
+  const BindingPlan plan = PlanBinding(
+      EightGpus(), {.mode = Bind::kNone, .memory = MemoryPolicy::kStrict, .processes = 4});
   for (const RankBinding& rank : plan.ranks) {
     EXPECT_THAT(rank.cpus, IsEmpty());
     EXPECT_EQ(rank.memory, MemoryPolicy::kNone);

@@ -128,8 +128,8 @@ class BoundProcess {
 TEST(ApplyInChildTest, ARealProcessIsBoundWhenItStartsAndReadBackSeesIt) {
   const Result<Machine> machine = Discover();
   ASSERT_TRUE(machine.ok()) << machine.error().message;
-  const BindingPlan plan = PlanBinding(*machine, Bind::kNode, MemoryPolicy::kPreferred,
-                                       static_cast<int>(machine->cores.size()));
+  const BindingPlan plan = PlanBinding(
+      *machine, {.mode = Bind::kNode, .processes = static_cast<int>(machine->cores.size())});
   const RankBinding& rank = plan.ranks.back();
   const BoundProcess process(Prepare(rank));
   const EffectiveBinding effective = ReadBack(process.pid(), Bind::kNode, rank, process.result());

@@ -39,12 +39,6 @@ std::string OnlyInterface() {
   return names.size() == 1 ? *names.begin() : "";
 }
 
-std::vector<std::string> OwnEnvironment() {
-  std::vector<std::string> list;
-  for (char** entry = environ; *entry != nullptr; ++entry) list.emplace_back(*entry);
-  return list;
-}
-
 std::string Variable(const std::vector<std::string>& environment, const std::string& name) {
   for (const std::string& entry : environment) {
     if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
@@ -87,9 +81,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                         handlers_.on_unkillable(generation_);
                       }}) {
   oom_kills_ = stats_.ReadOomKills();
-  const core::Topology& wanted = config->job.spec.topology;
-  plan_ =
-      topology::PlanBinding(machine_, wanted.bind, wanted.memory_policy, ProcessCount(config->job));
+  plan_ = topology::PlanBinding(machine_, topology::RequestOf(config->job.spec, inherited_));
   for (const topology::RankBinding& rank : plan_.ranks) {
     prepared_.push_back(topology::Prepare(rank));
   }
@@ -151,7 +143,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
   id.omp_threads = binding.omp_threads;
-  id.has_gpu = binding.gpu >= 0;
+  id.has_gpu = !binding.gpus.empty();
   id.only_interface = only_interface_;
   return id;
 }
