@@ -31,10 +31,6 @@ std::string HintText(const core::Recommendation& recommendation);
 // Any JSON as YAML, maps in their order.
 std::string ToYaml(const OrderedJson& json);
 
-// Columns as wide as their widest cell, two blanks between them, no blanks at line ends.
-std::string AlignColumns(const std::vector<std::vector<std::string>>& rows,
-                         const std::string& indent);
-
 // "exit code 2, 126, 127" and the like.
 std::string Describe(const core::FailureRule& rule);
 

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/text/columns.h"
 #include "cli/plan_text.h"
 #include "cli/run/history.h"
 #include "core/model/spec.h"

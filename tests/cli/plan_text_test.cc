@@ -76,10 +76,6 @@ TEST(PlanTextTest, TheRecommendationNamesTheFlags) {
   EXPECT_THAT(RecommendationText(MakeView(2, 2)), HasSubstr("-m 1 -p 2"));
 }
 
-TEST(AlignColumnsTest, CellsStandInColumnsAndLinesEndWithoutBlanks) {
-  EXPECT_EQ(AlignColumns({{"A", "BB", ""}, {"long", "b", "c"}}, " "), " A     BB\n long  b   c\n");
-}
-
 TEST(DescribeTest, ARuleIsToldByWhatItMatches) {
   EXPECT_EQ(Describe({{2, 126}, {}, "", core::FailureAction::kFail}), "exit code 2, 126");
   EXPECT_EQ(Describe({{}, {7}, "ECC", core::FailureAction::kReplaceMachine}),
