@@ -1,6 +1,8 @@
 /* lockstep-guest rank MIB: a rank that touches MIB MiB and says, as one line of JSON, where it runs,
-   under which memory policy, and on which nodes the kernel put those pages. Then it reports its first
-   step to the agent, and lives for WAIT_MS of its environment.
+   under which memory policy, and on which nodes the kernel put those pages; from node MEMORY_NODE of
+   its environment, if it has that. Then it reports its first
+   step to the agent, and lives for WAIT_MS of its environment,
+   and runs the command THEN.
 
    lockstep-guest confined PROGRAM ARGUMENT...: executes PROGRAM under a seccomp filter that refuses
    what containerd's RuntimeDefault refuses of NUMA to a container without CAP_SYS_NICE. */
@@ -8,6 +10,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/mempolicy.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -113,6 +116,10 @@ static int Rank(size_t size) {
   char* memory =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) Die("mmap");
+  if (getenv("MEMORY_NODE") != NULL) {
+    unsigned long nodes = 1UL << atoi(getenv("MEMORY_NODE"));
+    if (syscall(SYS_mbind, memory, size, MPOL_BIND, &nodes, 64UL, 0UL) != 0) Die("mbind");
+  }
   memset(memory, 1, size);
   printf("{");
   PrintStatus("cpus", "Cpus_allowed_list");
@@ -125,7 +132,7 @@ static int Rank(size_t size) {
   long wait = atol(EnvOr("WAIT_MS", "0"));
   struct timespec left = {wait / 1000, wait % 1000 * 1000000};
   nanosleep(&left, NULL);
-  return 0;
+  return getenv("THEN") != NULL ? system(getenv("THEN")) : 0;
 }
 
 int main(int argc, char** argv) {

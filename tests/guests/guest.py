@@ -60,6 +60,7 @@ class Check:
     cpus: str = "-"  # of a cpuset around it
     mems: str = "-"
     seccomp: bool = False
+    env: dict = dataclasses.field(default_factory=dict)
     spec: dict = dataclasses.field(default_factory=dict)
     metrics: bool = False  # rank 0 shows the agent's page after the first step
 
@@ -72,8 +73,11 @@ class Outcome:
     metrics: list  # lines of its page
 
     def bound(self, rank):
-        """What the agent says of the rank's binding."""
-        return [re.sub(r".*rank \d+ ", "", line) for line in self.log if f"rank {rank} bound" in line]
+        """What the agent says of the rank's binding: at its start, and then when that has changed."""
+        first = [re.split(r"  +", line.split("]: ")[1])[-1] for line in self.log
+                 if re.search(rf"\]: {rank}  ", line)]
+        return first + [line.split(f"rank {rank} after its first step: ")[1] for line in self.log
+                        if f"rank {rank} after its first step: " in line]
 
 
 def _outcome(code, lines):
@@ -133,11 +137,12 @@ class Guest:
 
 
 def _job(check):
-    command = ["lockstep-guest", "rank", str(MIB)]
-    if check.metrics:
-        show = "wget -qO- http://$MASTER_ADDR:7071/metrics | grep ^lockstep_rank; true"
-        command = ["sh", "-c", f"WAIT_MS=300 {' '.join(command)}; [ $RANK != 0 ] || {show}"]
+    show = "[ $RANK != 0 ] || wget -qO- http://$MASTER_ADDR:7071/metrics | grep ^lockstep_rank"
+    variables = {"WAIT_MS": "500", "THEN": show} if check.metrics else {}
     return {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": check.name},
-            "spec": {"numMachines": 1, "processesPerMachine": check.processes, "command": command,
+            "spec": {"numMachines": 1, "processesPerMachine": check.processes,
+                     "command": ["lockstep-guest", "rank", str(MIB)],
+                     "env": [{"name": name, "value": value}
+                             for name, value in {**variables, **check.env}.items()],
                      "topology": check.topology, **check.spec}}

@@ -4,6 +4,8 @@ and with and without a container's seccomp filter.
 CPUs and policies are what each rank reads of itself, and `pages` where the kernel put its memory.
 """
 
+import re
+
 import pytest
 from guest import Check, Guest, MIB
 
@@ -24,6 +26,10 @@ def two_nodes(tmp_path_factory):
         Check("strict", STRICT),
         Check("cpuset-of-one-node", NODE, cpus="2-3", mems="0-1"),
         Check("cpuset-without-memory", NODE, mems="0"),
+        Check("seccomp", NODE, seccomp=True),
+        Check("seccomp-strict", STRICT, seccomp=True),
+        Check("seccomp-in-a-cpuset", NODE, cpus="2-3", mems="0-1", seccomp=True),
+        Check("far-memory", NODE, env={"MEMORY_NODE": "0", "WAIT_MS": "500"}),
     ])
 
 
@@ -49,7 +55,42 @@ def test_unbound_ranks_run_anywhere_under_no_policy(two_nodes):
 def test_each_rank_of_two_has_a_node_and_its_memory(two_nodes):
     assert seen(two_nodes["node"], "cpus", "policy", "pages") == [
         ("0-1", "prefer (many):0", {"0": PAGES}), ("2-3", "prefer (many):1", {"1": PAGES})]
-    assert two_nodes["node"].bound(1) == ["bound: Node (asked Node)"]
+    assert two_nodes["node"].bound(1) == ["Node (asked Node)"]
+
+
+def test_the_agents_page_says_how_much_of_a_ranks_memory_is_near(two_nodes):
+    page = "\n".join(two_nodes["node"].metrics)
+    near = float(re.search(r'numa_memory_bytes{.*rank="0",locality="local"} (\S+)', page)[1])
+    far = float(re.search(r'numa_memory_bytes{.*rank="0",locality="remote"} (\S+)', page)[1])
+    assert near >= MIB << 20 and far < 1 << 20, page
+    assert re.search(r'binding_info{.*rank="0",mode="Node"} 1', page), page
+
+
+def test_memory_that_a_program_puts_elsewhere_is_seen_after_the_first_step(two_nodes):
+    assert seen(two_nodes["far-memory"], "cpus", "pages") == [
+        ("0-1", {"0": PAGES}), ("2-3", {"0": PAGES})]
+    assert two_nodes["far-memory"].bound(0) == ["Node (asked Node)"]
+    start, later = two_nodes["far-memory"].bound(1)
+    assert start == "Node (asked Node)"
+    assert re.fullmatch(r"Partial \(asked Node\): 9\d % of its memory is not on NUMA node 1", later)
+
+
+# A pod of the restricted profile: seccomp RuntimeDefault, every capability dropped.
+@pytest.mark.parametrize("check", ["seccomp", "seccomp-in-a-cpuset"])
+def test_a_seccomp_filter_leaves_first_touch_which_is_local_and_counts_as_aligned(two_nodes, check):
+    outcome = two_nodes[check]
+    for rank, (policy, pages, cpus) in enumerate(seen(outcome, "policy", "pages", "cpus")):
+        assert policy == "default"
+        assert pages == {"0" if cpus == "0-1" else "1": PAGES}
+        assert outcome.bound(rank) == [
+            "Node (asked Node): memory by first touch (set_mempolicy: EPERM)"]
+
+
+def test_strict_memory_under_a_seccomp_filter_is_partial_and_names_the_remedy(two_nodes):
+    assert seen(two_nodes["seccomp-strict"], "policy", "pages") == [
+        ("default", {"0": PAGES}), ("default", {"1": PAGES})]
+    assert two_nodes["seccomp-strict"].bound(0) == [
+        "Partial (asked Node): set_mempolicy: EPERM, give the container the capability SYS_NICE"]
 
 
 def test_strict_memory_is_bound(two_nodes):
@@ -71,7 +112,7 @@ def test_a_cpuset_without_the_nodes_memory_is_named(two_nodes):
     assert seen(two_nodes["cpuset-without-memory"], "cpus", "mems", "pages") == [
         ("0-1", "0", {"0": PAGES}), ("2-3", "0", {"0": PAGES})]
     assert two_nodes["cpuset-without-memory"].bound(1) == [
-        "bound: Partial (asked Node): this container gets no memory from NUMA node 1 (cpuset.mems 0)"]
+        "Partial (asked Node): this container gets no memory from NUMA node 1 (cpuset.mems 0)"]
 
 
 def test_four_ranks_have_four_nodes(four_nodes):

@@ -304,6 +304,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     uint32_t per_machine = member_->config().processes;
     if (report->rank / per_machine != config_.machine) return;
     Do(member_->OnProgress(Now(), rank_metrics_->OnReport(*report)));
+    if (report->step > 0) ranks_->OnStep(report->rank);
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
     if (!volume_) {
       progress_->Answer(client, CommitRefusal(question->id, "the job has no checkpoint.path"));

@@ -29,6 +29,22 @@ int SetMempolicy(int mode, const std::vector<unsigned long>& nodes) noexcept {
   return syscall(SYS_set_mempolicy, mode, nodes.data(), max_node) == 0 ? 0 : errno;
 }
 
+// Whatever the nodes have, and other nodes when they are full.
+int PreferNodes(const std::vector<unsigned long>& nodes) noexcept {
+  const int error = SetMempolicy(kMpolPreferredMany, nodes);
+  return error == EINVAL ? SetMempolicy(MPOL_PREFERRED, nodes) : error;
+}
+
+// What was refused; a weaker policy that was taken in its place shows in numa_maps.
+int ApplyMemory(MemoryPolicy memory, const std::vector<unsigned long>& nodes) noexcept {
+  if (memory == MemoryPolicy::kInterleave) return SetMempolicy(MPOL_INTERLEAVE, nodes);
+  if (memory == MemoryPolicy::kPreferred) return PreferNodes(nodes);
+  const int error = SetMempolicy(MPOL_BIND, nodes);
+  // EPERM is said of the call, whatever it asks.
+  if (error != 0 && error != EPERM) PreferNodes(nodes);
+  return error;
+}
+
 }  // namespace
 
 PreparedBinding Prepare(const RankBinding& rank) {
@@ -50,12 +66,7 @@ BindingErrno ApplyInChild(const PreparedBinding& binding) noexcept {
     }
   }
   if (!binding.node_mask.empty()) {
-    if (binding.memory == MemoryPolicy::kStrict) {
-      result.memory = SetMempolicy(MPOL_BIND, binding.node_mask);
-    } else {
-      result.memory = SetMempolicy(kMpolPreferredMany, binding.node_mask);
-      if (result.memory == EINVAL) result.memory = SetMempolicy(MPOL_PREFERRED, binding.node_mask);
-    }
+    result.memory = ApplyMemory(binding.memory, binding.node_mask);
   }
   return result;
 }

@@ -3,7 +3,7 @@
 //
 //   PreparedBinding prepared = Prepare(plan.ranks[local_rank]);      // parent, may allocate
 //   ... in the child, before execve:  BindingErrno result = ApplyInChild(prepared);
-//   EffectiveBinding effective = ReadBack(pid, ...);                 // parent, effective.h
+//   EffectiveBinding effective = ReadBack({...});                    // parent, effective.h
 //
 // A refusal is reported, never fatal: a container's seccomp profile often forbids set_mempolicy.
 #ifndef LOCKSTEP_WORKER_TOPOLOGY_APPLY_H_
@@ -34,7 +34,9 @@ PreparedBinding Prepare(const RankBinding& rank);
 // errno, so it may run in a child of clone(CLONE_VM | CLONE_VFORK). The child shares the parent's
 // errno, so the parent must not use errno across the clone. Execve keeps both settings.
 //
-// Preferred is MPOL_PREFERRED_MANY, or MPOL_PREFERRED on kernels before 5.15; Strict is MPOL_BIND.
+// Preferred is MPOL_PREFERRED_MANY, or MPOL_PREFERRED on kernels before 5.15; Strict is MPOL_BIND,
+// or as Preferred where the kernel won't have that; Interleave is MPOL_INTERLEAVE. What is refused
+// altogether leaves first touch, which is local to CPUs of one node.
 BindingErrno ApplyInChild(const PreparedBinding& binding) noexcept;
 
 }  // namespace lockstep::topology

@@ -1,7 +1,12 @@
 #include "worker/topology/effective.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/text/ascii.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::topology {
@@ -24,14 +29,16 @@ std::string PolicyFromNumaMaps(const std::string& numa_maps) {
   return numa_maps.substr(start, end == std::string::npos ? end : end - start);
 }
 
+std::string_view ModeOf(MemoryPolicy policy) {
+  if (policy == MemoryPolicy::kStrict) return "bind";
+  return policy == MemoryPolicy::kInterleave ? "interleave" : "prefer";
+}
+
 bool PolicyMatches(const std::string& policy, const RankBinding& rank) {
   const size_t colon = policy.find(':');
   if (colon == std::string::npos) return false;
-  const std::string mode = policy.substr(0, colon);
   const Result<IndexList> nodes = ParseIndexList(policy.substr(colon + 1));
-  const bool mode_matches =
-      rank.memory == MemoryPolicy::kStrict ? mode == "bind" : mode.starts_with("prefer");
-  return mode_matches && nodes.ok() && *nodes == rank.memory_nodes;
+  return policy.starts_with(ModeOf(rank.memory)) && nodes.ok() && *nodes == rank.memory_nodes;
 }
 
 // Why the CPUs are not as planned; empty if they are.
@@ -56,17 +63,90 @@ std::string Join(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + "; " + b;
 }
 
+// Below it, what a process was born with decides.
+constexpr uint64_t kFewBytes = 4 << 20;
+
+// Why the process's memory is not where it should be; empty if nine tenths of it are.
+std::string PlacementProblem(const MemoryPlacement& placement, const IndexList& local_nodes) {
+  const uint64_t all = placement.local_bytes + placement.remote_bytes;
+  if (placement.remote_bytes <= kFewBytes || placement.remote_bytes <= all / 10) return "";
+  return std::to_string(placement.remote_bytes * 100 / all) +
+         " % of its memory is not on NUMA node " + FormatIndexList(local_nodes);
+}
+
+// The word of a numa_maps line after `name`, such as "4" of "kernelpagesize_kB=4".
+std::string_view WordAfter(std::string_view line, std::string_view name) {
+  const size_t at = line.find(name);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = line.substr(at + name.size());
+  return rest.substr(0, rest.find(' '));
+}
+
+core::Binding AsAsked(Bind asked) {
+  switch (asked) {
+    case Bind::kNone:
+      return core::Binding::kNone;
+    case Bind::kNode:
+      return core::Binding::kNode;
+    case Bind::kSocket:
+      return core::Binding::kSocket;
+    case Bind::kCoreComplex:
+      return core::Binding::kCoreComplex;
+    case Bind::kExclusive:
+      return core::Binding::kExclusive;
+    case Bind::kInterleave:
+      return core::Binding::kInterleave;
+    case Bind::kMap:
+      return core::Binding::kMap;
+  }
+  return core::Binding::kUnknown;
+}
+
 }  // namespace
 
 std::string EffectiveBinding::ToString(Bind asked) const {
   std::string text = std::string(core::ToString(mode)) + " (asked " + core::ToString(asked) + ")";
-  return reason.empty() ? text : text + ": " + reason;
+  const std::string more = Join(reason, note);
+  return more.empty() ? text : text + ": " + more;
 }
 
-EffectiveBinding ReadBack(pid_t pid, Bind asked, const RankBinding& rank,
-                          const BindingErrno& result, const std::string& root) {
+MemoryPlacement PlacementOf(std::string_view numa_maps, const IndexList& local_nodes) {
+  MemoryPlacement placement;
+  for (size_t at = 0; at < numa_maps.size();) {
+    const size_t end = std::min(numa_maps.find('\n', at), numa_maps.size());
+    const std::string_view line = numa_maps.substr(at, end - at);
+    at = end + 1;
+    const std::string_view file = WordAfter(line, " file=");
+    if (!file.empty() && !file.starts_with("/anon_hugepage")) continue;
+    const uint64_t page = ParseNumber<uint64_t>(WordAfter(line, " kernelpagesize_kB=")).value_or(4)
+                          << 10;
+    for (size_t n = line.find(" N"); n != std::string_view::npos; n = line.find(" N", n + 1)) {
+      const std::string_view word = line.substr(n + 2, line.find(' ', n + 1) - n - 2);
+      const size_t equals = std::min(word.find('='), word.size());
+      const auto node = ParseNumber<int>(word.substr(0, equals));
+      const auto pages = ParseNumber<uint64_t>(word.substr(std::min(equals + 1, word.size())));
+      if (!node || !pages) continue;
+      (Contains(local_nodes, *node) ? placement.local_bytes : placement.remote_bytes) +=
+          *pages * page;
+    }
+  }
+  return placement;
+}
+
+IndexList LocalNodes(const Machine& machine, const RankBinding& rank) {
+  if (machine.numa_nodes.size() < 2 || rank.memory == MemoryPolicy::kInterleave) return {};
+  if (!rank.memory_nodes.empty()) return rank.memory_nodes;
+  IndexList nodes;
+  for (const NumaNode& node : machine.numa_nodes) {
+    if (!Intersect(node.cpus, rank.cpus).empty()) nodes = Union(nodes, {node.id});
+  }
+  return nodes.size() < machine.numa_nodes.size() ? nodes : IndexList();
+}
+
+EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root) {
+  const RankBinding& rank = process.rank;
   EffectiveBinding effective;
-  const std::string proc = root + "/proc/" + std::to_string(pid);
+  const std::string proc = root + "/proc/" + std::to_string(process.pid);
   const std::string status = ReadSmallFile(proc + "/status").value_or("");
   const Result<IndexList> cpus =
       ParseIndexList(StatusField(status, "Cpus_allowed_list").value_or(""));
@@ -74,19 +154,33 @@ EffectiveBinding ReadBack(pid_t pid, Bind asked, const RankBinding& rank,
       ParseIndexList(StatusField(status, "Mems_allowed_list").value_or(""));
   if (cpus.ok()) effective.cpus = *cpus;
   if (mems.ok()) effective.mems = *mems;
-  effective.memory_policy = PolicyFromNumaMaps(ReadSmallFile(proc + "/numa_maps").value_or(""));
-  if (asked == Bind::kNone) return effective;
+  const std::string numa_maps = ReadSmallFile(proc + "/numa_maps").value_or("");
+  effective.memory_policy = PolicyFromNumaMaps(numa_maps);
+  if (!process.local_nodes.empty() && !numa_maps.empty()) {
+    effective.placement = PlacementOf(numa_maps, process.local_nodes);
+  }
+  if (process.asked == Bind::kNone) return effective;
   if (effective.cpus.empty()) {
     effective.reason = "cannot read " + proc + "/status; has the process ended?";
     return effective;
   }
-  const std::string cpu_problem = rank.cpus.empty() ? "" : CpuProblem(rank, result, effective.cpus);
-  const std::string memory_problem = MemoryProblem(rank, result, effective.memory_policy);
-  effective.reason = Join(Join(cpu_problem, memory_problem), rank.reason);
+  const std::string cpu_problem =
+      rank.cpus.empty() ? "" : CpuProblem(rank, process.result, effective.cpus);
   const bool cpus_bound = !rank.cpus.empty() && cpu_problem.empty();
+  std::string memory_problem = MemoryProblem(rank, process.result, effective.memory_policy);
   const bool memory_bound = rank.memory != MemoryPolicy::kNone && memory_problem.empty();
+  if (!memory_problem.empty() && rank.memory == MemoryPolicy::kPreferred && cpus_bound) {
+    // What a process touches first comes from the node it runs on: with its CPUs bound, a
+    // preference adds nothing that the placement does not show.
+    effective.note = "memory by first touch (" + std::exchange(memory_problem, "") + ")";
+  } else if (process.result.memory == EPERM) {
+    memory_problem += ", give the container the capability SYS_NICE";
+  }
+  std::string far;
+  if (effective.placement) far = PlacementProblem(*effective.placement, process.local_nodes);
+  effective.reason = Join(Join(cpu_problem, memory_problem), Join(far, rank.reason));
   if (effective.reason.empty()) {
-    effective.mode = core::Binding::kNode;
+    effective.mode = AsAsked(process.asked);
   } else if (cpus_bound || memory_bound) {
     effective.mode = core::Binding::kPartial;
   }

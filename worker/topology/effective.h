@@ -5,7 +5,10 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/gang/messages.h"
 #include "worker/topology/apply.h"
@@ -13,22 +16,50 @@
 
 namespace lockstep::topology {
 
+// Where a process's own memory is: heap, stacks, anonymous mappings. Pages of files don't count,
+// for they lie where they were first read.
+struct MemoryPlacement {
+  uint64_t local_bytes = 0;   // on the nodes of its binding
+  uint64_t remote_bytes = 0;  // on all others
+
+  friend bool operator==(const MemoryPlacement&, const MemoryPlacement&) = default;
+};
+
+// Of the text of /proc/<pid>/numa_maps.
+MemoryPlacement PlacementOf(std::string_view numa_maps, const IndexList& local_nodes);
+
 struct EffectiveBinding {
   core::Binding mode = core::Binding::kNone;
   IndexList cpus;             // Cpus_allowed_list
   IndexList mems;             // Mems_allowed_list: what the cpuset allows, not the policy
   std::string memory_policy;  // "prefer:0", "bind:0-1", "default" as in numa_maps; "" unknown
-  std::string reason;         // why it is less than asked; empty when it isn't
+  std::optional<MemoryPlacement> placement;  // none where there is no NUMA node to be near to
+  std::string reason;                        // why it is less than asked; empty when it isn't
+  std::string note;                          // worth knowing where it is as asked
 
   // "Node (asked Node)", "None (asked Node): sched_setaffinity: EPERM".
   std::string ToString(Bind asked) const;
 };
 
-// Reads /proc/<pid>/status and numa_maps below `root`; call it once the process has exec'ed.
-// `asked` is `topology.bind`, `rank` the plan and `result` what ApplyInChild returned. A process
-// that is gone gives kNone and a reason that says so.
-EffectiveBinding ReadBack(pid_t pid, Bind asked, const RankBinding& rank,
-                          const BindingErrno& result, const std::string& root = "/");
+// A process as it was started.
+struct BoundProcess {
+  pid_t pid = 0;
+  Bind asked = Bind::kNone;  // topology.bind
+  RankBinding rank;          // the plan
+  BindingErrno result;       // what ApplyInChild returned
+  IndexList local_nodes;     // LocalNodes
+};
+
+// The NUMA nodes from which the rank's memory should come: those of its memory policy, or those its
+// CPUs are on. Empty where that is all nodes or unknown: then no page is far away.
+IndexList LocalNodes(const Machine& machine, const RankBinding& rank);
+
+// Reads /proc/<pid>/status and numa_maps below `root`; call it once the process has exec'ed. A
+// process that is gone gives kNone and a reason that says so.
+//
+// The kernel walks all of a process's memory for numa_maps, some 10 ms a GiB: only a process that
+// has just been exec'ed is read on a thread that others wait for.
+EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root = "/");
 
 }  // namespace lockstep::topology
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/worker/topology/fixture_tree.h"
+#include "tests/worker/topology/machine_builder.h"
 
 namespace lockstep::topology {
 namespace {
@@ -24,13 +25,15 @@ RankBinding OnNodeOne() {
   return rank;
 }
 
-// Process 42 as /proc shows it.
+// Process 42 as /proc shows it, with these pages of 4 KiB on nodes 0 and 1.
 EffectiveBinding ReadBackOf(const std::string& cpus, const std::string& policy,
-                            const RankBinding& rank, BindingErrno result = {}) {
+                            const RankBinding& rank, BindingErrno result = {},
+                            const std::string& pages = "N0=10 N1=4000") {
   FixtureTree tree;
   tree.File("proc/42/status", "Cpus_allowed_list:\t" + cpus + "\nMems_allowed_list:\t0-1\n");
-  tree.File("proc/42/numa_maps", "55d0c000 " + policy + " file=/bin/sh mapped=4 N0=4\n");
-  return ReadBack(42, Bind::kNode, rank, result, tree.root());
+  tree.File("proc/42/numa_maps", "55d0c000 " + policy + " file=/bin/sh mapped=4 N0=4\n7f00 " +
+                                     policy + " heap anon=9 " + pages + " kernelpagesize_kB=4\n");
+  return ReadBack({42, Bind::kNode, rank, result, {1}}, tree.root());
 }
 
 TEST(ReadBackTest, AllInEffectIsNode) {
@@ -43,17 +46,86 @@ TEST(ReadBackTest, AllInEffectIsNode) {
   }
 }
 
-TEST(ReadBackTest, AForbiddenMempolicyIsPartialAndNamed) {
-  const EffectiveBinding effective =
-      ReadBackOf("2-3", "default", OnNodeOne(), {.affinity = 0, .memory = EPERM});
-  EXPECT_EQ(effective.ToString(Bind::kNode), "Partial (asked Node): set_mempolicy: EPERM");
+// What a restricted pod gets: containerd's RuntimeDefault, and no capability.
+TEST(ReadBackTest, AForbiddenPreferenceIsAlignedWhereFirstTouchIsLocal) {
+  const BindingErrno refused = {.affinity = 0, .memory = EPERM};
+  EXPECT_EQ(ReadBackOf("2-3", "default", OnNodeOne(), refused).ToString(Bind::kNode),
+            "Node (asked Node): memory by first touch (set_mempolicy: EPERM)");
+  EXPECT_EQ(ReadBackOf("2-3", "default", OnNodeOne(), refused).reason, "");
+  EXPECT_EQ(ReadBackOf("2-3", "default", OnNodeOne(), refused, "N0=4000 N1=4000").reason,
+            "50 % of its memory is not on NUMA node 1");
+}
+
+TEST(ReadBackTest, APolicyThatFirstTouchCannotReplaceNamesItsRemedy) {
+  RankBinding rank = OnNodeOne();
+  for (const MemoryPolicy policy : {MemoryPolicy::kStrict, MemoryPolicy::kInterleave}) {
+    rank.memory = policy;
+    const EffectiveBinding effective =
+        ReadBackOf("2-3", "default", rank, {.affinity = 0, .memory = EPERM});
+    EXPECT_EQ(effective.ToString(Bind::kNode),
+              "Partial (asked Node): set_mempolicy: EPERM, give the container the capability "
+              "SYS_NICE");
+  }
+}
+
+TEST(ReadBackTest, APreferenceIsNeededWhereNoCpusAreBound) {
+  RankBinding rank = OnNodeOne();
+  rank.cpus = {};
+  EXPECT_EQ(ReadBackOf("0-7", "default", rank, {.affinity = 0, .memory = EPERM}).mode,
+            core::Binding::kNone);
+}
+
+TEST(ReadBackTest, MemoryElsewhereIsPartialUnlessItIsLittle) {
+  EXPECT_EQ(ReadBackOf("2-3", "prefer:1", OnNodeOne(), {}, "N0=4000 N1=6000").ToString(Bind::kNode),
+            "Partial (asked Node): 40 % of its memory is not on NUMA node 1");
+  EXPECT_EQ(ReadBackOf("2-3", "prefer:1", OnNodeOne(), {}, "N0=900 N1=9100").mode,
+            core::Binding::kNode)
+      << "less than a tenth";
+  EXPECT_EQ(ReadBackOf("2-3", "prefer:1", OnNodeOne(), {}, "N0=900").mode, core::Binding::kNode)
+      << "less than 4 MiB: what it was born with";
+}
+
+TEST(ReadBackTest, EveryModeThatIsInEffectIsSaidAsItWasAsked) {
+  FixtureTree tree;
+  tree.File("proc/42/status", "Cpus_allowed_list:\t2-3\n");
+  for (const Bind bind : {Bind::kNode, Bind::kSocket, Bind::kCoreComplex, Bind::kExclusive,
+                          Bind::kInterleave, Bind::kMap}) {
+    const EffectiveBinding effective = ReadBack({42, bind, OnNodeOne(), {}, {1}}, tree.root());
+    EXPECT_STREQ(core::ToString(effective.mode), core::ToString(bind));
+    EXPECT_TRUE(core::IsAsAsked(effective.mode));
+  }
+}
+
+TEST(PlacementTest, CountsAProcesssOwnPagesInTheirSizes) {
+  const MemoryPlacement placement = PlacementOf(
+      "1000 default file=/usr/lib/libtorch.so mapped=900 N0=900 kernelpagesize_kB=4\n"
+      "2000 default heap anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4\n"
+      "3000 default file=/anon_hugepage\\040(deleted) huge anon=1 N1=1 kernelpagesize_kB=2048\n"
+      "4000 default stack:12 anon=1 N10=1 kernelpagesize_kB=4\n5000 default\n",
+      {1});
+  EXPECT_EQ(placement.local_bytes, (8U << 10) + (2U << 20));
+  EXPECT_EQ(placement.remote_bytes, 8U << 10);
+}
+
+TEST(LocalNodesTest, AreThoseOfTheMemoryPolicyOrElseOfTheCpus) {
+  const Machine machine = MakeMachine().Node(0, 2).Node(1, 2);
+  RankBinding rank = OnNodeOne();
+  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre(1));
+  rank.memory_nodes = {};
+  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre(1));
+  rank.cpus = {1, 2};
+  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre()) << "nowhere is far away";
+  rank.cpus = {};
+  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre()) << "not bound";
+  EXPECT_THAT(LocalNodes(MakeMachine().Node(0, 4), OnNodeOne()), ElementsAre());
 }
 
 TEST(ReadBackTest, NothingInEffectIsNone) {
   const EffectiveBinding effective =
       ReadBackOf("0-7", "default", OnNodeOne(), {.affinity = EPERM, .memory = EPERM});
   EXPECT_EQ(effective.ToString(Bind::kNode),
-            "None (asked Node): sched_setaffinity: EPERM; set_mempolicy: EPERM");
+            "None (asked Node): sched_setaffinity: EPERM; set_mempolicy: EPERM, give the "
+            "container the capability SYS_NICE");
 }
 
 TEST(ReadBackTest, CpusThatTheKernelChangedAreSeen) {
@@ -80,15 +152,15 @@ TEST(ReadBackTest, WhatThePlanCouldNotDoIsPartOfTheReason) {
 
 TEST(ReadBackTest, AProcessThatIsGoneIsSaidToBe) {
   FixtureTree tree;
-  const EffectiveBinding effective = ReadBack(42, Bind::kNode, OnNodeOne(), {}, tree.root());
+  const EffectiveBinding effective = ReadBack({42, Bind::kNode, OnNodeOne(), {}, {}}, tree.root());
   EXPECT_EQ(effective.mode, core::Binding::kNone);
   EXPECT_THAT(effective.reason, HasSubstr("has the process ended?"));
 }
 
 // A process of this machine that was bound by ApplyInChild before it exec'ed.
-class BoundProcess {
+class ChildProcess {
  public:
-  explicit BoundProcess(const PreparedBinding& prepared) {
+  explicit ChildProcess(const PreparedBinding& prepared) {
     int to_child[2];
     int from_child[2];
     EXPECT_EQ(pipe(to_child), 0);
@@ -112,7 +184,7 @@ class BoundProcess {
     EXPECT_EQ(read(from_child[0], &byte, 1), 1);
     close(from_child[0]);
   }
-  ~BoundProcess() {
+  ~ChildProcess() {
     close(stdin_);
     waitpid(pid_, nullptr, 0);
   }
@@ -131,8 +203,9 @@ TEST(ApplyInChildTest, ARealProcessIsBoundWhenItStartsAndReadBackSeesIt) {
   const BindingPlan plan = PlanBinding(
       *machine, {.mode = Bind::kNode, .processes = static_cast<int>(machine->cores.size())});
   const RankBinding& rank = plan.ranks.back();
-  const BoundProcess process(Prepare(rank));
-  const EffectiveBinding effective = ReadBack(process.pid(), Bind::kNode, rank, process.result());
+  const ChildProcess process(Prepare(rank));
+  const EffectiveBinding effective =
+      ReadBack({process.pid(), Bind::kNode, rank, process.result(), {}});
   EXPECT_EQ(process.result().affinity, 0);
   EXPECT_EQ(effective.cpus, rank.cpus);
   EXPECT_NE(effective.mode, core::Binding::kNone) << effective.reason;
@@ -146,12 +219,13 @@ TEST(ApplyInChildTest, ARealMemoryPolicyIsInEffectOrItsRefusalIsReported) {
   rank.memory_nodes = {machine->allowed_mems.front()};
   for (const MemoryPolicy policy : {MemoryPolicy::kPreferred, MemoryPolicy::kStrict}) {
     rank.memory = policy;
-    const BoundProcess process(Prepare(rank));
-    const EffectiveBinding effective = ReadBack(process.pid(), Bind::kNode, rank, process.result());
+    const ChildProcess process(Prepare(rank));
+    const EffectiveBinding effective =
+        ReadBack({process.pid(), Bind::kNode, rank, process.result(), {}});
     if (process.result().memory == 0) {
       EXPECT_EQ(effective.ToString(Bind::kNode), "Node (asked Node)");
     } else {
-      EXPECT_THAT(effective.reason, HasSubstr("set_mempolicy: E"));
+      EXPECT_THAT(effective.ToString(Bind::kNode), HasSubstr("set_mempolicy: E"));
     }
   }
 }
@@ -159,9 +233,10 @@ TEST(ApplyInChildTest, ARealMemoryPolicyIsInEffectOrItsRefusalIsReported) {
 TEST(ApplyInChildTest, CpusThatDoNotExistAreReportedAndTheProcessStartsAnyway) {
   RankBinding rank;
   rank.cpus = {4000};
-  const BoundProcess process(Prepare(rank));
+  const ChildProcess process(Prepare(rank));
   EXPECT_EQ(process.result().affinity, EINVAL);
-  const EffectiveBinding effective = ReadBack(process.pid(), Bind::kNode, rank, process.result());
+  const EffectiveBinding effective =
+      ReadBack({process.pid(), Bind::kNode, rank, process.result(), {}});
   EXPECT_EQ(effective.ToString(Bind::kNode), "None (asked Node): sched_setaffinity: EINVAL");
 }
 

@@ -81,6 +81,7 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
                started_ - first_started_);
   for (const LocalRanks::View& view : views_()) {
     AddProcess(view, &page);
+    AddPlacement(view, &page);
     const auto pace = paces_.find(view.rank);
     if (pace == paces_.end()) continue;
     AddProgress(pace->second, &page);
@@ -133,8 +134,22 @@ void RankMetrics::AddProcess(const LocalRanks::View& view, Families* page) const
   }
   if (view.bound && view.binding.mode != core::Binding::kUnknown) {
     page->Gauge("lockstep_rank_binding_info",
-                "1; the label names the binding in effect: None, Partial or Node.", 1,
-                {rank, {"mode", core::ToString(view.binding.mode)}});
+                "1; the label names the binding in effect: None, Partial, or as `topology.bind` "
+                "asked.",
+                1, {rank, {"mode", core::ToString(view.binding.mode)}});
+  }
+}
+
+void RankMetrics::AddPlacement(const LocalRanks::View& view, Families* page) const {
+  if (!view.bound || !view.binding.placement) return;
+  const topology::MemoryPlacement& placement = *view.binding.placement;
+  for (const auto& [locality, bytes] :
+       {std::pair("local", placement.local_bytes), std::pair("remote", placement.remote_bytes)}) {
+    page->Gauge(
+        "lockstep_rank_numa_memory_bytes",
+        "Memory of the rank's process, files left out, on its binding's NUMA nodes (local) and on "
+        "others (remote), read at its start and first step, then each minute.",
+        static_cast<double>(bytes), {Of(view.rank), {"locality", locality}});
   }
 }
 

@@ -64,6 +64,7 @@ class RankMetrics : public prometheus::Collectable {
   // False for names beyond the first kMaxReportedNames, and for those too long.
   bool IsKept(const std::string& name);
   void AddProcess(const LocalRanks::View& view, Families* page) const;
+  void AddPlacement(const LocalRanks::View& view, Families* page) const;
   void AddProgress(const Pace& pace, Families* page) const;
 
   Views views_;

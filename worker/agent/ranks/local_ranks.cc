@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <sstream>
 #include <utility>
 
+#include "base/text/columns.h"
 #include "core/exit_codes.h"
 #include "core/plan/trainer_command.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
@@ -24,6 +26,10 @@ int ExitCodeOf(const SpawnFailure& failure) {
 }
 
 using core::Generation;
+
+// How often a running rank's memory is looked for, and the share of time that this may take.
+constexpr Duration kPlacementEvery = seconds(60);
+constexpr int kPlacementShare = 100;
 
 // NCCL and Gloo guess wrongly on machines with several interfaces, so nothing is guessed there.
 std::string OnlyInterface() {
@@ -79,11 +85,13 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                       [this](const std::string& names) {
                         log_("still alive 30 s after SIGKILL: " + names);
                         handlers_.on_unkillable(generation_);
-                      }}) {
+                      }}),
+      placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
   oom_kills_ = stats_.ReadOomKills();
   plan_ = topology::PlanBinding(machine_, topology::RequestOf(config->job.spec, inherited_));
   for (const topology::RankBinding& rank : plan_.ranks) {
     prepared_.push_back(topology::Prepare(rank));
+    local_nodes_.push_back(topology::LocalNodes(machine_, rank));
   }
   std::error_code ignored;
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
@@ -188,21 +196,39 @@ int LocalRanks::Bind(void* launch) noexcept {
   return 0;  // what was refused is reported, and the process runs all the same
 }
 
+// ---- bindings ----
+
+topology::BoundProcess LocalRanks::BoundAs(size_t local_rank) const {
+  return {views_[local_rank].pid, config_->job.spec.topology.bind, plan_.ranks[local_rank],
+          launches_[local_rank].result, local_nodes_[local_rank]};
+}
+
 // What is in effect, read back once the ranks run; said once, for it is the same each time.
 void LocalRanks::ReadBindings() {
-  core::Bind asked = config_->job.spec.topology.bind;
   for (size_t l = 0; l < views_.size(); ++l) {
     if (views_[l].pid == 0) continue;
-    views_[l].binding =
-        topology::ReadBack(views_[l].pid, asked, plan_.ranks[l], launches_[l].result);
+    views_[l].binding = topology::ReadBack(BoundAs(l));
     views_[l].bound = true;
-    if (!binding_said_) {
-      log_("rank " + std::to_string(views_[l].rank) +
-           " bound: " + views_[l].binding.ToString(asked));
-    }
   }
-  binding_said_ = true;
+  if (config_->job.spec.topology.bind == core::Bind::kNone) return;
+  if (!std::exchange(binding_said_, true)) LogBindings();
   ReportBinding();
+  placement_timer_.WakeAt(BootTime() + kPlacementEvery);
+}
+
+void LocalRanks::LogBindings() {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "CPUs", "memory", "threads", "GPU", "binding"}};
+  for (size_t l = 0; l < views_.size(); ++l) {
+    const topology::RankBinding& planned = plan_.ranks[l];
+    const topology::EffectiveBinding& binding = views_[l].binding;
+    rows.push_back({std::to_string(views_[l].rank), FormatIndexList(binding.cpus),
+                    binding.memory_policy, std::to_string(planned.omp_threads),
+                    planned.gpus.empty() ? "-" : FormatIndexList(planned.gpus),
+                    binding.ToString(config_->job.spec.topology.bind)});
+  }
+  std::istringstream table(AlignColumns(rows, ""));
+  for (std::string line; std::getline(table, line);) log_(line);
 }
 
 // The least bound of them stands for the machine. One that is dead already has nothing to tell.
@@ -213,6 +239,54 @@ void LocalRanks::ReportBinding() {
       views_.begin(), views_.end(),
       [](const View& a, const View& b) { return a.binding.mode < b.binding.mode; });
   handlers_.on_bound(generation_, least.binding.mode, least.binding.reason);
+}
+
+void LocalRanks::OnStep(uint32_t rank) {
+  const size_t l = rank - RankOf(0);
+  if (l >= views_.size() || !views_[l].bound || std::exchange(views_[l].stepped, true)) return;
+  if (config_->job.spec.topology.bind == core::Bind::kNone) return;
+  ReadAgain(l, [this, l](auto binding) {
+    if (binding) OnFirstStep(l, std::move(*binding));
+  });
+}
+
+void LocalRanks::OnFirstStep(size_t local_rank, topology::EffectiveBinding binding) {
+  View& view = views_[local_rank];
+  const bool same = binding.mode == view.binding.mode && binding.reason == view.binding.reason;
+  view.binding = std::move(binding);
+  if (same) return;
+  log_("rank " + std::to_string(view.rank) +
+       " after its first step: " + view.binding.ToString(config_->job.spec.topology.bind));
+  ReportBinding();
+}
+
+void LocalRanks::ReadPlacements(size_t local_rank, Time began) {
+  size_t next = local_rank;
+  while (next < views_.size() && (views_[next].pid == 0 || local_nodes_[next].empty())) ++next;
+  if (next < views_.size()) {
+    return ReadAgain(next, [this, next, began](const auto& binding) {
+      if (binding) views_[next].binding.placement = binding->placement;
+      ReadPlacements(next + 1, began);
+    });
+  }
+  const Duration took = BootTime() - began;
+  if (processes_.live() == 0) return;
+  placement_timer_.WakeAt(BootTime() + std::max(kPlacementEvery, took * kPlacementShare));
+}
+
+void LocalRanks::ReadAgain(size_t local_rank, ReadDone done) {
+  if (!reader_) {
+    Result<std::unique_ptr<FileWorker>> reader = FileWorker::Create(loop_);
+    if (!reader.ok()) return;
+    reader_ = std::move(*reader);
+  }
+  reader_->Run([process = BoundAs(local_rank)] { return topology::ReadBack(process); },
+               [this, local_rank, generation = generation_,
+                done = std::move(done)](topology::EffectiveBinding binding) {
+                 if (generation != generation_) return;
+                 const bool gone = views_[local_rank].pid == 0 || binding.cpus.empty();
+                 done(gone ? std::nullopt : std::optional(std::move(binding)));
+               });
 }
 
 // ---- ending ----

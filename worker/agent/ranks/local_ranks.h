@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,12 +17,14 @@
 #include "base/lifetime.h"
 #include "base/process.h"
 #include "base/time.h"
+#include "base/wake_timer.h"
 #include "core/gang/messages.h"
 #include "core/plan/agent_config.h"
 #include "core/plan/environment.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_pump.h"
 #include "worker/agent/metrics/machine_stats.h"
+#include "worker/agent/ranks/file_worker.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/process_set.h"
 #include "worker/topology/apply.h"
@@ -46,6 +49,7 @@ class LocalRanks {
     uint32_t rank = 0;
     pid_t pid = 0;       // 0: not running
     bool bound = false;  // `binding` has been read back
+    bool stepped = false;
     topology::EffectiveBinding binding;
   };
 
@@ -64,6 +68,10 @@ class LocalRanks {
   void Start(const core::Start& start, Time lease_end);
   void Stop(core::Generation generation, Time kill_at);
 
+  // The rank reports a step. After its first one its binding is looked at again, for by then it has
+  // made its threads and touched its memory.
+  void OnStep(uint32_t rank);
+
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard); }
   bool any_alive() const { return processes_.live() > 0 || processes_.stopping(); }
@@ -79,8 +87,17 @@ class LocalRanks {
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
+  topology::BoundProcess BoundAs(size_t local_rank) const;
   void ReadBindings();
+  void LogBindings();
   void ReportBinding();
+  // Reads the rank's binding on reader_'s thread: nothing of a process that has ended. `done` is
+  // not called for a generation that is over.
+  using ReadDone = std::function<void(std::optional<topology::EffectiveBinding>)>;
+  void ReadAgain(size_t local_rank, ReadDone done);
+  void OnFirstStep(size_t local_rank, topology::EffectiveBinding binding);
+  // Reads where the memory of ranks is, from this one on, one after the other.
+  void ReadPlacements(size_t local_rank, Time began);
   void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
@@ -95,6 +112,7 @@ class LocalRanks {
   LogFn log_;
   topology::Machine machine_;
   topology::BindingPlan plan_;
+  std::vector<IndexList> local_nodes_;  // by local rank
   std::vector<topology::PreparedBinding> prepared_;
   std::string only_interface_;
   std::vector<std::string> inherited_;
@@ -104,6 +122,9 @@ class LocalRanks {
   std::vector<Launch> launches_;
   std::vector<View> views_;
   bool binding_said_ = false;
+  // For numa_maps, which may take a second of a large process; made when first needed.
+  std::unique_ptr<FileWorker> reader_;
+  WakeTimer placement_timer_;
   MachineStatsReader stats_;
   std::optional<uint64_t>
       oom_kills_;  // as counted before the ranks began, and those explained since

@@ -96,6 +96,13 @@ TEST_F(RankMetricsTest, ShowsWhatARankDoes) {
   EXPECT_EQ(PageOf(ranks_).At("lockstep_step_seconds_sum"), 0.5);
 }
 
+TEST_F(RankMetricsTest, ShowsHowMuchOfARanksMemoryIsNearItsCpus) {
+  views_[0].bound = true;
+  views_[0].binding.placement = {.local_bytes = 3 << 20, .remote_bytes = 1 << 20};
+  EXPECT_EQ(At("lockstep_rank_numa_memory_bytes", R"(,locality="local")"), 3 << 20);
+  EXPECT_EQ(At("lockstep_rank_numa_memory_bytes", R"(,locality="remote")"), 1 << 20);
+}
+
 TEST_F(RankMetricsTest, WhatIsNotKnownIsAbsentAndNotZero) {
   views_[0].pid = 0;
   const Page page = PageOf(ranks_);
