@@ -74,4 +74,14 @@ const Node* WorkerContainer(const Spec& spec) {
   return WorkerIn(const_cast<Node*>(spec.template_.Find("spec")));
 }
 
+const Node* WorkerClaims(const Spec& spec) {
+  const Node* worker = WorkerContainer(spec);
+  const Node* claims = worker == nullptr ? nullptr : worker->Walk({"resources", "claims"});
+  return claims == nullptr || claims->items().empty() ? nullptr : claims;
+}
+
+bool AsksForGpus(const Spec& spec) {
+  return spec.resources_per_process.gpu.value_or(0) > 0 || WorkerClaims(spec) != nullptr;
+}
+
 }  // namespace lockstep::core

@@ -27,6 +27,12 @@ std::vector<DoubledShortcut> DoubledShortcuts(const Spec& spec);
 // The template's `worker` container; null when there is none.
 const Node* WorkerContainer(const Spec& spec);
 
+// The resource claims (DRA) of the template's `worker` container; null when there are none.
+const Node* WorkerClaims(const Spec& spec);
+// By resourcesPerProcess.gpu or by a resource claim: what a driver hands out by claims counts as
+// GPUs.
+bool AsksForGpus(const Spec& spec);
+
 }  // namespace lockstep::core
 
 #endif  // LOCKSTEP_CORE_MODEL_SHORTCUTS_H_

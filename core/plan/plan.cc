@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/model/names.h"
+#include "core/model/shortcuts.h"
 #include "core/plan/trainer_command.h"
 
 namespace lockstep::core {
@@ -58,7 +59,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
       identity.only_interface = "-";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   identity.omp_threads = 1;
-  identity.has_gpu = job.spec.resources_per_process.gpu.value_or(0) > 0;
+  identity.has_gpu = AsksForGpus(job.spec);
   return identity;
 }
 
@@ -200,7 +201,7 @@ std::vector<std::string> EquivalentAccelerate(const TrainingJob& job) {
     command.emplace_back("--main_process_ip=MACHINE_0");
     command.emplace_back("--main_process_port=29500");
   }
-  if (spec.resources_per_process.gpu.value_or(0) > 0 && WorldSize(spec) > 1) {
+  if (AsksForGpus(spec) && WorldSize(spec) > 1) {
     command.emplace_back("--multi_gpu");
   }
   AppendProgram(spec, "--no_python", command);

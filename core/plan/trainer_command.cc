@@ -1,5 +1,6 @@
 #include "core/plan/trainer_command.h"
 
+#include "core/model/shortcuts.h"
 #include "core/record/reader.h"
 #include "core/record/writer.h"
 #include "core/text/text.h"
@@ -8,8 +9,7 @@ namespace lockstep::core {
 
 std::vector<std::string> TrainerCommand(const Spec& spec) {
   Trainer trainer = *spec.trainer;
-  if (trainer.device == Device::kAuto && spec.resources_per_process.gpu.value_or(0) > 0)
-    trainer.device = Device::kCuda;
+  if (trainer.device == Device::kAuto && AsksForGpus(spec)) trainer.device = Device::kCuda;
   return {std::string(kTrainerProgram), "job", WriteJson(WriteRecord(trainer))};
 }
 

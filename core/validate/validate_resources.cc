@@ -60,8 +60,31 @@ void ValidateMachineAmount(Validator& validator, const std::string& name, const 
 }
 
 void ValidatePerMachine(Validator& validator, const Spec& spec) {
+  const ResourcesPerProcess& each = spec.resources_per_process;
   for (const auto& [name, amount] : spec.resources_per_machine) {
     ValidateMachineAmount(validator, name, amount);
+    if (!name.starts_with("hugepages-") || each.cpu || each.memory) continue;
+    validator.Error(kPerMachine + "." + name,
+                    "needs " + kPerProcess + ".memory or cpu: no pod has huge pages alone");
+  }
+}
+
+// Kubelet gives cores of their own to Guaranteed pods alone, and none to one that asks for a part.
+void ValidateGuaranteed(Validator& validator, const Spec& spec) {
+  if (spec.topology.policy != TopologyPolicy::kRequired || validator.local()) return;
+  const ResourcesPerProcess& each = spec.resources_per_process;
+  const std::string cores =
+      "topology.policy Required needs whole CPUs for each process, as in 12: kubelet gives others "
+      "no cores of their own";
+  if (!each.cpu) {
+    validator.Error(kPerProcess + ".cpu", "is missing; " + cores);
+  } else if (!each.cpu->IsWhole()) {
+    validator.Error(kPerProcess + ".cpu", "must be whole; " + cores, each.cpu->ToString());
+  }
+  if (!each.memory) {
+    validator.Error(kPerProcess + ".memory",
+                    "is missing; topology.policy Required needs it, as in 110Gi: kubelet gives "
+                    "cores of their own to Guaranteed pods alone");
   }
 }
 
@@ -86,6 +109,7 @@ void ValidateResources(Validator& validator) {
   const Spec& spec = validator.job.spec;
   ValidatePerProcess(validator, spec.resources_per_process);
   ValidatePerMachine(validator, spec);
+  ValidateGuaranteed(validator, spec);
   ValidateSharedMemory(validator, spec);
 }
 

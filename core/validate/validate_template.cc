@@ -116,11 +116,49 @@ void ValidateShortcuts(Validator& validator) {
                     "stands in the template's " + doubled.place + " too; keep one of them");
   }
   const Node* worker = WorkerContainer(spec);
-  if (worker != nullptr && worker->Find("resources") != nullptr) {
+  const Node* resources = worker == nullptr ? nullptr : worker->Find("resources");
+  if (resources != nullptr &&
+      (resources->Find("limits") != nullptr || resources->Find("requests") != nullptr)) {
     validator.Error(
         kTemplatePath,
-        "has resources in its worker container; write them as spec.resourcesPerProcess and "
-        "spec.resourcesPerMachine");
+        "has limits or requests in its worker container; write them as spec.resourcesPerProcess "
+        "and spec.resourcesPerMachine");
+  }
+}
+
+// Whether a container of the user's own keeps its pod Guaranteed.
+bool IsGuaranteed(const Node& container) {
+  return std::ranges::all_of(std::array{"cpu", "memory"}, [&](const char* name) {
+    const Node* limit = container.Walk({"resources", "limits", name});
+    const Node* request = container.Walk({"resources", "requests", name});
+    return limit != nullptr && (request == nullptr || request->text() == limit->text());
+  });
+}
+
+// Kubelet gives cores of their own to the containers of Guaranteed pods alone.
+void ValidateQuality(Validator& validator) {
+  const Node* pod = validator.job.spec.template_.Find("spec");
+  if (pod == nullptr || validator.local() ||
+      validator.job.spec.topology.policy != TopologyPolicy::kRequired) {
+    return;
+  }
+  if (pod->Find("resources") != nullptr) {
+    validator.Error(kTemplatePath + ".spec.resources",
+                    "remove it: with the pod's own resources kubelet gives no container cores of "
+                    "its own, which topology.policy Required needs");
+  }
+  for (const std::string_view list : {"containers", "initContainers"}) {
+    const Node* containers = pod->Find(list);
+    if (containers == nullptr) continue;
+    for (const Node& container : containers->items()) {
+      const Node* name = container.Find("name");
+      if (IsGuaranteed(container) || (name != nullptr && name->text() == kWorkerContainer))
+        continue;
+      validator.Error(kTemplatePath + ".spec." + std::string(list),
+                      "must each have limits of cpu and memory, and no other requests: "
+                      "topology.policy Required needs a Guaranteed pod",
+                      name == nullptr ? "" : name->Describe());
+    }
   }
 }
 
@@ -145,6 +183,7 @@ void ValidateTemplate(Validator& validator) {
     }
   }
   ValidateShortcuts(validator);
+  ValidateQuality(validator);
 }
 
 }  // namespace lockstep::core

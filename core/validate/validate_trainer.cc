@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/model/shortcuts.h"
 #include "core/validate/validator.h"
 
 namespace lockstep::core {
@@ -66,7 +67,7 @@ void ValidateGpus(Validator& validator, const Trainer& trainer) {
         "its GPUs idle",
         std::to_string(gpus));
   }
-  if (gpus == 0 && trainer.device == Device::kCuda && !validator.local()) {
+  if (!AsksForGpus(validator.job.spec) && trainer.device == Device::kCuda && !validator.local()) {
     validator.Error(kTrainerPath + ".device",
                     "needs spec.resourcesPerProcess.gpu: 1; without it the pods have no GPUs");
   }
@@ -97,9 +98,9 @@ void ValidateModelOnGpus(Validator& validator, const TrainerModel& model) {
 // What goes with the device, and what doesn't.
 void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateGpus(validator, trainer);
-  const bool asks_for_gpus = validator.job.spec.resources_per_process.gpu.value_or(0) > 0;
+  const Spec& spec = validator.job.spec;
   const bool on_gpus =
-      trainer.device == Device::kCuda || (trainer.device == Device::kAuto && asks_for_gpus);
+      trainer.device == Device::kCuda || (trainer.device == Device::kAuto && AsksForGpus(spec));
   // On this computer Auto may find a GPU.
   const bool on_cpus = !on_gpus && (trainer.device == Device::kCpu || !validator.local());
   if (trainer.backend == Backend::kNccl && on_cpus) {
@@ -111,6 +112,12 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
                     "must be Tree or Ring on CPUs; Nccl is how NCCL adds up, between GPUs");
   }
   if (!on_gpus) return;
+  if (spec.resources_per_process.gpu_resource.starts_with("amd.com/")) {
+    validator.Error(
+        "spec.resourcesPerProcess.gpuResource",
+        "must be a resource of NVIDIA's GPUs for spec.trainer, as in nvidia.com/gpu; on "
+        "AMD's run a command of your own");
+  }
   if (trainer.reduce == Reduce::kRing) {
     validator.Error(kTrainerPath + ".reduce",
                     "must be Tree or Nccl on GPUs; Ring is how Gloo adds up, between CPUs");

@@ -1,9 +1,11 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text/endpoint.h"
 #include "core/model/names.h"
+#include "core/model/shortcuts.h"
 #include "core/plan/agent_config.h"
 #include "operator/objects/key_secret.h"
 #include "operator/objects/pod_parts.h"
@@ -15,9 +17,20 @@ constexpr std::string_view kVariableName = "LOCKSTEP_CONFIG";
 // How much longer an address can be than its placeholder.
 constexpr size_t kLongestAddress = INET6_ADDRSTRLEN;
 
+core::Node TemplateWithClaims(const core::Node& claims) {
+  core::Node worker = core::Node::Map();
+  worker.Add("name", core::Node::String(core::kWorkerContainer));
+  worker.Add("resources", core::Node::Map()).Add("claims", claims);
+  core::Node containers = core::Node::List();
+  containers.Append(std::move(worker));
+  core::Node pod_template = core::Node::Map();
+  pod_template.Add("spec", core::Node::Map()).Add("containers", std::move(containers));
+  return pod_template;
+}
+
 // What an agent reads of its job, field by field: an agent older than the operator refuses a field
 // that it does not know. The template and the environment are in the container already, with values
-// that kubelet has filled in.
+// that kubelet has filled in; of the template, that its worker has claims counts.
 core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status) {
   core::TrainingJob slim;
   slim.metadata.name = job.metadata.name;
@@ -29,6 +42,9 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
        &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::trainer,
        &Spec::resources_per_process, &Spec::topology, &Spec::failure_policy, &Spec::checkpoint,
        &Spec::grace_period, &Spec::health, &Spec::logs);
+  if (const core::Node* claims = core::WorkerClaims(job.spec)) {
+    slim.spec.template_ = TemplateWithClaims(*claims);
+  }
   // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.
   if (status.replicas > 0) slim.spec.num_machines = status.replicas;

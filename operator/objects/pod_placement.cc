@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/model/shortcuts.h"
 #include "operator/objects/pod_parts.h"
 
 namespace lockstep::control::pod {
@@ -18,8 +19,7 @@ OnePerNode Resolved(const core::Spec& spec) {
   const OnePerNode asked = spec.placement.one_per_node;
   if (asked != OnePerNode::kAuto) return asked;
   // Two pods on one node could not use peer-to-peer between their GPUs.
-  const bool gpus = spec.resources_per_process.gpu.value_or(0) > 0;
-  return gpus ? OnePerNode::kRequired : OnePerNode::kPreferred;
+  return core::AsksForGpus(spec) ? OnePerNode::kRequired : OnePerNode::kPreferred;
 }
 
 Json SpreadConstraint(const core::TrainingJob& job, OnePerNode one_per_node) {

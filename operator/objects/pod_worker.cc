@@ -27,7 +27,8 @@ Json Environment(const core::Spec& spec, const std::string& config) {
   return environment;
 }
 
-// The resources of the whole machine. Validate has checked that no product is too large.
+// The resources of the whole machine, and the template's claims. Validate has checked that no
+// product is too large.
 Json Resources(const core::Spec& spec) {
   const core::ResourcesPerProcess& each = spec.resources_per_process;
   const int processes = spec.processes_per_machine;
@@ -50,6 +51,7 @@ Json Resources(const core::Spec& spec) {
     if (spec.topology.policy == core::TopologyPolicy::kRequired) limits["cpu"] = requests["cpu"];
   }
   Json resources = Json::object();
+  if (const core::Node* claims = core::WorkerClaims(spec)) resources["claims"] = FromNode(*claims);
   if (!requests.empty()) resources["requests"] = std::move(requests);
   if (!limits.empty()) resources["limits"] = std::move(limits);
   return resources;
@@ -63,13 +65,13 @@ bool AddsSysAdmin(const Json& capabilities) {
   });
 }
 
-// Security settings that the user's container leaves unset. User and group are not changed.
 const std::string& TrainerImage(const core::Spec& spec, const AgentDelivery& delivery) {
-  const bool gpus = spec.resources_per_process.gpu.value_or(0) > 0;
-  return gpus && !delivery.cuda_trainer_image.empty() ? delivery.cuda_trainer_image
-                                                      : delivery.trainer_image;
+  return core::AsksForGpus(spec) && !delivery.cuda_trainer_image.empty()
+             ? delivery.cuda_trainer_image
+             : delivery.trainer_image;
 }
 
+// Security settings that the user's container leaves unset. User and group are not changed.
 void Restrict(Json& worker) {
   Json& context = ObjectAt(worker, "securityContext");
   if (context.value("privileged", Json(false)) == true) return;

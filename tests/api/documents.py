@@ -99,6 +99,8 @@ def _keep_company(spec, path, value):
         if isinstance(mapped, list) and mapped:
             spec["topology"]["bind"] = "Map"
             spec["processesPerMachine"] = min(len(mapped), 64)
+    if (path, value) == ("spec.topology.policy", "Required"):
+        spec["resourcesPerProcess"] = {"cpu": 1, "memory": "1Gi"}
     if path.startswith("spec.placement.topologyLevels"):
         spec["placement"]["topologyKey"] = "a"
     if path.startswith("spec.trainer.servers"):

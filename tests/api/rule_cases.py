@@ -17,6 +17,21 @@ def _worker(*others, **container):
     return _template({"containers": [{"name": "worker", **container}, *others]})
 
 
+def _required(cpu=2, memory="1Gi", **spec):
+    """Alignment is Required."""
+    asked = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
+    return job(a_command(topology={"policy": "Required"}, resourcesPerProcess=asked, **spec))
+
+
+def _beside(**resources):
+    """A job as `_required` with another container."""
+    return {"name": "a", "resources": resources}
+
+
+_CLAIMED = {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "b"}],
+            "containers": [{"name": "worker", "resources": {"claims": [{"name": "a"}]}}]}
+
+
 def _on_gpus(gpus=1, model="gpt2", **trainer):
     return job({**a_trainer(model=model, **trainer), "resourcesPerProcess": {"gpu": gpus}})
 
@@ -49,9 +64,18 @@ PASS = [
     job(a_command(sharedMemory="2Gi", processesPerMachine=2,
                   resourcesPerProcess={"memory": "1Gi", "gpu": 1})),
     job(a_command(sharedMemory=1, resourcesPerProcess={"memory": 1})),
-    job(a_command(resourcesPerMachine={"rdma/hca": 0, "hugepages-2Mi": "5Gi"})),
+    job(a_command(resourcesPerMachine={"rdma/hca": 0, "hugepages-2Mi": "5Gi"},
+                  resourcesPerProcess={"memory": "1Gi"})),
+    job(a_command(resourcesPerMachine={"hugepages-2Mi": "5Gi"}, resourcesPerProcess={"cpu": 1})),
+    job(a_command(resourcesPerProcess={"gpu": 1, "gpuResource": "amd.com/gpu"})),
+    job(a_command(**_worker(resources={}))), job(a_command(**_template(_CLAIMED))),
+    job({**a_trainer(model="gpt2", device="Cuda", reduce="Nccl"), **_template(_CLAIMED)}),
+    _required(), _required(cpu="2000m"),
+    _required(**_worker(_beside(limits={"cpu": 1, "memory": "1Gi"},
+                                requests={"cpu": "1", "a/b": 1}))),
+    _required(**_template({"initContainers": [_beside(limits={"cpu": 1, "memory": "1Gi"})]})),
     job(a_command(topology={"bind": "None", "memoryPolicy": "None", "policy": "None"})),
-    job(a_command(topology={"memoryPolicy": "Strict", "policy": "Required"})),
+    job(a_command(topology={"memoryPolicy": "Strict"})),
     job(a_command(topology={"bind": "Interleave", "memoryPolicy": "Interleave"})),
     job(a_command(topology={"bind": "Map", "map": [{"cpus": "0-7,16-23", "memory": "0"}]})),
     job(a_command(placement={"topologyMode": "Required", "topologyKey": "a.b/c"})),
@@ -118,6 +142,17 @@ FAIL = [
     job(a_command(topology={"bind": "Map", "map": [{"cpus": "0", "memory": "a"}]})),
     job(a_command(placement={"topologyLevels": ["a"]})),
     job(a_command(placement={"topologyKey": "a", "topologyLevels": ["a b"]})),
+    _required(cpu=None), _required(memory=None), _required(cpu="10.4"), _required(cpu="500m"),
+    _required(**_template({"resources": {"limits": {"cpu": 1}}})),
+    *[_required(**_template({of: [_beside(**resources)]}))
+      for of in ("containers", "initContainers")
+      for resources in ({}, {"limits": {"cpu": 1}}, {"limits": {"memory": "1Gi"}},
+                        {"requests": {"cpu": 1, "memory": "1Gi"}},
+                        {"limits": {"cpu": 1, "memory": "1Gi"}, "requests": {"cpu": "500m"}})],
+    job(a_command(resourcesPerMachine={"hugepages-2Mi": "5Gi"})),
+    job({**a_trainer(model="gpt2"), "resourcesPerProcess": {"gpu": 1,
+                                                            "gpuResource": "amd.com/gpu"}}),
+    job({**a_trainer(model="gpt2", device="Cpu", reduce="Nccl"), **_template(_CLAIMED)}),
     job(a_command(placement={"topologyMode": "Required"})),
     job(a_command(placement={"topologyMode": "Required", "topologyKey": ""})),
     job(a_command(placement={"topologyKey": "a b"})),
@@ -136,7 +171,7 @@ FAIL = [
 ]
 FAIL += [job(a_command(**_worker(**container))) for container in (
     {"image": "i"}, {"command": ["a"]}, {"args": ["a"], "command": ["b"]},
-    {"resources": {}}, {"resources": {"limits": {"cpu": 1}}})]
+    {"resources": {"requests": {"cpu": 1}}}, {"resources": {"limits": {"cpu": 1}}})]
 FAIL += [job(a_command(**{name: value}, **_worker(**{name: value}))) for name, value in (
     ("args", ["a"]), ("workingDir", "/a"), ("env", [{"name": "A"}]),
     ("envFrom", [{"secretRef": {"name": "a"}}]))]

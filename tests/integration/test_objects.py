@@ -63,6 +63,17 @@ spec:
   volumes: [{name: data, emptyDir: {}}]
 """
 
+# Devices by a resource claim, and huge pages as files.
+CLAIMS = """
+spec:
+  resourceClaims: [{name: gpus, resourceClaimTemplateName: eight-gpus}]
+  containers:
+  - name: worker
+    resources: {claims: [{name: gpus}]}
+    volumeMounts: [{name: pages, mountPath: /dev/hugepages}]
+  volumes: [{name: pages, emptyDir: {medium: HugePages}}]
+"""
+
 
 def job_of(namespace, spec, pod_template=None):
     """A TrainingJob as the API server would hand it out."""
@@ -121,6 +132,21 @@ def test_sidecars_are_taken_beside_the_worker(cluster, restricted):
     pod_template["spec"]["securityContext"] = NOT_ROOT
     pod = take(cluster, objects_of(job_of(restricted, "{}", pod_template)))[-1]
     assert [container["name"] for container in pod["spec"]["containers"]] == ["logs", "worker"]
+
+
+def test_resource_claims_and_huge_pages_are_taken_and_the_pod_stays_guaranteed(cluster, restricted):
+    pod_template = yaml.safe_load(CLAIMS)
+    pod_template["spec"]["securityContext"] = NOT_ROOT
+    spec = """
+        resourcesPerProcess: {cpu: 2, memory: 8Gi}
+        resourcesPerMachine: {hugepages-2Mi: 5Gi}
+        topology: {policy: Required}
+    """
+    pod = take(cluster, objects_of(job_of(restricted, spec, pod_template)))[-1]
+    amounts = {"cpu": "2", "memory": "8Gi", "hugepages-2Mi": "5Gi"}
+    assert pod["spec"]["containers"][0]["resources"] == {
+        "claims": [{"name": "gpus"}], "limits": amounts, "requests": amounts}
+    assert pod["status"]["qosClass"] == "Guaranteed"
 
 
 def test_nothing_sent_is_dropped_or_changed(cluster, restricted):

@@ -71,6 +71,54 @@ TEST(Validate, AsksForANameThatDnsTakes) {
               HasSubstr("metadata.name: must not end in -coordinator"));
 }
 
+TEST(Validate, WholeCpusAndMemoryAreRequiredForAlignmentOnAClusterAlone) {
+  const char* const part = "  command: [a]\n  image: b\n  topology: {policy: Required}\n";
+  EXPECT_EQ(Problems(Job(part), Target::kLocal), "");
+  EXPECT_THAT(Problems(Job(part), Target::kCluster), HasSubstr("needs whole CPUs"));
+  EXPECT_EQ(
+      Problems(Job(std::string(part) + "  resourcesPerProcess: {cpu: 10000m, memory: 1.5Gi}\n"),
+               Target::kCluster),
+      "");
+}
+
+TEST(Validate, EveryContainerMustBeGuaranteedWhereAlignmentIsRequired) {
+  const auto problems = [](const std::string& pod) {
+    return Problems(Job("  command: [a]\n  image: b\n  topology: {policy: Required}\n"
+                        "  resourcesPerProcess: {cpu: 1, memory: 1Gi}\n  template: {spec: {" +
+                        pod + "}}\n"),
+                    Target::kCluster);
+  };
+  const std::string worker = "containers: [{name: worker}";
+  EXPECT_EQ(problems(worker + "]"), "");
+  EXPECT_EQ(problems(worker + ", {name: a, resources: {limits: {cpu: 1, memory: 1Gi}}}]"), "");
+  EXPECT_EQ(problems(worker + ", {name: a, resources: {limits: {cpu: 1, memory: 1Gi}, "
+                              "requests: {cpu: \"1\", ephemeral-storage: 1Gi}}}]"),
+            "");
+  for (const char* resources : {"{}", "{limits: {cpu: 1}}", "{requests: {cpu: 1, memory: 1Gi}}",
+                                "{limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 500m}}"}) {
+    const std::string other = std::string("{name: a, resources: ") + resources + "}]";
+    EXPECT_THAT(problems(worker + ", " + other),
+                HasSubstr("spec.template.spec.containers: must each have limits"))
+        << resources;
+    EXPECT_THAT(problems("initContainers: [" + other),
+                HasSubstr("spec.template.spec.initContainers: must each have limits"))
+        << resources;
+  }
+  EXPECT_THAT(problems("resources: {limits: {cpu: 1}}"),
+              HasSubstr("spec.template.spec.resources: remove it"));
+}
+
+TEST(Validate, ResourceClaimsOfTheTemplateCountAsGpus) {
+  const std::string trainer = "  trainer: {data: [a], device: Cuda, model: gpt2}\n";
+  EXPECT_THAT(Problems(Job(trainer), Target::kCluster), HasSubstr("the pods have no GPUs"));
+  EXPECT_EQ(
+      Problems(
+          Job(trainer + "  template: {spec: {resourceClaims: [{name: a, resourceClaimTemplateName: "
+                        "b}], containers: [{name: worker, resources: {claims: [{name: a}]}}]}}\n"),
+          Target::kCluster),
+      "");
+}
+
 TEST(Validate, HasAMessageForEveryRule) {
   const struct {
     Target target;
@@ -119,6 +167,23 @@ TEST(Validate, HasAMessageForEveryRule) {
        "spec.topology.map[0].memory: must be NUMA nodes"},
       {Target::kLocal, "  command: [a]\n  placement: {topologyLevels: [rack]}\n",
        "spec.placement.topologyLevels: needs topologyKey"},
+      {Target::kCluster,
+       "  command: [a]\n  image: b\n  topology: {policy: Required}\n"
+       "  resourcesPerProcess: {memory: 1Gi}\n",
+       "spec.resourcesPerProcess.cpu: is missing; topology.policy Required needs whole CPUs"},
+      {Target::kCluster,
+       "  command: [a]\n  image: b\n  topology: {policy: Required}\n"
+       "  resourcesPerProcess: {cpu: 10400m, memory: 1Gi}\n",
+       "spec.resourcesPerProcess.cpu: must be whole; topology.policy Required needs whole CPUs"},
+      {Target::kCluster,
+       "  command: [a]\n  image: b\n  topology: {policy: Required}\n"
+       "  resourcesPerProcess: {cpu: 10}\n",
+       "spec.resourcesPerProcess.memory: is missing; topology.policy Required needs it"},
+      {Target::kLocal, "  command: [a]\n  resourcesPerMachine: {hugepages-2Mi: 1Gi}\n",
+       "spec.resourcesPerMachine.hugepages-2Mi: needs spec.resourcesPerProcess.memory or cpu"},
+      {Target::kCluster,
+       "  trainer: {data: [a]}\n  resourcesPerProcess: {gpu: 1, gpuResource: amd.com/gpu}\n",
+       "spec.resourcesPerProcess.gpuResource: must be a resource of NVIDIA's GPUs"},
       {Target::kLocal, "  command: [a]\n  placement: {topologyMode: Required}\n",
        "Required needs topologyKey"},
       {Target::kLocal, "  command: [a]\n  checkpoint: {claim: c}\n",
@@ -194,8 +259,9 @@ TEST(Validate, HasAMessageForEveryRule) {
        "  command: [a]\n  template: {spec: {containers: [{name: worker, command: [b]}]}}\n",
        "spec.command: stands in the template's worker container too"},
       {Target::kLocal,
-       "  command: [a]\n  template: {spec: {containers: [{name: worker, resources: {}}]}}\n",
-       "has resources in its worker container"},
+       "  command: [a]\n  template: {spec: {containers: [{name: worker, "
+       "resources: {limits: {cpu: 1}}}]}}\n",
+       "has limits or requests in its worker container"},
       {Target::kLocal, "  command: [a]\n  template: {metadata: {ownerReferences: []}}\n",
        "spec.template.metadata.ownerReferences: remove it: Lockstep sets"},
       {Target::kLocal, "  command: [a]\n  template: {metadata: {uid: a}}\n",

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "core/model/shortcuts.h"
 #include "core/plan/agent_config.h"
 #include "core/plan/environment.h"
 #include "tests/operator/objects/pod_fixture.h"
@@ -33,6 +34,12 @@ core::AgentConfig Config(const core::TrainingJob& job, const core::JobStatus& st
 
 core::AgentConfig Config(const core::TrainingJob& job) {
   return Config(job, StatusOf(job), Request());
+}
+
+TEST(PodConfig, TellsTheAgentOfTheTemplateThatItsGpusAreClaimed) {
+  EXPECT_TRUE(core::AsksForGpus(Config(MakeJob("gpt").Template(kWithClaims)).job.spec));
+  const core::TrainingJob job = MakeJob("gpt").Template("spec: {nodeName: a}");
+  EXPECT_TRUE(Config(job).job.spec.template_.IsNull());
 }
 
 TEST(PodConfig, TellsTheAgentWhatItIs) {

@@ -31,6 +31,13 @@ inline json Pod(const core::TrainingJob& job, const PodRequest& request = Reques
   return json::parse(*body);
 }
 
+// GPUs by a resource claim (DRA).
+inline constexpr const char* kWithClaims = R"(
+spec:
+  resourceClaims: [{name: gpus, resourceClaimTemplateName: eight-gpus}]
+  containers: [{name: worker, resources: {claims: [{name: gpus, request: all}]}}]
+)";
+
 // The item of a list whose `name` it is; null when there is none.
 inline json Named(const json& list, const std::string& name) {
   for (const json& item : list) {

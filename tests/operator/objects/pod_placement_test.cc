@@ -19,6 +19,7 @@ TEST(OnePerNode, IsRequiredWithGpusAndElsePreferred) {
   EXPECT_STREQ(WhenUnsatisfiable(MakeJob("gpt")), "Preferred");
   EXPECT_STREQ(WhenUnsatisfiable(MakeJob("gpt").Gpus(1)), "Required");
   EXPECT_STREQ(WhenUnsatisfiable(MakeJob("gpt").Gpus(0)), "Preferred");
+  EXPECT_STREQ(WhenUnsatisfiable(MakeJob("gpt").Template(kWithClaims)), "Required");
   EXPECT_STREQ(WhenUnsatisfiable(MakeJob("gpt").Place(OnePerNode::kRequired)), "Required");
   EXPECT_STREQ(WhenUnsatisfiable(MakeJob("gpt").Gpus(1).Place(OnePerNode::kPreferred)),
                "Preferred");

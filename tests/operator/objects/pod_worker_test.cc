@@ -21,10 +21,10 @@ TEST(PodResources, AreThoseOfAllItsProcesses) {
 }
 
 TEST(PodResources, AreLimitsTooWhereAlignmentIsRequired) {
-  core::TrainingJob job = MakeJob("gpt").Processes(2).Cpu("1500m").Memory("1Gi");
+  core::TrainingJob job = MakeJob("gpt").Processes(2).Cpu("2").Memory("1Gi");
   job.spec.topology.policy = core::TopologyPolicy::kRequired;
-  EXPECT_EQ(Resources(job), json::parse(R"({"requests": {"cpu": "3", "memory": "2Gi"},
-                                            "limits": {"cpu": "3", "memory": "2Gi"}})"));
+  EXPECT_EQ(Resources(job), json::parse(R"({"requests": {"cpu": "4", "memory": "2Gi"},
+                                            "limits": {"cpu": "4", "memory": "2Gi"}})"));
 }
 
 TEST(PodResources, NameTheGpuThatIsAskedFor) {
@@ -33,6 +33,14 @@ TEST(PodResources, NameTheGpuThatIsAskedFor) {
   EXPECT_EQ(Resources(job)["limits"], json({{"amd.com/gpu", "8"}}));
   job.spec.resources_per_process.gpu = 0;
   EXPECT_EQ(Resources(job), json::object());
+}
+
+TEST(PodResources, KeepTheResourceClaimsOfTheTemplate) {
+  EXPECT_EQ(Resources(MakeJob("gpt").Memory("1Gi").Template(kWithClaims)), json::parse(R"({
+    "claims": [{"name": "gpus", "request": "all"}],
+    "requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}})"));
+  EXPECT_EQ(Pod(MakeJob("gpt").Template(kWithClaims))["spec"]["resourceClaims"], json::parse(R"([
+    {"name": "gpus", "resourceClaimTemplateName": "eight-gpus"}])"));
 }
 
 TEST(PodWorker, HasTheUsersEnvironmentBehindOurs) {
@@ -74,6 +82,8 @@ TEST(PodWorker, RunsTheCudaTrainersImageWhereTheJobNamesNoneAndAsksForGpus) {
   delivery.cuda_trainer_image = "cuda:1";
   job.spec.resources_per_process.gpu = 0;
   EXPECT_EQ(WorkerOf(Pod(job, Request(), delivery))["image"], "trainer:1");
+  job.spec.template_ = MakeJob::Yaml(kWithClaims);
+  EXPECT_EQ(WorkerOf(Pod(job, Request(), delivery))["image"], "cuda:1");
 }
 
 TEST(PodWorker, HasSharedMemoryWithinItsMemory) {

@@ -19,6 +19,7 @@ _KEPT = ("type", "format", "enum", "required", "x-kubernetes-list-type",
 _MOST_CONTAINERS = {"containers": 8, "initContainers": 16}
 _MOST_VOLUMES = 256
 _MOST_MOUNTS = 256
+_LONGEST_AMOUNT = 32  # of a resource, as text
 
 
 class Pod:
@@ -127,6 +128,9 @@ def _limit_pod(pod):
         mounts = fields[name]["items"]["properties"]["volumeMounts"]
         mounts["maxItems"] = _MOST_MOUNTS
         mounts["items"]["properties"]["name"]["maxLength"] = 63
+        for amounts in ("limits", "requests"):
+            resources = fields[name]["items"]["properties"]["resources"]["properties"]
+            resources[amounts]["additionalProperties"]["maxLength"] = _LONGEST_AMOUNT
     limits = {name: fill(each, CORE["spec"]["properties"][name], name)
               for name, each in shortcuts.fields({}, {}).items()}
     for name in shortcuts.OF_POD:

@@ -73,8 +73,8 @@ def _place():
                 "room; Strict, from no others; Interleave, page by page in turn; None, where it "
                 "touches it first."),
             "policy": choice("Required: the pod also has CPU limits, so that kubelet's static policy "
-                             "gives it cores of its own. A machine that could not be aligned is "
-                             "told in the condition TopologyAligned."),
+                             "gives it cores of its own, and a machine that could not be aligned "
+                             "is replaced elsewhere. The condition TopologyAligned tells of it."),
             "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated is "
                                     "accepted, and not yet honoured."),
         }, rule("self.bind != 'None' || !(self.memoryPolicy in ['Strict', 'Interleave'])",
@@ -175,8 +175,48 @@ def _life():
     }
 
 
+def _required_rules():
+    """What topology.policy Required needs: kubelet gives whole cores to Guaranteed pods alone."""
+    def unless(expression, message, path):
+        return rule(f"self.topology.policy != 'Required' || {expression}", message, path)
+
+    cores = ("topology.policy Required needs whole CPUs for each process, as in 12: kubelet gives "
+             "others no cores of their own")
+    cpu = "quantity(string(self.resourcesPerProcess.cpu))"
+    pod = "!has(self.template) || !has(self.template.spec) || "
+
+    def guaranteed(name):
+        return (f"'{name}' in c.resources.limits && (!has(c.resources.requests) || "
+                f"!('{name}' in c.resources.requests) || string(c.resources.requests['{name}']) == "
+                f"string(c.resources.limits['{name}']))")
+    return [
+        unless("has(self.resourcesPerProcess.cpu)", f"is missing; {cores}",
+               ".resourcesPerProcess.cpu"),
+        unless("!has(self.resourcesPerProcess.cpu) || "
+               f"!isQuantity(string(self.resourcesPerProcess.cpu)) || {whole(cpu)[0]}",
+               f"must be whole; {cores}", ".resourcesPerProcess.cpu"),
+        unless("has(self.resourcesPerProcess.memory)",
+               "is missing; topology.policy Required needs it, as in 110Gi: kubelet gives cores of "
+               "their own to Guaranteed pods alone", ".resourcesPerProcess.memory"),
+        unless(f"{pod}!has(self.template.spec.resources)",
+               "remove it: with the pod's own resources kubelet gives no container cores of its "
+               "own, which topology.policy Required needs", ".template.spec.resources"),
+        *[unless(f"{pod}!has(self.template.spec.{of}) || self.template.spec.{of}.all(c, "
+                 "c.name == 'worker' || (has(c.resources) && has(c.resources.limits) && "
+                 f"{guaranteed('cpu')} && {guaranteed('memory')}))",
+                 "must each have limits of cpu and memory, and no other requests: topology.policy "
+                 "Required needs a Guaranteed pod", f".template.spec.{of}")
+          for of in ("containers", "initContainers")],
+    ]
+
+
 def _resource_rules():
     return [
+        rule("!has(self.resourcesPerMachine) || has(self.resourcesPerProcess.cpu) || "
+             "has(self.resourcesPerProcess.memory) || "
+             "self.resourcesPerMachine.all(name, !name.startsWith('hugepages-'))",
+             "needs spec.resourcesPerProcess.memory or cpu: no pod has huge pages alone",
+             ".resourcesPerMachine"),
         rule("!has(self.resourcesPerMachine) || "
              "!(self.resourcesPerProcess.gpuResource in self.resourcesPerMachine)",
              "write it as spec.resourcesPerProcess.gpu, which is multiplied by processesPerMachine",
@@ -206,7 +246,7 @@ def spec(pod):
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
-        *_resource_rules(),
+        *_resource_rules(), *_required_rules(),
         rule("self.topology.bind != 'Map' || (has(self.topology.map) ? self.topology.map.size() : 0)"
              " == self.processesPerMachine", "must hold one entry for each of processesPerMachine, "
              "in order of rank", ".topology.map"))

@@ -49,9 +49,10 @@ def of_container():
     worker = "self.name != 'worker' || "
     has_command = f"{worker}!has(self.command) || self.command.size() == 0 || "
     rules = [
-        rule(f"{worker}!has(self.resources)",
-             "has resources in its worker container; write them as spec.resourcesPerProcess and "
-             "spec.resourcesPerMachine", ".resources"),
+        rule(f"{worker}!has(self.resources) || "
+             "(!has(self.resources.limits) && !has(self.resources.requests))",
+             "has limits or requests in its worker container; write them as "
+             "spec.resourcesPerProcess and spec.resourcesPerMachine", ".resources"),
         rule(f"{has_command}self.command[0] != ''",
              NO_PROGRAM, ".command"),
     ]

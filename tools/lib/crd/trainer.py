@@ -96,7 +96,12 @@ def rules():
 
 def _device_rules():
     asks = "(has(self.resourcesPerProcess.gpu) && self.resourcesPerProcess.gpu > 0)"
-    on_gpus = f"(self.trainer.device == 'Cuda' || (self.trainer.device == 'Auto' && {asks}))"
+    claims = ("(has(self.template) && has(self.template.spec) && "
+              "has(self.template.spec.containers) && self.template.spec.containers.exists(c, "
+              "c.name == 'worker' && has(c.resources) && has(c.resources.claims) && "
+              "c.resources.claims.size() > 0))")
+    has_gpus = f"({asks} || {claims})"
+    on_gpus = f"(self.trainer.device == 'Cuda' || (self.trainer.device == 'Auto' && {has_gpus}))"
 
     def unless(wrong, message, path):
         return rule(f"!has(self.trainer) || !({wrong})", message, path)
@@ -108,9 +113,12 @@ def _device_rules():
         unless(f"{asks} && self.trainer.device == 'Cpu'",
                "remove it, or write spec.trainer.device: Cuda; on CPUs the trainer would leave its "
                "GPUs idle", ".resourcesPerProcess.gpu"),
-        unless(f"!{asks} && self.trainer.device == 'Cuda'",
+        unless(f"!{has_gpus} && self.trainer.device == 'Cuda'",
                "needs spec.resourcesPerProcess.gpu: 1; without it the pods have no GPUs",
                ".trainer.device"),
+        unless(f"{on_gpus} && self.resourcesPerProcess.gpuResource.startsWith('amd.com/')",
+               "must be a resource of NVIDIA's GPUs for spec.trainer, as in nvidia.com/gpu; on "
+               "AMD's run a command of your own", ".resourcesPerProcess.gpuResource"),
         unless(f"!{on_gpus} && self.trainer.backend == 'Nccl'",
                "must be Auto or Gloo on CPUs; for GPUs write spec.resourcesPerProcess.gpu: 1",
                ".trainer.backend"),
