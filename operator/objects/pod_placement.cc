@@ -53,16 +53,25 @@ void Spread(const core::TrainingJob& job, Json& spec) {
   if (!taken) constraints.push_back(std::move(constraint));
 }
 
+// The nearest place weighs most. The one that is required is the farthest: it holds the others.
 void KeepTogether(const core::TrainingJob& job, Json& spec) {
   const core::Placement& placement = job.spec.placement;
   if (placement.topology_key.empty()) return;
-  Json term = {{"labelSelector", JobSelector(job)}, {"topologyKey", placement.topology_key}};
+  std::vector<std::string> keys = {placement.topology_key};
+  keys.insert(keys.end(), placement.topology_levels.begin(), placement.topology_levels.end());
+  const auto term = [&](const std::string& key) {
+    return Json{{"labelSelector", JobSelector(job)}, {"topologyKey", key}};
+  };
   Json& affinity = ObjectAt(ObjectAt(spec, "affinity"), "podAffinity");
   if (placement.topology_mode == core::TopologyMode::kRequired) {
-    ListAt(affinity, "requiredDuringSchedulingIgnoredDuringExecution").push_back(std::move(term));
-  } else {
+    ListAt(affinity, "requiredDuringSchedulingIgnoredDuringExecution").push_back(term(keys.back()));
+    keys.pop_back();
+  }
+  int weight = kWeight;
+  for (const std::string& key : keys) {
     ListAt(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
-        .push_back({{"weight", kWeight}, {"podAffinityTerm", std::move(term)}});
+        .push_back({{"weight", weight}, {"podAffinityTerm", term(key)}});
+    weight = std::max(weight / 2, 1);
   }
 }
 

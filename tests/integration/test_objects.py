@@ -28,7 +28,8 @@ RESTRICTED = {
         resourcesPerMachine: {rdma/hca: 1, hugepages-2Mi: 5Gi}
         sharedMemory: 16Gi
         topology: {policy: Required}
-        placement: {onePerNode: Required, topologyKey: zone, topologyMode: Required}
+        placement: {onePerNode: Required, topologyKey: zone, topologyLevels: [block],
+                    topologyMode: Required}
     """,
     "together": "{placement: {onePerNode: None, topologyKey: zone}}",
     "everything": r"""

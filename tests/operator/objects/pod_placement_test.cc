@@ -61,6 +61,34 @@ TEST(TopologyKey, KeepsTheMachinesTogether) {
       "labelSelector": {"matchLabels": {"lockstep.dev/job": "gpt"}}}]}})"));
 }
 
+// "key weight" of each preference, then "required key".
+std::vector<std::string> Together(const core::TrainingJob& job) {
+  const json affinity = Pod(job)["spec"]["affinity"]["podAffinity"];
+  const auto list = [&](const std::string& when) {
+    return affinity.value(when + "DuringSchedulingIgnoredDuringExecution", json::array());
+  };
+  std::vector<std::string> found;
+  for (const json& each : list("preferred")) {
+    const std::string key = each["podAffinityTerm"]["topologyKey"];
+    found.push_back(key + " " + std::to_string(each["weight"].get<int>()));
+  }
+  for (const json& each : list("required")) {
+    found.push_back("required " + each["topologyKey"].get<std::string>());
+  }
+  return found;
+}
+
+TEST(TopologyLevels, WeighLessTheFartherTheyAreAndTheFarthestIsWhatMayBeRequired) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.placement.topology_key = "rack";
+  job.spec.placement.topology_levels = {"row", "block"};
+  EXPECT_EQ(Together(job), (std::vector<std::string>{"rack 100", "row 50", "block 25"}));
+  job.spec.placement.topology_mode = core::TopologyMode::kRequired;
+  EXPECT_EQ(Together(job), (std::vector<std::string>{"rack 100", "row 50", "required block"}));
+  job.spec.placement.topology_levels.assign(8, "far");  // as many as may be
+  EXPECT_EQ(Together(job)[7], "far 1") << "a weight is at least 1";
+}
+
 TEST(Replacement, GoesElsewhereWhileOtherNodesFit) {
   PodRequest request = Request(1, 2);
   request.avoid_nodes = {"a", "b"};

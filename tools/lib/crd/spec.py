@@ -92,7 +92,9 @@ def _place():
                 "Further node labels, from near to far (rack, then block): where one value of "
                 "topologyKey can't hold all machines, they stay under one value of the next.",
                 text("", rule(matches(QUALIFIED_NAME), label["message"]))),
-            "topologyMode": choice("Whether topologyKey is Required or Preferred."),
+            "topologyMode": choice(
+                "Required: all machines share a value of topologyKey or, with topologyLevels, of the "
+                "last of these; the nearer ones are preferred, as all are with Preferred."),
         }, rule("self.topologyMode != 'Required' || "
                 "(has(self.topologyKey) && self.topologyKey != '')",
                 "Required needs topologyKey, the node label whose value the machines share",
