@@ -98,6 +98,14 @@ def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path,
     assert words in errors[0] and errors[0] == errors[1]
 
 
+def test_each_rank_loads_the_kernels_once(tmp_path):
+    model = ["--layers=1", "--heads=1", "--width=64", "--vocabulary=256", "--sequence-length=32",
+             "--global-batch-size=2", "--micro-batch-size=1"]
+    with Trainer(tmp_path, world=2, steps=1, model=model, arguments=["--device=cuda"],
+                 environment={"LD_LIBRARY_PATH": str(FAKES), "LOCKSTEP_FAKE_LOADS": "1"}) as made:
+        assert made.start().wait() == [0, 0], made.errors
+
+
 def test_a_gpu_that_is_broken_is_no_reason_to_train_on_cpus():
     broken = train("--steps=1", LOCKSTEP_FAKE_START="999")
     assert broken.returncode == 76, broken.stderr

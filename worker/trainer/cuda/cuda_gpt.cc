@@ -269,11 +269,7 @@ Status CudaNetwork<A>::SetBatch(std::span<const int32_t> inputs, std::span<const
     }
   }
   const Slot& slot = slots_[next_slot_];
-  const Result<bool> read = slot.read.Done();
-  if (!read.ok()) return read.error();
-  if (!*read) {
-    if (Status waited = kernels_.Synchronize(); !waited.ok()) return waited;
-  }
+  if (Status read = slot.read.Wait(); !read.ok()) return read;
   auto* host = slot.memory.template As<int32_t>();
   FillSlot(inputs, targets, host);
   const auto code = device_->api().copy_to_device(reinterpret_cast<uintptr_t>(b_.batch), host,

@@ -8,14 +8,14 @@ Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevic
                               std::span<const DeviceImage> images) {
   Result<collectives::CudaStream> stream = collectives::CudaStream::Create(device);
   if (!stream.ok()) return stream.error();
-  Kernels kernels(device, std::move(*stream));
+  Kernels kernels(std::make_shared<Loaded>(device), std::move(*stream));
   const Result<int> capability = device->ComputeCapability();
   if (!capability.ok()) return capability.error();
   std::string refused;
   for (const DeviceImage& image : images) {
     if (image.oldest > *capability) continue;
     const collectives::cuda::Code code =
-        device->api().module_load(&kernels.module_, image.data.data());
+        device->api().module_load(&kernels.loaded_->module, image.data.data());
     if (code == collectives::cuda::kSuccess) return kernels;
     refused += (refused.empty() ? "" : "; ") + std::string(image.what) + ": " +
                device->driver().Failure("cuModuleLoadData", code).message;
@@ -31,33 +31,34 @@ Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevic
                          ", and their PTX wants 12.0 or newer; update the driver");
 }
 
-Kernels::Kernels(Kernels&& other) noexcept
-    : device_(std::move(other.device_)),
-      stream_(std::move(other.stream_)),
-      module_(std::exchange(other.module_, nullptr)),
-      functions_(std::move(other.functions_)) {}
+Kernels::Loaded::~Loaded() {
+  if (module != nullptr && device->Enter().ok()) device->api().module_unload(module);
+}
 
-Kernels::~Kernels() {
-  if (module_ != nullptr && device_->Enter().ok()) device_->api().module_unload(module_);
+Result<Kernels> Kernels::WithNewStream() const {
+  Result<collectives::CudaStream> stream = collectives::CudaStream::Create(loaded_->device);
+  if (!stream.ok()) return stream.error();
+  return Kernels(loaded_, std::move(*stream));
 }
 
 Status Kernels::LaunchAny(const collectives::CudaStream& stream, const char* name,
                           const gpu::LaunchShape& shape, void* arguments) {
-  if (Status entered = device_->Enter(); !entered.ok()) return entered;
+  const collectives::CudaDevice& device = *loaded_->device;
+  if (Status entered = device.Enter(); !entered.ok()) return entered;
   auto [found, first] = functions_.try_emplace(name, nullptr);
   if (first) {
     const collectives::cuda::Code code =
-        device_->api().module_get_function(&found->second, module_, name);
-    if (Status got = device_->driver().Check("cuModuleGetFunction of " + std::string(name), code);
+        device.api().module_get_function(&found->second, loaded_->module, name);
+    if (Status got = device.driver().Check("cuModuleGetFunction of " + std::string(name), code);
         !got.ok()) {
       functions_.erase(found);
       return got;
     }
   }
   const collectives::cuda::Code code =
-      device_->api().launch_kernel(found->second, shape.blocks_x, shape.blocks_y, 1, shape.threads,
-                                   1, 1, shape.shared_bytes, stream.get(), &arguments, nullptr);
-  return device_->driver().Check("cuLaunchKernel of " + std::string(name), code);
+      device.api().launch_kernel(found->second, shape.blocks_x, shape.blocks_y, 1, shape.threads, 1,
+                                 1, shape.shared_bytes, stream.get(), &arguments, nullptr);
+  return device.driver().Check("cuLaunchKernel of " + std::string(name), code);
 }
 
 }  // namespace lockstep::trainer

@@ -24,9 +24,8 @@ class Kernels {
   // driver is.
   static Result<Kernels> Load(const std::shared_ptr<const collectives::CudaDevice>& device,
                               std::span<const DeviceImage> images = DeviceImages());
-  Kernels(Kernels&& other) noexcept;
-  Kernels& operator=(Kernels&& other) = delete;
-  ~Kernels();
+  // The same loaded code, with another stream.
+  Result<Kernels> WithNewStream() const;
 
   // Starts the kernel of these arguments (gpt_kernels.h, mlp_kernels.h), after all launched before.
   template <typename Arguments>
@@ -44,14 +43,24 @@ class Kernels {
   const collectives::CudaStream& stream() const { return stream_; }
 
  private:
-  Kernels(std::shared_ptr<const collectives::CudaDevice> device, collectives::CudaStream stream)
-      : device_(std::move(device)), stream_(std::move(stream)) {}
+  // What cuModuleLoadData loaded, until the last Kernels of it goes.
+  struct Loaded {
+    explicit Loaded(std::shared_ptr<const collectives::CudaDevice> its) : device(std::move(its)) {}
+    ~Loaded();
+    Loaded(const Loaded&) = delete;
+    Loaded& operator=(const Loaded&) = delete;
+
+    std::shared_ptr<const collectives::CudaDevice> device;
+    collectives::cuda::Module module = nullptr;
+  };
+
+  Kernels(std::shared_ptr<Loaded> loaded, collectives::CudaStream stream)
+      : loaded_(std::move(loaded)), stream_(std::move(stream)) {}
   Status LaunchAny(const collectives::CudaStream& stream, const char* name,
                    const gpu::LaunchShape& shape, void* arguments);
 
-  std::shared_ptr<const collectives::CudaDevice> device_;
+  std::shared_ptr<Loaded> loaded_;
   collectives::CudaStream stream_;
-  collectives::cuda::Module module_ = nullptr;
   std::map<const char*, collectives::cuda::Function> functions_;  // by kName; found when launched
 };
 

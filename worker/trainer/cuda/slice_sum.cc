@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "worker/trainer/cuda/kernels.h"
-
 namespace lockstep::trainer {
 namespace {
 
@@ -34,15 +32,25 @@ class CudaSliceSum final : public collectives::SliceSum {
   Kernels kernels_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<collectives::SliceSum>> MakeSliceSum(
-    const std::shared_ptr<const collectives::CudaDevice>& device) {
-  Result<Kernels> kernels = Kernels::Load(device);
+Result<std::unique_ptr<collectives::SliceSum>> Make(
+    Result<Kernels> kernels, const std::shared_ptr<const collectives::CudaDevice>& device) {
   if (!kernels.ok()) return kernels.error();
   auto made = std::make_unique<CudaSliceSum>(std::move(*kernels));
   if (Status warm = made->WarmUp(device); !warm.ok()) return warm.error();
   return std::unique_ptr<collectives::SliceSum>(std::move(made));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<collectives::SliceSum>> MakeSliceSum(
+    const std::shared_ptr<const collectives::CudaDevice>& device) {
+  return Make(Kernels::Load(device), device);
+}
+
+collectives::MakeSliceSum MakeSliceSumOf(const Kernels& kernels) {
+  return [&kernels](const std::shared_ptr<const collectives::CudaDevice>& device) {
+    return Make(kernels.WithNewStream(), device);
+  };
 }
 
 }  // namespace lockstep::trainer

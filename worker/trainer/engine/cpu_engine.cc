@@ -14,6 +14,7 @@ class CpuEngine final : public Engine {
             Threads& threads)
       : replica_(&replica),
         sync_(std::move(sync)),
+        threads_(&threads),
         model_(replica.shape, options.batch.micro_batch, options.precision, threads),
         tree_(replica.parameters.size() + kTailSize, options.batch.mine, threads),
         inputs_(static_cast<size_t>(options.batch.micro_batch) *
@@ -37,7 +38,9 @@ class CpuEngine final : public Engine {
 
   // Without a Finish since, the replica is what the last step left.
   Status UpdateReplica() override { return sync_->GatherMoments(); }
-  bool HasAllMoments() const override { return sync_->HasAllMoments(); }
+  Result<uint64_t> HashOfReplica() override {
+    return HashOf(*replica_, sync_->HasAllMoments(), *threads_);
+  }
 
  private:
   Status MicroBatch(int i, bool stop, const ReadBatch& read, std::span<float> out,
@@ -59,6 +62,7 @@ class CpuEngine final : public Engine {
 
   Replica* replica_;
   std::unique_ptr<Sync> sync_;
+  Threads* threads_;
   Gpt<float> model_;
   GradientTree tree_;
   std::vector<int32_t> inputs_;   // [B, T]

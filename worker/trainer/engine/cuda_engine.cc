@@ -74,6 +74,7 @@ class CudaEngine final : public Engine {
     std::unique_ptr<CudaGpt> model;
     std::unique_ptr<CudaOptimizer> optimizer;
     PinnedMemory flags;             // 0 and 1, for the tail
+    DeviceMemory hashes;            // of an array's blocks
     std::vector<CudaEvent> ready;   // of each bucket: its sum on this rank is there
     std::vector<CudaEvent> stamps;  // timed: see Stamp
   };
@@ -136,6 +137,7 @@ class CudaEngine final : public Engine {
   }
 
   Status UpdateReplica() override {
+    if (all_->rank() != 0) return {};
     const CudaReplica on_gpu = parts_.arrays.replica();
     const struct {
       std::vector<float>& to;
@@ -151,7 +153,22 @@ class CudaEngine final : public Engine {
     return {};
   }
 
-  bool HasAllMoments() const override { return true; }
+  Result<uint64_t> HashOfReplica() override {
+    const CudaReplica on_gpu = parts_.arrays.replica();
+    std::vector<uint64_t> hashes;
+    for (const float* array : {on_gpu.parameters, on_gpu.moment1, on_gpu.moment2}) {
+      const gpu::Checksum sums{.x = array,
+                               .hashes = static_cast<uint64_t*>(parts_.hashes.data()),
+                               .count = replica_->parameters.size()};
+      std::vector<uint64_t> blocks(sums.parts());
+      Status done = kernels().Launch(sums);
+      if (done.ok()) done = kernels().Synchronize();
+      if (done.ok()) done = parts_.hashes.CopyTo(blocks.data(), blocks.size() * sizeof(uint64_t));
+      if (!done.ok()) return done.error();
+      hashes.push_back(MixHashes(blocks));
+    }
+    return MixHashes(hashes);
+  }
 
   // Timed events: of each micro-batch its begin, its loss and its gradient; then of the step.
   static size_t StampsOf(int leaves) { return 3 * static_cast<size_t>(leaves) + 2; }
@@ -273,6 +290,11 @@ Result<std::vector<CudaEvent>> Events(const std::shared_ptr<const CudaDevice>& d
   return events;
 }
 
+// What the libraries take by themselves, and say nowhere: a context, kernels as they are loaded,
+// and NCCL's buffers, which grow with its peers on the machine.
+constexpr size_t kLibrariesBytes = size_t{1} << 30;
+constexpr size_t kLibrariesBytesAlone = size_t{512} << 20;
+
 // What a killed process held is given back a little after its end.
 constexpr Duration kMemoryPatience = seconds(30);
 constexpr Duration kMemoryGlance = milliseconds(200);
@@ -315,16 +337,18 @@ std::string Gpu::InstructionSet() const {
 std::string ToString(const CudaMemoryPlan& plan) {
   return Megabytes(plan.sum()) + " of memory: parameters " + Megabytes(plan.parameters) +
          ", gradients " + Megabytes(plan.gradients) + ", optimizer " + Megabytes(plan.optimizer) +
-         ", activations " + Megabytes(plan.activations);
+         ", activations " + Megabytes(plan.activations) + ", what NCCL and cuBLAS take up to " +
+         Megabytes(plan.libraries);
 }
 
-CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options) {
+CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, int world) {
   const size_t count = ParameterCount(shape);
   CudaMemoryPlan plan;
   plan.parameters = Padded(count) * sizeof(float);
   plan.gradients = static_cast<size_t>(GradientTree::Arrays(options.batch.mine)) *
                    Padded(count + kTailSize) * sizeof(float);
   plan.optimizer = 2 * plan.parameters + CudaOptimizer::PredictBytes(shape);
+  plan.libraries = world > 1 ? kLibrariesBytes : kLibrariesBytesAlone;
   plan.activations = CudaGpt::PredictBytes(shape, options.batch.micro_batch, options.precision);
   return plan;
 }
@@ -337,8 +361,8 @@ Result<std::unique_ptr<Engine>> MakeCudaEngine(Gpu gpu, const EngineOptions& opt
   }
   if (Status fits = CudaGpt::Check(replica.shape, options.batch.micro_batch); !fits.ok())
     return fits.error();
-  if (Status fits = CheckMemory(*gpu.device, PlanCudaMemory(replica.shape, options)); !fits.ok())
-    return fits.error();
+  const CudaMemoryPlan plan = PlanCudaMemory(replica.shape, options, all.world());
+  if (Status fits = CheckMemory(*gpu.device, plan); !fits.ok()) return fits.error();
   Result<Arrays> arrays =
       Arrays::Allocate(gpu.device, replica.parameters.size(), options.batch.mine);
   if (!arrays.ok()) return arrays.error();
@@ -354,6 +378,9 @@ Result<std::unique_ptr<Engine>> MakeCudaEngine(Gpu gpu, const EngineOptions& opt
   if (!optimizer.ok()) return optimizer.error();
   Result<PinnedMemory> flags = PinnedMemory::Allocate(gpu.device, 2 * sizeof(float));
   if (!flags.ok()) return flags.error();
+  const gpu::Checksum sums{.x = nullptr, .hashes = nullptr, .count = replica.parameters.size()};
+  Result<DeviceMemory> hashes = DeviceMemory::Allocate(gpu.device, sums.parts() * sizeof(uint64_t));
+  if (!hashes.ok()) return hashes.error();
   const size_t buckets =
       CutBuckets(replica.parameters.size() + kTailSize, options.sync_options.bucket_bytes).size();
   Result<std::vector<CudaEvent>> ready = Events(gpu.device, buckets, false);
@@ -366,6 +393,7 @@ Result<std::unique_ptr<Engine>> MakeCudaEngine(Gpu gpu, const EngineOptions& opt
                                                                .model = std::move(*model),
                                                                .optimizer = std::move(*optimizer),
                                                                .flags = std::move(*flags),
+                                                               .hashes = std::move(*hashes),
                                                                .ready = std::move(*ready),
                                                                .stamps = std::move(*stamps)},
                                              options, replica, all);

@@ -33,12 +33,13 @@ struct CudaMemoryPlan {
   size_t gradients = 0;
   size_t optimizer = 0;
   size_t activations = 0;  // with the copies of the parameters that products read
+  size_t libraries = 0;    // at most, of cuBLASLt, loaded kernels and NCCL themselves
 
-  size_t sum() const { return parameters + gradients + optimizer + activations; }
+  size_t sum() const { return parameters + gradients + optimizer + activations + libraries; }
 };
 // "412 MB of memory: parameters 41 MB, gradients 123 MB, ...".
 std::string ToString(const CudaMemoryPlan& plan);
-CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options);
+CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, int world);
 
 // `all` is of device memory on the same GPU, or a world of one; it and `replica` outlive the
 // engine. The replica's values are the first step's; later UpdateReplica writes it. kInvalid, with

@@ -31,10 +31,10 @@ class Engine {
 
   // One step of all ranks. An error ends the run.
   virtual Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) = 0;
-  // Makes the replica what the last step left, rank 0's with all moments; called on all ranks.
+  // Makes rank 0's replica what the last step left; called on all ranks.
   virtual Status UpdateReplica() = 0;
-  // Whether the replica of every rank has all moments then.
-  virtual bool HasAllMoments() const = 0;
+  // Of what every rank has the same of after the last step, wherever that lies.
+  virtual Result<uint64_t> HashOfReplica() = 0;
 };
 
 struct EngineOptions {

@@ -55,15 +55,28 @@ Replica::Replica(const Shape& model)
       moment1(parameters.size()),
       moment2(parameters.size()) {}
 
+uint64_t MixHashes(std::span<const uint64_t> hashes) {
+  uint64_t mixed = kOffset;
+  for (const uint64_t hash : hashes) mixed = Mix(mixed, hash);
+  return mixed;
+}
+
 uint64_t HashOf(std::span<const float> values, Threads& threads) {
   std::vector<uint64_t> hashes((values.size() + kBlock - 1) / kBlock);
   threads.For(hashes.size(), [&](size_t block) {
     const size_t begin = block * kBlock;
     hashes[block] = HashOfBlock(values.subspan(begin, std::min(kBlock, values.size() - begin)));
   });
-  uint64_t hash = kOffset;
-  for (const uint64_t block : hashes) hash = Mix(hash, block);
-  return hash;
+  return MixHashes(hashes);
+}
+
+uint64_t HashOf(const Replica& replica, bool with_moments, Threads& threads) {
+  std::vector<uint64_t> hashes{HashOf(replica.parameters, threads)};
+  if (with_moments) {
+    hashes.push_back(HashOf(replica.moment1, threads));
+    hashes.push_back(HashOf(replica.moment2, threads));
+  }
+  return MixHashes(hashes);
 }
 
 Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads) {
@@ -79,17 +92,11 @@ Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Thread
         {part.values->data(), part.values->size(), collectives::DataType::kFloat32}, 0, part.name);
     if (!sent.ok()) return sent;
   }
-  return CompareReplicas(replica, true, all, threads);
+  return CompareReplicas(HashOf(replica, true, threads), all);
 }
 
-Status CompareReplicas(const Replica& replica, bool with_moments, collectives::Communicator& all,
-                       Threads& threads) {
+Status CompareReplicas(uint64_t hash, collectives::Communicator& all) {
   if (all.world() == 1) return {};
-  uint64_t hash = HashOf(replica.parameters, threads);
-  if (with_moments) {
-    hash = Mix(hash, HashOf(replica.moment1, threads));
-    hash = Mix(hash, HashOf(replica.moment2, threads));
-  }
   const auto mine = static_cast<int64_t>(hash);
   std::vector<int64_t> hashes(static_cast<size_t>(all.world()));
   Status gathered =

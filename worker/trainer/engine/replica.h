@@ -29,13 +29,14 @@ struct Replica {
 // Rank 0's copy goes to all, and is compared.
 Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads);
 
-// kInternal names the ranks whose parameters or moments differ from most others'. `with_moments`: a
-// parameter server keeps moments where they are used only.
-Status CompareReplicas(const Replica& replica, bool with_moments, collectives::Communicator& all,
-                       Threads& threads);
+// kInternal names the ranks whose hash of their replica differs from most others'.
+Status CompareReplicas(uint64_t hash, collectives::Communicator& all);
 
-// A hash of the bits of `values`, the same for any number of threads.
+// `with_moments`: a parameter server keeps moments where they are used only.
+uint64_t HashOf(const Replica& replica, bool with_moments, Threads& threads);
+// A hash of the bits of `values`, the same for any number of threads: of blocks, which are mixed.
 uint64_t HashOf(std::span<const float> values, Threads& threads);
+uint64_t MixHashes(std::span<const uint64_t> hashes);
 
 }  // namespace lockstep::trainer
 

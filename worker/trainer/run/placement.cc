@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "worker/trainer/cuda/cuda_gpt.h"
+#include "worker/trainer/cuda/slice_sum.h"
 
 namespace lockstep::trainer {
 
@@ -63,6 +64,7 @@ Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape
 void Placement::Tell(collectives::Options& connection) const {
   connection.backend = backend_;
   connection.without_gpu = without_gpu_;
+  if (gpu_) connection.slice_sum = MakeSliceSumOf(gpu_->kernels);
 }
 
 Status Placement::Settle(collectives::Communicator& all) {

@@ -30,7 +30,8 @@ class Placement {
   static Result<Placement> Choose(const core::Trainer& job, const Shape& shape, int micro_batch,
                                   const collectives::Options& connection);
 
-  // For Connect: the backend, the same on all ranks, and what this one lacks.
+  // For Connect, while this lives: the backend, the same on all ranks, what this one lacks, and
+  // what adds up on its GPU.
   void Tell(collectives::Options& connection) const;
 
   // When the ranks have met, which decides for all of them.

@@ -14,7 +14,6 @@
 
 #include "base/crypto/sha256.h"
 #include "worker/collectives/connect.h"
-#include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/engine.h"
@@ -126,7 +125,6 @@ class Run {
     line_.emplace(LineOptions(), *agent_);
     place_->Tell(connection_);
     connection_.algorithm = job_.reduce;
-    connection_.slice_sum = MakeSliceSum;
     connection_.operation_timeout =
         duration_cast<Duration>(std::chrono::duration<double>(options_.collective_timeout));
     if (line_->writes()) {
@@ -240,7 +238,8 @@ class Run {
                 batch_.micro_batch);
     MemoryPlan memory = PlanMemory(shape_, batch_, job_.precision, writes);
     if (place_->gpu()) {
-      std::printf("GPU: %s\n", ToString(PlanCudaMemory(shape_, OptionsOfEngine())).c_str());
+      std::printf("GPU: %s\n",
+                  ToString(PlanCudaMemory(shape_, OptionsOfEngine(), all_->world())).c_str());
       memory.gradients = memory.activations = 0;
     } else if (!place_->why_not().empty()) {
       std::printf("on CPUs: %s\n", place_->why_not().c_str());
@@ -273,9 +272,8 @@ class Run {
   }
 
   Status ReplicasAreEqual() {
-    Status updated = UpdateReplica();
-    if (!updated.ok()) return updated;
-    return CompareReplicas(*replica_, engine_->HasAllMoments(), host(), threads_);
+    Result<uint64_t> hash = engine_->HashOfReplica();
+    return hash.ok() ? CompareReplicas(*hash, host()) : hash.error();
   }
 
   Error Diverged() const {

@@ -99,6 +99,7 @@ uint64_t Train(const Variant& variant, Precision precision) {
   const uint16_t port = collectives::FreePort();
   const std::string path = ::testing::TempDir() + "cuda-engine-" + std::to_string(port);
   collectives::RunRanks(variant.world, [&](Rank& rank) {
+    Rank::Set("LOCKSTEP_FAKE_ALIGNED", "1");
     Threads threads(1);
     std::unique_ptr<Communicator> all;
     Replica replica = NewReplica();
@@ -124,8 +125,12 @@ uint64_t Train(const Variant& variant, Precision precision) {
         EXPECT_FALSE(done->stop);
         EXPECT_GT(done->times.backward, Duration::zero());
       }
+      Result<uint64_t> on_gpu = (*engine)->HashOfReplica();
+      ASSERT_TRUE(on_gpu.ok()) << on_gpu.error().message;
+      if (host) Rank::Must(CompareReplicas(*on_gpu, *host));
+      // A copy in host memory is rank 0's alone.
       Rank::Must((*engine)->UpdateReplica());
-      if (host) Rank::Must(CompareReplicas(replica, true, *host, threads));
+      EXPECT_EQ(HashOf(replica, true, threads) == *on_gpu, rank.rank() == 0);
       Rank::Must(all->Finish());
     }
     if (rank.rank() == 0) {
@@ -204,6 +209,13 @@ TEST(CudaEngine, SaysHowMuchMemoryIsWantedWhereItIsTooLittle) {
     ASSERT_FALSE(gpu.ok());
     EXPECT_EQ(gpu.error().kind, ErrorKind::kInvalid) << gpu.error().message;
     EXPECT_THAT(gpu.error().message, HasSubstr("lower microBatchSize or sequenceLength"));
+    // Room for all but the libraries.
+    const CudaMemoryPlan plan = PlanCudaMemory(kShape, options, 1);
+    Rank::Set("LOCKSTEP_FAKE_MEMORY", std::to_string(plan.sum() - 1));
+    gpu = MakeCudaEngine(OpenGpu(rank), options, replica, *all);
+    ASSERT_FALSE(gpu.ok());
+    EXPECT_THAT(gpu.error().message, HasSubstr("what NCCL and cuBLAS take up to 537 MB"));
+    EXPECT_EQ(PlanCudaMemory(kShape, options, 2).libraries, 2 * plan.libraries);
   });
 }
 

@@ -186,6 +186,34 @@ TEST(CudaGpt, TakesBatchesWhileEarlierOnesRun) {
   });
 }
 
+TEST(CudaGpt, ABatchWaitsForItsPlaceAloneAndNotForAllThatRuns) {
+  collectives::RunRanks(1, [](Rank& rank) {
+    const Problem problem;
+    Machine machine(rank, problem, Precision::kFp32);
+    const collectives::CudaStream& stream = machine.model().kernels().stream();
+    const DeviceMemory memory = rank.Allocate(1);
+    const auto busy = [&](const char* milliseconds) {
+      Rank::Set("LOCKSTEP_FAKE_SLOW_SET_MS", milliseconds);
+      EXPECT_EQ(rank.device()->api().memory_set(reinterpret_cast<uintptr_t>(memory.data()), 0, 1,
+                                                stream.get()),
+                collectives::cuda::kSuccess);
+    };
+    const auto set = [&] { Rank::Must(machine.model().SetBatch(problem.inputs, problem.targets)); };
+    // The first place is free once the GPU has read it, and then much is to be done yet.
+    busy("200");
+    set();
+    set();
+    busy("3000");
+    Result<collectives::CudaEvent> all = collectives::CudaEvent::Create(rank.device());
+    ASSERT_TRUE(all.ok());
+    Rank::Must(all->Record(stream));
+    set();
+    const Result<bool> done = all->Done();
+    EXPECT_TRUE(done.ok() && !*done);
+    Rank::Must(machine.model().kernels().Synchronize());
+  });
+}
+
 TEST(CudaGpt, CompletesTheGradientFromItsEndToItsBeginningAndAllocatesNothing) {
   collectives::RunRanks(1, [](Rank& rank) {
     const Problem problem;
