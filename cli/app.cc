@@ -90,6 +90,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddValidate(*app, invocation);
   AddPlan(*app, invocation);
   AddConvert(*app, invocation);
+  AddBench(*app, invocation);
   AddClusterCommands(*app, invocation);
   AddCompletion(*app, invocation);
   AddVersion(*app, invocation);

@@ -88,6 +88,8 @@ void PrintBash(const std::vector<Command>& commands) {
   std::cout << "  esac\n"
                "  if [[ ${COMP_WORDS[1]} == completion && $current != -* ]]; then\n"
                "    mapfile -t COMPREPLY < <(compgen -W 'bash zsh fish' -- \"$current\")\n"
+               "  elif [[ ${COMP_WORDS[1]} == bench && $current != -* ]]; then\n"
+               "    mapfile -t COMPREPLY < <(compgen -W numa -- \"$current\")\n"
                "  elif [[ $current == -* ]]; then\n"
                "    mapfile -t COMPREPLY < <(compgen -W \"$flags\" -- \"$current\")\n"
                "  elif [[ '"
@@ -124,6 +126,8 @@ void PrintZsh(const std::vector<Command>& commands) {
   std::cout << "  esac\n"
                "  if [[ ${words[2]} == completion && $PREFIX != -* ]]; then\n"
                "    compadd bash zsh fish\n"
+               "  elif [[ ${words[2]} == bench && $PREFIX != -* ]]; then\n"
+               "    compadd numa\n"
                "  elif [[ $PREFIX == -* ]]; then\n"
                "    compadd -- $flags\n"
                "  elif [[ '"
@@ -157,7 +161,8 @@ void PrintFish(const std::vector<Command>& commands) {
     }
   }
   std::cout << "complete -c lockstep -n '__fish_seen_subcommand_from completion' -f -a "
-               "'bash zsh fish'\n";
+               "'bash zsh fish'\n"
+               "complete -c lockstep -n '__fish_seen_subcommand_from bench' -f -a numa\n";
 }
 
 }  // namespace

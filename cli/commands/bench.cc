@@ -1,0 +1,134 @@
+#include "cli/numa/bench.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "cli/commands/commands.h"
+#include "cli/numa_text.h"
+#include "cli/say.h"
+#include "core/exit_codes.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct BenchOptions {
+  numa::Options numa;
+  int array_mib = 0;
+  bool quick = false;
+  std::vector<std::string> only;
+  std::string what, json, prometheus, svg;
+};
+
+// Set by Ctrl-C and SIGTERM; whoever measures looks at it.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// Makes the signals that stop a program set `interrupted`, while it lives.
+class StopSignals {
+ public:
+  StopSignals() {
+    interrupted = false;
+    struct sigaction action{};
+    action.sa_handler = [](int) { interrupted = true; };
+    for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &action, &old_[i]);
+  }
+  ~StopSignals() {
+    for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &old_[i], nullptr);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  std::array<struct sigaction, kStopSignals.size()> old_{};
+};
+
+// To standard output for "-". False, and said, when it could not be written.
+bool Write(const std::string& path, const std::string& text) {
+  if (path.empty()) return true;
+  if (path == "-") {
+    std::cout << text;
+    return true;
+  }
+  const Status written = WriteFileAtomically(path, text);
+  if (!written.ok()) Say(written.error().message);
+  return written.ok();
+}
+
+int BenchNuma(const BenchOptions& options) {
+  Result<topology::Machine> machine = topology::Discover();
+  if (!machine.ok()) machine = topology::WithoutTopology(machine.error().message);
+  numa::Options measured = options.numa;
+  measured.array_bytes = static_cast<size_t>(options.array_mib) << 20;
+  if (options.quick) {
+    measured.repetitions = 3;
+    measured.array_bytes = size_t{4} << 20;
+  }
+  for (const std::string& kind : options.only) measured.only.push_back(*numa::ParseKind(kind));
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const StopSignals signals;
+  const Result<numa::Report> report =
+      numa::RunBench(*machine, measured, interrupted, [terminal](int done, int all) {
+        if (terminal) std::cerr << "\rrun " << done + 1 << " of " << all << " " << std::flush;
+      });
+  if (terminal) std::cerr << "\r" << std::string(40, ' ') << "\r";
+  if (!report.ok()) {
+    Say("bench numa: " + report.error().message);
+    return interrupted ? core::kExitStopped : core::kExitTrouble;
+  }
+  const std::string json = DumpJson(NumaJson(*report, ReadMachineFacts("/")), 2) + "\n";
+  if (options.json != "-") std::cout << NumaTable(*report);
+  const bool written = Write(options.json, json) &&
+                       Write(options.prometheus, NumaPrometheus(*report)) &&
+                       Write(options.svg, NumaHeatMap(*report));
+  return written ? core::kExitSuccess : core::kExitTrouble;
+}
+
+}  // namespace
+
+void AddBench(CLI::App& app, Invocation* invocation) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure this machine: what near and far memory are worth (bench numa)");
+  command->add_option("WHAT", options->what, "numa")->required()->check(CLI::IsMember({"numa"}));
+  command->add_option("-r,--repetitions", options->numa.repetitions, "Runs of each setting")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--array-size", options->array_mib,
+                   "MiB of each array; without it four times the last-level caches, as far as half "
+                   "of the free memory holds three")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--only", options->only, "Only settings of these kinds: baseline, local, ...")
+      ->delimiter(',')
+      ->check(CLI::IsMember(
+          {"baseline", "local", "remote", "interleaved", "threads", "processes", "latency"}));
+  command->add_flag("--quick", options->quick, "3 runs on 4 MiB: whether it works, no figures");
+  command->add_option("--seed", options->numa.seed, "Of the runs' order")->capture_default_str();
+  command->add_option("--json", options->json,
+                      "Write all figures to a file; -: instead of the table");
+  command->add_option("--prometheus", options->prometheus,
+                      "Write medians for node_exporter's textfile collector");
+  command->add_option("--svg", options->svg, "Write a heat map of every pair of nodes");
+  command->footer(
+      "Examples:\n"
+      "  lockstep bench numa\n"
+      "  lockstep bench numa --json numa.json --svg numa.svg\n"
+      "\n"
+      "Measured: STREAM's kernels on local, remote and interleaved memory, by more and more "
+      "threads\n"
+      "and processes, and the latency between all NUMA nodes. docs/cli.md explains the figures.\n"
+      "Exit codes: 0 measured; 1 it could not be; 2 wrong usage; 143 interrupted.");
+  command->callback([options, invocation] { invocation->exit_code = BenchNuma(*options); });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,288 @@
+#include "cli/numa/bench.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "base/text/ascii.h"
+#include "worker/topology/cgroup.h"
+#include "worker/topology/core_split.h"
+#include "worker/topology/small_file.h"
+
+namespace lockstep::numa {
+namespace {
+
+using topology::Machine;
+using topology::ReadSmallFile;
+
+constexpr std::array<const char*, 7> kKindNames = {"baseline", "local",     "remote", "interleaved",
+                                                   "threads",  "processes", "latency"};
+constexpr size_t kLeastArray = 1 << 20;
+constexpr size_t kUnknownCache = 64 << 20;  // taken for the caches where the machine doesn't say
+
+// The first CPU of each core of `node` that may be used; of all nodes for -1.
+std::vector<int> CpusOfNode(const Machine& machine, int node) {
+  std::vector<int> cpus;
+  for (const topology::Core& core : topology::AllowedCores(machine)) {
+    if (node < 0 || core.numa_node == node) cpus.push_back(core.cpus.front());
+  }
+  return cpus;
+}
+
+// 1, 2, 4, ... and `most` itself.
+std::vector<size_t> UpTo(size_t most) {
+  std::vector<size_t> counts;
+  for (size_t count = 1; count < most; count *= 2) counts.push_back(count);
+  counts.push_back(most);
+  return counts;
+}
+
+// "480M", "32768K" of sysfs; 0 for anything else.
+size_t ReadSize(std::string text) {
+  if (text.empty()) return 0;
+  const size_t unit = text.back() == 'M' ? 1 << 20 : text.back() == 'K' ? 1 << 10 : 1;
+  if (unit > 1) text.pop_back();
+  return ParseNumber<uint32_t>(text).value_or(0) * unit;
+}
+
+// All last-level caches, each once.
+size_t CacheBytes(const Machine& machine, const std::string& root) {
+  std::set<std::string> seen;
+  size_t bytes = 0;
+  for (const int cpu : machine.allowed_cpus) {
+    const std::string caches =
+        root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/";
+    int last = -1;
+    int last_level = 0;
+    for (int index = 0; index < 8; ++index) {
+      const std::string level =
+          ReadSmallFile(caches + "index" + std::to_string(index) + "/level").value_or("");
+      const int number = ParseNumber<int>(level).value_or(0);
+      if (number >= last_level && number > 0) last = index;
+      last_level = std::max(last_level, number);
+    }
+    if (last < 0) continue;
+    const std::string cache = caches + "index" + std::to_string(last) + "/";
+    if (!seen.insert(ReadSmallFile(cache + "shared_cpu_list").value_or("")).second) continue;
+    bytes += ReadSize(ReadSmallFile(cache + "size").value_or(""));
+  }
+  return bytes;
+}
+
+// The number of kB behind `name` in a file such as /proc/meminfo.
+size_t KiloBytes(const std::string& text, const std::string& name) {
+  const size_t at = text.find(name + ":");
+  if (at == std::string::npos) return 0;
+  size_t kilobytes = 0;
+  std::istringstream(text.substr(at + name.size() + 1)) >> kilobytes;
+  return kilobytes * 1024;
+}
+
+size_t FreeBytes(const Machine& machine, const std::string& root) {
+  size_t least = KiloBytes(ReadSmallFile(root + "/proc/meminfo").value_or(""), "MemAvailable");
+  const auto at_most = [&least](size_t bytes) {
+    if (least == 0 || bytes < least) least = bytes;
+  };
+  for (const std::string& folder : topology::FindCgroupFolders(root, "memory").v2) {
+    const auto limit = ParseNumber<size_t>(ReadSmallFile(folder + "/memory.max").value_or(""));
+    const auto used = ParseNumber<size_t>(ReadSmallFile(folder + "/memory.current").value_or(""));
+    if (limit) at_most(*limit - std::min(*limit, used.value_or(0)));
+  }
+  for (const int node : ComparedNodes(machine)) {
+    const std::string prefix = "Node " + std::to_string(node) + " ";
+    const std::string text =
+        ReadSmallFile(root + "/sys/devices/system/node/node" + std::to_string(node) + "/meminfo")
+            .value_or("");
+    if (text.empty()) continue;
+    at_most(KiloBytes(text, prefix + "MemFree") + KiloBytes(text, prefix + "Inactive(file)"));
+  }
+  return least;
+}
+
+std::map<std::string, int64_t> ReadNumastat(int node) {
+  std::map<std::string, int64_t> counts;
+  std::istringstream lines(
+      ReadSmallFile("/sys/devices/system/node/node" + std::to_string(node) + "/numastat")
+          .value_or(""));
+  std::string name;
+  for (int64_t pages = 0; lines >> name >> pages;) counts[name] = pages;
+  return counts;
+}
+
+bool IsLatency(const Setting& setting) { return setting.kind == Kind::kLatency; }
+
+// The setting that `setting` is compared with; nullopt for itself and for those without.
+std::optional<size_t> LocalOf(const std::vector<Setting>& settings, const Setting& setting) {
+  const bool compared = setting.kind == Kind::kRemote || setting.kind == Kind::kInterleaved ||
+                        (IsLatency(setting) && setting.memory_node() != setting.cpu_node);
+  if (!compared) return std::nullopt;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    if (settings[i].kind == (IsLatency(setting) ? Kind::kLatency : Kind::kLocal) &&
+        settings[i].cpu_node == setting.cpu_node && settings[i].memory_node() == setting.cpu_node) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+// The figures of one setting, a run an entry.
+struct Series {
+  std::array<std::vector<double>, kKernels.size()> bytes_per_second;
+  std::vector<double> nanoseconds;
+
+  const std::vector<double>& compared(const Setting& setting) const {
+    return IsLatency(setting) ? nanoseconds : bytes_per_second.back();
+  }
+};
+
+void Add(const TeamResult& team, Row* row, Series* series) {
+  if (IsLatency(row->setting)) {
+    series->nanoseconds.push_back(team.nanoseconds);
+  } else {
+    for (size_t k = 0; k < kKernels.size(); ++k) {
+      const auto elements = static_cast<double>(row->setting.work.bytes / sizeof(double));
+      series->bytes_per_second[k].push_back(elements * kKernels[k].counted / team.seconds[k]);
+    }
+  }
+  if (team.pages > 0) {
+    const double placed = static_cast<double>(team.pages_placed) / static_cast<double>(team.pages);
+    row->placed = row->placed < 0 ? placed : std::min(row->placed, placed);
+  }
+  row->mbind_errno = team.mbind_errno;
+  row->counts = team.counts;
+}
+
+}  // namespace
+
+const char* ToString(Kind kind) { return kKindNames.at(static_cast<size_t>(kind)); }
+
+std::optional<Kind> ParseKind(std::string_view name) {
+  const auto* found = std::find(kKindNames.begin(), kKindNames.end(), name);
+  if (found == kKindNames.end()) return std::nullopt;
+  return static_cast<Kind>(found - kKindNames.begin());
+}
+
+std::vector<int> ComparedNodes(const Machine& machine) {
+  std::vector<int> nodes;
+  for (const topology::NumaNode& node : machine.numa_nodes) {
+    const bool memory = machine.allowed_mems.empty() || Contains(machine.allowed_mems, node.id);
+    if (memory && !CpusOfNode(machine, node.id).empty()) nodes.push_back(node.id);
+  }
+  return nodes;
+}
+
+std::vector<Setting> Settings(const Machine& machine) {
+  std::vector<MemoryNode> all;
+  for (const int node : ComparedNodes(machine)) {
+    all.push_back({node, CpusOfNode(machine, node).front()});
+  }
+  std::vector<Setting> settings;
+  const auto add = [&](Kind kind, int cpu_node, std::vector<int> cpus,
+                       std::vector<MemoryNode> memory) {
+    settings.push_back({.kind = kind,
+                        .cpu_node = cpu_node,
+                        .work = {.cpus = std::move(cpus),
+                                 .memory = std::move(memory),
+                                 .processes = kind == Kind::kProcesses,
+                                 .chase = kind == Kind::kLatency}});
+  };
+  const std::vector<int> everywhere = CpusOfNode(machine, -1);
+  add(Kind::kBaseline, -1, std::vector<int>(std::max<size_t>(everywhere.size(), 1), -1), {});
+  for (const MemoryNode& cpus : all) {
+    for (const MemoryNode& memory : all) {
+      add(cpus.id == memory.id ? Kind::kLocal : Kind::kRemote, cpus.id,
+          CpusOfNode(machine, cpus.id), {memory});
+    }
+    if (all.size() > 1) add(Kind::kInterleaved, cpus.id, CpusOfNode(machine, cpus.id), all);
+  }
+  if (all.size() > 1) add(Kind::kInterleaved, -1, everywhere, all);
+  if (all.empty()) return settings;
+  for (const Kind kind : {Kind::kThreads, Kind::kProcesses}) {
+    const std::vector<int> cpus = CpusOfNode(machine, all[0].id);
+    for (const size_t count : UpTo(cpus.size())) {
+      add(kind, all[0].id, {cpus.begin(), cpus.begin() + static_cast<ptrdiff_t>(count)}, {all[0]});
+    }
+  }
+  for (const MemoryNode& cpus : all) {
+    for (const MemoryNode& memory : all) add(Kind::kLatency, cpus.id, {cpus.cpu}, {memory});
+  }
+  return settings;
+}
+
+ArraySize ChooseArraySize(const Machine& machine, size_t wanted, const std::string& root) {
+  ArraySize size;
+  size.cache_bytes = CacheBytes(machine, root);
+  size.free_bytes = FreeBytes(machine, root);
+  const size_t rule = 4 * (size.cache_bytes > 0 ? size.cache_bytes : kUnknownCache);
+  size.bytes = wanted > 0 ? wanted : rule;
+  if (wanted == 0 && size.free_bytes > 0) size.bytes = std::min(size.bytes, size.free_bytes / 6);
+  size.bytes = std::max(size.bytes, kLeastArray);
+  size.follows_rule = size.cache_bytes > 0 && size.bytes >= rule;
+  return size;
+}
+
+Result<Report> RunBench(const Machine& machine, const Options& options,
+                        const std::atomic<bool>& stop,
+                        const std::function<void(int done, int all)>& progress) {
+  Report report;
+  report.options = options;
+  report.size = ChooseArraySize(machine, options.array_bytes, "/");
+  report.nodes = ComparedNodes(machine);
+  std::vector<Setting> settings = Settings(machine);
+  std::erase_if(settings, [&only = options.only](const Setting& setting) {
+    return !only.empty() && std::find(only.begin(), only.end(), setting.kind) == only.end();
+  });
+  for (Setting& setting : settings) {
+    setting.work.bytes = IsLatency(setting) ? std::bit_floor(report.size.bytes) : report.size.bytes;
+    report.rows.emplace_back().setting = setting;
+  }
+  for (const int node : report.nodes) report.numastat[node] = ReadNumastat(node);
+
+  std::vector<Series> series(settings.size());
+  std::vector<size_t> order(settings.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937_64 random(options.seed);
+  int done = 0;
+  for (int round = 0; round < options.repetitions; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t i : order) {
+      progress(done++, options.repetitions * static_cast<int>(settings.size()));
+      if (!report.rows[i].failed.empty()) continue;
+      Result<TeamResult> team = RunTeam(settings[i].work, stop);
+      if (stop) return Error::Unavailable("interrupted");
+      if (team.ok()) {
+        Add(*team, &report.rows[i], &series[i]);
+        report.huge_pages = team->huge_pages;
+      } else {
+        report.rows[i].failed = team.error().message;
+        series[i] = {};
+      }
+    }
+  }
+
+  for (size_t i = 0; i < settings.size(); ++i) {
+    Row& row = report.rows[i];
+    for (size_t k = 0; k < kKernels.size(); ++k) {
+      row.bytes_per_second[k] = Summarize(series[i].bytes_per_second[k], options.seed);
+    }
+    row.nanoseconds = Summarize(series[i].nanoseconds, options.seed);
+    const std::optional<size_t> local = LocalOf(settings, settings[i]);
+    if (!local || !row.failed.empty() || !report.rows[*local].failed.empty()) continue;
+    std::vector<double> ratios = series[i].compared(settings[i]);
+    const std::vector<double>& of = series[*local].compared(settings[i]);
+    for (size_t run = 0; run < ratios.size(); ++run) ratios[run] /= of[run];
+    row.of_local = Summarize(ratios, options.seed);
+  }
+  for (const int node : report.nodes) {
+    for (const auto& [name, pages] : ReadNumastat(node)) {
+      report.numastat[node][name] = pages - report.numastat[node][name];
+    }
+  }
+  return report;
+}
+
+}  // namespace lockstep::numa

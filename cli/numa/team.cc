@@ -1,0 +1,359 @@
+#include "cli/numa/team.h"
+
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <thread>
+
+#include "worker/topology/small_file.h"
+
+namespace lockstep::numa {
+namespace {
+
+constexpr size_t kHugePage = 2 << 20;
+constexpr size_t kSteps = 1 << 20;  // of a chase
+
+struct Span {
+  int64_t start = 0, end = 0;  // ns
+};
+
+struct WorkerResult {
+  const char* failed = nullptr;  // the step; a constant, so that it means the same in a child
+  int failed_errno = 0;
+  std::array<std::array<Span, kPasses>, kKernels.size()> spans{};
+  double nanoseconds = 0;
+  uint64_t pages = 0, pages_placed = 0;
+  int mbind_errno = 0;
+  bool huge_pages = false;
+  Counts counts;
+};
+
+// Lies in memory that processes share; the workers' results stand behind it.
+struct Shared {
+  pthread_barrier_t barrier;
+  std::atomic<bool> leave;
+  WorkerResult results[];  // NOLINT(modernize-avoid-c-arrays)
+};
+
+// Pages of this process alone, with a page that nobody may touch on both sides, so that the kernel
+// shows them by themselves in numa_maps.
+class Area {
+ public:
+  explicit Area(size_t bytes) {
+    bytes_ = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    size_ = bytes_ + 2 * kHugePage;
+    void* raw = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (raw == MAP_FAILED) return;
+    raw_ = static_cast<char*>(raw);
+    char* begin = raw_ + 4096;
+    begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (mprotect(begin, bytes_, PROT_READ | PROT_WRITE) == 0) begin_ = begin;
+  }
+  ~Area() {
+    if (raw_ != nullptr) munmap(raw_, size_);
+  }
+  Area(const Area&) = delete;
+  Area& operator=(const Area&) = delete;
+
+  char* begin() const { return begin_; }  // nullptr: there is no such memory
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0, size_ = 0;
+  char* raw_ = nullptr;
+  char* begin_ = nullptr;
+};
+
+bool PinTo(int cpu) {
+  std::vector<unsigned long> mask(static_cast<size_t>(cpu) / (sizeof(long) * CHAR_BIT) + 1);
+  mask.back() = 1UL << (static_cast<size_t>(cpu) % (sizeof(long) * CHAR_BIT));
+  return syscall(SYS_sched_setaffinity, 0, mask.size() * sizeof(long), mask.data()) >= 0;
+}
+
+int Mbind(const Area& area, const std::vector<MemoryNode>& nodes) {
+  std::vector<unsigned long> mask;
+  for (const MemoryNode& node : nodes) {
+    const size_t word = static_cast<size_t>(node.id) / (sizeof(long) * CHAR_BIT);
+    mask.resize(std::max(mask.size(), word + 1));
+    mask[word] |= 1UL << (static_cast<size_t>(node.id) % (sizeof(long) * CHAR_BIT));
+  }
+  const int mode = nodes.size() > 1 ? MPOL_INTERLEAVE : MPOL_BIND;
+  return syscall(SYS_mbind, area.begin(), area.bytes(), mode, mask.data(),
+                 mask.size() * sizeof(long) * CHAR_BIT + 1, 0) == 0
+             ? 0
+             : errno;
+}
+
+// Lays the area's pages where the work wants them: by policy or, where that is refused, by touching
+// each from a CPU of its node. The caller binds itself afterwards.
+bool Place(const Area& area, const TeamWork& work, WorkerResult* result) {
+  result->huge_pages = madvise(area.begin(), area.bytes(), MADV_HUGEPAGE) == 0;
+  if (work.memory.empty()) return true;
+  result->mbind_errno = Mbind(area, work.memory);
+  if (result->mbind_errno == 0) return true;
+  for (size_t node = 0; node < work.memory.size(); ++node) {
+    if (!PinTo(work.memory[node].cpu)) return false;
+    for (size_t at = node * kHugePage; at < area.bytes(); at += work.memory.size() * kHugePage) {
+      std::memset(area.begin() + at, 0, kHugePage);
+    }
+  }
+  return true;
+}
+
+// Counts the area's pages in the line of numa_maps that begins with its address: "N0=512 N1=3".
+void CountPages(const Area& area, const std::vector<MemoryNode>& nodes, WorkerResult* result) {
+  std::array<char, 20> address{};
+  std::to_chars(address.data(), address.data() + address.size() - 1,
+                reinterpret_cast<uintptr_t>(area.begin()), 16);
+  std::istringstream maps(topology::ReadSmallFile("/proc/thread-self/numa_maps").value_or(""));
+  for (std::string line; std::getline(maps, line);) {
+    if (!line.starts_with(std::string(address.data()) + " ")) continue;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      int node = 0;
+      uint64_t pages = 0;
+      const char* end = word.data() + word.size();
+      if (word[0] != 'N') continue;
+      const auto number = std::from_chars(word.data() + 1, end, node);
+      if (number.ec != std::errc() || number.ptr == end || *number.ptr != '=') continue;
+      if (std::from_chars(number.ptr + 1, end, pages).ec != std::errc()) continue;
+      result->pages += pages;
+      const bool placed = nodes.empty() || std::any_of(nodes.begin(), nodes.end(),
+                                                       [&](const auto& n) { return n.id == node; });
+      if (placed) result->pages_placed += pages;
+    }
+  }
+}
+
+int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+class Worker {
+ public:
+  Worker(const TeamWork& work, size_t index, const std::atomic<bool>& stop, Shared* shared)
+      : work_(work), index_(index), stop_(stop), shared_(shared), me_(shared->results[index]) {}
+
+  void Run() {
+    const size_t elements = work_.bytes / sizeof(double) / work_.cpus.size();
+    const Area area(work_.chase ? work_.bytes : 3 * elements * sizeof(double));
+    if (area.begin() == nullptr) {
+      Fail("allocating memory");
+    } else if (!Place(area, work_, &me_) || (Cpu() >= 0 && !PinTo(Cpu()))) {
+      Fail("sched_setaffinity");
+    } else if (work_.chase) {
+      return FollowPointers(area);
+    }
+    Stream(area, elements);
+  }
+
+ private:
+  int Cpu() const { return work_.cpus[index_]; }
+
+  void Fail(const char* step) {
+    me_.failed = step;
+    me_.failed_errno = errno;
+    shared_->leave = true;
+  }
+
+  // Waits for all workers. False: all of them leave here, for one failed or was told to stop.
+  bool Together() {
+    if (stop_) shared_->leave = true;
+    pthread_barrier_wait(&shared_->barrier);
+    const bool leave = shared_->leave;
+    // Nobody sets it again before everybody has read it.
+    pthread_barrier_wait(&shared_->barrier);
+    return !leave;
+  }
+
+  void Stream(const Area& area, size_t elements) {
+    if (!Together()) return;
+    auto* a = reinterpret_cast<double*>(area.begin());
+    double* b = a + elements;
+    double* c = b + elements;
+    const Values first;
+    for (size_t i = 0; i < elements; ++i) {
+      a[i] = first.a;
+      b[i] = first.b;
+      c[i] = first.c;
+    }
+    Counters counters;
+    counters.Start();
+    for (size_t pass = 0; pass < kPasses; ++pass) {
+      for (size_t kernel = 0; kernel < kKernels.size(); ++kernel) {
+        if (!Together()) return;
+        Span& span = me_.spans[kernel][pass];
+        span.start = Now();
+        RunKernel(kKernels[kernel].kernel, a, b, c, elements);
+        span.end = Now();
+      }
+    }
+    me_.counts = counters.Stop();
+    const Values last = After(kPasses);
+    for (size_t i = 0; i < elements; i += 509) {
+      if (a[i] == last.a && b[i] == last.b && c[i] == last.c) continue;
+      errno = EIO;
+      return Fail("checking the kernels' results");
+    }
+    CountPages(area, work_.memory, &me_);
+  }
+
+  void FollowPointers(const Area& area) {
+    auto* lines = reinterpret_cast<Line*>(area.begin());
+    const size_t count = work_.bytes / sizeof(Line);
+    for (size_t i = 0; i < count; ++i) lines[i].next = NextLine(i, count);
+    if (!Together()) return;
+    // A short way first, for the TLB and the clock.
+    size_t at = Chase(lines, 0, kSteps / 8);
+    Counters counters;
+    counters.Start();
+    const int64_t start = Now();
+    at = Chase(lines, at, kSteps);
+    me_.nanoseconds = static_cast<double>(Now() - start) / kSteps;
+    me_.counts = counters.Stop();
+    if (at >= count) return Fail("following pointers");
+    CountPages(area, work_.memory, &me_);
+  }
+
+  const TeamWork& work_;
+  const size_t index_;
+  const std::atomic<bool>& stop_;
+  Shared* shared_;
+  WorkerResult& me_;
+};
+
+// Ends what is left of the children, however RunTeam is left.
+class Children {
+ public:
+  ~Children() { KillAll(); }
+  void Add(pid_t pid) { pids_.push_back(pid); }
+  void KillAll() {
+    for (const pid_t pid : pids_) kill(pid, SIGKILL);
+    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+    pids_.clear();
+  }
+  // False: one was killed, or ended with an error; then the others wait for it in vain.
+  bool WaitForAll() {
+    while (!pids_.empty()) {
+      siginfo_t end{};
+      // Ours are the only children of this process.
+      if (waitid(P_ALL, 0, &end, WEXITED | WNOWAIT) != 0) {
+        if (errno == EINTR) continue;
+        return false;
+      }
+      waitpid(end.si_pid, nullptr, 0);
+      std::erase(pids_, end.si_pid);
+      if (end.si_code != CLD_EXITED || end.si_status != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
+bool RunProcesses(const TeamWork& work, const std::atomic<bool>& stop, Shared* shared) {
+  Children children;
+  const pid_t parent = getpid();
+  for (size_t i = 0; i < work.cpus.size(); ++i) {
+    const pid_t pid = fork();
+    if (pid < 0) {
+      shared->results[i].failed = "fork";
+      shared->results[i].failed_errno = errno;
+      return true;  // the children wait for it in vain: ~Children ends them
+    }
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() == parent) Worker(work, i, stop, shared).Run();
+      _exit(0);
+    }
+    children.Add(pid);
+  }
+  return children.WaitForAll();
+}
+
+void RunThreads(const TeamWork& work, const std::atomic<bool>& stop, Shared* shared) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < work.cpus.size(); ++i) {
+    threads.emplace_back([&, i] { Worker(work, i, stop, shared).Run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TeamResult Merge(const TeamWork& work, const Shared& shared) {
+  TeamResult team;
+  for (size_t kernel = 0; kernel < kKernels.size() && !work.chase; ++kernel) {
+    int64_t best = INT64_MAX;
+    for (size_t pass = 1; pass < kPasses; ++pass) {
+      int64_t start = INT64_MAX;
+      int64_t end = 0;
+      for (size_t i = 0; i < work.cpus.size(); ++i) {
+        start = std::min(start, shared.results[i].spans[kernel][pass].start);
+        end = std::max(end, shared.results[i].spans[kernel][pass].end);
+      }
+      best = std::min(best, end - start);
+    }
+    team.seconds[kernel] = static_cast<double>(std::max<int64_t>(best, 1)) / 1e9;
+  }
+  team.nanoseconds = shared.results[0].nanoseconds;
+  team.mbind_errno = shared.results[0].mbind_errno;
+  team.huge_pages = shared.results[0].huge_pages;
+  team.counts.errors = shared.results[0].counts.errors;
+  for (size_t i = 0; i < work.cpus.size(); ++i) {
+    const WorkerResult& worker = shared.results[i];
+    team.pages += worker.pages;
+    team.pages_placed += worker.pages_placed;
+    for (size_t c = 0; c < worker.counts.values.size(); ++c) {
+      team.counts.values[c] += worker.counts.values[c];
+    }
+  }
+  return team;
+}
+
+}  // namespace
+
+Result<TeamResult> RunTeam(const TeamWork& work, const std::atomic<bool>& stop) {
+  const size_t bytes = sizeof(Shared) + work.cpus.size() * sizeof(WorkerResult);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return ErrnoError("sharing memory with the workers", errno);
+  const auto unmap = [bytes](void* p) { munmap(p, bytes); };
+  const std::unique_ptr<void, decltype(unmap)> owner(memory, unmap);
+  auto* shared = new (memory) Shared{};
+  for (size_t i = 0; i < work.cpus.size(); ++i) new (&shared->results[i]) WorkerResult();
+  pthread_barrierattr_t attributes;
+  pthread_barrierattr_init(&attributes);
+  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_barrier_init(&shared->barrier, &attributes, static_cast<unsigned>(work.cpus.size()));
+  pthread_barrierattr_destroy(&attributes);
+
+  bool whole = true;
+  if (work.processes) {
+    whole = RunProcesses(work, stop, shared);
+  } else {
+    RunThreads(work, stop, shared);
+  }
+  for (size_t i = 0; i < work.cpus.size(); ++i) {
+    const WorkerResult& worker = shared->results[i];
+    if (worker.failed == nullptr) continue;
+    return ErrnoError("worker " + std::to_string(i) + ": " + worker.failed, worker.failed_errno);
+  }
+  if (stop || shared->leave) return Error::Unavailable("interrupted");
+  if (!whole) return Error::Unavailable("a worker was killed; is there too little memory?");
+  return Merge(work, *shared);
+}
+
+}  // namespace lockstep::numa

@@ -1,0 +1,95 @@
+#include "cli/numa/team.h"
+
+#include <errno.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "cli/numa/bench.h"
+
+namespace lockstep::numa {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Gt;
+using ::testing::HasSubstr;
+
+constexpr std::atomic<bool> kGoOn = false;
+
+// Two workers on the first node of this machine that Settings compares, or on no known node.
+TeamWork SmallWork() {
+  TeamWork work;
+  work.cpus = {-1, -1};
+  work.bytes = 1 << 20;
+  const Result<topology::Machine> machine = topology::Discover();
+  if (!machine.ok()) return work;
+  for (const Setting& setting : Settings(*machine)) {
+    if (setting.kind == Kind::kLocal) work.memory = setting.work.memory;
+  }
+  return work;
+}
+
+TEST(TeamTest, ThreadsAndProcessesRunEveryKernelOnPagesThatTheKernelShows) {
+  for (const bool processes : {false, true}) {
+    TeamWork work = SmallWork();
+    work.processes = processes;
+    const Result<TeamResult> team = RunTeam(work, kGoOn);
+    ASSERT_TRUE(team.ok()) << team.error().message;
+    for (const double seconds : team->seconds) EXPECT_GT(seconds, 0);
+    // 3 MiB, in pages of 4 KiB or as many counted for a huge one; 0 on kernels without NUMA.
+    if (team->pages > 0) {
+      EXPECT_GE(team->pages, 3U << 20 >> 12);
+      EXPECT_EQ(team->pages_placed, team->pages);
+    }
+  }
+}
+
+TEST(TeamTest, PointersAreFollowedInAMeasurableTime) {
+  TeamWork work = SmallWork();
+  work.cpus = {-1};
+  work.chase = true;
+  const Result<TeamResult> team = RunTeam(work, kGoOn);
+  ASSERT_TRUE(team.ok()) << team.error().message;
+  EXPECT_THAT(team->nanoseconds, AllOf(Gt(0.1), ::testing::Lt(1e6)));
+}
+
+TEST(TeamTest, ACounterHasAFigureOrTheReasonWhyNot) {
+  const Result<TeamResult> team = RunTeam(SmallWork(), kGoOn);
+  ASSERT_TRUE(team.ok());
+  for (const int error : team->counts.errors) {
+    EXPECT_THAT(error, ::testing::AnyOf(0, ENOENT, EACCES, EPERM, ENOSYS, EOPNOTSUPP));
+  }
+}
+
+TEST(TeamTest, AWorkerThatCannotBeBoundIsNamedAndTheOthersDoNotWaitForIt) {
+  for (const bool processes : {false, true}) {
+    TeamWork work = SmallWork();
+    work.processes = processes;
+    work.cpus = {-1, 60000};
+    const Result<TeamResult> team = RunTeam(work, kGoOn);
+    ASSERT_FALSE(team.ok());
+    EXPECT_THAT(team.error().message, AllOf(HasSubstr("worker 1"), HasSubstr("sched_setaffinity")));
+  }
+}
+
+TEST(TeamTest, MemoryThatIsNotThereIsSaid) {
+  TeamWork work = SmallWork();
+  work.bytes = size_t{1} << 58;
+  const Result<TeamResult> team = RunTeam(work, kGoOn);
+  ASSERT_FALSE(team.ok());
+  EXPECT_THAT(team.error().message, HasSubstr("allocating memory"));
+}
+
+TEST(TeamTest, AnInterruptedTeamLeavesTogether) {
+  const std::atomic<bool> stop = true;
+  for (const bool processes : {false, true}) {
+    TeamWork work = SmallWork();
+    work.processes = processes;
+    const Result<TeamResult> team = RunTeam(work, stop);
+    ASSERT_FALSE(team.ok());
+    EXPECT_EQ(team.error().message, "interrupted");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::numa
