@@ -74,7 +74,14 @@ void SetProcessesPerNode(const std::string& text, JobBuilder& builder) {
 }
 
 void SetNumaBinding(const std::string& mode, JobBuilder& builder) {
-  if (mode != "node") {
+  core::Bind& bind = builder.job.spec.topology.bind;
+  if (mode == "socket") {
+    bind = core::Bind::kSocket;
+  } else if (mode == "exclusive") {
+    bind = core::Bind::kExclusive;
+  } else if (mode == "core-complex") {
+    bind = core::Bind::kCoreComplex;
+  } else if (mode != "node") {
     builder.Remark("--numa-binding " + mode +
                    " becomes topology.bind: Node, the closest there is.");
   }
@@ -133,6 +140,9 @@ void TorchrunOption(const Option& option, JobBuilder& builder) {
     SetNumaBinding(option.value, builder);
   } else if (name == "virtual_local_rank") {
     builder.job.spec.topology.gpu_visibility = core::GpuVisibility::kIsolated;
+    builder.Remark(
+        "--virtual-local-rank becomes topology.gpuVisibility: Isolated: each process sees its own "
+        "GPUs alone, counted from 0, and its LOCAL_RANK is 0.");
   } else if (IsOneOf(name, {"node_rank", "master_addr", "master_port", "local_addr"})) {
     builder.Remark("--" + name + " " + option.value +
                    " is not carried over: every machine is given its own at each start.");

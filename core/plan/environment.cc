@@ -12,8 +12,9 @@ namespace lockstep::core {
 namespace {
 
 // Variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 11> kOverridable = {
+constexpr std::array<std::string_view, 12> kOverridable = {
     "OMP_NUM_THREADS",
+    "NCCL_IB_HCA",
     "NCCL_SOCKET_IFNAME",
     "GLOO_SOCKET_IFNAME",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -96,7 +97,9 @@ void SetRanks(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   const int64_t rank = RankOf(spec, id.machine, id.local_rank);
   const int64_t world = WorldSize(spec);
   env.Set("RANK", rank);
-  env.Set("LOCAL_RANK", id.local_rank);
+  // A process that sees its own GPUs alone counts them from 0, and programs take GPU LOCAL_RANK.
+  const bool isolated = spec.topology.gpu_visibility == GpuVisibility::kIsolated && id.has_gpu;
+  env.Set("LOCAL_RANK", isolated ? 0 : id.local_rank);
   env.Set("WORLD_SIZE", world);
   env.Set("LOCAL_WORLD_SIZE", spec.processes_per_machine);
   env.Set("GROUP_RANK", id.machine);
@@ -186,8 +189,10 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
   }
   if (spec.framework == Framework::kAccelerate) SetForAccelerate(identity, env);
   if (identity.omp_threads > 0) env.Set("OMP_NUM_THREADS", identity.omp_threads);
-  env.SetUnlessEmpty("NCCL_SOCKET_IFNAME", identity.only_interface);
-  env.SetUnlessEmpty("GLOO_SOCKET_IFNAME", identity.only_interface);
+  for (const auto& [name, value] : identity.gpu_variables) env.Set(name, value);
+  env.SetUnlessEmpty("NCCL_IB_HCA", identity.rdma_devices);
+  env.SetUnlessEmpty("NCCL_SOCKET_IFNAME", identity.interface);
+  env.SetUnlessEmpty("GLOO_SOCKET_IFNAME", identity.interface);
   SetOwn(job, identity, env);
   return variables;
 }

@@ -34,7 +34,9 @@ struct ProcessIdentity {
   std::string error_file;  // where torch's @record writes
   int omp_threads = 0;     // cores bound to this process; 0: unknown
   bool has_gpu = false;
-  std::string only_interface;  // the one network interface that isn't loopback, if there is one
+  Variables gpu_variables;   // that choose its GPUs, instead of the values it would inherit
+  std::string interface;     // for the sockets of NCCL and Gloo
+  std::string rdma_devices;  // NCCL_IB_HCA: those near it, of several
 };
 
 // The variables that Lockstep sets for a process, in a fixed order.

@@ -32,8 +32,8 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"LOCKSTEP_LOCAL_DIR", "<memory that survives restarts>"},
     {"LOCKSTEP_CHECKPOINT_DIR", "<checkpoint.path>/checkpoints/<attempt>-<n>"},
     {"LOCKSTEP_RESUME_DIR", "<the checkpoint to resume from>"},
-    {"NCCL_SOCKET_IFNAME", "<the only interface, where there is one>"},
-    {"GLOO_SOCKET_IFNAME", "<the only interface, where there is one>"},
+    {"NCCL_SOCKET_IFNAME", "<the only interface, or the nearest>"},
+    {"GLOO_SOCKET_IFNAME", "<the only interface, or the nearest>"},
 });
 
 constexpr std::array<std::string_view, 7> kOfOneProcess = {
@@ -56,7 +56,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   identity.machine = machine;
   identity.local_rank = local_rank;
   identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
-      identity.only_interface = "-";
+      identity.interface = "-";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   identity.omp_threads = 1;
   identity.has_gpu = AsksForGpus(job.spec);

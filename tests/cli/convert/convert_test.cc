@@ -198,8 +198,25 @@ TEST(ConvertTorchrun, SaysWhatItCannotKnow) {
   EXPECT_THAT(ConvertLine("torchrun --nnodes=2:4 train.py").yaml,
               AllOf(HasSubstr("runs on 4 machines always"), HasSubstr("numMachines: 4")));
   EXPECT_THAT(ConvertLine("torchrun train.py").yaml, HasSubstr("here 3 restarts are allowed"));
-  EXPECT_THAT(ConvertLine("torchrun --numa-binding=socket train.py").yaml,
-              HasSubstr("the closest"));
+  EXPECT_THAT(ConvertLine("torchrun --numa-binding=rack train.py").yaml, HasSubstr("the closest"));
+}
+
+TEST(ConvertTorchrun, KeepsItsNumaBindings) {
+  for (const auto& [torchruns, ours] :
+       {std::pair("node", core::Bind::kNode), std::pair("socket", core::Bind::kSocket),
+        std::pair("exclusive", core::Bind::kExclusive),
+        std::pair("core-complex", core::Bind::kCoreComplex)}) {
+    const auto converted =
+        ConvertLine("torchrun --numa-binding=" + std::string(torchruns) + " train.py");
+    EXPECT_EQ(SpecOf(converted).topology.bind, ours);
+    EXPECT_THAT(converted.yaml, Not(HasSubstr("the closest")));
+  }
+}
+
+TEST(ConvertTorchrun, SaysWhatVirtualLocalRanksBecome) {
+  const auto converted = ConvertLine("torchrun --virtual-local-rank train.py");
+  EXPECT_EQ(SpecOf(converted).topology.gpu_visibility, core::GpuVisibility::kIsolated);
+  EXPECT_THAT(converted.yaml, HasSubstr("its LOCAL_RANK is 0"));
 }
 
 TEST(ConvertTorchrun, RefusesWhatIsWrong) {

@@ -100,10 +100,34 @@ TEST(ProcessEnvironment, SetsNothingForWhatIsUnknown) {
 
 TEST(ProcessEnvironment, NamesTheOnlyInterface) {
   ProcessIdentity id = Identity();
-  id.only_interface = "eth0";
+  id.interface = "eth0";
   const auto environment = Environment(Job(), id);
   EXPECT_EQ(environment.at("NCCL_SOCKET_IFNAME"), "eth0");
   EXPECT_EQ(environment.at("GLOO_SOCKET_IFNAME"), "eth0");
+}
+
+TEST(ProcessEnvironment, NamesTheRdmaDevicesNearAProcessUnlessTheUserDoes) {
+  ProcessIdentity id = Identity();
+  EXPECT_FALSE(Environment(Job(), id).contains("NCCL_IB_HCA"));
+  id.rdma_devices = "=mlx5_0,mlx5_1";
+  EXPECT_EQ(Environment(Job(), id).at("NCCL_IB_HCA"), "=mlx5_0,mlx5_1");
+  EXPECT_THAT(BuildEnvironment({"NCCL_IB_HCA=mlx5"}, Job(), id), Contains("NCCL_IB_HCA=mlx5"));
+}
+
+TEST(ProcessEnvironment, IsolatedGpusAreAProcesssOwnAndCountedFromZero) {
+  TrainingJob job = Job();
+  job.spec.env = {Var("CUDA_VISIBLE_DEVICES", "4,5,6,7")};
+  job.spec.topology.gpu_visibility = GpuVisibility::kIsolated;
+  ProcessIdentity id = Identity();
+  id.has_gpu = true;
+  id.gpu_variables = {{"CUDA_VISIBLE_DEVICES", "7"}};
+  const std::vector<std::string> environment = BuildEnvironment({}, job, id);
+  EXPECT_THAT(environment, Contains("CUDA_VISIBLE_DEVICES=7"));
+  EXPECT_THAT(environment, Contains("LOCAL_RANK=0"));
+  EXPECT_THAT(environment, Contains("RANK=7"));
+  id.has_gpu = false;
+  EXPECT_EQ(Environment(job, id).at("LOCAL_RANK"), "3")
+      << "without a GPU there is nothing to count";
 }
 
 TEST(ProcessEnvironment, KeepsAccelerateTogetherWithoutAGpu) {
@@ -150,7 +174,7 @@ TEST(ProcessEnvironment, SetsReservedNamesOnlyThatAreReserved) {
   TrainingJob job = Job();
   job.spec.framework = Framework::kAccelerate;
   ProcessIdentity id = Identity();
-  id.only_interface = "eth0";
+  id.interface = "eth0";
   for (const auto& [name, value] : ProcessEnvironment(job, id)) {
     EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
   }

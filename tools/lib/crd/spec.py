@@ -75,8 +75,8 @@ def _place():
             "policy": choice("Required: the pod also has CPU limits, so that kubelet's static policy "
                              "gives it cores of its own, and a machine that could not be aligned "
                              "is replaced elsewhere. The condition TopologyAligned tells of it."),
-            "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated is "
-                                    "accepted, and not yet honoured."),
+            "gpuVisibility": choice("Shared: a process sees all GPUs of its machine. Isolated: its "
+                                    "own alone, counted from 0, with LOCAL_RANK 0."),
         }, rule("self.bind != 'None' || !(self.memoryPolicy in ['Strict', 'Interleave'])",
                 "needs processes that are bound: any bind but None", ".memoryPolicy"),
             rule("self.bind != 'None' || self.policy != 'Required'",

@@ -2,11 +2,13 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -31,18 +33,30 @@ using core::Generation;
 constexpr Duration kPlacementEvery = seconds(60);
 constexpr int kPlacementShare = 100;
 
-// NCCL and Gloo guess wrongly on machines with several interfaces, so nothing is guessed there.
-std::string OnlyInterface() {
+// NCCL and Gloo guess wrongly on machines with several interfaces. Which one reaches the other
+// machines is not guessed here either: either there is one, or all are in one IPv4 network.
+std::vector<std::string> SocketInterfaces() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return "";
+  if (getifaddrs(&list) != 0) return {};
   std::set<std::string> names;
+  std::set<std::string> with_address;
+  std::set<uint32_t> networks;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    bool up = (entry->ifa_flags & IFF_UP) != 0;
-    bool loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    if (up && !loopback) names.insert(entry->ifa_name);
+    const bool up = (entry->ifa_flags & IFF_UP) != 0;
+    const bool loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (!up || loopback) continue;
+    names.insert(entry->ifa_name);
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    with_address.insert(entry->ifa_name);
+    sockaddr_in address{};
+    sockaddr_in mask{};
+    std::memcpy(&address, entry->ifa_addr, sizeof address);
+    std::memcpy(&mask, entry->ifa_netmask, sizeof mask);
+    networks.insert(address.sin_addr.s_addr & mask.sin_addr.s_addr);
   }
   freeifaddrs(list);
-  return names.size() == 1 ? *names.begin() : "";
+  if (names.size() > 1 && (networks.size() != 1 || with_address != names)) return {};
+  return {names.begin(), names.end()};
 }
 
 std::string Variable(const std::vector<std::string>& environment, const std::string& name) {
@@ -72,7 +86,8 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       handlers_(std::move(handlers)),
       log_(std::move(log)),
       machine_(std::move(machine)),
-      only_interface_(config->interface.empty() ? OnlyInterface() : config->interface),
+      interfaces_(config->interface.empty() ? SocketInterfaces()
+                                            : std::vector<std::string>{config->interface}),
       inherited_(OwnEnvironment()),
       processes_(loop, table,
                  {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
@@ -152,8 +167,42 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
                   std::to_string(RankOf(local_rank)) + ".json";
   id.omp_threads = binding.omp_threads;
   id.has_gpu = !binding.gpus.empty();
-  id.only_interface = only_interface_;
+  id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
+                         ? binding.isolated
+                         : plan_.visible;
+  id.interface = NearestInterface(binding);
+  id.rdma_devices = NearestRdmaDevices(binding);
   return id;
+}
+
+// Of several, the one whose card is nearest; empty where that isn't known.
+std::string LocalRanks::NearestInterface(const topology::RankBinding& binding) const {
+  if (interfaces_.size() == 1) return interfaces_.front();
+  for (const topology::Nic& nic : machine_.nics) {
+    const bool near =
+        std::find(binding.nics.begin(), binding.nics.end(), nic.name) != binding.nics.end();
+    const bool usable =
+        std::find(interfaces_.begin(), interfaces_.end(), nic.interface) != interfaces_.end();
+    if (near && usable) return nic.interface;
+  }
+  return "";
+}
+
+// As NCCL_IB_HCA names them; empty where all are as near, and for a launcher, whose ranks would
+// share them.
+std::string LocalRanks::NearestRdmaDevices(const topology::RankBinding& binding) const {
+  if (config_->job.spec.launch == core::Launch::kPerMachine) return "";
+  std::string near;
+  bool left_out = false;
+  for (const topology::Nic& nic : machine_.nics) {
+    if (!nic.rdma || !nic.up) continue;
+    if (std::find(binding.nics.begin(), binding.nics.end(), nic.name) == binding.nics.end()) {
+      left_out = true;
+    } else {
+      near += (near.empty() ? "=" : ",") + nic.name;
+    }
+  }
+  return left_out ? near : "";
 }
 
 std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
@@ -229,6 +278,7 @@ void LocalRanks::LogBindings() {
   }
   std::istringstream table(AlignColumns(rows, ""));
   for (std::string line; std::getline(table, line);) log_(line);
+  for (const std::string& note : plan_.notes) log_(note);
 }
 
 // The least bound of them stands for the machine. One that is dead already has nothing to tell.
@@ -238,6 +288,11 @@ void LocalRanks::ReportBinding() {
   const View& least = *std::min_element(
       views_.begin(), views_.end(),
       [](const View& a, const View& b) { return a.binding.mode < b.binding.mode; });
+  // Where the plan itself falls short of policy Required, nothing is as asked.
+  const bool short_of_policy = !plan_.error.empty() && core::IsAsAsked(least.binding.mode);
+  if (short_of_policy) {
+    return handlers_.on_bound(generation_, core::Binding::kPartial, plan_.error);
+  }
   handlers_.on_bound(generation_, least.binding.mode, least.binding.reason);
 }
 

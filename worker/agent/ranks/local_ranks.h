@@ -84,6 +84,8 @@ class LocalRanks {
   };
   static int Bind(void* launch) noexcept;
 
+  std::string NearestInterface(const topology::RankBinding& binding) const;
+  std::string NearestRdmaDevices(const topology::RankBinding& binding) const;
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
@@ -114,7 +116,7 @@ class LocalRanks {
   topology::BindingPlan plan_;
   std::vector<IndexList> local_nodes_;  // by local rank
   std::vector<topology::PreparedBinding> prepared_;
-  std::string only_interface_;
+  std::vector<std::string> interfaces_;  // for sockets: one, or several of one network
   std::vector<std::string> inherited_;
   std::string path_;
   ProcessSet processes_;
