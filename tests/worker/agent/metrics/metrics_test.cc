@@ -35,6 +35,7 @@ class MetricsTest : public LoopTest {
         .File("sys/fs/cgroup/memory.max", "20\n")
         .File("sys/fs/cgroup/memory.events", "oom 4\noom_kill 3\n")
         .File("sys/fs/cgroup/cpu.stat", "throttled_usec 2500000\n");
+    views_[0].binding.placement.emplace();
     gang_.OnSaid(core::CommitReply{.id = 1, .granted = true, .number = 1, .reason = ""});
     for (const int64_t step : {9, 10}) {
       now_ += seconds(1);
