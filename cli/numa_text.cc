@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "cli/plan_text.h"
+#include "base/text/columns.h"
 #include "cli/svg.h"
 
 namespace lockstep::cli {
