@@ -13,10 +13,12 @@ import sys
 
 import cgroups
 import images
+import numa
+import parts
 import processes
 from control_plane import DNS_SERVICE
 from network import Network, name_for
-from programs import MARK, PATIENCE, ClusterError
+from programs import MARK, PATIENCE, ClusterError, running
 from waiting import wait_until
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,13 +73,55 @@ class Node:
         """Starts kubelet and kube-proxy, once there is an API server to talk to."""
         config = self._folder / "var/lib/lockstep"
         (config / "kubeconfig").write_text((self._cluster.folder / "kubeconfig").read_text())
+        self._start_kubelet()
+        self._run("kube-proxy", self._bins["node"] / "kube-proxy", "--proxy-mode=nftables",
+                  f"--kubeconfig={CONFIG}/kubeconfig", f"--hostname-override={self.name}",
+                  "--conntrack-max-per-core=0", "--conntrack-min=0")
+
+    def align(self, resource, device):
+        """Kubelet aligns pods by two NUMA nodes that it seems to have (numa.py), and offers one
+        pretended device on one of them. What runs on the node runs on."""
+        halves = numa.write(self._folder / "var/lib/lockstep/numa")
+        self._stop("kubelet")
+        self._mount("--bind", f"{CONFIG}/numa", numa.SYSTEM)
+        self._start_kubelet(**numa.kubelet(halves))
+        plugin = parts.build("device-plugin", lambda _: None) / "device-plugin"
+        self._run("device-plugin", plugin, resource, device)
+        return halves
+
+    def align_no_more(self):
+        self._stop("device-plugin")
+        self._stop("kubelet")
+        self._mount(numa.SYSTEM, unmount=True)
+        self._start_kubelet()
+
+    def _start_kubelet(self, **settings):
+        for state in ("cpu", "memory"):  # kept for another policy, kubelet refuses to start
+            (self._folder / f"var/lib/kubelet/{state}_manager_state").unlink(missing_ok=True)
+        (self._folder / "var/lib/lockstep/kubelet.json").write_text(
+            json.dumps({**_kubelet(self._cgroup), **settings}))
         self._run("kubelet", self._bins["node"] / "kubelet", f"--config={CONFIG}/kubelet.json",
                   f"--kubeconfig={CONFIG}/kubeconfig", f"--hostname-override={self.name}",
                   f"--node-ip={self._network.node_address(self._index)}",
                   f"--node-labels=topology.kubernetes.io/zone=zone-{self._index}")
-        self._run("kube-proxy", self._bins["node"] / "kube-proxy", "--proxy-mode=nftables",
-                  f"--kubeconfig={CONFIG}/kubeconfig", f"--hostname-override={self.name}",
-                  "--conntrack-max-per-core=0", "--conntrack-min=0")
+
+    def _stop(self, program):
+        """Ends one of this node's programs, which this process need not have started."""
+        def mine(pid):
+            return _namespace(pid) == _namespace(self.init())
+
+        def gone():
+            left = [pid for pid in running(self._cluster.folder, program) if mine(pid)]
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            return not left
+
+        wait_until(gone, f"{program} of {self.name} to end", PATIENCE, 0.02)
+        self._cluster.forget(self._log_name(program))
+
+    def _mount(self, *arguments, unmount=False):
+        program = "umount" if unmount else "mount"
+        subprocess.run([*self.inside(), program, *arguments], check=True)
 
     def power_off(self):
         """The link first: a computer without power says nobody goodbye."""
@@ -134,7 +178,6 @@ class Node:
             image=images.BUSYBOX, plugins=self._bins["containers"], config=CONFIG))
         (folder / "net.d/pods.conflist").write_text(json.dumps(
             _pod_network(self._network.pod_subnet(self._index))))
-        (folder / "kubelet.json").write_text(json.dumps(_kubelet(self._cgroup)))
 
 
 CONTAINERD = """
@@ -176,6 +219,13 @@ def _kubelet(cgroup):
                          "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
     }
+
+
+def _namespace(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
 
 
 def _end(folder, init):

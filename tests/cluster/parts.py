@@ -51,6 +51,7 @@ GROUPS = {
         "kubelet": "k8s.io/kubernetes/cmd/kubelet",
         "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
     }, minutes=1),
+    "device-plugin": Group(HERE, {"device-plugin": "./device_plugin"}, minutes=0.5),
     "containers": Group(HERE / "containers", {
         "containerd": "github.com/containerd/containerd/v2/cmd/containerd",
         "containerd-shim-runc-v2":
@@ -123,6 +124,10 @@ def _folder(name):
     digest.update(repr((group.programs, STAGES, group.flags)).encode())
     for file in ("go.mod", "go.sum"):
         digest.update((group.module / file).read_bytes())
+    for package in group.programs.values():
+        if package.startswith("."):  # a source of this tree
+            for file in sorted((group.module / package).glob("*.go")):
+                digest.update(file.read_bytes())
     return FOLDER / f"{name}-{digest.hexdigest()[:12]}"
 
 

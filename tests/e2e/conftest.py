@@ -11,8 +11,8 @@ from e2e_site import Site  # noqa: E402
 from e2e_stack import stack  # noqa: E402,F401
 
 # What is cheap first, what breaks nodes and control plane last.
-ORDER = ["lifecycle", "processes", "programs", "release", "monitoring", "places", "nodes",
-         "control_plane", "chaos"]
+ORDER = ["lifecycle", "processes", "programs", "release", "monitoring", "places", "alignment",
+         "nodes", "control_plane", "chaos"]
 
 
 def pytest_collection_modifyitems(items):

@@ -109,6 +109,18 @@ class Stack(Cluster):
             self.wait_whole()
 
     @contextlib.contextmanager
+    def with_one_operator(self):
+        """Yields the nodes where none is: what they can give is all free."""
+        self._scale(1)
+        try:
+            wait_until(lambda: len(self.operators()) == 1, "one operator to go", PATIENCE, 0.2)
+            taken = self.operators()[0].spec.node_name
+            yield [name for name in self.nodes.names if name != taken]
+        finally:
+            self._scale(2)
+            self.wait_whole()
+
+    @contextlib.contextmanager
     def without_agents(self):
         """Operators whose packets to agents are dropped, as by a NetworkPolicy."""
         rule = ("table inet apart { chain out { type filter hook output priority 0; "

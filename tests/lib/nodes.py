@@ -4,6 +4,7 @@
     nodes.power_off("node-1")
 """
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -42,6 +43,15 @@ class Nodes:
 
     def mend(self, name):
         self._nodes[name].mend()
+
+    @contextlib.contextmanager
+    def aligning(self, name, resource, device):
+        """Its kubelet aligns pods by two NUMA nodes, of which only 0 has CPUs to give, and offers a
+        pretended device on `device`, one of them. Yields the CPUs of node 0."""
+        try:
+            yield self._nodes[name].align(resource, device)[0]
+        finally:
+            self._nodes[name].align_no_more()
 
     def processes(self, pod):
         """The ids, here, of all processes of a pod (a V1Pod), wherever it runs: sandbox, agent,
