@@ -130,11 +130,6 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
     validator.Error(kTrainerPath + ".sync",
                     "must be AllReduce on GPUs; servers of parameters work on CPUs");
   }
-  if (trainer.mode == TrainerMode::kGenerate) {
-    validator.Error(kTrainerPath + ".mode",
-                    "must be Train on GPUs; the trainer generates on CPUs, without "
-                    "spec.resourcesPerProcess.gpu");
-  }
   ValidateModelOnGpus(validator, trainer.model);
 }
 

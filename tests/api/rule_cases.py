@@ -57,6 +57,7 @@ PASS = [
     job({"image": "i", "launch": "PerMachine", **_worker(command=["torchrun"])}),
     job({**a_trainer(), "resourcesPerProcess": {"gpu": 0}}), _on_gpus(), _on_gpus(device="Cuda"),
     _on_gpus(backend="Nccl"), _on_gpus(reduce="Nccl"), job(a_trainer(device="Cpu", backend="Gloo", sync="ParameterServer")),
+    _on_gpus(mode="Generate"), _on_gpus(mode="Generate", device="Cuda"),
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
     job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
@@ -104,7 +105,6 @@ FAIL = [
     _on_gpus(gpus=2), _on_gpus(device="Cpu"), _on_gpus(gpus=0, device="Cuda"),
     job(a_trainer(backend="Nccl")), _on_gpus(backend="Gloo"), _on_gpus(sync="ParameterServer"),
     job(a_trainer(reduce="Nccl")), _on_gpus(reduce="Ring"),
-    _on_gpus(mode="Generate"), _on_gpus(mode="Generate", device="Cuda"),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),

@@ -121,6 +121,26 @@ def test_the_way_of_adding_up_is_refused_where_nothing_adds_so():
     assert "cuda Stand-in GPU" in train("--steps=1", "--reduce=nccl").stdout
 
 
+def test_generates_on_a_gpu_what_it_does_on_cpus(tmp_path):
+    assert train("--steps=8", "--device=cpu", "--learning-rate=1e-2",
+                 f"--checkpoint-dir={tmp_path}").returncode == 0
+
+    def generate(device, **env):
+        # More than the context of 64 holds.
+        words = [binary("lockstep-trainer"), "generate", f"--checkpoint-dir={tmp_path}", "--prompt=This",
+                 "--prompt=", f"--prompt={'x' * 60}", "--tokens=40", "--temperature=0", f"--device={device}"]
+        return subprocess.run(words, capture_output=True, check=False, timeout=120,
+                              env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), **env})
+
+    on_cpus, on_gpu = generate("cpu"), generate("cuda")
+    assert (on_gpu.returncode, on_gpu.stdout) == (0, on_cpus.stdout), on_gpu.stderr
+    assert len(set(on_cpus.stdout)) > 3
+    lost = generate("auto", LOCKSTEP_FAKE_LOST_AT="9")
+    assert lost.returncode == 76, lost.stderr
+    assert b"no NVIDIA driver here" in generate("cuda", LD_LIBRARY_PATH="").stderr
+    assert generate("auto", LD_LIBRARY_PATH="").stdout == on_cpus.stdout
+
+
 def test_by_itself_it_takes_the_gpu_where_all_that_it_takes_is_there(tmp_path):
     assert "cuda Stand-in GPU" in train("--steps=1").stdout
     assert "cuda" not in train("--steps=1", "--device=cpu").stdout

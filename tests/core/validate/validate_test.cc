@@ -430,7 +430,6 @@ TEST(Validate, RefusesWhatTheTrainerCannotDoOnGpus) {
       {"backend: Gloo", "spec.trainer.backend: must be Auto or Nccl on GPUs"},
       {"reduce: Ring", "spec.trainer.reduce: must be Tree or Nccl on GPUs"},
       {"sync: ParameterServer", "spec.trainer.sync: must be AllReduce on GPUs"},
-      {"mode: Generate, prompts: [a]", "spec.trainer.mode: must be Train on GPUs"},
       {"model: nano", "spec.trainer.model: must be micro, gpt2 or sizes on GPUs"},
       {"model: {layers: 1, heads: 2, width: 64, vocabulary: 256}",
        "spec.trainer.model.width: must be 64 x heads on GPUs, 128 (found 64)"},

@@ -133,7 +133,4 @@ def _device_rules():
                ".trainer.reduce"),
         unless(f"{on_gpus} && self.trainer.sync == 'ParameterServer'",
                "must be AllReduce on GPUs; servers of parameters work on CPUs", ".trainer.sync"),
-        unless(f"{on_gpus} && self.trainer.mode == 'Generate'",
-               "must be Train on GPUs; the trainer generates on CPUs, without "
-               "spec.resourcesPerProcess.gpu", ".trainer.mode"),
     ]

@@ -25,6 +25,7 @@ void AddGenerate(CLI::App& app, int* exit_code) {
   command->add_option("--seed", options->seed, "of what is drawn");
   command->add_option("--output", options->output, "file for the results (standard output)");
   command->add_flag("--json", options->json, "a line of JSON a prompt; always with --prompts");
+  AddChoice(command, "--device", options->device, "what computes: auto takes a GPU where it can");
   command->add_option("--threads", options->threads, "0: OMP_NUM_THREADS, else all cores")
       ->check(CLI::NonNegativeNumber);
   command->callback([options, exit_code] { *exit_code = Generate(*options); });

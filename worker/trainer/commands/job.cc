@@ -43,6 +43,7 @@ int RunJob(const std::string& json) {
   GenerateOptions options;
   options.files = job->prompts;
   options.seed = job->seed;
+  options.device = job->device;
   return Generate(options);
 }
 

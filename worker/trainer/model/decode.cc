@@ -48,6 +48,12 @@ std::span<const float> Decoder::Step(int32_t token) {
   return logits_;
 }
 
+Result<std::span<const float>> Decoder::Read(std::span<const int32_t> tokens) {
+  assert(!tokens.empty());
+  for (const int32_t token : tokens) Step(token);
+  return std::span<const float>(logits_);
+}
+
 void Decoder::Advance(int32_t token) {
   assert(token >= 0 && token < shape_.vocabulary);
   const size_t width = x_.size();

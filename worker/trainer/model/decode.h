@@ -12,14 +12,26 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "worker/trainer/model/kernels.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/parallel.h"
 
 namespace lockstep::trainer {
 
+// What generation asks of a model, wherever it computes.
+class TokenReader {
+ public:
+  virtual ~TokenReader() = default;
+  // Forgets all tokens.
+  virtual void Reset() = 0;
+  // The logits [V] of what follows `tokens`, at least one, and those read before: as
+  // Decoder::Step's of the last.
+  virtual Result<std::span<const float>> Read(std::span<const int32_t> tokens) = 0;
+};
+
 // Not thread-safe. `parameters`, as Parameters() arranges them, and `threads` outlive it.
-class Decoder {
+class Decoder final : public TokenReader {
  public:
   Decoder(const Shape& shape, std::span<const float> parameters, Threads& threads);
 
@@ -27,8 +39,8 @@ class Decoder {
   // is full, the older half of it is forgotten and the newer half read again from position 0.
   std::span<const float> Step(int32_t token);
 
-  // Forgets all tokens.
-  void Reset() { read_.clear(); }
+  void Reset() override { read_.clear(); }
+  Result<std::span<const float>> Read(std::span<const int32_t> tokens) override;
 
   // Tokens that the next step will see before its own.
   size_t position() const { return read_.size(); }

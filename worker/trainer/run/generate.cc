@@ -8,6 +8,8 @@
 
 #include "worker/collectives/connect.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/cuda/cuda_decoder.h"
+#include "worker/trainer/engine/cuda_engine.h"
 #include "worker/trainer/model/decode.h"
 #include "worker/trainer/run/agent_link.h"
 #include "worker/trainer/run/checkpoint_line.h"
@@ -44,35 +46,45 @@ Result<LoadedModel> Load(const GenerateOptions& options, const Environment& envi
   return why;
 }
 
-class Generator {
- public:
-  Generator(const GenerateOptions& options, const LoadedModel& model)
-      : options_(options),
-        threads_(ThreadCount(options.threads)),
-        decoder_(model.shape, model.parameters, threads_) {}
-
-  // What follows `prompt`, which is the `index`-th of all.
-  std::string GoOn(const std::string& prompt, size_t index) {
-    decoder_.Reset();
-    Sampler sampler(options_.sample, static_cast<uint64_t>(options_.seed) + index);
-    std::span<const float> logits;
-    for (const char byte : prompt.empty() ? std::string("\n") : prompt) {
-      logits = decoder_.Step(static_cast<unsigned char>(byte));
-    }
-    std::string text;
-    while (text.size() < static_cast<size_t>(options_.tokens)) {
-      const int32_t token = sampler.Next(logits);
-      text += static_cast<char>(token);
-      if (text.size() < static_cast<size_t>(options_.tokens)) logits = decoder_.Step(token);
-    }
-    return text;
+// On a GPU; null: on the CPUs.
+Result<std::unique_ptr<TokenReader>> OpenOnGpu(core::Device device, const LoadedModel& model,
+                                               int index) {
+  std::unique_ptr<TokenReader> none;
+  if (device == core::Device::kCpu) return none;
+  const bool must = device == core::Device::kCuda;
+  if (Status may = CudaGpt::Check(model.shape, 1); !may.ok()) {
+    if (must) return may.error();
+    return none;
   }
+  Result<Gpu> gpu = Gpu::Open(index);
+  if (!gpu.ok()) {
+    if (must || gpu.error().kind != ErrorKind::kNotFound) return gpu.error();
+    return none;
+  }
+  Result<std::unique_ptr<CudaDecoder>> decoder = CudaDecoder::Create(
+      gpu->device, gpu->blas, std::move(gpu->kernels), model.shape, model.parameters);
+  if (!decoder.ok()) return decoder.error();
+  return std::unique_ptr<TokenReader>(std::move(*decoder));
+}
 
- private:
-  const GenerateOptions& options_;
-  Threads threads_;
-  Decoder decoder_;
-};
+// What follows `prompt`, which is the `index`-th of all.
+Result<std::string> GoOn(const GenerateOptions& options, TokenReader& model,
+                         const std::string& prompt, size_t index) {
+  model.Reset();
+  Sampler sampler(options.sample, static_cast<uint64_t>(options.seed) + index);
+  std::vector<int32_t> tokens;
+  for (const char byte : prompt.empty() ? std::string("\n") : prompt) {
+    tokens.push_back(static_cast<unsigned char>(byte));
+  }
+  std::string text;
+  while (text.size() < static_cast<size_t>(options.tokens)) {
+    Result<std::span<const float>> logits = model.Read(tokens);
+    if (!logits.ok()) return logits.error();
+    tokens = {sampler.Next(*logits)};
+    text += static_cast<char>(tokens.front());
+  }
+  return text;
+}
 
 Status Print(const GenerateOptions& options, const std::string& texts) {
   if (options.output.empty()) {
@@ -107,6 +119,13 @@ Status Work(const GenerateOptions& options) {
                           " tokens, and only bytes are understood here; open its folder with "
                           "Hugging Face's transformers");
   }
+  Result<std::unique_ptr<TokenReader>> reader =
+      OpenOnGpu(options.device, *model, connection->local_rank);
+  if (!reader.ok()) return reader.error();
+  Threads threads(ThreadCount(options.threads));
+  if (*reader == nullptr) {
+    *reader = std::make_unique<Decoder>(model->shape, model->parameters, threads);
+  }
   connection->backend = collectives::Backend::kGloo;
   Result<std::unique_ptr<collectives::Communicator>> all = collectives::Connect(*connection);
   if (!all.ok()) return all.error();
@@ -116,11 +135,11 @@ Status Work(const GenerateOptions& options) {
   const size_t first = prompts.size() * rank / world;
   const size_t end = prompts.size() * (rank + 1) / world;
   const bool json = options.json || !options.files.empty();
-  Generator generator(options, *model);
   std::string mine;
   for (size_t i = first; i < end; ++i) {
-    const std::string text = generator.GoOn(prompts[i], i);
-    mine += json ? ResultLine(prompts[i], text) : prompts[i] + text + "\n";
+    Result<std::string> text = GoOn(options, **reader, prompts[i], i);
+    if (!text.ok()) return text.error();
+    mine += json ? ResultLine(prompts[i], *text) : prompts[i] + *text + "\n";
     agent.Report({{"step", static_cast<double>(i + 1 - first)},
                   {"total_steps", static_cast<double>(end - first)},
                   {"tokens", options.tokens}});

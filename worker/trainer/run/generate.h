@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/trainer.h"
 #include "worker/trainer/model/sample.h"
 
 namespace lockstep::trainer {
@@ -21,7 +22,9 @@ struct GenerateOptions {
   int64_t seed = 1337;  // prompt n is drawn with seed + n, whatever the world
   std::string output;   // a file for the results; empty: standard output
   bool json = false;    // {"prompt": ..., "text": ...} a line; always with files
-  int threads = 0;      // as for training
+  // Each rank's own choice: Auto takes a GPU where all that it takes is there, as in training.
+  core::Device device = core::Device::kAuto;
+  int threads = 0;  // as for training
 };
 
 // The exit code: run/train.h.
