@@ -16,6 +16,15 @@ def built():
 
 
 @pytest.fixture(scope="session")
+def cuda_worker(tmp_path_factory):
+    """(lockstep/worker-cuda, what tools/images --cuda printed of it)"""
+    done = subprocess.run([ROOT / "tools/images", "--cuda"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[-1]
+    return Image(line.split()[1], tmp_path_factory.mktemp("worker-cuda")), line
+
+
+@pytest.fixture(scope="session")
 def archives(built):
     return {name: pathlib.Path(line.split()[1]) for name, line in built.items()}
 

@@ -1,12 +1,15 @@
 """The images that tools/images builds, unpacked and run as a restricted pod runs them."""
 
+import os
 import pathlib
 import re
+import shutil
 import stat
 import subprocess
 
 import pytest
 from image_root import Image
+from tls import binary
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow  # the images are built first, in a Debian of their own
@@ -144,3 +147,36 @@ spec:
     done = worker.run("lockstep", "run", job, mounts=[folder],
                       environment={"TMPDIR": "/run", "HOME": "/run"})
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not os.environ.get("LOCKSTEP_TEST_CUDA_IMAGE"),
+                    reason="LOCKSTEP_TEST_CUDA_IMAGE=1 fetches 1 GB and unpacks it")
+def test_the_workers_with_cuda_opens_its_own_cublaslt_and_nccl_on_the_nodes_driver(
+        cuda_worker, tmp_path):
+    image, line = cuda_worker
+    assert image.name == f"docker.io/lockstep/worker-cuda:{VERSION}"
+    assert image.config["User"] == "65532:65532"
+    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in image.config["Env"]
+    assert float(re.search(r"([0-9.]+) MB of it Lockstep's", line)[1]) <= 750, line
+    for part in ("nvidia_cublas", "nvidia_nccl_cu13"):
+        assert list((image.root / "usr/local/share/doc" / part).iterdir()), part
+
+    node = tmp_path / "node"  # of whose driver the container runtime mounts libcuda.so.1: here the fake
+    node.mkdir()
+    node.chmod(0o755)
+    (node / "text").write_text("To be, or not to be. " * 100)
+    train = ["lockstep-trainer", "train", f"--data={node}/text", "--layers=1", "--heads=1",
+             "--width=64", "--vocabulary=256", "--sequence-length=32", "--global-batch-size=4",
+             "--steps=1", "--device=cuda", "--checkpoint-dir=/run/checkpoints"]
+    none = image.run(*train, mounts=[node])
+    assert none.returncode == 2 and "no NVIDIA driver here" in none.stderr
+    shutil.copy(pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl/libcuda.so.1", node)
+    driver = {"LD_LIBRARY_PATH": str(node)}
+    # The real libraries find out that this driver is none.
+    blas = image.run(*train, mounts=[node], environment=driver)
+    assert blas.returncode == 2, blas.stderr
+    assert "cublasLtCreate: CUBLAS_STATUS_NOT_INITIALIZED: cuBLASLt 13." in blas.stderr
+    nccl = image.run("lockstep-trainer", "bench", "allreduce", "--backend=nccl", mounts=[node],
+                     environment=driver)
+    assert nccl.returncode == 1, nccl.stderr
+    assert "ncclCommInitRankConfig of rank 0 of 1: unhandled cuda error" in nccl.stderr
