@@ -7,6 +7,7 @@ import signal
 import subprocess
 
 import pytest
+import yaml
 from run import Run, ranks
 from tls import binary
 from trainer import Trainer
@@ -15,6 +16,7 @@ from trainer_jobs import job, wait_commits, weights
 FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
 MODEL = {"model": {"layers": 1, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 32,
          "globalBatchSize": 4, "microBatchSize": 1, "precision": "Bf16", "device": "Cuda", "checkpointEvery": 4}
+ROOT = pathlib.Path(__file__).parents[2]
 DATA = "/usr/share/common-licenses/GPL-3"
 
 
@@ -148,3 +150,38 @@ def test_by_itself_it_takes_the_gpu_where_all_that_it_takes_is_there(tmp_path):
     driver_alone = train("--steps=1", LD_LIBRARY_PATH=str(tmp_path))
     assert driver_alone.returncode == 0
     assert "on CPUs: cannot open libcublasLt.so.13" in driver_alone.stdout
+
+
+def example(folder, gpus, *options):
+    """`lockstep run` of examples/gpt-gpu.yaml with a model for the fakes, on a machine that shows so
+    many GPUs."""
+    job = yaml.safe_load((ROOT / "examples/gpt-gpu.yaml").read_text())
+    job["spec"]["trainer"].update(model=MODEL["model"], steps=6, globalBatchSize=4, microBatchSize=1,
+                                  sequenceLength=32, checkpointEvery=4)
+    job["spec"]["checkpoint"]["path"] = str(folder / "checkpoints")
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return subprocess.run(
+        ["unshare", "--mount", ROOT / "tests/lib/gpus.sh", str(gpus), binary("lockstep"), "run",
+         *options, file], capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "LD_LIBRARY_PATH": str(FAKES)})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts what a machine with GPUs shows")
+def test_the_example_trains_on_two_gpus_and_on_one_to_the_same_weights(tmp_path):
+    said = {}
+    for processes, options in ((2, []), (1, ["--processes", "1"])):
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        done = example(folder, processes, *options)
+        said[processes] = done.stdout + done.stderr
+        assert done.returncode == 0, said[processes]
+        assert "cuda Stand-in GPU" in said[processes]
+    assert "NCCL" in said[2] and weights(said[1]) == weights(said[2])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts what a machine with GPUs shows")
+def test_the_example_is_refused_with_fewer_gpus_than_processes(tmp_path):
+    done = example(tmp_path, 1)
+    assert done.returncode == 2, done.stderr
+    assert "spec.resourcesPerProcess.gpu" in done.stderr and "this computer has 1" in done.stderr
