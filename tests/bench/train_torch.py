@@ -51,7 +51,7 @@ class Gpt(nn.Module):
                 nn.init.normal_(parameter, std=0.02)
 
     def forward(self, inputs, targets):
-        x = self.wte(inputs) + self.wpe(torch.arange(inputs.shape[1]))
+        x = self.wte(inputs) + self.wpe(torch.arange(inputs.shape[1], device=inputs.device))
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)

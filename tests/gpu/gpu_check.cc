@@ -1,10 +1,11 @@
-// One rank of tests/gpu/run: gpu_check kernels|products|values|model|bench|wait, with RANK,
-// WORLD_SIZE and so on in the environment. Writes JSON lines; exits with 0, with 1 where something
-// is wrong, and with 75 when it lost a peer.
+// One rank of tests/gpu/run: gpu_check start|kernels|products|values|model|bench|wait|again, with
+// RANK, WORLD_SIZE and so on in the environment. Writes JSON lines; exits with 0, with 1 where
+// something is wrong, and with 75 when it lost a peer.
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <iomanip>
@@ -16,6 +17,7 @@
 
 #include "core/exit_codes.h"
 #include "tests/gpu/products.h"
+#include "tests/gpu/start.h"
 #include "tests/gpu/values.h"
 #include "tests/worker/trainer/cuda/kernels/cases.h"
 #include "worker/collectives/connect.h"
@@ -32,6 +34,24 @@ using collectives::Communicator;
 int Failed(const Error& error) {
   std::cout << R"({"error": )" << std::quoted(error.message) << "}" << std::endl;
   return 1;
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+int RunStart(int local_rank) {
+  Result<StartReport> report = CheckStart(local_rank);
+  if (!report.ok()) return Failed(report.error());
+  std::cout << R"({"check": "device", "device": )" << std::quoted(report->device)
+            << R"(, "capability": )" << report->capability << R"(, "driver": )" << report->driver
+            << R"(, "cublaslt": )" << std::quoted(report->blas) << "}" << std::endl;
+  for (const StartReport::Part& part : report->parts) {
+    std::cout << R"({"check": "start", "part": )" << std::quoted(part.what) << R"(, "seconds": )"
+              << part.seconds << R"(, "error": )" << std::quoted(part.error) << "}" << std::endl;
+  }
+  const auto there = [](const StartReport::Part& part) { return part.error.empty(); };
+  return std::ranges::all_of(report->parts, there) ? 0 : 1;
 }
 
 int RunValues(Communicator& all, int local_rank, bool fake) {
@@ -130,40 +150,91 @@ int RunBench(Communicator& all, int local_rank, bool fake) {
   return report->passed ? 0 : 1;
 }
 
-// Reduces until a peer is gone: the end is on_failure's.
-int RunWait(Communicator& all, int local_rank) {
+// What ranks add up while they wait for one of them to go.
+Result<collectives::DeviceMemory> Buffer(int local_rank) {
   Result<std::shared_ptr<const collectives::CudaDevice>> device =
       collectives::CudaDevice::Open(local_rank);
-  if (!device.ok()) return Failed(device.error());
+  if (!device.ok()) return device.error();
   Result<collectives::DeviceMemory> memory =
       collectives::DeviceMemory::Allocate(*device, sizeof(float) << 20U);
-  if (!memory.ok()) return Failed(memory.error());
-  if (Status cleared = memory->Clear(); !cleared.ok()) return Failed(cleared.error());
+  if (!memory.ok()) return memory.error();
+  if (Status cleared = memory->Clear(); !cleared.ok()) return cleared.error();
+  return memory;
+}
+
+// Reduces until a peer is gone, and returns what an operation then says.
+Error ReduceForever(Communicator& all, const collectives::DeviceMemory& memory) {
   std::cout << R"({"waiting": )" << all.rank() << "}" << std::endl;
   for (;;) {
-    Status done = all.AllReduce({memory->data(), 1U << 20U, collectives::DataType::kFloat32},
+    Status done = all.AllReduce({memory.data(), 1U << 20U, collectives::DataType::kFloat32},
                                 collectives::Reduction::kSum, "wait");
-    // on_failure ends the process while this waits.
-    if (!done.ok()) pause();
+    if (!done.ok()) return done.error();
   }
 }
 
-int Main(const std::string& what, bool fake) {
+int RunWait(Communicator& all, int local_rank) {
+  Result<collectives::DeviceMemory> memory = Buffer(local_rank);
+  if (!memory.ok()) return Failed(memory.error());
+  (void)ReduceForever(all, *memory);
+  // on_failure ends the process.
+  for (;;) pause();
+}
+
+Result<collectives::Options> NcclOptions() {
   Result<collectives::Options> options = collectives::OptionsFromEnvironment();
-  if (!options.ok()) return Failed(options.error());
+  if (!options.ok()) return options.error();
   options->backend = collectives::Backend::kNccl;
   options->slice_sum = trainer::MakeSliceSum;
+  return options;
+}
+
+// One communicator after the other in this process, each until a peer of it is killed: at each of
+// `ports`, as that generation.
+int RunAgain(int count, char** ports) {
+  for (int round = 0; round < count; ++round) {
+    setenv("MASTER_PORT", ports[round], 1);
+    setenv("LOCKSTEP_GENERATION", std::to_string(round + 1).c_str(), 1);
+    Result<collectives::Options> options = NcclOptions();
+    if (!options.ok()) return Failed(options.error());
+    options->operation_timeout = seconds(5);
+    options->on_failure = [](const Error&) {};
+    Result<collectives::DeviceMemory> memory = Buffer(options->local_rank);
+    if (!memory.ok()) return Failed(memory.error());
+    auto began = std::chrono::steady_clock::now();
+    Result<std::unique_ptr<Communicator>> all = Connect(*options);
+    if (!all.ok()) return Failed(all.error());
+    const double connected = SecondsSince(began);
+    const Error error = ReduceForever(**all, *memory);
+    began = std::chrono::steady_clock::now();
+    all->reset();
+    std::cout << R"({"check": "again", "round": )" << round << R"(, "connect_seconds": )"
+              << connected << R"(, "abort_seconds": )" << SecondsSince(began) << R"(, "said": )"
+              << std::quoted(error.message) << "}" << std::endl;
+    // NCCL's threads are still there: no communicator of this process would work.
+    if (collectives::ThreadsLeftBehind()) _exit(1);
+  }
+  return 0;
+}
+
+int Main(const std::string& what, bool fake) {
+  Result<collectives::Options> options = NcclOptions();
+  if (!options.ok()) return Failed(options.error());
+  if (what == "start") return RunStart(options->local_rank);
+  if (what == "kernels") return RunKernels(options->local_rank);
+  if (what == "products") return RunProducts(options->local_rank, fake);
   if (what == "wait") options->operation_timeout = seconds(5);
   options->on_failure = [](const Error& error) {
     Failed(error);
     _exit(lockstep::core::kExitPeerLost);
   };
+  const auto began = std::chrono::steady_clock::now();
   Result<std::unique_ptr<Communicator>> all = Connect(*options);
   if (!all.ok()) return Failed(all.error());
   const int local_rank = options->local_rank;
+  std::cout << R"({"check": "connect", "rank": )" << options->rank << R"(, "world": )"
+            << options->world << R"(, "seconds": )" << SecondsSince(began) << R"(, "backend": )"
+            << std::quoted((*all)->Describe()) << "}" << std::endl;
   int code = 2;
-  if (what == "kernels") code = RunKernels(local_rank);
-  if (what == "products") code = RunProducts(local_rank, fake);
   if (what == "values") code = RunValues(**all, local_rank, fake);
   if (what == "model") code = RunModel(**all, local_rank);
   if (what == "bench") code = RunBench(**all, local_rank, fake);
@@ -177,8 +248,12 @@ int Main(const std::string& what, bool fake) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: gpu_check kernels|products|values|model|bench|wait [fake]\n", stderr);
+    std::fputs(
+        "usage: gpu_check start|kernels|products|values|model|bench|wait [fake]\n"
+        "       gpu_check again PORT...\n",
+        stderr);
     return 2;
   }
+  if (std::string_view(argv[1]) == "again") return lockstep::gpu::RunAgain(argc - 2, argv + 2);
   return lockstep::gpu::Main(argv[1], argc > 2 && std::string_view(argv[2]) == "fake");
 }

@@ -184,6 +184,7 @@ Result<std::vector<ProductReport>> CheckProducts(int local_rank, bool fake) {
     std::vector<ProductShape> shapes;
     for (const auto& [in, out] :
          {std::pair(c, 3 * c), std::pair(c, c), std::pair(c, 4 * c), std::pair(4 * c, c)}) {
+      shapes.push_back({ProductKind::kForward, precision, rows, in, out});
       shapes.push_back({ProductKind::kForward, precision, rows, in, out, 0, false, true});
       shapes.push_back({ProductKind::kInputGradient, precision, rows, in, out});
       shapes.push_back({ProductKind::kWeightGradient, precision, rows, in, out});
