@@ -84,6 +84,9 @@ struct BindingPlan {
 
 BindingPlan PlanBinding(const Machine& machine, const BindingRequest& request);
 
+// Of all `request.parts` machines of a computer, in order.
+std::vector<BindingPlan> PlanComputer(const Machine& machine, const BindingRequest& request);
+
 }  // namespace lockstep::topology
 
 #endif  // LOCKSTEP_WORKER_TOPOLOGY_BINDING_PLAN_H_

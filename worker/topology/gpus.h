@@ -20,11 +20,11 @@ struct Gpu {
   std::string pci_path;  // bridges and device from the root: "pci0000:16/0000:16:01.0/0000:17:00.0"
 };
 
-// PCI devices below `root` of class display (0x03), NVIDIA's that have their device file in dev/
-// and AMD's that have theirs: a container sees the PCI devices of the whole host, but only the
-// device files of the GPUs it was given. NVIDIA's in PCI order, which is CUDA's on machines with
-// GPUs of one kind; AMD's in the order of KFD's nodes, which is ROCm's. `source` receives what was
-// read.
+// Of NVIDIA, PCI devices below `root` of class display (0x0300) or 3D controller (0x0302), in PCI
+// order, which is CUDA's on machines with GPUs of one kind; then of AMD those that KFD shows, in
+// its order, which is ROCm's. Only those with their device file in dev/: a container sees the PCI
+// devices of the whole host, but only the device files of the GPUs it was given. `source` receives
+// what was read.
 std::vector<Gpu> DiscoverGpus(const std::string& root, std::string* source);
 
 }  // namespace lockstep::topology

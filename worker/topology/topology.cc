@@ -4,13 +4,17 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "worker/topology/cpu_quota.h"
+#include "worker/topology/pci_path.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::topology {
@@ -57,7 +61,9 @@ Topology Load(const std::string& root, const std::string& xml_file) {
   Topology topology(raw, hwloc_topology_destroy);
   // Nodes outside this cpuset are needed as well: a GPU may be attached to one.
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
+  // GPUs and network cards of this machine are read from sysfs, as this container sees them.
+  hwloc_topology_set_io_types_filter(
+      raw, xml_file.empty() ? HWLOC_TYPE_FILTER_KEEP_NONE : HWLOC_TYPE_FILTER_KEEP_ALL);
   if (!xml_file.empty() && hwloc_topology_set_xml(raw, xml_file.c_str()) != 0)
     return {nullptr, hwloc_topology_destroy};
   if (hwloc_topology_load(raw) != 0) topology.reset();
@@ -77,20 +83,31 @@ bool IsGpuMemory(hwloc_obj_t node) {
   return node->subtype != nullptr && std::strcmp(node->subtype, "GPUMemory") == 0;
 }
 
-std::vector<NumaNode> ReadNumaNodes(hwloc_topology_t topology) {
-  std::vector<NumaNode> nodes;
+void ReadNumaNodes(hwloc_topology_t topology, Machine* machine) {
   hwloc_obj_t object = nullptr;
   while ((object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object)) != nullptr) {
     NumaNode node;
     node.id = static_cast<int>(object->os_index);
     node.cpus = ToList(object->cpuset);
-    if (!node.cpus.empty() && !IsGpuMemory(object)) nodes.push_back(std::move(node));
+    node.memory_bytes = static_cast<int64_t>(object->attr->numanode.local_memory);
+    if (node.cpus.empty() || IsGpuMemory(object)) {
+      node.cpus.clear();
+      machine->memory_nodes.push_back(std::move(node));
+      continue;
+    }
+    for (const Package& package : machine->packages) {
+      if (Intersect(package.cpus, node.cpus) == node.cpus) node.package = package.id;
+    }
+    machine->numa_nodes.push_back(std::move(node));
   }
-  std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
-  return nodes;
+  for (std::vector<NumaNode>* nodes : {&machine->numa_nodes, &machine->memory_nodes}) {
+    std::sort(nodes->begin(), nodes->end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+  }
 }
 
-void ReadDistances(hwloc_topology_t topology, std::vector<NumaNode>* nodes) {
+// Of each node to those with CPUs.
+void ReadDistances(hwloc_topology_t topology, Machine* machine) {
   unsigned count = 1;
   hwloc_distances_s* matrix = nullptr;
   if (hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, &matrix,
@@ -104,15 +121,17 @@ void ReadDistances(hwloc_topology_t topology, std::vector<NumaNode>* nodes) {
     }
     return std::nullopt;
   };
-  for (NumaNode& from : *nodes) {
-    for (const NumaNode& to : *nodes) {
+  const auto read = [&](NumaNode& from) {
+    for (const NumaNode& to : machine->numa_nodes) {
       const auto row = row_of(from.id);
       const auto column = row_of(to.id);
       if (!row || !column) break;
       from.distances.push_back(static_cast<int>(matrix->values[*row * matrix->nbobjs + *column]));
     }
-    if (from.distances.size() != nodes->size()) from.distances.clear();
-  }
+    if (from.distances.size() != machine->numa_nodes.size()) from.distances.clear();
+  };
+  std::for_each(machine->numa_nodes.begin(), machine->numa_nodes.end(), read);
+  std::for_each(machine->memory_nodes.begin(), machine->memory_nodes.end(), read);
   hwloc_distances_release(topology, matrix);
 }
 
@@ -134,6 +153,160 @@ std::vector<Core> ReadCores(hwloc_topology_t topology, const std::vector<NumaNod
   std::sort(cores.begin(), cores.end(),
             [](const Core& a, const Core& b) { return a.cpus < b.cpus; });
   return cores;
+}
+
+void ReadPackages(hwloc_topology_t topology, Machine* machine) {
+  hwloc_obj_t object = nullptr;
+  while ((object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object)) != nullptr) {
+    machine->packages.push_back({static_cast<int>(object->os_index), ToList(object->cpuset)});
+  }
+  std::erase_if(machine->packages, [](const Package& package) { return package.cpus.empty(); });
+  std::sort(machine->packages.begin(), machine->packages.end(),
+            [](const Package& a, const Package& b) { return a.id < b.id; });
+}
+
+void ReadCaches(hwloc_topology_t topology, Machine* machine) {
+  for (const hwloc_obj_type_t type : {HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE}) {
+    hwloc_obj_t object = nullptr;
+    while ((object = hwloc_get_next_obj_by_type(topology, type, object)) != nullptr) {
+      machine->caches.push_back({ToList(object->cpuset),
+                                 static_cast<int64_t>(object->attr->cache.size),
+                                 static_cast<int>(object->attr->cache.depth)});
+    }
+    if (!machine->caches.empty()) break;
+  }
+  std::sort(machine->caches.begin(), machine->caches.end(),
+            [](const CacheGroup& a, const CacheGroup& b) { return a.cpus < b.cpus; });
+}
+
+void ReadCpusAndMemory(hwloc_topology_t topology, Machine* machine) {
+  ReadPackages(topology, machine);
+  ReadNumaNodes(topology, machine);
+  ReadDistances(topology, machine);
+  machine->cores = ReadCores(topology, machine->numa_nodes);
+  ReadCaches(topology, machine);
+}
+
+// The lowest bridges that have several devices below them.
+void FindSwitches(Machine* machine) {
+  std::map<std::string, PciSwitch> bridges;
+  const auto add = [&](const std::string& path, size_t index, std::vector<int> PciSwitch::* list) {
+    for (size_t slash = path.find('/'); slash != std::string::npos;) {
+      const size_t next = path.find('/', slash + 1);
+      if (next == std::string::npos) break;  // the device itself
+      PciSwitch& bridge = bridges[path.substr(0, next)];
+      bridge.pci_path = path.substr(0, next);
+      (bridge.*list).push_back(static_cast<int>(index));
+      slash = next;
+    }
+  };
+  for (size_t i = 0; i < machine->gpus.size(); ++i) {
+    add(machine->gpus[i].pci_path, i, &PciSwitch::gpus);
+  }
+  for (size_t i = 0; i < machine->nics.size(); ++i) {
+    add(machine->nics[i].pci_path, i, &PciSwitch::nics);
+  }
+  // In order of path a bridge stands behind those above it.
+  for (auto bridge = bridges.begin(); bridge != bridges.end(); ++bridge) {
+    const PciSwitch& found = bridge->second;
+    if (found.gpus.size() + found.nics.size() < 2) continue;
+    const bool all_lower = std::any_of(std::next(bridge), bridges.end(), [&](const auto& other) {
+      return other.first.starts_with(bridge->first + "/") && other.second.gpus == found.gpus &&
+             other.second.nics == found.nics;
+    });
+    if (!all_lower) machine->switches.push_back(found);
+  }
+}
+
+// ---- devices of an XML file ----
+
+std::string AddressOf(const hwloc_obj_attr_u::hwloc_pcidev_attr_s& pci) {
+  std::array<char, 32> text;
+  snprintf(text.data(), text.size(), "%04x:%02x:%02x.%x", static_cast<unsigned>(pci.domain),
+           pci.bus, pci.dev, pci.func);
+  return text.data();
+}
+
+// As sysfs would name the way to it.
+std::string PathOf(hwloc_obj_t device) {
+  std::string path;
+  for (hwloc_obj_t at = device; at != nullptr && hwloc_obj_type_is_io(at->type); at = at->parent) {
+    if (at->type == HWLOC_OBJ_PCI_DEVICE) {
+      path = AddressOf(at->attr->pcidev);
+    } else if (at->type == HWLOC_OBJ_BRIDGE) {
+      const hwloc_obj_attr_u::hwloc_bridge_attr_s& bridge = at->attr->bridge;
+      std::array<char, 32> root;
+      snprintf(root.data(), root.size(), "pci%04x:%02x",
+               static_cast<unsigned>(bridge.downstream.pci.domain),
+               bridge.downstream.pci.secondary_bus);
+      const bool host = bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
+      path =
+          (host ? root.data() : AddressOf(bridge.upstream.pci)) + (path.empty() ? "" : "/") + path;
+    }
+  }
+  return path;
+}
+
+int NumaNodeOf(hwloc_topology_t topology, hwloc_obj_t device) {
+  hwloc_obj_t local = hwloc_get_non_io_ancestor_obj(topology, device);
+  if (local == nullptr || local->nodeset == nullptr) return -1;
+  int only = -1;
+  for (int id = hwloc_bitmap_first(local->nodeset); id >= 0;
+       id = hwloc_bitmap_next(local->nodeset, id)) {
+    hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology, static_cast<unsigned>(id));
+    if (node == nullptr || hwloc_bitmap_iszero(node->cpuset) || IsGpuMemory(node)) continue;
+    if (only >= 0) return -1;
+    only = id;
+  }
+  return only;
+}
+
+void ReadXmlGpus(hwloc_topology_t topology, Machine* machine) {
+  hwloc_obj_t device = nullptr;
+  while ((device = hwloc_get_next_pcidev(topology, device)) != nullptr) {
+    const hwloc_obj_attr_u::hwloc_pcidev_attr_s& pci = device->attr->pcidev;
+    const bool nvidia = pci.vendor_id == 0x10de && (pci.class_id == 0x300 || pci.class_id == 0x302);
+    const bool amd = pci.vendor_id == 0x1002 &&
+                     (pci.class_id == 0x300 || pci.class_id == 0x380 || pci.class_id == 0x1200);
+    if (!nvidia && !amd) continue;
+    Gpu gpu;
+    gpu.vendor = nvidia ? GpuVendor::kNvidia : GpuVendor::kAmd;
+    gpu.pci_address = AddressOf(pci);
+    gpu.pci_path = PathOf(device);
+    gpu.numa_node = NumaNodeOf(topology, device);
+    for (hwloc_obj_t child = device->io_first_child; child != nullptr;
+         child = child->next_sibling) {
+      const char* uuid = hwloc_obj_get_info_by_name(child, nvidia ? "NVIDIAUUID" : "AMDUUID");
+      if (uuid != nullptr) gpu.uuid = uuid;
+    }
+    machine->gpus.push_back(std::move(gpu));
+  }
+  std::sort(machine->gpus.begin(), machine->gpus.end(), [](const Gpu& a, const Gpu& b) {
+    return std::pair(a.vendor, a.pci_address) < std::pair(b.vendor, b.pci_address);
+  });
+}
+
+void ReadXmlNics(hwloc_topology_t topology, Machine* machine) {
+  hwloc_obj_t device = nullptr;
+  while ((device = hwloc_get_next_osdev(topology, device)) != nullptr) {
+    const hwloc_obj_osdev_type_t type = device->attr->osdev.type;
+    const bool rdma = type == HWLOC_OBJ_OSDEV_OPENFABRICS;
+    if ((!rdma && type != HWLOC_OBJ_OSDEV_NETWORK) || device->name == nullptr) continue;
+    const std::string path = PathOf(device);
+    if (path.empty()) continue;
+    auto nic = std::find_if(machine->nics.begin(), machine->nics.end(),
+                            [&](const Nic& other) { return other.pci_path == path; });
+    if (nic == machine->nics.end()) nic = machine->nics.insert(nic, Nic());
+    nic->rdma |= rdma;
+    nic->up = true;  // the file doesn't say
+    (rdma ? nic->name : nic->interface) = device->name;
+    if (!nic->rdma) nic->name = nic->interface;
+    nic->pci_path = path;
+    nic->pci_address = PciAddressOf(path);
+    nic->numa_node = NumaNodeOf(topology, device);
+  }
+  std::sort(machine->nics.begin(), machine->nics.end(),
+            [](const Nic& a, const Nic& b) { return a.name < b.name; });
 }
 
 // What the kernel lets this process use; `otherwise` where /proc doesn't say.
@@ -162,9 +335,10 @@ Result<Machine> DiscoverXml(const std::string& path) {
   const Topology topology = Load("/", path);
   if (topology == nullptr) return Error::Invalid(path + " is no topology that hwloc can read");
   Machine machine;
-  machine.numa_nodes = ReadNumaNodes(topology.get());
-  ReadDistances(topology.get(), &machine.numa_nodes);
-  machine.cores = ReadCores(topology.get(), machine.numa_nodes);
+  ReadCpusAndMemory(topology.get(), &machine);
+  ReadXmlGpus(topology.get(), &machine);
+  ReadXmlNics(topology.get(), &machine);
+  FindSwitches(&machine);
   machine.allowed_cpus = ToList(hwloc_topology_get_topology_cpuset(topology.get()));
   machine.allowed_mems = ToList(hwloc_topology_get_topology_nodeset(topology.get()));
   if (machine.allowed_cpus.empty()) return Error::Invalid(path + " names no CPU");
@@ -179,9 +353,7 @@ Result<Machine> Discover(const std::string& root) {
                               "; is /sys mounted?");
   }
   Machine machine;
-  machine.numa_nodes = ReadNumaNodes(topology.get());
-  ReadDistances(topology.get(), &machine.numa_nodes);
-  machine.cores = ReadCores(topology.get(), machine.numa_nodes);
+  ReadCpusAndMemory(topology.get(), &machine);
 
   const std::string status = ReadSmallFile(root + "/proc/self/status").value_or("");
   const IndexList online = ToList(hwloc_topology_get_topology_cpuset(topology.get()));
@@ -200,6 +372,8 @@ Result<Machine> Discover(const std::string& root) {
 
   Fact gpus{"GPUs", ""};
   machine.gpus = DiscoverGpus(root, &gpus.source);
+  machine.nics = DiscoverNics(root);
+  FindSwitches(&machine);
   const CpuQuota quota = ReadCpuQuota(root);
   machine.cpu_quota = quota.cpus;
   machine.facts = {{"NUMA nodes and cores", "hwloc, below " + root + "sys"},

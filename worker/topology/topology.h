@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/text/index_list.h"
 #include "worker/topology/gpus.h"
+#include "worker/topology/nics.h"
 
 namespace lockstep::topology {
 
@@ -46,17 +47,6 @@ struct CacheGroup {
 struct Core {
   IndexList cpus;
   int numa_node = -1;  // NumaNode::id, -1 where unknown
-};
-
-// A network card: an RDMA device, or an interface without one.
-struct Nic {
-  std::string name;       // "mlx5_0", as NCCL_IB_HCA names it; of an interface "eth0"
-  std::string interface;  // "ib0", as NCCL_SOCKET_IFNAME names it; "": none
-  bool rdma = false;
-  bool up = false;  // the interface, or some port of the RDMA device
-  int numa_node = -1;
-  std::string pci_address;
-  std::string pci_path;  // as Gpu::pci_path
 };
 
 // A PCIe bridge with several GPUs or network cards below it, which so reach each other without the

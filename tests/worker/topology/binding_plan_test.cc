@@ -65,7 +65,7 @@ TEST(BindingPlanTest, ALoneProcessGetsTheWholeMachine) {
   EXPECT_EQ(Cpus(plan), "0-15");
   EXPECT_EQ(plan.ranks[0].numa_node, -1);
   EXPECT_EQ(plan.ranks[0].memory, MemoryPolicy::kNone);
-  EXPECT_THAT(plan.ranks[0].reason, HasSubstr("nodes 0-1"));
+  EXPECT_EQ(plan.ranks[0].reason, "");
 }
 
 TEST(BindingPlanTest, ProcessesGetTheirGpusNode) {
@@ -218,7 +218,10 @@ TEST(BindingPlanPropertyTest, PlansStayWithinTheCpusetAndCoresAreDisjointWhereTh
   for (int round = 0; round < 5000; ++round) {
     const Machine machine = RandomMachine(&random);
     const int processes = std::uniform_int_distribution<int>(1, 20)(random);
-    const BindingPlan plan = PlanNode(machine, processes);
+    constexpr Bind kModes[] = {Bind::kNode, Bind::kSocket, Bind::kCoreComplex, Bind::kExclusive,
+                               Bind::kInterleave};
+    const Bind mode = kModes[static_cast<size_t>(round) % std::size(kModes)];
+    const BindingPlan plan = PlanBinding(machine, {.mode = mode, .processes = processes});
     const std::vector<Core> cores = AllowedCores(machine);
     ASSERT_EQ(plan.ranks.size(), static_cast<size_t>(processes));
 
@@ -233,7 +236,8 @@ TEST(BindingPlanPropertyTest, PlansStayWithinTheCpusetAndCoresAreDisjointWhereTh
         const IndexList part = Intersect(core.cpus, rank.cpus);
         ASSERT_TRUE(part.empty() || part == core.cpus) << "a core was cut";
       }
-      if (machine.gpus.empty() && cores.size() >= plan.ranks.size()) {
+      const bool own = mode == Bind::kNode || mode == Bind::kExclusive;
+      if (own && machine.gpus.empty() && cores.size() >= plan.ranks.size()) {
         ASSERT_THAT(Intersect(used, rank.cpus), IsEmpty()) << "round " << round;
       }
       used = Union(used, rank.cpus);

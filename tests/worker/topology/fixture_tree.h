@@ -81,6 +81,14 @@ class FixtureTree {
     }
     return *this;
   }
+  // A link to a folder that is made.
+  FixtureTree& Link(const std::string& path, const std::string& target) {
+    const std::filesystem::path full = std::filesystem::path(root_) / path;
+    std::filesystem::create_directories(full.parent_path());
+    std::filesystem::create_directories(std::filesystem::path(root_) / target);
+    std::filesystem::create_directory_symlink(std::filesystem::path(root_) / target, full);
+    return *this;
+  }
   FixtureTree& Allowed(const std::string& cpus, const std::string& mems) {
     return File("proc/self/status", "Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t" + cpus +
                                         "\nMems_allowed_list:\t" + mems + "\n");

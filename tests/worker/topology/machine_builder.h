@@ -2,7 +2,9 @@
 #ifndef LOCKSTEP_TESTS_WORKER_TOPOLOGY_MACHINE_BUILDER_H_
 #define LOCKSTEP_TESTS_WORKER_TOPOLOGY_MACHINE_BUILDER_H_
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "worker/topology/topology.h"
 
@@ -34,6 +36,53 @@ class MakeMachine {
     gpu.pci_address = "0000:" + std::to_string(10 + machine_.gpus.size()) + ":00.0";
     gpu.numa_node = numa_node;
     machine_.gpus.push_back(gpu);
+    return *this;
+  }
+  MakeMachine& AmdGpu(int numa_node) {
+    Gpu(numa_node);
+    machine_.gpus.back().vendor = GpuVendor::kAmd;
+    return *this;
+  }
+  MakeMachine& Uuid(const std::string& uuid) {
+    machine_.gpus.back().uuid = uuid;
+    return *this;
+  }
+  MakeMachine& Nic(const std::string& name, int numa_node, const std::string& pci_path = "") {
+    topology::Nic nic;
+    nic.name = name;
+    nic.rdma = nic.up = true;
+    nic.numa_node = numa_node;
+    nic.pci_path = pci_path;
+    machine_.nics.push_back(nic);
+    return *this;
+  }
+  MakeMachine& GpuPath(const std::string& path) {
+    machine_.gpus.back().pci_path = path;
+    return *this;
+  }
+  // All nodes added since the last call.
+  MakeMachine& Package() {
+    topology::Package package;
+    package.id = static_cast<int>(machine_.packages.size());
+    for (NumaNode& node : machine_.numa_nodes) {
+      if (node.package >= 0) continue;
+      node.package = package.id;
+      package.cpus = Union(package.cpus, node.cpus);
+    }
+    machine_.packages.push_back(package);
+    return *this;
+  }
+  MakeMachine& Cache(IndexList cpus) {
+    machine_.caches.push_back({std::move(cpus), 32 << 20, 3});
+    return *this;
+  }
+  // Memory without CPUs; `distances` to the nodes with.
+  MakeMachine& MemoryNode(int id, std::vector<int> distances) {
+    NumaNode node;
+    node.id = id;
+    node.distances = std::move(distances);
+    machine_.memory_nodes.push_back(node);
+    machine_.allowed_mems = Union(machine_.allowed_mems, {id});
     return *this;
   }
   // One row a node, in order.

@@ -80,7 +80,7 @@ TEST(DiscoverTest, OfflineCpusAreNeverAllowed) {
   EXPECT_THAT(machine->cores, SizeIs(2));
 }
 
-TEST(DiscoverTest, NodesWithoutCpusAreLeftOut) {
+TEST(DiscoverTest, NodesWithoutCpusStandApart) {
   FixtureTree tree;
   tree.Core(0, {0}).Core(0, {1}).Node(0, {0, 1}, "10 80").Node(2, {}, "80 10");
   tree.Allowed("0-1", "0,2").Finish();
@@ -88,6 +88,10 @@ TEST(DiscoverTest, NodesWithoutCpusAreLeftOut) {
   ASSERT_TRUE(machine.ok()) << machine.error().message;
   ASSERT_THAT(machine->numa_nodes, SizeIs(1));
   EXPECT_THAT(machine->numa_nodes[0].distances, ElementsAre(10));
+  ASSERT_THAT(machine->memory_nodes, SizeIs(1));
+  EXPECT_EQ(machine->memory_nodes[0].id, 2);
+  EXPECT_EQ(machine->memory_nodes[0].memory_bytes, int64_t{8} << 30);
+  EXPECT_THAT(machine->memory_nodes[0].distances, ElementsAre(80));
 }
 
 TEST(DiscoverTest, NoUsableCpuIsAnErrorThatSaysWhy) {
@@ -153,6 +157,55 @@ TEST(DiscoverGpusTest, WithoutTheDriversFolderDeviceNumbersFollowPciOrder) {
   EXPECT_EQ(gpus[0].pci_address, "0000:9b:00.0");
   EXPECT_EQ(gpus[0].numa_node, -1);
   EXPECT_THAT(source, HasSubstr("PCI order"));
+}
+
+TEST(DiscoverGpusTest, AmdsAreThoseThatKfdShowsWithTheirDeviceFileInItsOrder) {
+  FixtureTree tree;
+  const std::string nodes = "sys/class/kfd/kfd/topology/nodes/";
+  tree.File("dev/kfd", "").File("dev/dri/renderD128", "").File("dev/dri/renderD130", "");
+  tree.File(nodes + "0/properties", "cpu_cores_count 64\nsimd_count 0\n");
+  tree.File(nodes + "1/properties",
+            "simd_count 1216\nlocation_id 50432\ndomain 0\ndrm_render_minor 130\n"
+            "unique_id 4660\n");
+  tree.File(nodes + "2/properties",
+            "simd_count 1216\nlocation_id 9728\ndomain 1\ndrm_render_minor 128\n");
+  tree.File(nodes + "3/properties", "simd_count 1216\nlocation_id 1\ndrm_render_minor 129\n");
+  tree.File("sys/devices/pci0000:c0/0000:c0:01.1/0000:c5:00.0/numa_node", "1\n");
+  tree.Link("sys/bus/pci/devices/0000:c5:00.0", "sys/devices/pci0000:c0/0000:c0:01.1/0000:c5:00.0");
+  std::string source;
+  const std::vector<Gpu> gpus = DiscoverGpus(tree.root(), &source);
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0].vendor, GpuVendor::kAmd);
+  EXPECT_EQ(gpus[0].pci_address, "0000:c5:00.0");
+  EXPECT_EQ(gpus[0].pci_path, "pci0000:c0/0000:c0:01.1/0000:c5:00.0");
+  EXPECT_EQ(gpus[0].numa_node, 1);
+  EXPECT_EQ(gpus[0].minor, 130);
+  EXPECT_EQ(gpus[0].uuid, "GPU-0000000000001234");
+  EXPECT_EQ(gpus[1].pci_address, "0001:26:00.0");
+  EXPECT_EQ(gpus[1].numa_node, -1);
+  EXPECT_THAT(source, HasSubstr("3 of AMD, 2 with a device file"));
+}
+
+TEST(DiscoverNicsTest, RdmaDevicesTakeTheirInterfacesAlongAndVirtualOnesAreNone) {
+  FixtureTree tree;
+  const std::string card = "sys/devices/pci0000:10/0000:10:01.0/0000:11:00.0";
+  tree.File(card + "/numa_node", "1\n").File(card + "/net/ib0/operstate", "up\n");
+  tree.Link("sys/class/infiniband/mlx5_0/device", card);
+  tree.File("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  tree.Link("sys/class/net/ib0/device", card).File("sys/class/net/ib0/operstate", "up\n");
+  tree.Link("sys/class/net/eth0/device", "sys/devices/pci0000:00/0000:00:03.0/virtio0");
+  tree.File("sys/class/net/eth0/operstate", "down\n");
+  tree.File("sys/class/net/lo/operstate", "unknown\n");
+  const std::vector<Nic> nics = DiscoverNics(tree.root());
+  ASSERT_EQ(nics.size(), 2u);
+  EXPECT_EQ(nics[0].name, "eth0");
+  EXPECT_FALSE(nics[0].up);
+  EXPECT_EQ(nics[0].pci_address, "0000:00:03.0");
+  EXPECT_EQ(nics[1].name, "mlx5_0");
+  EXPECT_EQ(nics[1].interface, "ib0");
+  EXPECT_TRUE(nics[1].rdma && nics[1].up);
+  EXPECT_EQ(nics[1].numa_node, 1);
+  EXPECT_EQ(nics[1].pci_path, "pci0000:10/0000:10:01.0/0000:11:00.0");
 }
 
 }  // namespace

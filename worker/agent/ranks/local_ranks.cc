@@ -103,7 +103,12 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                       }}),
       placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
   oom_kills_ = stats_.ReadOomKills();
-  plan_ = topology::PlanBinding(machine_, topology::RequestOf(config->job.spec, inherited_));
+  topology::BindingRequest request = topology::RequestOf(config->job.spec, inherited_);
+  if (config->shares_computer) {
+    request.part = static_cast<int>(config->machine);
+    request.parts = config->job.spec.num_machines;
+  }
+  plan_ = topology::PlanBinding(machine_, request);
   for (const topology::RankBinding& rank : plan_.ranks) {
     prepared_.push_back(topology::Prepare(rank));
     local_nodes_.push_back(topology::LocalNodes(machine_, rank));
@@ -166,7 +171,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
   id.omp_threads = binding.omp_threads;
-  id.has_gpu = !binding.gpus.empty();
+  id.has_gpu = !binding.isolated.empty();
   id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
                          ? binding.isolated
                          : plan_.visible;
