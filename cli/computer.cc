@@ -1,28 +1,30 @@
 #include "cli/computer.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "base/process.h"
+#include "worker/topology/binding_plan.h"
 #include "worker/topology/core_split.h"
+#include "worker/topology/gpu_choice.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::cli {
 
 Computer LookAround() {
   Computer computer;
-  Result<topology::Machine> machine = topology::Discover();
-  if (machine.ok()) {
-    computer.cores = static_cast<int>(topology::AllowedCores(*machine).size());
-    if (machine->cpu_quota > 0) {
-      computer.cores = std::min(computer.cores, static_cast<int>(std::ceil(machine->cpu_quota)));
-    }
-    computer.gpus = static_cast<int>(machine->gpus.size());
-  } else {
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) computer.cores = CPU_COUNT(&allowed);
+  Result<topology::Machine> found = topology::Discover();
+  computer.machine =
+      found.ok() ? std::move(*found) : topology::WithoutTopology(found.error().message);
+  const topology::Machine& machine = computer.machine;
+  computer.cores = static_cast<int>(topology::AllowedCores(machine).size());
+  if (machine.cpu_quota > 0) {
+    computer.cores = std::min(computer.cores, static_cast<int>(std::ceil(machine.cpu_quota)));
   }
+  const topology::BindingRequest own = topology::RequestOf({}, OwnEnvironment());
+  computer.gpus =
+      static_cast<int>(topology::ChooseGpus(machine.gpus, own.variables).visible.size());
   computer.cores = std::max(computer.cores, 1);
   return computer;
 }

@@ -25,9 +25,11 @@ std::string Range(int64_t first, int64_t last) {
   return first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
 }
 
-const topology::RankBinding* BindingOf(const PlanView& view, size_t local_rank) {
-  if (!view.binding || local_rank >= view.binding->ranks.size()) return nullptr;
-  return &view.binding->ranks[local_rank];
+const topology::RankBinding* BindingOf(const PlanView& view, int machine, int local_rank) {
+  const auto m = static_cast<size_t>(machine);
+  const auto l = static_cast<size_t>(local_rank);
+  if (m >= view.bindings.size() || l >= view.bindings[m].ranks.size()) return nullptr;
+  return &view.bindings[m].ranks[l];
 }
 
 std::string BindingText(const topology::RankBinding& rank) {
@@ -71,15 +73,19 @@ void AddMachines(const PlanView& view, std::string* out) {
 }
 
 void AddBinding(const PlanView& view, std::string* out) {
-  if (!view.binding) return;
+  if (view.bindings.empty()) return;
   *out += "\nBinding on this computer (" + view.computer +
           "), bind: " + core::ToString(view.job.spec.topology.bind) + ":\n";
   std::vector<std::vector<std::string>> rows;
-  for (const topology::RankBinding& rank : view.binding->ranks) {
-    rows.push_back({"local rank " + std::to_string(rank.local_rank),
-                    "OMP_NUM_THREADS=" + std::to_string(rank.omp_threads), BindingText(rank)});
+  for (size_t m = 0; m < std::min(view.bindings.size(), kMachinesShown); ++m) {
+    for (const topology::RankBinding& rank : view.bindings[m].ranks) {
+      rows.push_back({"machine " + std::to_string(m),
+                      "local rank " + std::to_string(rank.local_rank),
+                      "OMP_NUM_THREADS=" + std::to_string(rank.omp_threads), BindingText(rank)});
+    }
   }
   *out += AlignColumns(rows, "  ");
+  for (const std::string& note : view.bindings.front().notes) *out += "  " + note + "\n";
 }
 
 void AddRules(const PlanView& view, std::string* out) {
@@ -114,11 +120,11 @@ OrderedJson ToObject(const core::Variables& variables) {
   return object;
 }
 
-OrderedJson ProcessJson(const PlanView& view, const core::PlannedProcess& process) {
+OrderedJson ProcessJson(const PlanView& view, int machine, const core::PlannedProcess& process) {
   OrderedJson json = {{"localRank", process.local_rank},
                       {"rank", process.rank},
                       {"environment", ToObject(process.environment)}};
-  if (const auto* rank = BindingOf(view, static_cast<size_t>(process.local_rank))) {
+  if (const auto* rank = BindingOf(view, machine, process.local_rank)) {
     json["binding"] = {{"cpus", FormatIndexList(rank->cpus)},    {"numaNode", rank->numa_node},
                        {"memory", core::ToString(rank->memory)}, {"gpus", rank->gpus},
                        {"ompThreads", rank->omp_threads},        {"reason", rank->reason}};
@@ -243,7 +249,7 @@ OrderedJson PlanJson(const PlanView& view) {
                          {"lastRank", machine.last_rank},
                          {"processes", OrderedJson::array()}};
     for (const core::PlannedProcess& process : machine.processes) {
-      entry["processes"].push_back(ProcessJson(view, process));
+      entry["processes"].push_back(ProcessJson(view, machine.index, process));
     }
     json["machines"].push_back(std::move(entry));
   }

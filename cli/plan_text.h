@@ -17,9 +17,9 @@ struct PlanView {
   core::TrainingJob job;
   core::Plan plan;
   core::Recommendation recommendation;
-  std::optional<topology::BindingPlan> binding;  // of one machine, on this computer
-  std::string computer;                          // "8 cores, no GPU"
-  std::string ignored;                           // fields that `lockstep run` passes over
+  std::vector<topology::BindingPlan> bindings;  // of the machines, on this computer
+  std::string computer;                         // "8 cores, no GPU"
+  std::string ignored;                          // fields that `lockstep run` passes over
 };
 
 std::string PlanTable(const PlanView& view);

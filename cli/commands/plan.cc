@@ -23,13 +23,6 @@ struct PlanOptions {
   bool recommend = false;
 };
 
-// How the processes of one machine would be bound on this computer; nullopt when it can't be told.
-std::optional<topology::BindingPlan> BindingHere(const core::Spec& spec) {
-  Result<topology::Machine> machine = topology::Discover();
-  if (!machine.ok()) return std::nullopt;
-  return topology::PlanBinding(*machine, topology::RequestOf(spec, OwnEnvironment()));
-}
-
 int Plan(const PlanOptions& options) {
   Result<LoadedJob> loaded =
       LoadJob(options.file, options.flags, core::Target::kLocal, std::nullopt);
@@ -44,7 +37,9 @@ int Plan(const PlanOptions& options) {
   view.job = loaded->job;
   view.plan = core::MakePlan(loaded->job);
   view.recommendation = core::Recommend(loaded->job, computer.cores, computer.gpus);
-  view.binding = BindingHere(loaded->job.spec);
+  topology::BindingRequest request = topology::RequestOf(view.job.spec, OwnEnvironment());
+  request.parts = view.job.spec.num_machines;
+  view.bindings = topology::PlanComputer(computer.machine, request);
   view.computer = ToString(computer);
   view.ignored = core::IgnoredLocally(loaded->job);
   if (options.recommend) {

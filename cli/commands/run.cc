@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/process.h"
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
@@ -13,6 +14,7 @@
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/plan/plan.h"
+#include "worker/topology/binding_plan.h"
 
 namespace lockstep::cli {
 namespace {
@@ -76,6 +78,9 @@ int Run(const RunCommand& command, Time started,
   if (!ignored.empty()) Say("ignored on this computer: " + ignored);
   const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
   if (!hint.empty() && !command.no_hints) Say(hint);
+  topology::BindingRequest request = topology::RequestOf(job.spec, OwnEnvironment());
+  request.parts = job.spec.num_machines;
+  for (const std::string& note : topology::PlanBinding(computer.machine, request).notes) Say(note);
   MakePathsAbsolute(&job.spec);
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
@@ -111,7 +116,8 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  add("--bind", flags->bind, "Node or None: whether processes are bound to cores");
+  add("--bind", flags->bind,
+      "Where processes run: Node, Socket, CoreComplex, Exclusive, Interleave or None");
   add("--checkpoint", flags->checkpoint, "The folder of checkpoints; runs go on from there");
   add("--resume", flags->resume, "Auto, Never, or the checkpoint to begin from");
   add("--max-restarts", flags->max_restarts, "Restarts allowed for failed processes; default 3");

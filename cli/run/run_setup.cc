@@ -78,6 +78,7 @@ Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::Train
   config.log_path = job.spec.logs.path;
   config.termination_path = setup.folder.TerminationFile(machine, attempt);
   config.interface = "lo";
+  config.shares_computer = true;
   return config;
 }
 

@@ -26,7 +26,7 @@ PlanView MakeView(int machines, int processes) {
   binding.ranks.resize(static_cast<size_t>(processes));
   binding.ranks[0].cpus = {0, 1, 2};
   binding.ranks[0].numa_node = 0;
-  view.binding = binding;
+  view.bindings.assign(static_cast<size_t>(machines), binding);
   return view;
 }
 
