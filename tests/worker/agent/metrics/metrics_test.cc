@@ -60,7 +60,7 @@ class MetricsTest : public LoopTest {
   core::Member member_{core::MemberConfig{}};
   MachineMetrics machine_{&member_, stats_};
   std::vector<LocalRanks::View> views_ = {
-      {.rank = 24, .pid = getpid(), .bound = true, .binding = {.placement = {{1, 2}}}}};
+      {.rank = 24, .pid = getpid(), .bound = true, .binding = {}}};
   RankMetrics ranks_{[this] { return views_; }, [this] { return now_; }, stats_};
   core::Coordinator coordinator_{core::CoordinatorConfig{}, now_};
   GangMetrics gang_{&coordinator_, [this] { return now_; }};
