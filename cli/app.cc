@@ -39,7 +39,7 @@ struct OtherName {
   std::string_view command;
 };
 constexpr std::array<OtherName, 11> kOtherNames = {{
-    {"topology", "plan"},
+    {"numa", "topology"},
     {"check", "validate"},
     {"start", "run"},
     {"launch", "run"},
@@ -90,6 +90,7 @@ std::unique_ptr<CLI::App> MakeApp(Invocation* invocation) {
   AddValidate(*app, invocation);
   AddPlan(*app, invocation);
   AddConvert(*app, invocation);
+  AddTopology(*app, invocation);
   AddBench(*app, invocation);
   AddClusterCommands(*app, invocation);
   AddCompletion(*app, invocation);

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "cli/commands/commands.h"
 #include "cli/numa_text.h"
 #include "cli/say.h"
@@ -52,18 +51,6 @@ class StopSignals {
   std::array<struct sigaction, kStopSignals.size()> old_{};
 };
 
-// To standard output for "-". False, and said, when it could not be written.
-bool Write(const std::string& path, const std::string& text) {
-  if (path.empty()) return true;
-  if (path == "-") {
-    std::cout << text;
-    return true;
-  }
-  const Status written = WriteFileAtomically(path, text);
-  if (!written.ok()) Say(written.error().message);
-  return written.ok();
-}
-
 int BenchNuma(const BenchOptions& options) {
   Result<topology::Machine> machine = topology::Discover();
   if (!machine.ok()) machine = topology::WithoutTopology(machine.error().message);
@@ -86,10 +73,11 @@ int BenchNuma(const BenchOptions& options) {
     return interrupted ? core::kExitStopped : core::kExitTrouble;
   }
   const std::string json = DumpJson(NumaJson(*report, ReadMachineFacts("/")), 2) + "\n";
-  if (options.json != "-") std::cout << NumaTable(*report);
-  const bool written = Write(options.json, json) &&
-                       Write(options.prometheus, NumaPrometheus(*report)) &&
-                       Write(options.svg, NumaHeatMap(*report));
+  const bool only_json = options.json == "-";
+  std::cout << (only_json ? json : NumaTable(*report));
+  const bool written = WriteOrSay(only_json ? "" : options.json, json) &&
+                       WriteOrSay(options.prometheus, NumaPrometheus(*report)) &&
+                       WriteOrSay(options.svg, NumaHeatMap(*report));
   return written ? core::kExitSuccess : core::kExitTrouble;
 }
 

@@ -73,7 +73,7 @@ TEST(AppTest, AnUnknownCommandIsNamedWithTheNearestThatIsKnown) {
     std::vector<std::string> line;
     const char* says;
   } cases[] = {
-      {{"topology"}, "unknown command \"topology\"; did you mean \"lockstep plan\"?"},
+      {{"numa"}, "unknown command \"numa\"; did you mean \"lockstep topology\"?"},
       {{"rnu", "job.yaml", "-p", "2"}, "\"rnu\"; did you mean \"lockstep run\"?"},
       {{"Validate"}, "did you mean \"lockstep validate\"?"},
       {{"ps"}, "did you mean \"lockstep list\"?"},
