@@ -18,6 +18,9 @@ MODEL = {"model": {"layers": 1, "heads": 1, "width": 64, "vocabulary": 256}, "se
          "globalBatchSize": 4, "microBatchSize": 1, "precision": "Bf16", "device": "Cuda", "checkpointEvery": 4}
 ROOT = pathlib.Path(__file__).parents[2]
 DATA = "/usr/share/common-licenses/GPL-3"
+# For ranks by hand.
+MODEL_OF_RANKS = ["--layers=1", "--heads=1", "--width=64", "--vocabulary=256", "--sequence-length=32",
+                  "--global-batch-size=2", "--micro-batch-size=1"]
 
 
 def gpu_job(folder, **options):
@@ -85,9 +88,7 @@ def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path,
                                 else "the driver loads no kernels")
 
     def run(device):
-        model = ["--layers=1", "--heads=1", "--width=64", "--vocabulary=256", "--sequence-length=32",
-                 "--global-batch-size=2", "--micro-batch-size=1"]
-        with Trainer(tmp_path / device, world=2, steps=1, model=model, arguments=[f"--device={device}"],
+        with Trainer(tmp_path / device, world=2, steps=1, model=MODEL_OF_RANKS, arguments=[f"--device={device}"],
                      environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={rank: lacks}) as made:
             return made.start().wait(), made.output, [
                 (made.folder / f"{each}.err").read_text() for each in range(2)]
@@ -101,11 +102,22 @@ def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path,
 
 
 def test_each_rank_loads_the_kernels_once(tmp_path):
-    model = ["--layers=1", "--heads=1", "--width=64", "--vocabulary=256", "--sequence-length=32",
-             "--global-batch-size=2", "--micro-batch-size=1"]
-    with Trainer(tmp_path, world=2, steps=1, model=model, arguments=["--device=cuda"],
+    with Trainer(tmp_path, world=2, steps=1, model=MODEL_OF_RANKS, arguments=["--device=cuda"],
                  environment={"LD_LIBRARY_PATH": str(FAKES), "LOCKSTEP_FAKE_LOADS": "1"}) as made:
         assert made.start().wait() == [0, 0], made.errors
+
+
+@pytest.mark.parametrize("fault, codes", [
+    # In the check of what is there, at a step's first events, and at later ones.
+    ({"LOST_AT": "2"}, [75, 76]), ({"LOST_AT": "140"}, [75, 76]), ({"LOST_AT": "200"}, [75, 76]),
+    ({"ERROR_AT": "30"}, [75, 75]), ({"HANG_AT": "30"}, [75, 75]), ({"STUCK_AT": "30"}, [75, 75]),
+], ids=lambda value: "-".join(next(iter(value.items()))) if isinstance(value, dict) else None)
+def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fault, codes):
+    faults = {f"LOCKSTEP_FAKE_{name}": value for name, value in fault.items()}
+    with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
+                 arguments=["--device=cuda", "--collective-timeout=4"],
+                 environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={1: faults}) as made:
+        assert made.start().wait() == codes, made.errors
 
 
 def test_a_gpu_that_is_broken_is_no_reason_to_train_on_cpus():
@@ -141,6 +153,8 @@ def test_generates_on_a_gpu_what_it_does_on_cpus(tmp_path):
     assert lost.returncode == 76, lost.stderr
     assert b"no NVIDIA driver here" in generate("cuda", LD_LIBRARY_PATH="").stderr
     assert generate("auto", LD_LIBRARY_PATH="").stdout == on_cpus.stdout
+    old = generate("auto", LOCKSTEP_FAKE_CAPABILITY="75")
+    assert old.stdout == on_cpus.stdout and b"on CPUs: GPU Stand-in GPU has compute capability 7.5" in old.stderr
 
 
 def test_by_itself_it_takes_the_gpu_where_all_that_it_takes_is_there(tmp_path):
