@@ -28,7 +28,8 @@ struct Draft {
   std::vector<VisibleGpu> gpus;
   IndexList nodes;            // that it is bound to, -1 for cores of no known node
   std::vector<size_t> cores;  // indices into Planner::cores_, ascending
-  IndexList memory_nodes;     // the map's own; empty: those of the cores
+  IndexList mapped_cpus;      // the map's own; empty: all of the cores
+  IndexList mapped_memory;    // the map's own; empty: the nodes of the cores
   std::string reason;
 };
 
@@ -218,19 +219,29 @@ class Planner {
   }
 
   void WidenToSockets() {
+    constexpr size_t kNone = std::numeric_limits<size_t>::max();
+    std::vector<size_t> package_of(cores_.size(), kNone);
+    for (size_t package = 0; package < machine_.packages.size(); ++package) {
+      for (const size_t core : CoresWithin(machine_.packages[package].cpus)) {
+        package_of[core] = package;
+      }
+    }
     for (Draft& draft : drafts_) {
       if (machine_.packages.empty()) {
         Add("sockets are unknown here: bound as Node", &draft.reason);
         continue;
       }
-      IndexList cpus;
-      for (const Package& package : machine_.packages) {
-        const bool on_it = std::any_of(draft.cores.begin(), draft.cores.end(), [&](size_t core) {
-          return Contains(package.cpus, cores_[core].cpus.front());
-        });
-        if (on_it) cpus = Union(cpus, package.cpus);
+      std::vector<bool> wanted(machine_.packages.size(), false);
+      std::vector<bool> in(cores_.size(), false);
+      for (const size_t core : draft.cores) {
+        in[core] = true;
+        if (package_of[core] != kNone) wanted[package_of[core]] = true;
       }
-      if (const std::vector<size_t> cores = CoresWithin(cpus); !cores.empty()) draft.cores = cores;
+      draft.cores.clear();
+      for (size_t core = 0; core < cores_.size(); ++core) {
+        const bool beside = package_of[core] != kNone && wanted[package_of[core]];
+        if (in[core] || beside) draft.cores.push_back(core);
+      }
     }
   }
 
@@ -291,7 +302,7 @@ class Planner {
     const IndexList asked =
         ParseIndexList(mapped.cpus).ok() ? *ParseIndexList(mapped.cpus) : IndexList{};
     draft->cores = CoresWithin(asked);
-    draft->nodes = asked;
+    draft->mapped_cpus = asked;
     const IndexList had = Intersect(asked, machine_.allowed_cpus);
     if (had != asked) {
       Add("its map names CPUs " + FormatIndexList(asked) + ", of which this container may use " +
@@ -300,7 +311,7 @@ class Planner {
     }
     if (draft->cores.empty()) draft->cores = Indices(shares_[k]);
     if (const Result<IndexList> memory = ParseIndexList(mapped.memory); memory.ok()) {
-      draft->memory_nodes = *memory;
+      draft->mapped_memory = *memory;
     }
   }
 
@@ -338,8 +349,8 @@ class Planner {
       Add(draft.reason, &rank->reason);
       rank->omp_threads = std::min(rank->omp_threads, Threads(draft));
       for (const size_t core : draft.cores) in[core] = true;
-      mapped_memory = Union(mapped_memory, draft.memory_nodes);
-      if (request_.mode == Bind::kMap) mapped_cpus = Union(mapped_cpus, draft.nodes);
+      mapped_memory = Union(mapped_memory, draft.mapped_memory);
+      mapped_cpus = Union(mapped_cpus, draft.mapped_cpus);
       for (const VisibleGpu& visible : draft.gpus) {
         const bool known = std::any_of(gpus.begin(), gpus.end(), [&](const VisibleGpu& other) {
           return other.name == visible.name;
@@ -437,7 +448,9 @@ class Planner {
 
   static IndexList NodesOf(const std::vector<Core>& cores) {
     IndexList nodes;
-    for (const Core& core : cores) nodes = Union(nodes, {core.numa_node});
+    for (const Core& core : cores) {  // which stand node by node
+      if (nodes.empty() || nodes.back() != core.numa_node) nodes.push_back(core.numa_node);
+    }
     return nodes;
   }
   std::vector<size_t> CoresOf(const IndexList& nodes) const {
@@ -451,7 +464,10 @@ class Planner {
   std::vector<size_t> CoresWithin(const IndexList& cpus) const {
     std::vector<size_t> cores;
     for (size_t i = 0; i < cores_.size(); ++i) {
-      if (!Intersect(cores_[i].cpus, cpus).empty()) cores.push_back(i);
+      const IndexList& own = cores_[i].cpus;
+      if (std::any_of(own.begin(), own.end(), [&](int cpu) { return Contains(cpus, cpu); })) {
+        cores.push_back(i);
+      }
     }
     return cores;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <utility>
 
 namespace lockstep::topology {
@@ -55,11 +56,14 @@ std::vector<Core> AllowedCores(const Machine& machine) {
   std::vector<Core> cores;
   IndexList covered;
   for (const Core& core : machine.cores) {
-    Core allowed{Intersect(core.cpus, machine.allowed_cpus), core.numa_node};
+    Core allowed{{}, core.numa_node};
+    std::copy_if(core.cpus.begin(), core.cpus.end(), std::back_inserter(allowed.cpus),
+                 [&](int cpu) { return Contains(machine.allowed_cpus, cpu); });
     if (allowed.cpus.empty()) continue;
-    covered = Union(covered, allowed.cpus);
+    covered.insert(covered.end(), allowed.cpus.begin(), allowed.cpus.end());
     cores.push_back(std::move(allowed));
   }
+  std::sort(covered.begin(), covered.end());
   for (const int cpu : machine.allowed_cpus) {
     if (!Contains(covered, cpu)) cores.push_back({{cpu}, -1});
   }
@@ -67,12 +71,6 @@ std::vector<Core> AllowedCores(const Machine& machine) {
     return std::pair(a.numa_node, a.cpus.front()) < std::pair(b.numa_node, b.cpus.front());
   });
   return cores;
-}
-
-IndexList CpusOf(const std::vector<Core>& cores) {
-  IndexList cpus;
-  for (const Core& core : cores) cpus = Union(cpus, core.cpus);
-  return cpus;
 }
 
 std::vector<std::vector<Core>> SplitCores(const std::vector<Core>& cores, int processes) {

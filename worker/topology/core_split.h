@@ -12,9 +12,6 @@ namespace lockstep::topology {
 // to no known core counts as a core.
 std::vector<Core> AllowedCores(const Machine& machine);
 
-// The CPUs of cores, in one list.
-IndexList CpusOf(const std::vector<Core>& cores);
-
 // One share a process, in order of rank; `cores` as AllowedCores gives them, not empty.
 //  - As many processes as NUMA nodes or more: every process stays within one node, and processes
 //    are given to nodes so that the smallest share is as large as it can be.
