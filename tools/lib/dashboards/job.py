@@ -170,8 +170,8 @@ def _machines():
                    Query("max by (machine)"
                          f" (rate(lockstep_cpu_throttled_seconds_total{{{WHERE}}}[{RATE}]))",
                          "machine {{machine}}")),
-        state_timeline("Binding", "How each rank is bound to CPUs and memory: Node is its NUMA "
-                       "node, CPUs and memory; Partial is less than that.",
+        state_timeline("Binding", "How each rank is bound to CPUs and memory: Node, Socket and "
+                       "the others are as topology.bind asked; Partial is less than that.",
                        Query(_binding(), "rank {{rank}}"), _numbered(BINDINGS), width=12,
                        height=8),
         timeseries("Output left out", "Bytes of the ranks' output that were left out, because the "
@@ -182,7 +182,9 @@ def _machines():
     ])
 
 
-BINDINGS = [State("None", "#8F8F8F"), State("Partial", "orange"), State("Node", "green")]
+BINDINGS = [State("None", "#8F8F8F"), State("Partial", "orange"),
+            *(State(mode, "green") for mode in (
+                "Node", "Socket", "CoreComplex", "Exclusive", "Interleave", "Map"))]
 
 
 def _binding():
