@@ -518,6 +518,10 @@ Code cuModuleGetFunction(Function* function, Module module, const char* name) {
 Code cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned, unsigned block_x,
                     unsigned, unsigned, unsigned shared_bytes, Stream stream, void** parameters,
                     void**) {
+  // Of every GPU, for a kernel that asks for no more shared memory.
+  if (grid_x == 0 || grid_y == 0 || grid_x > INT32_MAX || grid_y > 65535 || block_x > 1024 ||
+      shared_bytes > 48 * 1024)
+    return kInvalidValue;
   // The one parameter is read at the launch, not when the kernel runs.
   const auto* from = static_cast<const char*>(parameters[0]);
   std::vector<char> arguments(from, from + function->kernel->bytes);

@@ -172,11 +172,9 @@ Result<DeviceMemory> DeviceMemory::Allocate(const std::shared_ptr<const CudaDevi
   const cuda::Code code =
       device->api().memory_allocate(&memory.address_, std::max<size_t>(bytes, 1));
   if (code != cuda::kSuccess) {
-    Error failed = device->driver().Failure("cuMemAlloc of " + std::to_string(bytes) +
-                                                " bytes on GPU " + std::to_string(device->index()),
-                                            code);
-    if (code == cuda::kOutOfMemory) failed.kind = ErrorKind::kTooLarge;
-    return failed;
+    return device->driver().Failure("cuMemAlloc of " + std::to_string(bytes) + " bytes on GPU " +
+                                        std::to_string(device->index()),
+                                    code);
   }
   return memory;
 }

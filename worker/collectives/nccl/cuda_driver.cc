@@ -96,6 +96,7 @@ Error CudaDriver::Failure(const std::string& what, cuda::Code code) const {
   const std::string message = what + ": " +
                               (name == nullptr ? "CUDA error " + std::to_string(code) : name) +
                               (text == nullptr ? "" : " (" + std::string(text) + ")");
+  if (code == cuda::kOutOfMemory) return Error::TooLarge(message);
   if (!IsLost(code)) return Error::Internal(message);
   return {ErrorKind::kBroken, message +
                                   ": a GPU of this machine is lost or broken, so the machine "

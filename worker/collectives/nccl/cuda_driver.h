@@ -27,8 +27,8 @@ class CudaDriver {
   int version() const { return version_; }
   int device_count() const { return device_count_; }
 
-  // "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)", kInternal; kBroken where the GPU itself
-  // is at fault.
+  // "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)": kTooLarge for that, kBroken where the
+  // GPU itself is at fault, else kInternal.
   Error Failure(const std::string& what, cuda::Code code) const;
   // Ok for success.
   Status Check(const std::string& what, cuda::Code code) const;

@@ -128,6 +128,11 @@ Status NcclTransport::WarmUp(Time deadline) {
     Result<bool> done = Finish(kLongestPause);
     if (!done.ok()) return done.error();
     if (*done) break;
+    // Its own begins when the tree's are done.
+    if (BootTime() > deadline) {
+      return Keep(Error::Timeout(
+          "NCCL's first operations are not done at their deadline: a peer is late or gone"));
+    }
   }
   std::array<int64_t, 2> sums{};
   if (Status copied = parts_.barrier.CopyTo(sums.data(), sizeof(sums)); !copied.ok()) return copied;

@@ -17,8 +17,9 @@ Result<Kernels> Kernels::Load(const std::shared_ptr<const collectives::CudaDevic
     const collectives::cuda::Code code =
         device->api().module_load(&kernels.loaded_->module, image.data.data());
     if (code == collectives::cuda::kSuccess) return kernels;
-    refused += (refused.empty() ? "" : "; ") + std::string(image.what) + ": " +
-               device->driver().Failure("cuModuleLoadData", code).message;
+    const Error failed = device->driver().Failure("cuModuleLoadData", code);
+    if (failed.kind != ErrorKind::kInternal) return failed;  // no fault of the image's
+    refused += (refused.empty() ? "" : "; ") + std::string(image.what) + ": " + failed.message;
   }
   if (refused.empty()) {
     return Error::NotFound(

@@ -93,6 +93,18 @@ TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
   });
 }
 
+TEST(NcclFailure, AWarmUpThatHangsEndsAtTheDeadlineOfTheStart) {
+  for (const char* operation : {"1", "2", "3"}) {
+    RunRanks(2, [operation](Rank& rank) {
+      if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", operation);
+      const auto made = rank.TryConnect(seconds(2));
+      ASSERT_FALSE(made.ok());
+      ExpectFailure(made.error(), ErrorKind::kTimeout, "not done at");
+      EXPECT_THAT(made.error().message, HasSubstr("deadline: a"));
+    });
+  }
+}
+
 TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
   RunRanks(1, [](Rank& rank) {
     Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "2");

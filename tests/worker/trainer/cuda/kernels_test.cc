@@ -73,6 +73,37 @@ TEST(Kernels, WantAGpuThatIsNewEnough) {
   });
 }
 
+TEST(Kernels, AreNotMissingWhereTheGpuIsAtFault) {
+  for (const auto& [code, kind] :
+       {std::pair("46", ErrorKind::kBroken), std::pair("2", ErrorKind::kTooLarge)}) {
+    RunRanks(1, [&](Rank& rank) {
+      Rank::Set("LOCKSTEP_FAKE_IMAGE", code);
+      EXPECT_EQ(LoadFailure(rank).kind, kind);
+    });
+  }
+}
+
+// As no kernel may be launched, on any GPU.
+struct TooManyRows : gpu::TreeAdd {
+  static gpu::LaunchShape shape() { return {.blocks_y = 65536, .threads = 256}; }
+};
+struct TooMuchShared : gpu::TreeAdd {
+  static gpu::LaunchShape shape() { return {.threads = 256, .shared_bytes = 48 * 1024 + 16}; }
+};
+
+TEST(Kernels, ThatTheGpuCannotStartAreAnErrorOfTheLaunch) {
+  RunRanks(1, [](Rank& rank) {
+    Result<Kernels> kernels = Kernels::Load(rank.device());
+    ASSERT_TRUE(kernels.ok()) << kernels.error().message;
+    for (const Status& launched :
+         {kernels->Launch(TooManyRows{}), kernels->Launch(TooMuchShared{})}) {
+      ASSERT_FALSE(launched.ok());
+      EXPECT_THAT(launched.error().message,
+                  HasSubstr("cuLaunchKernel of tree_add: CUDA_ERROR_INVALID_VALUE"));
+    }
+  });
+}
+
 TEST(Kernels, WantADriverThatIsNewEnough) {
   RunRanks(1, [](Rank& rank) {
     Rank::Set("LOCKSTEP_FAKE_IMAGE", "222");  // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
