@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 def run(*arguments, **env):
     return subprocess.run([RUN, *map(str, arguments)], capture_output=True, text=True, check=False,
-                          timeout=280, env={**os.environ, **env})
+                          timeout=320, env={**os.environ, **env})
 
 
 def lines(text):
@@ -61,6 +61,12 @@ def test_every_step_passes_but_those_that_want_a_gpu(ran, half, steps):
     assert found[-1]["left_out"] == {1: ["memcheck", "racecheck"], 2: ["torch.compile"]}[half]
 
 
+def test_each_new_communicator_of_a_process_lasts_until_its_peer_is_killed(ran):
+    rounds = [line for line in lines(ran[2].stdout) if line.get("check") == "again"]
+    assert [line["round"] for line in rounds] == [0, 1, 2, 3, 4]
+    assert all("rank 1" in line["said"] for line in rounds)
+
+
 def test_the_time_of_a_step_is_told_by_kernel_and_product(ran):
     rows = {line["kernel"]: line for line in lines(ran[2].stdout) if line.get("check") == "time by kernel"}
     assert {"attention_bf16", "adamw_bf16", "product 64 x 192 x 64, bf16"} <= set(rows)
@@ -83,7 +89,7 @@ def test_what_fails_is_named_and_the_rest_goes_on(packed):
 
 def test_the_report_goes_behind_the_pages_mark(ran, tmp_path):
     said, page = tmp_path / "lines", tmp_path / "gpu.md"
-    said.write_text(ran[1].stdout + ran[2].stdout)
+    said.write_text(ran[1].stdout + ran[2].stdout + '{"step": "cut off')
     page.write_text("# GPUs\n\nHow to.\n\n<!-- report -->\nOld.\n")
     assert run("--page", page, said).returncode == 0
     text = page.read_text()
