@@ -1,7 +1,7 @@
 """Small machines with several NUMA nodes: real kernels in QEMU, on a machine that has one node.
 
     with tempfile.TemporaryDirectory() as folder:
-        results = Guest(nodes=2, cpus=4).run(folder, [Check("strict", {"bind": "Node"}), ...])
+        results = Guest(nodes=2, cpus=4, sockets=2).run(folder, [Check("strict", {"bind": "Node"}), ...])
     results["strict"].ranks[1]["cpus"] == "2-3"
 
 A guest boots Debian's cloud kernel and an initramfs of busybox and Lockstep's static programs, runs
@@ -91,6 +91,7 @@ def _outcome(code, lines):
 class Guest:
     nodes: int
     cpus: int
+    sockets: int
     distances: dict = dataclasses.field(default_factory=dict)  # (from, to): as ACPI's SLIT has it
 
     def run(self, folder, checks):
@@ -108,7 +109,7 @@ class Guest:
         each = self.cpus // self.nodes
         command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-nographic",
                    "-no-reboot", "-nodefaults", "-serial", "stdio", "-m", f"{256 * self.nodes}M",
-                   "-smp", f"{self.cpus},sockets={self.nodes},cores={each}", "-kernel", str(KERNEL),
+                   "-smp", f"{self.cpus},sockets={self.sockets},cores={self.cpus // self.sockets}", "-kernel", str(KERNEL),
                    "-initrd", str(folder / "initramfs.gz"), "-append", "console=ttyS0 quiet panic=-1"]
         for node in range(self.nodes):
             command += ["-object", f"memory-backend-ram,id=m{node},size=256M", "-numa",

@@ -19,7 +19,7 @@ STRICT = {"bind": "Node", "memoryPolicy": "Strict"}
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory):
     """CPUs 0 and 1 on node 0, 2 and 3 on node 1."""
-    return Guest(nodes=2, cpus=4, distances={(0, 1): 21}).run(tmp_path_factory.mktemp("two"), [
+    return Guest(nodes=2, cpus=4, sockets=2, distances={(0, 1): 21}).run(tmp_path_factory.mktemp("two"), [
         Check("none", {"bind": "None"}),
         Check("node", NODE, metrics=True),
         Check("node-first-touch", {"bind": "Node", "memoryPolicy": "None"}),
@@ -35,11 +35,19 @@ def two_nodes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def four_nodes(tmp_path_factory):
-    """A CPU on each, two nodes a package."""
+    """Two CPUs on each, two nodes a package: as a processor split into NUMA nodes shows itself."""
     near = {(a, b): 12 if a // 2 == b // 2 else 21 for a in range(4) for b in range(a + 1, 4)}
-    return Guest(nodes=4, cpus=4, distances=near).run(tmp_path_factory.mktemp("four"), [
+    return Guest(nodes=4, cpus=8, sockets=2, distances=near).run(tmp_path_factory.mktemp("four"), [
         Check("node", NODE, processes=4),
-        Check("strict-in-a-cpuset", STRICT, cpus="2-3", mems="2-3"),
+        Check("strict-in-a-cpuset", STRICT, cpus="4-7", mems="2-3"),
+        Check("socket", {"bind": "Socket"}),
+        Check("core-complex", {"bind": "CoreComplex"}, processes=4),
+        Check("exclusive", {"bind": "Exclusive"}, processes=8),
+        Check("interleave", {"bind": "Interleave"}),
+        Check("interleave-seccomp", {"bind": "Interleave"}, seccomp=True),
+        Check("interleaved-nodes", {"bind": "Socket", "memoryPolicy": "Interleave"}),
+        Check("map", {"bind": "Map", "map": [{"cpus": "6-7", "memory": "0"}, {"cpus": "0,2"}]}),
+        Check("launcher", NODE, processes=4, spec={"launch": "PerMachine"}),
     ])
 
 
@@ -117,9 +125,63 @@ def test_a_cpuset_without_the_nodes_memory_is_named(two_nodes):
 
 def test_four_ranks_have_four_nodes(four_nodes):
     assert seen(four_nodes["node"], "cpus", "policy", "pages") == [
-        (f"{node}", f"prefer (many):{node}", {f"{node}": PAGES}) for node in range(4)]
+        (f"{2 * node}-{2 * node + 1}", f"prefer (many):{node}", {f"{node}": PAGES})
+        for node in range(4)]
 
 
 def test_strict_ranks_keep_to_the_nodes_of_their_cpuset(four_nodes):
     assert seen(four_nodes["strict-in-a-cpuset"], "cpus", "policy", "pages") == [
-        ("2", "bind:2", {"2": PAGES}), ("3", "bind:3", {"3": PAGES})]
+        ("4-5", "bind:2", {"2": PAGES}), ("6-7", "bind:3", {"3": PAGES})]
+
+
+def on(outcome):
+    """For each rank its CPUs, and the nodes that its memory is on."""
+    return [(cpus, set(pages)) for cpus, pages in seen(outcome, "cpus", "pages")]
+
+
+def test_socket_is_all_nodes_of_a_package(four_nodes):
+    assert [(cpus, pages <= {"0", "1"}) for cpus, pages in on(four_nodes["socket"])] == [
+        ("0-3", True), ("4-7", False)]
+    assert on(four_nodes["socket"])[1][1] <= {"2", "3"}
+    assert four_nodes["socket"].bound(0) == ["Socket (asked Socket)"]
+
+
+def test_core_complexes_are_the_caches_that_processes_share(four_nodes):
+    assert on(four_nodes["core-complex"]) == [
+        (f"{2 * node}-{2 * node + 1}", {f"{node}"}) for node in range(4)]
+    assert four_nodes["core-complex"].bound(0) == ["CoreComplex (asked CoreComplex)"]
+
+
+def test_exclusive_gives_each_of_eight_its_own_core(four_nodes):
+    assert on(four_nodes["exclusive"]) == [(f"{cpu}", {f"{cpu // 2}"}) for cpu in range(8)]
+    assert four_nodes["exclusive"].bound(7) == ["Exclusive (asked Exclusive)"]
+
+
+def test_interleave_takes_pages_from_all_nodes_in_turn(four_nodes):
+    for cpus, policy, pages in seen(four_nodes["interleave"], "cpus", "policy", "pages"):
+        assert (cpus, policy) == ("0-7", "interleave:0-3")
+        assert set(pages) == {"0", "1", "2", "3"} and max(pages.values()) <= PAGES // 2, pages
+    assert four_nodes["interleave"].bound(0) == ["Interleave (asked Interleave)"]
+
+
+def test_memory_may_be_interleaved_over_the_nodes_that_a_process_is_bound_to(four_nodes):
+    low, high = seen(four_nodes["interleaved-nodes"], "policy", "pages")
+    assert (low[0], set(low[1])) == ("interleave:0-1", {"0", "1"})
+    assert (high[0], set(high[1])) == ("interleave:2-3", {"2", "3"})
+
+
+def test_interleaving_that_a_seccomp_filter_forbids_is_partial(four_nodes):
+    assert "SYS_NICE" in four_nodes["interleave-seccomp"].bound(0)[0]
+    assert four_nodes["interleave-seccomp"].bound(0)[0].startswith("Partial (asked Interleave)")
+
+
+def test_a_map_is_followed_to_the_letter(four_nodes):
+    assert on(four_nodes["map"])[0] == ("6-7", {"0"})
+    assert on(four_nodes["map"])[1][0] == "0,2"
+    assert on(four_nodes["map"])[1][1] <= {"0", "1"}
+    assert four_nodes["map"].bound(0) == ["Map (asked Map)"]
+
+
+def test_a_launcher_has_the_cores_of_all_its_ranks(four_nodes):
+    [(cpus, threads)] = seen(four_nodes["launcher"], "cpus", "OMP_NUM_THREADS")
+    assert (cpus, threads) == ("0-7", "2")

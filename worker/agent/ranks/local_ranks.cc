@@ -274,6 +274,7 @@ void LocalRanks::LogBindings() {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "CPUs", "memory", "threads", "GPU", "binding"}};
   for (size_t l = 0; l < views_.size(); ++l) {
+    if (!views_[l].bound) continue;  // it is dead already
     const topology::RankBinding& planned = plan_.ranks[l];
     const topology::EffectiveBinding& binding = views_[l].binding;
     rows.push_back({std::to_string(views_[l].rank), FormatIndexList(binding.cpus),
