@@ -216,7 +216,7 @@ class PyTorchJobConverter {
     return source_.Walk({"elasticPolicy", "nProcPerNode"});
   }
 
-  // The container `pytorch`, else the first, becomes `worker`, without its resources.
+  // The container `pytorch`, else the first, becomes `worker`, without limits and requests.
   void Template(const Node& pod_template) {
     pod_template_ = pod_template;
     Node* pod = pod_template_.Find("spec");
@@ -229,8 +229,12 @@ class PyTorchJobConverter {
     worker_->Erase("name");
     worker_->members().insert(worker_->members().begin(),
                               NodeMember{"name", {}, Node::String(core::kWorkerContainer)});
-    resources_ = Resources(worker_->Find("resources"));
-    worker_->Erase("resources");
+    if (Node* resources = worker_->Find("resources")) {
+      resources_ = Resources(resources);
+      resources->Erase("limits");
+      resources->Erase("requests");
+      if (resources->IsEmpty()) worker_->Erase("resources");  // else its claims stay
+    }
     if (const Node* env = worker_->Find("env")) {
       Node clean = CleanEnv(*env, builder_);
       worker_->Erase("env");

@@ -16,8 +16,8 @@ using kube::PodView;
 
 // Kubelet's refusals of a pod that the scheduler had sent it.
 constexpr auto kRejections = std::to_array<std::string_view>(
-    {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "NodeAffinity",
-     "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage"});
+    {"TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError", "NodeAffinity"});
+constexpr std::string_view kOutOf = "OutOf";  // OutOfcpu, OutOfpods, OutOfnvidia.com/gpu
 constexpr auto kMisalignments =
     std::to_array<std::string_view>({"TopologyAffinityError", "SMTAlignmentError"});
 // The pod was asked to leave by the cluster, which is nobody's failure.
@@ -38,7 +38,7 @@ MachineEnd EndOf(const PodView& pod) {
   end.agent_ran = worker.kind == ContainerState::Kind::kTerminated;
   end.asked = IsOneOf(pod.reason, kRequests) || !pod.disruption.empty();
   end.asked_for = pod.disruption.empty() ? pod.reason : pod.disruption;
-  end.rejected = IsOneOf(pod.reason, kRejections);
+  end.rejected = IsOneOf(pod.reason, kRejections) || pod.reason.starts_with(kOutOf);
   end.misaligned = IsOneOf(pod.reason, kMisalignments);
   if (!end.agent_ran) {
     end.reason = pod.reason;

@@ -1,9 +1,9 @@
 """A node that seems to have two NUMA nodes, to a kubelet that aligns pods by them.
 
-Kubelet reads /sys/devices/system/node, so a folder of ours lies over it on that node. The first half
-of the computer's CPUs seems to be on node 0, the rest on node 1. All memory is really on node 0, so
-only there can kubelet's memory manager confine a container; node 1's CPUs are reserved, and what is
-to be aligned finds CPUs on node 0 alone.
+Kubelet reads /sys/devices/system/node, so a folder of ours lies over it on that node. The first
+half of the computer's CPUs seems to be on node 0, the rest on node 1. All memory is really on node
+0, so only there can kubelet's memory manager confine a container; node 1's CPUs are reserved, and
+what is to be aligned finds CPUs on node 0 alone.
 """
 
 import os

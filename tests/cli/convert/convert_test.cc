@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/model/parse.h"
+#include "core/model/shortcuts.h"
 #include "core/plan/launcher.h"
 
 namespace lockstep::convert {
@@ -320,6 +321,16 @@ TEST(ConvertKubeflow, ReadsAPyTorchJob) {
                     HasSubstr("# env MASTER_PORT is not carried over"),
                     HasSubstr("# runPolicy.schedulingPolicy is not carried over"),
                     HasSubstr("templates differ"), HasSubstr("# torchrun goes on starting 4")));
+}
+
+TEST(ConvertKubeflow, KeepsResourceClaimsInTheTemplate) {
+  std::string text = kPyTorchJob;
+  text.insert(text.find("limits: {nvidia"), "claims: [{name: gpus}]\n              ");
+  const core::Spec spec = SpecOf(Convert(text));
+  EXPECT_EQ(spec.resources_per_process.gpu, 1);
+  const core::Node* claims = core::WorkerClaims(spec);
+  ASSERT_NE(claims, nullptr);
+  EXPECT_EQ(claims->items()[0].Find("name")->text(), "gpus");
 }
 
 TEST(ConvertKubeflow, RefusesALauncherThatCannotJoinTheMachines) {

@@ -132,7 +132,7 @@ TEST(ObservePod, WhatTheClusterAskedToLeaveDidNotFail) {
 
 TEST(ObservePod, KubeletsRefusalsAreRejectionsAndTwoOfThemOfAlignment) {
   for (const char* reason : {"UnexpectedAdmissionError", "NodeAffinity", "OutOfcpu", "OutOfmemory",
-                             "OutOfpods", "OutOfephemeral-storage"}) {
+                             "OutOfpods", "OutOfephemeral-storage", "OutOfnvidia.com/gpu"}) {
     const MachineEnd end = *ObservationOf(FailedPod(reason)).end;
     EXPECT_TRUE(end.rejected && !end.misaligned && !end.asked) << reason;
   }
