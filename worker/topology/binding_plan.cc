@@ -168,6 +168,7 @@ class Planner {
   IndexList NodesOfGpus(Draft* draft) const {
     IndexList nodes;
     for (const VisibleGpu& visible : draft->gpus) {
+      if (const std::optional<int> node = OnlyNode()) return {*node};
       if (visible.gpu < 0) {
         Add("on which GPU " + visible.name + " is can't be told here", &draft->reason);
         continue;
@@ -177,6 +178,13 @@ class Planner {
       if (node) nodes = Union(nodes, {*node});
     }
     return nodes;
+  }
+
+  // Where there is no other, nothing can be far from it.
+  std::optional<int> OnlyNode() const {
+    if (machine_.numa_nodes.size() != 1) return std::nullopt;
+    const int node = machine_.numa_nodes.front().id;
+    return cores_of_.contains(node) ? std::optional(node) : std::nullopt;
   }
 
   std::optional<int> NodeOfGpu(const Gpu& gpu, std::string* reason) const {

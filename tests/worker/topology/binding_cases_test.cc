@@ -94,6 +94,21 @@ TEST(BindingCaseTest, AMigSliceThatNamesNoGpuSaysSoAndGetsAShare) {
   EXPECT_THAT(plan.ranks[1].isolated, ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "MIG-3c-4d")));
 }
 
+TEST(BindingCaseTest, OnAMachineOfOneNodeEveryGpuIsOnThatNode) {
+  const auto plan = [](const Machine& machine, const std::string& visible) {
+    return PlanBinding(machine, {.policy = core::TopologyPolicy::kRequired,
+                                 .processes = 2,
+                                 .variables = {{"CUDA_VISIBLE_DEVICES", visible}}});
+  };
+  const Machine unknown = MakeMachine().Node(0, 8).Gpu(-1).Gpu(-1);
+  const Machine beside = MakeMachine().Node(0, 8).MemoryNode(1, {}).Gpu(1).Gpu(-1);
+  for (const BindingPlan& one :
+       {plan(unknown, "0,1"), plan(unknown, "MIG-1a-2b,MIG-3c-4d"), plan(beside, "0,1")}) {
+    EXPECT_EQ(Cpus(one), "0-7 | 0-7");
+    EXPECT_EQ(one.error, "");
+  }
+}
+
 TEST(BindingCaseTest, OneProcessWithAllGpusGetsAllTheirNodes) {
   for (const std::optional<int> gpus : {std::optional<int>(), std::optional<int>(8)}) {
     const BindingPlan plan = PlanBinding(TwoByFour(), {.processes = 1, .gpus = gpus});
