@@ -170,7 +170,7 @@ class Planner {
     for (const VisibleGpu& visible : draft->gpus) {
       if (const std::optional<int> node = OnlyNode()) return {*node};
       if (visible.gpu < 0) {
-        Add("on which GPU " + visible.name + " is can't be told here", &draft->reason);
+        Add("which GPU " + visible.name + " means can't be told here", &draft->reason);
         continue;
       }
       const std::optional<int> node =

@@ -43,14 +43,19 @@ std::optional<VisibleGpu> Resolve(const std::vector<Gpu>& gpus,
   }
   std::string_view uuid = name;
   const bool slice = name.starts_with("MIG-");
+  bool told = false;  // by the drivers here, whether it is one of theirs
   if (slice) uuid = uuid.substr(4, uuid.find('/') == uuid.npos ? uuid.npos : uuid.find('/') - 4);
   if (uuid.starts_with("GPU-")) {
     const std::optional<size_t> found = FindUuid(gpus, among, uuid);
-    if (found) visible.gpu = among[*found].gpu;
-    return found || slice ? std::optional(visible) : std::nullopt;
+    if (found) return VisibleGpu{among[*found].gpu, visible.name};
+    told = std::none_of(among.begin(), among.end(), [&](const VisibleGpu& other) {
+      return other.gpu < 0 || gpus[static_cast<size_t>(other.gpu)].uuid.empty();
+    });
+    if (told && !slice) return std::nullopt;
+  } else if (!slice) {
+    return std::nullopt;
   }
-  if (!slice) return std::nullopt;
-  if (among.size() == 1) visible.gpu = among.front().gpu;
+  if (!told && among.size() == 1) visible.gpu = among.front().gpu;
   return visible;
 }
 

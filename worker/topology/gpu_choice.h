@@ -19,7 +19,7 @@ inline constexpr std::string_view kHipVisible = "HIP_VISIBLE_DEVICES";
 
 // A GPU, or a MIG slice of one, as the processes number them.
 struct VisibleGpu {
-  int gpu = -1;      // index into the machine's; -1: a MIG slice of an unknown one
+  int gpu = -1;      // index into the machine's; -1: its name doesn't tell which
   std::string name;  // in the variable: "4", "GPU-8a3e...", "MIG-..."
 };
 

@@ -116,6 +116,8 @@ std::vector<Gpu> DiscoverGpus(const std::string& root, std::string* source) {
     const std::optional<int> minor =
         ParseNumber<int>(Field(information.value_or(""), "Device Minor"));
     gpu.uuid = Field(information.value_or(""), "GPU UUID");
+    // "GPU-????????-..." until something has used the GPU.
+    if (gpu.uuid.find('?') != std::string::npos) gpu.uuid.clear();
     guessed_minor |= !minor;
     gpu.minor = minor.value_or(static_cast<int>(i));  // the driver numbers them in PCI order
     if (fs::exists(root + "/dev/nvidia" + std::to_string(gpu.minor), ignored)) gpus.push_back(gpu);

@@ -15,7 +15,7 @@ struct Gpu {
   std::string pci_address;  // "0000:17:00.0"
   int numa_node = -1;       // -1: the machine doesn't say (most virtual machines)
   int minor = -1;           // of /dev/nvidia<minor>; for AMD of /dev/dri/renderD<minor>
-  std::string uuid;         // "GPU-8a3e...", empty where the driver doesn't show it
+  std::string uuid;         // "GPU-8a3e...", empty where the driver doesn't show it (yet)
   GpuVendor vendor = GpuVendor::kNvidia;
   std::string pci_path;  // bridges and device from the root: "pci0000:16/0000:16:01.0/0000:17:00.0"
 };

@@ -109,6 +109,32 @@ TEST(BindingCaseTest, OnAMachineOfOneNodeEveryGpuIsOnThatNode) {
   }
 }
 
+TEST(BindingCaseTest, AUuidThatTheDriverDoesNotShowIsAGpuAllTheSame) {
+  const auto plan = [](const Machine& machine) {
+    return PlanBinding(
+        machine, {.processes = 2, .variables = {{"CUDA_VISIBLE_DEVICES", "GPU-8a3e,GPU-0f00d"}}});
+  };
+  MakeMachine machine;
+  machine.Node(0, 4).Node(1, 4).Gpu(0).Gpu(1);
+  const BindingPlan hidden = plan(machine);
+  EXPECT_THAT(hidden.notes, IsEmpty());
+  EXPECT_EQ(Cpus(hidden), "0-3 | 4-7");
+  EXPECT_THAT(hidden.ranks[0].reason, HasSubstr("GPU-8a3e"));
+  EXPECT_THAT(hidden.ranks[1].isolated, ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "GPU-0f00d")));
+
+  const BindingPlan half = plan(machine.Uuid("GPU-0f00d-1"));
+  EXPECT_EQ(Gpus(half), "1");  // of the second process
+  EXPECT_THAT(half.notes, IsEmpty());
+
+  const BindingPlan only = plan(MakeMachine().Node(0, 4).Node(1, 4).Gpu(1));
+  EXPECT_EQ(Gpus(only), "0 | 0");
+  EXPECT_THAT(Reasons(only), IsEmpty());
+
+  const BindingPlan other = plan(TwoByFour());
+  EXPECT_THAT(other.notes, ElementsAre(HasSubstr("names \"GPU-8a3e\", which is none of the 8")));
+  EXPECT_THAT(other.ranks[0].isolated, IsEmpty());
+}
+
 TEST(BindingCaseTest, OneProcessWithAllGpusGetsAllTheirNodes) {
   for (const std::optional<int> gpus : {std::optional<int>(), std::optional<int>(8)}) {
     const BindingPlan plan = PlanBinding(TwoByFour(), {.processes = 1, .gpus = gpus});

@@ -147,6 +147,17 @@ TEST(DiscoverGpusTest, OnlyNvidiaGpusWithADeviceFileCount) {
   EXPECT_THAT(SourceOf(*machine, "GPUs"), HasSubstr("3 on the PCI bus, 2 with a device file"));
 }
 
+TEST(DiscoverGpusTest, AGpuThatNothingHasUsedYetShowsNoUuid) {
+  FixtureTree tree;
+  tree.Pci("0000:17:00.0", "0x10de", "0x030200", 0).File("dev/nvidia0", "");
+  tree.File("proc/driver/nvidia/gpus/0000:17:00.0/information",
+            "GPU UUID: \t GPU-" + std::string(8, '?') + "-\nDevice Minor: \t 0\n");
+  std::string source;
+  const std::vector<Gpu> gpus = DiscoverGpus(tree.root(), &source);
+  ASSERT_THAT(gpus, SizeIs(1));
+  EXPECT_EQ(gpus[0].uuid, "");
+}
+
 TEST(DiscoverGpusTest, WithoutTheDriversFolderDeviceNumbersFollowPciOrder) {
   FixtureTree tree;
   tree.Pci("0000:17:00.0", "0x10de", "0x030200", -1);
