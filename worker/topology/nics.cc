@@ -43,9 +43,9 @@ std::vector<Nic> DiscoverNics(const std::string& root) {
     nic.rdma = true;
     const std::vector<std::string> interfaces = Names(rdma + name + "/device/net");
     if (!interfaces.empty()) nic.interface = interfaces.front();
-    for (const std::string& port : Names(rdma + name + "/ports")) {
-      const std::string state =
-          ReadSmallFile(rdma + name + "/ports/" + port + "/state").value_or("");
+    const fs::path ports = rdma + name + "/ports";
+    for (const std::string& port : Names(ports)) {
+      const std::string state = ReadSmallFile(ports / port / "state").value_or("");
       nic.up |= state.find("ACTIVE") != std::string::npos;
     }
     nics.push_back(std::move(nic));

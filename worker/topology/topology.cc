@@ -240,8 +240,8 @@ std::string PathOf(hwloc_obj_t device) {
                static_cast<unsigned>(bridge.downstream.pci.domain),
                bridge.downstream.pci.secondary_bus);
       const bool host = bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
-      path =
-          (host ? root.data() : AddressOf(bridge.upstream.pci)) + (path.empty() ? "" : "/") + path;
+      if (!path.empty()) path.insert(0, "/");
+      path.insert(0, host ? root.data() : AddressOf(bridge.upstream.pci));
     }
   }
   return path;
