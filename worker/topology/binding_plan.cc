@@ -533,7 +533,8 @@ BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>&
     const auto own =
         std::find_if(spec.env.begin(), spec.env.end(),
                      [&](const core::EnvVar& variable) { return variable.name == name; });
-    if (own != spec.env.end()) {
+    // What comes from elsewhere is in a pod's environment already.
+    if (own != spec.env.end() && own->value_from.IsNull()) {
       request.variables.emplace_back(name, own->value);
       continue;
     }

@@ -14,6 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 // "0-3 | 4-7"
 std::string Cpus(const BindingPlan& plan) {
@@ -184,6 +185,20 @@ TEST(BindingPlanTest, CpusOfNoKnownCoreOrNodeAreUsedToo) {
   EXPECT_EQ(Cpus(plan), "0-1 | 2-3");
   EXPECT_EQ(plan.ranks[0].numa_node, -1);
   EXPECT_EQ(plan.ranks[0].reason, "NUMA nodes are unknown: memory by first touch");
+}
+
+TEST(RequestOfTest, AJobsOwnVariablesGoBeforeThoseThatItInherits) {
+  core::Spec spec;
+  spec.processes_per_machine = 4;
+  spec.launch = core::Launch::kPerMachine;
+  spec.env.push_back({"CUDA_VISIBLE_DEVICES", "1", {}});
+  spec.env.push_back({"HIP_VISIBLE_DEVICES", "", core::Node::Map()});
+  const BindingRequest request =
+      RequestOf(spec, {"CUDA_VISIBLE_DEVICES=0", "HIP_VISIBLE_DEVICES=2", "PATH=/bin"});
+  EXPECT_EQ(request.processes, 4);
+  EXPECT_TRUE(request.launcher);
+  EXPECT_THAT(request.variables,
+              ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "1"), Pair("HIP_VISIBLE_DEVICES", "2")));
 }
 
 Machine RandomMachine(std::mt19937* random) {
