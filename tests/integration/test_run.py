@@ -1,6 +1,7 @@
 """`lockstep run` with real programs: started, killed, healed and reported by the command itself."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,20 @@ def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
     code, report, output = run.finish()
     assert code == 2, output
     assert report["state"] == "Failed"
+
+
+def test_machines_of_a_run_have_cores_of_their_own(tmp_path):
+    cpus = sorted(os.sched_getaffinity(0))
+    machines = min(len(cpus), 2)
+    run = Run(tmp_path, "-m", str(machines), "--", sys.executable, "-c", "import os; print('on', "
+              "sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])")
+    code, _, output = run.finish()
+    assert code == 0, output
+    said = re.findall(r"on \[([0-9, ]+)\] ([0-9]+)", output)
+    assert len(said) == machines, output
+    used = [cpu for text, _ in said for cpu in text.split(", ")]
+    assert len(set(used)) == len(used), output
+    assert all(int(threads) <= len(text.split(", ")) for text, threads in said), output
 
 
 def test_without_pid_namespaces_it_says_so_in_one_line():
