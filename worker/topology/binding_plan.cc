@@ -125,10 +125,6 @@ class Planner {
                    ": they use the same ones"
              : "the job needs " + Count(wanted, "GPU") + " of a machine, and this one has " + have +
                    ": its processes use the same ones");
-    for (Draft& draft : drafts_) {
-      Add("the processes need " + Count(wanted, "GPU") + ", and the machine has " + have,
-          &draft.reason);
-    }
   }
 
   // ---- CPUs ----

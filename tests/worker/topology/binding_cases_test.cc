@@ -167,7 +167,16 @@ TEST(BindingCaseTest, MachinesThatNeedMoreGpusThanThereAreUseTheSameOnesAndSaySo
   EXPECT_THAT(plan.visible, IsEmpty());
   EXPECT_THAT(plan.notes, ElementsAre("the job's 2 machines need 16 GPUs and this computer has 8: "
                                       "they use the same ones"));
-  EXPECT_THAT(plan.ranks[0].reason, "the processes need 16 GPUs, and the machine has 8");
+  EXPECT_THAT(Reasons(plan), IsEmpty()) << "each is bound beside the GPUs that it uses";
+}
+
+TEST(BindingCaseTest, SlicesOfOneGpuAreNoReasonToReplaceAMachine) {
+  const Machine machine = MakeMachine().Node(0, 4).Node(1, 4).Gpu(1);
+  const BindingPlan plan =
+      PlanBinding(machine, {.policy = core::TopologyPolicy::kRequired, .processes = 2, .gpus = 1});
+  EXPECT_EQ(Cpus(plan), "4-7 | 4-7");
+  EXPECT_EQ(plan.error, "");
+  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("this one has 1")));
 }
 
 TEST(BindingCaseTest, AmdGpusAreBoundToAndShownByRocmsNames) {
