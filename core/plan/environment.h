@@ -36,7 +36,7 @@ struct ProcessIdentity {
   bool has_gpu = false;
   Variables gpu_variables;   // that choose its GPUs, instead of the values it would inherit
   std::string interface;     // for the sockets of NCCL and Gloo
-  std::string rdma_devices;  // NCCL_IB_HCA: those near it, of several
+  std::string rdma_devices;  // NCCL_IB_HCA: those near its machine's processes, of several
 };
 
 // The variables that Lockstep sets for a process, in a fixed order.

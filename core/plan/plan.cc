@@ -32,8 +32,8 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"LOCKSTEP_LOCAL_DIR", "<memory that survives restarts>"},
     {"LOCKSTEP_CHECKPOINT_DIR", "<checkpoint.path>/checkpoints/<attempt>-<n>"},
     {"LOCKSTEP_RESUME_DIR", "<the checkpoint to resume from>"},
-    {"NCCL_SOCKET_IFNAME", "<the only interface, or the nearest>"},
-    {"GLOO_SOCKET_IFNAME", "<the only interface, or the nearest>"},
+    {"NCCL_SOCKET_IFNAME", "<the only interface, or the only near one>"},
+    {"GLOO_SOCKET_IFNAME", "<the only interface, or the only near one>"},
 });
 
 constexpr std::array<std::string_view, 7> kOfOneProcess = {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <set>
 #include <system_error>
 
 #include "base/text/ascii.h"
@@ -33,12 +35,28 @@ Nic ReadNic(const std::string& folder, const std::string& name) {
   return nic;
 }
 
+// The RDMA devices that a process can open. sysfs shows a container all of the host's.
+std::set<std::string> OpenableDevices(const std::string& root) {
+  std::set<std::string> devices;
+  const std::string verbs = root + "/sys/class/infiniband_verbs/";
+  for (const std::string& file : Names(verbs)) {
+    std::error_code ignored;
+    if (!fs::exists(root + "/dev/infiniband/" + file, ignored)) continue;
+    devices.insert(ReadSmallFile(verbs + file + "/ibdev").value_or(""));
+  }
+  return devices;
+}
+
+bool IsUsable(const Nic& nic) { return nic.rdma && nic.up; }
+
 }  // namespace
 
 std::vector<Nic> DiscoverNics(const std::string& root) {
   std::vector<Nic> nics;
   const std::string rdma = root + "/sys/class/infiniband/";
+  const std::set<std::string> openable = OpenableDevices(root);
   for (const std::string& name : Names(rdma)) {
+    if (!openable.contains(name)) continue;
     Nic nic = ReadNic(rdma + name, name);
     nic.rdma = true;
     const std::vector<std::string> interfaces = Names(rdma + name + "/device/net");
@@ -66,6 +84,43 @@ std::vector<Nic> DiscoverNics(const std::string& root) {
   }
   std::sort(nics.begin(), nics.end(), [](const Nic& a, const Nic& b) { return a.name < b.name; });
   return nics;
+}
+
+std::vector<Nic> NearNics(const std::vector<Nic>& nics,
+                          const std::vector<std::vector<std::string>>& near) {
+  std::set<std::string> names;
+  for (const std::vector<std::string>& own : near) {
+    if (own.empty()) return nics;
+    names.insert(own.begin(), own.end());
+  }
+  std::vector<Nic> some;
+  std::copy_if(nics.begin(), nics.end(), std::back_inserter(some),
+               [&](const Nic& nic) { return names.contains(nic.name); });
+  return some;
+}
+
+std::string RdmaDevices(const std::vector<Nic>& nics, const std::vector<Nic>& near) {
+  if (std::count_if(nics.begin(), nics.end(), IsUsable) ==
+      std::count_if(near.begin(), near.end(), IsUsable)) {
+    return "";
+  }
+  std::string devices;
+  for (const Nic& nic : near) {
+    if (IsUsable(nic)) devices += (devices.empty() ? "=" : ",") + nic.name;
+  }
+  return devices;
+}
+
+std::string OnlyInterface(const std::vector<std::string>& interfaces,
+                          const std::vector<Nic>& near) {
+  std::string only;
+  for (const Nic& nic : near) {
+    if (std::find(interfaces.begin(), interfaces.end(), nic.interface) == interfaces.end())
+      continue;
+    if (!only.empty()) return "";
+    only = nic.interface;
+  }
+  return only;
 }
 
 }  // namespace lockstep::topology

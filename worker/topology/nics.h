@@ -19,8 +19,22 @@ struct Nic {
 };
 
 // What sys/class/infiniband and sys/class/net below `root` show: in a container those of its own
-// network namespace. Interfaces without a device, as veth and loopback, are none. By name.
+// network namespace, and of its RDMA devices those that it may open: by their files in
+// dev/infiniband. Interfaces without a device, as veth and loopback, are none. By name.
 std::vector<Nic> DiscoverNics(const std::string& root);
+
+// Those near some process of a machine; `near`: of each process the Nic::names. All where a process
+// has none, for it isn't known which are near to it.
+std::vector<Nic> NearNics(const std::vector<Nic>& nics,
+                          const std::vector<std::vector<std::string>>& near);
+
+// What NCCL is told of a machine's cards is the same for all its processes: each plans the rings of
+// them all, by the cards that it knows.
+//
+// The RDMA devices of `near`, as NCCL_IB_HCA names them; "" where none of `nics` is left out.
+std::string RdmaDevices(const std::vector<Nic>& nics, const std::vector<Nic>& near);
+// The only one of `interfaces` with a card in `near`; "" where there are none or several.
+std::string OnlyInterface(const std::vector<std::string>& interfaces, const std::vector<Nic>& near);
 
 }  // namespace lockstep::topology
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "tests/worker/topology/fixture_tree.h"
+#include "tests/worker/topology/machine_builder.h"
 
 namespace lockstep::topology {
 namespace {
@@ -203,6 +204,8 @@ TEST(DiscoverNicsTest, RdmaDevicesTakeTheirInterfacesAlongAndVirtualOnesAreNone)
   tree.File(card + "/numa_node", "1\n").File(card + "/net/ib0/operstate", "up\n");
   tree.Link("sys/class/infiniband/mlx5_0/device", card);
   tree.File("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  tree.File("sys/class/infiniband_verbs/uverbs3/ibdev", "mlx5_0\n");
+  tree.File("dev/infiniband/uverbs3", "");
   tree.Link("sys/class/net/ib0/device", card).File("sys/class/net/ib0/operstate", "up\n");
   tree.Link("sys/class/net/eth0/device", "sys/devices/pci0000:00/0000:00:03.0/virtio0");
   tree.File("sys/class/net/eth0/operstate", "down\n");
@@ -217,6 +220,57 @@ TEST(DiscoverNicsTest, RdmaDevicesTakeTheirInterfacesAlongAndVirtualOnesAreNone)
   EXPECT_TRUE(nics[1].rdma && nics[1].up);
   EXPECT_EQ(nics[1].numa_node, 1);
   EXPECT_EQ(nics[1].pci_path, "pci0000:10/0000:10:01.0/0000:11:00.0");
+}
+
+// sysfs shows a container all devices of the host.
+TEST(DiscoverNicsTest, AnRdmaDeviceWithoutADeviceFileIsOnlyItsInterface) {
+  FixtureTree tree;
+  for (const std::string number : {"0", "1"}) {
+    const std::string card = "sys/devices/pci0000:10/0000:1" + number + ":00.0";
+    tree.File(card + "/net/ib" + number + "/operstate", "up\n");
+    tree.Link("sys/class/infiniband/mlx5_" + number + "/device", card);
+    tree.File("sys/class/infiniband_verbs/uverbs" + number + "/ibdev", "mlx5_" + number + "\n");
+  }
+  tree.Link("sys/class/net/ib0/device", "sys/devices/pci0000:10/0000:10:00.0");
+  tree.File("dev/infiniband/uverbs1", "");
+  const std::vector<Nic> nics = DiscoverNics(tree.root());
+  ASSERT_EQ(nics.size(), 2u);
+  EXPECT_EQ(nics[0].name, "ib0");
+  EXPECT_FALSE(nics[0].rdma);
+  EXPECT_EQ(nics[1].name, "mlx5_1");
+}
+
+// Devices 0, 1 and 2, and eth3.
+std::vector<Nic> FourNics() {
+  Machine machine = MakeMachine().Nic("mlx5_0", 0).Nic("mlx5_1", 0).Nic("mlx5_2", 1).Nic("eth3", 1);
+  machine.nics[3].rdma = false;
+  for (size_t i = 0; i < 4; ++i) machine.nics[i].interface = "eth" + std::to_string(i);
+  return machine.nics;
+}
+
+std::string RdmaDevicesFor(const std::vector<std::vector<std::string>>& near) {
+  return RdmaDevices(FourNics(), NearNics(FourNics(), near));
+}
+
+TEST(NearNicsTest, AllProcessesOfAMachineAreToldOfTheDevicesNearAnyOfThem) {
+  EXPECT_EQ(RdmaDevicesFor({{"mlx5_0"}, {"mlx5_1"}}), "=mlx5_0,mlx5_1");
+  EXPECT_EQ(RdmaDevicesFor({{"mlx5_1"}, {"mlx5_1"}}), "=mlx5_1");
+}
+
+TEST(NearNicsTest, NothingIsSaidOfDevicesWhereNoneIsLeftOutOrAProcesssAreUnknown) {
+  EXPECT_EQ(RdmaDevicesFor({{"mlx5_0"}, {"mlx5_1"}, {"mlx5_2"}}), "");
+  EXPECT_EQ(RdmaDevicesFor({{"mlx5_0"}, {}}), "");
+  std::vector<Nic> down = FourNics();
+  down[2].up = false;
+  EXPECT_EQ(RdmaDevices(down, NearNics(down, {{"mlx5_0"}, {"mlx5_1"}})), "");
+}
+
+TEST(NearNicsTest, AnInterfaceIsNamedWhereItIsTheOnlyNearOneOfThose) {
+  const std::vector<Nic> nics = FourNics();
+  const std::vector<std::string> interfaces = {"eth0", "eth2", "eth3"};
+  EXPECT_EQ(OnlyInterface(interfaces, NearNics(nics, {{"mlx5_0"}, {"mlx5_1"}})), "eth0");
+  EXPECT_EQ(OnlyInterface(interfaces, NearNics(nics, {{"mlx5_0"}, {"mlx5_2"}})), "");
+  EXPECT_EQ(OnlyInterface(interfaces, NearNics(nics, {{"mlx5_1"}})), "");
 }
 
 }  // namespace

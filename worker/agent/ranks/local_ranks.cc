@@ -86,8 +86,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       handlers_(std::move(handlers)),
       log_(std::move(log)),
       machine_(std::move(machine)),
-      interfaces_(config->interface.empty() ? SocketInterfaces()
-                                            : std::vector<std::string>{config->interface}),
+      interface_(config->interface),
       inherited_(OwnEnvironment()),
       processes_(loop, table,
                  {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
@@ -109,13 +108,25 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
     request.parts = config->job.spec.num_machines;
   }
   plan_ = topology::PlanBinding(machine_, request);
+  std::vector<std::vector<std::string>> near;
   for (const topology::RankBinding& rank : plan_.ranks) {
     prepared_.push_back(topology::Prepare(rank));
     local_nodes_.push_back(topology::LocalNodes(machine_, rank));
+    near.push_back(rank.nics);
   }
+  NameNics(topology::NearNics(machine_.nics, near));
   std::error_code ignored;
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
+}
+
+// To NCCL all machines on one computer are one, which must be told one thing.
+void LocalRanks::NameNics(const std::vector<topology::Nic>& near) {
+  if (!config_->shares_computer) rdma_devices_ = topology::RdmaDevices(machine_.nics, near);
+  if (!interface_.empty()) return;
+  const std::vector<std::string> interfaces = SocketInterfaces();
+  interface_ =
+      interfaces.size() == 1 ? interfaces.front() : topology::OnlyInterface(interfaces, near);
 }
 
 int LocalRanks::ProcessCount(const core::TrainingJob& job) {
@@ -175,39 +186,9 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
                          ? binding.isolated
                          : plan_.visible;
-  id.interface = NearestInterface(binding);
-  id.rdma_devices = NearestRdmaDevices(binding);
+  id.interface = interface_;
+  id.rdma_devices = rdma_devices_;
   return id;
-}
-
-// Of several, the one whose card is nearest; empty where that isn't known.
-std::string LocalRanks::NearestInterface(const topology::RankBinding& binding) const {
-  if (interfaces_.size() == 1) return interfaces_.front();
-  for (const topology::Nic& nic : machine_.nics) {
-    const bool near =
-        std::find(binding.nics.begin(), binding.nics.end(), nic.name) != binding.nics.end();
-    const bool usable =
-        std::find(interfaces_.begin(), interfaces_.end(), nic.interface) != interfaces_.end();
-    if (near && usable) return nic.interface;
-  }
-  return "";
-}
-
-// As NCCL_IB_HCA names them; empty where all are as near, and for a launcher, whose ranks would
-// share them.
-std::string LocalRanks::NearestRdmaDevices(const topology::RankBinding& binding) const {
-  if (config_->job.spec.launch == core::Launch::kPerMachine) return "";
-  std::string near;
-  bool left_out = false;
-  for (const topology::Nic& nic : machine_.nics) {
-    if (!nic.rdma || !nic.up) continue;
-    if (std::find(binding.nics.begin(), binding.nics.end(), nic.name) == binding.nics.end()) {
-      left_out = true;
-    } else {
-      near += (near.empty() ? "=" : ",") + nic.name;
-    }
-  }
-  return left_out ? near : "";
 }
 
 std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {

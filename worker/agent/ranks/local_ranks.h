@@ -84,8 +84,7 @@ class LocalRanks {
   };
   static int Bind(void* launch) noexcept;
 
-  std::string NearestInterface(const topology::RankBinding& binding) const;
-  std::string NearestRdmaDevices(const topology::RankBinding& binding) const;
+  void NameNics(const std::vector<topology::Nic>& near);
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
@@ -116,7 +115,8 @@ class LocalRanks {
   topology::BindingPlan plan_;
   std::vector<IndexList> local_nodes_;  // by local rank
   std::vector<topology::PreparedBinding> prepared_;
-  std::vector<std::string> interfaces_;  // for sockets: one, or several of one network
+  std::string interface_;     // as core::ProcessIdentity has it
+  std::string rdma_devices_;  // likewise
   std::vector<std::string> inherited_;
   std::string path_;
   ProcessSet processes_;
