@@ -41,11 +41,12 @@ bool PolicyMatches(const std::string& policy, const RankBinding& rank) {
   return policy.starts_with(ModeOf(rank.memory)) && nodes.ok() && *nodes == rank.memory_nodes;
 }
 
-// Why the CPUs are not as planned; empty if they are.
+// Why the CPUs are not as planned; empty if they are, or some of them.
 std::string CpuProblem(const RankBinding& rank, const BindingErrno& result,
                        const IndexList& actual) {
+  if (rank.cpus.empty()) return rank.reason.empty() ? "no CPUs were planned" : "";
   if (result.affinity != 0) return CallError("sched_setaffinity", result.affinity);
-  if (actual == rank.cpus) return "";
+  if (Intersect(actual, rank.cpus) == actual) return "";
   return "runs on CPUs " + FormatIndexList(actual) + ", not on " + FormatIndexList(rank.cpus);
 }
 
@@ -164,21 +165,30 @@ EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root) 
     effective.reason = "cannot read " + proc + "/status; has the process ended?";
     return effective;
   }
-  const std::string cpu_problem =
-      rank.cpus.empty() ? "" : CpuProblem(rank, process.result, effective.cpus);
+  const std::string cpu_problem = CpuProblem(rank, process.result, effective.cpus);
   const bool cpus_bound = !rank.cpus.empty() && cpu_problem.empty();
   std::string memory_problem = MemoryProblem(rank, process.result, effective.memory_policy);
   const bool memory_bound = rank.memory != MemoryPolicy::kNone && memory_problem.empty();
+  const bool own_policy = process.result.memory == 0 && !memory_problem.empty();
+  const bool changed = process.was_as_asked && (!cpu_problem.empty() || own_policy);
+  if (cpus_bound && effective.cpus != rank.cpus) {
+    effective.note = "narrowed by the process to CPUs " + FormatIndexList(effective.cpus);
+  }
   if (!memory_problem.empty() && rank.memory == MemoryPolicy::kPreferred && cpus_bound) {
     // What a process touches first comes from the node it runs on: with its CPUs bound, a
     // preference adds nothing that the placement does not show.
-    effective.note = "memory by first touch (" + std::exchange(memory_problem, "") + ")";
+    effective.note =
+        Join(effective.note, "memory by first touch (" + std::exchange(memory_problem, "") + ")");
   } else if (process.result.memory == EPERM) {
     memory_problem += ", give the container the capability SYS_NICE";
   }
   std::string far;
   if (effective.placement) far = PlacementProblem(*effective.placement, process.local_nodes);
-  effective.reason = Join(Join(cpu_problem, memory_problem), Join(far, rank.reason));
+  const std::string problems = Join(Join(cpu_problem, memory_problem), far);
+  if (changed) {
+    effective.note = Join(effective.note, problems.empty() ? "" : "by its own doing: " + problems);
+  }
+  effective.reason = changed ? rank.reason : Join(problems, rank.reason);
   if (effective.reason.empty()) {
     effective.mode = AsAsked(process.asked);
   } else if (cpus_bound || memory_bound) {

@@ -48,6 +48,9 @@ struct BoundProcess {
   RankBinding rank;          // the plan
   BindingErrno result;       // what ApplyInChild returned
   IndexList local_nodes;     // LocalNodes
+  // An earlier ReadBack found it as asked: where it is or its policy is another now, that is its
+  // own doing, and no reason.
+  bool was_as_asked = false;
 };
 
 // The NUMA nodes from which the rank's memory should come: those of its memory policy, or those its
@@ -55,7 +58,8 @@ struct BoundProcess {
 IndexList LocalNodes(const Machine& machine, const RankBinding& rank);
 
 // Reads /proc/<pid>/status and numa_maps below `root`; call it once the process has exec'ed. A
-// process that is gone gives kNone and a reason that says so.
+// process that is gone gives kNone and a reason that says so. One that narrowed itself to some of
+// its CPUs, as OpenMP and taskset do, is as asked.
 //
 // The kernel walks all of a process's memory for numa_maps, some 10 ms a GiB: only a process that
 // has just been exec'ed is read on a thread that others wait for.

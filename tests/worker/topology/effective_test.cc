@@ -28,12 +28,12 @@ RankBinding OnNodeOne() {
 // Process 42 as /proc shows it, with these pages of 4 KiB on nodes 0 and 1.
 EffectiveBinding ReadBackOf(const std::string& cpus, const std::string& policy,
                             const RankBinding& rank, BindingErrno result = {},
-                            const std::string& pages = "N0=10 N1=4000") {
+                            const std::string& pages = "N0=10 N1=4000", bool was_as_asked = false) {
   FixtureTree tree;
   tree.File("proc/42/status", "Cpus_allowed_list:\t" + cpus + "\nMems_allowed_list:\t0-1\n");
   tree.File("proc/42/numa_maps", "55d0c000 " + policy + " file=/bin/sh mapped=4 N0=4\n7f00 " +
                                      policy + " heap anon=9 " + pages + " kernelpagesize_kB=4\n");
-  return ReadBack({42, Bind::kNode, rank, result, {1}}, tree.root());
+  return ReadBack({42, Bind::kNode, rank, result, {1}, was_as_asked}, tree.root());
 }
 
 TEST(ReadBackTest, AllInEffectIsNode) {
@@ -129,9 +129,37 @@ TEST(ReadBackTest, NothingInEffectIsNone) {
 }
 
 TEST(ReadBackTest, CpusThatTheKernelChangedAreSeen) {
-  const EffectiveBinding effective = ReadBackOf("2", "prefer:1", OnNodeOne());
+  const EffectiveBinding effective = ReadBackOf("1-2", "prefer:1", OnNodeOne());
   EXPECT_EQ(effective.mode, core::Binding::kPartial);
-  EXPECT_EQ(effective.reason, "runs on CPUs 2, not on 2-3");
+  EXPECT_EQ(effective.reason, "runs on CPUs 1-2, not on 2-3");
+}
+
+TEST(ReadBackTest, AProcessThatNarrowsItselfIsAsAsked) {
+  EXPECT_EQ(ReadBackOf("2", "prefer:1", OnNodeOne()).ToString(Bind::kNode),
+            "Node (asked Node): narrowed by the process to CPUs 2");
+  EXPECT_EQ(ReadBackOf("2", "default", OnNodeOne(), {.affinity = 0, .memory = EPERM}).note,
+            "narrowed by the process to CPUs 2; memory by first touch (set_mempolicy: EPERM)");
+}
+
+TEST(ReadBackTest, WhatAProcessChangesAfterItWasAsAskedIsNoReason) {
+  RankBinding strict = OnNodeOne();
+  strict.memory = MemoryPolicy::kStrict;
+  const std::string pages = "N0=4000 N1=4000";
+  EXPECT_EQ(ReadBackOf("0-3", "bind:1", strict, {}, pages, true).ToString(Bind::kNode),
+            "Node (asked Node): by its own doing: runs on CPUs 0-3, not on 2-3; 50 % of its memory "
+            "is not on NUMA node 1");
+  EXPECT_EQ(ReadBackOf("2-3", "interleave:0-1", strict, {}, pages, true).reason, "");
+  EXPECT_EQ(ReadBackOf("2-3", "bind:1", strict, {}, pages, true).reason,
+            "50 % of its memory is not on NUMA node 1")
+      << "it changed nothing";
+}
+
+TEST(ReadBackTest, AsAskedIsSaidOnlyWhereSomethingWasPlanned) {
+  RankBinding rank;
+  EXPECT_EQ(ReadBackOf("0-7", "default", rank).ToString(Bind::kNode),
+            "None (asked Node): no CPUs were planned");
+  rank.reason = "the machine has no cores";
+  EXPECT_EQ(ReadBackOf("0-7", "default", rank).reason, rank.reason);
 }
 
 TEST(ReadBackTest, AnotherMemoryPolicyIsSeen) {

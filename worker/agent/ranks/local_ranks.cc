@@ -234,8 +234,9 @@ int LocalRanks::Bind(void* launch) noexcept {
 // ---- bindings ----
 
 topology::BoundProcess LocalRanks::BoundAs(size_t local_rank) const {
-  return {views_[local_rank].pid, config_->job.spec.topology.bind, plan_.ranks[local_rank],
-          launches_[local_rank].result, local_nodes_[local_rank]};
+  return {views_[local_rank].pid,   config_->job.spec.topology.bind,
+          plan_.ranks[local_rank],  launches_[local_rank].result,
+          local_nodes_[local_rank], core::IsAsAsked(views_[local_rank].binding.mode)};
 }
 
 // What is in effect, read back once the ranks run; said once, for it is the same each time.
@@ -294,7 +295,8 @@ void LocalRanks::OnStep(uint32_t rank) {
 
 void LocalRanks::OnFirstStep(size_t local_rank, topology::EffectiveBinding binding) {
   View& view = views_[local_rank];
-  const bool same = binding.mode == view.binding.mode && binding.reason == view.binding.reason;
+  const bool same = binding.mode == view.binding.mode && binding.reason == view.binding.reason &&
+                    binding.note == view.binding.note;
   view.binding = std::move(binding);
   if (same) return;
   log_("rank " + std::to_string(view.rank) +
