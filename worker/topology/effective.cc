@@ -111,7 +111,7 @@ std::string EffectiveBinding::ToString(Bind asked) const {
   return more.empty() ? text : text + ": " + more;
 }
 
-MemoryPlacement PlacementOf(std::string_view numa_maps, const IndexList& local_nodes) {
+MemoryPlacement PlacementOf(std::string_view numa_maps, const Locality& nodes) {
   MemoryPlacement placement;
   for (size_t at = 0; at < numa_maps.size();) {
     const size_t end = std::min(numa_maps.find('\n', at), numa_maps.size());
@@ -127,21 +127,32 @@ MemoryPlacement PlacementOf(std::string_view numa_maps, const IndexList& local_n
       const auto node = ParseNumber<int>(word.substr(0, equals));
       const auto pages = ParseNumber<uint64_t>(word.substr(std::min(equals + 1, word.size())));
       if (!node || !pages) continue;
-      (Contains(local_nodes, *node) ? placement.local_bytes : placement.remote_bytes) +=
-          *pages * page;
+      if (Contains(nodes.local, *node)) placement.local_bytes += *pages * page;
+      if (Contains(nodes.remote, *node)) placement.remote_bytes += *pages * page;
     }
   }
   return placement;
 }
 
-IndexList LocalNodes(const Machine& machine, const RankBinding& rank) {
-  if (machine.numa_nodes.size() < 2 || rank.memory == MemoryPolicy::kInterleave) return {};
-  if (!rank.memory_nodes.empty()) return rank.memory_nodes;
-  IndexList nodes;
+Locality LocalityOf(const Machine& machine, const RankBinding& rank) {
+  Locality nodes;
+  if (rank.memory == MemoryPolicy::kInterleave) return nodes;
+  nodes.local = rank.memory_nodes;
   for (const NumaNode& node : machine.numa_nodes) {
-    if (!Intersect(node.cpus, rank.cpus).empty()) nodes = Union(nodes, {node.id});
+    const bool own = rank.memory_nodes.empty() && !Intersect(node.cpus, rank.cpus).empty();
+    if (own) nodes.local = Union(nodes.local, {node.id});
   }
-  return nodes.size() < machine.numa_nodes.size() ? nodes : IndexList();
+  if (nodes.local.empty()) return nodes;
+  for (const NumaNode& node : machine.numa_nodes) {
+    if (!Contains(nodes.local, node.id)) nodes.remote = Union(nodes.remote, {node.id});
+  }
+  return nodes;
+}
+
+Duration PlacementPause(Duration took, int machines) {
+  constexpr Duration kLeast = seconds(60);
+  constexpr int kShare = 100;
+  return std::max(kLeast, took * kShare * machines);
 }
 
 EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root) {
@@ -157,8 +168,8 @@ EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root) 
   if (mems.ok()) effective.mems = *mems;
   const std::string numa_maps = ReadSmallFile(proc + "/numa_maps").value_or("");
   effective.memory_policy = PolicyFromNumaMaps(numa_maps);
-  if (!process.local_nodes.empty() && !numa_maps.empty()) {
-    effective.placement = PlacementOf(numa_maps, process.local_nodes);
+  if (!process.nodes.remote.empty() && !numa_maps.empty()) {
+    effective.placement = PlacementOf(numa_maps, process.nodes);
   }
   if (process.asked == Bind::kNone) return effective;
   if (effective.cpus.empty()) {
@@ -183,7 +194,7 @@ EffectiveBinding ReadBack(const BoundProcess& process, const std::string& root) 
     memory_problem += ", give the container the capability SYS_NICE";
   }
   std::string far;
-  if (effective.placement) far = PlacementProblem(*effective.placement, process.local_nodes);
+  if (effective.placement) far = PlacementProblem(*effective.placement, process.nodes.local);
   const std::string problems = Join(Join(cpu_problem, memory_problem), far);
   if (changed) {
     effective.note = Join(effective.note, problems.empty() ? "" : "by its own doing: " + problems);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/time.h"
 #include "core/gang/messages.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
@@ -19,14 +20,28 @@ namespace lockstep::topology {
 // Where a process's own memory is: heap, stacks, anonymous mappings. Pages of files don't count,
 // for they lie where they were first read.
 struct MemoryPlacement {
-  uint64_t local_bytes = 0;   // on the nodes of its binding
-  uint64_t remote_bytes = 0;  // on all others
+  uint64_t local_bytes = 0;   // on Locality::local
+  uint64_t remote_bytes = 0;  // on Locality::remote
 
   friend bool operator==(const MemoryPlacement&, const MemoryPlacement&) = default;
 };
 
+// NUMA nodes as a rank has them. A node without CPUs, as a GPU's memory or CXL's, is neither: it is
+// for the program to say what goes there.
+struct Locality {
+  IndexList local;   // from which its memory should come: its memory policy's, or its CPUs'
+  IndexList remote;  // all others; none where no node is far away, or that is unknown
+};
+
+Locality LocalityOf(const Machine& machine, const RankBinding& rank);
+
 // Of the text of /proc/<pid>/numa_maps.
-MemoryPlacement PlacementOf(std::string_view numa_maps, const IndexList& local_nodes);
+MemoryPlacement PlacementOf(std::string_view numa_maps, const Locality& nodes);
+
+// How long to wait before the memory of a machine's ranks is read again, which `took` so long. A
+// rank stands still for it and the gang with it, and `machines` are not in step: together they take
+// a hundredth of the gang's time.
+Duration PlacementPause(Duration took, int machines);
 
 struct EffectiveBinding {
   core::Binding mode = core::Binding::kNone;
@@ -47,15 +62,11 @@ struct BoundProcess {
   Bind asked = Bind::kNone;  // topology.bind
   RankBinding rank;          // the plan
   BindingErrno result;       // what ApplyInChild returned
-  IndexList local_nodes;     // LocalNodes
+  Locality nodes;
   // An earlier ReadBack found it as asked: where it is or its policy is another now, that is its
   // own doing, and no reason.
   bool was_as_asked = false;
 };
-
-// The NUMA nodes from which the rank's memory should come: those of its memory policy, or those its
-// CPUs are on. Empty where that is all nodes or unknown: then no page is far away.
-IndexList LocalNodes(const Machine& machine, const RankBinding& rank);
 
 // Reads /proc/<pid>/status and numa_maps below `root`; call it once the process has exec'ed. A
 // process that is gone gives kNone and a reason that says so. One that narrowed itself to some of

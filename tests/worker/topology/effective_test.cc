@@ -33,7 +33,7 @@ EffectiveBinding ReadBackOf(const std::string& cpus, const std::string& policy,
   tree.File("proc/42/status", "Cpus_allowed_list:\t" + cpus + "\nMems_allowed_list:\t0-1\n");
   tree.File("proc/42/numa_maps", "55d0c000 " + policy + " file=/bin/sh mapped=4 N0=4\n7f00 " +
                                      policy + " heap anon=9 " + pages + " kernelpagesize_kB=4\n");
-  return ReadBack({42, Bind::kNode, rank, result, {1}, was_as_asked}, tree.root());
+  return ReadBack({42, Bind::kNode, rank, result, {{1}, {0}}, was_as_asked}, tree.root());
 }
 
 TEST(ReadBackTest, AllInEffectIsNode) {
@@ -90,7 +90,8 @@ TEST(ReadBackTest, EveryModeThatIsInEffectIsSaidAsItWasAsked) {
   tree.File("proc/42/status", "Cpus_allowed_list:\t2-3\n");
   for (const Bind bind : {Bind::kNode, Bind::kSocket, Bind::kCoreComplex, Bind::kExclusive,
                           Bind::kInterleave, Bind::kMap}) {
-    const EffectiveBinding effective = ReadBack({42, bind, OnNodeOne(), {}, {1}}, tree.root());
+    const EffectiveBinding effective =
+        ReadBack({42, bind, OnNodeOne(), {}, {{1}, {0}}}, tree.root());
     EXPECT_STREQ(core::ToString(effective.mode), core::ToString(bind));
     EXPECT_TRUE(core::IsAsAsked(effective.mode));
   }
@@ -102,22 +103,37 @@ TEST(PlacementTest, CountsAProcesssOwnPagesInTheirSizes) {
       "2000 default heap anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4\n"
       "3000 default file=/anon_hugepage\\040(deleted) huge anon=1 N1=1 kernelpagesize_kB=2048\n"
       "4000 default stack:12 anon=1 N10=1 kernelpagesize_kB=4\n5000 default\n",
-      {1});
+      {.local = {1}, .remote = {0, 10}});
   EXPECT_EQ(placement.local_bytes, (8U << 10) + (2U << 20));
   EXPECT_EQ(placement.remote_bytes, 8U << 10);
 }
 
-TEST(LocalNodesTest, AreThoseOfTheMemoryPolicyOrElseOfTheCpus) {
+TEST(PlacementTest, MemoryOfNodesWithoutCpusIsNeitherNearNorFar) {
+  Machine machine = MakeMachine().Node(0, 2).Node(1, 2).MemoryNode(2, {20, 40});
+  const MemoryPlacement placement =
+      PlacementOf("2000 default heap anon=900 N1=1 N2=900 kernelpagesize_kB=4\n",
+                  LocalityOf(machine, OnNodeOne()));
+  EXPECT_EQ(placement, (MemoryPlacement{.local_bytes = 4 << 10, .remote_bytes = 0}));
+}
+
+TEST(PlacementTest, ReadingTakesAHundredthOfTheGangsTimeHoweverManyItsMachines) {
+  EXPECT_EQ(PlacementPause(milliseconds(10), 8), seconds(60));
+  EXPECT_EQ(PlacementPause(milliseconds(200), 8), seconds(160));
+  EXPECT_EQ(PlacementPause(milliseconds(200), 1000), seconds(20'000));
+}
+
+TEST(LocalityTest, IsThatOfTheMemoryPolicyOrElseOfTheCpus) {
   const Machine machine = MakeMachine().Node(0, 2).Node(1, 2);
   RankBinding rank = OnNodeOne();
-  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre(1));
+  EXPECT_THAT(LocalityOf(machine, rank).local, ElementsAre(1));
+  EXPECT_THAT(LocalityOf(machine, rank).remote, ElementsAre(0));
   rank.memory_nodes = {};
-  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre(1));
+  EXPECT_THAT(LocalityOf(machine, rank).local, ElementsAre(1));
   rank.cpus = {1, 2};
-  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre()) << "nowhere is far away";
+  EXPECT_THAT(LocalityOf(machine, rank).remote, ElementsAre()) << "nowhere is far away";
   rank.cpus = {};
-  EXPECT_THAT(LocalNodes(machine, rank), ElementsAre()) << "not bound";
-  EXPECT_THAT(LocalNodes(MakeMachine().Node(0, 4), OnNodeOne()), ElementsAre());
+  EXPECT_THAT(LocalityOf(machine, rank).remote, ElementsAre()) << "not bound";
+  EXPECT_THAT(LocalityOf(MakeMachine().Node(1, 4), OnNodeOne()).remote, ElementsAre());
 }
 
 TEST(ReadBackTest, NothingInEffectIsNone) {

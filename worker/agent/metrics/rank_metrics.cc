@@ -148,7 +148,8 @@ void RankMetrics::AddPlacement(const LocalRanks::View& view, Families* page) con
     page->Gauge(
         "lockstep_rank_numa_memory_bytes",
         "Memory of the rank's process, files left out, on its binding's NUMA nodes (local) and on "
-        "others (remote), read at its start and first step, then each minute.",
+        "others with CPUs (remote), read at its start and first step, then each minute, or so "
+        "seldom that the gang stands still a hundredth of its time for it.",
         static_cast<double>(bytes), {Of(view.rank), {"locality", locality}});
   }
 }

@@ -29,10 +29,6 @@ int ExitCodeOf(const SpawnFailure& failure) {
 
 using core::Generation;
 
-// How often a running rank's memory is looked for, and the share of time that this may take.
-constexpr Duration kPlacementEvery = seconds(60);
-constexpr int kPlacementShare = 100;
-
 // NCCL and Gloo guess wrongly on machines with several interfaces. Which one reaches the other
 // machines is not guessed here either: either there is one, or all are in one IPv4 network.
 std::vector<std::string> SocketInterfaces() {
@@ -111,7 +107,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   std::vector<std::vector<std::string>> near;
   for (const topology::RankBinding& rank : plan_.ranks) {
     prepared_.push_back(topology::Prepare(rank));
-    local_nodes_.push_back(topology::LocalNodes(machine_, rank));
+    nodes_.push_back(topology::LocalityOf(machine_, rank));
     near.push_back(rank.nics);
   }
   NameNics(topology::NearNics(machine_.nics, near));
@@ -234,9 +230,9 @@ int LocalRanks::Bind(void* launch) noexcept {
 // ---- bindings ----
 
 topology::BoundProcess LocalRanks::BoundAs(size_t local_rank) const {
-  return {views_[local_rank].pid,   config_->job.spec.topology.bind,
-          plan_.ranks[local_rank],  launches_[local_rank].result,
-          local_nodes_[local_rank], core::IsAsAsked(views_[local_rank].binding.mode)};
+  return {views_[local_rank].pid,  config_->job.spec.topology.bind,
+          plan_.ranks[local_rank], launches_[local_rank].result,
+          nodes_[local_rank],      core::IsAsAsked(views_[local_rank].binding.mode)};
 }
 
 // What is in effect, read back once the ranks run; said once, for it is the same each time.
@@ -249,7 +245,7 @@ void LocalRanks::ReadBindings() {
   if (config_->job.spec.topology.bind == core::Bind::kNone) return;
   if (!std::exchange(binding_said_, true)) LogBindings();
   ReportBinding();
-  placement_timer_.WakeAt(BootTime() + kPlacementEvery);
+  placement_timer_.WakeAt(BootTime() + topology::PlacementPause(Duration(0), 1));
 }
 
 void LocalRanks::LogBindings() {
@@ -306,7 +302,7 @@ void LocalRanks::OnFirstStep(size_t local_rank, topology::EffectiveBinding bindi
 
 void LocalRanks::ReadPlacements(size_t local_rank, Time began) {
   size_t next = local_rank;
-  while (next < views_.size() && (views_[next].pid == 0 || local_nodes_[next].empty())) ++next;
+  while (next < views_.size() && (views_[next].pid == 0 || nodes_[next].remote.empty())) ++next;
   if (next < views_.size()) {
     return ReadAgain(next, [this, next, began](const auto& binding) {
       if (binding) views_[next].binding.placement = binding->placement;
@@ -315,7 +311,8 @@ void LocalRanks::ReadPlacements(size_t local_rank, Time began) {
   }
   const Duration took = BootTime() - began;
   if (processes_.live() == 0) return;
-  placement_timer_.WakeAt(BootTime() + std::max(kPlacementEvery, took * kPlacementShare));
+  placement_timer_.WakeAt(BootTime() +
+                          topology::PlacementPause(took, config_->job.spec.num_machines));
 }
 
 void LocalRanks::ReadAgain(size_t local_rank, ReadDone done) {

@@ -113,7 +113,7 @@ class LocalRanks {
   LogFn log_;
   topology::Machine machine_;
   topology::BindingPlan plan_;
-  std::vector<IndexList> local_nodes_;  // by local rank
+  std::vector<topology::Locality> nodes_;  // by local rank
   std::vector<topology::PreparedBinding> prepared_;
   std::string interface_;     // as core::ProcessIdentity has it
   std::string rdma_devices_;  // likewise
