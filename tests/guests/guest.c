@@ -126,6 +126,8 @@ static int Rank(size_t size) {
   PrintStatus("mems", "Mems_allowed_list");
   PrintMapping((unsigned long)memory);
   PrintVariable("OMP_NUM_THREADS");
+  PrintVariable("CUDA_VISIBLE_DEVICES");
+  PrintVariable("LOCAL_RANK");
   printf("\"rank\": %s}\n", EnvOr("RANK", EnvOr("NODE_RANK", "0")));
   fflush(stdout);
   ReportStep();

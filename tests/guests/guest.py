@@ -44,6 +44,19 @@ check() { # NAME CPUS MEMS WRAPPER...
   sh -c 'echo $$ >$0/cgroup.procs; exec "$@"' $group "$@" lockstep run -v --no-table --no-hints /jobs/$name.yaml 2>&1
   echo "@@end $name $?"
 }
+gpus() { # NODE...: from here on there seem to be NVIDIA GPUs, on these NUMA nodes
+  mount -t tmpfs pci /sys/bus/pci/devices
+  minor=0
+  for node in "$@"; do
+    device=/sys/bus/pci/devices/0000:$((10 + minor)):00.0
+    mkdir $device
+    echo 0x10de >$device/vendor
+    echo 0x030200 >$device/class
+    echo $node >$device/numa_node
+    mknod /dev/nvidia$minor c 195 $minor
+    minor=$((minor + 1))
+  done
+}
 . /checks
 echo @@done
 poweroff -f
@@ -62,6 +75,7 @@ class Check:
     seccomp: bool = False
     env: dict = dataclasses.field(default_factory=dict)
     spec: dict = dataclasses.field(default_factory=dict)
+    gpus: bool = False  # seem to be there
     metrics: bool = False  # rank 0 shows the agent's page after the first step
 
 
@@ -92,6 +106,7 @@ class Guest:
     nodes: int
     cpus: int
     sockets: int
+    gpus: tuple = ()  # for checks with `gpus`: the NUMA node of each
     distances: dict = dataclasses.field(default_factory=dict)  # (from, to): as ACPI's SLIT has it
 
     def run(self, folder, checks):
@@ -127,14 +142,19 @@ class Guest:
             shutil.copy(binary(program), tree / "bin" / program)
         (tree / "init").write_text(INIT)
         (tree / "init").chmod(0o755)
-        (tree / "checks").write_text("".join(
-            f"check {check.name} {check.cpus} {check.mems}"
-            f"{' lockstep-guest confined' if check.seccomp else ''}\n" for check in checks))
+        first, second = ("".join(_line(check) for check in checks if check.gpus == gpus)
+                         for gpus in (False, True))
+        (tree / "checks").write_text(f"{first}gpus {' '.join(map(str, self.gpus))}\n{second}")
         for check in checks:
             (tree / f"jobs/{check.name}.yaml").write_text(json.dumps(_job(check)))
         archive = subprocess.run("find . | busybox cpio -o -H newc", shell=True, cwd=tree, check=True,
                                  capture_output=True).stdout
         (folder / "initramfs.gz").write_bytes(gzip.compress(archive, 1))
+
+
+def _line(check):
+    wrapper = " lockstep-guest confined" if check.seccomp else ""
+    return f"check {check.name} {check.cpus} {check.mems}{wrapper}\n"
 
 
 def _job(check):

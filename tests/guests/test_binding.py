@@ -18,8 +18,11 @@ STRICT = {"bind": "Node", "memoryPolicy": "Strict"}
 
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory):
-    """CPUs 0 and 1 on node 0, 2 and 3 on node 1."""
-    return Guest(nodes=2, cpus=4, sockets=2, distances={(0, 1): 21}).run(tmp_path_factory.mktemp("two"), [
+    """CPUs 0 and 1 on node 0, 2 and 3 on node 1; in the last checks two GPUs beside them on each."""
+    guest = Guest(nodes=2, cpus=4, sockets=2, gpus=(0, 0, 1, 1), distances={(0, 1): 21})
+    isolated = {"bind": "Node", "gpuVisibility": "Isolated"}
+    last_two = {"CUDA_VISIBLE_DEVICES": "2,3"}
+    return guest.run(tmp_path_factory.mktemp("two"), [
         Check("none", {"bind": "None"}),
         Check("node", NODE, metrics=True),
         Check("node-first-touch", {"bind": "Node", "memoryPolicy": "None"}),
@@ -30,6 +33,9 @@ def two_nodes(tmp_path_factory):
         Check("seccomp-strict", STRICT, seccomp=True),
         Check("seccomp-in-a-cpuset", NODE, cpus="2-3", mems="0-1", seccomp=True),
         Check("far-memory", NODE, env={"MEMORY_NODE": "0", "WAIT_MS": "500"}),
+        Check("gpus", NODE, gpus=True, spec={"resourcesPerProcess": {"gpu": 2}}),
+        Check("isolated", isolated, gpus=True, spec={"resourcesPerProcess": {"gpu": 2}}),
+        Check("isolated-choice", isolated, gpus=True, env=last_two),
     ])
 
 
@@ -81,6 +87,22 @@ def test_memory_that_a_program_puts_elsewhere_is_seen_after_the_first_step(two_n
     start, later = two_nodes["far-memory"].bound(1)
     assert start == "Node (asked Node)"
     assert re.fullmatch(r"Partial \(asked Node\): 9\d % of its memory is not on NUMA node 1", later)
+
+
+def test_processes_of_two_gpus_each_are_bound_to_their_gpus_nodes_and_see_all_gpus(two_nodes):
+    assert seen(two_nodes["gpus"], "cpus", "pages", "LOCAL_RANK") == [
+        ("0-1", {"0": PAGES}, "0"), ("2-3", {"1": PAGES}, "1")]
+    assert not any("CUDA_VISIBLE_DEVICES" in rank for rank in two_nodes["gpus"].ranks)
+
+
+def test_isolated_processes_see_their_own_gpus_alone_and_count_them_from_0(two_nodes):
+    assert seen(two_nodes["isolated"], "cpus", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK") == [
+        ("0-1", "0,1", "0"), ("2-3", "2,3", "0")]
+
+
+def test_isolated_processes_share_out_the_gpus_that_were_chosen_for_them(two_nodes):
+    assert seen(two_nodes["isolated-choice"], "cpus", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK") == [
+        ("2-3", "2", "0"), ("2-3", "3", "0")]
 
 
 # A pod of the restricted profile: seccomp RuntimeDefault, every capability dropped.
