@@ -395,6 +395,11 @@ void Machine::SlowSpawn(Duration most, Duration duration) {
   spawn_delay_until_ = world_.now() + duration;
 }
 
+void Machine::Unalign() {
+  world_.Log(Name(), " finds its ranks bound otherwise");
+  InAgent([this] { Do(member_.OnBound(Local(), spawning_, core::Binding::kPartial, "")); });
+}
+
 // ---- what others see ----
 
 bool Machine::Counts(const Process& process) const {

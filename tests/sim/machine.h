@@ -75,6 +75,7 @@ class Machine {
   void FailRank(uint32_t local_rank, int exit_code, int signal);
   void FailNextSpawn() { fail_next_spawn_ = true; }
   void SlowDeath(Duration delay, Duration duration);
+  void Unalign();
   void SlowSpawn(Duration most, Duration duration);
 
   // ---- what others see ----

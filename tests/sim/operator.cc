@@ -13,6 +13,7 @@ core::Spec Operator::SpecOf() const {
   spec.grace_period = shape.grace;
   spec.health.hang_timeout = shape.hang_timeout;
   spec.health.start_timeout = shape.start_timeout;
+  spec.topology.policy = core::TopologyPolicy::kRequired;
   spec.failure_policy.machine_lost_after = shape.lost_after;
   spec.failure_policy.max_restarts = shape.max_restarts;
   spec.failure_policy.restart_grace_period = shape.restart_grace;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <sstream>
 
@@ -19,7 +20,8 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
     "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
     "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
     "slow-volume", "late-rename", "stale-service", "delete-node", "no-room",       "term-agent",
-    "stop-guard",  "greed",       "go-back",       "freeze",      "jump-ahead",    "force-delete"};
+    "stop-guard",  "greed",       "go-back",       "unalign",     "freeze",        "jump-ahead",
+    "force-delete"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
@@ -291,7 +293,7 @@ bool Milliseconds(const std::string& text, Duration& value) {
   if (text.size() < 3 || !text.ends_with("ms")) return false;
   double amount = 0;
   if (!Number(text.substr(0, text.size() - 2), amount)) return false;
-  value = Duration(static_cast<int64_t>(amount * 1e6));
+  value = Duration(std::llround(amount * 1e6));
   return true;
 }
 

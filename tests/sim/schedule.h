@@ -42,14 +42,15 @@ enum class FaultKind : uint8_t {
   kTermAgent,      // SIGTERM to the agent, by one of its ranks
   kStopGuard,      // SIGSTOP to the guard process, while its agent runs
   kGreed,          // another namespace replaces as many machines as it may, for a time
-  kGoBack,  // all that the API server holds is what it held so long before, as it was restored
+  kGoBack,   // all that the API server holds is what it held so long before, as it was restored
+  kUnalign,  // its ranks turn out to be bound otherwise than the job requires
   // Beyond what Lockstep excludes: only schedules of Limits() have these.
   kFreeze,       // the machine stands still with its clock, as a hypervisor lets it
   kJumpAhead,    // its clock shows arg ms more
   kForceDelete,  // its pods go from the API server, though they run behind a partition
 };
-inline constexpr int kFaultKindCount = 30;
-inline constexpr int kDrawnFaultKinds = 27;
+inline constexpr int kFaultKindCount = 31;
+inline constexpr int kDrawnFaultKinds = 28;
 const char* ToString(FaultKind kind);
 
 inline constexpr uint32_t kFromPeers = 1;

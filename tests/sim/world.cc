@@ -212,6 +212,8 @@ void World::InjectInto(Machine& machine, const Fault& fault) {
       return machine.SlowSpawn(arg, fault.duration);
     case FaultKind::kDrain:
       return operator_->Drain(machine, arg);
+    case FaultKind::kUnalign:
+      return machine.Unalign();
     case FaultKind::kTermAgent:
       return machine.Terminate(shape_.grace, false);
     case FaultKind::kDeleteNode:
