@@ -34,7 +34,7 @@ std::vector<int> CpusOfNode(const Machine& machine, int node) {
 }
 
 // 1, 2, 4, ... and `most` itself.
-std::vector<size_t> UpTo(size_t most) {
+std::vector<size_t> Doublings(size_t most) {
   std::vector<size_t> counts;
   for (size_t count = 1; count < most; count *= 2) counts.push_back(count);
   counts.push_back(most);
@@ -203,7 +203,7 @@ std::vector<Setting> Settings(const Machine& machine) {
   if (all.empty()) return settings;
   for (const Kind kind : {Kind::kThreads, Kind::kProcesses}) {
     const std::vector<int> cpus = CpusOfNode(machine, all[0].id);
-    for (const size_t count : UpTo(cpus.size())) {
+    for (const size_t count : Doublings(cpus.size())) {
       add(kind, all[0].id, {cpus.begin(), cpus.begin() + static_cast<ptrdiff_t>(count)}, {all[0]});
     }
   }

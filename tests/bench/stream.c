@@ -1,7 +1,7 @@
-// STREAM's four kernels as they are published (J. McCalpin; stream.c's run rules): the same loops on
-// doubles, scalar 3, arrays from 1, 2 and 0, ten passes of which the first is not counted, the best of
-// the rest, results checked. Its threads are POSIX threads, one pinned to each CPU named, in place of
-// OpenMP's.
+// STREAM's four kernels as they are published (J. McCalpin; stream.c's run rules): the same loops
+// on doubles, scalar 3, arrays from 1, 2 and 0, ten passes of which the first is not counted, the
+// best of the rest, results checked. Its threads are POSIX threads, one pinned to each CPU named,
+// in place of OpenMP's.
 //
 //   stream BYTES CPU...      one array's bytes; prints "copy scale add triad" in bytes a second
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 
 enum { kPasses = 10, kKernels = 4, kMaxThreads = 1024 };
 
-static double *restrict a, *restrict b, *restrict c;
+static double* restrict a, * restrict b, * restrict c;
 static size_t n;
 static int threads, cpus[kMaxThreads];
 static pthread_barrier_t barrier;
