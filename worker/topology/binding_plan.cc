@@ -63,8 +63,7 @@ class Planner {
     const std::span<const Draft> own =
         std::span(drafts_).subspan(static_cast<size_t>(part) * processes, processes);
     if (split_) {
-      plan.visible =
-          VariablesThatShow(choice_, PartOf(static_cast<size_t>(part)), request_.variables);
+      plan.visible = Show(PartOf(static_cast<size_t>(part)));
     }
     if (request_.launcher) {
       plan.ranks.push_back(Finish(own, 0));
@@ -116,8 +115,8 @@ class Planner {
   }
 
   void Shortage(size_t wanted) {
-    const size_t each = Each();
-    if (each == 0) return;  // nothing was asked for
+    if (Each() == 0) return;                                             // nothing was asked for
+    if (Slices() || request_.gpu_resource.ends_with(".shared")) return;  // parts of a GPU were
     const std::string have = std::to_string(choice_.visible.size());
     Note(request_.parts > 1
              ? "the job's " + std::to_string(request_.parts) + " machines need " +
@@ -125,6 +124,18 @@ class Planner {
                    ": they use the same ones"
              : "the job needs " + Count(wanted, "GPU") + " of a machine, and this one has " + have +
                    ": its processes use the same ones");
+  }
+
+  bool Slices() const { return request_.gpu_resource.find("mig-") != std::string::npos; }
+
+  // Of MIG's slices CUDA shows a process one, and takes no GPU's number for another: without their
+  // own names there is no choice.
+  core::Variables Show(std::span<const VisibleGpu> gpus) const {
+    const bool nameless = std::any_of(gpus.begin(), gpus.end(), [](const VisibleGpu& visible) {
+      return !visible.name.starts_with("MIG-");
+    });
+    if (Slices() && nameless) return {};
+    return VariablesThatShow(choice_, gpus, request_.variables);
   }
 
   // ---- CPUs ----
@@ -365,7 +376,8 @@ class Planner {
     for (const VisibleGpu& visible : gpus) {
       if (visible.gpu >= 0) rank->gpus.push_back(visible.gpu);
     }
-    rank->isolated = VariablesThatShow(choice_, gpus, request_.variables);
+    rank->has_gpu = !gpus.empty();
+    rank->isolated = Show(gpus);
     IndexList nodes;
     for (size_t core = 0; core < cores_.size(); ++core) {
       if (!in[core]) continue;
@@ -524,6 +536,7 @@ BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>&
   request.processes = spec.processes_per_machine;
   request.launcher = spec.launch == core::Launch::kPerMachine;
   request.gpus = spec.resources_per_process.gpu;
+  request.gpu_resource = spec.resources_per_process.gpu_resource;
   request.map = spec.topology.map;
   for (const std::string_view name : {kCudaVisible, kRocrVisible, kHipVisible}) {
     const auto own =

@@ -41,6 +41,7 @@ struct BindingRequest {
   bool launcher = false;  // one process starts them all: it gets what all of them would get
   // GPUs of each rank. Not said: all for one process, and one for each of several, in order.
   std::optional<int> gpus{};
+  std::string gpu_resource{};  // what those are: "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
   std::vector<core::MappedProcess> map{};  // with kMap, by local rank
   // CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, as far as the processes
   // have them: they choose among the GPUs.
@@ -64,7 +65,9 @@ struct RankBinding {
   IndexList memory_nodes;         // empty exactly when memory is kNone
   std::vector<int> gpus;          // indices into Machine::gpus, in the order of the process's own
   std::vector<std::string> nics;  // Nic::name of those nearest to its GPUs, or CPUs; all alike near
-  // The variables that show it these GPUs and no others, for GpuVisibility::kIsolated.
+  bool has_gpu = false;           // also one that can't be told
+  // The variables that show it these GPUs and no others, for GpuVisibility::kIsolated; empty where
+  // there are no names for them.
   core::Variables isolated;
   int omp_threads = 1;  // OMP_NUM_THREADS: cores it has for itself, within the CPU quota; of each
                         // rank where it is a launcher, whose ranks inherit it; >= 1

@@ -167,16 +167,38 @@ TEST(BindingCaseTest, MachinesThatNeedMoreGpusThanThereAreUseTheSameOnesAndSaySo
   EXPECT_THAT(plan.visible, IsEmpty());
   EXPECT_THAT(plan.notes, ElementsAre("the job's 2 machines need 16 GPUs and this computer has 8: "
                                       "they use the same ones"));
-  EXPECT_THAT(Reasons(plan), IsEmpty()) << "each is bound beside the GPUs that it uses";
+  EXPECT_THAT(Reasons(plan), IsEmpty());
 }
 
-TEST(BindingCaseTest, SlicesOfOneGpuAreNoReasonToReplaceAMachine) {
-  const Machine machine = MakeMachine().Node(0, 4).Node(1, 4).Gpu(1);
-  const BindingPlan plan =
-      PlanBinding(machine, {.policy = core::TopologyPolicy::kRequired, .processes = 2, .gpus = 1});
-  EXPECT_EQ(Cpus(plan), "4-7 | 4-7");
-  EXPECT_EQ(plan.error, "");
-  EXPECT_THAT(plan.notes, ElementsAre(HasSubstr("this one has 1")));
+TEST(BindingCaseTest, PartsOfAGpuAreNoShortageAndAShortageNoReason) {
+  const auto plan = [](const std::string& resource, const std::string& visible) {
+    return PlanBinding(MakeMachine().Node(0, 4).Node(1, 4).Gpu(1),
+                       {.policy = core::TopologyPolicy::kRequired,
+                        .processes = 4,
+                        .gpus = 1,
+                        .gpu_resource = resource,
+                        .variables = {{"CUDA_VISIBLE_DEVICES", visible}}});
+  };
+  const BindingPlan whole = plan("nvidia.com/gpu", "0");
+  EXPECT_EQ(whole.error, "");
+  EXPECT_THAT(whole.notes, ElementsAre(HasSubstr("needs 4 GPUs of a machine")));
+  EXPECT_THAT(whole.ranks[3].isolated, ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "0")));
+
+  const BindingPlan shared = plan("nvidia.com/gpu.shared", "0");
+  EXPECT_EQ(shared.error, "");
+  EXPECT_THAT(shared.notes, IsEmpty());
+  EXPECT_THAT(shared.ranks[3].isolated, ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "0")));
+
+  const BindingPlan slices = plan("nvidia.com/mig-1g.10gb", "0");
+  EXPECT_EQ(slices.error, "");
+  EXPECT_THAT(slices.notes, IsEmpty());
+  EXPECT_EQ(Cpus(slices), "4-7 | 4-7 | 4-7 | 4-7");
+  EXPECT_THAT(slices.ranks[3].isolated, IsEmpty());
+  EXPECT_TRUE(slices.ranks[3].has_gpu);
+
+  const BindingPlan named = plan("nvidia.com/mig-1g.10gb", "MIG-1a,MIG-2b,MIG-3c,MIG-4d");
+  EXPECT_THAT(named.ranks[3].isolated, ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "MIG-4d")));
+  EXPECT_EQ(named.error, "");
 }
 
 TEST(BindingCaseTest, AmdGpusAreBoundToAndShownByRocmsNames) {

@@ -178,7 +178,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
   id.omp_threads = binding.omp_threads;
-  id.has_gpu = !binding.isolated.empty();
+  id.has_gpu = binding.has_gpu;
   id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
                          ? binding.isolated
                          : plan_.visible;
