@@ -89,7 +89,11 @@ class Planner {
       if (each > 0) Note("the job asks for GPUs, and none is seen here");
       return;
     }
-    split_ = request_.parts > 1 && choice_.visible.size() >= wanted;
+    // A process that sees all of a machine's GPUs takes number LOCAL_RANK: there must be so many.
+    const bool isolated =
+        request_.visibility == core::GpuVisibility::kIsolated && !request_.launcher;
+    const auto parts = static_cast<size_t>(request_.parts);
+    split_ = parts > 1 && choice_.visible.size() >= (isolated ? parts : wanted);
     if (choice_.visible.size() < wanted) Shortage(wanted);
     for (size_t k = 0; k < drafts_.size(); ++k) {
       const std::span<const VisibleGpu> own = PartOf(k / processes);
@@ -108,20 +112,23 @@ class Planner {
     const std::span<const VisibleGpu> all(choice_.visible);
     if (!split_) return all;
     const size_t own = static_cast<size_t>(request_.processes) * Each();
-    if (own > 0) return all.subspan(part * own, own);
     const auto parts = static_cast<size_t>(request_.parts);
+    if (own > 0 && own * parts <= all.size()) return all.subspan(part * own, own);
     const size_t from = part * all.size() / parts;
     return all.subspan(from, (part + 1) * all.size() / parts - from);
   }
 
   void Shortage(size_t wanted) {
-    if (Each() == 0) return;                                             // nothing was asked for
-    if (Slices() || request_.gpu_resource.ends_with(".shared")) return;  // parts of a GPU were
+    if (Slices() || request_.gpu_resource.ends_with(".shared")) return;  // parts were asked for
     const std::string have = std::to_string(choice_.visible.size());
+    if (Each() == 0) {
+      return Note(std::to_string(wanted) + " processes have " +
+                  Count(choice_.visible.size(), "GPU") + " here: too few for one each");
+    }
     Note(request_.parts > 1
              ? "the job's " + std::to_string(request_.parts) + " machines need " +
                    Count(wanted, "GPU") + " and this computer has " + have +
-                   ": they use the same ones"
+                   ": their processes use the same ones"
              : "the job needs " + Count(wanted, "GPU") + " of a machine, and this one has " + have +
                    ": its processes use the same ones");
   }
@@ -536,6 +543,7 @@ BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>&
   request.processes = spec.processes_per_machine;
   request.launcher = spec.launch == core::Launch::kPerMachine;
   request.gpus = spec.resources_per_process.gpu;
+  request.visibility = spec.topology.gpu_visibility;
   request.gpu_resource = spec.resources_per_process.gpu_resource;
   request.map = spec.topology.map;
   for (const std::string_view name : {kCudaVisible, kRocrVisible, kHipVisible}) {

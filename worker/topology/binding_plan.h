@@ -42,6 +42,7 @@ struct BindingRequest {
   // GPUs of each rank. Not said: all for one process, and one for each of several, in order.
   std::optional<int> gpus{};
   std::string gpu_resource{};  // what those are: "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
+  core::GpuVisibility visibility = core::GpuVisibility::kShared;
   std::vector<core::MappedProcess> map{};  // with kMap, by local rank
   // CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES, as far as the processes
   // have them: they choose among the GPUs.

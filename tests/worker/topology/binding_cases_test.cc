@@ -81,7 +81,9 @@ TEST(BindingCaseTest, VisibleDevicesAreThoseThatTheProcessesNumber) {
               ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "MIG-GPU-5f00d/8/0")));
   EXPECT_EQ(Gpus(plan("")), "");
   EXPECT_EQ(Gpus(plan("-1")), "");
-  EXPECT_THAT(plan("7,12,1").notes, ElementsAre(HasSubstr("names \"12\"")));
+  EXPECT_THAT(
+      plan("7,12,1").notes,
+      ElementsAre(HasSubstr("names \"12\""), "2 processes have 1 GPU here: too few for one each"));
   EXPECT_EQ(Gpus(plan("7,12,1")), "7 | 7");
 }
 
@@ -166,8 +168,31 @@ TEST(BindingCaseTest, MachinesThatNeedMoreGpusThanThereAreUseTheSameOnesAndSaySo
   EXPECT_EQ(Gpus(plan), "01 | 23 | 45 | 67");
   EXPECT_THAT(plan.visible, IsEmpty());
   EXPECT_THAT(plan.notes, ElementsAre("the job's 2 machines need 16 GPUs and this computer has 8: "
-                                      "they use the same ones"));
+                                      "their processes use the same ones"));
   EXPECT_THAT(Reasons(plan), IsEmpty());
+}
+
+TEST(BindingCaseTest, MachinesOfFewerGpusThanProcessesSaySoAndSplitThemWhereEachSeesItsOwn) {
+  const auto plan = [](core::GpuVisibility visibility, int part, std::optional<int> gpus) {
+    MakeMachine machine;
+    machine.Node(0, 4).Node(1, 4);
+    for (int gpu = 0; gpu < 5; ++gpu) machine.Gpu(gpu / 3);
+    return PlanBinding(
+        machine,
+        {.processes = 4, .gpus = gpus, .visibility = visibility, .part = part, .parts = 2});
+  };
+  // GPU LOCAL_RANK must be there.
+  const BindingPlan shared = plan(core::GpuVisibility::kShared, 1, std::nullopt);
+  EXPECT_EQ(Gpus(shared), "0 | 1 | 2 | 3");
+  EXPECT_THAT(shared.visible, IsEmpty());
+  EXPECT_THAT(shared.notes, ElementsAre("8 processes have 5 GPUs here: too few for one each"));
+  for (const std::optional<int> gpus : {std::optional<int>(), std::optional<int>(1)}) {
+    EXPECT_EQ(Gpus(plan(core::GpuVisibility::kIsolated, 0, gpus)), "0 | 1 | 0 | 1");
+    const BindingPlan second = plan(core::GpuVisibility::kIsolated, 1, gpus);
+    EXPECT_EQ(Gpus(second), "2 | 3 | 4 | 2");
+    EXPECT_THAT(second.ranks[1].isolated, ElementsAre(Pair("CUDA_VISIBLE_DEVICES", "3")));
+    EXPECT_EQ(second.notes.size(), 1u);
+  }
 }
 
 TEST(BindingCaseTest, PartsOfAGpuAreNoShortageAndAShortageNoReason) {
