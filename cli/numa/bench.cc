@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <random>
@@ -73,32 +74,62 @@ size_t CacheBytes(const Machine& machine, const std::string& root) {
   return bytes;
 }
 
-// The number of kB behind `name` in a file such as /proc/meminfo.
-size_t KiloBytes(const std::string& text, const std::string& name) {
-  const size_t at = text.find(name + ":");
-  if (at == std::string::npos) return 0;
-  size_t kilobytes = 0;
-  std::istringstream(text.substr(at + name.size() + 1)) >> kilobytes;
-  return kilobytes * 1024;
+// The number behind `name` at the beginning of a line of /proc/meminfo ("MemFree:  12 kB") or
+// memory.stat ("inactive_file 12"); nullopt without one.
+std::optional<size_t> NumberOf(const std::string& text, const std::string& name) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    size_t number = 0;
+    if (line.starts_with(name) && std::istringstream(line.substr(name.size())) >> number) {
+      return number;
+    }
+  }
+  return std::nullopt;
 }
 
-size_t FreeBytes(const Machine& machine, const std::string& root) {
-  size_t least = KiloBytes(ReadSmallFile(root + "/proc/meminfo").value_or(""), "MemAvailable");
-  const auto at_most = [&least](size_t bytes) {
-    if (least == 0 || bytes < least) least = bytes;
+size_t ReadNumber(const std::string& path, size_t otherwise) {
+  return ParseNumber<size_t>(ReadSmallFile(path).value_or("")).value_or(otherwise);
+}
+
+// What a cgroup's limit leaves; nullopt where there is none. Pages of files that nobody uses are
+// counted there but given back to whoever needs memory.
+std::optional<size_t> Left(const std::string& folder, const char* limit_file, const char* used_file,
+                           const char* inactive) {
+  constexpr size_t kNone = SIZE_MAX;  // "max", or a file that isn't there
+  const size_t limit = ReadNumber(folder + limit_file, kNone);
+  if (limit == kNone) return std::nullopt;
+  const size_t used = ReadNumber(folder + used_file, 0);
+  const size_t files =
+      NumberOf(ReadSmallFile(folder + "/memory.stat").value_or(""), inactive).value_or(0);
+  return limit - std::min(limit, used - std::min(used, files));
+}
+
+// Memory that may be had: the least of what the kernel, the cgroups and the compared nodes have.
+std::optional<size_t> FreeBytes(const Machine& machine, const std::string& root) {
+  std::optional<size_t> least;
+  const auto at_most = [&least](std::optional<size_t> bytes) {
+    if (bytes) least = std::min(least.value_or(*bytes), *bytes);
   };
-  for (const std::string& folder : topology::FindCgroupFolders(root, "memory").v2) {
-    const auto limit = ParseNumber<size_t>(ReadSmallFile(folder + "/memory.max").value_or(""));
-    const auto used = ParseNumber<size_t>(ReadSmallFile(folder + "/memory.current").value_or(""));
-    if (limit) at_most(*limit - std::min(*limit, used.value_or(0)));
+  const auto kilobytes = [](const std::string& text, const std::string& name) {
+    const std::optional<size_t> number = NumberOf(text, name);
+    return number ? std::optional(*number * 1024) : std::nullopt;
+  };
+  at_most(kilobytes(ReadSmallFile(root + "/proc/meminfo").value_or(""), "MemAvailable:"));
+  const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "memory");
+  for (const std::string& folder : folders.v2) {
+    at_most(Left(folder, "/memory.max", "/memory.current", "inactive_file "));
+  }
+  for (const std::string& folder : folders.v1) {
+    at_most(
+        Left(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file "));
   }
   for (const int node : ComparedNodes(machine)) {
     const std::string prefix = "Node " + std::to_string(node) + " ";
     const std::string text =
         ReadSmallFile(root + "/sys/devices/system/node/node" + std::to_string(node) + "/meminfo")
             .value_or("");
-    if (text.empty()) continue;
-    at_most(KiloBytes(text, prefix + "MemFree") + KiloBytes(text, prefix + "Inactive(file)"));
+    const std::optional<size_t> free = kilobytes(text, prefix + "MemFree:");
+    if (free) at_most(*free + kilobytes(text, prefix + "Inactive(file):").value_or(0));
   }
   return least;
 }
@@ -219,7 +250,7 @@ ArraySize ChooseArraySize(const Machine& machine, size_t wanted, const std::stri
   size.free_bytes = FreeBytes(machine, root);
   const size_t rule = 4 * (size.cache_bytes > 0 ? size.cache_bytes : kUnknownCache);
   size.bytes = wanted > 0 ? wanted : rule;
-  if (wanted == 0 && size.free_bytes > 0) size.bytes = std::min(size.bytes, size.free_bytes / 6);
+  if (wanted == 0 && size.free_bytes) size.bytes = std::min(size.bytes, *size.free_bytes / 6);
   size.bytes = std::max(size.bytes, kLeastArray);
   size.follows_rule = size.cache_bytes > 0 && size.bytes >= rule;
   return size;

@@ -52,10 +52,10 @@ struct Options {
 
 // How large an array of STREAM is, and the round of pointers.
 struct ArraySize {
-  size_t bytes = 0;           // of one array
-  size_t cache_bytes = 0;     // all last-level caches of the machine; 0: unknown
-  size_t free_bytes = 0;      // of memory, within the cgroup's limit; 0: unknown
-  bool follows_rule = false;  // STREAM's: at least four times the caches
+  size_t bytes = 0;                       // of one array
+  size_t cache_bytes = 0;                 // all last-level caches of the machine; 0: unknown
+  std::optional<size_t> free_bytes = {};  // of memory, within the cgroup's limit; nullopt: unknown
+  bool follows_rule = false;              // STREAM's: at least four times the caches
 };
 // Four times the caches or, where that is too much, a sixth of the free memory: three arrays then
 // take half of it. Reads below `root`.

@@ -105,6 +105,42 @@ TEST(BenchTest, AnArrayNeverTakesMoreThanASixthOfTheFreeMemory) {
   EXPECT_EQ(size.bytes, 100000000U / 6);
 }
 
+TEST(BenchTest, ACgroupOfVersion1LimitsAnArray) {
+  FixtureTree tree;
+  AddCaches(&tree);
+  tree.File("proc/meminfo", "MemAvailable: 600000 kB\n");
+  tree.File("proc/self/cgroup", "5:memory:/pod\n");
+  tree.File("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  tree.File("sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "104857600\n")
+      .File("sys/fs/cgroup/memory/pod/memory.usage_in_bytes", "64857600\n")
+      .File("sys/fs/cgroup/memory/pod/memory.stat",
+            "inactive_file 1\ntotal_inactive_file 60000000\n");
+  EXPECT_EQ(ChooseArraySize(MakeMachine().Node(0, 2).Node(1, 2), 0, tree.root()).free_bytes,
+            100000000U);
+}
+
+TEST(BenchTest, FilesThatNobodyUsesAreMemoryThatMayBeHad) {
+  FixtureTree tree;
+  tree.File("proc/meminfo", "MemAvailable: 600000 kB\n");
+  tree.File("proc/self/cgroup", "0::/pod\n");
+  tree.File("sys/fs/cgroup/memory.max", "104857600\n")
+      .File("sys/fs/cgroup/memory.current", "104857600\n")
+      .File("sys/fs/cgroup/memory.stat", "anon 5\ninactive_file 50000000\nactive_file 7\n");
+  EXPECT_EQ(ChooseArraySize(MakeMachine().Node(0, 2), 0, tree.root()).free_bytes, 50000000U);
+}
+
+TEST(BenchTest, AFullCgroupLeavesTheLeastArrayAndNotWhatTheMachineHasFree) {
+  FixtureTree tree;
+  AddCaches(&tree);
+  tree.File("proc/self/cgroup", "0::/pod\n");
+  tree.File("sys/fs/cgroup/memory.max", "104857600\n")
+      .File("sys/fs/cgroup/memory.current", "104861696\n");
+  tree.File("sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 6000000 kB\n");
+  const ArraySize size = ChooseArraySize(MakeMachine().Node(0, 2), 0, tree.root());
+  EXPECT_EQ(size.free_bytes, 0U);
+  EXPECT_EQ(size.bytes, 1U << 20);
+}
+
 TEST(BenchTest, ASizeThatWasAskedForIsTakenAndJudged) {
   FixtureTree tree;
   AddCaches(&tree);
