@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/text/ascii.h"
 #include "base/text/duration.h"
 #include "base/text/index_list.h"
 #include "core/model/fields.h"
@@ -169,6 +170,12 @@ void ValidateEnv(Validator& validator) {
   }
 }
 
+// As the CRD's rule takes them, which knows no numbers above 9999.
+bool IsMapList(const std::string& text) {
+  const Result<IndexList> list = ParseIndexList(text);
+  return list.ok() && Trim(text) == text && (list->empty() || list->back() <= 9999);
+}
+
 void ValidateMap(Validator& validator, const Topology& topology) {
   const auto processes = static_cast<size_t>(validator.job.spec.processes_per_machine);
   if (topology.bind != Bind::kMap) {
@@ -182,11 +189,10 @@ void ValidateMap(Validator& validator, const Topology& topology) {
   for (size_t i = 0; i < topology.map.size(); ++i) {
     const std::string path = "spec.topology.map[" + std::to_string(i) + "]";
     const MappedProcess& process = topology.map[i];
-    const Result<IndexList> cpus = ParseIndexList(process.cpus);
-    if (!cpus.ok() || cpus->empty()) {
+    if (process.cpus.empty() || !IsMapList(process.cpus)) {
       validator.Error(path + ".cpus", "must be CPUs, as in 0-7,16-23", Quote(process.cpus));
     }
-    if (!ParseIndexList(process.memory).ok()) {
+    if (!IsMapList(process.memory)) {
       validator.Error(path + ".memory", "must be NUMA nodes, as in 0 or 0-1",
                       Quote(process.memory));
     }

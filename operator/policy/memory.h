@@ -44,7 +44,7 @@ struct AssemblyMemory {
 struct ReplacementMemory {
   std::map<uint32_t, int> quick_ends;   // attempts of a machine that ended young, in a row
   std::map<uint32_t, Time> hold_until;  // machines whose next attempt waits
-  std::map<uint32_t, std::set<std::string>> refused_by;  // nodes that would not have a machine
+  std::set<std::string> refused_by;     // nodes that would not have a machine
   struct AwaitedReason {
     std::string uid;  // of the pod
     Time until{};

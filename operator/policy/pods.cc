@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "operator/policy/policies.h"
 
@@ -14,11 +16,9 @@ constexpr Duration kAddressesGone = seconds(3);
 
 // Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
 std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine) {
-  std::vector<std::string> nodes;
-  const auto& refused = context.memory().replacement.refused_by;
-  if (const auto by = refused.find(machine.index); by != refused.end()) {
-    nodes.assign(by->second.begin(), by->second.end());
-  }
+  // All machines are alike: who would not have one will not have another.
+  const std::set<std::string>& refused = context.memory().replacement.refused_by;
+  std::vector<std::string> nodes(refused.begin(), refused.end());
   for (const MachineObservation* seen : machine.earlier) {
     if (seen->attempt < context.memory().assembly.made_in || seen->node.empty()) continue;
     if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "core/exit_codes.h"
 #include "core/failure/failure.h"
@@ -141,24 +142,28 @@ std::vector<Loss> FindLosses(const ReconcileContext& context) {
 }
 
 // How long the machine's next attempt waits: at once for the first, later after quick ends, so that
-// a node that rejects or kills everything is not asked again and again.
+// a node that rejects or kills everything is not asked again and again. A rejection is quick
+// however long the image took that came before it.
 void SetBackoff(ReconcileContext& context, const Loss& loss) {
   ReplacementMemory& memory = context.Own<&Memory::replacement>();
   const MachineObservation* last = loss.machine->last_seen;
   const uint32_t index = loss.machine->index;
-  const bool quick = last != nullptr && context.now.wall - last->created < kQuick;
+  const bool rejected = loss.kind == EndKind::kRejected;
+  const bool quick = rejected || (last != nullptr && context.now.wall - last->created < kQuick);
   if (!quick) {
     memory.quick_ends.erase(index);
     return;
   }
-  const int count =
-      loss.kind == EndKind::kRejected ? ++memory.quick_ends[index] : memory.quick_ends[index]++;
+  const int count = rejected ? ++memory.quick_ends[index] : memory.quick_ends[index]++;
   memory.hold_until[index] = context.now.boot + core::BackoffAfter(count);
 }
 
 // That status went back is no machine's fault; but who says so again and again is not believed.
-void Charge(ReconcileContext& context, EndKind kind) {
+// Machines that are rejected together are so for one reason, and cost one: a cluster that aligns
+// nothing would else end a big job before a second node was tried.
+void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
   core::Counters& counters = context.next.counters;
+  if (kind == EndKind::kRejected && std::exchange(*rejection_charged, true)) return;
   if (kind == EndKind::kOutOfMemory) {
     ++counters.out_of_memory;
   } else if (kind == EndKind::kOvertaken && !context.memory().replacement.overtaken) {
@@ -253,13 +258,14 @@ bool Replace(ReconcileContext& context) {
   for (const Loss& loss : losses) {
     next.epoch = std::max({next.epoch, loss.needs_epoch, AboveWhatAgentsKnow(context, loss)});
   }
+  bool rejection_charged = false;
   for (const Loss& loss : losses) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
-    Charge(context, loss.kind);
+    Charge(context, loss.kind, &rejection_charged);
     SetBackoff(context, loss);
     if (const MachineObservation* last = loss.machine->last_seen;
         last != nullptr && loss.kind == EndKind::kRejected) {
-      context.Own<&Memory::replacement>().refused_by[loss.machine->index].insert(last->node);
+      context.Own<&Memory::replacement>().refused_by.insert(last->node);
     }
     CountReplacement(next, loss.machine->index);
     if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));

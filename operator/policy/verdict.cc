@@ -86,9 +86,12 @@ bool SpendBudget(ReconcileContext& context) {
     context.WakeAt(*since + kVerdictPatience);
     return false;
   }
-  return Fail(context, Cause::kMachineLost, core::kExitMachines,
-              std::to_string(used) + " machines failed and spec.failurePolicy." +
-                  "maxMachineReplacements is " + std::to_string(allowed));
+  const std::optional<core::LastFailure>& last = context.snapshot.status.last_failure;
+  return Fail(
+      context, Cause::kMachineLost, core::kExitMachines,
+      std::to_string(used) + " machines failed and spec.failurePolicy." +
+          "maxMachineReplacements is " + std::to_string(allowed) +
+          (last && !last->failure.message.empty() ? "; the last: " + last->failure.message : ""));
 }
 
 }  // namespace

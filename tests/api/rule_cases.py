@@ -137,6 +137,8 @@ FAIL = [
     job(a_command(topology={"bind": "Map"})), job(a_command(topology={"map": [{"cpus": "0"}]})),
     job(a_command(topology={"bind": "Map", "map": [{"cpus": "0"}] * 2})),
     job(a_command(topology={"bind": "Map", "map": [{"cpus": "0;1"}]})),
+    job(a_command(topology={"bind": "Map", "map": [{"cpus": "10000"}]})),
+    job(a_command(topology={"bind": "Map", "map": [{"cpus": " 0-3"}]})),
     job(a_command(topology={"bind": "Map", "map": [{"cpus": ""}]})),
     job(a_command(topology={"bind": "Map", "map": [{"memory": "0"}]})),
     job(a_command(topology={"bind": "Map", "map": [{"cpus": "0", "memory": "a"}]})),
