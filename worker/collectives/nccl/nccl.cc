@@ -47,8 +47,7 @@ Result<Found> Find(const Options& options, const NcclLimits& limits) {
 NcclReport ReportOf(const Result<Found>& found, const Options& options) {
   if (!found.ok()) return found.error();
   return NcclPart{.version = found->library->version(),
-                  .local = NcclRanks::UsableLocal(options.rank, options.world, options.local_rank,
-                                                  options.local_world)};
+                  .local = NcclRanks::UsableLocal(options.world, options.local_world)};
 }
 
 Result<nccl::UniqueId> MakeId(const Found& found) {

@@ -58,10 +58,9 @@ class Group {
 
 }  // namespace
 
-int NcclRanks::UsableLocal(int rank, int world, int local_rank, int local) {
+int NcclRanks::UsableLocal(int world, int local) {
   const bool usable = local > 0 && std::has_single_bit(static_cast<unsigned>(world)) &&
-                      std::has_single_bit(static_cast<unsigned>(local)) && world % local == 0 &&
-                      rank % local == local_rank;
+                      std::has_single_bit(static_cast<unsigned>(local)) && world % local == 0;
   return usable ? local : 1;
 }
 

@@ -31,9 +31,9 @@ struct NcclRanks {
   int world = 1;
   int local = 1;  // ranks r * local .. (r + 1) * local - 1 are one machine's; 1: not known
 
-  // The largest `local` that the tree can use, of `local` ranks on each machine where this rank is
-  // number `local_rank`.
-  static int UsableLocal(int rank, int world, int local_rank, int local);
+  // The largest `local` that the tree can use, of `local` ranks on each machine. LOCAL_RANK has no
+  // say in it: of processes that see their own GPU alone it is 0.
+  static int UsableLocal(int world, int local);
 };
 
 class TreeSum {
