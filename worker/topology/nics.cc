@@ -39,9 +39,10 @@ Nic ReadNic(const std::string& folder, const std::string& name) {
 std::set<std::string> OpenableDevices(const std::string& root) {
   std::set<std::string> devices;
   const std::string verbs = root + "/sys/class/infiniband_verbs/";
+  const std::string openable = root + "/dev/infiniband/";
   for (const std::string& file : Names(verbs)) {
     std::error_code ignored;
-    if (!fs::exists(root + "/dev/infiniband/" + file, ignored)) continue;
+    if (!fs::exists(openable + file, ignored)) continue;
     devices.insert(ReadSmallFile(verbs + file + "/ibdev").value_or(""));
   }
   return devices;

@@ -227,7 +227,9 @@ TEST(DiscoverNicsTest, AnRdmaDeviceWithoutADeviceFileIsOnlyItsInterface) {
   FixtureTree tree;
   for (const std::string number : {"0", "1"}) {
     const std::string card = "sys/devices/pci0000:10/0000:1" + number + ":00.0";
-    tree.File(card + "/net/ib" + number + "/operstate", "up\n");
+    std::string interface = card + "/net/ib";
+    interface += number;
+    tree.File(interface + "/operstate", "up\n");
     tree.Link("sys/class/infiniband/mlx5_" + number + "/device", card);
     tree.File("sys/class/infiniband_verbs/uverbs" + number + "/ibdev", "mlx5_" + number + "\n");
   }
