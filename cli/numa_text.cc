@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -93,7 +94,16 @@ std::string Heading(const Report& report) {
     text += ", LESS than four times the last-level caches (" + Binary(report.size.cache_bytes) +
             "): caches make these figures better than memory is";
   }
-  return text + ".\n" + (report.huge_pages ? "Huge pages are asked for. " : "") +
+  text += ".\n";
+  if (report.cpu_quota > 0) {
+    text += "The CPU quota (" + Fixed(report.cpu_quota, 1) + " CPUs) allows " +
+            (report.cpu_quota < 1 ? "1 worker, and not all the time"
+             : report.cpu_quota < 2
+                 ? "1 worker"
+                 : "at most " + Fixed(std::floor(report.cpu_quota), 0) + " workers") +
+            ": memory may carry more.\n";
+  }
+  return text + (report.huge_pages ? "Huge pages are asked for. " : "") +
          std::to_string(report.options.repetitions) +
          " runs of each setting in random order;\n"
          "medians in MB/s (10^6) as STREAM counts, 16 or 24 bytes an element. A plain store reads "
@@ -285,6 +295,7 @@ OrderedJson NumaJson(const Report& report, const std::vector<MachineFact>& facts
                       {"cacheBytes", report.size.cache_bytes},
                       {"followsStreamRule", report.size.follows_rule},
                       {"hugePages", report.huge_pages}};
+  json["cpuQuota"] = report.cpu_quota > 0 ? OrderedJson(report.cpu_quota) : OrderedJson();
   for (const numa::KernelInfo& kernel : kKernels) {
     json["bytesAnElement"][kernel.name] = {{"counted", kernel.counted}, {"moved", kernel.moved}};
   }

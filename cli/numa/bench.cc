@@ -25,12 +25,23 @@ constexpr std::array<const char*, 7> kKindNames = {"baseline", "local",     "rem
 constexpr size_t kLeastArray = 1 << 20;
 constexpr size_t kUnknownCache = 64 << 20;  // taken for the caches where the machine doesn't say
 
-// The first CPU of each core of `node` that may be used; of all nodes for -1.
+// How many workers the CPU quota lets run all the time; at least one.
+size_t MostWorkers(const Machine& machine) {
+  if (machine.cpu_quota <= 0) return SIZE_MAX;
+  return static_cast<size_t>(std::max(machine.cpu_quota, 1.0));
+}
+
+// The first CPU of each core of `node` that may be used, of all nodes for -1. Where the quota has
+// time for fewer, those are spread evenly: neighbours share caches and memory channels.
 std::vector<int> CpusOfNode(const Machine& machine, int node) {
   std::vector<int> cpus;
   for (const topology::Core& core : topology::AllowedCores(machine)) {
     if (node < 0 || core.numa_node == node) cpus.push_back(core.cpus.front());
   }
+  const size_t all = cpus.size();
+  const size_t most = std::min(all, MostWorkers(machine));
+  for (size_t i = 0; i < most; ++i) cpus[i] = cpus[i * all / most];
+  cpus.resize(most);
   return cpus;
 }
 
@@ -263,6 +274,8 @@ Result<Report> RunBench(const Machine& machine, const Options& options,
   report.options = options;
   report.size = ChooseArraySize(machine, options.array_bytes, "/");
   report.nodes = ComparedNodes(machine);
+  const size_t cores = std::max<size_t>(topology::AllowedCores(machine).size(), 1);
+  if (machine.cpu_quota < static_cast<double>(cores)) report.cpu_quota = machine.cpu_quota;
   std::vector<Setting> settings = Settings(machine);
   std::erase_if(settings, [&only = options.only](const Setting& setting) {
     return !only.empty() && std::find(only.begin(), only.end(), setting.kind) == only.end();

@@ -37,7 +37,7 @@ struct Setting {
 };
 
 // What is compared on a machine: of the nodes that have both CPUs and memory this process may use.
-// One worker a core; `work.bytes` is left open. Never empty.
+// One worker a core, as far as the CPU quota goes; `work.bytes` is left open. Never empty.
 std::vector<Setting> Settings(const topology::Machine& machine);
 
 // The NUMA nodes that Settings compares.
@@ -82,6 +82,7 @@ struct Report {
   std::vector<int> nodes;
   std::vector<Row> rows;  // in the order of Settings
   bool huge_pages = false;
+  double cpu_quota = 0;  // CPUs' worth of time, where that is less than there are cores; else 0
   // By node, kernel's name ("numa_hit") and how much it grew meanwhile: pages allocated, by
   // anybody.
   std::map<int, std::map<std::string, int64_t>> numastat;

@@ -73,6 +73,17 @@ TEST(NumaTextTest, ArraysThatFitIntoCachesAreNotPassedOffAsMemory) {
   EXPECT_THAT(NumaTable(report), HasSubstr("STREAM's rule can't be checked"));
 }
 
+TEST(NumaTextTest, AQuotaThatHoldsWorkersBackIsSaid) {
+  numa::Report report = TwoNodes();
+  EXPECT_THAT(NumaTable(report), Not(HasSubstr("quota")));
+  EXPECT_TRUE(NumaJson(report, {})["cpuQuota"].is_null());
+  report.cpu_quota = 4.5;
+  EXPECT_THAT(NumaTable(report), HasSubstr("The CPU quota (4.5 CPUs) allows at most 4 workers"));
+  EXPECT_EQ(NumaJson(report, {})["cpuQuota"], 4.5);
+  report.cpu_quota = 0.5;
+  EXPECT_THAT(NumaTable(report), HasSubstr("(0.5 CPUs) allows 1 worker, and not all the time"));
+}
+
 TEST(NumaTextTest, ARefusedPolicyAndASettingThatFailedAreSaid) {
   numa::Report report = TwoNodes();
   report.rows[1].mbind_errno = EPERM;

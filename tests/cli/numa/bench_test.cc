@@ -55,6 +55,31 @@ TEST(BenchTest, OneWorkerACoreAndOnlyWhereTheContainerMayBe) {
   }
 }
 
+TEST(BenchTest, NoMoreWorkersThanTheCpuQuotaHasTimeForAndThoseAreSpread) {
+  for (const Setting& setting : Settings(MakeMachine().Node(0, 8).Node(1, 8).Quota(4.5))) {
+    EXPECT_LE(setting.work.cpus.size(), 4U) << ToString(setting.kind);
+    if (setting.kind == Kind::kLocal && setting.cpu_node == 1) {
+      EXPECT_THAT(setting.work.cpus, ElementsAre(8, 10, 12, 14));
+    }
+    if (setting.kind == Kind::kInterleaved && setting.cpu_node == -1) {
+      EXPECT_THAT(setting.work.cpus, ElementsAre(0, 4, 8, 12));
+    }
+  }
+  for (const Setting& setting : Settings(MakeMachine().Node(0, 8).Quota(0.5))) {
+    EXPECT_EQ(setting.work.cpus.size(), 1U) << ToString(setting.kind);
+  }
+}
+
+TEST(BenchTest, AQuotaIsReportedWhereItKeepsCoresIdle) {
+  const Options none{.repetitions = 1, .only = {Kind::kRemote}};
+  const auto quota = [&none](const Machine& machine) {
+    return RunBench(machine, none, false, [](int, int) {})->cpu_quota;
+  };
+  EXPECT_EQ(quota(MakeMachine().Node(0, 8).Quota(4.5)), 4.5);
+  EXPECT_EQ(quota(MakeMachine().Node(0, 8).Quota(8)), 0);
+  EXPECT_EQ(quota(MakeMachine().Node(0, 8)), 0);
+}
+
 TEST(BenchTest, NodesWithoutAllowedCpusOrMemoryAreNotCompared) {
   EXPECT_THAT(ComparedNodes(MakeMachine().Node(0, 2).Node(1, 2).AllowedMems({1})), ElementsAre(1));
   EXPECT_THAT(ComparedNodes(MakeMachine().Node(0, 2).Node(1, 2).AllowedCpus({0})), ElementsAre(0));
