@@ -32,14 +32,18 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
-// Makes the signals that stop a program set `interrupted`, while it lives.
+// Makes the signals that stop a program set `interrupted`, while it lives; not those that it was
+// started to ignore (nohup).
 class StopSignals {
  public:
   StopSignals() {
     interrupted = false;
     struct sigaction action{};
     action.sa_handler = [](int) { interrupted = true; };
-    for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &action, &old_[i]);
+    for (size_t i = 0; i < kStopSignals.size(); ++i) {
+      sigaction(kStopSignals[i], nullptr, &old_[i]);
+      if (old_[i].sa_handler != SIG_IGN) sigaction(kStopSignals[i], &action, nullptr);
+    }
   }
   ~StopSignals() {
     for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &old_[i], nullptr);

@@ -19,6 +19,7 @@
 #include <memory>
 #include <new>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "worker/topology/small_file.h"
@@ -246,9 +247,10 @@ class Children {
     for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
     pids_.clear();
   }
-  // False: one was killed, or ended with an error; then the others wait for it in vain.
-  bool WaitForAll() {
-    while (!pids_.empty()) {
+  // Until all have ended, or `stop` was set by a signal that came to this process alone: then some
+  // are left. False: one was killed, or ended with an error; then the others wait for it in vain.
+  bool WaitForAll(const std::atomic<bool>& stop) {
+    while (!pids_.empty() && !stop) {
       siginfo_t end{};
       // Ours are the only children of this process.
       if (waitid(P_ALL, 0, &end, WEXITED | WNOWAIT) != 0) {
@@ -283,13 +285,32 @@ bool RunProcesses(const TeamWork& work, const std::atomic<bool>& stop, Shared* s
     }
     children.Add(pid);
   }
-  return children.WaitForAll();
+  return children.WaitForAll(stop);
 }
 
 void RunThreads(const TeamWork& work, const std::atomic<bool>& stop, Shared* shared) {
+  // Nobody begins before everybody is there: the barrier would wait for the missing ones for ever.
+  enum class Gate { kClosed, kWork, kLeave };
+  std::atomic<Gate> gate = Gate::kClosed;
+  const auto open = [&gate](Gate way) {
+    gate = way;
+    gate.notify_all();
+  };
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < work.cpus.size(); ++i) {
-    threads.emplace_back([&, i] { Worker(work, i, stop, shared).Run(); });
+  threads.reserve(work.cpus.size());
+  try {
+    for (size_t i = 0; i < work.cpus.size(); ++i) {
+      threads.emplace_back([&, i] {
+        gate.wait(Gate::kClosed);
+        if (gate == Gate::kWork) Worker(work, i, stop, shared).Run();
+      });
+    }
+    open(Gate::kWork);
+  } catch (const std::system_error& error) {
+    WorkerResult& missing = shared->results[threads.size()];
+    missing.failed = "starting a thread";
+    missing.failed_errno = error.code().value();
+    open(Gate::kLeave);
   }
   for (std::thread& thread : threads) thread.join();
 }

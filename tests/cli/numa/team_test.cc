@@ -3,7 +3,12 @@
 #include <errno.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "cli/numa/bench.h"
 
@@ -78,6 +83,34 @@ TEST(TeamTest, MemoryThatIsNotThereIsSaid) {
   const Result<TeamResult> team = RunTeam(work, kGoOn);
   ASSERT_FALSE(team.ok());
   EXPECT_THAT(team.error().message, HasSubstr("allocating memory"));
+}
+
+size_t AddressSpaceInUse() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<size_t>(getpagesize());
+}
+
+TEST(TeamTest, AThreadThatCannotBeStartedIsNamedAndTheOthersLeave) {
+  // Room for the stacks of two or three.
+  constexpr size_t kStack = size_t{1} << 30;
+  pthread_attr_t before;
+  pthread_attr_t large;
+  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(pthread_attr_init(&large), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&large, kStack), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&large), 0);
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &old), 0);
+  const rlimit narrow{AddressSpaceInUse() + 3 * kStack + kStack / 2, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &narrow), 0);
+  TeamWork work = SmallWork();
+  work.cpus.assign(8, -1);
+  const Result<TeamResult> team = RunTeam(work, kGoOn);
+  setrlimit(RLIMIT_AS, &old);
+  pthread_setattr_default_np(&before);
+  ASSERT_FALSE(team.ok());
+  EXPECT_THAT(team.error().message, HasSubstr("starting a thread"));
 }
 
 TEST(TeamTest, AnInterruptedTeamLeavesTogether) {
