@@ -276,7 +276,8 @@ Extent Draw(const Part& part, double x, double y, Svg* svg) {
     for (size_t i = 0; svg != nullptr && i < part.cores.size(); ++i) {
       const Part::Cell& cell = part.cores[i];
       const double left = x + static_cast<double>(i % columns) * (width + 4);
-      const double top = y + static_cast<double>(i / columns) * (kCellHeight + 4);
+      const size_t line = i / columns;
+      const double top = y + static_cast<double>(line) * (kCellHeight + 4);
       const char* fill =
           !cell.allowed ? "#eeeeee"
           : cell.local_rank >= 0

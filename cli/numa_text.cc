@@ -314,20 +314,22 @@ std::string NumaPrometheus(const Report& report) {
   std::string bandwidth;
   std::string latency;
   std::string placed;
+  const auto sample = [&name](const char* what, const std::string& labels,
+                              const std::string& value) {
+    return name + what + "{" + labels + "} " + value + "\n";
+  };
   for (const Row& row : report.rows) {
     if (!row.failed.empty()) continue;
     const std::string labels = Labels(row);
     if (IsLatency(row)) {
-      latency += name + "latency_seconds{" + labels + "} " +
-                 Fixed(row.nanoseconds.median / 1e9, 12) + "\n";
+      latency += sample("latency_seconds", labels, Fixed(row.nanoseconds.median / 1e9, 12));
     }
     for (size_t i = 0; i < kKernels.size() && !IsLatency(row); ++i) {
-      bandwidth += name + "bandwidth_bytes_per_second{" + labels + ",kernel=\"" + kKernels[i].name +
-                   "\"} " + Fixed(row.bytes_per_second[i].median, 0) + "\n";
+      bandwidth +=
+          sample("bandwidth_bytes_per_second", labels + ",kernel=\"" + kKernels[i].name + "\"",
+                 Fixed(row.bytes_per_second[i].median, 0));
     }
-    if (row.placed >= 0) {
-      placed += name + "placed_ratio{" + labels + "} " + Fixed(row.placed, 4) + "\n";
-    }
+    if (row.placed >= 0) placed += sample("placed_ratio", labels, Fixed(row.placed, 4));
   }
   const auto family = [&name](const char* what, const char* help, const std::string& samples) {
     return "# HELP " + name + what + " " + help + "\n# TYPE " + name + what + " gauge\n" + samples;

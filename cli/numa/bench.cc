@@ -185,9 +185,10 @@ void Add(const TeamResult& team, Row* row, Series* series) {
   if (IsLatency(row->setting)) {
     series->nanoseconds.push_back(team.nanoseconds);
   } else {
+    const size_t elements = row->setting.work.bytes / sizeof(double);
     for (size_t k = 0; k < kKernels.size(); ++k) {
-      const auto elements = static_cast<double>(row->setting.work.bytes / sizeof(double));
-      series->bytes_per_second[k].push_back(elements * kKernels[k].counted / team.seconds[k]);
+      series->bytes_per_second[k].push_back(static_cast<double>(elements) * kKernels[k].counted /
+                                            team.seconds[k]);
     }
   }
   if (team.pages > 0) {

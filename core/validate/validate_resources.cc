@@ -57,15 +57,15 @@ void ValidateMachineAmount(Validator& validator, const std::string& name, const 
   } else if (amount < Quantity()) {
     validator.Error(path, "must be 0 or more", amount.ToString());
   }
+  const ResourcesPerProcess& each = validator.job.spec.resources_per_process;
+  if (name.starts_with("hugepages-") && !each.cpu && !each.memory) {
+    validator.Error(path, "needs " + kPerProcess + ".memory or cpu: no pod has huge pages alone");
+  }
 }
 
 void ValidatePerMachine(Validator& validator, const Spec& spec) {
-  const ResourcesPerProcess& each = spec.resources_per_process;
   for (const auto& [name, amount] : spec.resources_per_machine) {
     ValidateMachineAmount(validator, name, amount);
-    if (!name.starts_with("hugepages-") || each.cpu || each.memory) continue;
-    validator.Error(kPerMachine + "." + name,
-                    "needs " + kPerProcess + ".memory or cpu: no pod has huge pages alone");
   }
 }
 
