@@ -96,9 +96,11 @@ TEST(Validate, EveryContainerMustBeGuaranteedWhereAlignmentIsRequired) {
             "");
   for (const char* resources : {"{}", "{limits: {cpu: 1}}", "{requests: {cpu: 1, memory: 1Gi}}",
                                 "{limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 500m}}"}) {
-    const std::string other = std::string("{name: a, resources: ") + resources + "}]";
-    EXPECT_THAT(problems(worker + ", " + other),
-                HasSubstr("spec.template.spec.containers: must each have limits"))
+    std::string other = "{name: a, resources: ";
+    other.append(resources).append("}]");
+    std::string beside = worker;
+    beside.append(", ").append(other);
+    EXPECT_THAT(problems(beside), HasSubstr("spec.template.spec.containers: must each have limits"))
         << resources;
     EXPECT_THAT(problems("initContainers: [" + other),
                 HasSubstr("spec.template.spec.initContainers: must each have limits"))
