@@ -56,9 +56,11 @@ def test_a_quick_benchmark_writes_all_its_forms(tmp_path):
 
 
 def test_ctrl_c_ends_a_benchmark_and_all_its_workers():
+    # What runs in a shell's background ignores Ctrl-C, and this would inherit that.
     child = subprocess.Popen([binary("lockstep"), "bench", "numa", "--only", "processes",
                               "--array-size", "16", "--repetitions", "1000"],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     workers = pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children")
     while not workers.read_text().split():
         assert child.poll() is None
