@@ -9,7 +9,7 @@ import random
 import signal
 import time
 
-from e2e_job import FINISHED, PATIENCE
+from e2e_job import FINISHED, PATIENCE, machine
 from waiting import wait_until
 
 SECONDS = float(os.environ.get("LOCKSTEP_CHAOS_SECONDS", "120"))
@@ -102,7 +102,8 @@ def rage(chaos, job, dice, until):
 def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
     print(f"LOCKSTEP_CHAOS_SEED={SEED}")
     dice, until, count = random.Random(SEED), time.monotonic() + SECONDS, 0
-    while time.monotonic() < until:
+    compared = 0
+    while time.monotonic() < until or not compared:
         count += 1
         job = site.train(f"gpt{count}", failurePolicy={"maxRestarts": 1000,
                                                        "maxMachineReplacements": 1000})
@@ -110,4 +111,8 @@ def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed)
         rage(Chaos(site, job, dice), job, dice, until)
         site.stack.wait_whole()
         job.wait_state("Succeeded", 3 * PATIENCE)
+        if not any(machine(pod) == 0 for pod in job.pods()):
+            print("machine 0's pod was deleted as it ended, and its log with it")
+            continue
         assert job.weights() == undisturbed
+        compared += 1

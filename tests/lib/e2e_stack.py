@@ -54,12 +54,14 @@ class Stack(Cluster):
             self.nodes.mend(name)
 
     def wait_whole(self):
-        """Every node Ready, and every operator."""
+        """Every node Ready, and every operator. A node's taints go one by one after it is Ready, and for
+        as long as one says that it is out of reach, what is placed there counts as lost."""
         def ready():
             nodes = CoreV1Api(self.client()).list_node().items
             operators = AppsV1Api(self.client()).list_namespaced_deployment(SYSTEM).items
             return all(c.status == "True" for node in nodes for c in node.status.conditions
-                       if c.type == "Ready") and all(
+                       if c.type == "Ready") and not any(
+                           node.spec.taints for node in nodes) and all(
                            each.status.ready_replicas == each.spec.replicas for each in operators)
         wait_until(ready, "nodes and operators to be whole again", PATIENCE, 0.5)
 
