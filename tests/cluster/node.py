@@ -98,6 +98,9 @@ class Node:
     def _start_kubelet(self, **settings):
         for state in ("cpu", "memory"):  # kept for another policy, kubelet refuses to start
             (self._folder / f"var/lib/kubelet/{state}_manager_state").unlink(missing_ok=True)
+        # One that was killed may answer there until its last thread is gone, and a plugin that it has
+        # answered loses its own socket to the next kubelet, which empties the folder.
+        (self._folder / "var/lib/kubelet/device-plugins/kubelet.sock").unlink(missing_ok=True)
         (self._folder / "var/lib/lockstep/kubelet.json").write_text(
             json.dumps({**_kubelet(self._cgroup), **settings}))
         self._run("kubelet", self._bins["node"] / "kubelet", f"--config={CONFIG}/kubelet.json",
