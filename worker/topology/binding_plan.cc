@@ -321,8 +321,8 @@ class Planner {
 
   void PlaceByMap(const core::MappedProcess& mapped, size_t k, Draft* draft) const {
     // Validate has seen the lists.
-    const IndexList asked =
-        ParseIndexList(mapped.cpus).ok() ? *ParseIndexList(mapped.cpus) : IndexList{};
+    const Result<IndexList> cpus = ParseIndexList(mapped.cpus);
+    const IndexList asked = cpus.ok() ? *cpus : IndexList{};
     draft->cores = CoresWithin(asked);
     draft->mapped_cpus = asked;
     const IndexList had = Intersect(asked, machine_.allowed_cpus);

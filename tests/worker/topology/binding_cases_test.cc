@@ -14,14 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-std::string Cpus(const BindingPlan& plan) {
-  std::string text;
-  for (const RankBinding& rank : plan.ranks) {
-    text += (text.empty() ? "" : " | ") + FormatIndexList(rank.cpus);
-  }
-  return text;
-}
-
 std::string Gpus(const BindingPlan& plan) {
   std::string text;
   for (const RankBinding& rank : plan.ranks) {

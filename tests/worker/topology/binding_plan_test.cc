@@ -16,15 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-// "0-3 | 4-7"
-std::string Cpus(const BindingPlan& plan) {
-  std::string text;
-  for (const RankBinding& rank : plan.ranks) {
-    text += (text.empty() ? "" : " | ") + FormatIndexList(rank.cpus);
-  }
-  return text;
-}
-
 std::vector<int> Threads(const BindingPlan& plan) {
   std::vector<int> threads;
   for (const RankBinding& rank : plan.ranks) threads.push_back(rank.omp_threads);

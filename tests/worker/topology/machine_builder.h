@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/topology/binding_plan.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::topology {
@@ -109,6 +110,15 @@ class MakeMachine {
   int threads_ = 1;
   int next_cpu_ = 0;
 };
+
+// The CPUs of each rank: "0-3 | 4-7".
+inline std::string Cpus(const BindingPlan& plan) {
+  std::string text;
+  for (const RankBinding& rank : plan.ranks) {
+    text += (text.empty() ? "" : " | ") + FormatIndexList(rank.cpus);
+  }
+  return text;
+}
 
 }  // namespace lockstep::topology
 

@@ -245,6 +245,8 @@ void LocalRanks::ReadBindings() {
   if (config_->job.spec.topology.bind == core::Bind::kNone) return;
   if (!std::exchange(binding_said_, true)) LogBindings();
   ReportBinding();
+  // On a machine of one node nothing can be far, and nobody is woken to look.
+  if (std::ranges::all_of(nodes_, [](const auto& nodes) { return nodes.remote.empty(); })) return;
   placement_timer_.WakeAt(BootTime() + topology::PlacementPause(Duration(0), 1));
 }
 
