@@ -96,6 +96,13 @@ inline constexpr auto kEnumNames<FailureAction> =
                                             {FailureAction::kFail, "Fail"},
                                             {FailureAction::kReplaceMachine, "ReplaceMachine"}});
 
+// What follows when a machine keeps the others waiting.
+enum class Stragglers : uint8_t { kReport, kReplace };
+
+template <>
+inline constexpr auto kEnumNames<Stragglers> = std::to_array<EnumName<Stragglers>>(
+    {{Stragglers::kReport, "Report"}, {Stragglers::kReplace, "Replace"}});
+
 // One of `failurePolicy.rules`; every list that is not empty must match. First match wins.
 struct FailureRule {
   std::vector<int> exit_codes;
@@ -112,7 +119,8 @@ struct FailurePolicy {
   Duration reset_after = hours(1);
   Duration restart_grace_period = Duration::zero();
   Duration machine_lost_after = seconds(15);  // L
-  std::vector<FailureRule> rules;             // the user's; the defaults follow them
+  Stragglers stragglers = Stragglers::kReport;
+  std::vector<FailureRule> rules;  // the user's; the defaults follow them
 
   friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
 };
@@ -133,6 +141,7 @@ inline constexpr auto kFields<FailurePolicy> = std::tuple(
     Field{"resetAfter", &FailurePolicy::reset_after},
     Field{"restartGracePeriod", &FailurePolicy::restart_grace_period},
     Field{"machineLostAfter", &FailurePolicy::machine_lost_after, kMachineLostAfterLimits},
+    Field{"stragglers", &FailurePolicy::stragglers},
     Field{"rules", &FailurePolicy::rules, AtMost{64}});
 
 // The rules that stand behind the user's: exit codes 2, 126 and 127 fail the job,

@@ -69,9 +69,15 @@ inline constexpr auto kFields<Placement> =
                Field{"topologyMode", &Placement::topology_mode});
 
 template <>
+inline constexpr auto kFields<MemoryCheckpoints> =
+    std::tuple(Field{"size", &MemoryCheckpoints::size},
+               Field{"replicas", &MemoryCheckpoints::replicas, Between{0, 1}});
+
+template <>
 inline constexpr auto kFields<Checkpoint> = std::tuple(
     Field{"claim", &Checkpoint::claim, AtMost{253}}, Field{"path", &Checkpoint::path, AtMost{4096}},
-    Field{"resume", &Checkpoint::resume, AtMost{4096}});
+    Field{"resume", &Checkpoint::resume, AtMost{4096}}, Field{"memory", &Checkpoint::memory},
+    Field{"persistEvery", &Checkpoint::persist_every});
 
 template <>
 inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health::start_timeout},
@@ -99,13 +105,17 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"envFrom", &Spec::env_from, AtMost{64}},
     Field{"imagePullSecrets", &Spec::image_pull_secrets, AtMost{16}},
     Field{"launch", &Spec::launch}, Field{"framework", &Spec::framework},
+    Field{"prestart", &Spec::prestart},
+    Field{"prestartExclude", &Spec::prestart_exclude, AtMost{64, 253}},
     Field{"trainer", &Spec::trainer}, Field{"template", &Spec::template_},
     Field{"resourcesPerProcess", &Spec::resources_per_process},
     Field{"resourcesPerMachine", &Spec::resources_per_machine, AtMost{32}},
     Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
-    Field{"placement", &Spec::placement}, Field{"failurePolicy", &Spec::failure_policy},
-    Field{"checkpoint", &Spec::checkpoint}, Field{"gracePeriod", &Spec::grace_period},
-    Field{"health", &Spec::health}, Field{"logs", &Spec::logs}, Field{"suspend", &Spec::suspend},
+    Field{"placement", &Spec::placement},
+    Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
+    Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},
+    Field{"gracePeriod", &Spec::grace_period}, Field{"health", &Spec::health},
+    Field{"logs", &Spec::logs}, Field{"suspend", &Spec::suspend},
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},

@@ -48,4 +48,10 @@ bool IsVariableName(std::string_view name) {
                      [](char c) { return IsLetterOrDigit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
+bool IsIdentifier(std::string_view name) {
+  if (name.empty() || IsDigit(name.front())) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return IsLetterOrDigit(c) || c == '_'; });
+}
+
 }  // namespace lockstep::core

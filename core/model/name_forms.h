@@ -15,6 +15,8 @@ bool IsDnsLabel(std::string_view name, size_t longest = kLongestLabel);
 bool IsDnsSubdomain(std::string_view name);
 // A label key or a resource: a name, or DOMAIN/name.
 bool IsQualifiedName(std::string_view name);
+// A Python package's, as in torch.
+bool IsIdentifier(std::string_view name);
 // Of an environment variable, as every version of Kubernetes takes it.
 bool IsVariableName(std::string_view name);
 

@@ -47,6 +47,8 @@ enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
 enum class TopologyMode : uint8_t { kPreferred, kRequired };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
+// Whether interpreters wait beside the ranks with what these import, for the next generation.
+enum class Prestart : uint8_t { kNever, kAuto, kAlways };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
 
 struct Metadata {
@@ -109,10 +111,20 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+// Checkpoints in the machines' memory; off without a size.
+struct MemoryCheckpoints {
+  std::optional<Quantity> size;  // a machine's store, copies for others included
+  int32_t replicas = 1;          // copies on other machines
+
+  friend bool operator==(const MemoryCheckpoints&, const MemoryCheckpoints&) = default;
+};
+
 struct Checkpoint {
   std::string claim;            // a PersistentVolumeClaim
   std::string path;             // a folder: on that volume, or of this machine with `lockstep run`
   std::string resume = "Auto";  // Auto | Never | a path
+  MemoryCheckpoints memory;
+  Duration persist_every = minutes(10);  // from memory to `path`; 0: at the job's end alone
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
@@ -144,6 +156,8 @@ struct Spec {
   std::vector<LocalObjectReference> image_pull_secrets;
   Launch launch = Launch::kPerProcess;
   Framework framework = Framework::kTorch;
+  Prestart prestart = Prestart::kNever;
+  std::vector<std::string> prestart_exclude;  // top-level packages that only ranks import
   std::optional<Trainer> trainer;
   Node template_;  // a PodTemplateSpec, handed through; null when there is none
   ResourcesPerProcess resources_per_process;
@@ -151,6 +165,7 @@ struct Spec {
   std::optional<Quantity> shared_memory;
   Topology topology;
   Placement placement;
+  int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
   FailurePolicy failure_policy;
   Checkpoint checkpoint;
   Duration grace_period = seconds(120);
@@ -213,6 +228,8 @@ template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<C
      {Console::kFailedOnly, "FailedOnly"}});
 template <> inline constexpr auto kEnumNames<LogFormat> = std::to_array<EnumName<LogFormat>>(
     {{LogFormat::kPrefix, "Prefix"}, {LogFormat::kRaw, "Raw"}, {LogFormat::kJson, "Json"}});
+template <> inline constexpr auto kEnumNames<Prestart> = std::to_array<EnumName<Prestart>>(
+    {{Prestart::kNever, "Never"}, {Prestart::kAuto, "Auto"}, {Prestart::kAlways, "Always"}});
 template <> inline constexpr auto kEnumNames<CleanPodPolicy> =
     std::to_array<EnumName<CleanPodPolicy>>(
     {{CleanPodPolicy::kNone, "None"}, {CleanPodPolicy::kRunning, "Running"},

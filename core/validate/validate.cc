@@ -258,15 +258,26 @@ void ValidateCheckpoint(Validator& validator) {
   }
 }
 
+void ValidateOptionalTime(Validator& validator, const std::string& path, Duration time) {
+  if (time == Duration::zero() || (time >= seconds(1) && time <= hours(168))) return;
+  validator.Error(path, "must be 0s (off) or lie between 1s and 168h", FormatDuration(time));
+}
+
+void ValidatePrestart(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  for (size_t i = 0; i < spec.prestart_exclude.size(); ++i) {
+    if (IsIdentifier(spec.prestart_exclude[i])) continue;
+    validator.Error("spec.prestartExclude[" + std::to_string(i) + "]",
+                    "must be a top-level package, as in torch", Quote(spec.prestart_exclude[i]));
+  }
+}
+
 void ValidateTimes(Validator& validator) {
   const Spec& spec = validator.job.spec;
-  const Duration hang = spec.health.hang_timeout;
   validator.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
   validator.Range("spec.health.startTimeout", spec.health.start_timeout, seconds(1), hours(168));
-  if (hang != Duration::zero() && (hang < seconds(1) || hang > hours(168))) {
-    validator.Error("spec.health.hangTimeout", "must be 0s (off) or lie between 1s and 168h",
-                    FormatDuration(hang));
-  }
+  ValidateOptionalTime(validator, "spec.health.hangTimeout", spec.health.hang_timeout);
+  ValidateOptionalTime(validator, "spec.checkpoint.persistEvery", spec.checkpoint.persist_every);
 }
 
 void ValidateCluster(Validator& validator) {
@@ -319,6 +330,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateTopology(validator);
   ValidateFailurePolicy(validator);
   ValidateCheckpoint(validator);
+  ValidatePrestart(validator);
   ValidateTimes(validator);
   ValidateCluster(validator);
   if (validator.local() && gpus) ValidateGpus(validator, *gpus);

@@ -122,6 +122,8 @@ def _long_text(path, length):
         return "10"[:2 - length % 2] + ",1" * ((length - 1) // 2)
     if name in ("gpuResource", "topologyKey", "topologyLevels[]", "managedBy"):
         return ".".join([LABEL] * 3 + ["a" * 61]) + "/" + "a" * (length - 254)
+    if name == "prestartExclude[]":
+        return "_" * length
     if name in ("path", "resume"):
         return "/" + "a" * (length - 1)
     if _is_duration(path, None):
@@ -132,7 +134,7 @@ def _long_text(path, length):
 def _is_duration(path, schema):
     if schema is not None:
         return any("duration(self)" in each["rule"] for each in schema.get(schema_walk.RULES, []))
-    return re.search(r"(gracePeriod|GracePeriod|Timeout|resetAfter|machineLostAfter)$", path)
+    return re.search(r"(gracePeriod|GracePeriod|Timeout|resetAfter|machineLostAfter|persistEvery)$", path)
 
 
 def _items(path, schema, count):

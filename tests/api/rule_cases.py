@@ -86,6 +86,8 @@ PASS = [
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
     job(a_command(checkpoint={"claim": "", "path": "", "resume": "Never"})),
     job(a_command(health={"hangTimeout": "0h0m"})),
+    job(a_command(checkpoint={"memory": {"size": "2Gi", "replicas": 0}, "persistEvery": "0s"})),
+    job(a_command(prestart="Auto", prestartExclude=["_a1"], launch="PerMachine")),
     job(a_command(managedBy="a.b/c/d")),
     job(a_command(env=[{"name": "A", "value": "", "valueFrom": _FIELD}])),
 ]
@@ -169,6 +171,11 @@ FAIL = [
     job(a_command(checkpoint={"claim": "a"})),
     job(a_command(checkpoint={"path": "a"})), job(a_command(checkpoint={"resume": "auto"})),
     job(a_command(checkpoint={"resume": ""})),
+    job(a_command(checkpoint={"memory": {"size": 0}})),
+    job(a_command(checkpoint={"memory": {"size": "1500m"}})),
+    job(a_command(checkpoint={"persistEvery": "500ms"})),
+    job(a_command(prestartExclude=["a.b"])), job(a_command(prestartExclude=["1a"])),
+    job(a_command(prestartExclude=[""])),
     job(a_command(health={"hangTimeout": "500ms"})), job(a_command(health={"hangTimeout": "169h"})),
 ]
 FAIL += [job(a_command(**_worker(**container))) for container in (

@@ -5,17 +5,18 @@ import schema_walk
 from documents import a_command, a_trainer, job
 
 ALWAYS = {"suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
-          "ttlSecondsAfterFinished"}
+          "ttlSecondsAfterFinished", "spareMachines"}
 NEVER = {"processesPerMachine"}
 CHANGES = {
     "numMachines": 2, "processesPerMachine": 2, "image": "other", "command": ["other"],
     "args": ["other"], "workingDir": "/other",
     "env": [{"name": "OTHER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
     "envFrom": [{"secretRef": {"name": "other"}}], "imagePullSecrets": [{"name": "other"}],
-    "launch": "PerMachine", "framework": "None", "template": {"spec": {"nodeSelector": {"a": "b"}}},
+    "launch": "PerMachine", "framework": "None", "prestart": "Auto",
+    "prestartExclude": ["other"], "template": {"spec": {"nodeSelector": {"a": "b"}}},
     "resourcesPerProcess": {"cpu": 2}, "resourcesPerMachine": {"rdma/hca": 2},
     "sharedMemory": "1Gi",
-    "topology": {"bind": "None"}, "placement": {"onePerNode": "None"},
+    "topology": {"bind": "None"}, "placement": {"onePerNode": "None"}, "spareMachines": 1,
     "failurePolicy": {"maxRestarts": 7}, "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",
     "health": {"hangTimeout": "1m"}, "logs": {"format": "Json"}, "suspend": True,
     "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",

@@ -11,7 +11,7 @@ from crd.schema import rule
 
 # Everything else waits for the job to be suspended and its pods to be gone.
 ALWAYS_MUTABLE = ["suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
-                  "ttlSecondsAfterFinished"]
+                  "ttlSecondsAfterFinished", "spareMachines"]
 NEVER_MUTABLE = ["processesPerMachine"]  # its own rule says so
 
 _COLUMNS = [

@@ -32,6 +32,7 @@ UNSUPPORTED_MODULES = [
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 SUBDOMAIN = rf"{_LABEL}([.]{_LABEL})*"
 QUALIFIED_NAME = rf"({SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 INDEX_LIST = "[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 JOB_NAME = "[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 VARIABLE = "[-._a-zA-Z][-._a-zA-Z0-9]*"

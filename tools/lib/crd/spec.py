@@ -2,7 +2,7 @@
 
 from crd import shortcuts
 from crd.core import TABLE
-from crd.names import INDEX_LIST, QUALIFIED_NAME, SUBDOMAIN, matches
+from crd.names import IDENTIFIER, INDEX_LIST, QUALIFIED_NAME, SUBDOMAIN, matches
 from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
                         quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
@@ -16,16 +16,22 @@ def _what_runs(pod):
             "PerProcess starts the command once for each rank. PerMachine starts it once a "
             "machine, for torchrun or a program that starts the ranks itself."),
         "framework": choice("Which variables a process finds: Torch's, Accelerate's or None."),
+        "prestart": choice(
+            "Interpreters that wait beside the ranks, with the modules imported that these import, "
+            "for the next generation: Never, Auto (where it can be), or Always."),
+        "prestartExclude": listing("Top-level packages that only ranks import, as in torch.", text(
+            "", rule(matches(IDENTIFIER), "must be a top-level package, as in torch"))),
         "trainer": trainer(),
         "template": pod.template(),
     }
 
 
-def _resources():
-    def amount(description, most, *more):
-        return quantity(description, lambda q: [above_zero(q), at_most(q, most)]
-                        + [each(q) for each in more])
+def amount(description, most, *more):
+    return quantity(description, lambda q: [above_zero(q), at_most(q, most)]
+                    + [each(q) for each in more])
 
+
+def _resources():
     return {
         "resourcesPerProcess": struct(
             "What each process needs; the worker container asks for processesPerMachine times "
@@ -103,6 +109,8 @@ def _place():
                  "(has(self.topologyKey) && self.topologyKey != '')",
                  "needs topologyKey, the label of the nearest place", ".topologyLevels"),
             filled=True),
+        "spareMachines": integer("Pods that hold a node, its GPUs and the image, for the "
+                                 "replacement of a lost machine."),
     }
 
 
@@ -130,6 +138,8 @@ def _failure_policy():
         "restartGracePeriod": duration("From SIGTERM to SIGKILL for the ranks that are left after "
                                        "a failure.", "0s", "24h"),
         "machineLostAfter": duration("How long a machine may be silent.", "2s", "10m"),
+        "stragglers": choice("What follows when a machine keeps the others waiting: Report, or "
+                             "Replace at the next checkpoint."),
         "rules": listing("The first that matches a failure says what follows; behind them stand "
                          "the defaults of docs/trainingjob.md.", matcher),
     }, filled=True)
@@ -146,6 +156,13 @@ def _time_and_logs():
                            "of one.", rule(
                                "self in ['Auto', 'Never'] || self.contains('/')",
                                "must be Auto, Never or a path with a / in it, as in ./checkpoint")),
+            "memory": struct("Checkpoints in the machines' memory; off without a size.", {
+                "size": amount("Memory of a machine for them, copies of another's included, as in "
+                               "16Gi.", "8Pi", whole),
+                "replicas": integer("Copies on other machines."),
+            }, filled=True),
+            "persistEvery": duration("How often the newest one goes from memory to path; 0s: at "
+                                     "the end of the job alone.", "1s", "168h", or_off=True),
         }, rule("!has(self.claim) || self.claim == '' || (has(self.path) && self.path != '')",
                 "is missing; write where the claim is mounted, as in /checkpoints", ".path"),
             rule("[self.?claim] == [oldSelf.?claim]", "can't change: the job's checkpoints are on "
