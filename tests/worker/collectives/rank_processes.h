@@ -41,8 +41,11 @@ class RankProcesses {
   // Returns the exit code.
   using Body = std::function<int(Communicator&, const Told&)>;
 
-  RankProcesses(const Options& options, const Body& body) {
-    for (int rank = 0; rank < options.world; ++rank) {
+  RankProcesses(const Options& options, const Body& body)
+      : RankProcesses(std::vector<Options>(static_cast<size_t>(options.world), options), body) {}
+  RankProcesses(const std::vector<Options>& each, const Body& body) {
+    for (int rank = 0; rank < static_cast<int>(each.size()); ++rank) {
+      const Options& options = each[static_cast<size_t>(rank)];
       int ends[2];
       EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
       const pid_t child = fork();

@@ -91,6 +91,11 @@ void Watchdog::Run() {
       const MutexLock lock(&mutex_);
       event = event_;
     }
+    if (event->source == Source::kTransport && StoreIsSilent()) {
+      // A peer that gave up waiting for rank 0 closes its connections before it is named here.
+      const std::optional<RecordedOperation> running = recorder_->Running();
+      if (running) event = Event{OwnVerdict(*running), Source::kHere};
+    }
     Settle(*event);
     return;
   }
@@ -118,12 +123,14 @@ Failure Watchdog::OwnVerdict(const RecordedOperation& late) const {
   const std::string waits =
       "rank " + std::to_string(options_.header.rank) + " waits for " + late.Describe() + ": ";
   if (store_ == nullptr) return {Error::Timeout(waits + "the backend does not end it"), 0};
-  const bool silent = store_->Silence() > kSilence;
+  const bool silent = StoreIsSilent();
   return {
       Error::Timeout(waits + (silent ? "rank 0 stopped answering (stopped, or its machine hangs)"
                                      : "rank 0 does not say who is behind")),
       silent ? 0 : -1};
 }
+
+bool Watchdog::StoreIsSilent() const { return store_ != nullptr && store_->Silence() > kSilence; }
 
 void Watchdog::AwaitBetterName() {
   if (store_ == nullptr) return;

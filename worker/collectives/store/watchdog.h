@@ -54,6 +54,8 @@ class Watchdog {
   void Post(Event event);
   void Run();
   void CheckLate(Time now);
+  // Rank 0, where it is, is stopped or its machine gone.
+  bool StoreIsSilent() const;
   Failure OwnVerdict(const RecordedOperation& late) const;
   // What a transport's failure waits for.
   void AwaitBetterName();

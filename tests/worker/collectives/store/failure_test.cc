@@ -85,10 +85,10 @@ TEST_P(DeathTest, AKilledRankIsNamedByAllOthersWhileTheyComputeAlone) {
   }
 }
 
-class StopTest : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Victims, StopTest, testing::Values(0, 2));
+class StoppedTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Victims, StoppedTest, testing::Values(0, 2));
 
-TEST_P(StopTest, AStoppedRankIsNamedAndTheOthersLeaveEvidenceThatNamesItToo) {
+TEST_P(StoppedTest, AStoppedRankIsNamedAndTheOthersLeaveEvidenceThatNamesItToo) {
   const int victim = GetParam();
   Options options = TestOptions(3);
   options.operation_timeout = milliseconds(2500);
@@ -115,6 +115,28 @@ TEST_P(StopTest, AStoppedRankIsNamedAndTheOthersLeaveEvidenceThatNamesItToo) {
   ASSERT_TRUE(verdict.ok()) << verdict.error().message;
   EXPECT_EQ(verdict->rfind(name + " fell behind", 0), 0u) << *verdict;
   std::filesystem::remove_all(options.evidence_dir);
+}
+
+TEST(StopTest, WhoHearsOnlyThatAPeerGaveUpNamesTheStoppedRankToo) {
+  std::vector<Options> each(3, TestOptions(3));
+  each[1].operation_timeout = milliseconds(500);
+  // Rank 2 waits for rank 1, which waits for rank 0.
+  RankProcesses ranks(each, [](Communicator& all, const Told&) {
+    std::vector<float> values(10);
+    if (all.rank() > 0) {
+      [[maybe_unused]] const Status ended =
+          all.Receive({values.data(), values.size()}, all.rank() - 1, "never sent");
+    }
+    Sleep();
+    return 0;
+  });
+  ranks.AwaitReady();
+  ranks.Signal(0, SIGSTOP);
+  for (const int rank : {1, 2}) {
+    const std::string line = ranks.Line(rank);
+    EXPECT_NE(line.find("rank 0 stopped answering"), line.npos) << line;
+    EXPECT_EQ(ranks.ExitCode(rank), 75);
+  }
 }
 
 TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
