@@ -1,33 +1,27 @@
 #include "cli/numa/team.h"
 
 #include <errno.h>
-#include <linux/mempolicy.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <climits>
-#include <cstring>
 #include <memory>
 #include <new>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
-#include "worker/topology/small_file.h"
+#include "worker/topology/placed_memory.h"
 
 namespace lockstep::numa {
 namespace {
 
-constexpr size_t kHugePage = 2 << 20;
+using topology::PlacedMemory;
+
 constexpr size_t kSteps = 1 << 20;  // of a chase
 
 struct Span {
@@ -39,7 +33,7 @@ struct WorkerResult {
   int failed_errno = 0;
   std::array<std::array<Span, kPasses>, kKernels.size()> spans{};
   double nanoseconds = 0;
-  uint64_t pages = 0, pages_placed = 0;
+  PlacedMemory::Pages pages;
   int mbind_errno = 0;
   bool huge_pages = false;
   Counts counts;
@@ -52,96 +46,6 @@ struct Shared {
   WorkerResult results[];  // NOLINT(modernize-avoid-c-arrays)
 };
 
-// Pages of this process alone, with a page that nobody may touch on both sides, so that the kernel
-// shows them by themselves in numa_maps.
-class Area {
- public:
-  explicit Area(size_t bytes) {
-    bytes_ = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    size_ = bytes_ + 2 * kHugePage;
-    void* raw = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (raw == MAP_FAILED) return;
-    raw_ = static_cast<char*>(raw);
-    char* begin = raw_ + 4096;
-    begin += (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
-    if (mprotect(begin, bytes_, PROT_READ | PROT_WRITE) == 0) begin_ = begin;
-  }
-  ~Area() {
-    if (raw_ != nullptr) munmap(raw_, size_);
-  }
-  Area(const Area&) = delete;
-  Area& operator=(const Area&) = delete;
-
-  char* begin() const { return begin_; }  // nullptr: there is no such memory
-  size_t bytes() const { return bytes_; }
-
- private:
-  size_t bytes_ = 0, size_ = 0;
-  char* raw_ = nullptr;
-  char* begin_ = nullptr;
-};
-
-bool PinTo(int cpu) {
-  std::vector<unsigned long> mask(static_cast<size_t>(cpu) / (sizeof(long) * CHAR_BIT) + 1);
-  mask.back() = 1UL << (static_cast<size_t>(cpu) % (sizeof(long) * CHAR_BIT));
-  return syscall(SYS_sched_setaffinity, 0, mask.size() * sizeof(long), mask.data()) >= 0;
-}
-
-int Mbind(const Area& area, const std::vector<MemoryNode>& nodes) {
-  std::vector<unsigned long> mask;
-  for (const MemoryNode& node : nodes) {
-    const size_t word = static_cast<size_t>(node.id) / (sizeof(long) * CHAR_BIT);
-    mask.resize(std::max(mask.size(), word + 1));
-    mask[word] |= 1UL << (static_cast<size_t>(node.id) % (sizeof(long) * CHAR_BIT));
-  }
-  const int mode = nodes.size() > 1 ? MPOL_INTERLEAVE : MPOL_BIND;
-  return syscall(SYS_mbind, area.begin(), area.bytes(), mode, mask.data(),
-                 mask.size() * sizeof(long) * CHAR_BIT + 1, 0) == 0
-             ? 0
-             : errno;
-}
-
-// Lays the area's pages where the work wants them: by policy or, where that is refused, by touching
-// each from a CPU of its node. The caller binds itself afterwards.
-bool Place(const Area& area, const TeamWork& work, WorkerResult* result) {
-  result->huge_pages = madvise(area.begin(), area.bytes(), MADV_HUGEPAGE) == 0;
-  if (work.memory.empty()) return true;
-  result->mbind_errno = Mbind(area, work.memory);
-  if (result->mbind_errno == 0) return true;
-  for (size_t node = 0; node < work.memory.size(); ++node) {
-    if (!PinTo(work.memory[node].cpu)) return false;
-    for (size_t at = node * kHugePage; at < area.bytes(); at += work.memory.size() * kHugePage) {
-      std::memset(area.begin() + at, 0, kHugePage);
-    }
-  }
-  return true;
-}
-
-// Counts the area's pages in the line of numa_maps that begins with its address: "N0=512 N1=3".
-void CountPages(const Area& area, const std::vector<MemoryNode>& nodes, WorkerResult* result) {
-  std::array<char, 20> address{};
-  std::to_chars(address.data(), address.data() + address.size() - 1,
-                reinterpret_cast<uintptr_t>(area.begin()), 16);
-  std::istringstream maps(topology::ReadSmallFile("/proc/thread-self/numa_maps").value_or(""));
-  for (std::string line; std::getline(maps, line);) {
-    if (!line.starts_with(std::string(address.data()) + " ")) continue;
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      int node = 0;
-      uint64_t pages = 0;
-      const char* end = word.data() + word.size();
-      if (word[0] != 'N') continue;
-      const auto number = std::from_chars(word.data() + 1, end, node);
-      if (number.ec != std::errc() || number.ptr == end || *number.ptr != '=') continue;
-      if (std::from_chars(number.ptr + 1, end, pages).ec != std::errc()) continue;
-      result->pages += pages;
-      const bool placed = nodes.empty() || std::any_of(nodes.begin(), nodes.end(),
-                                                       [&](const auto& n) { return n.id == node; });
-      if (placed) result->pages_placed += pages;
-    }
-  }
-}
-
 int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 class Worker {
@@ -151,10 +55,10 @@ class Worker {
 
   void Run() {
     const size_t elements = work_.bytes / sizeof(double) / work_.cpus.size();
-    const Area area(work_.chase ? work_.bytes : 3 * elements * sizeof(double));
+    PlacedMemory area(work_.chase ? work_.bytes : 3 * elements * sizeof(double));
     if (area.begin() == nullptr) {
       Fail("allocating memory");
-    } else if (!Place(area, work_, &me_) || (Cpu() >= 0 && !PinTo(Cpu()))) {
+    } else if (!area.Place(work_.memory) || (Cpu() >= 0 && !topology::PinTo(Cpu()))) {
       Fail("sched_setaffinity");
     } else if (work_.chase) {
       return FollowPointers(area);
@@ -181,7 +85,13 @@ class Worker {
     return !leave;
   }
 
-  void Stream(const Area& area, size_t elements) {
+  void Evidence(const PlacedMemory& area) {
+    me_.pages = area.Count(work_.memory);
+    me_.mbind_errno = area.mbind_errno();
+    me_.huge_pages = area.huge_pages();
+  }
+
+  void Stream(const PlacedMemory& area, size_t elements) {
     if (!Together()) return;
     auto* a = reinterpret_cast<double*>(area.begin());
     double* b = a + elements;
@@ -210,10 +120,10 @@ class Worker {
       errno = EIO;
       return Fail("checking the kernels' results");
     }
-    CountPages(area, work_.memory, &me_);
+    Evidence(area);
   }
 
-  void FollowPointers(const Area& area) {
+  void FollowPointers(const PlacedMemory& area) {
     auto* lines = reinterpret_cast<Line*>(area.begin());
     const size_t count = work_.bytes / sizeof(Line);
     for (size_t i = 0; i < count; ++i) lines[i].next = NextLine(i, count);
@@ -227,7 +137,7 @@ class Worker {
     me_.nanoseconds = static_cast<double>(Now() - start) / kSteps;
     me_.counts = counters.Stop();
     if (at >= count) return Fail("following pointers");
-    CountPages(area, work_.memory, &me_);
+    Evidence(area);
   }
 
   const TeamWork& work_;
@@ -336,8 +246,8 @@ TeamResult Merge(const TeamWork& work, const Shared& shared) {
   team.counts.errors = shared.results[0].counts.errors;
   for (size_t i = 0; i < work.cpus.size(); ++i) {
     const WorkerResult& worker = shared.results[i];
-    team.pages += worker.pages;
-    team.pages_placed += worker.pages_placed;
+    team.pages += worker.pages.all;
+    team.pages_placed += worker.pages.placed;
     for (size_t c = 0; c < worker.counts.values.size(); ++c) {
       team.counts.values[c] += worker.counts.values[c];
     }

@@ -12,15 +12,11 @@
 #include "base/result.h"
 #include "cli/numa/counters.h"
 #include "cli/numa/kernels.h"
-#include "worker/topology/topology.h"
+#include "worker/topology/placed_memory.h"
 
 namespace lockstep::numa {
 
-// A NUMA node that memory may come from, and a CPU of it that may be used.
-struct MemoryNode {
-  int id = 0;
-  int cpu = 0;
-};
+using topology::MemoryNode;
 
 struct TeamWork {
   std::vector<int> cpus;           // of each worker; -1: left as it is
