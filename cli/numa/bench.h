@@ -72,9 +72,10 @@ struct Row {
   std::string failed;  // why there are no figures
 };
 
-// Why no copies between host and GPUs are measured.
+// Why no copies between host and GPUs are measured, and who does.
 inline constexpr const char* kNoGpuCopies =
-    "lockstep is one static file, which cannot open the GPU's driver library";
+    "lockstep is one static file, which cannot open the GPU's driver library: "
+    "`lockstep-trainer bench copies` measures them";
 
 struct Report {
   Options options;

@@ -32,6 +32,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -166,6 +167,8 @@ constexpr Code kInvalidHandle = 400;
 constexpr int kHighestPriority = -5;
 constexpr Code kDeviceLost = 46;  // CUDA_ERROR_DEVICE_UNAVAILABLE
 constexpr Code kNotFound = 500;
+constexpr Code kAlreadyRegistered = 712;
+constexpr Code kNotRegistered = 713;
 
 int Setting(const char* name, int otherwise) {
   const char* value = std::getenv(name);
@@ -179,8 +182,9 @@ struct Process {
   bool started = false;
   std::map<uintptr_t, size_t> memory;  // address -> bytes
   size_t allocated = 0;
-  int events = 0;  // recorded
-  int loads = 0;   // of images
+  std::set<void*> registered;  // host memory
+  int events = 0;              // recorded
+  int loads = 0;               // of images
   std::atomic<bool> lost = false;
   collectives::cuda::ContextObject contexts[64];
   std::map<std::string, collectives::cuda::FunctionObject, std::less<>> functions;
@@ -287,12 +291,17 @@ Code cuDeviceGetName(char* name, int length, Device) {
   return kOk;
 }
 
-Code cuDeviceGetAttribute(int* value, int attribute, Device) {
+Code cuDeviceGetAttribute(int* value, int attribute, Device device) {
   const int capability = Setting("LOCKSTEP_FAKE_CAPABILITY", 90);
   if (attribute == lockstep::collectives::cuda::kComputeCapabilityMajor) {
     *value = capability / 10;
   } else if (attribute == lockstep::collectives::cuda::kComputeCapabilityMinor) {
     *value = capability % 10;
+  } else if (attribute == lockstep::collectives::cuda::kPciBus) {
+    *value = 0xf0 + device;
+  } else if (attribute == lockstep::collectives::cuda::kPciDevice ||
+             attribute == lockstep::collectives::cuda::kPciDomain) {
+    *value = 0;
   } else {
     return kInvalidValue;
   }
@@ -460,6 +469,23 @@ Code cuMemFreeHost(void* data) {
   return kOk;
 }
 
+// The real one pins the pages, so they must be the caller's to write.
+Code cuMemHostRegister_v2(void* data, size_t bytes, unsigned) {
+  if (!HasContext()) return kInvalidContext;
+  if (data == nullptr || bytes == 0) return kInvalidValue;
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  if (!process.registered.insert(data).second) return kAlreadyRegistered;
+  return kOk;
+}
+
+Code cuMemHostUnregister(void* data) {
+  if (!HasContext()) return kInvalidContext;
+  Process& process = TheProcess();
+  const std::lock_guard lock(process.mutex);
+  return process.registered.erase(data) == 1 ? kOk : kNotRegistered;
+}
+
 Code cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream stream) {
   if (!IsDeviceMemory(Pointer(to), bytes)) return kInvalidValue;
   const std::chrono::milliseconds slow(Setting("LOCKSTEP_FAKE_SLOW_SET_MS", 0));
@@ -571,6 +597,8 @@ namespace {
     .memory_free = cuMemFree_v2,
     .host_allocate = cuMemHostAlloc,
     .host_free = cuMemFreeHost,
+    .host_register = cuMemHostRegister_v2,
+    .host_unregister = cuMemHostUnregister,
     .memory_set = cuMemsetD8Async,
     .copy_to_device = cuMemcpyHtoDAsync_v2,
     .copy_to_host = cuMemcpyDtoHAsync_v2,

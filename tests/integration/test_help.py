@@ -10,7 +10,8 @@ from tls import binary
 COMMANDS = [["lockstep"], *(["lockstep", each] for each in (
     "run", "validate", "plan", "convert", "submit", "list", "status", "logs", "scale", "delete", "bench", "topology")),
     ["lockstep-operator"], ["lockstep-trainer"], *(["lockstep-trainer", *each] for each in (
-        ["job"], ["train"], ["generate"], ["bench", "allreduce"], ["analyze"]))]
+        ["job"], ["train"], ["generate"], ["bench", "allreduce"],
+        ["bench", "copies"], ["analyze"]))]
 
 
 COLUMN = 34  # where descriptions begin

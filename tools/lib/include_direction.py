@@ -34,7 +34,7 @@ ALLOWED = {
     "worker/topology": BELOW,
     "worker/agent": BELOW | {"worker/topology"},
     "worker/collectives": BELOW,
-    "worker/trainer": BELOW | {"worker/collectives"},
+    "worker/trainer": BELOW | {"worker/collectives", "worker/topology"},
     "cli": BELOW | {"worker/topology", "operator/policy", "operator/kube", "operator/gang"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

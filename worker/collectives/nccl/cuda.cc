@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <utility>
 
 namespace lockstep::collectives {
@@ -67,14 +68,35 @@ Status CudaDevice::Enter() const {
 Result<int> CudaDevice::ComputeCapability() const {
   int major = 0;
   int minor = 0;
-  for (const auto& [value, attribute] : {std::pair(&major, cuda::kComputeCapabilityMajor),
-                                         std::pair(&minor, cuda::kComputeCapabilityMinor)}) {
+  if (Status got = GetAttributes(
+          {{&major, cuda::kComputeCapabilityMajor}, {&minor, cuda::kComputeCapabilityMinor}});
+      !got.ok())
+    return got.error();
+  return major * 10 + minor;
+}
+
+Result<std::string> CudaDevice::PciAddress() const {
+  int domain = 0;
+  int bus = 0;
+  int device = 0;
+  if (Status got = GetAttributes(
+          {{&domain, cuda::kPciDomain}, {&bus, cuda::kPciBus}, {&device, cuda::kPciDevice}});
+      !got.ok())
+    return got.error();
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0", static_cast<unsigned>(domain),
+                static_cast<unsigned>(bus), static_cast<unsigned>(device));
+  return std::string(text.data());
+}
+
+Status CudaDevice::GetAttributes(std::initializer_list<std::pair<int*, int>> attributes) const {
+  for (const auto& [value, attribute] : attributes) {
     if (Status got = driver_->Check("cuDeviceGetAttribute",
                                     api().device_get_attribute(value, attribute, device_));
         !got.ok())
-      return got.error();
+      return got;
   }
-  return major * 10 + minor;
+  return {};
 }
 
 Result<CudaDevice::Memory> CudaDevice::LookAtMemory() const {

@@ -14,8 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -47,6 +49,8 @@ class CudaDevice {
   int index() const { return index_; }
   // 90 for 9.0.
   Result<int> ComputeCapability() const;
+  // "0000:17:00.0", as in /sys/bus/pci/devices.
+  Result<std::string> PciAddress() const;
   const std::string& name() const { return name_; }
   const CudaDriver& driver() const { return *driver_; }
   const cuda::Api& api() const { return driver_->api(); }
@@ -55,6 +59,7 @@ class CudaDevice {
   CudaDevice(std::shared_ptr<const CudaDriver> driver, int index)
       : driver_(std::move(driver)), index_(index) {}
   Status Retain();
+  Status GetAttributes(std::initializer_list<std::pair<int*, int>> attributes) const;
 
   std::shared_ptr<const CudaDriver> driver_;
   int index_;

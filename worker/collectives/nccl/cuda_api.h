@@ -38,7 +38,10 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kScheduleBlockingSync = 4;  // CUctx_flags
 inline constexpr unsigned kEventBlockingSync = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr int kComputeCapabilityMajor = 75;  // CUdevice_attribute
+inline constexpr int kPciBus = 33;  // CUdevice_attribute
+inline constexpr int kPciDevice = 34;
+inline constexpr int kPciDomain = 50;
+inline constexpr int kComputeCapabilityMajor = 75;
 inline constexpr int kComputeCapabilityMinor = 76;
 
 // What the driver exports, by the names in cuda_driver.cc.
@@ -74,6 +77,8 @@ struct Api {
   Code (*memory_free)(Address address) = nullptr;
   Code (*host_allocate)(void** data, size_t bytes, unsigned flags) = nullptr;
   Code (*host_free)(void* data) = nullptr;
+  Code (*host_register)(void* data, size_t bytes, unsigned flags) = nullptr;
+  Code (*host_unregister)(void* data) = nullptr;
   Code (*memory_set)(Address to, unsigned char value, size_t bytes, Stream stream) = nullptr;
   Code (*copy_to_device)(Address to, const void* from, size_t bytes, Stream stream) = nullptr;
   Code (*copy_to_host)(void* to, Address from, size_t bytes, Stream stream) = nullptr;

@@ -27,6 +27,8 @@ Status BindAll(const SharedLibrary& library, cuda::Api* api) {
   bind("cuEventElapsedTime", &api->event_elapsed_time)("cuMemGetInfo_v2", &api->memory_info);
   bind("cuMemAlloc_v2", &api->memory_allocate)("cuMemFree_v2", &api->memory_free);
   bind("cuMemHostAlloc", &api->host_allocate)("cuMemFreeHost", &api->host_free);
+  bind("cuMemHostRegister_v2", &api->host_register);
+  bind("cuMemHostUnregister", &api->host_unregister);
   bind("cuMemsetD8Async", &api->memory_set);
   bind("cuMemcpyHtoDAsync_v2", &api->copy_to_device);
   bind("cuMemcpyDtoHAsync_v2", &api->copy_to_host);

@@ -8,6 +8,7 @@
 #include "worker/collectives/connect.h"
 #include "worker/collectives/nccl/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
+#include "worker/trainer/cuda/copy_bench.h"
 #include "worker/trainer/cuda/cuda_check.h"
 #include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/run/exit_code.h"
@@ -104,12 +105,41 @@ void AddAllReduce(CLI::App* bench, int* exit_code) {
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }
 
+struct RunCopyBench {
+  CopyBenchOptions options;
+  bool json = false;
+
+  int Run() const {
+    const Result<topology::Machine> machine = topology::Discover();
+    if (!machine.ok()) return Fail(machine.error());
+    const Result<CopyReport> report = BenchCopies(*machine, options);
+    if (!report.ok()) return Fail(report.error());
+    std::fputs((json ? ToJsonLines(*report) : ToTable(*report)).c_str(), stdout);
+    return core::kExitSuccess;
+  }
+};
+
+void AddCopies(CLI::App* bench, int* exit_code) {
+  auto run = std::make_shared<RunCopyBench>();
+  CLI::App* command = bench->add_subcommand(
+      "copies", "Speed of copies between each GPU and pinned memory of each NUMA node");
+  command->option_defaults()->always_capture_default();
+  command->add_option("-b,--bytes", run->options.bytes, "of a copy: bytes, or 8K, 1M, 1G")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::PositiveNumber);
+  command->add_option("-n,--iterations", run->options.iterations, "copies each way, of each pair")
+      ->check(CLI::Range(1, 100'000, "1..100000"));
+  command->add_flag("--json", run->json, "a line of JSON a GPU and node");
+  command->callback([run, exit_code] { *exit_code = run->Run(); });
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, int* exit_code) {
   CLI::App* bench = app.add_subcommand("bench", "Measure what a training run would have");
   bench->require_subcommand(1);
   AddAllReduce(bench, exit_code);
+  AddCopies(bench, exit_code);
   app.add_subcommand("cuda-check", "A small model trained on the GPUs over NCCL, and checked")
       ->callback([exit_code] { *exit_code = CheckCuda(); });
 }

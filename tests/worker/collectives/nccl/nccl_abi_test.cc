@@ -85,6 +85,8 @@ EXPECT_SAME_ABI(cuda::Api, memory_allocate, cuMemAlloc_v2);
 EXPECT_SAME_ABI(cuda::Api, memory_free, cuMemFree_v2);
 EXPECT_SAME_ABI(cuda::Api, host_allocate, cuMemHostAlloc);
 EXPECT_SAME_ABI(cuda::Api, host_free, cuMemFreeHost);
+EXPECT_SAME_ABI(cuda::Api, host_register, cuMemHostRegister);
+EXPECT_SAME_ABI(cuda::Api, host_unregister, cuMemHostUnregister);
 EXPECT_SAME_ABI(cuda::Api, memory_set, cuMemsetD8Async);
 EXPECT_SAME_ABI(cuda::Api, copy_to_device, cuMemcpyHtoDAsync_v2);
 EXPECT_SAME_ABI(cuda::Api, copy_to_host, cuMemcpyDtoHAsync_v2);
@@ -127,6 +129,9 @@ EXPECT_SAME_VALUE(cuda::kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 EXPECT_SAME_VALUE(cuda::kScheduleBlockingSync, CU_CTX_SCHED_BLOCKING_SYNC);
 EXPECT_SAME_VALUE(cuda::kEventBlockingSync, CU_EVENT_BLOCKING_SYNC);
 EXPECT_SAME_VALUE(cuda::kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+EXPECT_SAME_VALUE(cuda::kPciBus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+EXPECT_SAME_VALUE(cuda::kPciDevice, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+EXPECT_SAME_VALUE(cuda::kPciDomain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
 EXPECT_SAME_VALUE(cuda::kComputeCapabilityMajor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 EXPECT_SAME_VALUE(cuda::kComputeCapabilityMinor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 
