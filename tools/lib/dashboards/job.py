@@ -174,6 +174,11 @@ def _machines():
                        "the others are as topology.bind asked; Partial is less than that.",
                        Query(_binding(), "rank {{rank}}"), _numbered(BINDINGS), width=12,
                        height=8),
+        timeseries("Memory on other NUMA nodes", "The ten processes with the most memory that is far: "
+                   "not on a node of their binding. Files are left out.", "bytes",
+                   Query('topk(10, max by (rank) (lockstep_rank_numa_memory_bytes'
+                         f'{{locality="remote",{WHERE}}}))', "rank {{rank}}"),
+                   noValue="one NUMA node"),
         timeseries("Output left out", "Bytes of the ranks' output that were left out, because the "
                    "console's reader was slow or the files' disk full.", "Bps",
                    Query("sum by (sink)"
