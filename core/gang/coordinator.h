@@ -258,7 +258,8 @@ class Coordinator {
   void PingOne(Time now, const Slot& slot);
 
   void Announce(Time now, const Prepared& prepared);
-  void BeginStop(Time now, StopReason reason, Duration grace);
+  // `evidence`: how long members may look first where their ranks are.
+  void BeginStop(Time now, StopReason reason, Duration grace, Duration evidence = {});
   void Conclude(Time now);
   void ApplyFailurePolicy(Time now, const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);

@@ -14,6 +14,7 @@ namespace {
 constexpr Duration kVerdictPatience = seconds(5);
 constexpr Duration kShortLife = seconds(60);
 constexpr Duration kSlowPreparation = seconds(5);
+constexpr Duration kEvidencePatience = seconds(5);
 
 bool Requested(StopReason reason) {
   return reason != StopReason::kFailure && reason != StopReason::kMachineLost &&
@@ -128,10 +129,13 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
     Record().first_step = now;
   }
   if (!Live()) return;
-  bool died = std::any_of(report.deaths.begin(), report.deaths.end(),
-                          [](const Failure& death) { return death.by_itself; });
-  if (died) {
-    BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
+  const auto by_itself = std::ranges::count_if(report.deaths, &Failure::by_itself);
+  const auto hangs = std::ranges::count_if(report.deaths, [](const Failure& death) {
+    return death.by_itself && death.cause == Cause::kHang;
+  });
+  if (by_itself > 0) {
+    BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period,
+              hangs == by_itself ? kEvidencePatience : Duration::zero());
   } else if (report.lease_expired) {
     BeginStop(now, StopReason::kLeaseExpired, Duration::zero());
   } else if (report.phase == MemberPhase::kStopping || report.phase == MemberPhase::kStopped) {
@@ -192,7 +196,7 @@ void Coordinator::CheckReset(Time now) {
 
 // ---- ending ----
 
-void Coordinator::BeginStop(Time now, StopReason reason, Duration grace) {
+void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duration evidence) {
   if (!Live()) return;
   phase_ = CoordinatorPhase::kStopping;
   stop_reason_ = reason;
@@ -201,7 +205,7 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace) {
   Record().stop_reason = reason;
   ++version_;
   if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
-  for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace});
+  for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace, evidence});
 }
 
 void Coordinator::CheckStopped(Time now) {
@@ -239,7 +243,10 @@ void Coordinator::Conclude(Time now) {
     fate.lease_expired_at = slot.report.lease_expired_at;
     fate.clock_offset = pulse.clock_offset;
     fate.clock_uncertainty = pulse.has_echo ? pulse.clock_uncertainty : Duration::zero();
-    if (reported) fate.deaths = slot.report.deaths;
+    if (reported) {
+      fate.deaths = slot.report.deaths;
+      fate.whereabouts = slot.report.whereabouts;
+    }
     fates.push_back(std::move(fate));
   }
   if (stop_reason_ == StopReason::kLeaseExpired && !fates[0].lease_expired) {

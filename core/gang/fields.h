@@ -26,13 +26,17 @@ inline constexpr auto kDeathFields =
                Field{"stderr", &Failure::stderr_tail});
 
 template <>
-inline constexpr auto kFields<Report> =
-    std::tuple(Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
-               Field{"leaseExpired", &Report::lease_expired},
-               Field{"leaseExpiredAt", &Report::lease_expired_at},
-               Field{"firstStep", &Report::first_step}, Field{"lastStep", &Report::last_step},
-               Field{"unkillable", &Report::unkillable}, Field{"binding", &Report::binding},
-               Field{"bindingReason", &Report::binding_reason}, Field{"deaths", &Report::deaths});
+inline constexpr auto kFields<Whereabouts> =
+    std::tuple(Field{"rank", &Whereabouts::rank}, Field{"place", &Whereabouts::place});
+
+template <>
+inline constexpr auto kFields<Report> = std::tuple(
+    Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
+    Field{"leaseExpired", &Report::lease_expired},
+    Field{"leaseExpiredAt", &Report::lease_expired_at}, Field{"firstStep", &Report::first_step},
+    Field{"lastStep", &Report::last_step}, Field{"unkillable", &Report::unkillable},
+    Field{"binding", &Report::binding}, Field{"bindingReason", &Report::binding_reason},
+    Field{"deaths", &Report::deaths}, Field{"whereabouts", &Report::whereabouts});
 
 template <>
 inline constexpr auto kFields<LeaseGrant> =
@@ -96,7 +100,7 @@ inline constexpr auto kFields<Start> = std::tuple(
 template <>
 inline constexpr auto kFields<Stop> =
     std::tuple(Field{"generation", &Stop::generation}, Field{"reason", &Stop::reason},
-               Field{"grace", &Stop::grace});
+               Field{"grace", &Stop::grace}, Field{"evidence", &Stop::evidence});
 
 template <>
 inline constexpr auto kFields<CommitReply> =

@@ -16,6 +16,7 @@ namespace {
 constexpr Duration kProgressInterval = milliseconds(500);
 // Whatever machine 0 says: its agents would look for its silence without pause.
 constexpr Duration kLeastSilence = milliseconds(100);
+constexpr Duration kMostEvidence = seconds(10);
 
 }  // namespace
 
@@ -84,8 +85,10 @@ MemberActions Member::OnBound(Time now, Generation generation, Binding binding,
 MemberActions Member::OnProcessDied(Time now, Generation generation, Failure death) {
   Begin(now);
   if (generation == report_.generation && report_.deaths.size() < kMaxDeathsInReport) {
-    // What the guard killed did not die by itself; what died just before we signalled it did.
-    death.by_itself = !report_.lease_expired && (death.by_itself || !signalled_);
+    // What the guard killed did not die by itself, nor did what dies while we look where it hangs;
+    // what died just before we signalled it did.
+    death.by_itself =
+        !report_.lease_expired && evidence_until_ == kNever && (death.by_itself || !signalled_);
     if (death.stderr_tail.size() > kMaxStderrTail) death.stderr_tail.resize(kMaxStderrTail);
     report_.deaths.push_back(std::move(death));
     if (report_.deaths.back().by_itself) SendReport();
@@ -127,6 +130,17 @@ MemberActions Member::OnUnkillable(Time now, Generation generation) {
   if (generation == report_.generation && !report_.unkillable) {
     report_.unkillable = true;
     SendReport();
+  }
+  return Take();
+}
+
+MemberActions Member::OnEvidence(Time now, Generation generation,
+                                 std::vector<Whereabouts> whereabouts) {
+  Begin(now);
+  if (generation == report_.generation && evidence_until_ != kNever) {
+    if (whereabouts.size() > kMaxWhereaboutsInReport) whereabouts.resize(kMaxWhereaboutsInReport);
+    report_.whereabouts = std::move(whereabouts);
+    EndEvidence(now);
   }
   return Take();
 }
@@ -214,6 +228,7 @@ MemberActions Member::OnTimer(Time now) {
   Begin(now);
   CheckHangs(now);
   if (now >= next_progress_) SendProgress();
+  if (now >= evidence_until_) EndEvidence(now);
   if (draining_ && now >= drain_deadline_) {
     drain_deadline_ = kNever;
     StopRanks(now, now);
@@ -232,7 +247,7 @@ void Member::SendProgress() {
 }
 
 Time Member::NextWake() const {
-  Time wake = std::min(next_progress_, draining_ ? drain_deadline_ : kNever);
+  Time wake = std::min({next_progress_, evidence_until_, draining_ ? drain_deadline_ : kNever});
   if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
   if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 10);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
@@ -295,6 +310,7 @@ void Member::Handle(Time now, const Start& message) {
   counters_.Merge(message.counters);
   signalled_ = false;
   kill_at_ = kNever;
+  evidence_until_ = kNever;
   finished_ = 0;
   progress_.clear();
   last_progress_.clear();
@@ -321,6 +337,12 @@ void Member::Handle(Time now, const Stop& message) {
     }
     report_ = Report{message.generation, MemberPhase::kStopped};
   } else if (phase() == MemberPhase::kFinished || MayHaveLiveRanks(phase())) {
+    if (phase() == MemberPhase::kRunning && !signalled_ && message.evidence > Duration::zero()) {
+      evidence_until_ = now + std::min(message.evidence, kMostEvidence);
+      evidence_grace_ = message.grace;
+      actions_.emplace_back(CollectEvidence{report_.generation, evidence_until_});
+      return;
+    }
     StopRanks(now, now + message.grace);
     return;
   }
@@ -441,10 +463,16 @@ void Member::StopRanks(Time now, Time kill_at) {
   if (!MayHaveLiveRanks(phase()) && phase() != MemberPhase::kFinished) return;
   if (signalled_ && kill_at >= kill_at_) return;
   signalled_ = true;
+  evidence_until_ = kNever;
   kill_at_ = kill_at;
   report_.phase = MemberPhase::kStopping;
   if (kill_at <= now) RefuseCommits("the generation is stopping");
   actions_.emplace_back(StopProcesses{report_.generation, kill_at});
+}
+
+void Member::EndEvidence(Time now) {
+  evidence_until_ = kNever;
+  StopRanks(now, now + evidence_grace_);
 }
 
 void Member::SendHello(Time now) {

@@ -59,6 +59,11 @@ struct StopProcesses {
   Generation generation;
   Time kill_at{};
 };
+// Look where the ranks are and answer with OnEvidence. They are stopped then, or at `until`.
+struct CollectEvidence {
+  Generation generation;
+  Time until{};
+};
 // The guard process reads it from shared memory. Never moves back within a generation.
 struct SetLease {
   Time end{};
@@ -80,7 +85,7 @@ struct MemberLog {
 };
 
 using MemberAction = std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease,
-                                  AnswerCommit, ExitAgent, MemberLog>;
+                                  AnswerCommit, ExitAgent, MemberLog, CollectEvidence>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -102,6 +107,8 @@ class Member {
   MemberActions OnAllDead(Time now, Generation generation);
   // 30 s after SIGKILL something still is.
   MemberActions OnUnkillable(Time now, Generation generation);
+  // What CollectEvidence found.
+  MemberActions OnEvidence(Time now, Generation generation, std::vector<Whereabouts> whereabouts);
   MemberActions OnProgress(Time now, const RankProgress& progress);
   // A process asks to commit; `id` comes back in AnswerCommit.
   MemberActions OnCommit(Time now, uint64_t id);
@@ -154,6 +161,7 @@ class Member {
   bool Obey(Time now, uint32_t machine0_attempt);
   void MarkLeaseExpired(Time at);
   void StopRanks(Time now, Time kill_at);
+  void EndEvidence(Time now);
   void SendHello(Time now);
   void SendReport();
   void SendProgress();
@@ -176,7 +184,9 @@ class Member {
   Generation refused_;          // its START came while ranks of the one before were alive
   bool signalled_ = false;      // this machine has signalled its ranks
   Time kill_at_ = kNever;
-  uint32_t finished_ = 0;  // ranks of this generation that exited 0
+  Time evidence_until_ = kNever;  // a STOP waits for the evidence of a hang
+  Duration evidence_grace_{};     // its grace
+  uint32_t finished_ = 0;         // ranks of this generation that exited 0
 
   Time last_ping_ = Time::min();  // from any coordinator that is obeyed
   Time heard_ = kNever;           // from this connection's peer, or since it stands

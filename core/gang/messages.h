@@ -96,6 +96,16 @@ inline constexpr auto kEnumNames<Binding> =
 inline constexpr size_t kMaxStderrTail = 1024;
 inline constexpr size_t kMaxBindingReason = 200;
 inline constexpr size_t kMaxDeathsInReport = 16;
+inline constexpr size_t kMaxPlace = 120;               // bytes
+inline constexpr size_t kMaxWhereaboutsInReport = 64;  // ranks of one machine
+
+// Where a rank of a generation that hangs was found: "load_batch (train.py:30)".
+struct Whereabouts {
+  uint32_t rank = 0;
+  std::string place;
+
+  friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
+};
 
 // A member's whole state in its latest generation; saying it twice does no harm.
 struct Report {
@@ -113,6 +123,7 @@ struct Report {
   std::string binding_reason;  // why it is less than asked; at most kMaxBindingReason bytes
   // Of processes, and hangs: the earliest, at most kMaxDeathsInReport; exits 0 are none.
   std::vector<Failure> deaths;
+  std::vector<Whereabouts> whereabouts;  // as evidence shows them, where a STOP asked for it
 
   friend bool operator==(const Report&, const Report&) = default;
 };
@@ -229,7 +240,8 @@ struct Start {
 struct Stop {
   Generation generation;
   StopReason reason = StopReason::kFailure;
-  Duration grace{};  // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
+  Duration grace{};     // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
+  Duration evidence{};  // before that: how long may be looked where the ranks are; 0: not at all
 };
 
 struct CommitReply {

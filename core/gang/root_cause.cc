@@ -6,6 +6,7 @@
 
 #include "core/exit_codes.h"
 #include "core/failure/signals.h"
+#include "core/gang/whereabouts.h"
 
 namespace lockstep::core {
 
@@ -104,6 +105,25 @@ Failure FromDeaths(const std::vector<Candidate>& candidates) {
   return root;
 }
 
+// Ranks that wait for another fall silent with it: the first to be noticed may be any of them.
+void AddWhereabouts(const std::vector<MachineFate>& fates, Failure& root) {
+  if (root.cause != Cause::kHang) return;
+  std::vector<Whereabouts> all;
+  for (const MachineFate& fate : fates) {
+    all.insert(all.end(), fate.whereabouts.begin(), fate.whereabouts.end());
+  }
+  if (all.empty()) return;
+  const HangVerdict verdict = JudgeHang(all);
+  for (const MachineFate& fate : fates) {
+    const bool its = std::ranges::any_of(
+        fate.whereabouts, [&](const Whereabouts& of) { return verdict.awaited == of.rank; });
+    if (!its) continue;
+    root.machine = static_cast<int>(fate.machine);
+    root.rank = static_cast<int>(*verdict.awaited);
+  }
+  root.message = Describe(root) + ": " + verdict.sentence;
+}
+
 Time LapsedAt(const MachineFate& fate) { return fate.lease_expired_at - fate.clock_offset; }
 
 const MachineFate* FirstLapsed(const std::vector<MachineFate>& fates) {
@@ -145,7 +165,11 @@ Failure FindRootCause(std::vector<MachineFate> fates) {
              c.death.at + c.uncertainty >= LapsedAt(fate) - fate.clock_uncertainty;
     });
   });
-  if (!candidates.empty()) return FromDeaths(candidates);
+  if (!candidates.empty()) {
+    Failure root = FromDeaths(candidates);
+    AddWhereabouts(fates, root);
+    return root;
+  }
   if (lapsed != nullptr) {
     const std::string on = " on machine " + std::to_string(lapsed->machine) + ": ";
     const auto told = std::ranges::find(lapsed->deaths, Cause::kLeaseExpired, &Failure::cause);

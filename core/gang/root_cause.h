@@ -24,6 +24,7 @@ struct MachineFate {
   Duration clock_offset{};  // its clock less the coordinator's
   Duration clock_uncertainty{};
   std::vector<Failure> deaths;
+  std::vector<Whereabouts> whereabouts;
 };
 
 // A lost machine first, then an unkillable process, then the first process that died by itself
@@ -33,8 +34,9 @@ struct MachineFate {
 // Which process was first: an exit with 75 (peer lost) yields to any other death, and every exit
 // and abort to SIGKILL and faults, which no peer's end leads to. Then the time decides. Deaths
 // closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
-// rank. The message names the other as well. Its time is on the coordinator's clock; kNever where
-// no event has one.
+// rank. The message names the other as well. Of a hang it says where the ranks were, and the rank
+// is that which the others wait for, if evidence shows one (whereabouts.h). Its time is on the
+// coordinator's clock; kNever where no event has one.
 Failure FindRootCause(std::vector<MachineFate> fates);
 
 }  // namespace lockstep::core

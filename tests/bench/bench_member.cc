@@ -47,6 +47,8 @@ void BenchMember::Do(const core::MemberAction& action) {
     Do(member_.OnSpawned(BootTime(), spawn->start.generation));
   } else if (const auto* stop = std::get_if<core::StopProcesses>(&action)) {
     Do(member_.OnAllDead(BootTime(), stop->generation));
+  } else if (const auto* collect = std::get_if<core::CollectEvidence>(&action)) {
+    Do(member_.OnEvidence(BootTime(), collect->generation, {}));
   } else if (const auto* gone = std::get_if<core::Disconnect>(&action)) {
     client_.Reconnect(gone->reason);
   } else if (const auto* exit = std::get_if<core::ExitAgent>(&action)) {

@@ -133,6 +133,8 @@ class Machine {
   void Do(core::AnswerCommit& action);
   void Do(core::ExitAgent& action);
   void Do(core::MemberLog& action);
+  // None comes before its time is up: what waits for it must do without.
+  void Do(core::CollectEvidence&) {}
   void Do(core::SendTo& action);
   void Do(core::CloseConnection& action);
   void Do(core::PrepareGeneration& action);

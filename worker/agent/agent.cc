@@ -289,6 +289,8 @@ void Agent::Do(core::MemberActions actions) {
       AnswerCommit(*answer);
     } else if (auto* exit = std::get_if<core::ExitAgent>(&action)) {
       Leave(*exit);
+    } else if (auto* collect = std::get_if<core::CollectEvidence>(&action)) {
+      Do(member_->OnEvidence(Now(), collect->generation, {}));
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }

@@ -28,6 +28,8 @@ class GangFixture : public ::testing::Test {
     bool hold_death = false;  // StopProcesses is not answered
     std::vector<Spawn> spawns;
     std::vector<StopProcesses> stops;
+    std::vector<CollectEvidence> collects;
+    std::vector<std::string> places;  // of its ranks; empty: CollectEvidence is not answered
     std::vector<AnswerCommit> commits;
     std::optional<ExitAgent> exit;
   };
@@ -174,6 +176,14 @@ class GangFixture : public ::testing::Test {
       } else if (auto* stop = std::get_if<StopProcesses>(&action)) {
         m.stops.push_back(*stop);
         if (!m.hold_death) Do(index, m.member->OnAllDead(now_, stop->generation));
+      } else if (auto* collect = std::get_if<CollectEvidence>(&action)) {
+        m.collects.push_back(*collect);
+        if (m.places.empty()) continue;
+        std::vector<Whereabouts> found;
+        for (const std::string& place : m.places) {
+          found.push_back({index * 2 + static_cast<uint32_t>(found.size()), place});
+        }
+        Do(index, m.member->OnEvidence(now_, collect->generation, std::move(found)));
       } else if (auto* answer = std::get_if<AnswerCommit>(&action)) {
         m.commits.push_back(*answer);
       } else if (auto* exit = std::get_if<ExitAgent>(&action)) {

@@ -66,5 +66,76 @@ TEST_F(MemberTest, ALeaseFromBeforeAStandstillStartsNoRank) {
   EXPECT_TRUE(spawns(2, now_));
 }
 
+class HangTest : public GangFixture {
+ protected:
+  void Hang(uint32_t machine, uint32_t rank) {
+    Failure hang;
+    hang.rank = static_cast<int>(rank);
+    hang.cause = Cause::kHang;
+    hang.at = now_;
+    hang.by_itself = true;
+    Do(machine, machines_[machine].member->OnProcessDied(now_, coordinator_->generation(), hang));
+    Settle();
+  }
+};
+
+TEST_F(HangTest, IsToldWithWhereEveryRankWasAndBlamesTheOneThatIsElsewhere) {
+  Begin(2);
+  machines_[0].places = {"barrier (train.py:12)", "barrier (train.py:12)"};
+  machines_[1].places = {"barrier (train.py:12)", "load_batch (train.py:30)"};
+  Hang(0, 0);
+  EXPECT_EQ(coordinator_->last_failure().message,
+            "rank 3 on machine 1 made no progress for hangTimeout: ranks 0-2 are in barrier "
+            "(train.py:12), rank 3 is in load_batch (train.py:30)");
+  EXPECT_EQ(coordinator_->last_failure().rank, 3);
+  EXPECT_EQ(coordinator_->last_failure().machine, 1);
+  ASSERT_EQ(machines_[0].stops.size(), 1U);
+  EXPECT_LE(machines_[0].stops[0].kill_at, now_);
+}
+
+TEST_F(HangTest, IsKilledWithoutEvidenceWhenNoneComesInTime) {
+  Begin(2);
+  Hang(1, 2);
+  ASSERT_EQ(machines_[0].collects.size(), 1U);
+  Advance(seconds(4));
+  EXPECT_TRUE(machines_[0].stops.empty());
+  Advance(seconds(2));
+  ASSERT_EQ(machines_[0].stops.size(), 1U);
+  ASSERT_EQ(machines_[1].stops.size(), 1U);
+  EXPECT_EQ(coordinator_->last_failure().message,
+            "rank 2 on machine 1 made no progress for hangTimeout");
+  // What comes too late changes nothing.
+  Do(0, machines_[0].member->OnEvidence(now_, machines_[0].collects[0].generation, {{0, "x"}}));
+  EXPECT_TRUE(machines_[0].member->report().whereabouts.empty());
+}
+
+TEST_F(HangTest, TheLeaseEndsOnTimeWhileEvidenceIsAwaited) {
+  policy_.machine_lost_after = seconds(2);
+  Begin(2);
+  Hang(0, 0);
+  ASSERT_EQ(machines_[1].collects.size(), 1U);
+  Cut(1);
+  Advance(milliseconds(1900));
+  EXPECT_EQ(machines_[1].stops.size(), 1U);
+  EXPECT_TRUE(machines_[1].member->report().lease_expired);
+}
+
+TEST_F(HangTest, WhatDiesWhileItIsLookedAtIsNotToBlame) {
+  Begin(2);
+  Hang(0, 0);
+  Kill(1, 3, 11);
+  machines_[1].places = {"barrier (train.py:12)"};
+  Advance(seconds(6));
+  EXPECT_EQ(coordinator_->last_failure().cause, Cause::kHang);
+  EXPECT_EQ(coordinator_->last_failure().rank, 0);
+}
+
+TEST_F(HangTest, ADeathIsNotLookedAt) {
+  Begin(2);
+  Kill(1, 3, 9);
+  EXPECT_TRUE(machines_[0].collects.empty());
+  EXPECT_EQ(machines_[0].stops.size(), 1U);
+}
+
 }  // namespace
 }  // namespace lockstep::core

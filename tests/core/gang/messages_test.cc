@@ -23,6 +23,7 @@ Report SomeReport() {
   death.by_itself = true;
   death.stderr_tail = "CUDA error";
   report.deaths = {death};
+  report.whereabouts = {{3, "load_batch (train.py:30)"}};
   return report;
 }
 
@@ -158,8 +159,11 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\0\0\0\x01\xa1\x3b\x86\x00"
       "\x01"
       "\0\x0a"
-      "CUDA error",
-      99);
+      "CUDA error"
+      "\0\x01"
+      "\0\0\0\x03"
+      "\0\x18load_batch (train.py:30)",
+      131);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 
