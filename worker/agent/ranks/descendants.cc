@@ -95,7 +95,7 @@ std::vector<pid_t> ChildrenOf(pid_t parent) {
   return HasChildrenFiles() ? ReadChildrenFiles(parent) : ReadFamilyTree()[parent];
 }
 
-std::vector<Descendant> DescendantsOf(pid_t root, pid_t left_out) {
+std::vector<Descendant> DescendantsOf(pid_t root, const std::set<pid_t>& left_out) {
   FamilyTree tree;
   if (!HasChildrenFiles()) tree = ReadFamilyTree();
   const auto children_of = [&](pid_t pid) {
@@ -105,7 +105,7 @@ std::vector<Descendant> DescendantsOf(pid_t root, pid_t left_out) {
   pid_t parent = root;
   for (size_t next = 0;; ++next) {
     for (const pid_t child : children_of(parent)) {
-      if (child != left_out) found.push_back({child, parent});
+      if (!left_out.contains(child)) found.push_back({child, parent});
     }
     if (next >= found.size()) return found;
     parent = found[next].pid;
@@ -121,7 +121,7 @@ void KillDescendant(const Descendant& descendant, pid_t root) {
   syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
 }
 
-size_t KillDescendants(pid_t root, pid_t left_out) {
+size_t KillDescendants(pid_t root, const std::set<pid_t>& left_out) {
   const std::vector<Descendant> descendants = DescendantsOf(root, left_out);
   for (const Descendant& descendant : descendants) KillDescendant(descendant, root);
   return descendants.size();

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,15 +21,15 @@ struct Descendant {
 // calling process itself, whose children only it can reap.
 std::vector<pid_t> ChildrenOf(pid_t parent);
 
-// Parents before their children; neither `root` nor `left_out` and what descends from that. While
-// processes fork and die it may miss some: kill what it shows, and look again.
-std::vector<Descendant> DescendantsOf(pid_t root, pid_t left_out);
+// Parents before their children; neither `root` nor those of `left_out` and what descends from
+// them. While processes fork and die it may miss some: kill what it shows, and look again.
+std::vector<Descendant> DescendantsOf(pid_t root, const std::set<pid_t>& left_out);
 
 // SIGKILL to one process that is still who it was: a number used anew is not hit.
 void KillDescendant(const Descendant& descendant, pid_t root);
 
 // SIGKILL to everything that DescendantsOf shows now; how many that were.
-size_t KillDescendants(pid_t root, pid_t left_out);
+size_t KillDescendants(pid_t root, const std::set<pid_t>& left_out);
 
 // Whether the kernel has begun to end the process, with all its threads. Its connections may be
 // gone by now, while its memory and devices are still being given back: it is no zombie yet.

@@ -56,7 +56,7 @@ Time EnforceLease(LiveTable* table, pid_t agent) {
   if (end == kNever || BootTime() < end) return end;
   table->BeginKilling();
   KillGroups(*table);
-  const size_t left = KillDescendants(agent, getpid());
+  const size_t left = KillDescendants(agent, {getpid()});
   table->EndKilling(end);
   // With nothing left it sleeps until the agent has a new lease, which wakes it.
   return left == 0 ? kNever : BootTime() + kKillAgain;

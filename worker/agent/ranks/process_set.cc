@@ -40,6 +40,16 @@ ProcessSet::~ProcessSet() {
   loop_->OnSignal(SIGCHLD, [] {});
 }
 
+void ProcessSet::SetGuard(pid_t guard) {
+  left_out_.erase(std::exchange(guard_, guard));
+  if (guard != 0) left_out_.insert(guard);
+}
+
+// Its SIGCHLD may have come already.
+void ProcessSet::TakeIn(pid_t child) {
+  if (left_out_.erase(child) > 0) ReapLater();
+}
+
 Status ProcessSet::Add(int rank, pid_t pid, UniqueFd pidfd) {
   Status added = table_->Add(pid);
   if (!added.ok()) return added;
@@ -81,7 +91,7 @@ void ProcessSet::OnChildSignal() {
   if (!table_->MayReap()) return ReapLater();
   siginfo_t info{};
   for (const pid_t child : ChildrenOf(getpid())) {
-    if (child == guard_ || leaders_.contains(child)) continue;
+    if (left_out_.contains(child) || leaders_.contains(child)) continue;
     if (IsZombie(child, &info)) waitpid(child, nullptr, WNOHANG);
   }
   if (stopping_) Sweep();
@@ -119,13 +129,13 @@ void ProcessSet::KillAll() {
   kill_timer_.Cancel();
   if (!std::exchange(killing_, true)) unkillable_timer_.WakeAt(BootTime() + kUnkillableAfter);
   SignalGroups(SIGKILL);
-  KillDescendants(getpid(), guard_);
+  KillDescendants(getpid(), left_out_);
   ScheduleSweep();
 }
 
 void ProcessSet::ReportUnkillable() {
   std::string names;
-  for (const Descendant& left : DescendantsOf(getpid(), guard_)) {
+  for (const Descendant& left : DescendantsOf(getpid(), left_out_)) {
     names += (names.empty() ? "" : ", ") + DescribeProcess(left.pid);
   }
   if (handlers_.on_unkillable) handlers_.on_unkillable(names);
@@ -147,7 +157,7 @@ void ProcessSet::Sweep() {
   bool any_left = false;
   siginfo_t info{};
   for (const pid_t child : ChildrenOf(getpid())) {
-    if (child == guard_) continue;
+    if (left_out_.contains(child)) continue;
     any_left = true;
     if (!IsZombie(child, &info)) continue;
     waitpid(child, nullptr, WNOHANG);
@@ -155,7 +165,7 @@ void ProcessSet::Sweep() {
     ScheduleSweep();
   }
   if (any_left) {
-    KillDescendants(getpid(), guard_);
+    KillDescendants(getpid(), left_out_);
     return;
   }
   unkillable_timer_.Cancel();

@@ -10,9 +10,10 @@
 // it off the LiveTable, reap it.
 //
 // Orphans come to the agent, which is a subreaper; while stopping, every SIGCHLD is a reason to
-// look again for what descends from the agent (its guard apart) and to kill it. Since only the
-// agent can reap its own children, "the agent has no child but the guard" is proof that all is
-// gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and the wait goes on.
+// look again for what descends from the agent (its guard and its spares apart) and to kill it.
+// Since only the agent can reap its own children, "the agent has no child but those" is proof that
+// all is gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and the wait goes
+// on.
 //
 // One for the life of the agent, one generation after the other. It takes SIGCHLD of the loop.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROCESS_SET_H_
@@ -22,6 +23,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/event_loop.h"
@@ -55,7 +57,12 @@ class ProcessSet {
   ProcessSet& operator=(const ProcessSet&) = delete;
 
   // The child that is none of a generation. 0: none.
-  void SetGuard(pid_t guard) { guard_ = guard; }
+  void SetGuard(pid_t guard);
+
+  // Likewise a spare (ParkedRanks), and what it starts.
+  void LeaveOut(pid_t child) { left_out_.insert(child); }
+  // From here on it is reaped here, and a stop waits for its end.
+  void TakeIn(pid_t child);
 
   // Its own process group's leader, just spawned.
   Status Add(int rank, pid_t pid, UniqueFd pidfd);
@@ -87,6 +94,7 @@ class ProcessSet {
   LiveTable* table_;
   Handlers handlers_;
   pid_t guard_ = 0;
+  std::set<pid_t> left_out_;  // the guard, too
   std::map<pid_t, Leader> leaders_;
   bool stopping_ = false;
   bool killing_ = false;  // SIGKILL has been sent, and is sent to whatever shows up

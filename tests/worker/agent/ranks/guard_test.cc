@@ -152,7 +152,7 @@ TEST_F(StoppedAgentTest, ItsRanksDieAtTheEndOfTheirLease) {
   siginfo_t info{};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(agent_), &info, WSTOPPED), 0);
   const auto ranks_are_dead = [&] {
-    for (const Descendant& descendant : DescendantsOf(agent_, 0)) {
+    for (const Descendant& descendant : DescendantsOf(agent_, {})) {
       if (DescribeProcess(descendant.pid).find("(sleep, state S)") != std::string::npos)
         return false;
     }

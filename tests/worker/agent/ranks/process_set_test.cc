@@ -35,6 +35,37 @@ TEST_F(ProcessSetTest, TellsAnExitCodeAndASignalApart) {
   EXPECT_TRUE(table_->groups().empty());
 }
 
+TEST_F(ProcessSetTest, AStopLeavesASpareAndItsChildrenOut) {
+  Start(0, "(setsid sleep 1000 &); echo ready; exec sleep 1000");
+  SpawnResult result = spawner_->Spawn(Shell("sleep 1000 & echo ready; wait"));
+  auto& spare = std::get<SpawnedProcess>(result);
+  processes_.LeaveOut(spare.pid);
+  const Output output(loop(), std::move(spare.stdout_fd));
+  ASSERT_TRUE(RunUntil([&] { return output.text() == "ready\n"; }));
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_TRUE(outputs_[0]->ended());  // the orphan is dead
+  EXPECT_EQ(DescendantsOf(spare.pid, {}).size(), 1U);
+  EXPECT_EQ(ChildrenOf(getpid()), std::vector<pid_t>{spare.pid});
+
+  processes_.TakeIn(spare.pid);
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+}
+
+TEST_F(ProcessSetTest, ADeadSpareThatIsTakenInIsReapedWithoutAStop) {
+  SpawnResult result = spawner_->Spawn(Shell("exit 0"));
+  const auto& spare = std::get<SpawnedProcess>(result);
+  processes_.LeaveOut(spare.pid);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(spare.pid), &info, WEXITED | WNOWAIT), 0);
+  Settle();
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(spare.pid), &info, WEXITED | WNOWAIT | WNOHANG), 0);
+  processes_.TakeIn(spare.pid);
+  EXPECT_TRUE(RunUntil([&] { return kill(spare.pid, 0) != 0; }));
+}
+
 // A process that has been killed, has closed all it had, and is not dead for as long as this lives:
 // the first one of a PID namespace, which waits there for the others to be reaped.
 class DyingProcess {
