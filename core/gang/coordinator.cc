@@ -200,7 +200,17 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
         slot.connection, replaced ? "a higher attempt has joined" : "the agent connected again"});
     roster_.Disconnect(slot);
   }
-  if (hello.attempt != slot.attempt) Replace(now, slot, hello);
+  if (hello.attempt != slot.attempt) {
+    Replace(now, slot, hello,
+            "attempt " + std::to_string(hello.attempt) + " took the place of " +
+                std::to_string(slot.attempt));
+  } else if (hello.report.generation < slot.report.generation && !slot.confirmed_dead) {
+    // An agent's report never goes back: this is another, and attempts are given out twice, as with
+    // an etcd that was restored. Of the first one's death the operator knows nothing.
+    Hello another = hello;
+    another.predecessor_dead = false;
+    Replace(now, slot, another, "another agent has its attempt, " + std::to_string(slot.attempt));
+  }
   if (slot.confirmed_dead) {
     // What was seen to end cannot come back; whoever this is, it is not trusted with a rank.
     actions_.emplace_back(CloseConnection{connection, "this attempt's container has ended"});
@@ -224,12 +234,10 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
 }
 
 // A new agent stands in for this machine.
-void Coordinator::Replace(Time now, Slot& slot, const Hello& hello) {
+void Coordinator::Replace(Time now, Slot& slot, const Hello& hello, const std::string& how) {
   slot.connection = 0;
   if (slot.attempt != 0 && !slot.confirmed_dead && Holds(Rule::kHigherAttemptStopsGang)) {
-    MarkLost(now, slot, Cause::kMachineLost,
-             "was replaced: attempt " + std::to_string(hello.attempt) + " took the place of " +
-                 std::to_string(slot.attempt));
+    MarkLost(now, slot, Cause::kMachineLost, "was replaced: " + how);
   }
   const bool answered = lease_.of(slot.machine).has_echo;
   roster_.Replace(slot, hello, answered, lease_.SilentSince(slot.machine) + lease_.LossLength(now));
@@ -255,8 +263,8 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
     return;
   }
   if (Live() && report.generation < generation_ && Holds(Rule::kHigherAttemptStopsGang)) {
-    // It stood in this generation once and knows nothing of it: its ranks died with its memory;
-    // or the START was lost, which stopping the whole gang mends as well.
+    // It was in this generation and knows nothing of it: the START was lost, or it is another agent
+    // and the first one's ranks, of which nothing was heard, died with that.
     MarkLost(now, slot, Cause::kMachineLost, "came back without its ranks");
     slot.lost = false;  // it is here, and takes part in the next generation
     Send(slot, Stop{generation_, StopReason::kMachineLost, Duration::zero()});

@@ -235,7 +235,7 @@ class Coordinator {
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
-  void Replace(Time now, Slot& slot, const Hello& hello);
+  void Replace(Time now, Slot& slot, const Hello& hello, const std::string& how);
   void Resynchronise(Time now, Slot& slot);
   void Apply(Time now, Slot& slot, const Report& report);
   void CountSteps(const Report& report);

@@ -146,6 +146,25 @@ TEST_F(CoordinatorTest, AReplacementWhosePredecessorIsSeenDeadStartsAtOnce) {
   EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
 }
 
+// Attempts are given out twice after an etcd was restored: what the operator saw dead is not the
+// agent that had this attempt first.
+TEST_F(CoordinatorTest, AnotherAgentOfTheSameAttemptIsAReplacementThatWaitsForTheOldLease) {
+  Begin(2);
+  const Time answered = now_;
+  Cut(1);
+  Exit(0, 0, 75);
+  ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
+  Join(1, 1, 2, /*predecessor_dead=*/true);
+  Settle();
+  EXPECT_EQ(coordinator_->last_failure().cause, Cause::kMachineLost);
+  EXPECT_EQ(coordinator_->last_failure().machine, 1);
+  EXPECT_EQ(coordinator_->counters().process_failures, 0U);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kFencing);
+  Advance(seconds(16));
+  ASSERT_EQ(machines_[1].spawns.size(), 1U);
+  EXPECT_GE(now_, answered + seconds(15));
+}
+
 TEST_F(CoordinatorTest, ALowerAttemptIsRefusedAndExits75) {
   Begin(2);
   Join(1, 5);
