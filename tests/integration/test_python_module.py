@@ -151,3 +151,33 @@ def test_the_trainer_callback_reports_and_commits(path, tmp_path):
     agent.wait_for(2)
     assert {"rank": 3, "step": 5, "total_steps": 10, "loss": 1.5, "learning_rate": 0.1} in agent.lines
     assert final.is_dir()
+
+
+def test_it_arms_itself_and_a_forked_child_each_with_a_file_of_its_own(path, tmp_path):
+    (tmp_path / "stacks").mkdir()
+    out = run(
+        "import os, signal\n"
+        "child = os.fork()\n"
+        "os.kill(os.getpid(), 51)\n"
+        "if child == 0: os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print(os.getpid(), child)",
+        path,
+    )
+    for pid in out.split():
+        text = (tmp_path / "stacks" / pid).read_text()
+        assert text.split("\n")[0].isdigit()
+        assert text.count("most recent call first") == 1
+
+
+def test_a_program_keeps_its_own_handler_of_the_signal(path, tmp_path):
+    (tmp_path / "stacks").mkdir()
+    assert run(
+        "import importlib, signal\n"
+        "lockstep.faulthandler.unregister(51)\n"
+        "lockstep._stacks = None\n"
+        "signal.signal(51, lambda *_: print('mine'))\n"
+        "importlib.reload(lockstep)\n"
+        "signal.raise_signal(51)",
+        path,
+    ) == "mine"

@@ -133,6 +133,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   logs_ = std::move(*logs);
   if (!found.ok()) Log("binds to cores only: " + found.error().message);
 
+  evidence_ = std::make_unique<EvidenceDesk>(loop_.get(), &config_, logs_->Logger());
   std::string socket_path = config_.run_dir + "/agent.sock";
   LocalRanks::Handlers handlers;
   handlers.on_spawned = [this](core::Generation g) { Do(member_->OnSpawned(Now(), g)); };
@@ -290,7 +291,10 @@ void Agent::Do(core::MemberActions actions) {
     } else if (auto* exit = std::get_if<core::ExitAgent>(&action)) {
       Leave(*exit);
     } else if (auto* collect = std::get_if<core::CollectEvidence>(&action)) {
-      Do(member_->OnEvidence(Now(), collect->generation, {}));
+      evidence_->Collect(collect->generation, RankProcesses(), collect->until,
+                         [this, generation = collect->generation](auto places) {
+                           Do(member_->OnEvidence(Now(), generation, std::move(places)));
+                         });
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }
@@ -315,9 +319,20 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     uint64_t id = ++last_commit_;
     commits_[id] = {client, question->id, question->name, member_->generation()};
     Do(member_->OnCommit(Now(), id));
+  } else if (const auto* evidence = std::get_if<EvidenceQuestion>(&message)) {
+    evidence_->Answer(member_->generation(), RankProcesses(),
+                      [this, client, id = evidence->id](const Result<std::string>& file) {
+                        progress_->Answer(client, EvidenceAnswer(id, file));
+                      });
   } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
     progress_->Answer(client, LatestAnswer(latest->id, member_->resume()));
   }
+}
+
+std::vector<RankProcess> Agent::RankProcesses() const {
+  std::vector<RankProcess> processes;
+  for (const LocalRanks::View& view : ranks_->views()) processes.push_back({view.rank, view.pid});
+  return processes;
 }
 
 void Agent::AnswerCommit(const core::AnswerCommit& answer) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/crypto/tls_psk.h"
 #include "base/event_loop.h"
@@ -24,6 +25,7 @@
 #include "core/gang/standstill.h"
 #include "core/gang/status_api.h"
 #include "core/plan/agent_config.h"
+#include "worker/agent/evidence/evidence_desk.h"
 #include "worker/agent/gang/coordinator_host.h"
 #include "worker/agent/gang/gang_listener.h"
 #include "worker/agent/gang/gang_port.h"
@@ -66,6 +68,7 @@ class Agent {
   void Do(core::MemberActions actions);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   void AnswerCommit(const core::AnswerCommit& answer);
+  std::vector<RankProcess> RankProcesses() const;
   void Leave(const core::ExitAgent& exit);
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
   // Stops the loop once everything that keeps the agent here is over.
@@ -91,6 +94,7 @@ class Agent {
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<LiveTable> table_;
   std::unique_ptr<LocalRanks> ranks_;
+  std::unique_ptr<EvidenceDesk> evidence_;
   std::unique_ptr<Guard> guard_;
   std::optional<TlsPskContext> server_tls_;
   std::optional<TlsPskContext> client_tls_;

@@ -18,6 +18,7 @@
 #include "core/exit_codes.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/evidence/ask.h"
 #include "worker/agent/install.h"
 #include "worker/agent/ranks/guard.h"
 
@@ -27,12 +28,14 @@ using lockstep::Error;
 using lockstep::Result;
 
 constexpr char kUsage[] =
-    "lockstep-agent [--config-fd N | --install FOLDER | --version | --help]\n"
+    "lockstep-agent [--config-fd N | --install FOLDER | --evidence FOLDER | --version | --help]\n"
     "\n"
     "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
     "processes, restarts the gang in place. Whoever starts it tells it all it needs as one JSON\n"
     "object: over the inherited descriptor N, or in the environment as LOCKSTEP_CONFIG with the\n"
     "key in a file. With --install it only copies itself to FOLDER/lockstep-agent.\n"
+    "With --evidence it asks the agent whose run folder that is where its processes stand, and\n"
+    "prints the answer; that harms no job.\n"
     "\n"
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
     "or fenced); 77 hang; 78 configuration; 143 stopped on request.\n";
@@ -74,6 +77,12 @@ int Run(int argc, char** argv) {
   if (argc == 3 && std::strcmp(argv[1], "--install") == 0) {
     const lockstep::Status installed = lockstep::agent::InstallSelf(argv[2]);
     return installed.ok() ? 0 : Fail(installed.error());
+  }
+  if (argc == 3 && std::strcmp(argv[1], "--evidence") == 0) {
+    const Result<std::string> evidence = lockstep::agent::AskForEvidence(argv[2]);
+    if (!evidence.ok()) return Fail(evidence.error());
+    std::fputs(evidence->c_str(), stdout);
+    return 0;
   }
   // Before the key is here: ranks have the agent's user, and what it holds in memory is not theirs.
   // No core is written of it either. Each program that it starts is as it always was.

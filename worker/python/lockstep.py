@@ -19,10 +19,12 @@ The module talks to the agent of its machine over the Unix socket LOCKSTEP_SOCKE
 a line. It needs Python 3.8 and nothing else.
 """
 
+import faulthandler
 import itertools
 import json
 import math
 import os
+import signal
 import socket
 import threading
 import time
@@ -44,6 +46,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 _MAX_LINE = 64 * 1024  # bytes, newline included; the agent closes on more
 _RECONNECT_SECONDS = 1.0
+_EVIDENCE_SIGNAL = 51  # SIGRTMIN + 17; the agent knows the same
 
 
 class LockstepError(Exception):
@@ -228,14 +231,42 @@ class _Reports:
 
 _reports = _Reports()
 _ids = itertools.count(1)
+_stacks: Optional[int] = None
+
+
+def _arm() -> None:
+    """Lets the agent ask where this process stands, to tell who waits for whom in a gang that hangs.
+
+    On a real-time signal that it sends to no process but one that catches it, faulthandler appends
+    each thread's stack to a file in the agent's folder, which begins with our descriptor of it.
+    """
+    global _stacks
+    path = os.environ.get("LOCKSTEP_SOCKET")
+    if not path:
+        return
+    file = os.path.join(os.path.dirname(path), "stacks", str(os.getpid()))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        if _stacks is None and signal.getsignal(_EVIDENCE_SIGNAL) is not signal.SIG_DFL:
+            return  # it is the program's
+        descriptor = os.open(file, flags, 0o600)
+        os.write(descriptor, b"%d\n" % descriptor)
+        faulthandler.register(_EVIDENCE_SIGNAL, file=descriptor, all_threads=True, chain=False)
+    except (AttributeError, OSError, RuntimeError, ValueError):
+        return
+    if _stacks is not None:
+        os.close(_stacks)
+    _stacks = descriptor
 
 
 def _after_fork() -> None:
-    # A data loader's worker must not write into its parent's connection.
+    # A data loader's worker must not write into its parent's connection, nor into its file.
     global _reports
     _reports = _Reports()
+    _arm()
 
 
+_arm()
 os.register_at_fork(after_in_child=_after_fork)
 
 

@@ -74,6 +74,7 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     }
     return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>()});
   }
+  if (json.contains("evidence")) return ProgressMessage(EvidenceQuestion{id_value});
   if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});
   return ProgressMessage(ReadReport(json, rank_value, *step, *total));
 }
@@ -88,6 +89,11 @@ std::string CommitRefusal(uint64_t id, const std::string& reason) {
 
 std::string LatestAnswer(uint64_t id, const std::string& path) {
   return Line({{"id", id}, {"latest", path.empty() ? Json(nullptr) : Json(path)}});
+}
+
+std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file) {
+  return file.ok() ? Line({{"id", id}, {"evidence", *file}})
+                   : Line({{"id", id}, {"reason", file.error().message}});
 }
 
 }  // namespace lockstep::agent

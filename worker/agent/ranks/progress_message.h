@@ -3,6 +3,8 @@
 //   {"rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 1000}   progress, heartbeat
 //   {"rank": 0, "id": 7, "commit": "step-1200"}                                 may this be kept?
 //   {"rank": 0, "id": 8, "latest": true}                                        resume from where?
+//   {"id": 9, "evidence": true}                                                 where are the
+//   ranks?
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_
 #define LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_
 
@@ -39,7 +41,12 @@ struct LatestQuestion {
   uint64_t id = 0;
 };
 
-using ProgressMessage = std::variant<ProgressReport, CommitQuestion, LatestQuestion>;
+struct EvidenceQuestion {
+  uint64_t id = 0;
+};
+
+using ProgressMessage =
+    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);
@@ -48,6 +55,7 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line);
 std::string CommitAnswer(uint64_t id, const std::string& final_path);
 std::string CommitRefusal(uint64_t id, const std::string& reason);
 std::string LatestAnswer(uint64_t id, const std::string& path);  // "": none
+std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file);
 
 }  // namespace lockstep::agent
 

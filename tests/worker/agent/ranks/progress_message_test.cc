@@ -38,12 +38,13 @@ TEST(ProgressMessage, AnEmptyObjectIsAHeartbeat) {
   EXPECT_TRUE(std::isnan(report.loss));
 }
 
-TEST(ProgressMessage, ReadsTheTwoQuestions) {
+TEST(ProgressMessage, ReadsTheQuestions) {
   const auto commit = Parse<CommitQuestion>(R"({"rank": 1, "id": 7, "commit": "step-1200"})");
   EXPECT_EQ(commit.rank, 1U);
   EXPECT_EQ(commit.id, 7U);
   EXPECT_EQ(commit.name, "step-1200");
   EXPECT_EQ(Parse<LatestQuestion>(R"({"id": 8, "latest": true})").id, 8U);
+  EXPECT_EQ(Parse<EvidenceQuestion>(R"({"id": 9, "evidence": true})").id, 9U);
 }
 
 TEST(ProgressMessage, ACommitsNameIsOnePathComponent) {
@@ -82,6 +83,8 @@ TEST(ProgressMessage, AnswersAreOneLineOfJson) {
   EXPECT_EQ(CommitAnswer(7, "/ckpt/1"), "{\"final\":\"/ckpt/1\",\"id\":7,\"ok\":true}\n");
   EXPECT_EQ(CommitRefusal(7, "late"), "{\"id\":7,\"ok\":false,\"reason\":\"late\"}\n");
   EXPECT_EQ(LatestAnswer(8, ""), "{\"id\":8,\"latest\":null}\n");
+  EXPECT_EQ(EvidenceAnswer(9, std::string("/run/e")), "{\"evidence\":\"/run/e\",\"id\":9}\n");
+  EXPECT_EQ(EvidenceAnswer(9, Error::Unavailable("busy")), "{\"id\":9,\"reason\":\"busy\"}\n");
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// The other side of `{"evidence": true}`: asks a running agent, by the socket in its run folder,
+// what its ranks are at. Its folder is shut to other users; whoever can ask could trace the ranks.
+#ifndef LOCKSTEP_WORKER_AGENT_EVIDENCE_ASK_H_
+#define LOCKSTEP_WORKER_AGENT_EVIDENCE_ASK_H_
+
+#include <string>
+
+#include "base/result.h"
+
+namespace lockstep::agent {
+
+// One line of JSON: {"job", "machine", "generation", "ranks": [{"rank", "place", "evidence"}]}. It
+// waits up to 20 s.
+Result<std::string> AskForEvidence(const std::string& run_dir);
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_EVIDENCE_ASK_H_

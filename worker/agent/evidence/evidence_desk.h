@@ -1,0 +1,60 @@
+// EvidenceDesk: collects evidence of this machine's ranks on a thread of its own, so that a process
+// or a disk that does not answer costs evidence, and never a heartbeat or a kill.
+//
+// A hang's is kept as files, FOLDER/<generation>/evidence/rank-<r>.txt, FOLDER being the job's
+// logs.path or the agent's own folder. Who asks at any time (`lockstep debug`) gets it as one file
+// of JSON in the agent's folder.
+//
+// One for the life of the agent; its calls belong to the loop's thread.
+#ifndef LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
+#define LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "core/failure/generation.h"
+#include "core/gang/messages.h"
+#include "core/plan/agent_config.h"
+#include "worker/agent/evidence/evidence.h"
+#include "worker/agent/logs/log.h"
+#include "worker/agent/ranks/file_worker.h"
+
+namespace lockstep::agent {
+
+class EvidenceDesk {
+ public:
+  using OnPlaces = std::function<void(std::vector<core::Whereabouts>)>;
+  using OnAnswer = std::function<void(Result<std::string> file)>;
+
+  // Makes the folder of the armed. `config` outlives this.
+  EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log);
+  EvidenceDesk(const EvidenceDesk&) = delete;
+  EvidenceDesk& operator=(const EvidenceDesk&) = delete;
+
+  // Of a hang. Called back with what was found, in time or not at all; with nothing, at once, where
+  // the thread hangs with earlier work. The files are written after that.
+  void Collect(core::Generation generation, std::vector<RankProcess> ranks, Time until,
+               OnPlaces done);
+  // For `lockstep debug`. Unavailable where others wait already.
+  void Answer(core::Generation generation, std::vector<RankProcess> ranks, OnAnswer done);
+
+ private:
+  // Null where no thread can be had, or too much waits for it.
+  FileWorker* Worker();
+  void Keep(core::Generation generation, std::vector<RankEvidence> found);
+
+  EventLoop* loop_;
+  const core::AgentConfig* config_;
+  LogFn log_;
+  std::unique_ptr<FileWorker> worker_;  // made when first needed
+  int waiting_ = 0;                     // jobs that have not come back
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
