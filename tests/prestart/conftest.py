@@ -1,0 +1,1 @@
+from parking import every, first  # noqa: F401

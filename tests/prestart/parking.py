@@ -1,0 +1,187 @@
+"""Plays the agent's side of a parked interpreter: starts it, reads what it says, tells it to go."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+HOOK = pathlib.Path(__file__).parents[2] / "worker/python/prestart/sitecustomize.py"
+SECONDS = 60
+
+
+def _candidates():
+    yield from os.environ.get("LOCKSTEP_PYTHONS", "").split()
+    yield "/usr/bin/python3"
+    for minor in range(8, 15):
+        yield from filter(None, [shutil.which(f"python3.{minor}")])
+        root = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+        yield from sorted(map(str, root.glob(f"versions/3.{minor}.*/bin/python3")))
+
+
+def pythons():
+    """One Python of each minor version found here, by its version."""
+    found = {}
+    ask = "import sys; print('%d.%d' % sys.version_info[:2])"
+    for path in _candidates():
+        with contextlib.suppress(OSError):
+            words = [path, "-c", ask]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            version = done.stdout.strip()
+            parts = tuple(map(int, version.split(".")))
+            if done.returncode == 0 and parts >= (3, 8):
+                found.setdefault(version, path)
+    return found
+
+
+PYTHONS = pythons()
+# The first, the oldest and the newest; the others are in suite slow.
+QUICK = [*list(PYTHONS)[:2], *list(PYTHONS)[-1:]]
+EVERY_PYTHON = [
+    pytest.param(path, id=version, marks=[] if version in QUICK else pytest.mark.slow)
+    for version, path in PYTHONS.items()
+]
+
+
+class Environment:
+    """A virtual environment of one Python, the folder of its packages and a program's own folder."""
+
+    def __init__(self, python, folder):
+        self.folder = pathlib.Path(folder)
+        self.home = self.folder / "program"
+        self.list = self.folder / "list"
+        self.hook = self.folder / "hook"
+        for each in (self.home, self.hook):
+            each.mkdir()
+        shutil.copy(HOOK, self.hook)
+        venv = self.folder / "venv"
+        subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True)
+        self.python = str(venv / "bin/python3")
+        (self.packages,) = venv.glob("lib/python*/site-packages")
+
+    def package(self, name, text):
+        return self._write(self.packages / f"{name}.py", text)
+
+    def program(self, name, text):
+        return self._write(self.home / name, text)
+
+    def learn(self, *lines):
+        self.list.write_text("".join(line + "\n" for line in lines))
+
+    def learnt(self):
+        return self.list.read_text().splitlines()
+
+    def zipapp(self, text):
+        path = self.home / "app.pyz"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("__main__.py", text)
+        return str(path)
+
+    @staticmethod
+    def _write(path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    def run(self, *words, mode=None, extra=None):
+        """A whole plain or recording run: its exit code, stdout and stderr."""
+        process = Process(self, words, mode and f"{mode}:-1::{self.list}", extra)
+        return process.result()
+
+    def record(self, *words, extra=None):
+        return self.run(*words, mode="record", extra=extra)
+
+    def park(self, *words, mode="park", extra=None):
+        return Process(self, words, mode, extra)
+
+
+class Process:
+    """One started interpreter; parked where `mode` says so. Kills it when it is left."""
+
+    def __init__(self, environment, words, mode, extra=None):
+        parked = mode in ("park", "park+record", "probe")
+        self.socket, theirs = socket.socketpair() if parked else (None, None)
+        variables = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("PYTHON", "PYENV", "LOCKSTEP", "PYTEST", "COV"))
+        }
+        variables.update(extra or {})
+        if mode:
+            if parked:
+                mode = f"{mode}:{theirs.fileno()}:n1:{environment.list}"
+            users = variables.get("PYTHONPATH")
+            variables["LOCKSTEP_PRESTART"] = mode
+            paths = filter(None, [str(environment.hook), users])
+            variables["PYTHONPATH"] = ":".join(paths)
+        self.process = subprocess.Popen(
+            [environment.python, *words],
+            cwd=environment.home,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=[theirs.fileno()] if parked else [],
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+        if parked:
+            theirs.close()
+            self.socket.settimeout(SECONDS)
+            self.file = self.socket.makefile("r")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.communicate()
+        if self.socket:
+            self.let_go()
+
+    def message(self):
+        """The next line as JSON; None at the end."""
+        line = self.file.readline()
+        return json.loads(line) if line else None
+
+    def ready(self):
+        assert self.message() == {"held": "n1"}
+        ready = self.message()
+        assert ready and ready.get("ready") == "n1", (ready, self.result() if not ready else None)
+        return ready
+
+    def go(self, **variables):
+        self.socket.sendall(json.dumps({"go": variables}).encode() + b"\n")
+
+    def let_go(self):
+        self.file.close()
+        self.socket.close()
+
+    def result(self):
+        out, err = self.process.communicate(timeout=SECONDS)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def first(tmp_path):
+    """The environment of the first Python found."""
+    return Environment(next(iter(PYTHONS.values())), tmp_path)
+
+
+@pytest.fixture(params=EVERY_PYTHON)
+def every(request, tmp_path):
+    """The environment of each Python found."""
+    return Environment(request.param, tmp_path)
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{version} {path}\n" for version, path in PYTHONS.items()))

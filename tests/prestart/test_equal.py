@@ -1,0 +1,85 @@
+"""A program cannot tell a parked start from a plain one."""
+
+import json
+import pathlib
+
+import pytest
+
+FACETS = (pathlib.Path(__file__).parent / "facets.py").read_text()
+ONE_LINE = "import runpy; print(__name__); runpy.run_path('facets.py', run_name='__main__')"
+WAYS = {
+    "script": ["-u", "facets.py", "--raise"],
+    "module": ["-W", "ignore::UserWarning", "-X", "dev", "-m", "facets", "a b"],
+    "command": ["-c", ONE_LINE, "x"],
+    "zipapp": ["app.pyz", "y"],
+    "folder": ["-s", "folder"],
+}
+
+
+def program(environment):
+    environment.program("facets.py", FACETS)
+    environment.program("folder/__main__.py", FACETS)
+    environment.zipapp(FACETS)
+
+
+def seen(environment, words, name, parked, users=None, children=""):
+    out = environment.folder / f"facets-{name}"
+    extra = {"FACETS_TO": str(environment.folder / "facets"), "FACETS_CHILDREN": children}
+    if users:
+        extra["PYTHONPATH"] = users
+    late = {"MASTER_PORT": "4711", "LOCKSTEP_GENERATION": "1-2"}
+    if parked:
+        with environment.park(*words, extra={**extra, "REMOVED": "1"}) as process:
+            ready = process.ready()
+            assert ready["modules"] > 10, ready
+            process.go(**late, REMOVED=None)
+            result = process.result()
+    else:
+        result = environment.run(*words, extra={**extra, **late})
+    (environment.folder / "facets").rename(out)
+    return json.loads(out.read_text()), result
+
+
+def compare(environment, words, **options):
+    program(environment)
+    methods = options.get("children", "")
+    environment.record(*words, extra={"FACETS_TO": "/dev/null", "FACETS_CHILDREN": methods})
+    plain, told = seen(environment, words, "plain", parked=False, **options)
+    parked, told_parked = seen(environment, words, "parked", parked=True, **options)
+    differing = {key: (plain[key], parked[key]) for key in plain if plain[key] != parked[key]}
+    assert differing == {}
+    assert told_parked == told
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_to_name_a_program_is_as_a_plain_start(first, way):
+    compare(first, WAYS[way])
+
+
+def test_each_python_starts_its_program_as_ever(every):
+    compare(every, WAYS["script"])
+
+
+def test_children_of_each_start_method_are_as_a_plain_starts(first):
+    compare(first, ["facets.py"], children="fork spawn forkserver")
+
+
+def test_the_users_own_pythonpath_is_back(first):
+    other = first.folder / "others"
+    other.mkdir()
+    (other / "sitecustomize.py").write_text("import os\nos.environ['OWN_HOOK'] = 'ran'\n")
+    (other / "usercustomize.py").write_text("import os\nos.environ['USERS_HOOK'] = 'ran'\n")
+    compare(first, ["facets.py"], users=f"{other}:relative")
+
+
+def test_each_process_has_random_numbers_of_its_own(first):
+    first.learn("random", "hashlib")
+    said = set()
+    for _ in range(2):
+        with first.park("-c", "import random; print(random.random(), hash('lockstep'))") as process:
+            process.ready()
+            process.go()
+            code, out, err = process.result()
+            assert (code, err) == (0, "")
+            said.update(out.split())
+    assert len(said) == 4

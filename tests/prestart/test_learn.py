@@ -1,0 +1,194 @@
+"""What an interpreter learns to import, and what it must never import before its program does."""
+
+import pytest
+
+SHOW = "import sys; print(sorted({'parked_lib', 'fork_lib', 'other'} & set(sys.modules)))"
+
+
+def run_parked(environment, *words, **variables):
+    """One parked run: what it said when it was ready, and its result."""
+    with environment.park(*words) as process:
+        ready = process.ready()
+        process.go(**variables)
+        return ready, process.result()
+
+
+def test_what_a_program_imported_is_there_the_next_time(every):
+    every.package("parked_lib", "print('imported parked_lib')\nimport fractions")
+    train = every.program("train.py", "import parked_lib, colorsys; print('trained')")
+    assert every.record(train)[1] == "imported parked_lib\ntrained\n"
+    learnt = every.learnt()
+    assert "fractions" in learnt and learnt.index("fractions") < learnt.index("parked_lib")
+    with every.park(train) as process:
+        assert process.ready()["modules"] >= 2
+        assert process.process.stdout.readline() == "imported parked_lib\n"
+        process.go()
+        assert process.result() == (0, "trained\n", "")
+
+
+def test_a_later_generation_adds_what_it_alone_imports(first):
+    first.package("parked_lib", "")
+    first.package("resume_lib", "")
+    train = first.program(
+        "train.py",
+        "import os, parked_lib, colorsys\nif 'RESUME' in os.environ: import resume_lib, wave",
+    )
+    first.record(train)
+    before = first.learnt()
+    with first.park(train, mode="park+record") as process:
+        assert process.ready()["modules"] > 0
+        process.go(RESUME="1")
+        assert process.result() == (0, "", "")
+    added = first.learnt()[len(before) :]
+    assert "resume_lib" in added and not set(added) & set(before)
+
+
+def test_a_program_killed_while_it_trains_has_left_what_it_imported(first):
+    first.package("parked_lib", "")
+    train = first.program(
+        "train.py", "import os, parked_lib, colorsys, wave\nos.kill(os.getpid(), 9)"
+    )
+    assert first.record(train)[0] == -9
+    assert {"parked_lib", "colorsys"} <= set(first.learnt())
+
+
+def test_a_variable_set_before_an_import_is_set_for_that_import_alone(every):
+    every.package("parked_lib", "import os\nhome = os.environ.get('LIB_HOME', 'wrong')")
+    train = every.program(
+        "train.py",
+        "import os\nprint(os.environ.get('LIB_HOME'))\n"
+        "os.environ['LIB_HOME'] = 'a\\\\b\\nc'\nimport parked_lib, colorsys\n"
+        "print(repr(parked_lib.home))",
+    )
+    plain = every.record(train)
+    assert "env LIB_HOME=a\\\\b\\nc" in every.learnt()
+    ready, parked = run_parked(every, train)
+    assert ready["modules"] > 0
+    assert parked == plain == (0, "None\n'a\\\\b\\nc'\n", "")
+
+
+def test_a_variable_that_an_import_sets_stays_set(first):
+    first.package("parked_lib", "import os\nos.environ.setdefault('FROM_LIB', '1')\nimport wave")
+    train = first.program(
+        "train.py", "import os, parked_lib, colorsys; print(os.environ['FROM_LIB'])"
+    )
+    first.record(train)
+    assert run_parked(first, train)[1] == (0, "1\n", "")
+
+
+def test_a_variable_that_differs_each_run_ends_what_is_imported_early(first):
+    first.package("parked_lib", "import os\nrun = os.environ['RUN_NAME']")
+    train = first.program(
+        "train.py",
+        "import os, time, wave\nos.environ['RUN_NAME'] = str(time.time_ns())\n"
+        "import parked_lib, colorsys\nprint(parked_lib.run == os.environ['RUN_NAME'])",
+    )
+    first.record(train)
+    first.record(train)
+    assert "volatile RUN_NAME" in first.learnt()
+    ready, parked = run_parked(first, train)
+    assert ready["modules"] > 0
+    assert parked == (0, "True\n", "")
+
+
+def test_the_programs_own_modules_are_read_anew(first):
+    first.program("own.py", "text = 'old'")
+    train = first.program("train.py", "import own, colorsys; print(own.text)")
+    first.record(train)
+    assert "exclude own" in first.learnt()
+    with first.park(train) as process:
+        process.ready()
+        first.program("own.py", "text = 'new and longer'")
+        process.go()
+        assert process.result() == (0, "new and longer\n", "")
+
+
+def test_an_installed_module_that_changed_meanwhile_is_read_anew(every):
+    every.package("parked_lib", "text = 'old'")
+    train = every.program(
+        "train.py", "import os, parked_lib; print(parked_lib.text, os.environ['MASTER_PORT'])"
+    )
+    every.learn("parked_lib")
+    with every.park(train) as process:
+        process.ready()
+        every.package("parked_lib", "text = 'new and longer'")
+        process.go(MASTER_PORT="47")
+        assert process.result() == (0, "new and longer 47\n", "")
+
+
+def test_a_fork_of_an_installed_package_wins_as_ever(first):
+    first.package("fork_lib", "print('the installed one')")
+    first.package("other", "import fork_lib")
+    first.program("forks/fork_lib.py", "print('the fork')")
+    train = first.program(
+        "train.py", "import sys\nsys.path.insert(0, 'forks')\nimport other, fork_lib, colorsys"
+    )
+    assert first.record(train)[1] == "the fork\n"
+    assert run_parked(first, train)[1] == (0, "the fork\n", "")
+
+
+def test_a_programs_module_named_like_a_standard_one_wins_as_ever(every):
+    every.package("other", "import queue\nprint(queue.who)")
+    every.program("queue.py", "who = 'the program itself'")
+    every.program("json.py", "who = 'the program itself'")
+    train = every.program("train.py", "import other, json, colorsys\nprint(json.who)")
+    every.record(train)
+    want = "the program itself\n" * 2
+    assert run_parked(every, train)[1] == (0, want, "")
+    assert "exclude other" in every.learnt()  # which had begun to import the wrong one
+
+
+@pytest.mark.parametrize("names", [["exclude fork_lib"], ["exclude other"]])
+def test_what_the_user_excludes_is_not_imported_early_nor_what_needs_it(first, names):
+    first.package("fork_lib", "")
+    first.package("other", "import fork_lib")
+    first.learn(*names, "colorsys", "fork_lib", "other")
+    ready, parked = run_parked(first, "-c", SHOW)
+    assert ready["failed"] == []
+    want = "['fork_lib']\n" if names == ["exclude other"] else "[]\n"
+    assert parked == (0, want, "")
+
+
+def test_asking_whether_an_excluded_package_exists_is_no_import_of_it(first):
+    first.package("fork_lib", "")
+    first.package("other", "import importlib.util\nhas = importlib.util.find_spec('fork_lib')")
+    first.learn("exclude fork_lib", "other")
+    code = "import sys, other; print('fork_lib' in sys.modules, other.has is not None)"
+    assert run_parked(first, "-c", code)[1] == (0, "False True\n", "")
+
+
+def test_a_package_that_is_gone_is_told_and_left_out(first):
+    first.learn("colorsys", "gone_lib", "gone_lib.part")
+    ready, parked = run_parked(first, "-c", "print('ran')")
+    assert (ready["modules"], ready["failed"]) == (1, ["gone_lib", "gone_lib.part"])
+    assert parked == (0, "ran\n", "")
+
+
+def test_a_module_that_a_program_runs_by_name_is_not_imported_before(first):
+    first.package("parked_lib", "import other, colorsys, wave\nprint(__name__)")
+    first.package("other", "import parked_lib")
+    plain = first.record("-m", "parked_lib")
+    assert plain == (0, "parked_lib\n__main__\n", "")
+    assert run_parked(first, "-m", "parked_lib")[1] == plain
+
+
+def test_a_list_with_a_torn_line_or_nonsense_in_it_does_no_harm(first):
+    first.list.write_bytes(b"colorsys\n\xff\xfe bad\n..\n\nenv\nenv A\nunknown word\nwave")
+    ready, parked = run_parked(first, "-c", "print('ran')")
+    assert ready["modules"] == 1
+    assert parked == (0, "ran\n", "")
+
+
+def test_a_recording_program_finds_its_first_file_where_it_expects_it(first):
+    code = "import os; print(os.open('/dev/null', os.O_RDONLY))"
+    assert first.record("-c", code) == (0, "3\n", "")
+
+
+def test_nothing_is_recorded_into_a_file_that_the_program_opened_itself(first):
+    first.package("parked_lib", "")
+    code = (
+        "import os\nos.closerange(3, 300)\nfd = os.open('mine', os.O_WRONLY | os.O_CREAT)\n"
+        "[os.dup2(fd, each) for each in range(200, 256)]\nimport parked_lib, colorsys, wave"
+    )
+    assert first.record("-c", code) == (0, "", "")
+    assert (first.home / "mine").read_bytes() == b""

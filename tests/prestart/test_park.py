@@ -1,0 +1,231 @@
+"""A parked interpreter holds, whatever it imports, and is as a plain start then; or it says why."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+# What an import does to its process, and what the program then sees of it in a plain start.
+HOSTILE = {
+    "exits": "import sys; sys.exit(3)",
+    "raises": "raise RuntimeError('no device')",
+    "is missing something": "import never_there",
+    "changes folder": "import os; os.chdir('/')",
+    "handles a signal": "import signal; signal.signal(10, lambda *a: None)",
+    "ignores a signal": "import signal; signal.signal(10, signal.SIG_IGN)",
+    "logs": "import logging; logging.warning('careful')",
+    "chooses a start method": "import multiprocessing as m; m.set_start_method('spawn')",
+    "puts itself first": "import sys; sys.path.insert(0, '/first')",
+    "reads what comes late": "import os; port = os.environ.get('MASTER_PORT')",
+}
+LOOK = """
+import logging, multiprocessing, os, signal, sys
+before = [os.getcwd(), signal.getsignal(10), logging.root.handlers, sys.path[0] == '/first',
+          multiprocessing.get_start_method(allow_none=True)]
+logging.basicConfig(level=logging.INFO, format='%(message)s')
+import hostile
+logging.info('informed')
+print(before, os.getcwd(), len(logging.root.handlers), getattr(hostile, 'port', ''))
+"""
+
+
+def status(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def woken(pid):
+    """How often each thread of a process has gone to sleep."""
+    tasks = [f"{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
+    return {task: status(task)["voluntary_ctxt_switches"] for task in tasks}
+
+
+# Says on stdout that it is being imported, and takes its time.
+SLOW = "import os, time; os.write(1, b'importing\\n'); time.sleep(0.2)"
+
+
+def importing(process):
+    assert process.message() == {"held": "n1"}
+    assert process.process.stdout.readline() == "importing\n"
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_an_import_that_changes_its_process_is_left_to_the_program(first, what):
+    first.package("hostile", HOSTILE[what])
+    train = first.program("train.py", LOOK)
+    plain = first.run(train, extra={"MASTER_PORT": "4711"})
+    first.learn("colorsys", "hostile", "wave")
+    with first.park(train) as process:
+        assert process.ready()["modules"] == 2
+        process.go(MASTER_PORT="4711")
+        parked = process.result()
+    assert parked[:2] == plain[:2] and parked[2].endswith(plain[2])  # after what parking printed
+    assert "exclude hostile" in first.learnt()
+
+
+def test_what_needs_such_an_import_is_left_out_too(every):
+    every.package("hostile", "import os; os.chdir('/')")
+    every.package("middle", "import hostile")
+    every.package("outer", "import middle")
+    every.learn("hostile", "middle", "colorsys", "outer", "wave")
+    with every.park("-c", "import os, sys; print(os.getcwd(), 'outer' in sys.modules)") as process:
+        assert process.ready()["modules"] == 2
+        process.go()
+        assert process.result() == (0, f"{every.home} False\n", "")
+
+
+def test_an_import_that_starts_a_process_says_so_and_never_runs_on(first):
+    first.package("hostile", "import subprocess; subprocess.Popen(['sleep', '60'])")
+    first.learn("hostile")
+    with first.park("-c", "print('ran')") as process:
+        assert process.message() == {"held": "n1"}
+        why = "hostile starts a process when it is imported"
+        assert process.message() == {"cannot": "n1", "why": why}
+        assert process.process.wait(60) == 0
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.process.stdout.read() == ""
+
+
+def test_a_fork_inside_an_import_that_comes_back_does_not_park_twice(first):
+    first.package("hostile", "import os; child = os.fork()\nif child: os.waitpid(child, 0)")
+    first.learn("hostile", "colorsys")
+    with first.park("-c", "print('ran')") as process:
+        assert process.ready()["modules"] == 2
+        process.go()
+        assert process.result() == (0, "ran\n", "")
+
+
+def test_what_an_import_prints_is_out_before_it_is_ready(first):
+    first.package("hostile", "print('x' * 10000)")
+    first.learn("hostile")
+    with first.park("-c", "print('ran')") as process:
+        process.ready()
+        assert process.process.stdout.readline() == "x" * 10000 + "\n"
+        process.go()
+        assert process.result() == (0, "ran\n", "")
+
+
+def test_a_spare_that_its_agent_lets_go_ends_without_a_word(every):
+    every.learn("colorsys")
+    with every.park("-c", "print('ran')") as process:
+        process.ready()
+        process.let_go()
+        assert process.result() == (0, "", "")
+
+
+def test_an_agent_that_is_gone_ends_it_while_it_imports_too(first):
+    first.package("slow", SLOW)
+    first.learn("slow", "colorsys")
+    with first.park("-c", "print('ran')") as process:
+        importing(process)
+        process.let_go()
+        assert process.result() == (0, "", "")
+
+
+def test_a_go_that_comes_early_ends_the_imports(every):
+    every.package("slow", SLOW)
+    every.package("later", "print('too late')")
+    every.learn("slow", "later")
+    code = "import os, sys; print(os.environ['MASTER_PORT'], 'slow' in sys.modules)"
+    with every.park("-c", code) as process:
+        importing(process)
+        process.go(MASTER_PORT="4711")
+        assert process.message() is None
+        assert process.result() == (0, "4711 True\n", "")
+
+
+def test_a_go_that_comes_while_an_import_fails_is_a_plain_start(first):
+    first.package("hostile", SLOW + "; os.chdir('/')")
+    first.learn("hostile", "colorsys")
+    code = "import os; print(os.getcwd(), os.environ['MASTER_PORT'], os.environ.get('PYTHONPATH'))"
+    with first.park("-c", code) as process:
+        importing(process)
+        process.go(MASTER_PORT="4711")
+        assert process.result() == (0, f"{first.home} 4711 None\n", "")
+
+
+@pytest.mark.parametrize("value", ["pa", "park:99:n:l", "park:x:n:l", "park", "unknown:3:n:l"])
+def test_nonsense_never_runs_the_program(first, value):
+    result = first.run("-c", "print('ran')", mode=value)
+    assert (result[0], result[1]) == (70, "")
+
+
+def test_nonsense_at_go_never_runs_the_program(first):
+    with first.park("-c", "print('ran')") as process:
+        process.ready()
+        process.socket.sendall(b'{"gone": {}}\n')
+        assert process.result()[:2] == (70, "")
+
+
+def test_variables_of_every_kind_arrive(every):
+    values = {"A": "a\"\\\n\t\u00fc\U0001f600", "EMPTY": "", "PYTHONHASHSEED": "1", "B-C": "{}, "}
+    code = "import json, os; print(json.dumps([os.environ.get(n) for n in %r]))" % list(values)
+    with every.park("-c", code, extra={"PYTHONUTF8": "1"}) as process:
+        process.ready()
+        process.go(**values)
+        code, out, err = process.result()
+    assert (code, err) == (0, "")
+    assert json.loads(out) == list(values.values())
+
+
+def test_a_probe_is_answered_before_anything_of_the_users_runs(every):
+    every.program("own/sitecustomize.py", "print('user')")
+    extra = {"PYTHONPATH": str(every.home / "own")}
+    with every.park("-c", "print('ran')", mode="probe", extra=extra) as process:
+        answer = process.message()
+        assert (answer["probe"], answer["executable"]) == ("n1", every.python)
+        assert answer["prefix"] in every.python
+        assert process.result() == (0, "", "")
+
+
+@pytest.mark.parametrize("option", ["-I", "-E", "-S"])
+def test_a_python_that_ignores_the_hook_does_not_answer(first, option):
+    with first.park(option, "-c", "pass", mode="probe") as process:
+        assert process.message() is None
+        assert process.result()[0] == 0
+
+
+@pytest.mark.parametrize("options", ["-s", "-u", "-X dev", "-W error", "-O", "-B"])
+def test_other_options_hold(first, options):
+    first.learn("colorsys")
+    with first.park(*options.split(), "-c", "print('ran')") as process:
+        process.ready()
+        process.go()
+        assert process.result() == (0, "ran\n", "")
+
+
+@pytest.mark.parametrize("text", ["import os; os.environ['OWN'] = 'x'", "raise ValueError('own')"])
+def test_the_users_own_hook_runs_once_and_fails_as_ever(every, text):
+    own = every.program("own/sitecustomize.py", f"print('own')\n{text}")
+    extra = {"PYTHONPATH": os.path.dirname(own)}
+    every.learn("colorsys")
+    code = "import os, sys; print(os.environ.get('OWN'), 'sitecustomize' in sys.modules)"
+    plain = every.run("-c", code, extra=extra)
+    assert every.record("-c", code, extra=extra) == plain
+    with every.park("-c", code, extra=extra) as process:
+        process.ready()
+        process.go()
+        assert process.result() == plain
+
+
+def test_a_users_hook_that_exits_ends_the_spare(first):
+    own = first.program("own/sitecustomize.py", "import sys; sys.exit(4)")
+    with first.park("-c", "print('ran')", extra={"PYTHONPATH": os.path.dirname(own)}) as process:
+        assert process.message() == {"held": "n1"}
+        assert process.message() is None
+        assert process.result()[1] == ""
+
+
+def test_a_parked_interpreter_sleeps(first):
+    first.learn("threading", "multiprocessing", "logging", "asyncio")
+    with first.park("-c", "print('ran')") as process:
+        process.ready()
+        while status(process.pid)["State"][0] != "S":
+            time.sleep(0.01)
+        before = woken(process.pid)
+        time.sleep(float(os.environ.get("LOCKSTEP_PARKED_SECONDS", "2")))
+        assert woken(process.pid) == before
+        process.go()
+        assert process.result() == (0, "ran\n", "")

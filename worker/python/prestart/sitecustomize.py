@@ -1,0 +1,625 @@
+"""Parks a Python interpreter before its program begins, and learns what programs import.
+
+The agent puts this folder first on PYTHONPATH and says in LOCKSTEP_PRESTART what is wanted. Python
+imports `sitecustomize` when arguments, flags and standard streams stand and `__main__` does not
+yet exist; what happens afterwards is the interpreter's own work. docs/prestart.md has the protocol.
+
+    probe:FD:NONCE:       answers on FD and exits: the agent learns that this Python obeys
+    park:FD:NONCE:LIST    imports what LIST names, says so on FD and waits there for "go"
+    park+record:...       likewise, and records after "go"
+    record:-1::LIST       appends to LIST what the program imports, and runs it as ever
+
+Needs Python 3.8 and imports nothing that a plain start has not imported, so that a program's own
+queue.py or json.py is found as ever. An interpreter that is to be parked never runs on into its
+program by mistake: whatever goes wrong here ends the process.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(__file__)
+_LOST = 70  # exit code: the hook itself failed
+# What a process learns at "go" or finds different each generation; never recorded or replayed.
+_LATE = ("LOCKSTEP_", "MASTER_", "PET_MASTER_", "TORCHELASTIC_")
+_OWN = {"PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
+_MOST_NAMES = 20000
+
+
+def _roots():
+    """The folders of what came with Python or was installed, each with a slash at its end."""
+    site = sys.modules["site"]
+    folders = [os.path.dirname(os.__file__), *site.getsitepackages()]
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    return tuple({os.path.join(folder, "") for folder in folders})
+
+
+def _installed(spec):
+    """Whether a module came with Python or was installed, rather than written for this program."""
+    if spec is None:
+        return False
+    if spec.origin in ("built-in", "frozen"):
+        return True
+    if spec.origin not in (None, "namespace"):
+        return spec.origin.startswith(_ROOTS)
+    folders = list(spec.submodule_search_locations or ())
+    return bool(folders) and all((folder + "/").startswith(_ROOTS) for folder in folders)
+
+
+def _top(name):
+    return name.partition(".")[0]
+
+
+# The list: a line each, "pkg.mod", "env NAME=value", "env NAME" (unset), "exclude TOP" (never
+# imported while parked), "volatile NAME" (a variable that differed between two runs).
+
+
+def _read_list(path):
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            return [line[:-1] for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def _append(fd, lines):
+    """One write, so that neither two ranks nor a kill can tear a line."""
+    text = "".join(line + "\n" for line in lines)
+    os.write(fd, text.encode("utf-8", "surrogateescape"))
+
+
+def _env_line(name, value):
+    if value is None:
+        return "env " + os.fsdecode(name)
+    escaped = os.fsdecode(value).replace("\\", "\\\\").replace("\n", "\\n")
+    return "env %s=%s" % (os.fsdecode(name), escaped)
+
+
+def _env_of(line):
+    """An env line's name, and its value or None."""
+    name, equals, text = line[4:].partition("=")
+    parts = [part.replace("\\n", "\n") for part in text.split("\\\\")]
+    return name, "\\".join(parts) if equals else None
+
+
+def _words(lines, kind):
+    return {line[len(kind) + 1 :] for line in lines if line.startswith(kind + " ")}
+
+
+class _Recorder:
+    """Stands first on sys.meta_path and finds nothing: it notes what is looked for.
+
+    A name is written when its module is whole, which the next search shows, so that the list has
+    only what can be imported, each behind what it needs. Nothing is lost by SIGKILL but the last.
+    """
+
+    def __init__(self, path, cold):
+        lines = _read_list(path)
+        self.seen = {line for line in lines if " " not in line}
+        self.said = {line for line in lines if " " in line}
+        self.first = {}  # what an earlier run changed each variable to first
+        for line in lines:
+            if line.startswith("env "):
+                self.first.setdefault(_env_of(line)[0], line)
+        self.changed = set()
+        self.cold = cold  # only then every change is seen where it happens
+        self.open = []
+        self.env = dict(os.environ._data)
+        self.pid = os.getpid()
+        self.fd = self._out_of_the_way(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        )
+        self.file = self._identity()
+
+    @staticmethod
+    def _out_of_the_way(fd):
+        """Programs expect their own first file to be number 3."""
+        for high in range(200, 256):
+            try:
+                os.fstat(high)
+            except OSError:
+                try:
+                    os.dup2(fd, high, inheritable=False)
+                except OSError:
+                    return fd
+                os.close(fd)
+                return high
+        return fd
+
+    def _identity(self):
+        file = os.fstat(self.fd)
+        return file.st_dev, file.st_ino
+
+    def find_spec(self, name, path=None, target=None):
+        if os.getpid() == self.pid:
+            try:
+                self._note(name)
+            except Exception:
+                self.stop()
+        return None
+
+    def stop(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def _note(self, name):
+        lines = []
+        waiting, installing = self._completed(lines)
+        self._environment(lines, installing)
+        self.open = [each for each in waiting if each != name] + [name]
+        if lines:
+            if self._identity() != self.file:  # the program has closed it and opened another
+                return self.stop()
+            _append(self.fd, lines)
+        if len(self.seen) > _MOST_NAMES:
+            self.stop()
+
+    def _completed(self, lines):
+        """Writes what is whole since the last search; the rest, and if any of that is installed."""
+        waiting, installing = [], False
+        main = getattr(sys.modules.get("__main__"), "__spec__", None)
+        if main is not None:  # python -m: runpy runs it a second time if somebody imported it
+            self._exclude(_top(main.name), lines)
+        for name in reversed(self.open):  # the innermost were whole first
+            module = sys.modules.get(name)
+            spec = getattr(module, "__spec__", None)
+            if spec is None:
+                continue  # not found, failed, or replaced by something that is no module
+            if getattr(spec, "_initializing", False):
+                waiting.append(name)
+                installing = installing or _installed(spec)
+            elif name in self.seen:
+                continue
+            elif _installed(spec):
+                self.seen.add(name)
+                lines.append(name)
+            elif "." not in name:
+                self._exclude(name, lines)
+        return waiting[::-1], installing
+
+    def _exclude(self, top, lines):
+        line = "exclude " + top
+        if line not in self.said:
+            self.said.add(line)
+            lines.append(line)
+
+    def _environment(self, lines, installing):
+        """What the program changed since the last search. An installed module that is just being
+        imported changes it again when it is imported in a parked interpreter."""
+        now = os.environ._data
+        if now == self.env:
+            return
+        before, self.env = self.env, dict(now)
+        if installing:
+            return
+        for name in before.keys() | now.keys():
+            same = before.get(name) == now.get(name)
+            line = _env_line(name, now.get(name))
+            name = os.fsdecode(name)
+            if same or name.startswith(_LATE) or name in _OWN:
+                continue
+            first = self.first.get(name, line)
+            if self.cold and name not in self.changed and first != line:
+                line = "volatile " + name
+            self.changed.add(name)
+            if line not in self.said:
+                self.said.add(line)
+                lines.append(line)
+
+
+class _Unparkable(Exception):
+    """This interpreter is no longer what a plain start would be; `top` is why, if it is known."""
+
+    def __init__(self, why, top=None):
+        super().__init__(why)
+        self.top = top
+
+
+class _Gate:
+    """Refuses what must not be imported while parked, and remembers that it had to."""
+
+    def __init__(self, excluded):
+        self.excluded = excluded
+        self.refused = None
+
+    def find_spec(self, name, path=None, target=None):
+        # importlib.util.find_spec() only asks whether there is such a module.
+        if _top(name) in self.excluded and sys._getframe(2).f_code.co_name != "find_spec":
+            self.refused = name
+            raise ModuleNotFoundError("No module named %r" % name, name=name)
+        return None
+
+
+class _Watched(dict):
+    """The environment's own dict, which notes who asks for what comes only with "go"."""
+
+    def __init__(self, variables):
+        super().__init__(variables)
+        self.asked = None
+
+    def __missing__(self, name):
+        if os.fsdecode(name).startswith(_LATE):
+            self.asked = os.fsdecode(name)
+        raise KeyError(name)
+
+
+def _handlers():
+    signals = __import__("_signal")
+    return [signals.getsignal(number) for number in range(1, 65)]
+
+
+def _process_state(path_length):
+    """What an import should leave alone, by names for the message."""
+    logging = sys.modules.get("logging")
+    context = sys.modules.get("multiprocessing.context")
+    root = getattr(logging, "root", None)
+    return {
+        "the working directory": os.getcwd(),
+        "signal handlers": _handlers(),
+        "the root logger": [list(root.handlers), root.level] if root else [[], 30],
+        "multiprocessing's start method": context._default_context._actual_context
+        if context
+        else None,
+        "the front of sys.path": sys.path[:path_length],
+    }
+
+
+class _Spare:
+    """One parked interpreter: its socket, its list, and how it was before it imported anything."""
+
+    def __init__(self, fd, nonce, path, record, environment):
+        self.fd = fd
+        self.nonce = nonce
+        self.path = path
+        self.record = record
+        self.environment = environment  # as the agent made it, this hook's share included
+        self.directory = os.getcwd()
+        self.handlers = _handlers()
+        self.pid = os.getpid()
+        self.line = b""
+        self.names = 0
+        self.gone = []
+        os.set_inheritable(fd, False)
+
+    def say(self, text):
+        text = text.encode("ascii") + b"\n"
+        os.set_blocking(self.fd, True)
+        while text:
+            text = text[os.write(self.fd, text) :]
+
+    def listen(self, wait):
+        """Whether "go" is there. Without it the agent has let go of this process."""
+        os.set_blocking(self.fd, wait)
+        while not self.line.endswith(b"\n"):
+            try:
+                got = os.read(self.fd, 65536)
+            except BlockingIOError:
+                return False
+            if not got:
+                os._exit(0)
+            self.line += got
+        return True
+
+    def preload(self):
+        """Imports what the list names, until "go" comes; the environment is put back afterwards."""
+        lines = _read_list(self.path)
+        excluded, volatile = _words(lines, "exclude"), _words(lines, "volatile")
+        gate, plain = _Gate(excluded), os.environ._data
+        watched = _Watched(plain)
+        sys.meta_path.insert(0, gate)
+        os.environ._data = os.environb._data = watched
+        replayed, found, state = {}, {}, _process_state(len(sys.path))
+        for line in lines:
+            if self.listen(wait=False):
+                break
+            if line.startswith("env "):
+                name, value = _env_of(line)
+                if name in volatile:
+                    break  # what follows was imported with a value that nobody can know now
+                self._replay(name, value, replayed)
+                continue
+            if " " in line or line in sys.modules or _top(line) in excluded:
+                continue
+            if _top(line) not in found:
+                found[_top(line)] = _top(line) in sys.builtin_module_names or _installed(
+                    _PathFinder.find_spec(_top(line))
+                )
+            if not found[_top(line)] or not self._import(line):
+                self.gone.append(line)
+                continue
+            self._check(line, gate, watched, state)
+        for name, value in replayed.items():  # as the program will find it, and set it itself
+            self._replay(name, value, {})
+        plain.clear()
+        plain.update(watched)
+        os.environ._data = os.environb._data = plain
+        sys.meta_path.remove(gate)
+        self.names = sum(line in sys.modules for line in lines)
+
+    @staticmethod
+    def _replay(name, value, replayed):
+        before = os.environ.get(name)
+        if before == value:
+            return
+        replayed.setdefault(name, before)
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+    def _import(self, name):
+        """False if there is no such module any more. The list has only what could be imported."""
+        try:
+            __import__(name)
+            return True
+        except ModuleNotFoundError as error:
+            if error.name == name:
+                return False
+            why = "needs %s" % error.name
+        except BaseException as error:  # noqa: B902  sys.exit() and the like, too
+            why = "raises %s" % type(error).__name__
+        raise _Unparkable("%s %s when it is imported" % (name, why), _top(name))
+
+    def _check(self, name, gate, watched, state):
+        if os.getpid() != self.pid:
+            os._exit(_LOST)  # a fork inside the import came back here
+        if gate.refused:
+            why = "%s imports %s, which is excluded" % (name, gate.refused)
+            raise _Unparkable(why, _top(name))
+        if watched.asked:
+            raise _Unparkable("%s reads %s when it is imported" % (name, watched.asked), _top(name))
+        for what, value in _process_state(len(state["the front of sys.path"])).items():
+            if value != state[what]:
+                raise _Unparkable("%s changes %s when it is imported" % (name, what), _top(name))
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        raise _Unparkable("%s starts a process when it is imported" % name, _top(name))
+
+    def fingerprint(self):
+        """Each loaded module's file, with what changes when somebody installs or edits it."""
+        files = {sys.executable}
+        for module in list(sys.modules.values()):
+            file = getattr(getattr(module, "__spec__", None), "origin", None)
+            if isinstance(file, str) and file.startswith("/"):
+                files.add(file)
+        return {file: _file_state(file) for file in files}
+
+    def start_over(self, mode):
+        """Runs this process's own command line anew: held again, or as the rank it is to be."""
+        environment = dict(self.environment)
+        environment[b"LOCKSTEP_PRESTART"] = os.fsencode(mode)
+        if mode.startswith("again"):
+            os.set_inheritable(self.fd, True)
+        else:
+            for name, value in _assignments(self.line.decode()).items():
+                environment.pop(os.fsencode(name), None)
+                if value is not None:
+                    environment[os.fsencode(name)] = os.fsencode(value)
+        signals = __import__("_signal")
+        for number, (before, now) in enumerate(zip(self.handlers, _handlers()), start=1):
+            if now == signals.SIG_IGN != before:  # the one thing that exec would leave
+                signals.signal(number, signals.SIG_DFL)
+        os.chdir(self.directory)
+        with open("/proc/self/cmdline", "rb") as file:
+            words = file.read().split(b"\0")[:-1]
+        program = words[0] if b"/" in words[0] else os.fsencode(sys.executable)
+        os.execve(program, words, environment)
+
+    def start_plain(self):
+        self.start_over("record:-1::" + self.path if self.record else "")
+
+    def give_up(self, error):
+        """Another attempt without what made it impossible, or an end that says why."""
+        lines = _read_list(self.path)
+        if self.listen(wait=bool(self.line)):
+            self.start_plain()
+        line = "exclude %s" % error.top
+        why = str(error)
+        if error.top and line not in lines:
+            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            _append(fd, [line])
+            os.close(fd)
+            if "starts a process" not in why:
+                again = "again+record" if self.record else "again"
+                self.start_over("%s:%d:%s:%s" % (again, self.fd, self.nonce, self.path))
+        self.say('{"cannot": %s, "why": %s}' % (_quoted(self.nonce), _quoted(why)))
+        os._exit(0)
+
+    def ready(self, seconds, files):
+        newest = max(files.values(), key=lambda state: state or (0, 0))
+        newest = newest[0] // 10**9 if newest else 0
+        mark = "%s %s, %d files, newest %d" % (
+            sys.executable,
+            sys.version.split()[0],
+            len(files),
+            newest,
+        )
+        self.say(
+            '{"ready": %s, "seconds": %.3f, "modules": %d, "failed": [%s], "fingerprint": %s}'
+            % (
+                _quoted(self.nonce),
+                seconds,
+                self.names,
+                ", ".join(_quoted(name) for name in self.gone),
+                _quoted(mark),
+            )
+        )
+
+    def go(self, files):
+        """Becomes the rank: its late variables, and nothing of this hook. Files that changed while
+        it was parked are read anew, by a plain start in this same process."""
+        if any(_file_state(file) != state for file, state in files.items()):
+            self.start_plain()
+        for name, value in _assignments(self.line.decode()).items():
+            if value is not None:
+                os.environ[name] = value
+            elif name in os.environ:
+                del os.environ[name]
+        os.close(self.fd)
+
+
+def _file_state(file):
+    try:
+        state = os.stat(file)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size
+
+
+def _restore_pythonpath(environment):
+    """The user's own, in a process's environment as bytes."""
+    mine, _, users = environment.get(b"PYTHONPATH", b"").partition(b":")
+    if mine == os.fsencode(_HERE):
+        environment.pop(b"PYTHONPATH")
+        if users:
+            environment[b"PYTHONPATH"] = users
+
+
+def _quoted(text):
+    """A JSON string. json itself would have to be imported, and with it a dozen modules."""
+    plain = (c if " " <= c <= "~" and c not in '"\\' else "\\u%04x" % ord(c) for c in _bmp(text))
+    return '"%s"' % "".join(plain)
+
+
+def _bmp(text):
+    return "".join("?" if ord(c) > 0xFFFF or 0xD800 <= ord(c) < 0xE000 else c for c in text)
+
+
+def _string(text, at):
+    """The JSON string that opens at `at`, and where it ends."""
+    out = []
+    while True:
+        at += 1
+        c = text[at]
+        if c == '"':
+            whole = "".join(out)  # \ud83d\ude00 are two units of one character
+            return whole.encode("utf-16", "surrogatepass").decode("utf-16"), at + 1
+        if c == "\\":
+            at += 1
+            c = text[at]
+            if c == "u":
+                c = chr(int(text[at + 1 : at + 5], 16))
+                at += 4
+            else:
+                c = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(c, c)
+        out.append(c)
+
+
+def _assignments(line):
+    """The variables of {"go": {"NAME": "value", "OTHER": null}}."""
+    key, at = _string(line, line.index('"'))
+    if key != "go":
+        raise ValueError("the agent says %r" % key)
+    values = {}
+    at = line.index("{", at) + 1
+    while True:
+        while line[at] in " ,":
+            at += 1
+        if line[at] == "}":
+            return values
+        name, at = _string(line, at)
+        while line[at] in " :":
+            at += 1
+        if line.startswith("null", at):
+            values[name] = None
+            at += 4
+        else:
+            values[name], at = _string(line, at)
+
+
+def _park(spare, again):
+    """Returns when this process is to be a rank; the error that the user's own hook raised."""
+    import atexit
+    import gc
+    import time
+
+    begin = time.process_time()  # its agent may stop it in between
+    if not again:
+        spare.say('{"held": %s}' % _quoted(spare.nonce))
+    error = _users_own()
+    collects = gc.isenabled()
+    gc.disable()
+    atexit.register(gc.unfreeze)  # frozen modules look like leaks to some libraries' exit
+    try:
+        spare.preload()
+    except _Unparkable as reason:
+        spare.give_up(reason)
+    if collects:
+        gc.enable()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    files = {}
+    if not spare.listen(wait=False):
+        files = spare.fingerprint()
+        gc.collect()
+        gc.freeze()  # a million objects that the rank's own collections need not look at
+        spare.ready(time.process_time() - begin, files)
+        spare.listen(wait=True)
+    spare.go(files)
+    return error
+
+
+def _users_own():
+    """Runs the user's or the distribution's own sitecustomize; what it raised."""
+    me = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except Exception as error:
+        sys.modules["sitecustomize"] = me
+        return error
+    return None
+
+
+def _hook():
+    environment = dict(os.environ._data)
+    words = os.environ.pop("LOCKSTEP_PRESTART", "").split(":", 3)
+    mode, fd, nonce, path = words + [""] * (4 - len(words))
+    if mode == "probe":
+        answer = '{"probe": %s, "python": %s, "executable": %s, "prefix": %s}\n' % tuple(
+            _quoted(text) for text in (nonce, sys.version.split()[0], sys.executable, sys.prefix)
+        )
+        os.write(int(fd), answer.encode("ascii"))
+        os._exit(0)
+    if _HERE in sys.path:
+        sys.path.remove(_HERE)
+    sys.path_importer_cache.pop(_HERE, None)
+    restored = dict(environment)
+    _restore_pythonpath(restored)
+    if b"PYTHONPATH" in restored:
+        os.environb[b"PYTHONPATH"] = restored[b"PYTHONPATH"]
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    if mode in ("park", "park+record", "again", "again+record"):
+        record = mode.endswith("+record")
+        spare = _Spare(int(fd), nonce, path, record, environment)
+        error = _park(spare, mode.startswith("again"))
+    elif mode in ("", "record"):
+        record = mode == "record"
+        error = _users_own()
+    else:
+        raise ValueError("LOCKSTEP_PRESTART names no mode: %r" % mode)
+    if record:
+        try:
+            sys.meta_path.insert(0, _Recorder(path, cold=mode == "record"))
+        except Exception:
+            pass  # a job without its list is a job that starts plain
+    return error
+
+
+try:
+    _ROOTS = _roots()
+    _PathFinder = sys.modules["_frozen_importlib_external"].PathFinder
+    _error = _hook()
+except SystemExit:
+    raise  # the user's own sitecustomize ends the process, as ever
+except BaseException:
+    import traceback
+
+    traceback.print_exc()
+    os._exit(_LOST)
+# As if this file had never been found: `site` overlooks just this error, or reports the user's.
+if _error is not None:
+    raise _error
