@@ -14,7 +14,7 @@ namespace lockstep::core {
 GenerationRecord GenerationRecord::Shifted(Duration by) const {
   GenerationRecord shifted = *this;
   for (std::optional<Time>* time :
-       {&shifted.announced, &shifted.spawned, &shifted.first_step, &shifted.died,
+       {&shifted.announced, &shifted.spawned, &shifted.first_step, &shifted.halted, &shifted.died,
         &shifted.stop_sent, &shifted.all_stopped, &shifted.ended}) {
     if (*time) **time += by;
   }
@@ -24,7 +24,8 @@ GenerationRecord GenerationRecord::Shifted(Duration by) const {
 Coordinator::Coordinator(CoordinatorConfig config, Time born)
     : config_(std::move(config)),
       roster_(config_.machines, config_.attempts),
-      lease_(config_.machines, config_.policy.machine_lost_after, born) {
+      lease_(config_.machines, config_.policy.machine_lost_after, born),
+      stragglers_(config_.machines, config_.processes) {
   generation_.attempt = config_.attempt;
 }
 
@@ -317,10 +318,12 @@ void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
   PingAll(now);
 }
 
-void Coordinator::Handle(Time, Slot& slot, const Progress& progress) {
+void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
   if (progress.generation != generation_) return;
   for (const RankProgress& rank : progress.ranks) {
-    if (rank.rank / config_.processes == slot.machine) progress_[rank.rank] = rank;
+    if (rank.rank / config_.processes != slot.machine) continue;
+    progress_[rank.rank] = rank;
+    stragglers_.Learn(now, rank);
   }
   ++version_;
 }
@@ -363,6 +366,7 @@ void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
   bool involved = Live() || phase_ == CoordinatorPhase::kStopping;
   if (!involved || slot.has_stopped(generation_)) return;
   slot.lost_in = generation_;
+  slot.lost_at = lease_.of(slot.machine).answered_at;
   slot.lost_cause = cause;
   slot.lost_how = std::move(how);
   if (Live()) BeginStop(now, StopReason::kMachineLost, config_.policy.restart_grace_period);
@@ -408,7 +412,7 @@ MachineView Coordinator::machine(Time now, uint32_t index) const {
   view.connected = slot.connection != 0;
   view.lost = slot.lost;
   view.draining = slot.draining;
-  view.replace = slot.replace;
+  view.replace = slot.replace || slot.straggles;
   if (slot.attempt != 0) {
     view.silent_for = std::max(now - lease_.of(index).answered_at, Duration::zero());
   }

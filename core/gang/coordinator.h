@@ -26,6 +26,7 @@
 #include "core/gang/messages.h"
 #include "core/gang/root_cause.h"
 #include "core/gang/roster.h"
+#include "core/gang/stragglers.h"
 
 namespace lockstep::core {
 
@@ -155,7 +156,9 @@ struct GenerationRecord {
   std::optional<Time> announced;  // START sent
   std::optional<Time> spawned;    // every rank exec'ed
   std::optional<Time> first_step;
-  std::optional<Time> died;  // root cause's event
+  std::optional<Time> halted;  // nothing came of it from here on: the root cause's event, the last
+                               // step before a hang, a lost machine's last answer
+  std::optional<Time> died;    // root cause's event
   std::optional<Time> stop_sent;
   std::optional<Time> all_stopped;
   std::optional<Time> ended;
@@ -208,6 +211,8 @@ class Coordinator {
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
   const std::optional<Verdict>& verdict() const { return verdict_; }
   const Failure& last_failure() const { return last_failure_; }
+  // For whom the others wait.
+  const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
   // Why it is in this phase, in words a user can act on.
   std::string Reason() const;
   // When it starts again, in phase kBackoff; kNever in others.
@@ -248,6 +253,7 @@ class Coordinator {
   void CheckStopped(Time now);
   void CheckCommits(Time now);
   void CheckReset(Time now);
+  void ReplaceStraggler();
   void CheckPreparation(Time now);
   void TryStart(Time now);
   // What keeps the next generation from starting; kPreparing if nothing does.
@@ -281,6 +287,7 @@ class Coordinator {
   Generation generation_;  // the latest that was prepared
   Roster roster_;
   LeaseClock lease_;
+  StragglerFinder stragglers_;
   Counters counters_;
   uint64_t version_ = 1;
 

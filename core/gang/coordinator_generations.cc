@@ -83,6 +83,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared) {
   unprepared_ = 0;
   commit_number_ = 0;
   progress_.clear();
+  stragglers_.Begin();
+  for (Slot& slot : roster_) slot.straggles = false;
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
@@ -123,6 +125,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   if (report.unkillable && !slot.replace) {
     slot.replace = true;
     slot.lost_in = generation_;
+    slot.lost_at.reset();
   }
   if (!history_.empty() && Record().generation == generation_ && report.first_step &&
       !Record().first_step) {
@@ -174,8 +177,21 @@ void Coordinator::CheckCommits(Time now) {
     });
     if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
     Send(roster_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
+    ReplaceStraggler();
     return true;
   });
+}
+
+// The operator does it, out of maxMachineReplacements. What comes after begins with no evidence.
+void Coordinator::ReplaceStraggler() {
+  const std::optional<Straggler>& straggler = stragglers_.found();
+  if (!straggler || config_.policy.stragglers != Stragglers::kReplace) return;
+  Slot& slot = roster_[straggler->machine];
+  if (slot.straggles) return;
+  slot.straggles = true;
+  ++version_;
+  Log("machine " + std::to_string(straggler->machine) +
+      " is to be replaced: the others wait for it, and there is a checkpoint now");
 }
 
 void Coordinator::RefuseCommits(const std::string& reason) {
@@ -260,7 +276,12 @@ void Coordinator::Conclude(Time now) {
 void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
   GenerationRecord& record = Record();
   // A death that its agent noticed late was before the STOP all the same.
-  if (root.at != kNever) record.died = std::min(root.at, *record.stop_sent);
+  if (root.at != kNever) record.halted = record.died = std::min(root.at, *record.stop_sent);
+  if (root.cause == Cause::kHang && record.died) *record.halted -= config_.hang_timeout;
+  if (!record.died && root.machine >= 0) {
+    const Slot& slot = roster_[static_cast<size_t>(root.machine)];
+    if (slot.lost_in == generation_) record.halted = slot.lost_at;
+  }
   last_failure_ = root;
   Cause cause = root.cause;
   // A whole container's: the operator counted it before it told of it.

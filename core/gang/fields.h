@@ -113,7 +113,15 @@ template <>
 inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"rank", &RankProgress::rank, Always{}}, Field{"step", &RankProgress::step, Always{}},
     Field{"totalSteps", &RankProgress::total_steps}, Field{"loss", &RankProgress::loss},
-    Field{"tokensPerSecond", &RankProgress::tokens_per_second});
+    Field{"tokensPerSecond", &RankProgress::tokens_per_second},
+    Field{"waits", &RankProgress::waits}, Field{"waitedSeconds", &RankProgress::waited},
+    Field{"throttledSeconds", &RankProgress::throttled});
+
+template <>
+inline constexpr auto kFields<Straggler> = std::tuple(
+    Field{"machine", &Straggler::machine, Always{}}, Field{"cost", &Straggler::cost, Always{}},
+    Field{"steps", &Straggler::steps, Always{}},
+    Field{"because", &Straggler::because, CutTo{kMaxBodyText}});
 
 template <>
 inline constexpr auto kFields<Verdict> = std::tuple(
@@ -134,6 +142,7 @@ inline constexpr auto kFields<GenerationRecord> =
                Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
                Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
                Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
+               Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
                Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
                Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
                Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
@@ -174,7 +183,7 @@ inline constexpr auto kFields<GangStatus> =
                Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
                Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
                Field{"lastFailure", &GangStatus::last_failure, Always{}},
-               Field{"verdict", &GangStatus::verdict});
+               Field{"straggler", &GangStatus::straggler}, Field{"verdict", &GangStatus::verdict});
 
 template <>
 inline constexpr auto kFields<DesiredState::DesiredStop> =

@@ -174,6 +174,9 @@ struct RankProgress {
   int64_t total_steps = 0;                                 // 0: not said
   double loss = std::numeric_limits<double>::quiet_NaN();  // NaN: not said
   double tokens_per_second = 0;
+  int64_t waits = 0;     // steps, of this generation, of which it said how long it waited in its
+  double waited = 0;     // collectives; seconds, of all of them
+  double throttled = 0;  // seconds in which its machine's threads stood still for their CPU limit
 };
 
 struct Progress {

@@ -36,6 +36,7 @@ void Roster::Replace(Slot& slot, const Hello& hello, bool answered, Time out) {
   fresh.lowest = slot.lowest;
   fresh.predecessor_confirmed = hello.predecessor_dead;
   fresh.lost_in = slot.lost_in;
+  fresh.lost_at = slot.lost_at;
   fresh.lost_cause = slot.lost_cause;
   fresh.lost_how = slot.lost_how;
   if (answered) fresh.older_out = slot.older_out;

@@ -29,12 +29,14 @@ class Roster {
     bool draining = false;
     bool lost = false;
     bool replace = false;
+    bool straggles = false;  // to be replaced, though it is none the worse for the others
     bool confirmed_dead = false;  // its container was seen to end
     bool predecessor_confirmed = false;
     Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
     Report report;
 
-    Generation lost_in;  // the generation whose end this machine's loss is
+    Generation lost_in;           // the generation whose end this machine's loss is
+    std::optional<Time> lost_at;  // it was last heard of, where it is lost for its silence
     Cause lost_cause = Cause::kMachineLost;
     std::string lost_how;
 

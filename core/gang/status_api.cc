@@ -59,6 +59,11 @@ void Saturate(GangStatus& status) {
     SaturateSteps(each.last_step);
     Saturate(each.failure);
   }
+  if (status.straggler) {
+    double& cost = status.straggler->cost;
+    cost = cost > 0 ? std::min(cost, 1.0) : 0;  // of no number, too
+    SaturateSteps(status.straggler->steps);
+  }
   if (!status.verdict) return;
   status.verdict->exit_code = std::min<uint32_t>(status.verdict->exit_code, kMostExitCode);
   Saturate(status.verdict->failure);
@@ -127,6 +132,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
     status.history.push_back(history[i].Shifted(-born));
   }
   status.last_failure = coordinator.last_failure();
+  status.straggler = coordinator.straggler();
   status.verdict = coordinator.verdict();
   return status;
 }

@@ -16,6 +16,7 @@
 #include "core/gang/member.h"
 #include "core/gang/messages.h"
 #include "core/gang/progress.h"
+#include "core/gang/stragglers.h"
 
 namespace lockstep::core {
 
@@ -70,6 +71,7 @@ struct GangStatus {
   std::vector<RankProgress> progress;
   std::vector<GenerationStatus> history;
   Failure last_failure;
+  std::optional<Straggler> straggler;
   std::optional<Verdict> verdict;
 };
 

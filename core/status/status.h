@@ -24,6 +24,7 @@
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
 #include "core/model/machine_attempts.h"
+#include "core/status/ledger.h"
 #include "core/text/node.h"
 
 namespace lockstep::core {
@@ -195,6 +196,7 @@ struct JobStatus {
   RestartCounts restarts;
   std::optional<LastFailure> last_failure;
   std::vector<RestartRecord> history;  // oldest first
+  std::optional<Ledger> ledger;        // absent until machines were made
   std::optional<JobProgress> progress;
   Timings timings;
 

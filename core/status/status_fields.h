@@ -77,6 +77,25 @@ inline constexpr auto kFields<Timings> =
                Field{"finished", &Timings::finished});
 
 template <>
+inline constexpr auto kFields<LedgerSums> = std::tuple(
+    Field{"machineMilliseconds", &LedgerSums::activities}, Field{"lostTo", &LedgerSums::lost_to});
+
+template <>
+inline constexpr auto kFields<Ledger::Open> = std::tuple(
+    Field{"since", &Ledger::Open::since, Always{}}, Field{"cause", &Ledger::Open::cause},
+    Field{"generation", &Ledger::Open::generation}, Field{"lastStep", &Ledger::Open::last_step},
+    Field{"nodesMilliseconds", &Ledger::Open::nodes_milliseconds},
+    Field{"", &Ledger::Open::sums, Inline{}});
+
+template <>
+inline constexpr auto kFields<Ledger> =
+    std::tuple(Field{"since", &Ledger::since}, Field{"through", &Ledger::through},
+               Field{"elapsedMilliseconds", &Ledger::elapsed_milliseconds, Always{}},
+               Field{"", &Ledger::sums, Inline{}}, Field{"goodput", &Ledger::goodput},
+               Field{"furthestStep", &Ledger::furthest_step}, Field{"settled", &Ledger::settled},
+               Field{"open", &Ledger::open});
+
+template <>
 inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"state", &JobStatus::state, Always{}}, Field{"reason", &JobStatus::reason},
     Field{"ready", &JobStatus::ready}, Field{"processes", &JobStatus::processes},
@@ -93,7 +112,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"machineStatuses", &JobStatus::machine_statuses},
     Field{"restarts", &JobStatus::restarts, Always{}},
     Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
-    Field{"progress", &JobStatus::progress}, Field{"timings", &JobStatus::timings});
+    Field{"ledger", &JobStatus::ledger}, Field{"progress", &JobStatus::progress},
+    Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

@@ -206,6 +206,79 @@ TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
   EXPECT_FALSE(machines_[0].commits[1].granted);
 }
 
+// Machine 1 takes half as long again for each of so many steps.
+class StragglingGang : public GangFixture {
+ protected:
+  void Train(int steps) {
+    Begin(3, 1);
+    for (int step = 1; step <= steps; ++step) {
+      for (uint32_t i = 0; i < 3; ++i) {
+        const double wait = i == 1 ? 0 : 0.2;
+        Do(i, machines_[i].member->OnProgress(
+                  now_, {.rank = i, .step = step, .waits = step, .waited = step * wait}));
+      }
+      Advance(milliseconds(600), milliseconds(200));
+    }
+  }
+};
+
+TEST_F(StragglingGang, ItsStragglerIsNamedAndStays) {
+  Train(40);
+  ASSERT_TRUE(coordinator_->straggler());
+  EXPECT_EQ(coordinator_->straggler()->machine, 1u);
+  Do(0, machines_[0].member->OnCommit(now_, 7));
+  Settle();
+  EXPECT_FALSE(coordinator_->machine(now_, 1).replace);
+}
+
+TEST_F(StragglingGang, ItsStragglerIsReplacedOnceThereIsACheckpoint) {
+  policy_.stragglers = Stragglers::kReplace;
+  Train(40);
+  EXPECT_FALSE(coordinator_->machine(now_, 1).replace);
+  Do(0, machines_[0].member->OnCommit(now_, 7));
+  Settle();
+  EXPECT_TRUE(coordinator_->machine(now_, 1).replace);
+  EXPECT_FALSE(coordinator_->machine(now_, 0).replace);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+}
+
+TEST_F(StragglingGang, TheNextGenerationBeginsWithoutEvidence) {
+  policy_.stragglers = Stragglers::kReplace;
+  Train(40);
+  Do(0, machines_[0].member->OnCommit(now_, 7));
+  Settle();
+  Kill(2, 2, 9);
+  Advance(seconds(3));
+  EXPECT_EQ(coordinator_->generation().n, 2u);
+  EXPECT_FALSE(coordinator_->straggler());
+  EXPECT_FALSE(coordinator_->machine(now_, 1).replace);
+  Do(0, machines_[0].member->OnCommit(now_, 8));
+  Settle();
+  EXPECT_FALSE(coordinator_->machine(now_, 1).replace);
+}
+
+TEST_F(CoordinatorTest, AGenerationThatLostAMachineHaltedAtItsLastAnswer) {
+  Begin(2);
+  Advance(seconds(5));
+  machines_[1].cut = true;
+  const Time cut = now_;
+  Advance(seconds(20));
+  const GenerationRecord& record = coordinator_->history().at(0);
+  ASSERT_TRUE(record.halted);
+  EXPECT_LE(*record.halted, cut);
+  EXPECT_GT(*record.halted, cut - seconds(3));
+  EXPECT_GT(*record.stop_sent, cut + seconds(10));
+}
+
+TEST_F(CoordinatorTest, AGenerationWhoseRankDiedHaltedThen) {
+  Begin(2);
+  Advance(seconds(5));
+  Kill(0, 1, 9);
+  const GenerationRecord& record = coordinator_->history().at(0);
+  EXPECT_EQ(record.halted, record.died);
+  EXPECT_TRUE(record.halted);
+}
+
 TEST_F(CoordinatorTest, ADesiredStateToStopHoldsTheGangUntilItIsTakenBack) {
   Begin(2);
   DesiredState desired;

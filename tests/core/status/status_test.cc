@@ -80,6 +80,23 @@ JobStatus Whole() {
                      .respawned = At(1'512),
                      .first_step = At(2'000),
                      .lost_steps = 0}};
+  status.ledger = Ledger{.since = At(0),
+                         .through = At(3'000),
+                         .elapsed_milliseconds = 3'000,
+                         .sums = {.activities = {{Activity::kProductive, 9'000},
+                                                 {Activity::kStartUp, 3'000}},
+                                  .lost_to = {{Cause::kMachineLost, 3'000}}},
+                         .goodput = "75.0%",
+                         .furthest_step = 1200,
+                         .settled = {2, 4},
+                         .open = Ledger::Open{.since = At(1'500),
+                                              .cause = Cause::kMachineLost,
+                                              .generation = {2, 5},
+                                              .last_step = 1200,
+                                              .nodes_milliseconds = 2,
+                                              .sums = {.activities = {{Activity::kStartUp, 3'000}},
+                                                       .lost_to = {{Cause::kMachineLost,
+                                                                    3'000}}}}};
   status.progress = JobProgress{.step = 1200,
                                 .total_steps = 5000,
                                 .percent = 24,
@@ -150,6 +167,12 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("history":[{"generation":"2-4","cause":"MachineLost","machine":2,)"
       R"("detected":"1970-01-01T00:00:01.500000Z","respawned":"1970-01-01T00:00:01.512000Z",)"
       R"("firstStep":"1970-01-01T00:00:02Z","lostSteps":0}],)"
+      R"("ledger":{"since":"1970-01-01T00:00:00Z","through":"1970-01-01T00:00:03Z",)"
+      R"("elapsedMilliseconds":3000,"machineMilliseconds":{"Productive":9000,"StartUp":3000},)"
+      R"("lostTo":{"MachineLost":3000},"goodput":"75.0%","furthestStep":1200,"settled":"2-4",)"
+      R"("open":{"since":"1970-01-01T00:00:01.500000Z","cause":"MachineLost","generation":"2-5",)"
+      R"("lastStep":1200,"nodesMilliseconds":2,"machineMilliseconds":{"StartUp":3000},)"
+      R"("lostTo":{"MachineLost":3000}}},)"
       R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
       R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"
@@ -190,12 +213,17 @@ TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
   std::set<std::string> kept;
   SchemaPaths(*schema, "status", kept);
   // A map's names are its own.
-  EXPECT_EQ(kept.erase("status.machines.byState"), 1u);
+  for (const char* map : {"status.machines.byState", "status.ledger.machineMilliseconds",
+                          "status.ledger.lostTo", "status.ledger.open.machineMilliseconds",
+                          "status.ledger.open.lostTo"}) {
+    EXPECT_EQ(kept.erase(map), 1u) << map;
+  }
   // What older operators wrote is read, and not written again.
   EXPECT_EQ(kept.erase("status.generation"), 1u);
 
   JobStatus status = Whole();
   status.machines.by_state.clear();
+  status.ledger->sums = status.ledger->open->sums = {};
   status.last_failure->failure.exit_code = 1;
   std::set<std::string> written;
   Paths(ToNode(status), "status", written);

@@ -17,7 +17,7 @@ def _words(description, longest=_TEXT):
 
 
 def _conditions():
-    return listing("PodsReady, Running, TopologyAligned, Stalled, Suspended, Complete, Failed and "
+    return listing("PodsReady, Running, TopologyAligned, Stalled, Straggler, Suspended, Complete, Failed and "
                    "NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether it holds."),
@@ -57,6 +57,41 @@ def _history():
                        "lostSteps": integer("Steps to do again: from the one resumed at to "
                                            "the furthest reached.", 0, None),
                    }), most=10)
+
+
+def _ledger_sums():
+    return {
+        "machineMilliseconds": mapping(
+            "What the machines' time was spent for, in milliseconds of one machine: Productive, "
+            "WaitingForNodes, WaitingForMachines, Spawn, StartUp, Redone, Hang, Detect and Stop. "
+            "Together they are all of it.", integer("", 0, None), most=16),
+        "lostTo": mapping("All of that but the productive, by the cause of the restart that it "
+                          "was lost to; None: the job's first start.", integer("", 0, None),
+                          most=32),
+    }
+
+
+def _ledger():
+    return struct("What became of the machines' time, and what it was lost to.", {
+        "since": time("When the first pods were made."),
+        "through": time("All time until then is accounted for."),
+        "elapsedMilliseconds": integer("Time between the two, less what the job was suspended.", 0,
+                                       None),
+        **_ledger_sums(),
+        "goodput": _words("Productive time of all, as in 97.3%."),
+        "furthestStep": integer("The furthest step that any generation reached.", 0, None),
+        "settled": _words("The last generation whose part is settled."),
+        "open": struct("What the sums hold of the generation since, which may still turn out to "
+                       "have been something else.", {
+                           "since": time("When the last generation ended."),
+                           "cause": _words("Why it did."),
+                           "generation": _words("The generation that came after it."),
+                           "lastStep": integer("Its last step.", 0, None),
+                           "nodesMilliseconds": integer("Time in which some machine had no node.",
+                                                        0, None),
+                           **_ledger_sums(),
+                       }),
+    })
 
 
 def _progress():
@@ -150,6 +185,7 @@ def status():
         }),
         "lastFailure": _failure(),
         "history": _history(),
+        "ledger": _ledger(),
         "progress": _progress(),
         "timings": struct("When it happened.", {
             "created": time("Pods were created."),

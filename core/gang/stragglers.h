@@ -1,0 +1,88 @@
+// StragglerFinder: finds the machine for which the others wait, from how long each rank says that
+// it waited in its collectives: who comes last waits least. Pure; the coordinator owns it.
+//
+// One round is over when every machine has told of further steps. In it a machine's wait is that of
+// the rank which waited least, in seconds a step; the last machine is the one of the least wait,
+// and what it costs is how much longer the median of the others waited, as a share of a step. Over
+// the last kRounds rounds, which are kLeastSteps steps at least, a machine is a straggler when it
+// was the last of all in kShare of them and costs kCost in the median. It is one until that is less
+// than kWell. Medians, so that a pause of one round, as for a checkpoint, says nothing; the share,
+// so that noise, in which anybody may be last, says nothing either.
+#ifndef LOCKSTEP_CORE_GANG_STRAGGLERS_H_
+#define LOCKSTEP_CORE_GANG_STRAGGLERS_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "core/gang/messages.h"
+
+namespace lockstep::core {
+
+struct Straggler {
+  uint32_t machine = 0;
+  double cost = 0;        // of a step of the gang, 0 to 1
+  int64_t steps = 0;      // that it was seen over
+  std::string because{};  // what is known of the reason, for people; "" nothing
+
+  friend bool operator==(const Straggler&, const Straggler&) = default;
+};
+
+class StragglerFinder {
+ public:
+  static constexpr size_t kRounds = 30;
+  static constexpr int64_t kLeastSteps = 20;
+  static constexpr double kShare = 0.9;
+  static constexpr double kCost = 0.1;
+  static constexpr double kWell = 0.05;
+
+  StragglerFinder(uint32_t machines, uint32_t processes)
+      : processes_(processes), machines_(machines) {}
+
+  // A generation begins: what was seen of others says nothing of it.
+  void Begin();
+  // What a rank said.
+  void Learn(Time now, const RankProgress& rank);
+  const std::optional<Straggler>& found() const { return found_; }
+
+ private:
+  // What one rank has told, since its generation began.
+  struct Mark {
+    int64_t steps = 0;
+    double waited = 0;
+    double throttled = 0;
+    Time at{};
+  };
+  struct Rank {
+    Mark now;
+    Mark before;  // when the last round was over
+  };
+  struct MachineRanks {
+    std::map<uint32_t, Rank> ranks;
+  };
+  struct Round {
+    uint32_t last = 0;
+    std::vector<double> costs;      // of each machine, as a share of a step; less than 0 for most
+    std::vector<double> throttled;  // share of the time, of each machine
+    std::vector<double> spread;     // of its ranks' waits, as a share of a step
+    int64_t steps = 0;
+  };
+
+  bool IsOver() const;
+  Round Take();
+  void Judge();
+  std::string Because(uint32_t machine) const;
+
+  uint32_t processes_;
+  std::vector<MachineRanks> machines_;
+  std::deque<Round> rounds_;
+  std::optional<Straggler> found_;
+};
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_GANG_STRAGGLERS_H_

@@ -1,0 +1,122 @@
+// Ledger: what a job's machines spent their time for, from its first pods on: productive, or lost,
+// and to what and for which cause. It stands in status, so it outlives operators, coordinators and
+// the list of generations; it is only ever added to, from what the gang's generations say of
+// themselves. Pure.
+//
+//   Account(ledger, generations, {.now = now, .machines = 4, .begun = timings.created});
+//
+// Invariant: all activities together are the machines' time from `since` to `through`, as many
+// machines as there were, less what the job was suspended; and all causes together what of it was
+// lost. Counted in whole milliseconds, so that not one is lost to rounding.
+//
+// Of a generation that goes on it is not settled yet what its time was: a program may report a
+// first step, or turn out to have hung. Its part stands in `open` as well, and is taken back and
+// reckoned again each time, until the generation has ended.
+#ifndef LOCKSTEP_CORE_STATUS_LEDGER_H_
+#define LOCKSTEP_CORE_STATUS_LEDGER_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text/enum_names.h"
+#include "base/wall_time.h"
+#include "core/failure/failure.h"
+#include "core/failure/generation.h"
+
+namespace lockstep::core {
+
+// In the order of a generation's life; all but the first are losses.
+enum class Activity : uint8_t {
+  kProductive,          // steps that were never done before; of programs that report none, running
+  kWaitingForNodes,     // some machine has no node
+  kWaitingForMachines,  // images, agents, leases, backoff
+  kSpawn,               // announcement to the last process started
+  kStartUp,             // to the first step: imports, the checkpoint
+  kRedone,              // steps that were done before
+  kHang,                // no step for hangTimeout
+  kDetect,              // a failure, or a machine's last answer, to the stop
+  kStop,                // to the last process's end
+};
+template <>
+inline constexpr auto kEnumNames<Activity> =
+    std::to_array<EnumName<Activity>>({{Activity::kProductive, "Productive"},
+                                       {Activity::kWaitingForNodes, "WaitingForNodes"},
+                                       {Activity::kWaitingForMachines, "WaitingForMachines"},
+                                       {Activity::kSpawn, "Spawn"},
+                                       {Activity::kStartUp, "StartUp"},
+                                       {Activity::kRedone, "Redone"},
+                                       {Activity::kHang, "Hang"},
+                                       {Activity::kDetect, "Detect"},
+                                       {Activity::kStop, "Stop"}});
+
+// Machine-time in milliseconds; what is 0 is not there.
+struct LedgerSums {
+  std::map<Activity, int64_t> activities;
+  std::map<Cause, int64_t> lost_to;  // kNone: the job's first start
+
+  int64_t total() const;
+  int64_t lost() const;
+  friend bool operator==(const LedgerSums&, const LedgerSums&) = default;
+};
+
+struct Ledger {
+  // What is not settled: from the last generation's end on.
+  struct Open {
+    WallTime since{};
+    Cause cause = Cause::kNone;      // of the last generation's end
+    Generation generation{};         // that came since; none: it is waited for
+    int64_t last_step = 0;           // of that generation
+    int64_t nodes_milliseconds = 0;  // in which some machine had no node
+    LedgerSums sums{};
+
+    friend bool operator==(const Open&, const Open&) = default;
+  };
+  std::optional<WallTime> since{};
+  std::optional<WallTime> through{};
+  int64_t elapsed_milliseconds = 0;  // between the two, less what the job was suspended
+  LedgerSums sums{};
+  std::string goodput{};      // productive / all: "97.3%"
+  int64_t furthest_step = 0;  // that any generation reached
+  Generation settled{};       // the last generation that is
+  std::optional<Open> open{};
+
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+};
+
+// One generation, in wall time; what has not happened, or is not known, is absent.
+struct GenerationSpan {
+  Generation generation{};
+  std::optional<WallTime> announced{};
+  std::optional<WallTime> spawned{};
+  std::optional<WallTime> first_step{};
+  std::optional<WallTime> halted{};  // it came to nothing from here on
+  std::optional<WallTime> stop_sent{};
+  std::optional<WallTime> ended{};
+  bool over = false;  // it ended, and not well
+  Cause cause = Cause::kNone;
+  int64_t resumed_at = 0;  // the first step that it reported; 0: none
+  int64_t last_step = 0;
+};
+
+struct LedgerMoment {
+  WallTime now{};
+  int machines = 0;              // of the gang, since the last call
+  WallTime begun{};              // the gang was made; counts where nothing is open
+  bool waits_for_nodes = false;  // since the last call
+};
+
+// All time until moment.now. `generations` in their order; those that are settled are passed over.
+void Account(Ledger& ledger, const std::vector<GenerationSpan>& generations,
+             const LedgerMoment& moment);
+// The coordinator is lost with all that it knew: since the last call nothing came of what ran.
+void AccountLoss(Ledger& ledger, Cause cause, const LedgerMoment& moment);
+// The gang is dissolved. What the job's machines do next begins when it is made again.
+void Pause(Ledger& ledger);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_STATUS_LEDGER_H_
