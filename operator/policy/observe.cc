@@ -245,6 +245,8 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   }
   core::Trim(next);
   if (next == context.snapshot.status) return;
+  AccountTime(context);
+  core::Trim(next);
   paced = std::max(paced, context.now.boot) + kDetailsEvery;
   context.Show();
 }

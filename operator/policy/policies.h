@@ -90,6 +90,11 @@ void ConcludeProgress(ReconcileContext& context,
 void RecordHistory(ReconcileContext& context, const core::GangStatus& gang);
 // Nobody else tells of the end of a generation whose machine 0 is lost.
 void RecordLossOfMachine0(ReconcileContext& context, core::Cause cause);
+// ledger.cc: what the machines' time was spent for until now; when the coordinator is lost, and
+// what it knew; and when the gang is dissolved. It costs no write of its own.
+void AccountTime(ReconcileContext& context);
+void AccountLossOfMachine0(ReconcileContext& context, core::Cause cause);
+void CloseAccounts(ReconcileContext& context);
 // The coordinator's times are durations since its agent was born, which is when its container was
 // started, to the second that kubelet tells.
 std::optional<WallTime> WallOf(const ReconcileContext& context,

@@ -268,7 +268,10 @@ bool Replace(ReconcileContext& context) {
       context.Own<&Memory::replacement>().refused_by.insert(last->node);
     }
     CountReplacement(next, loss.machine->index);
-    if (loss.machine->index == 0) RecordLossOfMachine0(context, CauseOf(loss.kind));
+    if (loss.machine->index == 0) {
+      RecordLossOfMachine0(context, CauseOf(loss.kind));
+      AccountLossOfMachine0(context, CauseOf(loss.kind));
+    }
     if (loss.kind != EndKind::kAsked) {
       next.last_failure =
           FailureRecord(context, FailureOf(loss), context.snapshot.status.gang_generation);

@@ -32,6 +32,7 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
 // deleted: whoever goes on after a crash, or after the user's change of mind, sees no lost
 // machines.
 void Dissolve(ReconcileContext& context, const Stop& stop) {
+  CloseAccounts(context);
   core::JobStatus& next = context.next;
   next.attempts = {};
   next.replicas = 0;

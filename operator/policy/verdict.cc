@@ -24,6 +24,7 @@ bool End(ReconcileContext& context, bool success, const std::string& reason,
          const core::Termination* told = nullptr) {
   context.next.verdict = verdict;
   ConcludeProgress(context, told);
+  CloseAccounts(context);
   MarkFinished(context.next, success, reason, message, context.now);
   context.next.observed_generation = context.snapshot.generation;
   context.AddEvent(!success, success ? "Succeeded" : "Failed", message);

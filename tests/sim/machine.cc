@@ -29,6 +29,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
       node_(node),
       spec_(spec),
       clock_(clock),
+      born_(Local()),
       standstill_(core::Witness::kCounter, {Local(), world.now().count()}),
       member_(MemberConfigOf(world, spec)) {
   if (spec.index != 0) return;

@@ -106,6 +106,7 @@ class Machine {
   // Alive, as far as fencing goes: what got SIGKILL is dead once the machine's lease is out too.
   bool Counts(const Process& process) const;
   Time Local() const;
+  Time born() const { return born_; }  // as its own clock showed it
   Time last_pong(uint32_t machine0_attempt) const;
   // When its ranks were first told to go, other than by their own deaths.
   Time left(core::Generation generation) const;
@@ -165,6 +166,7 @@ class Machine {
   Node node_;
   MachineSpec spec_;
   Clock clock_;
+  Time born_;
   core::Standstill standstill_;
   core::Member member_;
   std::optional<core::Coordinator> coordinator_;

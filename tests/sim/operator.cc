@@ -1,5 +1,7 @@
 #include "tests/sim/operator.h"
 
+#include <algorithm>
+
 #include "operator/policy/policies.h"
 #include "tests/sim/world.h"
 
@@ -30,6 +32,7 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
   if (before.verdict && after.verdict != before.verdict) {
     invariants.Violate("VerdictIsFinal", "status changes its verdict");
   }
+  JudgeLedger(before, after);
   uint32_t unasked = 0;  // that left all the same
   for (int i = 0; i < after.attempts.size(); ++i) {
     const auto index = static_cast<uint32_t>(i);
@@ -58,6 +61,28 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
   verdict_->generation = after.verdict->generation;
   verdict_->exit_code = static_cast<uint32_t>(after.verdict->exit_code);
   invariants.OnCounted(*verdict_);
+}
+
+// All that the gang's machines did is accounted for, once, and nothing more.
+void Operator::JudgeLedger(const core::JobStatus& before, const core::JobStatus& after) {
+  if (!after.ledger || after.ledger == before.ledger) return;
+  const core::Ledger& next = *after.ledger;
+  const core::Ledger last =
+      before.ledger.value_or(core::Ledger{.since = next.since, .through = next.since});
+  const int64_t held = next.elapsed_milliseconds - last.elapsed_milliseconds;
+  int64_t by_cause = 0;
+  for (const auto& [cause, lost] : next.sums.lost_to) by_cause += lost;
+  const bool negative =
+      std::ranges::any_of(next.sums.activities, [](const auto& each) { return each.second < 0; });
+  const bool whole = next.sums.total() - last.sums.total() == held * before.attempts.size() &&
+                     held <= (*next.through - *last.through) / milliseconds(1) && held >= 0 &&
+                     next.sums.lost() == by_cause && !negative;
+  // A gang that stood before and after stood all the time between.
+  const bool stood = !last.open || held == (*next.through - *last.through) / milliseconds(1);
+  if (!whole || !stood || *next.through > WallOf(world_.now())) {
+    world_.invariants().Violate("TimeIsAccountedForOnce",
+                                "after " + core::ToJson(before) + " comes " + core::ToJson(after));
+  }
 }
 
 void Operator::JudgeMade(uint32_t machine, uint32_t attempt, const core::JobStatus& known,
@@ -90,7 +115,7 @@ std::optional<control::GangReport> Operator::Ask(const Machine* machine) const {
   report.at = kBoot + world_.now();
   const core::Coordinator* coordinator = machine->coordinator();
   report.status = coordinator != nullptr
-                      ? core::StatusOf(*coordinator, machine->Local(), machine->Local())
+                      ? core::StatusOf(*coordinator, machine->Local(), machine->born())
                       : core::StatusOf(machine->member(), machine->Local());
   return report;
 }

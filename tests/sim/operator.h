@@ -93,6 +93,8 @@ class Operator {
   Duration longest_l_{};
 
  private:
+  void JudgeLedger(const core::JobStatus& before, const core::JobStatus& after);
+
   std::set<control::MachineAttempt> made_;
   std::map<Node, core::Counters> told_;
   bool taken_ = false;

@@ -1,0 +1,98 @@
+#include "core/status/ledger.h"
+
+#include <algorithm>
+
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+using GenerationStatus = core::GangStatus::GenerationStatus;
+
+core::GenerationSpan SpanOf(const ReconcileContext& context, const GenerationStatus& said) {
+  const bool well = said.failure.cause == core::Cause::kNone;
+  core::GenerationSpan span;
+  span.generation = said.generation;
+  span.announced = WallOf(context, said.announced);
+  span.spawned = WallOf(context, said.spawned);
+  span.first_step = WallOf(context, said.first_step);
+  span.halted = WallOf(context, said.halted);
+  span.stop_sent = WallOf(context, said.stop_sent);
+  span.ended = WallOf(context, said.ended);
+  span.over = said.ended && (!well || said.stop_reason);
+  span.cause = well && span.over ? core::Cause::kStopRequested : said.failure.cause;
+  span.resumed_at = said.resumed_at;
+  span.last_step = said.last_step;
+  return span;
+}
+
+// What machine 0 last told of its generations, though it may have ended since.
+std::vector<core::GenerationSpan> SpansOf(const ReconcileContext& context) {
+  std::vector<core::GenerationSpan> spans;
+  const std::optional<GangReport>& report = context.snapshot.coordinator;
+  if (!report || context.machines.empty() || context.machines.front().seen == nullptr ||
+      report->status.attempt != context.machines.front().attempt) {
+    return spans;
+  }
+  for (const GenerationStatus& each : report->status.history) {
+    spans.push_back(SpanOf(context, each));
+  }
+  if (spans.empty() || spans.back().generation != report->status.generation) return spans;
+  for (const core::RankProgress& rank : report->status.progress) {
+    spans.back().last_step = std::max(spans.back().last_step, rank.step);
+  }
+  return spans;
+}
+
+core::LedgerMoment MomentOf(const ReconcileContext& context) {
+  // What was written last has stood since then.
+  const core::JobStatus& before = context.snapshot.status;
+  const auto pending = before.machines.by_state.find(core::MachineState::kPending);
+  core::LedgerMoment moment;
+  moment.now = context.now.wall;
+  moment.machines = before.attempts.size();
+  moment.begun = before.timings.created.value_or(context.now.wall);
+  moment.waits_for_nodes = pending != before.machines.by_state.end() && pending->second > 0;
+  return moment;
+}
+
+// Nothing before its machines are made, and nothing of one that has none.
+core::Ledger* LedgerOf(ReconcileContext& context) {
+  if (context.snapshot.status.attempts.empty()) return nullptr;
+  std::optional<core::Ledger>& ledger = context.next.ledger;
+  if (!ledger) ledger.emplace();
+  return &*ledger;
+}
+
+// When machine 0 was last heard.
+void HeardAt(const ReconcileContext& context, core::LedgerMoment& moment) {
+  const std::optional<GangReport>& report = context.snapshot.coordinator;
+  if (report) moment.now -= std::max(context.now.boot - report->at, Duration::zero());
+}
+
+}  // namespace
+
+void AccountTime(ReconcileContext& context) {
+  core::Ledger* ledger = LedgerOf(context);
+  if (ledger == nullptr) return;
+  const std::vector<core::GenerationSpan> spans = SpansOf(context);
+  core::LedgerMoment moment = MomentOf(context);
+  if (!spans.empty()) HeardAt(context, moment);
+  core::Account(*ledger, spans, moment);
+}
+
+void AccountLossOfMachine0(ReconcileContext& context, core::Cause cause) {
+  core::Ledger* ledger = LedgerOf(context);
+  if (ledger == nullptr) return;
+  AccountTime(context);
+  core::AccountLoss(*ledger, cause, MomentOf(context));
+}
+
+void CloseAccounts(ReconcileContext& context) {
+  core::Ledger* ledger = LedgerOf(context);
+  if (ledger == nullptr) return;
+  core::Account(*ledger, SpansOf(context), MomentOf(context));
+  core::Pause(*ledger);
+}
+
+}  // namespace lockstep::control
