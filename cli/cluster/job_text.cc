@@ -8,6 +8,7 @@
 #include "base/text/columns.h"
 #include "cli/plan_text.h"
 #include "cli/run/history.h"
+#include "cli/run/ledger_text.h"
 #include "core/model/spec.h"
 #include "core/text/limited_text.h"
 
@@ -188,6 +189,9 @@ std::string StatusText(const StoredJob& job, WallTime now) {
   AddMachines(job, &out);
   if (job.status.last_failure) AddFailure(*job.status.last_failure, &out);
   AddHistory(job.status.history, &out);
+  const std::vector<std::string> ledger = LedgerLines(job.status);
+  if (!ledger.empty()) out += "\n";
+  for (const std::string& line : ledger) out += "  " + line + "\n";
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
 #include "cli/run/history.h"
+#include "cli/run/ledger_text.h"
 #include "cli/run/local_job.h"
 #include "cli/run/outcome.h"
 #include "cli/run/report.h"
@@ -288,6 +289,9 @@ class LocalOperator {
                     status.verdict ? status.verdict->generation : core::Generation{}, ending);
     PrintNews();
     screen_.SetTable({});
+    if (status.restarts.total > 0 || status.progress) {
+      for (const std::string& line : LedgerLines(status)) screen_.Event(line);
+    }
     screen_.Event(
         ClosingLine(name(), status, history_.generations().size(), now - options_.started));
     if (spec().logs.console != core::Console::kAll && !ending.stderr_tail.empty()) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "cli/run/history.h"
+#include "cli/run/ledger_text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -142,6 +143,9 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
     lines.push_back(Paint(
         Fit("  ... and " + std::to_string(all - machines.size()) + " machines more", size.columns),
         kDim, color));
+  }
+  for (const std::string& line : LedgerLines(view.status)) {
+    lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));
   }
   return lines;
 }

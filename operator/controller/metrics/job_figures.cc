@@ -16,10 +16,18 @@ JobFigures::JobFigures(prometheus::Registry* registry)
       restarts_(&prometheus::BuildCounter()
                      .Name("lockstep_operator_restarts_total")
                      .Help("Restarts of gangs and replacements of machines, by class of cause")
-                     .Register(*registry)) {
+                     .Register(*registry)),
+      lost_(&prometheus::BuildCounter()
+                 .Name("lockstep_operator_lost_machine_seconds_total")
+                 .Help("Time of jobs' machines that was not productive, by what it was lost to; "
+                       "counted when the generation that it belongs to has ended")
+                 .Register(*registry)) {
   for (CauseClass each :
        {CauseClass::kApplication, CauseClass::kInfrastructure, CauseClass::kStopped}) {
     restarts_->Add({{"cause", core::ToString(each)}});
+  }
+  for (const auto& activity : core::kEnumNames<core::Activity>) {
+    if (activity.value != core::Activity::kProductive) lost_->Add({{"to", activity.name}});
   }
   auto& jobs = prometheus::BuildGauge()
                    .Name("lockstep_operator_jobs")
@@ -37,6 +45,23 @@ void JobFigures::SetState(std::optional<core::JobState> state, JobRecord* record
   record->counted = state;
 }
 
+// What may still turn out to have been something else is not counted yet.
+void JobFigures::CountLosses(const core::JobStatus& before, const core::JobStatus& after) {
+  const auto settled = [](const core::JobStatus& status, core::Activity activity) {
+    const auto of = [&](const core::LedgerSums& sums) {
+      const auto found = sums.activities.find(activity);
+      return found == sums.activities.end() ? 0 : found->second;
+    };
+    if (!status.ledger) return int64_t{0};
+    return of(status.ledger->sums) - (status.ledger->open ? of(status.ledger->open->sums) : 0);
+  };
+  for (const auto& [activity, name] : core::kEnumNames<core::Activity>) {
+    const int64_t grown = settled(after, activity) - settled(before, activity);
+    if (activity == core::Activity::kProductive || grown <= 0) continue;
+    lost_->Add({{"to", name}}).Increment(Seconds(milliseconds(grown)));
+  }
+}
+
 void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus& after,
                            Duration age) {
   if (before.created_epoch == 0 && after.created_epoch != 0) to_pods_->Observe(Seconds(age));
@@ -47,6 +72,7 @@ void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus&
   count(before.restarts.application, after.restarts.application, CauseClass::kApplication);
   count(before.restarts.infrastructure, after.restarts.infrastructure, CauseClass::kInfrastructure);
   count(before.restarts.stopped, after.restarts.stopped, CauseClass::kStopped);
+  CountLosses(before, after);
 }
 
 }  // namespace lockstep::control

@@ -26,9 +26,12 @@ class JobFigures {
   void OnWritten(const core::JobStatus& before, const core::JobStatus& after, Duration age);
 
  private:
+  void CountLosses(const core::JobStatus& before, const core::JobStatus& after);
+
   prometheus::Histogram* to_pods_;
   prometheus::Histogram* to_running_;
   prometheus::Family<prometheus::Counter>* restarts_;
+  prometheus::Family<prometheus::Counter>* lost_;
   std::map<core::JobState, prometheus::Gauge*> jobs_;
 };
 

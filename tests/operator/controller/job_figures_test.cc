@@ -45,6 +45,17 @@ TEST_F(JobFiguresTest, RestartsCountByWhatTheStatusGrewBy) {
   EXPECT_TRUE(Shows(R"(lockstep_operator_restarts_total{cause="stopped"} 0)"));
 }
 
+TEST_F(JobFiguresTest, LossesCountOnceTheyAreSettled) {
+  core::LedgerSums sums{.activities = {{core::Activity::kRedone, 2500}}};
+  after_.ledger = core::Ledger{.sums = sums, .open = core::Ledger::Open{.sums = sums}};
+  figures_.OnWritten(before_, after_, seconds(1));
+  EXPECT_TRUE(Shows(R"(lockstep_operator_lost_machine_seconds_total{to="Redone"} 0)"));
+  before_ = after_;
+  after_.ledger->open.reset();
+  figures_.OnWritten(before_, after_, seconds(1));
+  EXPECT_TRUE(Shows(R"(lockstep_operator_lost_machine_seconds_total{to="Redone"} 2.5)"));
+}
+
 TEST_F(JobFiguresTest, TheWayToPodsAndToRunningIsMeasuredOnce) {
   after_.created_epoch = 1;
   figures_.OnWritten(before_, after_, seconds(2));

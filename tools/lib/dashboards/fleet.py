@@ -127,6 +127,13 @@ def _goodput():
                         "{{namespace}}/{{trainingjob}}", instant=True),
                   max=1, thresholds=GOODPUT_COLORS),
         lost_steps(WHERE, "trainingjob"),
+        timeseries("Machine time lost",
+                   "Time of all jobs' machines that was not productive, by what it was lost to, "
+                   "as the operator accounts for it in status.ledger: when the generation that it "
+                   "belongs to has ended.", "s",
+                   Query("sum by (to) (increase("
+                         f"lockstep_operator_lost_machine_seconds_total[{RATE}]))", "{{to}}"),
+                   width=24, bars=True, stacked="normal"),
     ])
 
 

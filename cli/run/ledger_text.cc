@@ -1,0 +1,75 @@
+#include "cli/run/ledger_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/run/history.h"
+
+namespace lockstep::cli {
+namespace {
+
+using core::Activity;
+
+const char* NameOf(Activity activity) {
+  switch (activity) {
+    case Activity::kProductive:
+      return "productive";
+    case Activity::kWaitingForNodes:
+      return "waiting for nodes";
+    case Activity::kWaitingForMachines:
+      return "waiting for machines";
+    case Activity::kSpawn:
+      return "spawn";
+    case Activity::kStartUp:
+      return "start-up";
+    case Activity::kRedone:
+      return "redone steps";
+    case Activity::kHang:
+      return "hangs";
+    case Activity::kDetect:
+      return "detection";
+    case Activity::kStop:
+      return "stop";
+  }
+  return "";
+}
+
+std::string NameOf(core::Cause cause) {
+  return cause == core::Cause::kNone ? "the first start" : core::ToString(cause);
+}
+
+// The largest first.
+template <typename Key>
+std::string Parts(const std::map<Key, int64_t>& sums) {
+  std::vector<std::pair<Key, int64_t>> parts(sums.begin(), sums.end());
+  std::ranges::stable_sort(parts, std::greater(), &std::pair<Key, int64_t>::second);
+  std::string text;
+  for (const auto& [key, time] : parts) {
+    if (!text.empty()) text += ", ";
+    text += NameOf(key) + (" " + Brief(milliseconds(time)));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> LedgerLines(const core::JobStatus& status) {
+  if (!status.ledger || status.ledger->goodput.empty()) return {};
+  const core::Ledger& ledger = *status.ledger;
+  std::map<Activity, int64_t> losses = ledger.sums.activities;
+  losses.erase(Activity::kProductive);
+  std::vector<std::string> lines = {"machine time " + Brief(milliseconds(ledger.sums.total())) +
+                                    ", " + ledger.goodput + " productive"};
+  if (!losses.empty()) lines.back() += "; lost: " + Parts(losses);
+  const int failures = status.restarts.application + status.restarts.infrastructure;
+  if (failures == 0 && status.restarts.stopped == 0) return lines;
+  lines.push_back("lost to: " + Parts(ledger.sums.lost_to));
+  if (failures > 0) {
+    lines.back() +=
+        "; a failure every " + Brief(milliseconds(ledger.elapsed_milliseconds / failures)) + " (" +
+        std::to_string(failures) + " in " + Brief(milliseconds(ledger.elapsed_milliseconds)) + ")";
+  }
+  return lines;
+}
+
+}  // namespace lockstep::cli
