@@ -91,6 +91,7 @@ struct MachineCounts {
   int32_t desired = 0;
   int32_t ready = 0;
   std::map<MachineState, int32_t> by_state{};
+  int32_t spares = 0;  // that wait for a machine to be lost; none of them is a machine
 
   friend bool operator==(const MachineCounts&, const MachineCounts&) = default;
 };

@@ -28,9 +28,10 @@ inline constexpr auto kFields<JobVerdict> =
                Field{"cause", &JobVerdict::cause, Always{}});
 
 template <>
-inline constexpr auto kFields<MachineCounts> = std::tuple(
-    Field{"desired", &MachineCounts::desired, Always{}},
-    Field{"ready", &MachineCounts::ready, Always{}}, Field{"byState", &MachineCounts::by_state});
+inline constexpr auto kFields<MachineCounts> =
+    std::tuple(Field{"desired", &MachineCounts::desired, Always{}},
+               Field{"ready", &MachineCounts::ready, Always{}},
+               Field{"byState", &MachineCounts::by_state}, Field{"spares", &MachineCounts::spares});
 
 template <>
 inline constexpr auto kFields<MachineStatus> =

@@ -138,6 +138,7 @@ def _machines():
             "desired": _count("Wanted."),
             "ready": _count("Whose pod is ready: its containers have started."),
             "byState": mapping("By state.", integer("", 0, _MOST), most=32),
+            "spares": _count("Spare machines whose pod is ready; none of them is a machine."),
         }),
         "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, most=100),
         "attempts": listing(
