@@ -100,6 +100,10 @@ void AddFacts(const StoredJob& job, WallTime now, std::string* out) {
   facts.push_back({"Ready", OrNone(status.ready)});
   const std::string states = ByState(status.machines);
   if (!states.empty()) facts.back().back() += " (" + states + ")";
+  if (spec.spare_machines > 0) {
+    facts.back().back() += ", " + std::to_string(status.machines.spares) + "/" +
+                           Count(spec.spare_machines, "spare", "spares");
+  }
   facts.push_back({"Progress", ProgressOf(status)});
   facts.push_back(
       {"Generation", status.gang_generation.exists() ? status.gang_generation.ToString() : kNone});

@@ -24,6 +24,10 @@ std::string PodName(std::string_view job, int machine, int64_t attempt, int64_t 
   return name;
 }
 
+std::string SparePodName(std::string_view job, int spare) {
+  return Joined(job, "spare" + std::to_string(spare));
+}
+
 std::string ServiceName(std::string_view job) { return std::string(job); }
 
 std::string CoordinatorServiceName(std::string_view job) { return Joined(job, "coordinator"); }
@@ -42,6 +46,13 @@ std::map<std::string, std::string> PodLabels(std::string_view job, int machine, 
   std::map<std::string, std::string> labels = JobLabels(job);
   labels["lockstep.dev/machine"] = std::to_string(machine);
   labels["lockstep.dev/attempt"] = std::to_string(attempt);
+  return labels;
+}
+
+std::map<std::string, std::string> SpareLabels(std::string_view job, int spare) {
+  std::map<std::string, std::string> labels = JobLabels(std::string(job).append(kSpareSuffix));
+  labels["app.kubernetes.io/component"] = "spare";
+  labels["lockstep.dev/spare"] = std::to_string(spare);
   return labels;
 }
 

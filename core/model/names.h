@@ -20,6 +20,8 @@ inline constexpr std::string_view kOwnNamePrefix = "lockstep-";
 std::string PodName(std::string_view job, int machine, int64_t attempt, int64_t first_epoch);
 // "gpt-3" whatever the attempt.
 std::string HostName(std::string_view job, int machine);
+// "gpt-spare0": no machine's pod of any job ends so.
+std::string SparePodName(std::string_view job, int spare);
 // The headless Service that gives each machine its stable name.
 std::string ServiceName(std::string_view job);
 // The Service whose address is machine 0's current attempt.
@@ -29,6 +31,12 @@ std::string CoordinatorServiceName(std::string_view job);
 std::map<std::string, std::string> JobLabels(std::string_view job);
 // On a pod: JobLabels, its machine and its attempt.
 std::map<std::string, std::string> PodLabels(std::string_view job, int machine, int64_t attempt);
+
+// What the value of the label lockstep.dev/job ends with on a spare's pod. It is no job's name, so
+// no selector of the job's machines meets a spare.
+inline constexpr std::string_view kSpareSuffix = ".spare";
+// On the pod of a spare.
+std::map<std::string, std::string> SpareLabels(std::string_view job, int spare);
 
 // The identity of the job's key in the TLS handshakes of its agents (docs/protocol.md).
 std::string GangIdentity(std::string_view job_uid);

@@ -36,8 +36,13 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
                               .predecessor_dead = create.predecessor_dead,
                               .coordinator_ip = service->cluster_ip,
                               .key_secret = KeySecretName(record.job, record.key),
-                              .avoid_nodes = create.avoid_nodes},
+                              .avoid_nodes = create.avoid_nodes,
+                              .spare_node = create.spare_node},
                              delivery);
+          },
+          [&](const StartSpare& create) -> Result<std::string> {
+            return SparePodObject(record.job, record.status.agent.image, create.number,
+                                  create.avoid_nodes, delivery);
           },
           [](const auto&) -> Result<std::string> { return Error::Internal("nothing to make"); },
       },

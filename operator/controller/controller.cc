@@ -321,6 +321,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
     } else if (result.complete && result.made_something) {
       record->TakeBackRefusal();
     }
+    if (result.spare_refusal || result.spare_made) notes.spare_refusal = result.spare_refusal;
     if (result.refusal || result.key_made) Wake(key.name_space, key.name, Priority::kNormal);
     if (result.status_written && written) {
       // The record holds it; a cache that is behind is seen to be, where versions can be compared.

@@ -134,6 +134,10 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                      core::PodName(job, static_cast<int>(pod.machine), pod.attempt, kFirstEpoch),
                      Watched::kPods);
             },
+            [&](const StartSpare& spare) {
+              Create(action, kube::kPods, core::SparePodName(job, static_cast<int>(spare.number)),
+                     Watched::kPods);
+            },
             [&](const StopMachine& pod) {
               Change(Delete(kube::kPods, name_space, pod.name, pod.uid, pod.grace_seconds),
                      Watched::kPods);
@@ -152,15 +156,16 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     const std::string what =
         std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
     Result<std::string> body = order_.body_of(action);
-    if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message);
+    const bool spare = std::holds_alternative<StartSpare>(action);
+    if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message, spare);
     std::optional<MachineAttempt> pod;
     if (const auto* create = std::get_if<StartMachine>(&action)) {
       pod = MachineAttempt{create->machine, create->attempt};
     }
     Call({Method::kPost, Path(resource, order_.job.name_space), std::move(*body)},
-         [this, resource, name, what, watched, pod](const ApiResult<std::string>& answer) {
+         [this, resource, name, what, watched, pod, spare](const ApiResult<std::string>& answer) {
            if (answer.ok()) {
-             carried_.made_something = true;
+             (spare ? carried_.spare_made : carried_.made_something) = true;
              if (!watched) {
                carried_.key_made = true;
                return;
@@ -169,26 +174,26 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
              Wrote(*watched, *answer);
              return;
            }
-           OnCreateError(resource, name, what, watched, answer.error());
+           OnCreateError(resource, name, what, watched, answer.error(), spare);
          });
   }
 
   void OnCreateError(const kube::Resource& resource, const std::string& name,
                      const std::string& what, std::optional<Watched> watched,
-                     const kube::ApiError& error) {
+                     const kube::ApiError& error, bool spare) {
     switch (error.kind) {
       case ApiErrorKind::kAlreadyExists:
         // The Secret may not be read, and need not be: nobody else can have known its name.
         if (!watched) {
           carried_.key_made = true;
         } else {
-          Inspect(resource, name, what, *watched);
+          Inspect(resource, name, what, *watched, spare);
         }
         return;
       case ApiErrorKind::kForbidden:
-        return Refuse(Refusal::Kind::kForbidden, what, error.message);
+        return Refuse(Refusal::Kind::kForbidden, what, error.message, spare);
       case ApiErrorKind::kInvalid:
-        return Refuse(Refusal::Kind::kInvalid, what, error.message);
+        return Refuse(Refusal::Kind::kInvalid, what, error.message, spare);
       default:
         TryAgain(error);
     }
@@ -201,27 +206,28 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   // Somebody has that name already: this job, in an earlier try, or a stranger.
   void Inspect(const kube::Resource& resource, const std::string& name, const std::string& what,
-               Watched watched) {
+               Watched watched, bool spare) {
     Call({Method::kGet, Path(resource, order_.job.name_space, name), ""},
-         [this, what, watched](const ApiResult<std::string>& answer) {
+         [this, what, watched, spare](const ApiResult<std::string>& answer) {
            if (!answer.ok()) return TryAgain(answer.error());
            const Metadata found = ReadMetadata(*answer);
            const bool own = found.owner_uid == order_.uid;
            if (own ? found.deleting : IsOfTrainingJob(*answer, order_.job.name)) {
              carried_.complete = false;  // until its delete event
            } else if (!own) {
-             Refuse(Refusal::Kind::kNameConflict, what, "");
+             Refuse(Refusal::Kind::kNameConflict, what, "", spare);
            } else {
              carried_.written.push_back({watched, found.resource_version});
            }
          });
   }
 
-  void Refuse(Refusal::Kind kind, const std::string& object, const std::string& message) {
+  // A spare that is refused holds nothing else up.
+  void Refuse(Refusal::Kind kind, const std::string& object, const std::string& message,
+              bool spare) {
+    std::optional<Refusal>& refusal = spare ? carried_.spare_refusal : carried_.refusal;
     // Answers come in any order; what is told does not change with it.
-    if (!carried_.refusal || object < carried_.refusal->object) {
-      carried_.refusal = Refusal{kind, object, message};
-    }
+    if (!refusal || object < refusal->object) refusal = Refusal{kind, object, message};
   }
 
   // A patch or a deletion. What is gone, or is another object by now, will be seen in the cache.

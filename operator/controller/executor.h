@@ -43,8 +43,10 @@ struct WriteResult {
   bool uncertain = false;  // a write may have been done without an answer, or met a newer object
   bool key_made = false;
   std::vector<MachineAttempt> pods_made;
-  bool made_something = false;     // a create succeeded
-  std::optional<Refusal> refusal;  // why something can't be made
+  bool made_something = false;  // a create succeeded
+  bool spare_made = false;
+  std::optional<Refusal> refusal;        // why something can't be made
+  std::optional<Refusal> spare_refusal;  // or a spare
 };
 
 class Executor {

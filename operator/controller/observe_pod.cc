@@ -93,6 +93,7 @@ MachineObservation ObservationOf(const PodView& pod, NodeState node) {
   seen.uid = pod.meta.uid;
   seen.machine = pod.machine;
   seen.attempt = pod.attempt;
+  seen.spare = pod.spare;
   seen.created = pod.meta.created;
   seen.leave_by = pod.meta.deleted;
   seen.stage = StageOf(pod);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/names.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode/decode.h"
 
@@ -64,7 +65,9 @@ void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> d
                     if (--reads->open == 0) reads->done(reads->ok);
                   }));
   };
-  const std::string selector = kube::Query({{"labelSelector", "lockstep.dev/job=" + job.name}});
+  const std::string spares = std::string(job.name).append(core::kSpareSuffix);
+  const std::string selector =
+      kube::Query({{"labelSelector", "lockstep.dev/job in (" + job.name + "," + spares + ")"}});
   read(kube::Path(kube::kTrainingJobs, job.name_space, job.name),
        [this, job](Answer answer) { return TakeJob(job, std::move(answer), &caches_->jobs); });
   read(kube::Path(kube::kPods, job.name_space, {}, {}, selector),

@@ -22,7 +22,8 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
   for (const kube::PodView* pod : caches.pods.ByJob(key)) {
     if (pod->meta.owner_uid != record.uid) continue;
     const bool on_node = watches_nodes && !pod->node.empty();
-    snapshot.machines.push_back(ObservationOf(
+    std::vector<MachineObservation>& seen = pod->spare < 0 ? snapshot.machines : snapshot.spares;
+    seen.push_back(ObservationOf(
         *pod, on_node ? StateOf(caches.nodes.Find({"", pod->node})) : NodeState::kWell));
   }
   snapshot.has_names =

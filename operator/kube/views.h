@@ -55,9 +55,10 @@ enum class PodPhase : uint8_t { kUnknown, kPending, kRunning, kSucceeded, kFaile
 
 struct PodView {
   ObjectMeta meta;
-  std::string job;       // label lockstep.dev/job
+  std::string job;       // label lockstep.dev/job, less what marks a spare
   int32_t machine = -1;  // label lockstep.dev/machine; -1 absent or no number
   uint32_t attempt = 0;  // label lockstep.dev/attempt; 0 absent or no number
+  int32_t spare = -1;    // label lockstep.dev/spare of a spare's pod; -1: it is none
   PodPhase phase = PodPhase::kUnknown;
   bool scheduled = false;   // condition PodScheduled
   bool ready = false;       // condition Ready

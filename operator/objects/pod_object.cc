@@ -14,30 +14,14 @@ constexpr const char* kTerminationPath = "/dev/termination-log";
 // The time that the agent needs after the last SIGKILL: sweep, termination message, VERDICT.
 constexpr auto kAgentGrace = seconds(15);
 
-// The template's `worker` container; an empty one, put first, where it has none.
-Json& WorkerIn(Json& spec) {
-  Json& containers = ListAt(spec, "containers");
-  for (Json& container : containers) {
-    if (container.value("name", "") == core::kWorkerContainer) return container;
-  }
-  return *containers.insert(containers.begin(), Json::object());
-}
-
 void SetOwnFields(const core::TrainingJob& job, uint32_t machine, Json& spec) {
   const core::Spec& wanted = job.spec;
-  spec["restartPolicy"] = "Never";
   spec["hostname"] = core::HostName(job.metadata.name, static_cast<int>(machine));
   spec["subdomain"] = core::ServiceName(job.metadata.name);
   spec["terminationGracePeriodSeconds"] =
       (std::chrono::ceil<seconds>(wanted.grace_period) + kAgentGrace).count();
-  SetIfUnset(spec, "automountServiceAccountToken", false);
-  SetIfUnset(spec, "enableServiceLinks", false);
-  SetIfUnset(ObjectAt(spec, "securityContext"), "seccompProfile", {{"type", "RuntimeDefault"}});
   if (!wanted.priority_class_name.empty()) spec["priorityClassName"] = wanted.priority_class_name;
-  if (!wanted.scheduler_name.empty()) spec["schedulerName"] = wanted.scheduler_name;
-  for (const core::LocalObjectReference& secret : wanted.image_pull_secrets) {
-    ListAt(spec, "imagePullSecrets").push_back({{"name", secret.name}});
-  }
+  pod::SetCommonFields(wanted, spec);
 }
 
 // The template's labels and annotations below ours.
@@ -59,14 +43,14 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   Json pod_template = FromNode(job.spec.template_);
   if (pod_template.is_null()) pod_template = Json::object();
   Json spec = std::move(ObjectAt(pod_template, "spec"));
-  Json& worker = WorkerIn(spec);
+  Json& worker = pod::WorkerIn(spec);
   const std::string termination_path = worker.value("terminationMessagePath", kTerminationPath);
   Result<std::string> config = pod::ConfigVariable(job, status, request, termination_path);
   if (!config.ok()) return config.error();
   worker = pod::Worker(std::move(worker), job, delivery, *config);
   SetOwnFields(job, request.machine, spec);
   pod::AddVolumes(job, status.agent.image, request.key_secret, delivery, spec, worker);
-  pod::Place(job, request.avoid_nodes, spec);
+  pod::Place(job, request.avoid_nodes, request.spare_node, spec);
   return DumpJson(
       Json{{"apiVersion", "v1"},
            {"kind", "Pod"},
@@ -75,6 +59,29 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
 }
 
 }  // namespace
+
+namespace pod {
+
+Json& WorkerIn(Json& spec) {
+  Json& containers = ListAt(spec, "containers");
+  for (Json& container : containers) {
+    if (container.value("name", "") == core::kWorkerContainer) return container;
+  }
+  return *containers.insert(containers.begin(), Json::object());
+}
+
+void SetCommonFields(const core::Spec& wanted, Json& spec) {
+  spec["restartPolicy"] = "Never";
+  SetIfUnset(spec, "automountServiceAccountToken", false);
+  SetIfUnset(spec, "enableServiceLinks", false);
+  SetIfUnset(ObjectAt(spec, "securityContext"), "seccompProfile", {{"type", "RuntimeDefault"}});
+  if (!wanted.scheduler_name.empty()) spec["schedulerName"] = wanted.scheduler_name;
+  for (const core::LocalObjectReference& secret : wanted.image_pull_secrets) {
+    ListAt(spec, "imagePullSecrets").push_back({{"name", secret.name}});
+  }
+}
+
+}  // namespace pod
 
 std::string PodNameOf(const core::TrainingJob& job, uint32_t machine, uint32_t attempt) {
   return core::PodName(job.metadata.name, static_cast<int>(machine), attempt, kFirstEpoch);

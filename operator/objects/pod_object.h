@@ -34,6 +34,7 @@ struct PodRequest {
   std::string coordinator_ip{};            // of Service <job>-coordinator
   std::string key_secret{};                // the name of the Secret with the key
   std::vector<std::string> avoid_nodes{};  // where earlier attempts failed
+  std::string spare_node{};                // that a spare has left for it; "" for none
 };
 
 // The first epoch of a job: its pods are <job>-<machine>, later ones <job>-<machine>-r<attempt>.
@@ -48,6 +49,12 @@ std::string PodNameOf(const core::TrainingJob& job, uint32_t machine, uint32_t a
 // kMaxConfigVariable. Invalid: the coordinator's address is no IP.
 Result<std::string> PodObject(const core::TrainingJob& job, const core::JobStatus& status,
                               const PodRequest& request, const AgentDelivery& delivery);
+
+// The pod of a spare: a machine's image, resources and place, and nothing else of the job: no key,
+// no claim, no variable; all its containers run an agent that waits. `job` as above.
+Result<std::string> SparePodObject(const core::TrainingJob& job, const std::string& agent_image,
+                                   uint32_t number, const std::vector<std::string>& avoid_nodes,
+                                   const AgentDelivery& delivery);
 
 }  // namespace lockstep::control
 

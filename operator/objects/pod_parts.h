@@ -13,6 +13,7 @@
 
 namespace lockstep::control::pod {
 
+inline constexpr const char* kAgentVolume = "lockstep-agent";
 inline constexpr const char* kAgentFolder = "/lockstep";  // read-only in the worker
 inline constexpr const char* kKeyFolder = "/etc/lockstep";
 inline constexpr const char* kRunFolder = "/run/lockstep";
@@ -34,8 +35,22 @@ void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
                 const std::string& key_secret, const AgentDelivery& delivery, Json& spec,
                 Json& worker);
 
+// The first of these alone.
+void AddAgent(const std::string& agent_image, const AgentDelivery& delivery, Json& spec,
+              Json& worker);
+
 // Writes the template's and the spec's placement into the pod's spec.
-void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes, Json& spec);
+void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes,
+           const std::string& spare_node, Json& spec);
+// Likewise into a spare's.
+void PlaceSpare(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes,
+                Json& spec);
+
+// Parts of a pod's spec that a machine's and a spare's have in common: who may run it, and what a
+// template leaves unset.
+void SetCommonFields(const core::Spec& wanted, Json& spec);
+// The template's `worker` container; an empty one, put first, where it has none.
+Json& WorkerIn(Json& spec);
 
 }  // namespace lockstep::control::pod
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/model/names.h"
 #include "core/model/shortcuts.h"
 #include "operator/objects/pod_parts.h"
 
@@ -11,9 +12,9 @@ using core::OnePerNode;
 constexpr const char* kNodeKey = "kubernetes.io/hostname";
 constexpr int kWeight = 100;
 
-Json JobSelector(const core::TrainingJob& job) {
-  return {{"matchLabels", {{"lockstep.dev/job", job.metadata.name}}}};
-}
+Json Selector(std::string_view label) { return {{"matchLabels", {{"lockstep.dev/job", label}}}}; }
+
+Json JobSelector(const core::TrainingJob& job) { return Selector(job.metadata.name); }
 
 OnePerNode Resolved(const core::Spec& spec) {
   const OnePerNode asked = spec.placement.one_per_node;
@@ -54,7 +55,7 @@ void Spread(const core::TrainingJob& job, Json& spec) {
 }
 
 // The nearest place weighs most. The one that is required is the farthest: it holds the others.
-void KeepTogether(const core::TrainingJob& job, Json& spec) {
+void KeepTogether(const core::TrainingJob& job, int weight, Json& spec) {
   const core::Placement& placement = job.spec.placement;
   if (placement.topology_key.empty()) return;
   std::vector<std::string> keys = {placement.topology_key};
@@ -67,7 +68,6 @@ void KeepTogether(const core::TrainingJob& job, Json& spec) {
     ListAt(affinity, "requiredDuringSchedulingIgnoredDuringExecution").push_back(term(keys.back()));
     keys.pop_back();
   }
-  int weight = kWeight;
   for (const std::string& key : keys) {
     ListAt(affinity, "preferredDuringSchedulingIgnoredDuringExecution")
         .push_back({{"weight", weight}, {"podAffinityTerm", term(key)}});
@@ -75,24 +75,52 @@ void KeepTogether(const core::TrainingJob& job, Json& spec) {
   }
 }
 
-void Avoid(const std::vector<std::string>& nodes, Json& spec) {
+// `op`: In or NotIn.
+void Prefer(const char* op, const std::vector<std::string>& nodes, int weight, Json& spec) {
   if (nodes.empty()) return;
   Json fields = Json::array();
   for (const std::string& node : nodes) {  // a requirement on a field takes one value
-    fields.push_back(
-        {{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", Json::array({node})}});
+    fields.push_back({{"key", "metadata.name"}, {"operator", op}, {"values", Json::array({node})}});
   }
   ListAt(ObjectAt(ObjectAt(spec, "affinity"), "nodeAffinity"),
          "preferredDuringSchedulingIgnoredDuringExecution")
-      .push_back({{"weight", kWeight}, {"preference", {{"matchFields", std::move(fields)}}}});
+      .push_back({{"weight", weight}, {"preference", {{"matchFields", std::move(fields)}}}});
+}
+
+// Neither with a machine of the job on a node nor with another spare.
+void KeepApart(const core::TrainingJob& job, Json& spec) {
+  const OnePerNode one_per_node = Resolved(job.spec);
+  if (one_per_node == OnePerNode::kNone) return;
+  const bool required = one_per_node == OnePerNode::kRequired;
+  Json& terms = ListAt(ObjectAt(ObjectAt(spec, "affinity"), "podAntiAffinity"),
+                       required ? "requiredDuringSchedulingIgnoredDuringExecution"
+                                : "preferredDuringSchedulingIgnoredDuringExecution");
+  const std::string& name = job.metadata.name;
+  for (const std::string& label : {name, std::string(name).append(core::kSpareSuffix)}) {
+    Json term = {{"labelSelector", Selector(label)}, {"topologyKey", kNodeKey}};
+    if (!required) term = {{"weight", kWeight}, {"podAffinityTerm", std::move(term)}};
+    terms.push_back(std::move(term));
+  }
 }
 
 }  // namespace
 
-void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes, Json& spec) {
+// A spare's node was chosen by all of this already, and its image is there: what draws a machine
+// elsewhere weighs next to nothing beside it.
+void Place(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes,
+           const std::string& spare_node, Json& spec) {
+  const bool has_place = !spare_node.empty();
   Spread(job, spec);
-  KeepTogether(job, spec);
-  Avoid(avoid_nodes, spec);
+  KeepTogether(job, has_place ? 1 : kWeight, spec);
+  Prefer("NotIn", avoid_nodes, has_place ? 1 : kWeight, spec);
+  if (has_place) Prefer("In", {spare_node}, kWeight, spec);
+}
+
+void PlaceSpare(const core::TrainingJob& job, const std::vector<std::string>& avoid_nodes,
+                Json& spec) {
+  KeepTogether(job, kWeight, spec);
+  KeepApart(job, spec);
+  Prefer("NotIn", avoid_nodes, kWeight, spec);
 }
 
 }  // namespace lockstep::control::pod

@@ -7,7 +7,6 @@
 namespace lockstep::control::pod {
 namespace {
 
-constexpr const char* kAgentVolume = "lockstep-agent";
 constexpr const char* kSharedMemory = "/dev/shm";
 // Readable by any user, since the image's user is unknown. Only this container mounts it.
 constexpr int kReadable = 0444;
@@ -69,13 +68,19 @@ class Volumes {
 
 }  // namespace
 
+void AddAgent(const std::string& agent_image, const AgentDelivery& delivery, Json& spec,
+              Json& worker) {
+  Volumes(spec, worker)
+      .Add(kAgentVolume, kAgentFolder, AgentSource(agent_image, delivery, spec),
+           /*read_only=*/true);
+}
+
 void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
                 const std::string& key_secret, const AgentDelivery& delivery, Json& spec,
                 Json& worker) {
   const bool own_shared_memory = HasMountAt(worker, kSharedMemory);
+  AddAgent(agent_image, delivery, spec, worker);
   Volumes volumes(spec, worker);
-  volumes.Add(kAgentVolume, kAgentFolder, AgentSource(agent_image, delivery, spec),
-              /*read_only=*/true);
   volumes.Add("lockstep-key", kKeyFolder,
               {{"secret", {{"secretName", key_secret}, {"defaultMode", kReadable}}}},
               /*read_only=*/true);

@@ -11,6 +11,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   Remember(context);
   if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {
     CleanUp(context);
+    KeepSpares(context, false);
     return context.decision;
   }
   if (Conclude(context) || Outrank(context) || RecordLease(context)) return context.decision;
@@ -25,6 +26,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     MakeMissing(context);
     DeleteStale(context);
   }
+  KeepSpares(context, !stop);
   SpeakToGang(context, stop);
   Observe(context, stop);
   return context.decision;

@@ -32,8 +32,14 @@ struct StartMachine {
   uint32_t attempt = 0;
   bool predecessor_dead = false;         // no earlier attempt of this machine can be alive
   std::vector<std::string> avoid_nodes;  // where its earlier attempts failed
+  std::string spare_node;                // that a spare has left for it; "" for none
 };
-// Asks it to leave; it is killed after the grace.
+// What holds a node for a machine that may be lost.
+struct StartSpare {
+  uint32_t number = 0;
+  std::vector<std::string> avoid_nodes;  // that would not have a machine
+};
+// A machine's attempt, or a spare. Asks it to leave; it is killed after the grace.
 struct StopMachine {
   std::string name;
   std::string uid;                       // precondition
@@ -43,7 +49,7 @@ struct StopMachine {
 struct DeleteJob {};
 
 using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
-                            StartMachine, StopMachine, DeleteJob>;
+                            StartMachine, StartSpare, StopMachine, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

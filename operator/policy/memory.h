@@ -53,6 +53,21 @@ struct ReplacementMemory {
   bool overtaken = false;  // the epoch was raised above a status that had gone back
 };
 
+// spares.cc
+struct SparesMemory {
+  struct Place {
+    std::string uid;   // of the spare that leaves
+    std::string node;  // which a machine is to have
+    Time until{};      // waited for it no longer
+  };
+  std::map<MachineAttempt, Place> places;
+  std::map<std::string, WallTime> known;  // by UID, when they were made: that nobody asked to leave
+  int quick_ends = 0;                     // in a row
+  int tries = 0;                          // to make some, since one was last seen
+  Time make_again{};                      // nothing is made before
+  std::set<std::string> refused_by;       // nodes that would not have one
+};
+
 // placement.cc
 struct PlacementMemory {
   int releases = 0;                 // times the gang let go, in a row
@@ -111,6 +126,7 @@ struct Memory {
   RecordMemory record;
   AssemblyMemory assembly;
   ReplacementMemory replacement;
+  SparesMemory spares;
   PlacementMemory placement;
   GangMemory gang;
   StopMemory stop;

@@ -56,6 +56,7 @@ struct MachineObservation {
   std::string uid;   // no other one that has or had its name has the same
   int32_t machine = -1;
   uint32_t attempt = 0;
+  int32_t spare = -1;  // of what waits for a machine to be lost, its number; it is no machine
   WallTime created{};
   std::optional<WallTime> leave_by;  // it was asked to go, by then at the latest
   Stage stage = Stage::kUnplaced;

@@ -71,7 +71,10 @@ bool IsReady(const Machine& machine) {
 
 void ObserveMachines(ReconcileContext& context) {
   JobStatus& next = context.next;
-  next.machines = {.desired = context.spec().num_machines, .ready = 0, .by_state = {}};
+  next.machines = {.desired = context.spec().num_machines,
+                   .ready = 0,
+                   .by_state = {},
+                   .spares = ReadySpares(context)};
   next.machine_statuses.clear();
   bool all_made = !context.machines.empty();
   for (const Machine& machine : context.machines) {
@@ -102,7 +105,8 @@ JobState StateOf(const ReconcileContext& context, const std::optional<Stop>& sto
   const JobStatus& status = context.snapshot.status;
   if (context.machines.empty()) {
     if (!stop) return JobState::kPending;
-    return context.snapshot.machines.empty() ? JobState::kSuspended : JobState::kStopping;
+    const bool gone = context.snapshot.machines.empty() && context.snapshot.spares.empty();
+    return gone ? JobState::kSuspended : JobState::kStopping;
   }
   if (stop) return JobState::kStopping;
   const bool begun = status.timings.started.has_value();

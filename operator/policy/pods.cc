@@ -2,6 +2,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "operator/policy/policies.h"
 
@@ -13,20 +14,6 @@ using core::Condition;
 // Names and an address that were there and are gone went with their job, as a rule, of which
 // another watch tells a moment later.
 constexpr Duration kAddressesGone = seconds(3);
-
-// Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
-std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine) {
-  // All machines are alike: who would not have one will not have another.
-  const std::set<std::string>& refused = context.memory().replacement.refused_by;
-  std::vector<std::string> nodes(refused.begin(), refused.end());
-  for (const MachineObservation* seen : machine.earlier) {
-    if (seen->attempt < context.memory().assembly.made_in || seen->node.empty()) continue;
-    if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {
-      nodes.push_back(seen->node);
-    }
-  }
-  return nodes;
-}
 
 // The job begins, or begins again: its clocks do, too.
 void StartClocks(ReconcileContext& context) {
@@ -61,6 +48,20 @@ void MakeAddresses(ReconcileContext& context, uint32_t machine0) {
 }
 
 }  // namespace
+
+// Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
+std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine) {
+  // All machines are alike: who would not have one will not have another.
+  const std::set<std::string>& refused = context.memory().replacement.refused_by;
+  std::vector<std::string> nodes(refused.begin(), refused.end());
+  for (const MachineObservation* seen : machine.earlier) {
+    if (seen->attempt < context.memory().assembly.made_in || seen->node.empty()) continue;
+    if (std::find(nodes.begin(), nodes.end(), seen->node) == nodes.end()) {
+      nodes.push_back(seen->node);
+    }
+  }
+  return nodes;
+}
 
 void RememberAddresses(ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
@@ -124,9 +125,11 @@ void MakeMissing(ReconcileContext& context) {
       context.WakeAt(hold->second);
       continue;
     }
+    std::optional<std::string> place = PlaceOfSpare(context, machine);
+    if (!place) continue;
     context.Do(StartMachine{machine.index, machine.attempt,
                             PredecessorsDead(context.memory().attempts, machine),
-                            FailedNodes(context, machine)});
+                            FailedNodes(context, machine), std::move(*place)});
   }
 }
 

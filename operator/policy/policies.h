@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/gang/messages.h"
 #include "operator/policy/reconcile_context.h"
@@ -52,6 +53,20 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
 bool Assemble(ReconcileContext& context);
 void MakeMissing(ReconcileContext& context);
 void DeleteStale(ReconcileContext& context);
+
+// Nodes that are not for the next attempt of this machine, where others fit.
+std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine);
+
+// spares.cc: pods that hold a node, its GPUs and the image for a machine that may be lost.
+void RememberSpares(ReconcileContext& context);
+// The node of the spare that leaves for this machine, which is to be made; "" where there is none.
+// Absent while the spare has yet to go.
+std::optional<std::string> PlaceOfSpare(ReconcileContext& context, const Machine& machine);
+// As many as are wanted, or none: of a gang that ends, or is stopped.
+void KeepSpares(ReconcileContext& context, bool wanted);
+int32_t ReadySpares(const ReconcileContext& context);
+// Why there are fewer than are wanted; "" when there are not.
+std::string WhyFewerSpares(ReconcileContext& context);
 
 // replacement.cc: machines that are lost get a new attempt, as long as there is a budget for it.
 bool Replace(ReconcileContext& context);

@@ -199,7 +199,8 @@ std::string WorthKnowing(ReconcileContext& context) {
   if (stalled != nullptr && stalled->status == core::Condition::Value::kTrue) {
     return stalled->message;
   }
-  return OfOldWord(context);
+  const std::string old = OfOldWord(context);
+  return old.empty() ? WhyFewerSpares(context) : old;
 }
 
 }  // namespace lockstep::control

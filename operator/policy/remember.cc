@@ -20,6 +20,7 @@ void Remember(ReconcileContext& context) {
   for (const auto& [key, seen] : snapshot.notes.vanished) remember(seen);
   memory.existed.insert(snapshot.notes.made.begin(), snapshot.notes.made.end());
   RememberAddresses(context);
+  RememberSpares(context);
   RememberRelease(context);
   RememberFencing(context);
 }

@@ -56,7 +56,8 @@ struct Notes {
   bool key_made = false;           // by this operator
   std::set<MachineAttempt> made;   // attempts that it started, perhaps not seen yet
   std::optional<Refusal> refusal;  // gone once something is made, or Decision::nothing_missing
-  Time make_again{};               // nothing is made before, for the last try was refused
+  std::optional<Refusal> spare_refusal;  // of the last spare that was tried
+  Time make_again{};                     // nothing is made before, for the last try was refused
   // As they last were, those that went away before their end was decided on.
   std::map<MachineAttempt, MachineObservation> vanished;
 };
@@ -80,6 +81,7 @@ struct Snapshot {
   core::AgentVersion agent;  // what a job that begins now gets
 
   std::vector<MachineObservation> machines;  // of this UID, any attempt
+  std::vector<MachineObservation> spares;    // likewise
   bool has_names = false;                    // machines can be found by name
   std::optional<CoordinatorAddress> coordinator_address;
 

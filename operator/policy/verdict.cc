@@ -106,6 +106,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
   status.state = success ? core::JobState::kSucceeded : core::JobState::kFailed;
   status.reason = message;
   status.timings.finished = now.wall;
+  status.machines.spares = 0;
   const auto set = [&](const char* type, bool holds, const std::string& why,
                        const std::string& text) {
     core::SetCondition(status.conditions,

@@ -45,6 +45,13 @@ RESTRICTED = {
         logs: {path: /checkpoints/logs}
         schedulerName: volcano
     """,
+    "spares": """
+        spareMachines: 2
+        resourcesPerProcess: {gpu: 1, cpu: 2, memory: 8Gi}
+        placement: {topologyKey: zone, topologyMode: Required}
+        imagePullSecrets: [{name: registry}]
+        checkpoint: {claim: ckpt, path: /checkpoints}
+    """,
     "trainer": "{image: null, command: null, trainer: {model: nano, data: [/data/*.txt]}}",
 }
 
@@ -125,7 +132,9 @@ def test_objects_are_taken_under_the_restricted_level(cluster, restricted, name,
     taken = take(cluster, objects_of(job, *options))
     assert [item["kind"] for item in taken[:3]] == ["Secret", "Service", "Service"]
     machines = job["spec"].get("numMachines", 1)
-    assert [item["metadata"]["name"] for item in taken[3:]] == [f"gpt-{m}" for m in range(machines)]
+    spares = job["spec"].get("spareMachines", 0)
+    assert [item["metadata"]["name"] for item in taken[3:]] == \
+        [f"gpt-{m}" for m in range(machines)] + [f"gpt-spare{s}" for s in range(spares)]
 
 
 def test_sidecars_are_taken_beside_the_worker(cluster, restricted):
@@ -183,6 +192,24 @@ def test_a_required_job_never_has_two_machines_on_a_node(cluster, namespace):
     waiting = [pod for pod in pods if not pod.spec.node_name]
     wait_until(lambda: "didn't match pod topology spread constraints" in reason(cluster, waiting[0]),
                "the scheduler's reason", 120, 0.1)
+
+
+def test_spares_have_nodes_of_their_own_and_no_service_leads_to_them(cluster, namespace):
+    """Five nodes are in the zone: three machines and two of three spares."""
+    job = job_of(namespace, "{numMachines: 3, spareMachines: 3, placement: {onePerNode: Required}}",
+                 {"spec": {"nodeSelector": {"topology.kubernetes.io/zone": "zone-0"}}})
+    pods = create(cluster, namespace, objects_of(job), running=5)
+    nodes = [pod.spec.node_name for pod in pods if pod.spec.node_name]
+    assert len(set(nodes)) == 5
+    names = {pod.metadata.name for pod in pods if not pod.spec.node_name}
+    assert names and all("spare" in name for name in names)
+    api = CoreV1Api(cluster.client())
+
+    def endpoints():
+        subsets = api.read_namespaced_endpoints("gpt", namespace).subsets or []
+        return {address.target_ref.name for each in subsets for address in each.addresses or []}
+
+    wait_until(lambda: endpoints() == {"gpt-0", "gpt-1", "gpt-2"}, "the machines' endpoints", 60, 0.1)
 
 
 def test_a_job_with_a_topology_key_stays_in_one_zone(cluster, namespace):

@@ -35,6 +35,14 @@ def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path
     assert subprocess.run([copy, "--version"], check=False).returncode == 0
 
 
+def test_a_spare_waits_and_leaves_when_it_is_told_to():
+    with subprocess.Popen([binary("lockstep-agent"), "--spare"]) as spare:
+        with pytest.raises(subprocess.TimeoutExpired):
+            spare.wait(timeout=0.3)
+        spare.terminate()
+        assert spare.wait(timeout=10) == 0
+
+
 def test_an_install_that_cannot_be_says_why_and_leaves_nothing(tmp_path):
     done = installed(tmp_path / "nowhere")
     assert done.returncode == 78

@@ -26,7 +26,10 @@ void ControlPlane::Begin() {
   });
   highest_.assign(world_.shape().machines, 0);
   longest_l_ = world_.shape().lost_after;
-  ChangeSpec([&](core::Spec& spec) { spec = SpecOf(); });
+  ChangeSpec([&](core::Spec& spec) {
+    spec = SpecOf();
+    spec.spare_machines = static_cast<int32_t>(world_.schedule().spares);
+  });
   kubelets_.Begin();
   Lead(replicas_[0]);
 }
@@ -138,7 +141,12 @@ std::optional<Node> ControlPlane::Endpoint() const {
 }
 
 bool ControlPlane::over() const {
-  return finished_ != kNever && world_.now() > finished_ + kCleaning + kQuiet;
+  if (finished_ == kNever || world_.now() <= finished_ + kCleaning + kQuiet) return false;
+  for (const auto& [name, pod] : api_.objects().pods) {
+    if (pod.spare < 0 || pod.leave_by) continue;
+    world_.invariants().Violate("NoSpareOutlivesItsJob", name + " holds its node long after");
+  }
+  return true;
 }
 
 // ---- the API server ----
@@ -165,6 +173,7 @@ ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
                                          const core::JobStatus& known) {
   const Objects& objects = api_.objects();
   if (const auto* pod = std::get_if<control::StartMachine>(&action)) return CreatePod(*pod, known);
+  if (const auto* spare = std::get_if<control::StartSpare>(&action)) return CreateSpare(*spare);
   if (const auto* pod = std::get_if<control::StopMachine>(&action)) return Delete(*pod);
   if (std::holds_alternative<control::MakeKey>(action)) {
     Answer answer;
@@ -201,6 +210,12 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   pod.machine = static_cast<int32_t>(create.machine);
   pod.attempt = create.attempt;
   if (kubelets_.HasRoom()) pod.stage = control::Stage::kPlaced;
+  for (const auto& [other, seen] : api_.objects().pods) {
+    const bool stays = seen.spare >= 0 && seen.node == create.spare_node && !seen.leave_by;
+    if (stays && !create.spare_node.empty()) {
+      world_.invariants().Violate("ASpareLeavesFirst", name + " is to have the node of " + other);
+    }
+  }
   JudgeMade(create.machine, create.attempt, known, api_.objects().status);
   MachineSpec spec;
   spec.index = create.machine;
@@ -213,6 +228,20 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   kubelets_.OnPod(name, spec, policy);
   world_.Log("pod ", name,
              pod.stage == control::Stage::kPlaced ? " is made" : " is made, and finds no node");
+  return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.name] = pod; });
+}
+
+ControlPlane::Answer ControlPlane::CreateSpare(const control::StartSpare& create) {
+  control::MachineObservation pod;
+  pod.name = core::SparePodName("gpt", static_cast<int>(create.number));
+  // Ours, from an earlier try.
+  if (api_.objects().pods.contains(pod.name)) return {.ok = true, .kind = Kind::kPods};
+  pod.uid = pod.name + "/" + std::to_string(world_.NextPid());
+  pod.created = WallOf(world_.now());
+  pod.spare = static_cast<int32_t>(create.number);
+  pod.node = "node-of-" + pod.uid;
+  if (kubelets_.HasRoom()) pod.stage = control::Stage::kPlaced;
+  world_.Log("spare ", pod.name, " is made");
   return Wrote(Kind::kPods, [pod](Objects& objects) { objects.pods[pod.name] = pod; });
 }
 

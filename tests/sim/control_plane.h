@@ -42,6 +42,7 @@ class ControlPlane : public Operator {
   void DeleteNode(Machine& machine, Duration most, bool lives_on) override {
     kubelets_.DeleteNode(machine, most, lives_on);
   }
+  void HitSpare(bool stuck) override { kubelets_.HitSpare(stuck); }
   void NoRoom(Duration duration) override { kubelets_.NoRoom(duration); }
   void Greed(Duration duration) override;
   void GoBack(Duration later, Duration most) override;
@@ -90,6 +91,7 @@ class ControlPlane : public Operator {
   Answer WriteStatus(uint64_t version, const core::JobStatus& status);
   Answer Carry(const control::Action& action, const core::JobStatus& known);
   Answer CreatePod(const control::StartMachine& create, const core::JobStatus& known);
+  Answer CreateSpare(const control::StartSpare& create);
   Answer Delete(const control::StopMachine& deletion);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
   void ChangeSpec(const std::function<void(core::Spec&)>& change);

@@ -41,7 +41,43 @@ Machine* Kubelets::MachineOf(const std::string& pod) const {
 
 void Kubelets::Tick() {
   for (auto& [name, container] : containers_) Look(name, container);
+  LookAtSpares();
   world_.queue().After(kTick, [this] { Tick(); });
+}
+
+// Each tick one step of one spare, if any is due: they are no machines, and start and end at once.
+void Kubelets::LookAtSpares() {
+  for (const auto& [name, pod] : api_.objects().pods) {
+    if (pod.spare < 0 || stuck_.contains(pod.uid)) continue;
+    if (pod.leave_by) return Remove(name);
+    if (pod.over() || (pod.stage == Stage::kUnplaced && !HasRoom())) continue;
+    if (pod.stage == Stage::kUnplaced) return Place(name);
+    if (pod.stage == Stage::kRunning) continue;
+    api_.Apply(Kind::kPods, [name](Objects& objects) {
+      objects.pods.at(name).stage = Stage::kRunning;
+      objects.pods.at(name).ready = true;
+    });
+    return;
+  }
+}
+
+void Kubelets::HitSpare(bool stuck) {
+  for (const auto& [name, pod] : api_.objects().pods) {
+    if (pod.spare < 0 || pod.over() || stuck_.contains(pod.uid)) continue;
+    world_.Log("spare ", name, stuck ? " is stuck" : " is evicted");
+    if (stuck) {
+      stuck_.insert(pod.uid);
+      return;
+    }
+    MachineEnd end;
+    end.agent_ran = false;
+    end.asked = true;
+    api_.Apply(Kind::kPods, [name, end](Objects& objects) {
+      objects.pods.at(name).end = end;
+      objects.pods.at(name).all_ended = true;
+    });
+    return;
+  }
 }
 
 void Kubelets::Look(const std::string& name, Container& container) {
@@ -51,8 +87,9 @@ void Kubelets::Look(const std::string& name, Container& container) {
   if (container.machine == nullptr) {
     if (pod.leave_by) return Remove(name);
     if (pod.stage == Stage::kUnplaced) {
-      if (HasRoom()) Place(name, container);
-      return;
+      if (!HasRoom()) return;
+      container.start_at = world_.now() + StartLatency();
+      return Place(name);
     }
     if (world_.now() < container.start_at) return;
     policy_ = container.policy;
@@ -75,8 +112,7 @@ void Kubelets::Look(const std::string& name, Container& container) {
   if (ended && pod.leave_by) Remove(name);
 }
 
-void Kubelets::Place(const std::string& name, Container& container) {
-  container.start_at = world_.now() + StartLatency();
+void Kubelets::Place(const std::string& name) {
   api_.Apply(Kind::kPods,
              [name](Objects& objects) { objects.pods.at(name).stage = Stage::kPlaced; });
 }

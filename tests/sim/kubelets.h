@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/gang/coordinator.h"
@@ -33,6 +34,9 @@ class Kubelets {
   // still runs: there it was switched off; unless it `lives_on`, until the partition ends.
   void DeleteNode(const Machine& machine, Duration most, bool lives_on);
 
+  // A spare is evicted, or its kubelet dies with its node, for ever and unseen.
+  void HitSpare(bool stuck);
+
   // Containers of which the API server knows nothing are ended, up to `most` later.
   void EndUnknown(Duration most);
 
@@ -55,8 +59,9 @@ class Kubelets {
   };
 
   Duration StartLatency();
-  void Place(const std::string& name, Container& container);
+  void Place(const std::string& name);
   void Tick();
+  void LookAtSpares();
   void Look(const std::string& name, Container& container);
   void Tell(const std::string& name, const Machine& machine);
   void Remove(const std::string& name);
@@ -64,6 +69,7 @@ class Kubelets {
   World& world_;
   ApiServer& api_;
   std::map<std::string, Container> containers_;  // of every pod that ever was
+  std::set<std::string> stuck_;                  // spares, by UID
   core::FailurePolicy policy_;
   Time room_at_{};
 };

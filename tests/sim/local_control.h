@@ -27,6 +27,7 @@ class LocalControl : public Operator {
   // A run's job does not change, nor is there a Service or a scheduler.
   void SetL(Duration) override {}
   void StaleService(Duration) override {}
+  void HitSpare(bool) override {}
   void NoRoom(Duration) override {}
   void Greed(Duration) override {}
   void GoBack(Duration, Duration) override {}

@@ -41,6 +41,8 @@ class Operator {
   virtual void Drain(Machine& machine, Duration grace) = 0;
   // `lives_on`: behind a partition, until that ends.
   virtual void DeleteNode(Machine& machine, Duration most, bool lives_on) = 0;
+  // The first spare that there is comes to an end, or is stuck: its node dies, and nobody sees it.
+  virtual void HitSpare(bool stuck) = 0;
   virtual void NoRoom(Duration duration) = 0;
   // Another namespace replaces as many machines as it may.
   virtual void Greed(Duration duration) = 0;

@@ -137,7 +137,9 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.generation = seen.generation;
   snapshot.status = seen.status;
   snapshot.agent = {.image = "agent", .plan_version = 1, .key_version = 1};
-  for (const auto& [name, pod] : seen.pods) snapshot.machines.push_back(pod);
+  for (const auto& [name, pod] : seen.pods) {
+    (pod.spare < 0 ? snapshot.machines : snapshot.spares).push_back(pod);
+  }
   snapshot.has_names = seen.has_names;
   snapshot.coordinator_address = seen.coordinator;
   snapshot.coordinator = replica.coordinator;

@@ -16,16 +16,18 @@ namespace {
 using core::CoordinatorPhase;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "exit",        "signal",      "spawn-failure", "hang",        "kill-agent",    "oom",
-    "stop-agent",  "kill-guard",  "cut",           "partition",   "delay",         "slow-death",
-    "slow-spawn",  "drain",       "suspend",       "set-l",       "operator-down", "operator-pause",
-    "slow-volume", "late-rename", "stale-service", "delete-node", "no-room",       "term-agent",
-    "stop-guard",  "greed",       "go-back",       "unalign",     "freeze",        "jump-ahead",
-    "force-delete"};
+    "exit",          "signal",        "spawn-failure",  "hang",        "kill-agent",
+    "oom",           "stop-agent",    "kill-guard",     "cut",         "partition",
+    "delay",         "slow-death",    "slow-spawn",     "drain",       "suspend",
+    "set-l",         "operator-down", "operator-pause", "slow-volume", "late-rename",
+    "stale-service", "delete-node",   "no-room",        "term-agent",  "stop-guard",
+    "greed",         "go-back",       "unalign",        "freeze",      "jump-ahead",
+    "force-delete",  "evict-spare",   "stuck-spare"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
 constexpr uint64_t kFaultStream = 0xfa017;
+constexpr uint64_t kSpareStream = 0x59a2e;
 
 bool Has(const std::vector<Fault>& faults, FaultKind kind) {
   return std::any_of(faults.begin(), faults.end(),
@@ -143,6 +145,7 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kKillAgent, 50, 100, 0, 0, true, 0, 0}};
   }
   if (schedule.Off("AskedNeedsEvidence")) return {{kTermAgent, 10, 60, 0, 0, false, 0, 0}};
+  if (schedule.Off("SparesAreNotAwaited")) return {{kKillAgent, 100, 200, 0, 0, false, 0, 0}};
   if (schedule.Off("OneBucketForAll")) return {{kGreed, 10, 60, 100, 200, true, 0, 0}};
   if (schedule.Off("ClockFreezes")) {
     return {{kFreeze, 50, 100, 105, 200, false, 0, 0}, {kPartition, 1, 5, 300, 500, false, 7, 7}};
@@ -382,9 +385,26 @@ bool Schedule::Off(const std::string& name) const {
   return false;
 }
 
-Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
+namespace {
+
+// Every third cluster has spares, to which things happen as well.
+void DrawSpares(Schedule& schedule) {
+  Random random(schedule.seed ^ kSpareStream);
+  const bool wanted = schedule.Off("SparesLeaveAtTheEnd") || schedule.Off("SparesAreNotAwaited");
+  if (!schedule.cluster || !(wanted || random.Chance(33))) return;
+  schedule.spares = 1 + random.Below(2);
+  for (uint32_t i = 0; i < schedule.spares; ++i) {
+    if (random.Chance(40)) continue;
+    Fault fault;
+    fault.kind = random.Chance(50) ? FaultKind::kEvictSpare : FaultKind::kStuckSpare;
+    fault.at = random.Between(milliseconds(100), seconds(6));
+    schedule.faults.push_back(fault);
+  }
+}
+
+Schedule DrawFaults(uint64_t seed, const std::string& mutant, bool cluster) {
   Random random(seed ^ kFaultStream);
-  Schedule schedule{seed, mutant, {}, cluster};
+  Schedule schedule{.seed = seed, .mutant = mutant, .faults = {}, .cluster = cluster};
   Shape shape = DrawShape(seed, {});
   if (!mutant.empty() && random.Chance(60)) {
     std::vector<Step> recipe = RecipeFor(schedule);
@@ -419,11 +439,20 @@ Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
   return schedule;
 }
 
+}  // namespace
+
+Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
+  Schedule schedule = DrawFaults(seed, mutant, cluster);
+  DrawSpares(schedule);
+  return schedule;
+}
+
 std::string Format(const Schedule& schedule) {
   std::string text = "seed " + std::to_string(schedule.seed);
   text += "\n";
   if (!schedule.mutant.empty()) text.append("mutant ").append(schedule.mutant).append("\n");
   if (schedule.cluster) text += "cluster\n";
+  if (schedule.spares > 0) text += "spares " + std::to_string(schedule.spares) + "\n";
   for (const Fault& fault : schedule.faults)
     text.append("fault ").append(fault.ToString()).append("\n");
   return text;
@@ -445,6 +474,8 @@ Result<Schedule> ParseSchedule(const std::string& text) {
       seeded = true;
     } else if (key == "cluster") {
       schedule.cluster = true;
+    } else if (key == "spares") {
+      if (!Number(value, schedule.spares)) return Error::Invalid("cannot read: " + line);
     } else if (key == "mutant") {
       schedule.mutant = value;
     } else if (key == "fault") {

@@ -48,8 +48,11 @@ enum class FaultKind : uint8_t {
   kFreeze,       // the machine stands still with its clock, as a hypervisor lets it
   kJumpAhead,    // its clock shows arg ms more
   kForceDelete,  // its pods go from the API server, though they run behind a partition
+  // Only schedules with spares have these.
+  kEvictSpare,  // the first spare's pod fails
+  kStuckSpare,  // the first spare's node dies for good, and nobody sees it
 };
-inline constexpr int kFaultKindCount = 31;
+inline constexpr int kFaultKindCount = 33;
 inline constexpr int kDrawnFaultKinds = 28;
 const char* ToString(FaultKind kind);
 
@@ -98,6 +101,7 @@ struct Schedule {
   // What is switched off: core::Rules and weaknesses of the simulator's own, joined by '+'.
   std::string mutant;
   std::vector<Fault> faults;
+  uint32_t spares = 0;   // of a cluster: spare machines
   bool cluster = false;  // under the operator of a cluster; else under `lockstep run`
 
   bool Off(const std::string& name) const;
@@ -107,7 +111,8 @@ struct Schedule {
 // the seed. A mutant has its own leanings, so that it is caught soon.
 Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "", bool cluster = false);
 
-// The text form: "seed N", "mutant NAME", "cluster", "fault ..." lines; '#' begins a comment.
+// The text form: "seed N", "mutant NAME", "cluster", "spares N", "fault ..." lines; '#' begins a
+// comment.
 std::string Format(const Schedule& schedule);
 Result<Schedule> ParseSchedule(const std::string& text);
 

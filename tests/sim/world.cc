@@ -144,6 +144,9 @@ void World::Inject(const Fault& fault) {
     case FaultKind::kNoRoom:
       TouchAll();
       return operator_->NoRoom(fault.duration);
+    case FaultKind::kEvictSpare:
+    case FaultKind::kStuckSpare:
+      return operator_->HitSpare(fault.kind == FaultKind::kStuckSpare);
     case FaultKind::kGreed:
       return operator_->Greed(fault.duration);
     case FaultKind::kGoBack:

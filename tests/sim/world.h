@@ -57,6 +57,7 @@ class World {
   Operator& op() { return *operator_; }
   const Operator& op() const { return *operator_; }
   Invariants& invariants() { return invariants_; }
+  const Schedule& schedule() const { return schedule_; }
   const Shape& shape() const { return shape_; }
   Machine& machine(Node node) { return *machines_.at(node); }
   const std::vector<std::unique_ptr<Machine>>& machines() const { return machines_; }

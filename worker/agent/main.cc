@@ -21,6 +21,7 @@
 #include "worker/agent/evidence/ask.h"
 #include "worker/agent/install.h"
 #include "worker/agent/ranks/guard.h"
+#include "worker/agent/spare.h"
 
 namespace {
 
@@ -28,12 +29,14 @@ using lockstep::Error;
 using lockstep::Result;
 
 constexpr char kUsage[] =
-    "lockstep-agent [--config-fd N | --install FOLDER | --evidence FOLDER | --version | --help]\n"
+    "lockstep-agent [--config-fd N | --spare | --install FOLDER | --evidence FOLDER | --version |\n"
+    "                --help]\n"
     "\n"
     "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
     "processes, restarts the gang in place. Whoever starts it tells it all it needs as one JSON\n"
     "object: over the inherited descriptor N, or in the environment as LOCKSTEP_CONFIG with the\n"
-    "key in a file. With --install it only copies itself to FOLDER/lockstep-agent.\n"
+    "key in a file. With --spare it waits for SIGTERM, so that a place is kept for a machine that\n"
+    "may be lost. With --install it only copies itself to FOLDER/lockstep-agent.\n"
     "With --evidence it asks the agent whose run folder that is where its processes stand, and\n"
     "prints the answer; that harms no job.\n"
     "\n"
@@ -83,6 +86,9 @@ int Run(int argc, char** argv) {
     if (!evidence.ok()) return Fail(evidence.error());
     std::fputs(evidence->c_str(), stdout);
     return 0;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--spare") == 0) {
+    return lockstep::agent::WaitAsSpare();
   }
   // Before the key is here: ranks have the agent's user, and what it holds in memory is not theirs.
   // No core is written of it either. Each program that it starts is as it always was.

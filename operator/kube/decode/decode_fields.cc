@@ -12,6 +12,7 @@ error_code ReadLabels(ondemand::value value, Extras& extras) {
     if (Is(key, "lockstep.dev/job")) return ReadText(label, extras.job);
     if (Is(key, "lockstep.dev/machine")) return ReadText(label, extras.machine);
     if (Is(key, "lockstep.dev/attempt")) return ReadText(label, extras.attempt);
+    if (Is(key, "lockstep.dev/spare")) return ReadText(label, extras.spare);
     return SUCCESS;
   });
 }

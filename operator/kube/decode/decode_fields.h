@@ -78,6 +78,7 @@ struct Extras {
   std::string_view job;  // labels of ours
   std::string_view machine;
   std::string_view attempt;
+  std::string_view spare;
   bool initial_events_end = false;  // an annotation of bookmarks
   std::string_view managed_fields;  // where `"managedFields": [...]` stands in the text
 };

@@ -1,3 +1,4 @@
+#include "core/model/names.h"
 #include "operator/kube/decode/decode_fields.h"
 
 namespace lockstep::kube::decode {
@@ -126,6 +127,10 @@ error_code ReadView(ondemand::object object, std::string_view /*json*/, PodView&
       Extras extras;
       const error_code error = ReadMeta(value, pod.meta, extras);
       pod.job = extras.job;
+      if (extras.job.ends_with(core::kSpareSuffix)) {
+        pod.job.resize(pod.job.size() - core::kSpareSuffix.size());
+        pod.spare = ParseNumber<int32_t>(extras.spare).value_or(-1);
+      }
       pod.machine = ParseNumber<int32_t>(extras.machine).value_or(-1);
       pod.attempt = ParseNumber<uint32_t>(extras.attempt).value_or(0);
       return error;

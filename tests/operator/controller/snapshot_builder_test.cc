@@ -53,6 +53,22 @@ class SnapshotBuilderTest : public testing::Test {
   Caches caches_;
 };
 
+TEST_F(SnapshotBuilderTest, SparesStandBesideTheMachinesAndAreNotAsked) {
+  PutPod(0, "uid");
+  kube::PodView spare;
+  spare.meta = MetaOf("gpt-spare0", "uid");
+  spare.job = "gpt";
+  spare.spare = 0;
+  spare.worker.kind = kube::ContainerState::Kind::kRunning;
+  spare.pod_ip = "10.0.0.9";
+  Put(&caches_.pods, spare);
+  const Snapshot snapshot = Take();
+  ASSERT_EQ(snapshot.machines.size(), 1U);
+  ASSERT_EQ(snapshot.spares.size(), 1U);
+  EXPECT_EQ(snapshot.spares[0].spare, 0);
+  EXPECT_EQ(PeersOf(record_, snapshot).members.size(), 1U);
+}
+
 TEST_F(SnapshotBuilderTest, OnlyPodsAndServicesOfThisUidAreTheJobs) {
   PutPod(0, "uid");
   PutPod(1, "another");

@@ -342,6 +342,16 @@ TEST(Decode, BracketsThatDoNotMatchInWhatIsSkippedDoNoHarm) {
   }
 }
 
+TEST(Decode, ASpareIsOfItsJobThoughItsLabelIsAnother) {
+  Decoder decoder;
+  auto pod = decoder.Object<PodView>(
+      R"({"metadata":{"name":"a","labels":{"lockstep.dev/job":"gpt.spare","lockstep.dev/spare":"3"}}})");
+  ASSERT_TRUE(pod.ok());
+  EXPECT_EQ(pod->job, "gpt");
+  EXPECT_EQ(pod->spare, 3);
+  EXPECT_EQ(pod->machine, -1);
+}
+
 TEST(Decode, AnAttemptBeyondThirtyTwoBitsIsNone) {
   Decoder decoder;
   auto pod = decoder.Object<PodView>(

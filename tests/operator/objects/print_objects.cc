@@ -43,6 +43,12 @@ Result<Json> Objects(const core::TrainingJob& job, PodRequest request,
     if (!pod.ok()) return pod.error();
     items.push_back(Json::parse(*pod));
   }
+  for (int spare = 0; spare < job.spec.spare_machines; ++spare) {
+    const Result<std::string> pod =
+        SparePodObject(job, "agent:1", static_cast<uint32_t>(spare), request.avoid_nodes, delivery);
+    if (!pod.ok()) return pod.error();
+    items.push_back(Json::parse(*pod));
+  }
   return Json{{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(items)}};
 }
 

@@ -84,6 +84,24 @@ class Scene {
     return machines_.emplace_back();
   }
   std::list<MachineObservation>& machines() { return machines_; }
+
+  // A spare that is ready, on node spare-<number>.
+  MachineObservation& AddSpare(int number) {
+    MachineObservation seen;
+    seen.name = "gpt-spare" + std::to_string(number);
+    seen.uid = seen.name + "/" + std::to_string(++spares_made_);
+    seen.spare = number;
+    seen.created = now.wall;
+    seen.stage = Stage::kRunning;
+    seen.ready = true;
+    seen.node = "spare-" + std::to_string(number);
+    snapshot_.spares.push_back(std::move(seen));
+    return snapshot_.spares.back();
+  }
+  std::vector<MachineObservation>& spares() { return snapshot_.spares; }
+  void RemoveSpare(const std::string& uid) {
+    std::erase_if(spares(), [&](const MachineObservation& seen) { return seen.uid == uid; });
+  }
   void RemoveMachine(int index) {
     const std::string name = machine(index).name;
     machines_.remove_if([&](const MachineObservation& seen) { return seen.name == name; });
@@ -172,6 +190,8 @@ class Scene {
     for (const Action& action : decision.actions) {
       if (const auto* create = std::get_if<StartMachine>(&action)) {
         AddMachine(static_cast<int>(create->machine), create->attempt);
+      } else if (const auto* spare = std::get_if<StartSpare>(&action)) {
+        AddSpare(static_cast<int>(spare->number));
       } else if (std::holds_alternative<MakeKey>(action)) {
         notes().key_made = true;
       } else if (std::holds_alternative<MakeCoordinatorAddress>(action)) {
@@ -180,6 +200,7 @@ class Scene {
         snapshot_.coordinator_address->attempt = point->attempt;
       } else if (const auto* gone = std::get_if<StopMachine>(&action)) {
         machines_.remove_if([&](const MachineObservation& seen) { return seen.uid == gone->uid; });
+        RemoveSpare(gone->uid);
       } else {
         continue;
       }
@@ -198,6 +219,7 @@ class Scene {
   core::TrainingJob job_;
   Snapshot snapshot_;
   std::list<MachineObservation> machines_;
+  int spares_made_ = 0;
 };
 
 inline MachineEnd Exited(int code, std::string termination = {}) {

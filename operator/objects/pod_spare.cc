@@ -1,0 +1,93 @@
+#include <string>
+#include <utility>
+
+#include "core/model/names.h"
+#include "operator/objects/pod_object.h"
+#include "operator/objects/pod_parts.h"
+
+namespace lockstep::control {
+namespace {
+
+// It has nothing to save.
+constexpr int kGraceSeconds = 5;
+
+Json Program(const char* argument) {
+  return Json::array({std::string(pod::kAgentFolder) + "/lockstep-agent", argument});
+}
+
+// What of a container holds a place: its image, what it may and gets, and ports of the node. Ports
+// have no names here, so that nobody scrapes them.
+Json Kept(const Json& container) {
+  Json kept = Json::object();
+  for (const char* key : {"name", "image", "imagePullPolicy", "resources", "securityContext",
+                          "restartPolicy", "ports"}) {
+    if (!IsUnset(container, key)) kept[key] = container[key];
+  }
+  if (kept.contains("ports")) {
+    for (Json& port : kept["ports"]) port.erase("name");
+  }
+  return kept;
+}
+
+Json Waiting(const Json& container, const char* argument) {
+  Json waiting = Kept(container);
+  waiting["command"] = Program(argument);
+  waiting["volumeMounts"] = Json::array(
+      {{{"name", pod::kAgentVolume}, {"mountPath", pod::kAgentFolder}, {"readOnly", true}}});
+  return waiting;
+}
+
+// Those that a machine has beside its worker: their images are to be there, too.
+void Quieten(Json& spec) {
+  for (Json& container : ListAt(spec, "containers")) container = Waiting(container, "--spare");
+  for (Json& container : ListAt(spec, "initContainers")) {
+    const bool stays = container.value("restartPolicy", Json()) == "Always";
+    container = Waiting(container, stays ? "--spare" : "--version");
+  }
+}
+
+Result<std::string> Build(const core::TrainingJob& job, const std::string& agent_image,
+                          uint32_t number, const std::vector<std::string>& avoid_nodes,
+                          const AgentDelivery& delivery) {
+  Json pod_template = FromNode(job.spec.template_);
+  if (pod_template.is_null()) pod_template = Json::object();
+  Json spec = std::move(ObjectAt(pod_template, "spec"));
+  Json& worker = pod::WorkerIn(spec);
+  worker = pod::Worker(std::move(worker), job, delivery, "");
+  Quieten(spec);
+  // A pod of no priority pushes nothing out, and makes room for whatever has one.
+  for (const char* key : {"volumes", "ephemeralContainers", "hostname", "subdomain",
+                          "priorityClassName", "priority", "preemptionPolicy"}) {
+    spec.erase(key);
+  }
+  spec["terminationGracePeriodSeconds"] = kGraceSeconds;
+  spec["automountServiceAccountToken"] = false;
+  pod::SetCommonFields(job.spec, spec);
+  spec["volumes"] = Json::array();
+  Json elsewhere = Json::object();  // the worker has its mount
+  pod::AddAgent(agent_image, delivery, spec, elsewhere);
+  pod::PlaceSpare(job, avoid_nodes, spec);
+  const auto spare = static_cast<int>(number);
+  const std::string& name = job.metadata.name;
+  Json metadata = MetadataOf(job, core::SparePodName(name, spare), core::SpareLabels(name, spare));
+  Json annotations = std::move(ObjectAt(ObjectAt(pod_template, "metadata"), "annotations"));
+  if (!annotations.empty()) metadata["annotations"] = std::move(annotations);
+  return DumpJson(Json{{"apiVersion", "v1"},
+                       {"kind", "Pod"},
+                       {"metadata", std::move(metadata)},
+                       {"spec", std::move(spec)}});
+}
+
+}  // namespace
+
+Result<std::string> SparePodObject(const core::TrainingJob& job, const std::string& agent_image,
+                                   uint32_t number, const std::vector<std::string>& avoid_nodes,
+                                   const AgentDelivery& delivery) {
+  try {
+    return Build(job, agent_image, number, avoid_nodes, delivery);
+  } catch (const Json::exception& wrong_type) {
+    return Error::Invalid(std::string("spec.template is no pod template: ") + wrong_type.what());
+  }
+}
+
+}  // namespace lockstep::control

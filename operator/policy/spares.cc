@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/backoff.h"
+#include "core/failure/failure.h"
+#include "operator/policy/policies.h"
+#include "operator/policy/rules.h"
+
+namespace lockstep::control {
+namespace {
+
+constexpr Duration kLeavePatience = seconds(5);  // for a spare to be gone from its node
+constexpr Duration kPlacePatience = seconds(5);  // for a machine to find a node by itself
+constexpr Duration kShortLife = seconds(60);     // a spare that lived less waits before the next
+constexpr Duration kFirstRetry = milliseconds(500);  // after one that could not be made
+constexpr Duration kLastRetry = seconds(60);
+constexpr int64_t kLeaveSeconds = 1;  // it has nothing to save
+
+bool IsThere(const MachineObservation& spare) {
+  return !spare.over() && !spare.leave_by && spare.node_state == NodeState::kWell;
+}
+
+bool IsReadySpare(const MachineObservation& spare) {
+  return IsThere(spare) && spare.stage == Stage::kRunning && spare.ready;
+}
+
+bool IsPlaced(const Machine& machine) {
+  return machine.life == Life::kWaiting || machine.life == Life::kRunning;
+}
+
+const MachineObservation* Find(const ReconcileContext& context, const std::string& uid) {
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    if (spare.uid == uid) return &spare;
+  }
+  return nullptr;
+}
+
+// The ready before those that are on their way, and last those without a node.
+std::vector<const MachineObservation*> BestFirst(const ReconcileContext& context) {
+  std::vector<const MachineObservation*> spares;
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    if (IsThere(spare)) spares.push_back(&spare);
+  }
+  std::ranges::sort(spares, [](const MachineObservation* a, const MachineObservation* b) {
+    const auto rank = [](const MachineObservation& spare) {
+      return IsReadySpare(spare) ? 0 : spare.stage != Stage::kUnplaced ? 1 : 2;
+    };
+    return std::pair(rank(*a), a->spare) < std::pair(rank(*b), b->spare);
+  });
+  return spares;
+}
+
+// Nobody's failure: it is asked to leave, and that it ends is not counted.
+void Release(ReconcileContext& context, const MachineObservation& spare) {
+  context.Own<&Memory::spares>().known.erase(spare.uid);
+  context.Do(StopMachine{spare.name, spare.uid, kLeaveSeconds});
+}
+
+bool IsTaken(const SparesMemory& memory, const std::string& uid) {
+  return std::ranges::any_of(memory.places,
+                             [&](const auto& each) { return each.second.uid == uid; });
+}
+
+// The best spare leaves its node to this machine. Null: there is none whose node would do.
+const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machine) {
+  SparesMemory& memory = context.Own<&Memory::spares>();
+  const std::vector<std::string> failed = FailedNodes(context, machine);
+  for (const MachineObservation* spare : BestFirst(context)) {
+    if (spare->stage == Stage::kUnplaced || IsTaken(memory, spare->uid)) continue;
+    if (std::ranges::find(failed, spare->node) != failed.end()) continue;
+    Release(context, *spare);
+    context.AddEvent(false, "SpareTaken",
+                     NameOf(machine) + " gets node " + spare->node + ", where " + spare->name +
+                         " has kept its place");
+    const SparesMemory::Place place{spare->uid, spare->node, context.now.boot + kLeavePatience};
+    return &(memory.places[{machine.index, machine.attempt}] = place);
+  }
+  return nullptr;
+}
+
+// That it was preempted, evicted or deleted, or could not live where it was.
+void CountEnd(ReconcileContext& context, WallTime made) {
+  SparesMemory& memory = context.Own<&Memory::spares>();
+  memory.quick_ends = context.now.wall - made < kShortLife ? memory.quick_ends + 1 : 0;
+  memory.make_again =
+      std::max(memory.make_again, context.now.boot + core::BackoffAfter(memory.quick_ends));
+}
+
+// A machine that has no node gets one that a spare holds; and before the others, for a spare that
+// waits for a node as well may not be faster.
+void MakeRoom(ReconcileContext& context) {
+  const SparesMemory& memory = context.memory().spares;
+  for (const Machine& machine : context.machines) {
+    if (machine.life != Life::kPending) continue;
+    if (memory.places.contains({machine.index, machine.attempt})) continue;
+    const WallTime due = machine.seen->created + kPlacePatience;
+    if (context.now.wall >= due) {
+      Take(context, machine);
+    } else {
+      context.WakeAt(context.now.Boot(due));
+    }
+  }
+  if (std::ranges::all_of(context.machines, IsPlaced)) return;
+  for (const MachineObservation* spare : BestFirst(context)) {
+    if (spare->stage == Stage::kUnplaced) Release(context, *spare);
+  }
+}
+
+void Make(ReconcileContext& context, size_t missing) {
+  SparesMemory& memory = context.Own<&Memory::spares>();
+  if (context.now.boot < memory.make_again) return context.WakeAt(memory.make_again);
+  std::set<int32_t> numbers;  // one that leaves has its name until it is gone
+  for (const MachineObservation& spare : context.snapshot.spares) numbers.insert(spare.spare);
+  std::set<std::string> avoid = context.memory().replacement.refused_by;
+  avoid.insert(memory.refused_by.begin(), memory.refused_by.end());
+  for (int32_t number = 0; missing > 0; ++number) {
+    if (numbers.contains(number)) continue;
+    context.Do(StartSpare{static_cast<uint32_t>(number), {avoid.begin(), avoid.end()}});
+    --missing;
+  }
+  memory.make_again = context.now.boot + DoubledPause(kFirstRetry, kLastRetry, memory.tries++);
+  context.WakeAt(memory.make_again);
+}
+
+}  // namespace
+
+void RememberSpares(ReconcileContext& context) {
+  SparesMemory& memory = context.Own<&Memory::spares>();
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    if (spare.end && spare.end->rejected) memory.refused_by.insert(spare.node);
+    if (!IsThere(spare) || IsTaken(memory, spare.uid)) continue;
+    if (!memory.known.emplace(spare.uid, spare.created).second) continue;
+    if (memory.tries > 0) memory.make_again = Time{};
+    memory.tries = 0;
+  }
+  std::erase_if(memory.known, [&](const auto& each) {
+    const MachineObservation* spare = Find(context, each.first);
+    if (spare != nullptr && IsThere(*spare)) return false;
+    CountEnd(context, each.second);
+    return true;
+  });
+  std::erase_if(memory.places, [&](const auto& each) {
+    const auto& [machine, attempt] = each.first;
+    return context.snapshot.status.attempts.Of(static_cast<int>(machine)) != attempt;
+  });
+}
+
+std::optional<std::string> PlaceOfSpare(ReconcileContext& context, const Machine& machine) {
+  const auto& places = context.memory().spares.places;
+  const auto found = places.find({machine.index, machine.attempt});
+  const SparesMemory::Place* place =
+      found != places.end() ? &found->second : Take(context, machine);
+  if (place == nullptr) return "";
+  const MachineObservation* spare = Find(context, place->uid);
+  if (spare == nullptr || spare->all_ended) return place->node;
+  if (context.now.boot >= place->until && Holds(Rule::kSparesAreNotAwaited)) return "";
+  context.note = NameOf(machine) + " waits for " + spare->name + " to leave node " + place->node;
+  if (context.now.boot < place->until) context.WakeAt(place->until);
+  return std::nullopt;
+}
+
+void KeepSpares(ReconcileContext& context, bool wanted) {
+  const bool none = !wanted || context.machines.empty() || IsBudgetSpent(context);
+  const size_t most = none && Holds(Rule::kSparesLeaveAtTheEnd)
+                          ? 0
+                          : static_cast<size_t>(context.spec().spare_machines);
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    if (!spare.leave_by && !IsThere(spare)) Release(context, spare);
+  }
+  if (most > 0) MakeRoom(context);
+  std::vector<const MachineObservation*> spares = BestFirst(context);
+  std::erase_if(spares, [&](const MachineObservation* spare) {
+    return !context.memory().spares.known.contains(spare->uid);  // it is on its way out
+  });
+  for (; spares.size() > most; spares.pop_back()) Release(context, *spares.back());
+  const bool placed = !context.machines.empty() && std::ranges::all_of(context.machines, IsPlaced);
+  if (spares.size() < most && placed) Make(context, most - spares.size());
+}
+
+int32_t ReadySpares(const ReconcileContext& context) {
+  return static_cast<int32_t>(std::ranges::count_if(context.snapshot.spares, IsReadySpare));
+}
+
+std::string WhyFewerSpares(ReconcileContext& context) {
+  const int32_t wanted = context.spec().spare_machines;
+  if (ReadySpares(context) >= wanted) return "";
+  const std::string of_them = " of " + std::to_string(wanted) + " spare machines ";
+  std::string why;
+  int32_t unplaced = 0;
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    if (!IsThere(spare) || spare.stage != Stage::kUnplaced) continue;
+    ++unplaced;
+    if (why.empty()) why = spare.unplaced_because;
+  }
+  if (unplaced > 0) {
+    return std::to_string(unplaced) + of_them + "found no node" + (why.empty() ? "" : ": " + why);
+  }
+  const std::optional<Refusal>& refusal = context.snapshot.notes.spare_refusal;
+  if (!refusal) return "";
+  return refusal->object + " may not be made: " + refusal->message;
+}
+
+}  // namespace lockstep::control
