@@ -113,6 +113,7 @@ std::vector<core::Problem> ApplyFlags(const JobFlags& flags, core::TrainingJob* 
   core::Spec& spec = job->spec;
   if (flags.machines) spec.num_machines = *flags.machines;
   if (flags.processes) spec.processes_per_machine = *flags.processes;
+  if (flags.spares) spec.spare_machines = *flags.spares;
   if (!flags.command.empty()) {
     spec.command = core::FromShell(flags.command);
     spec.args.clear();

@@ -22,6 +22,7 @@ Result<std::string> ReadTextFile(const std::string& path, size_t limit);
 struct JobFlags {
   std::optional<int32_t> machines;
   std::optional<int32_t> processes;
+  std::optional<int32_t> spares;
   std::string framework;  // names as in a job file; "" not said
   std::string launch;
   std::string bind;

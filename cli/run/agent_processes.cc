@@ -61,10 +61,10 @@ AgentProcesses::AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner
       isolation_known_(!options_.namespaces) {}
 
 // The first agent finds out what this computer allows.
-Result<SpawnedAgent> AgentProcesses::Spawn() {
+Result<SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> arguments) {
   SpawnSpec spec;
   spec.program = options_.agent;
-  spec.arguments = {"--config-fd", std::to_string(kConfigFd)};
+  spec.arguments = std::move(arguments);
   while (true) {
     spec.isolation = isolation_;
     Result<SpawnedAgent> agent = SpawnAgent(spawner_, spec);
@@ -85,16 +85,25 @@ Result<SpawnedAgent> AgentProcesses::Spawn() {
 }
 
 Status AgentProcesses::Start(const core::AgentConfig& config) {
-  Result<SpawnedAgent> spawned = Spawn();
+  Result<SpawnedAgent> spawned = Spawn({"--config-fd", std::to_string(kConfigFd)});
   if (!spawned.ok()) return spawned.error();
   WriteConfig(spawned->config, core::ToJson(config));
-  spawned->config.reset();
+  return Adopt(std::move(*spawned), config.machine, config.attempt);
+}
+
+Status AgentProcesses::StartSpare(uint32_t machine) {
+  Result<SpawnedAgent> spawned = Spawn({"--spare"});
+  if (!spawned.ok()) return spawned.error();
+  return Adopt(std::move(*spawned), machine, 0);
+}
+
+Status AgentProcesses::Adopt(SpawnedAgent spawned, uint32_t machine, uint32_t attempt) {
+  spawned.config.reset();
   auto agent = std::make_shared<Agent>();
-  agent->machine = config.machine;
-  agent->attempt = config.attempt;
-  agent->process = std::move(*spawned);
-  agents_[config.machine] = agent;
-  uint32_t machine = config.machine;
+  agent->machine = machine;
+  agent->attempt = attempt;
+  agent->process = std::move(spawned);
+  agents_[machine] = agent;
   WatchOutput(agent);
   WatchLog(agent);
   return loop_->Watch(agent->process.pidfd.get(), EPOLLIN,

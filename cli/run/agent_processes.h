@@ -44,6 +44,8 @@ class AgentProcesses {
 
   // Starts an agent for config.machine, which has none.
   Status Start(const core::AgentConfig& config);
+  // Starts one that waits; `machine` is a number that no machine has.
+  Status StartSpare(uint32_t machine);
   void Terminate(uint32_t machine) { Signal(machine, SIGTERM); }
   void Kill(uint32_t machine) { Signal(machine, SIGKILL); }
 
@@ -70,7 +72,8 @@ class AgentProcesses {
     std::deque<std::string> last_words;
   };
 
-  Result<SpawnedAgent> Spawn();
+  Result<SpawnedAgent> Spawn(std::vector<std::string> arguments);
+  Status Adopt(SpawnedAgent spawned, uint32_t machine, uint32_t attempt);
   void Signal(uint32_t machine, int signal);
   void WatchOutput(const std::shared_ptr<Agent>& agent);
   void WatchLog(const std::shared_ptr<Agent>& agent);

@@ -66,6 +66,8 @@ bool LocalJob::over() const {
   return ended && !machines_.running();
 }
 
+bool LocalJob::stopping() const { return job_.spec.suspend || control::IsFinished(status_); }
+
 control::Snapshot LocalJob::Take() const {
   control::Snapshot snapshot;
   snapshot.job = &job_;
@@ -73,6 +75,7 @@ control::Snapshot LocalJob::Take() const {
   snapshot.generation = generation_;
   snapshot.status = status_;
   snapshot.machines = machines_.Observe(addresses_);
+  snapshot.spares = machines_.ObserveSpares();
   snapshot.has_names = true;
   snapshot.coordinator_address = {"", addresses_.front(), status_.attempts.Of(0)};
   snapshot.coordinator = coordinator_;
@@ -111,6 +114,12 @@ LocalStep LocalJob::Decide(Time now) {
       if (!machines_.IsFree(start->machine)) continue;
       machines_.Started(start->machine, start->attempt, now);
       step.start.push_back(start->machine);
+      step.more = true;
+    } else if (const auto* spare = std::get_if<control::StartSpare>(&action)) {
+      const uint32_t machine = kFirstSpare + spare->number;
+      if (!machines_.IsFree(machine)) continue;
+      machines_.Started(machine, ++spares_started_, now);
+      step.start.push_back(machine);
       step.more = true;
     } else if (const auto* stop = std::get_if<control::StopMachine>(&action)) {
       const auto [machine, signal] = machines_.Stop(*stop, now, patience);

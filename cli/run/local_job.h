@@ -28,7 +28,7 @@ struct LocalStep {
   std::optional<core::JobStatus> before;
   std::vector<control::EventNote> events;  // of what is recorded
   std::vector<Signal> signals;
-  std::vector<uint32_t> start;  // machines, at their attempts in the status
+  std::vector<uint32_t> start;  // machines, at their attempts in the status; spares
   bool more = false;            // decide again at once
   Time wake = kNever;           // else then, though nothing happens
 };
@@ -64,6 +64,8 @@ class LocalJob {
   // Its last answer, if it still runs.
   const core::GangStatus* gang() const;
   bool over() const;
+  // It ends, or has ended: nobody's place is taken any more.
+  bool stopping() const;
 
  private:
   control::Snapshot Take() const;
@@ -76,8 +78,9 @@ class LocalJob {
   std::optional<control::GangReport> coordinator_;
   std::optional<control::GangReport> member_;
   std::optional<core::DesiredState> desired_;
-  bool accepted_ = false;   // desired_ was
-  int64_t generation_ = 1;  // of the spec: a stop changes it
+  bool accepted_ = false;        // desired_ was
+  int64_t generation_ = 1;       // of the spec: a stop changes it
+  uint32_t spares_started_ = 0;  // each has its own name
 };
 
 }  // namespace lockstep::cli

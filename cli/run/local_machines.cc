@@ -73,23 +73,41 @@ bool LocalMachines::ForgetStopped() {
          }) > 0;
 }
 
+control::MachineObservation LocalMachines::ObserveOne(const AgentProcess& process) const {
+  control::MachineObservation seen;
+  seen.name = NameOf(process);
+  seen.uid = seen.name;
+  seen.created = At(process.started).wall;
+  seen.started = seen.created;
+  if (process.kill_at) seen.leave_by = At(*process.kill_at).wall;
+  seen.stage = control::Stage::kRunning;
+  seen.ready = !process.end;
+  seen.end = process.end;
+  seen.all_ended = process.end.has_value();
+  return seen;
+}
+
 std::vector<control::MachineObservation> LocalMachines::Observe(
     const std::vector<std::string>& addresses) const {
   std::vector<control::MachineObservation> seen;
   for (const AgentProcess& process : processes_) {
-    control::MachineObservation& machine = seen.emplace_back();
-    machine.name = NameOf(process);
-    machine.uid = machine.name;
+    if (process.is_spare()) continue;
+    control::MachineObservation& machine = seen.emplace_back(ObserveOne(process));
     machine.machine = static_cast<int32_t>(process.machine);
     machine.attempt = process.attempt;
-    machine.created = At(process.started).wall;
-    machine.started = machine.created;
-    if (process.kill_at) machine.leave_by = At(*process.kill_at).wall;
-    machine.stage = control::Stage::kRunning;
-    machine.ready = !process.end;
-    machine.end = process.end;
-    machine.all_ended = process.end.has_value();
     machine.address = addresses[process.machine];
+  }
+  return seen;
+}
+
+// A place of this computer is any place.
+std::vector<control::MachineObservation> LocalMachines::ObserveSpares() const {
+  std::vector<control::MachineObservation> seen;
+  for (const AgentProcess& process : processes_) {
+    if (!process.is_spare()) continue;
+    control::MachineObservation& spare = seen.emplace_back(ObserveOne(process));
+    spare.spare = static_cast<int32_t>(process.machine - kFirstSpare);
+    spare.node = "of spare " + std::to_string(spare.spare);
   }
   return seen;
 }

@@ -12,11 +12,16 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/model/spec.h"
 #include "operator/policy/decision.h"
 #include "operator/policy/observation.h"
 #include "operator/policy/snapshot.h"
 
 namespace lockstep::cli {
+
+// The agents of spares stand behind all machines: spare n is kFirstSpare + n.
+inline constexpr uint32_t kFirstSpare = 1 << 20;
+static_assert(kFirstSpare >= core::kMostMachines);
 
 struct AgentProcess {
   uint32_t machine = 0;
@@ -25,6 +30,8 @@ struct AgentProcess {
   std::optional<Time> kill_at;  // SIGTERM was sent, and SIGKILL follows then
   bool killed = false;          // SIGKILL was sent
   std::optional<control::MachineEnd> end;
+
+  bool is_spare() const { return machine >= kFirstSpare; }
 };
 
 // What is to be sent to the agent of a machine that runs.
@@ -55,12 +62,14 @@ class LocalMachines {
 
   // `addresses`: of each machine's agent.
   std::vector<control::MachineObservation> Observe(const std::vector<std::string>& addresses) const;
+  std::vector<control::MachineObservation> ObserveSpares() const;
   bool running() const;
   // Oldest first: all that are not forgotten.
   const std::vector<AgentProcess>& processes() const { return processes_; }
 
  private:
   static std::string NameOf(const AgentProcess& process);
+  control::MachineObservation ObserveOne(const AgentProcess& process) const;
   AgentProcess* Running(uint32_t machine);
 
   std::vector<AgentProcess> processes_;

@@ -133,7 +133,7 @@ class LocalOperator {
   }
 
   void KillAll() {
-    for (int i = 0; i < spec().num_machines; ++i) agents_.Kill(static_cast<uint32_t>(i));
+    for (const AgentProcess& process : job_.machines().processes()) agents_.Kill(process.machine);
   }
 
   // ---- what happens ----
@@ -159,6 +159,8 @@ class LocalOperator {
   }
 
   void OnEnd(const AgentEnd& end) {
+    if (end.machine >= kFirstSpare)
+      return job_.OnEnd(end.machine, MachineEndOf(end, std::string()));
     job_.OnEnd(end.machine,
                MachineEndOf(end, ReadFile(setup_.folder.TerminationFile(end.machine, end.attempt),
                                           kMaxTermination)));
@@ -188,7 +190,13 @@ class LocalOperator {
     }
     for (const control::EventNote& event : step.events) PrintEvent(event);
     for (const LocalStep::Signal& signal : step.signals) {
-      if (signal.kill) {
+      if (signal.machine >= kFirstSpare) {
+        if (!job_.stopping()) {
+          screen_.Event("spare " + std::to_string(signal.machine - kFirstSpare) +
+                        " gives its place");
+        }
+        agents_.Kill(signal.machine);
+      } else if (signal.kill) {
         screen_.Event("killing the agent of machine " + std::to_string(signal.machine) + ": " +
                       signal.why);
         agents_.Kill(signal.machine);
@@ -197,6 +205,10 @@ class LocalOperator {
       }
     }
     for (const uint32_t machine : step.start) {
+      if (machine >= kFirstSpare) {
+        if (Status status = agents_.StartSpare(machine); !status.ok()) return status;
+        continue;
+      }
       Result<core::AgentConfig> config =
           AgentConfigOf(setup_, job_.job(), state_.path(), job_.status(), first_epoch_, machine);
       if (!config.ok()) return config.error();

@@ -153,3 +153,28 @@ def test_a_rank_that_sends_its_agent_sigterm_is_charged_for(tmp_path):
     assert report["state"] == "Failed"
     assert report["counters"]["replacements"] == 2, report
     assert "nobody asked the machine to leave" in output
+
+
+def spares_of(run):
+    return {pid for pid in processes.with_variable("RUN_UNDER_TEST", run.mark)
+            if processes.command(pid).split()[1:] == ["--spare"]}
+
+
+def test_a_spare_gives_its_place_to_a_machine_that_is_lost_and_another_follows(tmp_path):
+    done = tmp_path / "done"
+    run = Run(tmp_path, "-m", "2", "-p", "1", "--spares", "1", "--", sys.executable,
+              "-c", f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.1)")
+    ranks = run.wait_ranks(2)
+    first = wait_until(lambda: spares_of(run), "a spare", 60)
+    assert len(first) == 1
+    pid, generation = ranks[1]
+    os.kill(processes.parent(pid), signal.SIGKILL)
+    run.wait_ranks(2, but_not_in=generation)
+    second = wait_until(lambda: spares_of(run) - first, "another spare", 60)
+    assert len(second) == 1 and not spares_of(run) & first
+    done.touch()
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert "spare 0 gives its place" in output
+    assert report["counters"]["replacements"] == 1
+    assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is no machine"

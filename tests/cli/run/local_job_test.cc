@@ -65,6 +65,41 @@ TEST(LocalJob, EveryMachineIsStartedAtOnceAndOneThatEndedIsStartedAgain) {
   EXPECT_THAT(life.signals, IsEmpty());
 }
 
+TEST(LocalJob, ASpareLeavesBeforeTheMachineThatIsLostIsStartedAgainAndAnotherFollows) {
+  core::TrainingJob job = Job(2);
+  job.spec.spare_machines = 1;
+  Life life(job);
+  life.DecideAll();
+  EXPECT_FALSE(life.machines().IsFree(kFirstSpare));
+  life.OnEnd(1, Exited(75));
+  life.DecideAll();
+  EXPECT_THAT(life.signals, ElementsAre("kill " + std::to_string(kFirstSpare)));
+  EXPECT_TRUE(life.machines().IsFree(1)) << "its place is taken yet";
+  life.OnEnd(kFirstSpare, Exited(0));
+  life.DecideAll();
+  EXPECT_FALSE(life.machines().IsFree(1));
+  EXPECT_FALSE(life.machines().IsFree(kFirstSpare));
+  EXPECT_EQ(life.status().counters.replacements, 1U);
+}
+
+TEST(LocalJob, SparesGoWithTheRunAndAreAwaited) {
+  core::TrainingJob job = Job(1);
+  job.spec.spare_machines = 1;
+  Life life(job);
+  life.DecideAll();
+  life.Suspend();
+  life.DecideAll();
+  EXPECT_FALSE(life.over());
+  life.now += seconds(3);
+  life.DecideAll();
+  life.OnEnd(0, Exited(143));
+  life.DecideAll();
+  EXPECT_FALSE(life.over());
+  life.OnEnd(kFirstSpare, Exited(0));
+  life.DecideAll();
+  EXPECT_TRUE(life.over());
+}
+
 TEST(LocalJob, OneThatEndsSoonAgainAndAgainWaitsAsOnACluster) {
   Life life(1);
   life.DecideAll();
