@@ -50,7 +50,7 @@ EVERY_PYTHON = [
 
 
 class Environment:
-    """A virtual environment of one Python, the folder of its packages and a program's own folder."""
+    """A virtual environment of one Python with its packages, and the folder of a program."""
 
     def __init__(self, python, folder):
         self.folder = pathlib.Path(folder)
@@ -91,8 +91,10 @@ class Environment:
 
     def run(self, *words, mode=None, extra=None):
         """A whole plain or recording run: its exit code, stdout and stderr."""
-        process = Process(self, words, mode and f"{mode}:-1::{self.list}", extra)
-        return process.result()
+        return self.start(*words, mode=mode, extra=extra).result()
+
+    def start(self, *words, mode=None, extra=None):
+        return Process(self, words, mode and f"{mode}:-1::{self.list}", extra)
 
     def record(self, *words, extra=None):
         return self.run(*words, mode="record", extra=extra)

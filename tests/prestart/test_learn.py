@@ -149,6 +149,15 @@ def test_what_the_user_excludes_is_not_imported_early_nor_what_needs_it(first, n
     assert parked == (0, want, "")
 
 
+def test_a_package_that_would_do_without_an_excluded_one_is_left_to_the_program(first):
+    first.package("fork_lib", "")
+    first.package("other", "try: import fork_lib\nexcept ImportError: fork_lib = None")
+    first.learn("exclude fork_lib", "colorsys", "other")
+    ready, parked = run_parked(first, "-c", "import other; print(other.fork_lib is not None)")
+    assert (ready["modules"], parked) == (1, (0, "True\n", ""))
+    assert "exclude other" in first.learnt()
+
+
 def test_asking_whether_an_excluded_package_exists_is_no_import_of_it(first):
     first.package("fork_lib", "")
     first.package("other", "import importlib.util\nhas = importlib.util.find_spec('fork_lib')")
