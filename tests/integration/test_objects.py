@@ -204,12 +204,10 @@ def test_spares_have_nodes_of_their_own_and_no_service_leads_to_them(cluster, na
     names = {pod.metadata.name for pod in pods if not pod.spec.node_name}
     assert names and all("spare" in name for name in names)
     api = CoreV1Api(cluster.client())
-
-    def endpoints():
-        subsets = api.read_namespaced_endpoints("gpt", namespace).subsets or []
-        return {address.target_ref.name for each in subsets for address in each.addresses or []}
-
-    wait_until(lambda: endpoints() == {"gpt-0", "gpt-1", "gpt-2"}, "the machines' endpoints", 60, 0.1)
+    service = api.read_namespaced_service("gpt", namespace)
+    selector = ",".join(f"{key}={value}" for key, value in service.spec.selector.items())
+    assert {pod.metadata.name for pod in api.list_namespaced_pod(
+        namespace, label_selector=selector).items} == {"gpt-0", "gpt-1", "gpt-2"}
 
 
 def test_a_job_with_a_topology_key_stays_in_one_zone(cluster, namespace):

@@ -1,5 +1,6 @@
 """TrainingJobs on a real API server, with the real operator and real agents."""
 
+import json
 import os
 import pathlib
 import signal
@@ -87,6 +88,61 @@ def test_a_lost_machine_is_replaced_and_the_survivor_keeps_its_pod(jobs, tmp_pat
 
 def test_machine_0_is_replaced_like_any_other(jobs, tmp_path):
     lose(jobs, tmp_path, 0)
+
+
+def ready_spares(jobs, count):
+    return jobs.wait("gpt", lambda s: s["state"] == "Running"
+                     and s["machines"].get("spares", 0) == count, f"{count} spares ready")
+
+
+def test_a_lost_machine_takes_the_node_of_a_spare_and_another_spare_follows(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate), spareMachines=1)
+    status = ready_spares(jobs, 1)
+    assert status["ready"] == "2/2" and set(jobs.pods("gpt")) == {"gpt-0", "gpt-1"}
+    [spare] = jobs.spares("gpt").values()
+    jobs.kubelet.process("gpt-1").kill()
+    jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
+              "the gang with its replacement")
+    pod = json.loads(jobs.kubectl("get", "pod", "gpt-1-r2", "-o", "json"))
+    preferred = pod["spec"]["affinity"]["nodeAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"]
+    assert {"weight": 100, "preference": {"matchFields": [
+        {"key": "metadata.name", "operator": "In", "values": [spare["spec"]["nodeName"]]}]}} \
+        in preferred
+    assert ready_spares(jobs, 1)["restarts"]["infrastructure"] == 1
+    assert {each["metadata"]["uid"] for each in jobs.spares("gpt").values()} != {
+        spare["metadata"]["uid"]}
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+    wait_until(lambda: not jobs.spares("gpt"), "the spare to go with the job")
+
+
+def test_spares_come_and_go_with_the_spec_and_the_gang(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate))
+    jobs.wait_state("gpt", "Running")
+    before = jobs.pods("gpt")
+
+    def patch(spec):
+        jobs.kubectl("patch", "tj", "gpt", "--type", "merge", "-p", json.dumps({"spec": spec}))
+
+    patch({"spareMachines": 2})
+    ready_spares(jobs, 2)
+    jobs.kubectl("delete", "pod", "gpt-spare0", "--wait=false")
+    wait_until(lambda: set(jobs.spares("gpt")) == {"gpt-spare1", "gpt-spare2"}
+               or set(jobs.spares("gpt")) == {"gpt-spare0", "gpt-spare1"}, "another spare")
+    status = ready_spares(jobs, 2)
+    assert status["restarts"]["total"] == 0 and jobs.pods("gpt") == before
+    patch({"suspend": True})
+    jobs.wait_state("gpt", "Suspended")
+    assert jobs.spares("gpt") == {}
+    patch({"suspend": False, "spareMachines": 1})
+    ready_spares(jobs, 1)
+    patch({"spareMachines": 0})
+    ready_spares(jobs, 0)
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
 
 
 def test_suspend_stops_all_ranks_with_sigterm_and_resume_goes_on(jobs, tmp_path):

@@ -93,9 +93,13 @@ class _Writer(KubeletWriter):
         await super()._attend(pod)
 
     async def _read_key(self, pod):
-        """The files of the pod's Secret, by name."""
-        [secret] = [each["secret"]["secretName"] for each in pod["spec"]["volumes"]
-                    if "secret" in each]
+        """The files of the pod's Secret, by name; a spare has none."""
+        secrets = [each["secret"]["secretName"] for each in pod["spec"]["volumes"]
+                   if "secret" in each]
+        if "lockstep.dev/spare" in pod["metadata"]["labels"]:
+            assert secrets == []
+            return {}
+        [secret] = secrets
         path = f"/api/v1/namespaces/{self._namespace}/secrets/{secret}"
         data = (await self._api.call("GET", path))["data"]
         return {name: base64.b64decode(value) for name, value in data.items()}
@@ -113,8 +117,14 @@ class _Writer(KubeletWriter):
     def _run(self, pod, address):
         labels, name = pod["metadata"]["labels"], pod["metadata"]["name"]
         folder = self._folder / name
-        (folder / "key").mkdir(parents=True)
+        (folder / "key").mkdir(parents=True, exist_ok=True)  # a spare's name comes again
         [worker] = [each for each in pod["spec"]["containers"] if each["name"] == "worker"]
+        if "lockstep.dev/spare" in labels:
+            (folder / "termination").touch()
+            self.processes[name] = subprocess.Popen(
+                [binary("lockstep-agent"), *worker["command"][1:]], stdin=subprocess.DEVNULL)
+            self._start(self._watch(pod, self.processes[name], folder / "termination"))
+            return
         variables = {"LOCKSTEP_POD_IP": address}
         for each in worker.get("env", []):
             if "value" in each:
@@ -152,8 +162,12 @@ class _Writer(KubeletWriter):
             await self._remove(pod)
 
     async def _remove(self, pod):
-        await self._api.delete(f"{self._path}/{pod['metadata']['name']}", gracePeriodSeconds=0,
+        name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
+        await self._api.delete(f"{self._path}/{name}", gracePeriodSeconds=0,
                                preconditions={"uid": pod["metadata"]["uid"]})
+        if "lockstep.dev/spare" in labels:  # another one may have its name
+            self.processes.pop(name, None)
+            self._asked.discard(name)
 
     async def _kill_later(self, process, seconds):
         with contextlib.suppress(asyncio.TimeoutError):

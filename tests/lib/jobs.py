@@ -52,6 +52,14 @@ class Jobs:
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in items
                 if pod["status"]["phase"] in ("Pending", "Running")}
 
+    def spares(self, name):
+        """The pods of its spares that run and need not go, by name."""
+        items = json.loads(self.kubectl("get", "pods", "-l", f"lockstep.dev/job={name}.spare",
+                                        "-o", "json"))["items"]
+        return {pod["metadata"]["name"]: pod for pod in items
+                if pod["status"]["phase"] == "Running"
+                and "deletionTimestamp" not in pod["metadata"]}
+
     def wait(self, name, condition, what):
         """The first status of which condition(status) holds."""
         last = {}

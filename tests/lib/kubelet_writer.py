@@ -103,8 +103,11 @@ class KubeletWriter:
                 raise
 
     async def _bind(self, pod):
-        machine = int(pod["metadata"]["labels"].get("lockstep.dev/machine", "0"))
-        node = self._nodes[machine % len(self._nodes)]
+        labels = pod["metadata"]["labels"]
+        place = int(labels.get("lockstep.dev/machine", "0"))
+        if "lockstep.dev/spare" in labels:
+            place = -1 - int(labels["lockstep.dev/spare"])  # from the other end
+        node = self._nodes[place % len(self._nodes)]
         name = pod["metadata"]["name"]
         await self._api.call("POST", f"{self._path}/{name}/binding", {
             "metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
