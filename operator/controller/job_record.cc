@@ -27,9 +27,11 @@ void LearnSpec(core::Node document, JobRecord* record) {
 Status Learn(const kube::JobView& view, JobRecord* record) {
   if (record->uid != view.meta.uid) {
     const std::optional<core::JobState> counted = record->counted;
+    const int32_t counted_spares = record->counted_spares;
     *record = JobRecord{};
     record->uid = view.meta.uid;
     record->counted = counted;
+    record->counted_spares = counted_spares;
   }
   // What this operator wrote is known before the watch tells of it.
   if (record->resource_version == view.meta.resource_version ||

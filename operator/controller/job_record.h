@@ -38,6 +38,7 @@ struct JobRecord {
   Memory memory;
   bool uncertain = false;  // of what the API server holds: read before deciding again
   std::optional<core::JobState> counted;  // in the operator's figures
+  int32_t counted_spares = 0;             // likewise
 
   kube::ObjectName name() const { return {job.metadata.name_space, job.metadata.name}; }
   void TakeBackRefusal() {

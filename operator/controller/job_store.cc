@@ -13,6 +13,7 @@ JobRecord* JobStore::Find(const JobKey& key) {
 void JobStore::Forget(const JobKey& key) {
   if (JobRecord* record = Find(key); record != nullptr) {
     figures_.SetState(std::nullopt, record);
+    figures_.SetSpares(0, record);
     records_.erase(key);
   }
   std::erase_if(waiting_for_nodes_, [&](const auto& each) { return each.second == key; });

@@ -29,7 +29,10 @@ class JobStore {
   void Forget(const JobKey& key);
 
   // The record is up to date with the object.
-  void OnLearned(JobRecord* record) { figures_.SetState(record->status.state, record); }
+  void OnLearned(JobRecord* record) {
+    figures_.SetState(record->status.state, record);
+    figures_.SetSpares(record->status.machines.spares, record);
+  }
   // The record's status was written, and the object has this version now.
   void OnWritten(JobRecord* record, const core::JobStatus& status, const std::string& version,
                  WallTime now);

@@ -21,7 +21,12 @@ JobFigures::JobFigures(prometheus::Registry* registry)
                  .Name("lockstep_operator_lost_machine_seconds_total")
                  .Help("Time of jobs' machines that was not productive, by what it was lost to; "
                        "counted when the generation that it belongs to has ended")
-                 .Register(*registry)) {
+                 .Register(*registry)),
+      spares_(&prometheus::BuildGauge()
+                   .Name("lockstep_operator_spares")
+                   .Help("Spare machines that are ready, of all TrainingJobs")
+                   .Register(*registry)
+                   .Add({})) {
   for (CauseClass each :
        {CauseClass::kApplication, CauseClass::kInfrastructure, CauseClass::kStopped}) {
     restarts_->Add({{"cause", core::ToString(each)}});
@@ -60,6 +65,11 @@ void JobFigures::CountLosses(const core::JobStatus& before, const core::JobStatu
     if (activity == core::Activity::kProductive || grown <= 0) continue;
     lost_->Add({{"to", name}}).Increment(Seconds(milliseconds(grown)));
   }
+}
+
+void JobFigures::SetSpares(int32_t ready, JobRecord* record) {
+  spares_->Increment(ready - record->counted_spares);
+  record->counted_spares = ready;
 }
 
 void JobFigures::OnWritten(const core::JobStatus& before, const core::JobStatus& after,

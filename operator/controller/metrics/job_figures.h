@@ -22,6 +22,8 @@ class JobFigures {
 
   // nullopt: the job is gone.
   void SetState(std::optional<core::JobState> state, JobRecord* record);
+  // Of this job; 0 once it is gone.
+  void SetSpares(int32_t ready, JobRecord* record);
   // `after` was written over `before`, that long after the job's creation.
   void OnWritten(const core::JobStatus& before, const core::JobStatus& after, Duration age);
 
@@ -33,6 +35,7 @@ class JobFigures {
   prometheus::Family<prometheus::Counter>* restarts_;
   prometheus::Family<prometheus::Counter>* lost_;
   std::map<core::JobState, prometheus::Gauge*> jobs_;
+  prometheus::Gauge* spares_;
 };
 
 }  // namespace lockstep::control

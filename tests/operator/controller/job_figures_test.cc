@@ -37,6 +37,17 @@ TEST_F(JobFiguresTest, AJobCountsInItsLastStateUntilItIsGone) {
   EXPECT_TRUE(Shows(R"(lockstep_operator_jobs{state="Running"} 0)"));
 }
 
+TEST_F(JobFiguresTest, SparesOfAllJobsAreAddedUp) {
+  JobRecord job;
+  JobRecord other;
+  figures_.SetSpares(2, &job);
+  figures_.SetSpares(1, &other);
+  figures_.SetSpares(1, &job);
+  EXPECT_TRUE(Shows("lockstep_operator_spares 2"));
+  figures_.SetSpares(0, &job);
+  EXPECT_TRUE(Shows("lockstep_operator_spares 1"));
+}
+
 TEST_F(JobFiguresTest, RestartsCountByWhatTheStatusGrewBy) {
   after_.restarts.application = 2;
   figures_.OnWritten(before_, after_, seconds(1));
