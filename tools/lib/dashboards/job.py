@@ -98,6 +98,11 @@ def _training():
                    "least.", "s",
                    Query("topk(10, max by (rank) (lockstep_reported"
                          f'{{name="collective_wait_seconds",{WHERE}}}))', "rank {{rank}}")),
+        timeseries("Straggler", "The machine that is the last to come to the gang's collectives in "
+                   "nine rounds of ten, and the share of each step that the others wait for it; "
+                   "0 while there is none, or nobody tells how long it waits.", "percentunit",
+                   Query("max by (straggler)"
+                         f" (lockstep_straggler_wait_ratio{{{WHERE}}})", "machine {{straggler}}"), max=1),
         timeseries("Slowest ranks", "The ten ranks with the longest mean step.", "s",
                    Query(f"topk(10, sum by (rank) (rate({of_rank}))"
                          f" / (sum by (rank) (rate({steps_of_rank})) > 0))", "rank {{rank}}")),

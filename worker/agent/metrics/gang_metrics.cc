@@ -112,6 +112,13 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
                  "restart, waiting or checkpoint; the five add up to all of it.",
                  Seconds(goodput[i]), {{"state", ToString(static_cast<GoodputState>(i))}});
   }
+  const std::optional<core::Straggler>& straggler = coordinator_->straggler();
+  page.Gauge(
+      "lockstep_straggler_wait_ratio",
+      "Share of each step in which the others wait for the machine that the label names, the "
+      "last to come to their collectives; 0 under none.",
+      straggler ? straggler->cost : 0,
+      {{"straggler", straggler ? std::to_string(straggler->machine) : "none"}});
   const char* commits =
       "Requests to commit a checkpoint, granted or refused, since this machine 0 began.";
   page.Counter("lockstep_commits_total", commits, commits_granted_, {{"result", "granted"}})

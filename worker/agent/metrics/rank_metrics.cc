@@ -11,6 +11,9 @@ namespace {
 // processesPerMachine's limit: what a process calls its rank must not make the page grow.
 constexpr size_t kMaxRanks = 64;
 constexpr Duration kSmoothing = seconds(2);
+constexpr const char* kWaitName = "collective_wait_seconds";
+constexpr int64_t kMostStepsAtOnce = 1'000'000;
+constexpr Duration kThrottledEvery = milliseconds(500);  // as often as progress is told
 
 Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
 
@@ -28,6 +31,21 @@ void RankMetrics::OnSpawn(uint32_t processes) {
   if (started_ == 0) first_started_ = processes;
   started_ += processes;
   paces_.clear();
+}
+
+// A report of no step is of one all the same; one of several steps tells their mean.
+void RankMetrics::AddWait(const ProgressReport& report, core::RankProgress* progress) {
+  const auto wait = report.metrics.find(kWaitName);
+  if (wait == report.metrics.end() || !(wait->second >= 0)) return;
+  const int64_t passed = progress->step > 0 ? report.step - progress->step : 1;
+  const int64_t steps = std::clamp<int64_t>(passed, 1, kMostStepsAtOnce);
+  progress->waits += steps;
+  progress->waited += wait->second * static_cast<double>(steps);
+  if (now_() >= throttled_read_ + kThrottledEvery) {
+    throttled_read_ = now_();
+    throttled_ = stats_.Read().cpu_throttled_seconds.value_or(0);
+  }
+  progress->throttled = throttled_;
 }
 
 core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
@@ -50,6 +68,7 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   }
   pace.at = now;
   progress.rank = report.rank;
+  AddWait(report, &progress);
   // A bare sign of life says nothing new of these.
   if (report.step > 0) progress.step = report.step;
   if (report.total_steps > 0) progress.total_steps = report.total_steps;

@@ -59,6 +59,8 @@ class RankMetrics : public prometheus::Collectable {
     double total() const { return earlier + current; }
   };
 
+  // Of the time that it waited in collectives.
+  void AddWait(const ProgressReport& report, core::RankProgress* progress);
   // Time a step of `rank` took, from one report to the next.
   void ObserveStep(uint32_t rank, Duration step);
   // False for names beyond the first kMaxReportedNames, and for those too long.
@@ -77,6 +79,8 @@ class RankMetrics : public prometheus::Collectable {
   std::map<uint32_t, StepTimes> step_times_;
   std::set<std::string> reported_names_;
   uint64_t left_out_ = 0;  // values under other names
+  double throttled_ = 0;   // this container, in seconds, when it was last looked
+  Time throttled_read_ = Time::min() / 2;
   // As far as scrapes saw them.
   mutable std::map<uint32_t, CpuTime> cpu_times_;
 };

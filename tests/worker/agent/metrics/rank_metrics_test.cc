@@ -53,6 +53,19 @@ TEST_F(RankMetricsTest, TheRateOfTokensIsTheirNumberOverTheTimeBetweenReports) {
   EXPECT_EQ(Report(seconds(12), 3, 1000).tokens_per_second, 750);
 }
 
+TEST_F(RankMetricsTest, WaitsAddUpOverTheStepsThatTheyAreTheMeanOf) {
+  const auto report = [&](int64_t step, double wait) {
+    return ranks_.OnReport({3, step, 0, kNotSaid, 0, {{"collective_wait_seconds", wait}}});
+  };
+  EXPECT_EQ(report(4, 0.5).waits, 1);  // how many steps it speaks for is not known yet
+  const core::RankProgress progress = report(14, 0.25);
+  EXPECT_EQ(progress.waits, 11);
+  EXPECT_DOUBLE_EQ(progress.waited, 0.5 + 10 * 0.25);
+  EXPECT_EQ(report(0, 0.25).waits, 12);  // told by itself
+  EXPECT_EQ(report(14, -1).waits, 12);
+  EXPECT_EQ(Report(seconds(12), 20, 0).waits, 12);
+}
+
 TEST_F(RankMetricsTest, ASignOfLifeKeepsWhatWasSaidBefore) {
   Report(seconds(10), 7, 100, 2.5);
   core::RankProgress progress = Report(seconds(11), 0, 0);
