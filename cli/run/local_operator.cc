@@ -242,8 +242,10 @@ class LocalOperator {
     return BootTime();
   }
 
-  // Of its decisions people are told which machines it replaces; the rest the gang's own lines say.
+  // Of its decisions people are told which machines it replaces, and for which one the others wait;
+  // the rest the gang's own lines say.
   void PrintEvent(const control::EventNote& event) {
+    if (event.reason == "Straggler") return screen_.Event(event.note);
     if (event.reason != "MachineReplaced") return;
     std::string line = event.note;
     if (event.warning) {

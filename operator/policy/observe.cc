@@ -133,6 +133,7 @@ void ObserveConditions(ReconcileContext& context) {
   }
   ObserveAlignment(context);
   ObserveStall(context);
+  ObserveStraggler(context);
   const Refusal* refusal = context.refusal();
   const bool conflict = refusal != nullptr && refusal->kind == Refusal::Kind::kNameConflict;
   SetCondition(context, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",

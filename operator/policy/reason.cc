@@ -195,9 +195,9 @@ std::string WhyNotRunning(ReconcileContext& context) {
 }
 
 std::string WorthKnowing(ReconcileContext& context) {
-  const core::Condition* stalled = core::FindCondition(context.next.conditions, "Stalled");
-  if (stalled != nullptr && stalled->status == core::Condition::Value::kTrue) {
-    return stalled->message;
+  for (const char* type : {"Stalled", "Straggler"}) {
+    const core::Condition* found = core::FindCondition(context.next.conditions, type);
+    if (found != nullptr && found->status == core::Condition::Value::kTrue) return found->message;
   }
   const std::string old = OfOldWord(context);
   return old.empty() ? WhyFewerSpares(context) : old;

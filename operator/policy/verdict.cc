@@ -119,7 +119,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
                        now.wall);
   };
   set(success ? "Complete" : "Failed", true, reason, message);
-  for (const char* type : {"PodsReady", "Running", "Stalled"}) {
+  for (const char* type : {"PodsReady", "Running", "Stalled", "Straggler"}) {
     if (core::FindCondition(status.conditions, type) != nullptr) {
       set(type, false, "Finished", "the job has ended");
     }
