@@ -43,6 +43,11 @@ struct LogsCommand {
   bool follow = false;
 };
 
+struct DebugCommand {
+  std::string name{};  // "": what `lockstep run` runs on this computer
+  std::optional<int32_t> rank{};
+};
+
 struct SuspendCommand {
   std::string name{};
   bool suspend = true;  // false: resume
@@ -60,8 +65,8 @@ struct DeleteCommand {
 
 struct ClusterCommand {
   ClusterAddress where;
-  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, SuspendCommand, ScaleCommand,
-               DeleteCommand>
+  std::variant<SubmitCommand, ListCommand, StatusCommand, LogsCommand, DebugCommand, SuspendCommand,
+               ScaleCommand, DeleteCommand>
       what;
 };
 

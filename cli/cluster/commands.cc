@@ -9,6 +9,8 @@ int RunClusterCommand(const ClusterCommand& command) {
   const auto run = [&](const auto& what) -> Result<int> {
     if constexpr (std::is_same_v<std::decay_t<decltype(what)>, SubmitCommand>) {
       return Submit(command.where, what);
+    } else if constexpr (std::is_same_v<std::decay_t<decltype(what)>, DebugCommand>) {
+      return Debug(command.where, what);
     } else {
       Result<std::unique_ptr<Connection>> cluster = Connection::Open(command.where);
       if (!cluster.ok()) return cluster.error();

@@ -15,6 +15,8 @@ Result<int> Run(Connection& cluster, const LogsCommand& command);
 Result<int> Run(Connection& cluster, const SuspendCommand& command);
 Result<int> Run(Connection& cluster, const ScaleCommand& command);
 Result<int> Run(Connection& cluster, const DeleteCommand& command);
+// By kubectl, in each pod: who may exec there may trace what runs there, too.
+Result<int> Debug(const ClusterAddress& where, const DebugCommand& command);
 // Validates the files before it looks for a cluster.
 Result<int> Submit(const ClusterAddress& where, const SubmitCommand& command);
 

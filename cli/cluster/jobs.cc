@@ -135,4 +135,15 @@ Status Jobs::Delete(const StoredJob& job) {
   return body.error();
 }
 
+Result<std::vector<kube::PodView>> ListPods(Connection& cluster, const std::string& job) {
+  Result<std::string> body =
+      cluster.Get(kube::Path(kube::kPods, cluster.name_space(), {}, {}, PodsOf(job)),
+                  "list the pods of trainingjob " + job);
+  if (!body.ok()) return body.error();
+  std::vector<kube::PodView> pods;
+  Result<kube::ListPage> page = kube::Decoder().Page(std::move(*body), &pods);
+  if (!page.ok()) return page.error();
+  return pods;
+}
+
 }  // namespace lockstep::cli

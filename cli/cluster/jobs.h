@@ -48,6 +48,8 @@ class Jobs {
   Connection* connection_;
 };
 
+Result<std::vector<kube::PodView>> ListPods(Connection& cluster, const std::string& job);
+
 }  // namespace lockstep::cli
 
 #endif  // LOCKSTEP_CLI_CLUSTER_JOBS_H_

@@ -9,21 +9,9 @@
 #include "cli/cluster/log_stream.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
-#include "operator/kube/decode/decode.h"
 
 namespace lockstep::cli {
 namespace {
-
-Result<std::vector<kube::PodView>> ListPods(Connection& cluster, const std::string& job) {
-  Result<std::string> body =
-      cluster.Get(kube::Path(kube::kPods, cluster.name_space(), {}, {}, PodsOf(job)),
-                  "list the pods of trainingjob " + job);
-  if (!body.ok()) return body.error();
-  std::vector<kube::PodView> pods;
-  Result<kube::ListPage> page = kube::Decoder().Page(std::move(*body), &pods);
-  if (!page.ok()) return page.error();
-  return pods;
-}
 
 // What there is of one pod's log.
 Status ShowOne(EventLoop* loop, kube::Transport* transport, const kube::PodView& pod,

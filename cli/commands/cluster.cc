@@ -1,9 +1,11 @@
 // The options of the commands on clusters. The program that runs the App carries them out.
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "cli/cluster_command.h"
 #include "cli/commands/commands.h"
+#include "cli/evidence.h"
 
 namespace lockstep::cli {
 namespace {
@@ -27,6 +29,12 @@ CLI::App* Add(CLI::App& app, Invocation* invocation, const std::string& name,
   command->add_option("-n,--namespace", where->name_space, "Default: the context's")->group(group);
   command->footer(kExitCodes);
   command->callback([where, what = std::move(what), invocation] {
+    if constexpr (std::is_same_v<What, DebugCommand>) {
+      if (what->name.empty()) {
+        invocation->exit_code = DebugHere(*what);
+        return;
+      }
+    }
     invocation->exit_code = invocation->on_cluster({*where, *what});
   });
   return command;
@@ -80,6 +88,15 @@ void AddLogs(CLI::App& app, Invocation* invocation) {
                     "Go on until the job has ended, on replaced machines too");
 }
 
+void AddDebug(CLI::App& app, Invocation* invocation) {
+  auto what = std::make_shared<DebugCommand>();
+  CLI::App* command = Add(app, invocation, "debug",
+                          "Show where a job's processes stand: stacks, threads, waits", what);
+  command->add_option("NAME", what->name,
+                      "The TrainingJob's; without it the runs of `lockstep run` on this computer");
+  command->add_option("--rank", what->rank, "The evidence of this rank only");
+}
+
 void AddSuspend(CLI::App& app, Invocation* invocation, const char* name, const char* description,
                 bool suspend) {
   auto what = std::make_shared<SuspendCommand>();
@@ -108,6 +125,7 @@ void AddClusterCommands(CLI::App& app, Invocation* invocation) {
   AddList(app, invocation);
   AddStatus(app, invocation);
   AddLogs(app, invocation);
+  AddDebug(app, invocation);
   AddSuspend(app, invocation, "suspend", "Stop a job and give its machines back", true);
   AddSuspend(app, invocation, "resume", "Let a suspended job go on", false);
   AddScale(app, invocation);

@@ -5,10 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <utility>
+
+#include "base/text/ascii.h"
 
 namespace lockstep::cli {
 namespace {
@@ -21,6 +25,10 @@ std::string Base() {
   if (access("/dev/shm", W_OK | X_OK) == 0) return "/dev/shm";
   const char* temporary = std::getenv("TMPDIR");
   return temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+}
+
+std::string AgentFolderIn(const std::string& run, uint32_t machine, uint32_t attempt) {
+  return run + "/m" + std::to_string(machine) + "." + std::to_string(attempt);
 }
 
 // The lock of a folder appears only when it is held: under its final name it is never free while
@@ -36,7 +44,10 @@ Result<UniqueFd> HoldLock(const std::string& folder) {
   return fd;
 }
 
-void RemoveLeftovers(const std::string& base) {
+// Calls `visit` with each folder of this user's runs, and whether its run has ended: its lock is
+// held meanwhile.
+template <typename Visit>
+void ForEachRun(const std::string& base, Visit visit) {
   std::error_code error;
   for (fs::directory_iterator entry(base, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -44,10 +55,16 @@ void RemoveLeftovers(const std::string& base) {
     UniqueFd lock(open((entry->path() / "lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat owner{};
     if (!lock.valid() || fstat(lock.get(), &owner) != 0 || owner.st_uid != geteuid()) continue;
-    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    std::error_code ignored;
-    fs::remove_all(entry->path(), ignored);
+    const bool ended = flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+    visit(entry->path(), ended);
   }
+}
+
+void RemoveLeftovers(const std::string& base) {
+  ForEachRun(base, [](const fs::path& folder, bool ended) {
+    std::error_code ignored;
+    if (ended) fs::remove_all(folder, ignored);
+  });
 }
 
 }  // namespace
@@ -85,7 +102,30 @@ std::string RunFolder::TerminationFile(uint32_t machine, uint32_t attempt) const
 }
 
 std::string RunFolder::AgentFolder(uint32_t machine, uint32_t attempt) const {
-  return path_ + "/m" + std::to_string(machine) + "." + std::to_string(attempt);
+  return AgentFolderIn(path_, machine, attempt);
+}
+
+std::vector<std::vector<std::string>> AgentFoldersOfRuns() {
+  std::vector<std::vector<std::string>> runs;
+  ForEachRun(Base(), [&runs](const fs::path& folder, bool ended) {
+    if (ended) return;
+    std::map<uint32_t, uint32_t> newest;  // machine -> attempt
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      const size_t dot = name.find('.');
+      if (!name.starts_with('m') || dot == std::string::npos) continue;
+      const auto machine = ParseNumber<uint32_t>(name.substr(1, dot - 1));
+      const auto attempt = ParseNumber<uint32_t>(name.substr(dot + 1));
+      if (machine && attempt) newest[*machine] = std::max(newest[*machine], *attempt);
+    }
+    std::vector<std::string>& agents = runs.emplace_back();
+    for (const auto& [machine, attempt] : newest) {
+      agents.push_back(AgentFolderIn(folder, machine, attempt));
+    }
+  });
+  return runs;
 }
 
 }  // namespace lockstep::cli

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -32,6 +33,10 @@ class RunFolder {
   std::string path_;
   UniqueFd lock_;
 };
+
+// Of each run of this user that is under way on this computer, the folders of its agents, the
+// newest attempt of each machine.
+std::vector<std::vector<std::string>> AgentFoldersOfRuns();
 
 }  // namespace lockstep::cli
 

@@ -68,7 +68,7 @@ void ObserveStall(ReconcileContext& context) {
     if (before != nullptr && before->status == Condition::Value::kTrue) return;
     const std::string message =
         "no step since step " + std::to_string(pace->step) + " for " + InWords(*limit) +
-        ": a hang is suspected; `lockstep logs` shows what its ranks said last, and " +
+        ": a hang is suspected; `lockstep debug` shows where its ranks stand, and " +
         (context.spec().health.hang_timeout > Duration::zero()
              ? "the gang restarts at spec.health.hangTimeout"
              : "spec.health.hangTimeout would restart the gang");

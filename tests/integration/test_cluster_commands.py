@@ -244,6 +244,35 @@ def test_logs_pick_the_machine_and_the_lines_of_a_rank(here, kubelet):
     assert len(here.run("logs", "gpt")[0].splitlines()) == 4
 
 
+def test_debug_asks_each_machines_agent_by_kubectl_and_says_who_waits_for_whom(here, kubelet, tmp_path,
+                                                                               monkeypatch):
+    here.run("submit", here.file())
+    for machine in range(2):
+        kubelet.run(here.namespace, f"gpt-{machine}", labels(machine, 1))
+    fake = tmp_path / "bin/kubectl"
+    fake.parent.mkdir()
+    fake.write_text("""#!/bin/sh
+echo "$@" >> "$0.asked"
+case $2 in
+gpt-0) places='{"rank":0,"place":"barrier (a.py:1)"},{"rank":1,"place":"barrier (a.py:1)"}';;
+gpt-1) places='{"rank":2,"place":"barrier (a.py:1)"},{"rank":3,"place":"load (a.py:2)","evidence":"\\u001b[2J"}'
+esac
+echo "{\\"job\\":\\"gpt\\",\\"machine\\":${2#gpt-},\\"generation\\":\\"1-2\\",\\"ranks\\":[$places]}"
+""")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    out, _ = here.run("debug", "gpt", "--rank", "3")
+    assert out.startswith(
+        "gpt, generation 1-2: ranks 0-2 are in barrier (a.py:1), rank 3 is in load (a.py:2)\n")
+    assert "--- rank 3, machine 1 ---\n\ufffd[2J" in out and "--- rank 0" not in out
+    asked = sorted(pathlib.Path(f"{fake}.asked").read_text().splitlines())
+    assert asked == [f"exec gpt-{m} --namespace {here.namespace} --container worker -- "
+                     "/lockstep/lockstep-agent --evidence /run/lockstep/agent" for m in range(2)]
+    fake.write_text("#!/bin/sh\necho pods is forbidden >&2\nexit 1\n")
+    _, err = here.run("debug", "gpt", code=REFUSED)
+    assert "pod gpt-1: pods is forbidden" in err
+
+
 def test_logs_are_followed_over_breaks_and_replaced_pods_until_the_job_ends(here, kubelet):
     here.run("submit", here.file())
     here.set_status()

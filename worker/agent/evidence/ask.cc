@@ -19,7 +19,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr size_t kMaxAnswer = size_t{256} << 20;
-constexpr time_t kPatienceSeconds = 20;
+constexpr time_t kPatienceSeconds = 12;
 
 Result<std::string> ReadLine(int fd) {
   std::string line;

@@ -10,7 +10,7 @@
 namespace lockstep::agent {
 
 // One line of JSON: {"job", "machine", "generation", "ranks": [{"rank", "place", "evidence"}]}. It
-// waits up to 20 s.
+// waits up to 12 s.
 Result<std::string> AskForEvidence(const std::string& run_dir);
 
 }  // namespace lockstep::agent

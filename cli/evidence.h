@@ -1,0 +1,50 @@
+// `lockstep debug`: where the ranks of a job stand, asked of each machine's agent, here or in pods.
+#ifndef LOCKSTEP_CLI_EVIDENCE_H_
+#define LOCKSTEP_CLI_EVIDENCE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/cluster_command.h"
+
+namespace lockstep::cli {
+
+// What one agent answered.
+struct MachineEvidence {
+  struct Rank {
+    uint32_t rank = 0;
+    std::string place;
+    std::string evidence;
+  };
+  std::string job;
+  uint32_t machine = 0;
+  std::string generation;
+  std::vector<Rank> ranks;
+};
+
+// Invalid for what no agent says. Texts stay as they came: programs wrote them.
+Result<MachineEvidence> ParseEvidence(std::string_view json);
+
+// Who waits for whom, and then each rank's evidence, or that of `rank` alone; fit for a terminal.
+std::string EvidenceText(const std::vector<MachineEvidence>& machines, std::optional<int32_t> rank);
+
+// A program that prints an agent's answer.
+struct AgentQuestion {
+  std::string machine;  // for messages: "machine 0", "pod gpt-0"
+  std::vector<std::string> argv;
+};
+
+// Asks all machines of all gangs at once, waits up to 40 s, and prints gang by gang. Machines that
+// give no answer are reported; the exit code then is 1.
+int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::optional<int32_t> rank);
+
+// Of all runs of this user on this computer.
+int DebugHere(const DebugCommand& command);
+
+}  // namespace lockstep::cli
+
+#endif  // LOCKSTEP_CLI_EVIDENCE_H_

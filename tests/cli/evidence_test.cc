@@ -1,0 +1,47 @@
+#include "cli/evidence.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::cli {
+namespace {
+
+TEST(EvidenceTest, WhatNoAgentSaysIsRefused) {
+  for (const char* text :
+       {"", "{}", "[]", R"({"machine": 0})", R"({"machine": -1, "ranks": []})",
+        R"({"machine": 99999999999, "ranks": []})", R"({"machine": 0, "ranks": [7]})",
+        R"({"machine": 0, "ranks": [{"rank": "3"}]})"}) {
+    EXPECT_FALSE(ParseEvidence(text).ok()) << text;
+  }
+}
+
+TEST(EvidenceTest, SaysWhoWaitsForWhomAndShowsEachRankInItsOrder) {
+  const auto second =
+      ParseEvidence(R"J({"job": "gpt", "machine": 1, "generation": "1-2", "ranks": [)J"
+                    R"J({"rank": 2, "place": "load (a.py:2)", "evidence": "two\n"}]})J");
+  const auto first =
+      ParseEvidence(R"J({"job": "gpt", "machine": 0, "generation": "1-2", "ranks": [)J"
+                    R"J({"rank": 0, "place": "barrier (a.py:1)", "evidence": "none\n"}, )J"
+                    R"J({"rank": 1, "place": "barrier (a.py:1)", "evidence": "one\n"}]})J");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(EvidenceText({*second, *first}, std::nullopt),
+            "gpt, generation 1-2: ranks 0-1 are in barrier (a.py:1), rank 2 is in load (a.py:2)\n"
+            "\n--- rank 0, machine 0 ---\nnone\n"
+            "\n--- rank 1, machine 0 ---\none\n"
+            "\n--- rank 2, machine 1 ---\ntwo\n");
+  EXPECT_EQ(EvidenceText({*second, *first}, 2),
+            "gpt, generation 1-2: ranks 0-1 are in barrier (a.py:1), rank 2 is in load (a.py:2)\n"
+            "\n--- rank 2, machine 1 ---\ntwo\n");
+}
+
+TEST(EvidenceTest, WhatProgramsWroteSteersNoTerminal) {
+  const auto machine = ParseEvidence(
+      R"({"job": "g\u001b]0;x", "machine": 0, "generation": "\u0007", "ranks": [{"rank": 0, "place": "\u001b[2J", "evidence": "\u001b[31m\u009b"}]})");
+  ASSERT_TRUE(machine.ok());
+  const std::string text = EvidenceText({*machine}, std::nullopt);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
+  EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace lockstep::cli
