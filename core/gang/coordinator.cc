@@ -83,10 +83,8 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       backoff_ = BackoffAfter(++unprepared_);
       backoff_until_ = now + backoff_;
       Wait();
-    } else if (Obstacle(now) == CoordinatorPhase::kPreparing) {
-      Announce(now, prepared);
     } else {
-      Wait();
+      prepared_ = prepared;
     }
   }
   return Step(now);
@@ -151,6 +149,8 @@ Time Coordinator::NextWake() const {
   Time wake = std::min(lease_.ping_due(), verdict_deadline_);
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
+  if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
+  if (persisting_) wake = std::min(wake, persisting_->give_up);
   return wake;
 }
 
@@ -221,6 +221,11 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   slot.draining = hello.draining;
   lease_.OnHello(now, hello.machine);
   slot.lost = false;
+  slot.memory.reset();
+  slot.fetching.reset();
+  if (persisting_ && persisting_->machines.contains(slot.machine)) {
+    Send(slot, persisting_->persist);
+  }
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
   PingOne(now, slot);
@@ -314,6 +319,11 @@ void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
     Send(slot, CommitReply{request.id, false, 0, "that generation has ended"});
     return;
   }
+  if (request.memory) {
+    // It asked for it itself, in this generation: no PING is needed.
+    memory_commits_.push_back({slot.machine, request});
+    return;
+  }
   commits_.push_back({slot.machine, request.id, lease_.Stamp(now)});
   PingAll(now);
 }
@@ -384,6 +394,9 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckStopped(now);
   CheckReset(now);
   CheckPreparation(now);
+  CheckPrepared(now);
+  CheckCopies();
+  CheckPersisting(now);
   TryStart(now);
   if (phase_ == CoordinatorPhase::kVerdict) {
     bool all = std::all_of(roster_.begin(), roster_.end(),

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "core/failure/failure.h"
 #include "core/gang/lease_clock.h"
 #include "core/gang/messages.h"
+#include "core/gang/resume.h"
 #include "core/gang/root_cause.h"
 #include "core/gang/roster.h"
 #include "core/gang/stragglers.h"
@@ -69,6 +71,10 @@ struct CoordinatorConfig {
   // Each machine's attempt when this machine 0 was made; agents of a lower one are refused, should
   // they be made late. Empty: not known.
   std::vector<uint32_t> attempts;
+  // Checkpoints in the machines' memory, and whether each part has a copy on the next machine.
+  bool memory = false;
+  bool memory_copies = false;
+  Duration persist_every{};  // from memory to checkpoint_path; 0: at the end alone
 };
 
 // The operator's desired state: the body of PUT /gang. Level-triggered: saying it again changes
@@ -124,6 +130,11 @@ struct CloseConnection {
 struct PrepareGeneration {
   Generation generation;
 };
+// Every part lies in the folder of commit `to`: give it its final name; answer with OnPersisted.
+struct FinishPersisting {
+  CheckpointId to;
+  std::string name;
+};
 // The coordinator is done: its agent exits with `code`.
 struct ExitCoordinator {
   int code = 0;
@@ -134,8 +145,8 @@ struct CoordinatorLog {
   std::string line;
 };
 
-using CoordinatorAction =
-    std::variant<SendTo, CloseConnection, PrepareGeneration, ExitCoordinator, CoordinatorLog>;
+using CoordinatorAction = std::variant<SendTo, CloseConnection, PrepareGeneration, FinishPersisting,
+                                       ExitCoordinator, CoordinatorLog>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 struct Prepared {
@@ -193,6 +204,8 @@ class Coordinator {
   CoordinatorActions OnMessage(Time now, ConnectionId connection, const Message& message);
   CoordinatorActions OnDisconnect(Time now, ConnectionId connection);
   CoordinatorActions OnPrepared(Time now, const Prepared& prepared);
+  // `error`: "", or why it has no final name.
+  CoordinatorActions OnPersisted(Time now, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
   CoordinatorActions OnTimer(Time now);
@@ -237,6 +250,9 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const CommitRequest& request);
   void Handle(Time now, Slot& slot, const Progress& progress);
   void Handle(Time now, Slot& slot, const VerdictAck& ack);
+  void Handle(Time now, Slot& slot, const Memory& memory);
+  void Handle(Time now, Slot& slot, const FetchFailed& failed);
+  void Handle(Time now, Slot& slot, const Persisted& persisted);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
@@ -263,7 +279,17 @@ class Coordinator {
   void PingAll(Time now);
   void PingOne(Time now, const Slot& slot);
 
-  void Announce(Time now, const Prepared& prepared);
+  // Once every machine has its part of the checkpoint in memory that the generation begins from.
+  void CheckPrepared(Time now);
+  Holdings Held() const;
+  void Ask(const FetchPlan& plan);
+  void CheckMemoryCommits();
+  void CheckCopies();
+  void CheckPersisting(Time now);
+  // Whether the newest one in memory is on its way to the folder.
+  bool PersistNewest(Time now);
+  void SayWhatIsLost(CheckpointId from, bool in_memory);
+  void Announce(Time now, const Prepared& prepared, CheckpointId memory);
   // `evidence`: how long members may look first where their ranks are.
   void BeginStop(Time now, StopReason reason, Duration grace, Duration evidence = {});
   void Conclude(Time now);
@@ -305,6 +331,27 @@ class Coordinator {
 
   std::vector<PendingCommit> commits_;
   uint32_t commit_number_ = 0;
+
+  struct MemoryCommit {
+    uint32_t machine = 0;
+    CommitRequest request;
+  };
+  std::vector<MemoryCommit> memory_commits_;
+  std::optional<Prepared> prepared_;  // in kPreparing, while machines get their parts
+  bool memory_changed_ = false;       // what machines hold, since CheckCopies looked
+  std::set<CheckpointId> unusable_;   // a machine could not get its part
+  CheckpointId copying_;              // its parts go to the next machines
+  CheckpointId uncopied_;             // that one failed
+  CheckpointId copied_;               // the last whose parts are all there
+  std::vector<CheckpointId> kept_;    // as last said
+  struct Persisting {
+    Persist persist;
+    std::set<uint32_t> machines;  // that have not answered
+    Time give_up{};
+  };
+  std::optional<Persisting> persisting_;
+  CheckpointId persisted_;  // or not, for it failed
+  Time next_persist_ = kNever;
 
   uint32_t desired_epoch_ = 0;
   int64_t desired_observed_ = 0;

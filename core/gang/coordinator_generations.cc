@@ -46,6 +46,11 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
     return CoordinatorPhase::kFencing;
   }
   if (now < backoff_until_) return CoordinatorPhase::kBackoff;
+  if (config_.memory) {
+    for (const Slot& slot : roster_) {
+      if (!slot.memory) return CoordinatorPhase::kGathering;
+    }
+  }
   if (!lease_.MayBegin(now) && Holds(Rule::kLeaseGuardsAnnouncement)) {
     return CoordinatorPhase::kGathering;
   }
@@ -76,19 +81,28 @@ void Coordinator::CheckPreparation(Time now) {
   Log(Reason());
 }
 
-void Coordinator::Announce(Time now, const Prepared& prepared) {
+void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memory) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return Wait();
   phase_ = CoordinatorPhase::kStarting;
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
   commit_number_ = 0;
+  copying_ = uncopied_ = copied_ = {};
+  kept_.clear();
+  memory_changed_ = true;
+  persisting_.reset();
+  if (config_.persist_every > Duration::zero() && next_persist_ == kNever) {
+    next_persist_ = now + config_.persist_every;
+  }
   progress_.clear();
   stragglers_.Begin();
   for (Slot& slot : roster_) slot.straggles = false;
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
-  record.resume = prepared.resume;
+  record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
+                                        std::to_string(memory.number)
+                                  : prepared.resume;
   if (history_.size() == kMaxHistory) history_.erase(history_.begin());
   history_.push_back(std::move(record));
   Start start;
@@ -99,6 +113,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared) {
   start.restarts = counters_.generations++;
   start.hang_timeout = config_.hang_timeout;
   start.counters = counters_;
+  start.memory = memory;
   for (const Slot& slot : roster_) {
     start.lease = lease_.Grant(lease_.Stamp(now), slot.machine);
     Send(slot, start);
@@ -155,6 +170,7 @@ void Coordinator::CheckFinished(Time now) {
     }
   }
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
+  if (PersistNewest(now)) return;
   Record().ended = now;
   Verdict success;
   success.generation = generation_;
@@ -163,13 +179,14 @@ void Coordinator::CheckFinished(Time now) {
 }
 
 void Coordinator::CheckCommits(Time now) {
-  if (commits_.empty()) return;
+  if (commits_.empty() && memory_commits_.empty()) return;
   if (!Live() && phase_ != CoordinatorPhase::kStopping) {
     return RefuseCommits("the generation has ended");
   }
   if (Holds(Rule::kCommitNeedsLease) && !lease_.Live(now)) {
     return RefuseCommits("the lease has run out");
   }
+  CheckMemoryCommits();
   std::erase_if(commits_, [&](const PendingCommit& pending) {
     bool fresh = std::all_of(roster_.begin(), roster_.end(), [&](const Slot& slot) {
       const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
@@ -197,6 +214,9 @@ void Coordinator::ReplaceStraggler() {
 void Coordinator::RefuseCommits(const std::string& reason) {
   for (const PendingCommit& pending : std::exchange(commits_, {})) {
     Send(roster_[pending.machine], CommitReply{pending.id, false, 0, reason});
+  }
+  for (const MemoryCommit& pending : std::exchange(memory_commits_, {})) {
+    Send(roster_[pending.machine], CommitReply{pending.request.id, false, 0, reason});
   }
 }
 
@@ -230,6 +250,7 @@ void Coordinator::CheckStopped(Time now) {
     bool lost = slot.lost_in == generation_;
     if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
   }
+  if (Requested(stop_reason_) && PersistNewest(now)) return;
   Conclude(now);
 }
 
@@ -366,6 +387,7 @@ void Coordinator::FailAsMisconfigured(Time now, const std::string& what) {
 }
 
 void Coordinator::Wait() {
+  prepared_.reset();
   phase_ = CoordinatorPhase::kGathering;
   ++version_;
 }
@@ -392,6 +414,7 @@ std::string Coordinator::Reason() const {
       return std::string("stopping: ") + ToString(stop_reason_);
     case CoordinatorPhase::kPreparing:
       if (!preparation_is_slow_) return last_decision_;
+      if (prepared_) return "waiting until every machine has its part of a checkpoint in memory";
       return "waiting for the checkpoint folder " + config_.checkpoint_path +
              ": its file system has not answered for " +
              std::to_string(kSlowPreparation / seconds(1)) + " s";

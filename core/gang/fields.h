@@ -44,6 +44,15 @@ inline constexpr auto kFields<LeaseGrant> =
                Field{"age", &LeaseGrant::age}, Field{"length", &LeaseGrant::length});
 
 template <>
+inline constexpr auto kFields<CheckpointId> = std::tuple(
+    Field{"generation", &CheckpointId::generation}, Field{"number", &CheckpointId::number});
+
+template <>
+inline constexpr auto kFields<MemoryPart> =
+    std::tuple(Field{"id", &MemoryPart::id}, Field{"machine", &MemoryPart::machine},
+               Field{"name", &MemoryPart::name});
+
+template <>
 inline constexpr auto kFields<Hello> = std::tuple(
     Field{"jobUID", &Hello::job_uid}, Field{"machine", &Hello::machine},
     Field{"attempt", &Hello::attempt}, Field{"machines", &Hello::machines},
@@ -67,7 +76,9 @@ inline constexpr auto kFields<StopRequest> =
 
 template <>
 inline constexpr auto kFields<CommitRequest> =
-    std::tuple(Field{"id", &CommitRequest::id}, Field{"generation", &CommitRequest::generation});
+    std::tuple(Field{"id", &CommitRequest::id}, Field{"generation", &CommitRequest::generation},
+               Field{"memory", &CommitRequest::memory}, Field{"name", &CommitRequest::name},
+               Field{"problem", &CommitRequest::problem});
 
 template <>
 inline constexpr auto kFields<Progress> =
@@ -95,7 +106,8 @@ inline constexpr auto kFields<Start> = std::tuple(
     Field{"generation", &Start::generation}, Field{"masterAddress", &Start::master_address},
     Field{"masterPort", &Start::master_port}, Field{"resume", &Start::resume},
     Field{"restarts", &Start::restarts}, Field{"hangTimeout", &Start::hang_timeout},
-    Field{"counters", &Start::counters}, Field{"lease", &Start::lease});
+    Field{"counters", &Start::counters}, Field{"lease", &Start::lease},
+    Field{"memory", &Start::memory});
 
 template <>
 inline constexpr auto kFields<Stop> =
@@ -106,6 +118,29 @@ template <>
 inline constexpr auto kFields<CommitReply> =
     std::tuple(Field{"id", &CommitReply::id}, Field{"granted", &CommitReply::granted},
                Field{"number", &CommitReply::number}, Field{"reason", &CommitReply::reason});
+
+template <>
+inline constexpr auto kFields<Memory> =
+    std::tuple(Field{"address", &Memory::address}, Field{"parts", &Memory::parts});
+
+template <>
+inline constexpr auto kFields<FetchFailed> =
+    std::tuple(Field{"part", &FetchFailed::part}, Field{"reason", &FetchFailed::reason});
+
+template <>
+inline constexpr auto kFields<Persisted> =
+    std::tuple(Field{"id", &Persisted::id}, Field{"error", &Persisted::error});
+
+template <>
+inline constexpr auto kFields<Fetch> =
+    std::tuple(Field{"part", &Fetch::part}, Field{"address", &Fetch::address});
+
+template <>
+inline constexpr auto kFields<Keep> = std::tuple(Field{"ids", &Keep::ids});
+
+template <>
+inline constexpr auto kFields<Persist> =
+    std::tuple(Field{"id", &Persist::id}, Field{"to", &Persist::to}, Field{"name", &Persist::name});
 
 // ---- both: in the order of the wire, with JSON's names and forms ----
 

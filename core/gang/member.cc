@@ -1,6 +1,7 @@
 #include "core/gang/member.h"
 
 #include <algorithm>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -158,15 +159,47 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   return Take();
 }
 
-MemberActions Member::OnCommit(Time now, uint64_t id) {
+MemberActions Member::OnCommit(Time now, uint64_t id) { return AskToCommit(now, id, {}); }
+
+MemberActions Member::OnMemoryCommit(Time now, uint64_t id, std::string name, std::string problem) {
+  CommitRequest request;
+  request.memory = true;
+  request.name = std::move(name);
+  request.problem = std::move(problem);
+  return AskToCommit(now, id, std::move(request));
+}
+
+MemberActions Member::AskToCommit(Time now, uint64_t id, CommitRequest request) {
   Begin(now);
   if (!MayHaveLiveRanks(phase())) {
     actions_.emplace_back(AnswerCommit{id, false, 0, "no generation is running"});
     return Take();
   }
-  uint64_t wire_id = next_commit_++;
-  commits_[wire_id] = id;
-  if (welcomed_) Send(CommitRequest{wire_id, report_.generation});
+  request.id = next_commit_++;
+  request.generation = report_.generation;
+  if (welcomed_) Send(request);
+  commits_[request.id] = {id, std::move(request)};
+  return Take();
+}
+
+MemberActions Member::OnPartHeld(Time now, MemoryPart part) {
+  Begin(now);
+  if (std::ranges::find(parts_, part) == parts_.end()) parts_.push_back(std::move(part));
+  // A START came while it was on its way.
+  DropLaterThanStart();
+  SendMemory();
+  return Take();
+}
+
+MemberActions Member::OnFetchFailed(Time now, MemoryPart part, std::string reason) {
+  Begin(now);
+  if (welcomed_) Send(FetchFailed{std::move(part), std::move(reason)});
+  return Take();
+}
+
+MemberActions Member::OnPersisted(Time now, CheckpointId id, std::string error) {
+  Begin(now);
+  if (welcomed_) Send(Persisted{id, std::move(error)});
   return Take();
 }
 
@@ -271,7 +304,8 @@ void Member::Handle(Time now, const Welcome& message) {
   counters_.Merge(message.counters);
   if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
   if (report_unsaid_) SendReport();
-  for (const auto& [wire_id, id] : commits_) Send(CommitRequest{wire_id, report_.generation});
+  SendMemory();
+  for (const auto& [wire_id, asked] : commits_) Send(asked.request);
   if (draining_ && drain_deadline_ != kNever) {
     Send(StopRequest{StopReason::kDraining, std::max(drain_deadline_ - now, Duration::zero())});
   }
@@ -307,6 +341,7 @@ void Member::Handle(Time now, const Start& message) {
   RefuseCommits("another generation has begun");
   report_ = Report{message.generation, MemberPhase::kStarting};
   start_ = message;
+  DropLaterThanStart();
   counters_.Merge(message.counters);
   signalled_ = false;
   kill_at_ = kNever;
@@ -352,9 +387,25 @@ void Member::Handle(Time now, const Stop& message) {
 void Member::Handle(Time, const CommitReply& message) {
   auto it = commits_.find(message.id);
   if (it == commits_.end()) return;  // asked twice around a reconnect, and answered twice
-  actions_.emplace_back(AnswerCommit{it->second, message.granted, message.number, message.reason});
+  actions_.emplace_back(
+      AnswerCommit{it->second.id, message.granted, message.number, message.reason});
   commits_.erase(it);
 }
+
+void Member::Handle(Time, const Fetch& message) {
+  const bool held = std::ranges::find(parts_, message.part) != parts_.end();
+  if (held) return SendMemory();
+  actions_.emplace_back(FetchPart{message});
+}
+
+void Member::Handle(Time, const Keep& message) {
+  const CheckpointId last = message.ids.empty() ? CheckpointId{} : std::ranges::max(message.ids);
+  Drop([&](const MemoryPart& part) {
+    return part.id < last && std::ranges::find(message.ids, part.id) == message.ids.end();
+  });
+}
+
+void Member::Handle(Time, const Persist& message) { actions_.emplace_back(PersistPart{message}); }
 
 void Member::Handle(Time now, const Verdict& message) {
   if (!Obey(now, message.generation.attempt) || message.generation < report_.generation) return;
@@ -503,9 +554,32 @@ void Member::SendReport() {
 
 void Member::Send(Message message) { actions_.emplace_back(SendToCoordinator{std::move(message)}); }
 
+// What an earlier generation committed beyond the checkpoint that this one began from is outside of
+// its line: no later one may find it whole.
+void Member::DropLaterThanStart() {
+  if (!Holds(Rule::kStartDropsLaterMemory)) return;
+  Drop([this](const MemoryPart& part) {
+    return part.id.generation < start_.generation && part.id > start_.memory;
+  });
+}
+
+template <typename Unwanted>
+void Member::Drop(Unwanted unwanted) {
+  DropParts dropped;
+  std::ranges::copy_if(parts_, std::back_inserter(dropped.parts), unwanted);
+  if (dropped.parts.empty()) return;
+  std::erase_if(parts_, unwanted);
+  actions_.emplace_back(std::move(dropped));
+  SendMemory();
+}
+
+void Member::SendMemory() {
+  if (welcomed_ && !config_.memory_address.empty()) Send(Memory{config_.memory_address, parts_});
+}
+
 void Member::RefuseCommits(const std::string& reason) {
-  for (const auto& [wire_id, id] : commits_) {
-    actions_.emplace_back(AnswerCommit{id, false, 0, reason});
+  for (const auto& [wire_id, asked] : commits_) {
+    actions_.emplace_back(AnswerCommit{asked.id, false, 0, reason});
   }
   commits_.clear();
 }

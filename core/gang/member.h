@@ -35,6 +35,8 @@ struct MemberConfig {
   uint32_t processes = 1;
   uint32_t machine0_attempt = 1;  // the highest when this agent was made
   bool predecessor_dead = true;
+  std::string memory_address =
+      {};  // IP:PORT where its checkpoints in memory are got; "": it keeps none
 };
 
 // ---- actions ----
@@ -74,6 +76,17 @@ struct AnswerCommit {
   uint32_t number = 0;
   std::string reason;
 };
+// Get the part, and answer with OnPartHeld or OnFetchFailed.
+struct FetchPart {
+  Fetch fetch;
+};
+struct DropParts {
+  std::vector<MemoryPart> parts;
+};
+// Answer with OnPersisted.
+struct PersistPart {
+  Persist persist;
+};
 // Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
@@ -84,8 +97,9 @@ struct MemberLog {
   std::string line;
 };
 
-using MemberAction = std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease,
-                                  AnswerCommit, ExitAgent, MemberLog, CollectEvidence>;
+using MemberAction =
+    std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
+                 FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -112,6 +126,12 @@ class Member {
   MemberActions OnProgress(Time now, const RankProgress& progress);
   // A process asks to commit; `id` comes back in AnswerCommit.
   MemberActions OnCommit(Time now, uint64_t id);
+  // Likewise, of this machine's part of a checkpoint in memory. `problem`: why it can't be kept.
+  MemberActions OnMemoryCommit(Time now, uint64_t id, std::string name, std::string problem);
+  // The part lies in this machine's memory, whole.
+  MemberActions OnPartHeld(Time now, MemoryPart part);
+  MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
+  MemberActions OnPersisted(Time now, CheckpointId id, std::string error);
   // SIGTERM to the agent: stop the gang, then leave with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
@@ -138,6 +158,7 @@ class Member {
   const Counters& counters() const { return counters_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
   const std::string& resume() const { return start_.resume; }
+  const std::vector<MemoryPart>& parts() const { return parts_; }
 
  private:
   void Handle(Time now, const Welcome& message);
@@ -147,6 +168,9 @@ class Member {
   void Handle(Time now, const Stop& message);
   void Handle(Time now, const CommitReply& message);
   void Handle(Time now, const Verdict& message);
+  void Handle(Time now, const Fetch& message);
+  void Handle(Time now, const Keep& message);
+  void Handle(Time now, const Persist& message);
 
   void Begin(Time now);
   MemberActions Take();
@@ -167,6 +191,11 @@ class Member {
   void SendProgress();
   void Send(Message message);
   void RefuseCommits(const std::string& reason);
+  MemberActions AskToCommit(Time now, uint64_t id, CommitRequest request);
+  void SendMemory();
+  void DropLaterThanStart();
+  template <typename Unwanted>
+  void Drop(Unwanted unwanted);
   void Leave(int code, std::optional<Verdict> verdict, std::string reason);
   bool LeaseLive(Time now) const { return now < lease_end_; }
 
@@ -197,8 +226,14 @@ class Member {
   Time stood_still_at_ = Time::min();     // the last time
   bool pong_first_ = false;               // the report waits: the next START needs its echo
   Time trusted_since_ = Time::min();      // by an older time no lease is measured
-  std::map<uint64_t, uint64_t> commits_;  // id on the wire -> id given to OnCommit
+  struct AskedCommit {
+    uint64_t id = 0;  // as given to OnCommit
+    CommitRequest request;
+  };
+  std::map<uint64_t, AskedCommit> commits_;  // by the id on the wire
   uint64_t next_commit_ = 1;
+
+  std::vector<MemoryPart> parts_;  // that this machine holds
 
   std::map<uint32_t, RankProgress> progress_;
   std::map<uint32_t, Time> last_progress_;

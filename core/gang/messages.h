@@ -128,6 +128,23 @@ struct Report {
   friend bool operator==(const Report&, const Report&) = default;
 };
 
+// A commit, in memory or on disk: the `number`th of `generation`. Of two in one line the greater is
+// further.
+struct CheckpointId {
+  Generation generation;
+  uint32_t number = 0;  // from 1
+  bool exists() const { return generation.exists(); }
+  friend auto operator<=>(const CheckpointId&, const CheckpointId&) = default;
+};
+
+// What one machine committed of a checkpoint in memory; a copy of it elsewhere is the same part.
+struct MemoryPart {
+  CheckpointId id;
+  uint32_t machine = 0;  // that committed it
+  std::string name;
+  friend auto operator<=>(const MemoryPart&, const MemoryPart&) = default;
+};
+
 // ---- member to coordinator ----
 
 struct Hello {
@@ -166,6 +183,9 @@ struct StopRequest {
 struct CommitRequest {
   uint64_t id = 0;  // chosen by the member
   Generation generation;
+  bool memory = false;       // this machine's part of a checkpoint in memory
+  std::string name = {};     // of that, the same on all machines
+  std::string problem = {};  // why this machine can't keep its part; "": it can
 };
 
 struct RankProgress {
@@ -186,6 +206,24 @@ struct Progress {
 
 struct VerdictAck {
   Generation generation;
+};
+
+// All that this machine holds of checkpoints in memory.
+struct Memory {
+  std::string address;  // IP:PORT, where others get it from
+  std::vector<MemoryPart> parts;
+};
+
+// It could not be got; whoever asked says where else it is.
+struct FetchFailed {
+  MemoryPart part;
+  std::string reason;
+};
+
+// What PERSIST asked for is done, unless `error` says why not.
+struct Persisted {
+  CheckpointId id;
+  std::string error;
 };
 
 // ---- coordinator to member ----
@@ -238,6 +276,7 @@ struct Start {
   Duration hang_timeout{};
   Counters counters;
   LeaseGrant lease;
+  CheckpointId memory;  // resume from this one, of which every machine has its part; none: `resume`
 };
 
 struct Stop {
@@ -261,9 +300,28 @@ struct Verdict {
   std::string reason;
 };
 
+// Get this part from the agent at that address, and hold it.
+struct Fetch {
+  MemoryPart part;
+  std::string address;
+};
+
+// All that is older than the last of these, and none of them, is dropped.
+struct Keep {
+  std::vector<CheckpointId> ids;
+};
+
+// Write this machine's part to the checkpoint folder, below the commit `to`; PERSISTED follows.
+struct Persist {
+  CheckpointId id;
+  CheckpointId to;
+  std::string name;
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
 using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
-                             VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict>;
+                             VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict,
+                             Memory, FetchFailed, Persisted, Fetch, Keep, Persist>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

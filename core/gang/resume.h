@@ -6,7 +6,9 @@
 #define LOCKSTEP_CORE_GANG_RESUME_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/gang/messages.h"
@@ -31,6 +33,28 @@ struct CheckpointEntry {
 // completes later is never read.
 std::string ChooseResume(const std::vector<GenerationFile>& files,
                          const std::vector<CheckpointEntry>& checkpoints, Generation self);
+
+// The commit that a checkpoint's path names, ".../2-4/000009.step-1100"; none for any other path.
+CheckpointId CheckpointIdOf(std::string_view path);
+
+// What each machine holds of checkpoints in memory, by machine.
+using Holdings = std::vector<std::vector<MemoryPart>>;
+
+// The newest checkpoint in memory of which every machine's part is held by some machine, and which
+// is not in `unusable`; none if there is none above `above`.
+CheckpointId NewestInMemory(const Holdings& holdings, const std::set<CheckpointId>& unusable,
+                            CheckpointId above);
+
+// A part that `machine` is to get, and a machine that holds it.
+struct FetchPlan {
+  uint32_t machine = 0;
+  uint32_t from = 0;
+  MemoryPart part;
+};
+// So that each machine holds its part of `id`.
+std::vector<FetchPlan> OwnPartsMissing(const Holdings& holdings, CheckpointId id);
+// So that the next machine holds each machine's part as well.
+std::vector<FetchPlan> CopiesMissing(const Holdings& holdings, CheckpointId id);
 
 // The highest attempt of `files` at or above `self`; 0 for none. Whoever finds one must not begin:
 // it is an old machine 0, or its attempt is of a status that went back (an etcd that was restored),

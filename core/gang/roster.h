@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class Roster {
     bool draining = false;
     bool lost = false;
     bool replace = false;
-    bool straggles = false;  // to be replaced, though it is none the worse for the others
+    bool straggles = false;       // to be replaced, though it is none the worse for the others
     bool confirmed_dead = false;  // its container was seen to end
     bool predecessor_confirmed = false;
     Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
@@ -45,6 +46,9 @@ class Roster {
     // answer there stands behind it.
     Time older_out = kNever;
     bool acked = false;  // the verdict
+
+    std::optional<Memory> memory;        // nullopt: this connection has not said what it holds
+    std::optional<MemoryPart> fetching;  // what it was asked to get, and holds or has failed to get
 
     // It can take part in a generation.
     bool present() const { return connection != 0 && !lost && !draining && !replace; }

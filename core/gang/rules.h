@@ -29,18 +29,34 @@ enum class Rule : uint8_t {
   kWaitForStopped,           // every machine has confirmed its ranks dead, or is lost, before START
   kCommitNeedsFreshAnswers,  // a commit needs a PING sent after the request, answered by all
   kCommitNeedsLease,         // and a lease that is live when the yes is said
-  kLaterAttemptsCount,   // a machine 0 below the attempts that the checkpoint volume knows leaves
-  kStandstillEndsLease,  // a machine that stood still with its clock trusts no lease from before
+  kLaterAttemptsCount,     // a machine 0 below the attempts that the checkpoint volume knows leaves
+  kStandstillEndsLease,    // a machine that stood still with its clock trusts no lease from before
+  kMemoryNeedsEveryPart,   // a checkpoint in memory counts while every machine's part is held
+  kStartDropsLaterMemory,  // what lies beyond the checkpoint that a START names is dropped
 };
 constexpr auto NamesOf(Rule) {
-  return std::to_array<const char*>(
-      {"RefuseLowerCoordinator", "CoordinatorFencesItself", "HigherAttemptWins",
-       "HigherAttemptStopsGang", "LeaseExpires", "LeaseFromOldestAnswer", "LeaseFromSending",
-       "LapsedLeaseStaysLapsed", "LeaseGuardsAnnouncement", "LowerLWaits", "WaitForPredecessor",
-       "WaitForOldCoordinator", "WaitForWitness", "WaitForStopped", "CommitNeedsFreshAnswers",
-       "CommitNeedsLease", "LaterAttemptsCount", "StandstillEndsLease"});
+  return std::to_array<const char*>({"RefuseLowerCoordinator",
+                                     "CoordinatorFencesItself",
+                                     "HigherAttemptWins",
+                                     "HigherAttemptStopsGang",
+                                     "LeaseExpires",
+                                     "LeaseFromOldestAnswer",
+                                     "LeaseFromSending",
+                                     "LapsedLeaseStaysLapsed",
+                                     "LeaseGuardsAnnouncement",
+                                     "LowerLWaits",
+                                     "WaitForPredecessor",
+                                     "WaitForOldCoordinator",
+                                     "WaitForWitness",
+                                     "WaitForStopped",
+                                     "CommitNeedsFreshAnswers",
+                                     "CommitNeedsLease",
+                                     "LaterAttemptsCount",
+                                     "StandstillEndsLease",
+                                     "MemoryNeedsEveryPart",
+                                     "StartDropsLaterMemory"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kStandstillEndsLease) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kStartDropsLaterMemory) + 1);
 
 }  // namespace lockstep::core
 

@@ -48,12 +48,37 @@ void Invariants::OnComplete(core::Generation generation, const std::string& path
   }
 }
 
+void Invariants::OnMemoryCommit(core::CheckpointId id) {
+  if (Run* run = Find(id.generation)) run->commits.insert(id);
+}
+
+// What a generation begins from in memory was committed in its line, and is ahead of the folder.
+void Invariants::CheckMemory(Run& run, const Run* before) {
+  const core::CheckpointId folder = core::CheckpointIdOf(run.resume);
+  const bool in_line = before != nullptr && before->commits.contains(run.memory);
+  if (run.memory.exists() && !in_line) {
+    Violate("MemoryInLine", "generation " + run.generation.ToString() + " begins from " +
+                                InMemory(run.memory) + ", which is not of its line");
+  }
+  if (run.memory.exists() && run.memory < folder) {
+    Violate("NewestOfMemoryAndFolder", "generation " + run.generation.ToString() + " begins from " +
+                                           InMemory(run.memory) + ", yet the folder has " +
+                                           run.resume);
+  }
+  if (before == nullptr) return;
+  const core::CheckpointId from = run.memory.exists() ? run.memory : folder;
+  for (const core::CheckpointId& id : before->commits) {
+    if (id <= from) run.commits.insert(id);
+  }
+}
+
 // A generation goes on from what the last one that ran has committed, or had resumed from itself.
 void Invariants::CheckLine(Run& run) {
   const Run* before = nullptr;
   for (const auto& [generation, other] : runs_) {
     if (other.executed > (before == nullptr ? 0 : before->executed)) before = &other;
   }
+  CheckMemory(run, before);
   if (before == nullptr) {
     if (!run.resume.empty()) Violate("ResumesInLine", "the first generation resumes " + run.resume);
     return;
@@ -80,6 +105,7 @@ void Invariants::OnStart(const Machine& zero, Node member, const core::Start& st
     run.coordinator = zero.node();
     run.started = world_.now();
     run.resume = start.resume;
+    run.memory = start.memory;
     core::Counters floor = world_.op().told(zero.node());
     for (const auto& machine : world_.machines()) {
       if (machine->alive() && machine->member().welcomed() &&
@@ -105,7 +131,7 @@ void Invariants::OnStart(const Machine& zero, Node member, const core::Start& st
   run.members.push_back(member);
 }
 
-void Invariants::OnExec(const Machine& machine, const Process& process, const std::string& resume) {
+void Invariants::OnExec(const Machine& machine, const Process& process, const core::Start& start) {
   for (const auto& other : world_.machines()) {
     if (other->frozen()) continue;
     for (const Process& old : other->processes()) {
@@ -121,8 +147,20 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const st
                                   process.generation.ToString() + " after the verdict was counted");
   }
   Run* run = Find(process.generation);
+  if (start.memory.exists()) {
+    const auto& parts = machine.member().parts();
+    const bool has = std::any_of(parts.begin(), parts.end(), [&](const core::MemoryPart& part) {
+      return part.id == start.memory && part.machine == machine.spec().index;
+    });
+    if (!has) {
+      Violate("MemoryIsWhole", machine.Name() + " begins from " + InMemory(start.memory) +
+                                   " and does not hold its part");
+    }
+  }
   if (run == nullptr || run->executed > 0) return;
-  if (resume != run->resume) Violate("ResumesInLine", "two STARTs name different checkpoints");
+  if (start.resume != run->resume || start.memory != run->memory) {
+    Violate("ResumesInLine", "two STARTs name different checkpoints");
+  }
   CheckLine(*run);
   run->executed = ++executed_;
 }

@@ -37,7 +37,9 @@ class Invariants {
   void OnListed(core::Generation generation);
   void OnComplete(core::Generation generation, const std::string& path, int64_t step);
   void OnStart(const Machine& zero, Node member, const core::Start& start);
-  void OnExec(const Machine& machine, const Process& process, const std::string& resume);
+  void OnExec(const Machine& machine, const Process& process, const core::Start& start);
+  // A machine was granted its part.
+  void OnMemoryCommit(core::CheckpointId id);
   void OnCommitGranted(const Machine& zero);
   void OnVerdict(const core::Verdict& verdict);
   void OnCounted(const core::Verdict& verdict);
@@ -61,6 +63,8 @@ class Invariants {
     std::vector<Node> members;
     uint32_t executed = 0;  // counted over all generations; 0: not yet
     std::string resume;
+    core::CheckpointId memory;             // what it begins from; none: from `resume`
+    std::set<core::CheckpointId> commits;  // in memory, its own and those it has in its line
     std::vector<std::string> checkpoints;  // complete
     int64_t step_before_successor = -1;    // the newest complete before a later one listed
     int64_t newest_step = 0;
@@ -76,6 +80,7 @@ class Invariants {
 
   Run* Find(core::Generation generation);
   void CheckLine(Run& run);
+  void CheckMemory(Run& run, const Run* before);
   Duration LeaseBound() const;
   void CheckWaking(const Machine& machine);
   Time LastPong(Node node, uint32_t machine0_attempt) const;

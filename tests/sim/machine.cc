@@ -10,7 +10,7 @@ namespace lockstep::sim {
 
 namespace {
 
-core::MemberConfig MemberConfigOf(const World& world, const MachineSpec& spec) {
+core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSpec& spec) {
   core::MemberConfig config;
   config.job_uid = kJobUid;
   config.machine = spec.index;
@@ -19,6 +19,7 @@ core::MemberConfig MemberConfigOf(const World& world, const MachineSpec& spec) {
   config.processes = world.shape().processes;
   config.machine0_attempt = spec.machine0_attempt;
   config.predecessor_dead = spec.predecessor_dead;
+  if (world.shape().memory_every > 0) config.memory_address = std::to_string(node);
   return config;
 }
 
@@ -31,7 +32,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
       clock_(clock),
       born_(Local()),
       standstill_(core::Witness::kCounter, {Local(), world.now().count()}),
-      member_(MemberConfigOf(world, spec)) {
+      member_(MemberConfigOf(world, node, spec)) {
   if (spec.index != 0) return;
   core::CoordinatorConfig config;
   config.job_uid = kJobUid;
@@ -43,6 +44,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.hang_timeout = world.shape().hang_timeout;
   config.predecessor_dead = spec.predecessor_dead;
   config.attempts = spec.attempts;
+  config.memory = config.memory_copies = world.shape().memory_every > 0;
   coordinator_.emplace(std::move(config), Local());
 }
 

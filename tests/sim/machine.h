@@ -25,6 +25,9 @@ namespace lockstep::sim {
 
 class World;
 
+// How the simulator names it, as what training goes on from.
+std::string InMemory(core::CheckpointId id);
+
 struct Process {
   uint32_t pid = 0;
   uint32_t rank = 0;
@@ -57,6 +60,7 @@ class Machine {
   // ---- the ranks ----
   void OnProgress(uint32_t rank, int64_t step);
   void OnCommit(core::Generation generation);
+  void OnMemoryCommit(core::Generation generation, const std::string& name);
   void EndProcess(uint32_t pid, int exit_code, int signal);
 
   // ---- the operator ----
@@ -103,6 +107,8 @@ class Machine {
   const core::Member& member() const { return member_; }
   const core::Coordinator* coordinator() const { return coordinator_ ? &*coordinator_ : nullptr; }
   const std::vector<Process>& processes() const { return processes_; }
+  // It can serve the part to another machine.
+  bool Serves(const core::MemoryPart& part) const;
   // Alive, as far as fencing goes: what got SIGKILL is dead once the machine's lease is out too.
   bool Counts(const Process& process) const;
   Time Local() const;
@@ -132,6 +138,10 @@ class Machine {
   void Do(core::StopProcesses& action);
   void Do(core::SetLease& action);
   void Do(core::AnswerCommit& action);
+  void Do(core::FetchPart& action);
+  void Do(core::DropParts& action);
+  void Do(core::PersistPart& /*action*/) {}       // there is no folder in this world
+  void Do(core::FinishPersisting& /*action*/) {}  // likewise
   void Do(core::ExitAgent& action);
   void Do(core::MemberLog& action);
   // None comes before its time is up: what waits for it must do without.
@@ -148,6 +158,7 @@ class Machine {
   void RunTimers();
   void Connect();
   void Resume();
+  void Hold(const core::MemoryPart& part, Duration after);
   void Exec(const core::Start& start, uint32_t local_rank);
   void KillProcess(Process& process);
   void KillGeneration(core::Generation generation);
@@ -211,7 +222,11 @@ class Machine {
   int exit_code_ = -1;
   bool out_of_memory_ = false;
   Time terminated_at_ = kNever;
-  std::map<uint64_t, core::Generation> commits_;
+  struct AskedCommit {
+    core::Generation generation;
+    std::string name;  // of a part in memory; "": on disk
+  };
+  std::map<uint64_t, AskedCommit> commits_;
   uint64_t next_commit_ = 1;
   std::vector<std::pair<uint32_t, Time>> pongs_;  // machine 0's attempt, when last answered
   std::vector<std::pair<core::Generation, Time>> left_;

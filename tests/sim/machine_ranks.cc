@@ -68,8 +68,9 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
   process.generation = start.generation;
   processes_.push_back(process);
   world_.Log(Name(), " exec rank ", rank, " of ", start.generation);
-  world_.invariants().OnExec(*this, process, start.resume);
-  world_.training().OnExec(node_, process.pid, start.generation, rank, start.resume);
+  world_.invariants().OnExec(*this, process, start);
+  world_.training().OnExec(node_, process.pid, start.generation, rank,
+                           start.memory.exists() ? InMemory(start.memory) : start.resume);
   if (++spawned_ == world_.shape().processes) {
     Do(member_.OnSpawned(Local(), start.generation));
   }
@@ -194,14 +195,67 @@ void Machine::OnProgress(uint32_t rank, int64_t step) {
 void Machine::OnCommit(core::Generation generation) {
   InAgent([this, generation] {
     uint64_t id = next_commit_++;
-    commits_[id] = generation;
+    commits_[id] = {generation, ""};
     Do(member_.OnCommit(Local(), id));
   });
 }
 
+void Machine::OnMemoryCommit(core::Generation generation, const std::string& name) {
+  InAgent([this, generation, name] {
+    // The agent takes the part before it asks, and does not ask for a generation that is over.
+    if (generation != member_.generation()) return;
+    uint64_t id = next_commit_++;
+    commits_[id] = {generation, name};
+    Do(member_.OnMemoryCommit(Local(), id, name, world_.random().Chance(5) ? "it is full" : ""));
+  });
+}
+
+// The part is read, which takes a while, and counts from then on.
+void Machine::Hold(const core::MemoryPart& part, Duration after) {
+  world_.queue().After(
+      after, [this, part] { InAgent([this, part] { Do(member_.OnPartHeld(Local(), part)); }); });
+}
+
+bool Machine::Serves(const core::MemoryPart& part) const {
+  const auto& parts = member_.parts();
+  return alive_ && !stopped_ && std::find(parts.begin(), parts.end(), part) != parts.end();
+}
+
+void Machine::Do(core::FetchPart& action) {
+  const Duration takes = world_.random().Between(milliseconds(1), milliseconds(60));
+  world_.queue().After(takes, [this, fetch = action.fetch] {
+    const auto from = static_cast<Node>(std::stoul(fetch.address));
+    const bool there = world_.machine(from).Serves(fetch.part) &&
+                       !world_.network().Blocked(node_, from) && !world_.random().Chance(10);
+    if (there) return Hold(fetch.part, Duration::zero());
+    InAgent([this, fetch] {
+      Do(member_.OnFetchFailed(Local(), fetch.part, "it is torn, or nobody answers"));
+    });
+  });
+}
+
+void Machine::Do(core::DropParts& action) {
+  for (const core::MemoryPart& part : action.parts) {
+    world_.Log(Name(), " drops machine ", part.machine, "'s part of ", InMemory(part.id));
+  }
+}
+
+std::string InMemory(core::CheckpointId id) {
+  return "memory/" + id.generation.ToString() + "/" + std::to_string(id.number);
+}
+
 void Machine::Do(core::AnswerCommit& action) {
-  core::Generation generation = commits_[action.id];
+  const auto [generation, name] = commits_[action.id];
   commits_.erase(action.id);
+  if (!name.empty()) {
+    world_.Log(Name(), " memory commit ", name, " of ", generation, ": number ", action.number);
+    world_.training().OnMemoryCommitAnswered(generation, name, action.number);
+    if (action.granted) {
+      Hold({{generation, action.number}, spec_.index, name},
+           world_.random().Between(milliseconds(1), milliseconds(50)));
+    }
+    return;
+  }
   world_.Log(Name(), " commit of ", generation, action.granted ? ": yes, number " : ": no, ",
              action.number, " ", action.reason);
   world_.training().OnCommitAnswered(generation, action.granted, action.number);

@@ -367,6 +367,8 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   }
   shape.steps = std::max<int64_t>(5, last / shape.step) + random.Below(20);
   shape.commit_every = 1 + random.Below(5);
+  // Drawn from no stream: what is drawn after it stays as it was.
+  if (seed % 3 == 2) shape.memory_every = 1 + static_cast<int64_t>(seed / 3 % 3);
   shape.max_restarts = static_cast<int>(1 + random.Below(6));
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));

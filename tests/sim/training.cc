@@ -98,6 +98,13 @@ void Training::Step(core::Generation generation) {
       run.requested = world_.now();
       machine.OnCommit(generation);
     }
+    const int64_t memory_every = world_.shape().memory_every;
+    if (memory_every > 0 && run.step % memory_every == 0 && run.memory_asked == 0) {
+      for (size_t rank = 0; rank < run.ranks.size(); rank += world_.shape().processes) {
+        ++run.memory_asked;
+        world_.machine(run.ranks[rank].node).OnMemoryCommit(generation, std::to_string(run.step));
+      }
+    }
   } else {
     next = milliseconds(50);
   }
@@ -110,6 +117,17 @@ void Training::OnCommitAnswered(core::Generation generation, bool granted, uint3
   int64_t step = std::exchange(run->committing, 0);
   if (!granted || step == 0) return;
   world_.volume().Rename(generation, number, step, std::exchange(rename_late_, Duration::zero()));
+}
+
+void Training::OnMemoryCommitAnswered(core::Generation generation, const std::string& name,
+                                      uint32_t number) {
+  Run* run = Find(generation);
+  if (run == nullptr || run->memory_asked == 0) return;
+  --run->memory_asked;
+  if (number == 0) return;
+  const core::CheckpointId id{generation, number};
+  world_.volume().Remember(InMemory(id), std::stoll(name));
+  world_.invariants().OnMemoryCommit(id);
 }
 
 bool Training::Succeeded(core::Generation generation) const {

@@ -26,6 +26,8 @@ class Training {
   // `well`: exit code 0 after the last step.
   void OnEnd(core::Generation generation, uint32_t rank, bool well);
   void OnCommitAnswered(core::Generation generation, bool granted, uint32_t number);
+  void OnMemoryCommitAnswered(core::Generation generation, const std::string& name,
+                              uint32_t number);
   void Hang() { hung_ = current_; }
 
   // Every rank of it ran to its last step and exited 0.
@@ -45,7 +47,8 @@ class Training {
     std::vector<Rank> ranks;
     uint32_t execs = 0;
     int64_t step = 0;
-    int64_t committing = 0;  // the step in question; 0: none
+    int64_t committing = 0;   // the step in question; 0: none
+    size_t memory_asked = 0;  // machines whose commit in memory is not answered
     Time requested = Time::min();
     bool reported = false;  // some step was
     bool over = false;

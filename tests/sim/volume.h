@@ -27,6 +27,8 @@ class Volume {
   void Prepare(core::Generation generation, Done done);
   void Rename(core::Generation generation, uint32_t number, int64_t step, Duration late);
 
+  // A checkpoint in memory is on no volume, yet has a step.
+  void Remember(const std::string& path, int64_t step) { steps_[path] = step; }
   // The step that training goes on from; 0 for "".
   int64_t StepOf(const std::string& path) const;
   core::Generation Highest() const;

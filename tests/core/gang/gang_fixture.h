@@ -31,6 +31,10 @@ class GangFixture : public ::testing::Test {
     std::vector<CollectEvidence> collects;
     std::vector<std::string> places;  // of its ranks; empty: CollectEvidence is not answered
     std::vector<AnswerCommit> commits;
+    bool hold_fetch = false;  // FetchPart is not answered
+    std::vector<Fetch> fetches;
+    std::vector<MemoryPart> dropped;
+    std::vector<Persist> persists;
     std::optional<ExitAgent> exit;
   };
 
@@ -41,6 +45,9 @@ class GangFixture : public ::testing::Test {
     config.machines = machines;
     config.processes = processes;
     config.policy = policy_;
+    config.memory = config.memory_copies = memory_;
+    config.checkpoint_path = checkpoint_path_;
+    config.persist_every = persist_every_;
     machines_.resize(machines);
     coordinator_ = std::make_unique<Coordinator>(config, now_);
     for (uint32_t i = 0; i < machines; ++i) Join(i, attempt, processes);
@@ -57,6 +64,7 @@ class GangFixture : public ::testing::Test {
     config.processes = processes;
     config.machine0_attempt = coordinator_->config().attempt;
     config.predecessor_dead = predecessor_dead;
+    if (memory_) config.memory_address = "machine-" + std::to_string(index);
     Machine& m = machines_[index];
     m = Machine{};
     m.member = std::make_unique<Member>(config);
@@ -154,11 +162,16 @@ class GangFixture : public ::testing::Test {
       } else if (auto* prepare = std::get_if<PrepareGeneration>(&action)) {
         prepared_.push_back(prepare->generation);
         if (prepare_hangs_) continue;
-        Prepared done{prepare->generation, "127.0.0.1", 29500, "", prepare_error_};
+        Prepared done{prepare->generation, "127.0.0.1", 29500, prepare_resume_, prepare_error_};
         if (prepare->generation.n <= prepare_taken_) done.taken = prepare_taken_;
         done.later = prepare_later_;
         done.hopeless = prepare_hopeless_;
         Do(coordinator_->OnPrepared(now_, done));
+      } else if (auto* finish = std::get_if<FinishPersisting>(&action)) {
+        persisted_.push_back(*finish);
+        Do(coordinator_->OnPersisted(now_, ""));
+      } else if (auto* log = std::get_if<CoordinatorLog>(&action)) {
+        log_ += log->line + "\n";
       } else if (auto* exit = std::get_if<ExitCoordinator>(&action)) {
         coordinator_exit_ = *exit;
       }
@@ -186,6 +199,14 @@ class GangFixture : public ::testing::Test {
         Do(index, m.member->OnEvidence(now_, collect->generation, std::move(found)));
       } else if (auto* answer = std::get_if<AnswerCommit>(&action)) {
         m.commits.push_back(*answer);
+      } else if (auto* fetch = std::get_if<FetchPart>(&action)) {
+        m.fetches.push_back(fetch->fetch);
+        if (!m.hold_fetch) Do(index, m.member->OnPartHeld(now_, fetch->fetch.part));
+      } else if (auto* drop = std::get_if<DropParts>(&action)) {
+        m.dropped.insert(m.dropped.end(), drop->parts.begin(), drop->parts.end());
+      } else if (auto* persist = std::get_if<PersistPart>(&action)) {
+        m.persists.push_back(persist->persist);
+        Do(index, m.member->OnPersisted(now_, persist->persist.id, ""));
       } else if (auto* exit = std::get_if<ExitAgent>(&action)) {
         m.exit = *exit;
       }
@@ -197,6 +218,12 @@ class GangFixture : public ::testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<Machine> machines_;
   std::vector<Generation> prepared_;
+  bool memory_ = false;
+  std::string checkpoint_path_;
+  Duration persist_every_{};
+  std::vector<FinishPersisting> persisted_;
+  std::string log_;
+  std::string prepare_resume_;
   std::string prepare_error_;
   uint32_t prepare_taken_ = 0;
   uint32_t prepare_later_ = 0;

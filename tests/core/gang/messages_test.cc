@@ -27,6 +27,8 @@ Report SomeReport() {
   return report;
 }
 
+MemoryPart SomePart() { return {{{1, 2}, 3}, 1, "step-7"}; }
+
 std::vector<Message> OneOfEach() {
   Hello hello;
   hello.job_uid = "5a1c";
@@ -50,7 +52,7 @@ std::vector<Message> OneOfEach() {
           Pong{seconds(1), seconds(2), {1, 2}, MemberPhase::kRunning},
           ReportMessage{SomeReport()},
           StopRequest{StopReason::kDraining, seconds(30)},
-          CommitRequest{9, {1, 2}},
+          CommitRequest{9, {1, 2}, true, "step-7", "memory is full"},
           Progress{{1, 2}, {{0, 10, 100, 2.5, 4096}}},
           VerdictAck{{1, 2}},
           Welcome{2, {}},
@@ -59,7 +61,13 @@ std::vector<Message> OneOfEach() {
           start,
           Stop{{1, 2}, StopReason::kFailure, {}},
           CommitReply{9, true, 1, ""},
-          verdict};
+          verdict,
+          Memory{"10.0.0.2:7070", {SomePart()}},
+          FetchFailed{SomePart(), "it is torn"},
+          Persisted{{{1, 2}, 3}, "no space left"},
+          Fetch{SomePart(), "10.0.0.3:7070"},
+          Keep{{{{1, 2}, 3}}},
+          Persist{{{1, 1}, 3}, {{1, 2}, 0}, "step-7"}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <csignal>
+
+#include "core/gang/coordinator.h"
+#include "tests/core/gang/gang_fixture.h"
+
+namespace lockstep::core {
+namespace {
+
+class MemoryTest : public GangFixture {
+ protected:
+  MemoryTest() { memory_ = true; }
+
+  void Ask(uint32_t machine, const std::string& name, const std::string& problem = "") {
+    Do(machine, machines_[machine].member->OnMemoryCommit(now_, ++last_id_, name, problem));
+    Settle();
+  }
+
+  // Every machine commits its part, and holds it if it may.
+  void CommitAll(const std::string& name) {
+    for (uint32_t m = 0; m < machines_.size(); ++m) Ask(m, name);
+    for (uint32_t m = 0; m < machines_.size(); ++m) {
+      const AnswerCommit& answer = machines_[m].commits.back();
+      ASSERT_TRUE(answer.granted) << answer.reason;
+      const CheckpointId id{coordinator_->generation(), answer.number};
+      Do(m, machines_[m].member->OnPartHeld(now_, {id, m, name}));
+    }
+    Settle();
+  }
+
+  // The machine is lost with all it holds, and another agent stands in for it.
+  void Replace(uint32_t machine, bool hold_fetch = false) {
+    Cut(machine);
+    Settle();
+    Join(machine, 2);
+    machines_[machine].hold_fetch = hold_fetch;
+    Settle();
+  }
+
+  CheckpointId BeganFrom(uint32_t machine) const {
+    return machines_[machine].spawns.back().start.memory;
+  }
+
+ private:
+  uint64_t last_id_ = 0;
+};
+
+TEST_F(MemoryTest, ACommitIsGrantedOnceEveryMachineHasItsPart) {
+  Begin(2);
+  Ask(0, "step-1");
+  EXPECT_TRUE(machines_[0].commits.empty());
+  Ask(1, "step-1");
+  ASSERT_EQ(machines_[0].commits.size(), 1U);
+  ASSERT_EQ(machines_[1].commits.size(), 1U);
+  EXPECT_TRUE(machines_[0].commits[0].granted);
+  EXPECT_EQ(machines_[0].commits[0].number, 1U);
+  EXPECT_EQ(machines_[1].commits[0].number, 1U);
+}
+
+TEST_F(MemoryTest, WhatOneMachineCannotKeepIsKeptByNone) {
+  Begin(2);
+  Ask(0, "step-1", "memory is full");
+  EXPECT_TRUE(machines_[0].commits.empty());
+  Ask(1, "step-1");
+  for (const Machine& m : machines_) {
+    ASSERT_EQ(m.commits.size(), 1U);
+    EXPECT_FALSE(m.commits[0].granted);
+    EXPECT_EQ(m.commits[0].reason, "machine 0: memory is full");
+  }
+}
+
+TEST_F(MemoryTest, MachinesThatCommitDifferentThingsAreToldSo) {
+  Begin(2);
+  Ask(0, "step-1");
+  Ask(1, "step-2");
+  for (const Machine& m : machines_) {
+    ASSERT_EQ(m.commits.size(), 1U);
+    EXPECT_NE(m.commits[0].reason.find("under one name"), std::string::npos);
+  }
+}
+
+TEST_F(MemoryTest, ACommitThatWaitsWhenTheGenerationEndsIsRefused) {
+  Begin(2);
+  Ask(0, "step-1");
+  Kill(1, 2, SIGKILL);
+  ASSERT_EQ(machines_[0].commits.size(), 1U);
+  EXPECT_FALSE(machines_[0].commits[0].granted);
+  Ask(1, "step-1");
+  EXPECT_TRUE(machines_[1].commits.empty());
+}
+
+TEST_F(MemoryTest, TheNextMachineGetsACopyAndOlderPartsAreDroppedOnlyThen) {
+  Begin(3);
+  CommitAll("step-1");
+  for (uint32_t m = 0; m < 3; ++m) {
+    ASSERT_EQ(machines_[m].fetches.size(), 1U);
+    EXPECT_EQ(machines_[m].fetches[0].part.machine, (m + 2) % 3);
+    EXPECT_EQ(machines_[m].fetches[0].address, "machine-" + std::to_string((m + 2) % 3));
+  }
+  machines_[1].hold_fetch = true;
+  CommitAll("step-2");
+  EXPECT_TRUE(machines_[0].dropped.empty());
+  Do(1, machines_[1].member->OnPartHeld(now_, machines_[1].fetches.back().part));
+  Settle();
+  for (const Machine& m : machines_) {
+    EXPECT_EQ(m.member->parts().size(), 2U);
+    EXPECT_EQ(m.dropped.size(), 2U);
+  }
+}
+
+TEST_F(MemoryTest, TheGangBeginsFromTheNewestInMemory) {
+  prepare_resume_ = "/ckpt/checkpoints/1-1/000001.step-1";
+  Begin(2);
+  CommitAll("step-1");
+  CommitAll("step-2");
+  Kill(1, 2, SIGKILL);
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 2}));
+  EXPECT_EQ(BeganFrom(1), (CheckpointId{{1, 1}, 2}));
+}
+
+TEST_F(MemoryTest, TheFolderIsResumedFromWhereItIsAhead) {
+  Begin(2);
+  CommitAll("step-1");
+  prepare_resume_ = "/ckpt/checkpoints/1-1/000002.step-9";
+  Kill(1, 2, SIGKILL);
+  EXPECT_FALSE(BeganFrom(0).exists());
+  EXPECT_TRUE(machines_[0].member->parts().empty());
+}
+
+TEST_F(MemoryTest, AReplacedMachineHasItsPartBeforeAnyRankStarts) {
+  Begin(2);
+  CommitAll("step-1");
+  Replace(1, /*hold_fetch=*/true);
+  EXPECT_TRUE(machines_[1].spawns.empty());
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kPreparing);
+  ASSERT_EQ(machines_[1].fetches.size(), 1U);
+  EXPECT_EQ(machines_[1].fetches[0].address, "machine-0");
+  machines_[1].hold_fetch = false;
+  Do(1, machines_[1].member->OnPartHeld(now_, machines_[1].fetches[0].part));
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_EQ(BeganFrom(1), (CheckpointId{{1, 1}, 1}));
+  EXPECT_EQ(machines_[1].member->parts().size(), 2U) << "a copy of machine 0's part is back, too";
+}
+
+TEST_F(MemoryTest, ATornCopyMakesTheFolderCountAndItIsSaid) {
+  Begin(2);
+  CommitAll("step-7");
+  prepare_resume_ = "/ckpt/checkpoints/1-0/000001.step-1";
+  Replace(1, /*hold_fetch=*/true);
+  Do(1, machines_[1].member->OnFetchFailed(now_, machines_[1].fetches.at(0).part, "it is torn"));
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_FALSE(BeganFrom(1).exists());
+  EXPECT_NE(log_.find("could not get machine 1's part of step-7: it is torn"), std::string::npos);
+  EXPECT_NE(log_.find("resuming from /ckpt/checkpoints/1-0/000001.step-1"), std::string::npos);
+}
+
+TEST_F(MemoryTest, WithoutAnyCopyOfAPartTheFolderCountsAndItIsSaid) {
+  Begin(3);
+  machines_[2].hold_fetch = true;
+  CommitAll("step-7");
+  Replace(1);
+  EXPECT_FALSE(BeganFrom(0).exists());
+  EXPECT_NE(log_.find("checkpoint step-7 in memory is lost with machine 1"), std::string::npos);
+  EXPECT_NE(log_.find("resuming from the beginning"), std::string::npos);
+}
+
+TEST_F(MemoryTest, APartThatComesAfterALaterStartIsDropped) {
+  Begin(2);
+  Ask(0, "step-1");
+  Ask(1, "step-1");
+  const MemoryPart late{{{1, 1}, 1}, 0, "step-1"};
+  Kill(1, 2, SIGKILL);
+  Do(0, machines_[0].member->OnPartHeld(now_, late));
+  Settle();
+  EXPECT_TRUE(machines_[0].member->parts().empty());
+  EXPECT_EQ(machines_[0].dropped, std::vector<MemoryPart>{late});
+}
+
+TEST_F(MemoryTest, SuccessWritesTheNewestToTheFolderBeforeTheVerdict) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  CommitAll("step-2");
+  FinishAll();
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(persisted_[0].to, (CheckpointId{{1, 1}, 2}));
+  EXPECT_EQ(persisted_[0].name, "step-2");
+}
+
+TEST_F(MemoryTest, ASuspendWritesTheNewestToTheFolderBeforeItHolds) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  Kill(1, 2, SIGKILL);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(0)};
+  Desire(desired);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(persisted_[0].to, (CheckpointId{{1, 2}, 0})) << "before every commit of 1-2";
+}
+
+TEST_F(MemoryTest, TheNewestGoesToTheFolderFromTimeToTimeAndOnce) {
+  checkpoint_path_ = "/ckpt";
+  persist_every_ = minutes(1);
+  Begin(2);
+  CommitAll("step-1");
+  Advance(minutes(3), seconds(1));
+  EXPECT_EQ(persisted_.size(), 1U);
+  CommitAll("step-2");
+  Advance(minutes(1), seconds(1));
+  EXPECT_EQ(persisted_.size(), 2U);
+}
+
+TEST(CheckpointIdOf, ReadsWhatThePathOfACommitNames) {
+  EXPECT_EQ(CheckpointIdOf("/ckpt/checkpoints/2-4/000009.step-1100"), (CheckpointId{{2, 4}, 9}));
+  EXPECT_FALSE(CheckpointIdOf("/models/start").exists());
+  EXPECT_FALSE(CheckpointIdOf("").exists());
+}
+
+}  // namespace
+}  // namespace lockstep::core
