@@ -157,7 +157,6 @@ class Member {
   const MemberConfig& config() const { return config_; }
   const Counters& counters() const { return counters_; }
   const std::map<uint32_t, RankProgress>& progress() const { return progress_; }
-  const std::string& resume() const { return start_.resume; }
   const std::vector<MemoryPart>& parts() const { return parts_; }
 
  private:

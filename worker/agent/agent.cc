@@ -38,6 +38,15 @@ Result<Key> LoadKey(const core::AgentConfig& config) {
   return key;
 }
 
+bool KeepsMemory(const core::AgentConfig& config) {
+  return config.job.spec.checkpoint.memory.size.has_value();
+}
+
+uint64_t Copies(const core::AgentConfig& config) {
+  const core::Spec& spec = config.job.spec;
+  return spec.checkpoint.memory.replicas > 0 && spec.num_machines > 1 ? 1 : 0;
+}
+
 core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   const core::Spec& spec = config.job.spec;
   core::CoordinatorConfig c;
@@ -51,6 +60,9 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.predecessor_dead = config.predecessor_dead;
   c.checkpoint_path = config.checkpoint_path;
   c.attempts = config.attempts;
+  c.memory = KeepsMemory(config);
+  c.memory_copies = Copies(config) > 0;
+  c.persist_every = spec.checkpoint.persist_every;
   return c;
 }
 
@@ -63,6 +75,10 @@ core::MemberConfig ForMember(const core::AgentConfig& config) {
   m.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
   m.machine0_attempt = config.machine0_attempt;
   m.predecessor_dead = config.predecessor_dead;
+  const Result<Endpoint> listen = ParseEndpoint(config.listen);
+  if (KeepsMemory(config) && listen.ok()) {
+    m.memory_address = EndpointText(config.advertise, listen->port());
+  }
   return m;
 }
 
@@ -114,6 +130,8 @@ Status Agent::Open(const std::string& executable) {
   }
   Status gang = OpenGang();
   if (!gang.ok()) return gang;
+  Status memory = OpenMemory();
+  if (!memory.ok()) return memory;
   return OpenServers();
 }
 
@@ -218,8 +236,37 @@ Status Agent::OpenGang() {
   return {};
 }
 
+Status Agent::OpenMemory() {
+  if (!KeepsMemory(config_)) return {};
+  MemoryStore::Options options;
+  options.run_dir = config_.run_dir;
+  options.machine = config_.machine;
+  options.size = static_cast<uint64_t>(config_.job.spec.checkpoint.memory.size->milli() / 1000);
+  options.copies = Copies(config_);
+  MemoryStore::Handlers handlers;
+  handlers.on_held = [this](core::MemoryPart part) {
+    Do(member_->OnPartHeld(Now(), std::move(part)));
+  };
+  handlers.on_fetch_failed = [this](core::MemoryPart part, std::string reason) {
+    Do(member_->OnFetchFailed(Now(), std::move(part), std::move(reason)));
+  };
+  handlers.on_persisted = [this](core::CheckpointId id, std::string error) {
+    Do(member_->OnPersisted(Now(), id, std::move(error)));
+  };
+  Result<std::unique_ptr<MemoryStore>> memory = MemoryStore::Create(
+      loop_.get(), &*client_tls_, files_.get(), std::move(options), std::move(handlers));
+  if (!memory.ok()) return memory.error();
+  memory_ = std::move(*memory);
+  return {};
+}
+
 Status Agent::OpenServers() {
   StatusServer::Handlers status;
+  if (memory_) {
+    status.memory = [this](const HttpRequest& request, HttpResponder respond) {
+      memory_->Serve(request, std::move(respond));
+    };
+  }
   status.status = [this] { return Status_(); };
   status.version = [this] { return Version(); };
   if (coordinator_) {
@@ -280,14 +327,19 @@ void Agent::Do(core::MemberActions actions) {
       Log(disconnect->reason);
       gang_->Reconnect(disconnect->reason);
     } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
-      rank_metrics_->OnSpawn(member_->config().processes);
-      ranks_->Start(spawn->start, spawn->lease_end);
+      Start(*spawn);
     } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
       ranks_->Stop(stop->generation, stop->kill_at);
     } else if (auto* lease = std::get_if<core::SetLease>(&action)) {
       guard_->SetLeaseEnd(lease->end);
     } else if (auto* answer = std::get_if<core::AnswerCommit>(&action)) {
       AnswerCommit(*answer);
+    } else if (auto* fetch = std::get_if<core::FetchPart>(&action)) {
+      memory_->Fetch(fetch->fetch);
+    } else if (auto* drop = std::get_if<core::DropParts>(&action)) {
+      memory_->Drop(drop->parts);
+    } else if (auto* persist = std::get_if<core::PersistPart>(&action)) {
+      memory_->Persist(persist->persist, volume_->PersistDir(persist->persist.to));
     } else if (auto* exit = std::get_if<core::ExitAgent>(&action)) {
       Leave(*exit);
     } else if (auto* collect = std::get_if<core::CollectEvidence>(&action)) {
@@ -303,6 +355,15 @@ void Agent::Do(core::MemberActions actions) {
   if (status_) status_->Notify();
 }
 
+void Agent::Start(const core::Spawn& spawn) {
+  core::Start start = spawn.start;
+  if (memory_) memory_->BeginGeneration();
+  if (memory_ && start.memory.exists()) start.resume = memory_->OwnPart(start.memory);
+  resume_ = start.resume;
+  rank_metrics_->OnSpawn(member_->config().processes);
+  ranks_->Start(start, spawn.lease_end);
+}
+
 // ---- what processes say ----
 
 void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
@@ -312,12 +373,14 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     Do(member_->OnProgress(Now(), rank_metrics_->OnReport(*report)));
     if (report->step > 0) ranks_->OnStep(report->rank);
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
-    if (!volume_) {
-      progress_->Answer(client, CommitRefusal(question->id, "the job has no checkpoint.path"));
+    if (question->memory ? !memory_ : !volume_) {
+      const std::string field = question->memory ? "checkpoint.memory.size" : "checkpoint.path";
+      progress_->Answer(client, CommitRefusal(question->id, "the job has no " + field));
       return;
     }
     uint64_t id = ++last_commit_;
-    commits_[id] = {client, question->id, question->name, member_->generation()};
+    commits_[id] = {client, question->id, question->name, member_->generation(), question->memory};
+    if (question->memory) return TakeCommit(id);
     Do(member_->OnCommit(Now(), id));
   } else if (const auto* evidence = std::get_if<EvidenceQuestion>(&message)) {
     evidence_->Answer(member_->generation(), RankProcesses(),
@@ -325,7 +388,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
                         progress_->Answer(client, EvidenceAnswer(id, file));
                       });
   } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
-    progress_->Answer(client, LatestAnswer(latest->id, member_->resume()));
+    progress_->Answer(client, LatestAnswer(latest->id, resume_));
   }
 }
 
@@ -335,10 +398,30 @@ std::vector<RankProcess> Agent::RankProcesses() const {
   return processes;
 }
 
+// The part must be this machine's before the gang is asked.
+void Agent::TakeCommit(uint64_t id) {
+  memory_->Take(id, commits_[id].name, [this, id](std::string problem) {
+    const PendingCommit& pending = commits_[id];
+    if (pending.generation != member_->generation()) {
+      return AnswerCommit({id, false, 0, "that generation has ended"});
+    }
+    Do(member_->OnMemoryCommit(Now(), id, pending.name, std::move(problem)));
+  });
+}
+
 void Agent::AnswerCommit(const core::AnswerCommit& answer) {
   auto found = commits_.extract(answer.id);
   if (found.empty()) return;
   const PendingCommit& pending = found.mapped();
+  if (pending.memory && answer.granted) {
+    core::MemoryPart part{{pending.generation, answer.number}, config_.machine, pending.name};
+    memory_->Grant(answer.id, part,
+                   [this, client = pending.client, id = pending.id](const std::string& path) {
+                     progress_->Answer(client, lockstep::agent::CommitAnswer(id, path));
+                   });
+    return;
+  }
+  if (pending.memory) memory_->Refuse(answer.id);
   progress_->Answer(
       pending.client,
       answer.granted

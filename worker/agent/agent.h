@@ -33,6 +33,7 @@
 #include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
 #include "worker/agent/logs/agent_logs.h"
+#include "worker/agent/memory/memory_store.h"
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/metrics/rank_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
@@ -62,13 +63,16 @@ class Agent {
   Status Open(const std::string& executable);
   Status OpenRanks(const std::string& executable);
   Status OpenGang();
+  Status OpenMemory();
   Status OpenServers();
 
   Time Now();
   void Do(core::MemberActions actions);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
+  void TakeCommit(uint64_t id);
   void AnswerCommit(const core::AnswerCommit& answer);
   std::vector<RankProcess> RankProcesses() const;
+  void Start(const core::Spawn& spawn);
   void Leave(const core::ExitAgent& exit);
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
   // Stops the loop once everything that keeps the agent here is over.
@@ -83,6 +87,7 @@ class Agent {
     uint64_t id = 0;  // the process's
     std::string name;
     core::Generation generation;
+    bool memory = false;
   };
 
   core::AgentConfig config_;
@@ -99,6 +104,7 @@ class Agent {
   std::optional<TlsPskContext> server_tls_;
   std::optional<TlsPskContext> client_tls_;
   std::optional<CheckpointVolume> volume_;
+  std::unique_ptr<MemoryStore> memory_;  // null: no checkpoints in memory
   std::unique_ptr<core::Member> member_;
   std::unique_ptr<GangPort> gang_;
   CoordinatorHost* coordinator_ = nullptr;  // machine 0 only: `gang_`
@@ -111,6 +117,7 @@ class Agent {
 
   std::map<uint64_t, PendingCommit> commits_;
   uint64_t last_commit_ = 0;
+  std::string resume_;  // the folder that this generation resumes from; "": none
   uint64_t member_version_ = 1;
   std::optional<WakeTimer> timer_;  // the member's
 

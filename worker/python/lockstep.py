@@ -38,6 +38,7 @@ __all__ = [
     "commit",
     "generation",
     "latest",
+    "memory_dir",
     "report",
     "restarts",
 ]
@@ -111,22 +112,31 @@ def commit(directory: PathLike, timeout: float = 60.0) -> str:
     agent is asked whether this generation still runs on every machine, and on its yes the
     directory is moved to its final place. Raises CommitRefused, AgentUnavailable or OSError; the
     last committed checkpoint stays the one to resume from then.
+
+    A directory in memory_dir() is this machine's part of a checkpoint in memory: call it on one
+    rank of every machine, with the same name. It counts once all have; nothing is flushed.
     """
     source = os.path.abspath(os.fspath(directory))
+    if os.path.dirname(source) == memory_dir():
+        return _ask_to_commit({"commit": os.path.basename(source), "memory": True}, timeout)
     _sync_tree(source)
     if not os.environ.get("LOCKSTEP_SOCKET"):
         _sync(os.path.dirname(source))
         return source
-    reply = _ask({"commit": os.path.basename(source)}, timeout)
-    if reply.get("ok") is not True:
-        raise CommitRefused(str(reply.get("reason") or "the agent gave no reason"))
-    final = str(reply["final"])
+    final = _ask_to_commit({"commit": os.path.basename(source)}, timeout)
     if final != source:
         os.rename(source, final)
         _sync(os.path.dirname(source))
     _sync(os.path.dirname(final))
     _write_hint(final)
     return final
+
+
+def memory_dir() -> Optional[str]:
+    """Where this machine's parts of checkpoints in memory are written; None if the job has none."""
+    local = os.environ.get("LOCKSTEP_LOCAL_DIR")
+    directory = os.path.join(os.path.abspath(local), "checkpoints") if local else None
+    return directory if directory and os.path.isdir(directory) else None
 
 
 def checkpoint_dir() -> Optional[str]:
@@ -145,6 +155,13 @@ def restarts() -> int:
         return int(os.environ.get("LOCKSTEP_RESTARTS", "0"))
     except ValueError:
         return 0
+
+
+def _ask_to_commit(request: Dict[str, Any], timeout: float) -> str:
+    reply = _ask(request, timeout)
+    if reply.get("ok") is not True:
+        raise CommitRefused(str(reply.get("reason") or "the agent gave no reason"))
+    return str(reply["final"])
 
 
 def _rank() -> int:

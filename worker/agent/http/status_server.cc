@@ -54,6 +54,9 @@ void StatusServer::Notify() {
 void StatusServer::Serve(const HttpRequest& request, HttpResponder respond) {
   if (request.path == "/status") return ServeStatus(request, std::move(respond));
   if (request.path == "/gang") return ServeGang(request, std::move(respond));
+  if (request.path == "/memory" && handlers_.memory) {
+    return handlers_.memory(request, std::move(respond));
+  }
   respond.Send(Text(404, "there are /status and /gang"));
 }
 

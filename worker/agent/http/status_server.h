@@ -21,6 +21,8 @@ namespace lockstep::agent {
 class StatusServer {
  public:
   struct Handlers {
+    // GET /memory; empty where no checkpoints are kept in memory.
+    std::function<void(const HttpRequest&, HttpResponder)> memory;
     std::function<core::GangStatus()> status;
     std::function<uint64_t()> version;  // that status() would carry
     // Empty on machines other than 0: PUT /gang answers 421 there.

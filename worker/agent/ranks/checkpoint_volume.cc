@@ -199,6 +199,20 @@ std::string CheckpointVolume::CheckpointDir(Generation generation) const {
   return (fs::path(root_) / "checkpoints" / generation.ToString()).string();
 }
 
+std::string CheckpointVolume::PersistDir(core::CheckpointId to) const {
+  return CheckpointDir(to.generation) + "/.memory-" + std::to_string(to.number);
+}
+
+Status CheckpointVolume::FinishPersisting(core::CheckpointId to, const std::string& name) const {
+  const std::string final = FinalPath(to.generation, to.number, name);
+  if (rename(PersistDir(to).c_str(), final.c_str()) != 0) {
+    return ErrnoError("moving to " + final, errno);
+  }
+  Status ignored = WriteFileAtomically((fs::path(root_) / "LATEST").string(),
+                                       fs::path(final).lexically_relative(root_).string() + "\n");
+  return SyncFolder(CheckpointDir(to.generation));
+}
+
 std::string CheckpointVolume::FinalPath(Generation generation, uint32_t number,
                                         const std::string& name) const {
   std::array<char, 16> prefix{};

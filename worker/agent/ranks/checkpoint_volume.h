@@ -38,6 +38,10 @@ class CheckpointVolume {
   Result<Begun> BeginGeneration(core::Generation generation) const;
 
   std::string CheckpointDir(core::Generation generation) const;
+  // Where all machines lay their parts of a checkpoint in memory, over each other.
+  std::string PersistDir(core::CheckpointId to) const;
+  // That one is complete.
+  Status FinishPersisting(core::CheckpointId to, const std::string& name) const;
   // Where commit `number` of this generation goes: .../000003.<name>.
   std::string FinalPath(core::Generation generation, uint32_t number,
                         const std::string& name) const;

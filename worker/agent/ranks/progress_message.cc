@@ -72,7 +72,8 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     if (!name.is_string() || !IsComponent(name.get<std::string>())) {
       return Error::Invalid("commit must be a directory's name, without a slash");
     }
-    return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>()});
+    const bool memory = json.value("memory", Json(false)) == Json(true);
+    return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>(), memory});
   }
   if (json.contains("evidence")) return ProgressMessage(EvidenceQuestion{id_value});
   if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});

@@ -2,6 +2,7 @@
 //
 //   {"rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 1000}   progress, heartbeat
 //   {"rank": 0, "id": 7, "commit": "step-1200"}                                 may this be kept?
+//   {"rank": 0, "id": 7, "commit": "step-1200", "memory": true}                 in memory
 //   {"rank": 0, "id": 8, "latest": true}                                        resume from where?
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
@@ -34,6 +35,7 @@ struct CommitQuestion {
   uint32_t rank = 0;
   uint64_t id = 0;
   std::string name;  // one path component
+  bool memory = false;
 };
 
 struct LatestQuestion {

@@ -1,0 +1,224 @@
+"""Checkpoints in memory under `lockstep run`: what latest() gives after processes, machines and both
+copies of a part are lost."""
+
+import os
+import pathlib
+import re
+import signal
+
+import processes
+import pytest
+from run import Run
+from waiting import wait_until
+
+PROGRAM = """
+import os, sys, time
+import lockstep
+
+folder, last = sys.argv[1], int(sys.argv[2])
+rank, generation = os.environ["RANK"], os.environ["LOCKSTEP_GENERATION"]
+size = int(os.environ.get("PART_SIZE", "3000000"))
+
+
+def say(*words):
+    with open(os.path.join(folder, "log-" + rank), "a") as log:
+        print(generation, *words, file=log)
+
+
+def part(step):
+    return (rank + ":" + str(step) + ";").encode() * (size // 8)
+
+
+came_from, first = lockstep.latest(), 0
+if came_from:
+    first = int(came_from.rpartition("step-")[2])
+    with open(os.path.join(came_from, "deep", "rank-" + rank), "rb") as file:
+        assert file.read() == part(first), came_from
+say("begins", first, came_from)
+for step in range(first + 1, last + 1):
+    lockstep.report(step=step, total_steps=last)
+    writing = os.path.join(lockstep.memory_dir(), "step-%d" % step)
+    os.makedirs(os.path.join(writing, "deep"))
+    open(os.path.join(writing, "empty"), "w").close()
+    with open(os.path.join(writing, "deep", "rank-" + rank), "wb") as file:
+        file.write(part(step))
+    began = time.monotonic()
+    try:
+        say("committed", step, lockstep.commit(writing), time.monotonic() - began)
+    except lockstep.CommitRefused as refusal:
+        say("refused", step, refusal)
+    while not os.path.exists(os.path.join(folder, "go-%d" % step)) and str(step) in sys.argv[3].split(","):
+        time.sleep(0.01)
+"""
+
+JOB = """
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: memory}}
+spec:
+  numMachines: {machines}
+  processesPerMachine: 1
+  command: [python3, {program}, {folder}, "{last}", "{pause}"]
+  failurePolicy: {{machineLostAfter: 5s}}
+  env: [{{name: PART_SIZE, value: "{part}"}}]
+  checkpoint:
+    memory: {{size: {size}, replicas: {replicas}}}
+    persistEvery: {persist}
+{path}
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    def start(machines=2, last=6, pause=4, size="64Mi", replicas=1, persist="0s", path=None, part=3000000):
+        program, file = tmp_path / "program.py", tmp_path / "job.yaml"
+        program.write_text(PROGRAM)
+        file.write_text(JOB.format(
+            machines=machines, program=program, folder=tmp_path, last=last, pause=pause, size=size,
+            replicas=replicas, persist=persist, part=part, path=f"    path: {path}" if path else ""))
+        return Run(tmp_path, "-v", str(file))
+    return start
+
+
+def said(folder, rank, what):
+    """[(generation, the rest)] of the lines of that kind."""
+    log = pathlib.Path(folder) / f"log-{rank}"
+    lines = [line.split(" ", 3) for line in log.read_text().splitlines()] if log.exists() else []
+    return [(line[0], line[2], *line[3:]) for line in lines if line[1] == what]
+
+
+def wait_committed(run, step, machines=2):
+    """Until every rank has committed it; then the copies, which nothing tells of, get a moment."""
+    wait_until(lambda: all(any(line[1] == str(step) for line in said(run.folder, rank, "committed"))
+                           for rank in range(machines)), f"step {step}")
+
+
+def agents(run):
+    """Rank -> (pid of its machine's agent, its run folder); one process a machine."""
+    found = {}
+    for rank, (pid, _) in run.wait_ranks(2).items():
+        folder = pathlib.Path(processes.environment(pid)["LOCKSTEP_SOCKET"]).parent
+        mine = [agent for agent in processes.with_variable("RUN_UNDER_TEST", run.mark)
+                if processes.name(agent).startswith("lockstep-agent") and pid in processes.children(agent)]
+        found[rank] = (mine[0], folder)
+    return found
+
+
+def wait_copied(found, step):
+    """Until each machine holds its part, and the next machine a copy, and nothing older is left."""
+    def parts(folder):
+        return sorted((part.parent.name, part.name.rpartition("-")[2], len(list(part.rglob("*"))))
+                      for part in folder.glob("memory/[0-9]*-*/*/*"))
+
+    wanted = [("0", str(step), 3), ("1", str(step), 3)]
+    wait_until(lambda: all(parts(folder) == wanted for _, folder in found.values()),
+               lambda: f"{wanted}: {[parts(folder) for _, folder in found.values()]}")
+
+
+def test_a_dead_process_resumes_from_memory_on_every_machine(job, tmp_path):
+    run = job()
+    ranks = run.wait_ranks(2)
+    wait_committed(run, 4)
+    os.kill(ranks[1][0], signal.SIGKILL)
+    (tmp_path / "go-4").touch()
+    code, _, output = run.finish()
+    assert code == 0, output
+    for rank in (0, 1):
+        begins = said(tmp_path, rank, "begins")
+        assert [line[1] for line in begins] == ["0", "4"], (begins, output)
+        assert "/memory/1-1/" in begins[1][2] and begins[1][2].endswith("/000004.step-4")
+
+
+def test_one_machine_needs_no_other(job, tmp_path):
+    run = job(machines=1)
+    ranks = run.wait_ranks(1)
+    wait_committed(run, 4, machines=1)
+    os.kill(ranks[0][0], signal.SIGKILL)
+    (tmp_path / "go-4").touch()
+    code, _, output = run.finish()
+    assert code == 0 and [line[1] for line in said(tmp_path, 0, "begins")] == ["0", "4"], output
+
+
+def test_a_lost_machine_gets_its_part_back_from_the_next(job, tmp_path):
+    run = job()
+    run.wait_ranks(2)
+    wait_committed(run, 4)
+    found = agents(run)
+    wait_copied(found, 4)
+    (tmp_path / "go-4").touch()
+    os.kill(found[1][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert [line[1] for line in said(tmp_path, 1, "begins")] == ["0", "4"], output
+
+
+def test_machine_0_gets_its_part_back_too(job, tmp_path):
+    run = job()
+    run.wait_ranks(2)
+    wait_committed(run, 4)
+    found = agents(run)
+    wait_copied(found, 4)
+    (tmp_path / "go-4").touch()
+    os.kill(found[0][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert [line[1] for line in said(tmp_path, 0, "begins")][-1] in ("4", "5"), output
+
+
+def test_without_a_copy_the_disk_is_what_is_left_and_it_is_said(job, tmp_path):
+    run = job(replicas=0, persist="1s", pause="4,6", last=7, path=tmp_path / "ckpt")
+    found = agents(run)
+    wait_until(lambda: list((tmp_path / "ckpt").glob("checkpoints/1-1/000004.step-4")), "step 4 on disk")
+    (tmp_path / "go-4").touch()
+    wait_committed(run, 6)
+    (tmp_path / "go-6").touch()
+    os.kill(found[1][0], signal.SIGKILL)
+    code, _, output = run.finish()
+    assert code == 0, output
+    for rank in (0, 1):
+        generation, step, folder = said(tmp_path, rank, "begins")[-1]
+        assert (step, folder) == ("4", str(tmp_path / "ckpt/checkpoints/1-1/000004.step-4")), output
+    assert "checkpoint step-6 in memory is lost with machine 1" in output
+
+
+def test_success_leaves_the_last_one_in_the_folder(job, tmp_path):
+    run = job(path=tmp_path / "ckpt", pause=0)
+    code, _, output = run.finish()
+    assert code == 0, output
+    last = tmp_path / "ckpt/checkpoints/1-1/000006.step-6"
+    assert sorted(path.name for path in (last / "deep").iterdir()) == ["rank-0", "rank-1"]
+    assert (last / "empty").exists() and (tmp_path / "ckpt/LATEST").read_text().strip().endswith(last.name)
+
+
+def test_what_does_not_fit_is_refused_on_every_machine_with_the_reason(job, tmp_path):
+    run = job(size="8Mi", pause=0)
+    code, _, output = run.finish()
+    assert code == 0, output
+    for rank in (0, 1):
+        refusals = [line[2] for line in said(tmp_path, rank, "refused")]
+        assert refusals and all("memory is full: checkpoint.memory.size is 8 MiB" in line for line in refusals)
+
+
+def test_a_torn_copy_is_never_resumed_from(job, tmp_path):
+    run = job()
+    wait_committed(run, 4)
+    found = agents(run)
+    wait_copied(found, 4)
+    copy = found[1][1] / "memory/1-1/0/000004.step-4/deep/rank-0"
+    data = copy.read_bytes()
+    copy.write_bytes(data[:-1] + b"x")
+    (tmp_path / "go-4").touch()
+    os.kill(found[0][0], signal.SIGKILL)
+    code, _, output = run.finish()
+    assert code == 0, output
+    assert "could not get machine 0's part of step-4: deep/rank-0 does not have the hash" in output
+    assert said(tmp_path, 1, "begins")[-1][1] == "0", output
+
+
+def test_a_commit_stops_training_for_a_moment_only(job, tmp_path):
+    run = job(size="1Gi", part=100 << 20, pause=0, last=4)
+    code, _, output = run.finish()
+    assert code == 0, output
+    took = [float(line[2].split()[-1]) for line in said(tmp_path, 0, "committed")]
+    print("commit of 100 MB:", took)
+    assert sorted(took)[len(took) // 2] < 0.5, took  # 50 ms on a quiet machine; it shows what is copied

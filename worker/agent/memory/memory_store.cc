@@ -1,0 +1,251 @@
+#include "worker/agent/memory/memory_store.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text/ascii.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+namespace fs = std::filesystem;
+using core::MemoryPart;
+
+std::string Bytes(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+std::string InUrl(const MemoryPart& part) {
+  return part.id.generation.ToString() + "/" + std::to_string(part.id.number) + "/" +
+         std::to_string(part.machine);
+}
+
+HttpResponse Answer(int status, std::string body) {
+  return {.status = status, .content_type = "application/octet-stream", .body = std::move(body)};
+}
+
+Status Move(const std::string& from, const std::string& to) {
+  std::error_code ignored;
+  fs::create_directories(fs::path(to).parent_path(), ignored);
+  if (rename(from.c_str(), to.c_str()) != 0) return ErrnoError("moving " + from, errno);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MemoryStore>> MemoryStore::Create(EventLoop* loop, const TlsPskContext* tls,
+                                                         FileWorker* volume, Options options,
+                                                         Handlers handlers) {
+  std::unique_ptr<MemoryStore> store(
+      new MemoryStore(loop, tls, volume, std::move(options), std::move(handlers)));
+  Result<std::unique_ptr<FileWorker>> files = FileWorker::Create(loop);
+  if (!files.ok()) return files.error();
+  store->files_ = std::move(*files);
+  store->BeginGeneration();
+  return store;
+}
+
+MemoryStore::MemoryStore(EventLoop* loop, const TlsPskContext* tls, FileWorker* volume,
+                         Options options, Handlers handlers)
+    : loop_(loop),
+      tls_(tls),
+      volume_(volume),
+      options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      folder_(options_.run_dir + "/memory"),
+      writing_(options_.run_dir + "/local/checkpoints") {}
+
+std::string MemoryStore::PathOf(const MemoryPart& part) const {
+  std::array<char, 16> number{};
+  std::snprintf(number.data(), number.size(), "%06u.", part.id.number);
+  return folder_ + "/" + part.id.generation.ToString() + "/" + std::to_string(part.machine) + "/" +
+         number.data() + part.name;
+}
+
+std::string MemoryStore::TakenPath(uint64_t commit) const {
+  return folder_ + "/taken-" + std::to_string(commit);
+}
+
+uint64_t MemoryStore::used() const {
+  uint64_t used = 0;
+  for (const auto& [part, size] : sizes_) used += size;
+  for (const auto& [commit, taken] : taken_) used += taken.size;
+  return used;
+}
+
+std::string MemoryStore::Room(uint64_t size, uint64_t times) const {
+  const uint64_t has = used();
+  if (has + size * times <= options_.size) return "";
+  return "memory is full: checkpoint.memory.size is " + Bytes(options_.size) + ", of which " +
+         Bytes(has) + " are taken, and this part needs " + Bytes(size) +
+         (times > 1 ? " here and as much for a copy of another machine's" : "");
+}
+
+void MemoryStore::Remove(std::string path) {
+  files_->Run(
+      [path = std::move(path)] {
+        std::error_code ignored;
+        return fs::remove_all(path, ignored);
+      },
+      [](auto) {});
+}
+
+// ---- commits ----
+
+void MemoryStore::BeginGeneration() {
+  const std::string old = folder_ + "/old-" + std::to_string(++era_);
+  std::error_code ignored;
+  fs::create_directories(folder_, ignored);
+  fs::rename(writing_, old, ignored);
+  fs::create_directories(writing_, ignored);
+  Remove(old);
+}
+
+void MemoryStore::Take(uint64_t commit, const std::string& name,
+                       std::function<void(std::string)> done) {
+  taken_[commit] = {name, 0, era_};
+  const std::string from = writing_ + "/" + name;
+  files_->Run([from] { return ListPart(from); },
+              lifetime_.Guard([this, commit, from, done](Result<Manifest> manifest) {
+                if (!manifest.ok()) return done(manifest.error().message);
+                const uint64_t size = SizeOf(*manifest);
+                std::string full = Room(size, 1 + options_.copies);
+                if (!full.empty()) return done(std::move(full));
+                const auto taken = taken_.find(commit);
+                if (taken == taken_.end()) return done("the generation has ended");
+                taken->second.size = size;
+                files_->Run([from, to = TakenPath(commit)] { return Move(from, to); },
+                            lifetime_.Guard([done](const Status& moved) {
+                              done(moved.ok() ? "" : moved.error().message);
+                            }));
+              }));
+}
+
+void MemoryStore::Grant(uint64_t commit, const MemoryPart& part,
+                        std::function<void(std::string)> done) {
+  const auto taken = taken_.extract(commit);
+  if (taken.empty()) return;
+  sizes_[part] = taken.mapped().size;
+  const std::string path = PathOf(part);
+  files_->Run([from = TakenPath(commit), path] { return Move(from, path); },
+              [done = std::move(done), path](const Status&) { done(path); });
+  files_->Run([path] { return HashPart(path); },
+              lifetime_.Guard(
+                  [this, part](Result<Manifest> manifest) { Hold(part, std::move(manifest)); }));
+}
+
+void MemoryStore::Refuse(uint64_t commit) {
+  const auto taken = taken_.extract(commit);
+  if (taken.empty()) return;
+  // What nobody waits for any more is of no use.
+  if (taken.mapped().era != era_) return Remove(TakenPath(commit));
+  files_->Run([from = TakenPath(commit),
+               to = writing_ + "/" + taken.mapped().name] { return Move(from, to); },
+              [](const Status&) {});
+}
+
+// A part counts from here on: others can get it, and are sure to notice what is torn.
+void MemoryStore::Hold(const MemoryPart& part, Result<Manifest> manifest) {
+  if (!sizes_.contains(part)) return;  // dropped meanwhile
+  if (!manifest.ok()) {
+    sizes_.erase(part);
+    return Remove(PathOf(part));
+  }
+  held_[part] = std::move(*manifest);
+  handlers_.on_held(part);
+}
+
+// ---- from and for others ----
+
+void MemoryStore::Fetch(const core::Fetch& fetch) {
+  const MemoryPart& part = fetch.part;
+  if (sizes_.contains(part) || fetches_.contains(part)) return;
+  Result<Endpoint> endpoint = ParseEndpoint(fetch.address);
+  if (!endpoint.ok()) return handlers_.on_fetch_failed(part, endpoint.error().message);
+  PartFetch::Handlers handlers;
+  handlers.room = [this, part](uint64_t size) {
+    std::string full = Room(size, 1);
+    if (full.empty()) sizes_[part] = size;
+    return full;
+  };
+  handlers.done = [this, part](Result<Manifest> manifest) { OnFetched(part, std::move(manifest)); };
+  std::unique_ptr<PartFetch>& slot = fetches_[part];
+  slot = std::make_unique<PartFetch>(loop_, tls_, *endpoint, InUrl(part), PathOf(part),
+                                     std::move(handlers));
+  slot->Start();
+}
+
+void MemoryStore::OnFetched(const MemoryPart& part, Result<Manifest> manifest) {
+  fetches_.erase(part);
+  if (manifest.ok()) return Hold(part, std::move(manifest));
+  sizes_.erase(part);
+  Remove(PathOf(part));
+  handlers_.on_fetch_failed(part, manifest.error().message);
+}
+
+void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
+  for (const MemoryPart& part : parts) {
+    if (part.id == persisting_) {
+      dropped_later_.push_back(part);
+      continue;
+    }
+    sizes_.erase(part);
+    held_.erase(part);
+    Remove(PathOf(part));
+  }
+}
+
+void MemoryStore::Persist(const core::Persist& persist, const std::string& folder) {
+  const std::string own = OwnPart(persist.id);
+  if (own.empty()) return handlers_.on_persisted(persist.id, "this machine holds no part of it");
+  if (persisting_.exists()) return;
+  persisting_ = persist.id;
+  volume_->Run([own, folder, machine = options_.machine] { return CopyPart(own, folder, machine); },
+               lifetime_.Guard([this, id = persist.id](const Status& copied) {
+                 persisting_ = {};
+                 Drop(std::exchange(dropped_later_, {}));
+                 handlers_.on_persisted(id, copied.ok() ? "" : copied.error().message);
+               }));
+}
+
+std::string MemoryStore::OwnPart(core::CheckpointId id) const {
+  for (const auto& [part, manifest] : held_) {
+    if (part.id == id && part.machine == options_.machine) return PathOf(part);
+  }
+  return "";
+}
+
+void MemoryStore::Serve(const HttpRequest& request, HttpResponder respond) const {
+  if (request.method != "GET") return respond.Send(Answer(405, "/memory takes GET"));
+  const std::string* name = request.Query("part");
+  const auto found = std::ranges::find_if(
+      held_, [&](const auto& each) { return name != nullptr && InUrl(each.first) == *name; });
+  if (found == held_.end()) return respond.Send(Answer(404, "that part is not here"));
+  const Manifest& manifest = found->second;
+  const std::string* file_text = request.Query("file");
+  const std::string* offset_text = request.Query("offset");
+  if (file_text == nullptr) return respond.Send(Answer(200, ToText(manifest)));
+  const auto file = ParseNumber<size_t>(*file_text);
+  const auto offset = ParseNumber<uint64_t>(offset_text != nullptr ? *offset_text : "0");
+  if (!file || *file >= manifest.size() || !offset || *offset > manifest[*file].size) {
+    return respond.Send(Answer(400, "that file has no such bytes"));
+  }
+  const std::string path = PathOf(found->first) + "/" + manifest[*file].path;
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  std::string piece(std::min<uint64_t>(kPieceSize, manifest[*file].size - *offset), '\0');
+  const ssize_t n =
+      fd.valid() ? pread(fd.get(), piece.data(), piece.size(), static_cast<off_t>(*offset)) : -1;
+  if (n < 0) return respond.Send(Answer(404, "that part is gone"));
+  piece.resize(static_cast<size_t>(n));
+  respond.Send(Answer(200, std::move(piece)));
+}
+
+}  // namespace lockstep::agent

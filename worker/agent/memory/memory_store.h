@@ -1,0 +1,106 @@
+// MemoryStore: this machine's parts of checkpoints in memory, its own and copies of others', below
+// the agent's run folder, which is a tmpfs (docs/checkpoints.md).
+//
+//   local/checkpoints/step-1200/     written by processes: LOCKSTEP_LOCAL_DIR/checkpoints
+//   memory/taken-7/                  a commit in question
+//   memory/2-5/0/000003.step-1200/   machine 0's part of the third commit of 2-5
+//
+// It does what core's member decides; what takes long runs on a thread of its own. One loop.
+#ifndef LOCKSTEP_WORKER_AGENT_MEMORY_MEMORY_STORE_H_
+#define LOCKSTEP_WORKER_AGENT_MEMORY_MEMORY_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/crypto/tls_psk.h"
+#include "base/event_loop.h"
+#include "base/http/http_server.h"
+#include "base/lifetime.h"
+#include "base/result.h"
+#include "core/gang/member.h"
+#include "worker/agent/memory/part_fetch.h"
+#include "worker/agent/ranks/file_worker.h"
+
+namespace lockstep::agent {
+
+class MemoryStore {
+ public:
+  struct Options {
+    std::string run_dir;
+    uint32_t machine = 0;
+    uint64_t size = 0;    // bytes that all parts may have
+    uint64_t copies = 0;  // of each part, on other machines
+  };
+  struct Handlers {
+    std::function<void(core::MemoryPart)> on_held;
+    std::function<void(core::MemoryPart, std::string reason)> on_fetch_failed;
+    std::function<void(core::CheckpointId, std::string error)> on_persisted;
+  };
+
+  // `tls` is a client's context; both it and `volume`, which writes to the checkpoint folder,
+  // outlive the store.
+  static Result<std::unique_ptr<MemoryStore>> Create(EventLoop* loop, const TlsPskContext* tls,
+                                                     FileWorker* volume, Options options,
+                                                     Handlers handlers);
+  MemoryStore(const MemoryStore&) = delete;
+  MemoryStore& operator=(const MemoryStore&) = delete;
+
+  // Empties the folder that processes write to; none of them lives.
+  void BeginGeneration();
+  // Takes a folder that a process commits; `done` gets why it can't be kept, or "".
+  void Take(uint64_t commit, const std::string& name, std::function<void(std::string)> done);
+  // What came of it: `done` gets the part's path; on_held follows once it is read.
+  void Grant(uint64_t commit, const core::MemoryPart& part, std::function<void(std::string)> done);
+  void Refuse(uint64_t commit);
+
+  void Fetch(const core::Fetch& fetch);
+  void Drop(const std::vector<core::MemoryPart>& parts);
+  // Into `folder`.
+  void Persist(const core::Persist& persist, const std::string& folder);
+  // GET /memory.
+  void Serve(const HttpRequest& request, HttpResponder respond) const;
+  // This machine's part; "" if it holds none.
+  std::string OwnPart(core::CheckpointId id) const;
+
+ private:
+  struct Taken {
+    std::string name;
+    uint64_t size = 0;
+    uint64_t era = 0;  // BeginGeneration's
+  };
+
+  MemoryStore(EventLoop* loop, const TlsPskContext* tls, FileWorker* volume, Options options,
+              Handlers handlers);
+  std::string PathOf(const core::MemoryPart& part) const;
+  std::string TakenPath(uint64_t commit) const;
+  uint64_t used() const;
+  std::string Room(uint64_t size, uint64_t times) const;
+  void OnFetched(const core::MemoryPart& part, Result<Manifest> manifest);
+  void Hold(const core::MemoryPart& part, Result<Manifest> manifest);
+  void Remove(std::string path);
+
+  EventLoop* loop_;
+  const TlsPskContext* tls_;
+  FileWorker* volume_;
+  Options options_;
+  Handlers handlers_;
+  std::string folder_;
+  std::string writing_;
+  std::unique_ptr<FileWorker> files_;
+  std::map<uint64_t, Taken> taken_;
+  std::map<core::MemoryPart, uint64_t> sizes_;  // what is held, or will be once it is read
+  std::map<core::MemoryPart, Manifest> held_;
+  std::map<core::MemoryPart, std::unique_ptr<PartFetch>> fetches_;
+  core::CheckpointId persisting_;
+  std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder
+  uint64_t era_ = 0;
+  Lifetime lifetime_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_MEMORY_MEMORY_STORE_H_

@@ -1,0 +1,145 @@
+#include "worker/agent/memory/part_fetch.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text/ascii.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+constexpr std::string_view kHeadEnd = "\r\n\r\n";
+constexpr std::string_view kLength = "Content-Length: ";
+constexpr size_t kMaxAnswer = size_t{2} << 20;
+
+}  // namespace
+
+PartFetch::PartFetch(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
+                     std::string part, std::string folder, Handlers handlers)
+    : loop_(loop),
+      tls_(tls),
+      endpoint_(endpoint),
+      part_(std::move(part)),
+      folder_(std::move(folder)),
+      handlers_(std::move(handlers)),
+      next_(loop, [this] { Ask(); }) {}
+
+void PartFetch::Start() {
+  began_ = BootTime();
+  Result<UniqueFd> fd = ConnectTcp(endpoint_);
+  if (!fd.ok()) return End(fd.error());
+  connection_ = Connection::ConnectTls(loop_, std::move(*fd), tls_);
+  connection_->SetDeadline(BootTime() + kPatience, "did not answer in time");
+  connection_->Start(
+      {.on_open = [this] { Ask(); },
+       .on_data = [this](std::string_view bytes) { OnData(bytes); },
+       .on_close = [this](const std::string& reason) { End(Error::Unavailable(reason)); }});
+}
+
+void PartFetch::Ask() {
+  std::string target = "/memory?part=" + part_;
+  if (manifest_) {
+    target += "&file=" + std::to_string(file_) + "&offset=" + std::to_string(offset_);
+  }
+  connection_->SetDeadline(BootTime() + kPatience, "did not answer in time");
+  connection_->Write("GET " + target + " HTTP/1.1\r\nHost: lockstep\r\n\r\n");
+}
+
+// The answers are this same program's, and hold what it always writes.
+void PartFetch::OnData(std::string_view bytes) {
+  if (ended_) return;
+  received_.append(bytes);
+  const size_t head = received_.find(kHeadEnd);
+  if (head == std::string::npos && received_.size() <= kMaxAnswer) return;
+  const std::string_view text = std::string_view(received_).substr(0, head);
+  const size_t at = text.find(kLength);
+  std::optional<size_t> length;
+  if (head != std::string::npos && at != std::string_view::npos) {
+    const std::string_view rest = text.substr(at + kLength.size());
+    length = ParseNumber<size_t>(rest.substr(0, rest.find('\r')));
+  }
+  if (!length || *length > kMaxAnswer) return End(Error::Invalid("an answer that can't be read"));
+  const size_t body = head + kHeadEnd.size();
+  if (received_.size() < body + *length) {
+    connection_->SetDeadline(BootTime() + kPatience, "fell silent");
+    return;
+  }
+  const std::string answer = received_.substr(body, *length);
+  const bool good = text.starts_with("HTTP/1.1 200");
+  received_.clear();
+  if (!good) return End(Error::Unavailable(answer.substr(0, 200)));
+  OnBody(answer);
+}
+
+void PartFetch::OnBody(std::string_view body) {
+  const Status taken = manifest_ ? TakePiece(body) : TakeManifest(body);
+  if (!taken.ok()) return End(taken.error());
+  if (file_ == manifest_->size()) return End(*manifest_);
+  bytes_ += body.size();
+  next_.WakeAt(began_ + milliseconds(bytes_ * 1000 / kBytesPerSecond));
+}
+
+Status PartFetch::TakeManifest(std::string_view body) {
+  Result<Manifest> manifest = ParseManifest(body);
+  if (!manifest.ok()) return manifest.error();
+  const std::string full = handlers_.room(SizeOf(*manifest));
+  if (!full.empty()) return Error::TooLarge(full);
+  manifest_ = std::move(*manifest);
+  std::error_code code;
+  std::filesystem::remove_all(folder_, code);
+  std::filesystem::create_directories(folder_, code);
+  if (code) return Error::Unavailable("making " + folder_ + ": " + code.message());
+  return OpenNext();
+}
+
+Status PartFetch::OpenNext() {
+  for (; file_ < manifest_->size(); ++file_) {
+    const PartFile& file = (*manifest_)[file_];
+    const std::string path = folder_ + "/" + file.path;
+    std::error_code ignored;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+    fd_.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!fd_.valid()) return ErrnoError("creating " + path, errno);
+    hash_ = Sha256();
+    offset_ = 0;
+    if (file.size > 0) return {};
+  }
+  return {};
+}
+
+Status PartFetch::TakePiece(std::string_view body) {
+  const PartFile& file = (*manifest_)[file_];
+  if (body.empty() || body.size() > file.size - offset_) {
+    return Error::Invalid(file.path + " has another size than its manifest says");
+  }
+  Status written = WriteAll(fd_.get(), body, file.path);
+  if (!written.ok()) return written;
+  hash_.Add(std::as_bytes(std::span(body)));
+  offset_ += body.size();
+  if (offset_ < file.size) return {};
+  if (hash_.Hex() != file.sha256) {
+    return Error::Invalid(file.path + " does not have the hash that its manifest says: it is torn");
+  }
+  ++file_;
+  return OpenNext();
+}
+
+void PartFetch::End(Result<Manifest> result) {
+  if (std::exchange(ended_, true)) return;
+  next_.Cancel();
+  fd_.reset();
+  loop_->Post(lifetime_.Guard([this, result = std::move(result)] {
+    // The handler may destroy this.
+    const auto done = std::move(handlers_.done);
+    done(result);
+  }));
+}
+
+}  // namespace lockstep::agent
