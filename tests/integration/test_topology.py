@@ -40,7 +40,8 @@ def test_this_machine_is_drawn_and_its_report_names_nobody(tmp_path):
 
 
 def test_a_file_that_is_no_machine_is_refused():
-    assert "topology:" in run("topology", "--xml", JOB, code=2)
+    assert "is no topology that hwloc can read" in run("topology", "--xml", JOB, code=2)
+    assert "/nonexist: No such file or directory" in run("topology", "--xml", "/nonexist", code=2)
 
 
 def test_a_quick_benchmark_writes_all_its_forms(tmp_path):

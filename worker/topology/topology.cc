@@ -1,7 +1,9 @@
 #include "worker/topology/topology.h"
 
+#include <errno.h>
 #include <hwloc.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "worker/topology/cpu_quota.h"
@@ -332,6 +335,9 @@ int Machine::FindNumaNode(int id) const {
 }
 
 Result<Machine> DiscoverXml(const std::string& path) {
+  if (access(path.c_str(), R_OK) != 0) {
+    return Error::NotFound(path + ": " + std::generic_category().message(errno));
+  }
   const Topology topology = Load("/", path);
   if (topology == nullptr) return Error::Invalid(path + " is no topology that hwloc can read");
   Machine machine;
