@@ -92,7 +92,7 @@ std::vector<pid_t> ProcessesOf(const RankProcess& rank) {
   std::vector<pid_t> pids;
   if (rank.pid == 0) return pids;
   pids.push_back(rank.pid);
-  for (const Descendant& each : DescendantsOf(rank.pid, 0)) {
+  for (const Descendant& each : DescendantsOf(rank.pid, {})) {
     if (pids.size() == kMaxProcesses) break;
     pids.push_back(each.pid);
   }
