@@ -42,7 +42,9 @@ std::string NameOf(core::Cause cause) {
 template <typename Key>
 std::string Parts(const std::map<Key, int64_t>& sums) {
   std::vector<std::pair<Key, int64_t>> parts(sums.begin(), sums.end());
-  std::ranges::stable_sort(parts, std::greater(), &std::pair<Key, int64_t>::second);
+  std::ranges::sort(parts, [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   std::string text;
   for (const auto& [key, time] : parts) {
     if (!text.empty()) text += ", ";

@@ -57,7 +57,8 @@ TEST_F(JobFiguresTest, RestartsCountByWhatTheStatusGrewBy) {
 }
 
 TEST_F(JobFiguresTest, LossesCountOnceTheyAreSettled) {
-  core::LedgerSums sums{.activities = {{core::Activity::kRedone, 2500}}};
+  core::LedgerSums sums;
+  sums.activities[core::Activity::kRedone] = 2500;
   after_.ledger = core::Ledger{.sums = sums, .open = core::Ledger::Open{.sums = sums}};
   figures_.OnWritten(before_, after_, seconds(1));
   EXPECT_TRUE(Shows(R"(lockstep_operator_lost_machine_seconds_total{to="Redone"} 0)"));
