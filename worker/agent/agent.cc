@@ -293,7 +293,8 @@ Status Agent::OpenServers() {
   Result<Endpoint> metrics = ParseEndpoint(config_.metrics_listen);
   if (!metrics.ok()) return metrics.error();
   std::vector<const prometheus::Collectable*> parts = {machine_metrics_.get(), rank_metrics_.get(),
-                                                       logs_->pump(), listener_.get()};
+                                                       logs_->pump(), listener_.get(),
+                                                       &ranks_->parked()};
   if (coordinator_) parts.push_back(&coordinator_->metrics());
   metrics_ =
       std::make_unique<MetricsServer>(loop_.get(),
@@ -436,6 +437,7 @@ void Agent::Leave(const core::ExitAgent& exit) {
   if (exit_) return;
   exit_ = exit;
   Log("leaving with exit code " + std::to_string(exit.code) + ": " + exit.reason);
+  ranks_->DropSpares();
   ranks_->Stop(member_->generation(), Time::min());
   leave_by_ = BootTime() + kLeavePatience;
   TryExit();

@@ -54,10 +54,14 @@ void ReadMemory(const std::string& root, MachineStats* stats) {
   if (const auto current = Innermost(folders.v2, "/memory.current")) {
     stats->memory_bytes = ParseNumber<uint64_t>(*current);
     stats->memory_limit_bytes = Tightest(folders.v2, "/memory.max");
+    stats->reclaimable_bytes =
+        Field(Innermost(folders.v2, "/memory.stat").value_or(""), "inactive_file");
     stats->oom_events = Field(Innermost(folders.v2, "/memory.events").value_or(""), "oom");
   } else if (const auto usage = Innermost(folders.v1, "/memory.usage_in_bytes")) {
     stats->memory_bytes = ParseNumber<uint64_t>(*usage);
     stats->memory_limit_bytes = Tightest(folders.v1, "/memory.limit_in_bytes");
+    stats->reclaimable_bytes =
+        Field(Innermost(folders.v1, "/memory.stat").value_or(""), "total_inactive_file");
   }
 }
 

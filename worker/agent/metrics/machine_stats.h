@@ -21,6 +21,7 @@ namespace lockstep::agent {
 
 struct MachineStats {
   std::optional<uint64_t> memory_bytes;
+  std::optional<uint64_t> reclaimable_bytes;   // of memory_bytes: files not in use
   std::optional<uint64_t> memory_limit_bytes;  // the tightest that can be seen; none: no limit
   std::optional<uint64_t> oom_events;          // the limit was reached and nothing could be freed
   std::optional<uint64_t> oom_kills;           // processes killed for it

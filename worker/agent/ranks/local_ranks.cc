@@ -96,6 +96,13 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                         log_("still alive 30 s after SIGKILL: " + names);
                         handlers_.on_unkillable(generation_);
                       }}),
+      parked_(loop, spawner, &processes_,
+              {.prestart = config->job.spec.launch == core::Launch::kPerProcess
+                               ? config->job.spec.prestart
+                               : core::Prestart::kNever,
+               .exclude = config->job.spec.prestart_exclude,
+               .folder = config->run_dir + "/prestart"},
+              log_),
       placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
   oom_kills_ = stats_.ReadOomKills();
   topology::BindingRequest request = topology::RequestOf(config->job.spec, inherited_);
@@ -109,6 +116,9 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
     prepared_.push_back(topology::Prepare(rank));
     nodes_.push_back(topology::LocalityOf(machine_, rank));
     near.push_back(rank.nics);
+  }
+  for (const topology::PreparedBinding& binding : prepared_) {
+    spare_launches_.push_back({.binding = &binding, .result = {}});
   }
   NameNics(topology::NearNics(machine_.nics, near));
   std::error_code ignored;
@@ -140,6 +150,8 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   generation_ = start.generation;
   size_t count = static_cast<size_t>(ProcessCount(config_->job));
   launches_.assign(count, {});
+  warm_ = 0;
+  parked_.BeginGeneration();
   views_.assign(count, {});
   for (size_t l = 0; l < count; ++l) views_[l].rank = RankOf(static_cast<int>(l));
   logs_->StartGeneration(generation_.ToString());
@@ -149,6 +161,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
     std::string failure = LaunchRank(start, l, &exit_code);
     if (!failure.empty()) return Fail(RankOf(l), exit_code, failure);
   }
+  parked_.OnStarted(warm_ == count);
   loop_->Post(lifetime_.Guard([this, generation = generation_] {
     if (generation != generation_) return;
     handlers_.on_spawned(generation);
@@ -187,12 +200,19 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   return id;
 }
 
-std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
-  auto index = static_cast<size_t>(local_rank);
+SpawnRequest LocalRanks::RequestFor(const core::Start& start, int local_rank) const {
   SpawnRequest request;
   request.env = core::BuildEnvironment(inherited_, config_->job, Identity(start, local_rank));
   request.argv = core::BuildCommand(config_->job, request.env);
   request.working_directory = config_->job.spec.working_dir;
+  request.hook = &LocalRanks::Bind;
+  request.hook_name = "binding";
+  return request;
+}
+
+std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
+  auto index = static_cast<size_t>(local_rank);
+  SpawnRequest request = RequestFor(start, local_rank);
   std::string path = Variable(request.env, "PATH");
   if (request.argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
   auto found = FindExecutable(request.argv.front(), path, request.working_directory);
@@ -201,24 +221,44 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
     return failure->message;
   }
   request.path = std::get<std::string>(found);
+  if (LaunchSpare(index, request)) return "";
+  parked_.Record(index, &request);
   launches_[index].binding = &prepared_[index];
-  request.hook = &LocalRanks::Bind;
   request.hook_data = &launches_[index];
-  request.hook_name = "binding";
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
-  auto& process = std::get<SpawnedProcess>(result);
-  views_[index].pid = process.pid;
-  logs_->Add(static_cast<int>(RankOf(local_rank)), std::move(process.stdout_fd),
-             std::move(process.stderr_fd));
-  Status added =
-      processes_.Add(static_cast<int>(RankOf(local_rank)), process.pid, std::move(process.pidfd));
+  Status added = Adopt(index, std::move(std::get<SpawnedProcess>(result)));
   if (added.ok()) return "";
   *exit_code = core::kExitNotExecutable;
   return added.error().message;
+}
+
+Status LocalRanks::Adopt(size_t local_rank, SpawnedProcess process) {
+  const int rank = static_cast<int>(RankOf(static_cast<int>(local_rank)));
+  views_[local_rank].pid = process.pid;
+  logs_->Add(rank, std::move(process.stdout_fd), std::move(process.stderr_fd));
+  return processes_.Add(rank, process.pid, std::move(process.pidfd));
+}
+
+// The guard knows it before it runs.
+bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
+  request.hook_data = &spare_launches_[local_rank];
+  const Launch bound = spare_launches_[local_rank];
+  std::optional<ParkedRanks::Spare> spare = parked_.Take(local_rank, request);
+  if (!spare) return false;
+  const pid_t pid = spare->process.pid;
+  if (Adopt(local_rank, std::move(spare->process)).ok() && spare->Go()) {
+    launches_[local_rank] = bound;
+    ++warm_;
+    return true;
+  }
+  log_("prestart: a spare died as it was let go; the rank starts cold");
+  processes_.Discard(pid);
+  views_[local_rank].pid = 0;
+  return false;
 }
 
 int LocalRanks::Bind(void* launch) noexcept {
@@ -283,6 +323,7 @@ void LocalRanks::ReportBinding() {
 }
 
 void LocalRanks::OnStep(uint32_t rank) {
+  parked_.OnStep();
   const size_t l = rank - RankOf(0);
   if (l >= views_.size() || !views_[l].bound || std::exchange(views_[l].stepped, true)) return;
   if (config_->job.spec.topology.bind == core::Bind::kNone) return;

@@ -26,6 +26,7 @@
 #include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/ranks/file_worker.h"
 #include "worker/agent/ranks/live_table.h"
+#include "worker/agent/ranks/parked_ranks.h"
 #include "worker/agent/ranks/process_set.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
@@ -74,6 +75,9 @@ class LocalRanks {
 
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard); }
+  // The agent is leaving: no generation follows.
+  void DropSpares() { parked_.Close(); }
+  const ParkedRanks& parked() const { return parked_; }
   bool any_alive() const { return processes_.live() > 0 || processes_.stopping(); }
   const std::vector<View>& views() const { return views_; }
 
@@ -86,6 +90,10 @@ class LocalRanks {
 
   void NameNics(const std::vector<topology::Nic>& near);
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
+  SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
+  // Whether a spare has become the rank.
+  bool LaunchSpare(size_t local_rank, SpawnRequest request);
+  Status Adopt(size_t local_rank, SpawnedProcess process);
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   topology::BoundProcess BoundAs(size_t local_rank) const;
@@ -120,9 +128,12 @@ class LocalRanks {
   std::vector<std::string> inherited_;
   std::string path_;
   ProcessSet processes_;
+  ParkedRanks parked_;
   core::Generation generation_;
   std::vector<Launch> launches_;
+  std::vector<Launch> spare_launches_;
   std::vector<View> views_;
+  size_t warm_ = 0;  // ranks of this generation that came of spares
   bool binding_said_ = false;
   // For numa_maps, which may take a second of a large process; made when first needed.
   std::unique_ptr<FileWorker> reader_;

@@ -33,6 +33,11 @@ ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
       reap_timer_(loop, [this] { OnChildSignal(); }) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   loop_->OnSignal(SIGCHLD, [this] { OnChildSignal(); });
+  // Children that are stopped and go on (ParkedRanks) are no reason to look.
+  struct sigaction action{};
+  action.sa_handler = SIG_DFL;
+  action.sa_flags = SA_NOCLDSTOP;
+  sigaction(SIGCHLD, &action, nullptr);
 }
 
 ProcessSet::~ProcessSet() {
@@ -56,6 +61,16 @@ Status ProcessSet::Add(int rank, pid_t pid, UniqueFd pidfd) {
   const int fd = pidfd.get();
   leaders_[pid] = {.rank = rank, .pidfd = std::move(pidfd), .signalled = false};
   return loop_->Watch(fd, EPOLLIN, [this, pid](uint32_t) { OnExit(pid); });
+}
+
+void ProcessSet::Discard(pid_t pid) {
+  const auto found = leaders_.find(pid);
+  if (found == leaders_.end()) return;
+  kill(-pid, SIGKILL);
+  loop_->Unwatch(found->second.pidfd.get());
+  leaders_.erase(found);
+  table_->RemoveAndMayReap(pid);
+  ReapLater();
 }
 
 void ProcessSet::OnExit(pid_t pid) {

@@ -67,6 +67,9 @@ class ProcessSet {
   // Its own process group's leader, just spawned.
   Status Add(int rank, pid_t pid, UniqueFd pidfd);
 
+  // Takes back one that was added and never ran: killed, and told to nobody.
+  void Discard(pid_t pid);
+
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
   // with an earlier time. on_gone follows, at the earliest at the end of this round.
   void Stop(Time kill_at);

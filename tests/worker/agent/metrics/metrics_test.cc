@@ -17,6 +17,7 @@
 #include "worker/agent/metrics/gang_metrics.h"
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/metrics/rank_metrics.h"
+#include "worker/agent/ranks/parked_ranks.h"
 
 namespace lockstep::agent {
 namespace {
@@ -50,10 +51,11 @@ class MetricsTest : public LoopTest {
   }
 
   Page Full() {
-    return ReadPage(Expose({&machine_, &ranks_, logs_.get(), listener_.get(), &gang_},
+    return ReadPage(Expose({&machine_, &ranks_, logs_.get(), listener_.get(), &gang_, &parked_},
                            {{"trainingjob", "gpt"}, {"machine", "3"}}));
   }
 
+  ParkedRanks parked_{loop(), nullptr, nullptr, {}, [](const std::string&) {}};
   topology::FixtureTree tree_;
   MachineStatsReader stats_{tree_.root()};
   Time now_ = seconds(100);

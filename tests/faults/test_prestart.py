@@ -1,0 +1,158 @@
+"""Spares: interpreters that wait beside a gang's ranks, and what becomes of them."""
+
+import json
+import os
+import pathlib
+import signal
+import textwrap
+
+import processes
+from waiting import wait_until
+
+PYTHON = "/usr/bin/python3"
+MODULES = pathlib.Path(__file__).parents[2] / "worker" / "python"
+
+PROGRAM = f"""
+    import decimal, json, os, subprocess, sys
+    sys.path.insert(0, {str(MODULES)!r})
+    import lockstep
+    rank, generation = os.environ["RANK"], os.environ["LOCKSTEP_GENERATION"]
+    if os.environ.get("DAEMON"):
+        subprocess.Popen(["setsid", "sleep", "1000"])
+    seen = {{"pid": os.getpid(), "argv": sys.argv, "port": os.environ["MASTER_PORT"],
+             "path": os.environ.get("PYTHONPATH"), "restarts": os.environ["LOCKSTEP_RESTARTS"]}}
+    target = os.path.join(os.environ["GATES"], f"seen.{{generation}}.{{rank}}")
+    with open(target + ".new", "w") as file:
+        json.dump(seen, file)
+    os.rename(target + ".new", target)
+    lockstep.report(step=1)
+    with open(os.path.join(os.environ["GATES"], rank)) as gate:
+        sys.exit(int(gate.readline()))
+"""
+
+
+def make(gang, tmp_path, *options, environment=None, command=None, **spec):
+    program = tmp_path / "train.py"
+    program.write_text(textwrap.dedent(PROGRAM))
+    command = command or [PYTHON, *options, str(program), "--lr", "1"]
+    made = gang(command=command, prestart="Auto", environment=environment,
+                failurePolicy={"maxRestarts": 9}, **spec)
+    made.start()
+    return made
+
+
+def seen(made, generation, rank):
+    path = made.gates / f"seen.{generation}.{rank}"
+    wait_until(path.exists, lambda: f"rank {rank} of generation {generation}\n{made.logs()}")
+    return json.loads(path.read_text())
+
+
+def spares(agent, but=()):
+    """Children that were started to wait, other than those that are ranks by now."""
+    return [pid for pid in processes.children(agent.pid) if pid not in but and
+            processes.environment(pid).get("LOCKSTEP_PRESTART", "").startswith("park")]
+
+
+def wait_ready(made, times=1):
+    for agent in made.agents.values():
+        wait_until(lambda a=agent: a.log.count("spares are ready") >= times,
+                   lambda a=agent: f"spares of {a}\n{made.logs()}")
+
+
+def finish(made):
+    made.open_gates()
+    assert made.verdict()["exitCode"] == 0
+
+
+def test_the_second_generation_and_the_third_begin_with_spares(gang, tmp_path):
+    made = make(gang, tmp_path, "-u", processes=2)
+    first = [seen(made, "1-1", rank) for rank in range(4)]
+    wait_ready(made)
+    waiting = {pid for agent in made.agents.values() for pid in spares(agent)}
+    assert len(waiting) == 4
+    made.tell(1, 3)
+    second = [seen(made, "1-2", rank) for rank in range(4)]
+    assert {each["pid"] for each in second} == waiting
+    for before, after in zip(first, second):
+        assert after["argv"] == before["argv"] and after["path"] == before["path"]
+        assert after["restarts"] == "1" and before["restarts"] == "0"
+    assert {each["port"] for each in second} == {second[0]["port"]}
+    wait_ready(made, times=2)
+    made.tell(2, 4)
+    third = {seen(made, "1-3", rank)["pid"] for rank in range(4)}
+    assert not third & waiting
+    for agent in made.agents.values():
+        agent.wait_log("all ranks of this machine came of spares")
+        assert agent.log.count("came of spares") == 2
+    finish(made)
+
+
+def test_a_second_failure_right_after_the_first_is_survived(gang, tmp_path):
+    made = make(gang, tmp_path)
+    seen(made, "1-1", 0)
+    wait_ready(made)
+    made.tell(0, 3)
+    seen(made, "1-2", 0)
+    made.tell(0, 3)
+    last = seen(made, "1-3", 1)
+    assert last["restarts"] == "2"
+    finish(made)
+
+
+def test_an_agent_that_is_killed_takes_its_spares_along(gang, tmp_path):
+    made = make(gang, tmp_path)
+    wait_ready(made)
+    agent = made.agents[1]
+    waiting = spares(agent)
+    assert waiting
+    agent.kill()
+    wait_until(lambda: not any(processes.alive(pid) for pid in waiting), "the spares' end")
+    made.heal_until_running()
+    finish(made)
+
+
+def test_a_daemon_of_a_rank_dies_with_its_generation_and_the_spares_stay(gang, tmp_path):
+    made = make(gang, tmp_path, machines=1, environment={"DAEMON": "1"})
+    rank = seen(made, "1-1", 0)["pid"]
+    wait_ready(made)
+    (waiting,) = spares(made.agents[0], but=[rank])
+    (daemon,) = [pid for pid in made.left() if "sleep 1000" in processes.command(pid)]
+    made.tell(0, 3)
+    assert seen(made, "1-2", 0)["pid"] == waiting
+    assert not processes.alive(daemon)
+    finish(made)
+
+
+def test_a_spare_killed_while_it_waits_costs_nothing_but_itself(gang, tmp_path):
+    made = make(gang, tmp_path, machines=1)
+    wait_ready(made)
+    (waiting,) = spares(made.agents[0], but=[seen(made, "1-1", 0)["pid"]])
+    os.kill(waiting, signal.SIGKILL)
+    made.tell(0, 3)
+    assert seen(made, "1-2", 0)["pid"] != waiting
+    finish(made)
+
+
+def test_python_that_reads_no_hook_and_other_programs_say_why_there_is_no_spare(gang, tmp_path):
+    program = tmp_path / "train.py"
+    for options, why in ((["-I"], "option -I keeps it"), (["-E"], "option -E keeps it"),
+                         (["-S"], "option -S keeps it")):
+        made = make(gang, tmp_path, *options, machines=1)
+        made.agents[0].wait_log(why)
+        assert not spares(made.agents[0])
+        finish(made)
+    made = make(gang, tmp_path, machines=1, command=["bash", "-c", f"{PYTHON} {program}; exit $?"])
+    made.agents[0].wait_log("no spares: bash is no Python")
+    made.tell(0, 3)
+    assert seen(made, "1-2", 0)["restarts"] == "1"
+    finish(made)
+
+
+def test_without_prestart_no_interpreter_waits(gang, tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(textwrap.dedent(PROGRAM))
+    made = gang(machines=1, command=[PYTHON, str(program)])
+    made.start()
+    seen(made, "1-1", 0)
+    assert "prestart" not in made.agents[0].log
+    finish(made)

@@ -1,0 +1,202 @@
+// Real interpreters, of /usr/bin/python3, held by the hook that the agent brings along.
+#include "worker/agent/ranks/parked_ranks.h"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "tests/worker/agent/ranks/process_test_base.h"
+#include "tests/worker/topology/fixture_tree.h"
+#include "worker/agent/ranks/descendants.h"
+
+namespace lockstep::agent {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ParkedRanksTest : public ProcessTest {
+ protected:
+  ParkedRanksTest() {
+    parked_ =
+        std::make_unique<ParkedRanks>(loop(), spawner_.get(), &processes_,
+                                      ParkedRanks::Options{.prestart = core::Prestart::kAuto,
+                                                           .exclude = {},
+                                                           .folder = tree_.root() + "/prestart",
+                                                           .patience = Duration(0)},
+                                      [this](const std::string& line) { log_ += line + "\n"; });
+  }
+
+  // Writes a line with what it was told, wherever it is run.
+  SpawnRequest Rank(const std::string& port) const {
+    return {.path = "/usr/bin/python3",
+            .argv = {"python3", "-c",
+                     "import os, fractions; open('told', 'a').write(os.environ.get('MASTER_PORT', "
+                     "'nothing') + ' ' + os.environ.get('PYTHONPATH', '-') + '\\n')"},
+            .env = {"PATH=/usr/bin:/bin", "RANK=0", "MASTER_PORT=" + port},
+            .working_directory = tree_.root()};
+  }
+  // A generation that starts cold, and what follows it.
+  void StartCold(const SpawnRequest& request) {
+    parked_->BeginGeneration();
+    EXPECT_FALSE(parked_->Take(0, request).has_value());
+    parked_->OnStarted(/*warm=*/false);
+  }
+  bool WaitReady() {
+    return RunUntil([&] { return parked_->ready() == 1; });
+  }
+  bool WaitGone() {
+    return RunUntil([&] { return ChildrenOf(getpid()).empty(); });
+  }
+  std::string Hook() const {
+    return std::filesystem::path(tree_.root() + "/prestart").lexically_normal();
+  }
+  std::string Told() const {
+    Result<std::string> text = ReadFile(tree_.root() + "/told", 4096);
+    return text.ok() ? *text : "";
+  }
+
+  topology::FixtureTree tree_;
+  std::string log_;
+  std::unique_ptr<ParkedRanks> parked_;
+};
+
+TEST_F(ParkedRanksTest, AReadySpareBecomesTheRankAndIsToldOfItsGenerationAlone) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  EXPECT_EQ(Told(), "");
+  parked_->BeginGeneration();
+  std::optional<ParkedRanks::Spare> spare = parked_->Take(0, Rank("2"));
+  ASSERT_TRUE(spare.has_value()) << log_;
+  ASSERT_TRUE(processes_.Add(0, spare->process.pid, std::move(spare->process.pidfd)).ok());
+  EXPECT_TRUE(spare->Go());
+  parked_->OnStarted(/*warm=*/true);
+  ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
+  EXPECT_EQ(deaths_[0].exit_code, 0);
+  EXPECT_EQ(Told(), "2 -\n");
+}
+
+TEST_F(ParkedRanksTest, ASpareThatIsNotWhatTheRankIsToBeIsKilled) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  SpawnRequest other = Rank("2");
+  other.env.emplace_back("OMP_NUM_THREADS=2");
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, other).has_value());
+  EXPECT_THAT(log_, HasSubstr("is not what the rank is to be"));
+  EXPECT_TRUE(WaitGone());
+  EXPECT_EQ(Told(), "");
+}
+
+TEST_F(ParkedRanksTest, ACommandLineThatEachGenerationChangesGetsNoSpares) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  SpawnRequest other = Rank("2");
+  other.argv.emplace_back("--port=2");
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, other).has_value());
+  parked_->OnStarted(/*warm=*/false);
+  EXPECT_THAT(parked_->why_not(), HasSubstr("the command line"));
+  EXPECT_TRUE(WaitGone());
+}
+
+TEST_F(ParkedRanksTest, ASpareKilledBetweenReadyAndGoIsNotTaken) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  const std::vector<pid_t> children = ChildrenOf(getpid());
+  siginfo_t info{};
+  for (const pid_t child : children) {
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  }
+  // The loop has not heard of it.
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, Rank("2")).has_value());
+  EXPECT_THAT(log_, HasSubstr("is dead"));
+  EXPECT_TRUE(WaitGone());
+}
+
+TEST_F(ParkedRanksTest, TheDeathOfASpareIsToldAndHasNoSuccessorInItsGeneration) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  for (const pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);
+  ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
+  EXPECT_THAT(parked_->why_not(), HasSubstr("the spare of local rank 0"));
+  EXPECT_TRUE(WaitGone());
+  StartCold(Rank("2"));
+  EXPECT_TRUE(WaitReady()) << log_;
+}
+
+TEST_F(ParkedRanksTest, ASpareThatIsNotReadyIsKilledWhenAGenerationBegins) {
+  tree_.File("prestart/imports.0", "fractions\n");
+  StartCold(Rank("1"));
+  // The probe has ended, and the spare is there.
+  ASSERT_TRUE(RunUntil([&] {
+    const std::vector<pid_t> children = ChildrenOf(getpid());
+    return parked_->ready() == 1 || children.size() == 1;
+  }));
+  parked_->BeginGeneration();
+  const bool was_ready = parked_->ready() == 1;
+  EXPECT_EQ(parked_->Take(0, Rank("2")).has_value(), was_ready);
+  parked_->Close();
+  for (const pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);  // one that was taken
+  EXPECT_TRUE(WaitGone());
+  EXPECT_EQ(Told(), "");
+}
+
+// A Python by its name and file that obeys no hook: the probe finds it out, and nothing is run.
+TEST_F(ParkedRanksTest, AnInterpreterThatDoesNotAnswerTheProbeNeverRunsTheProgramEarly) {
+  std::filesystem::copy_file("/bin/bash", tree_.root() + "/python3");
+  tree_.File("train.py", "echo trained >told\n");
+  SpawnRequest request = Rank("1");
+  request.path = tree_.root() + "/python3";
+  request.argv = {"python3", "train.py"};
+  StartCold(request);
+  ASSERT_TRUE(RunUntil([&] { return !parked_->why_not().empty(); }));
+  EXPECT_THAT(log_, HasSubstr("this Python did not run what makes it wait"));
+  EXPECT_TRUE(WaitGone());
+  EXPECT_EQ(Told(), "");
+}
+
+TEST_F(ParkedRanksTest, AProgramThatIsNoPythonGetsNoSparesAndIsToldWhy) {
+  SpawnRequest request = Shell("echo trained >told");
+  StartCold(request);
+  ASSERT_TRUE(RunUntil([&] { return !parked_->why_not().empty(); }));
+  EXPECT_EQ(log_, "prestart: no spares: sh is no Python\n");
+  const std::vector<std::string> before = request.env;
+  parked_->Record(0, &request);
+  EXPECT_EQ(request.env, before);
+}
+
+TEST_F(ParkedRanksTest, AnOwnPythonPathStaysBehindTheHooks) {
+  SpawnRequest request = Rank("1");
+  request.env.emplace_back("PYTHONPATH=/mine:/other");
+  parked_->Record(0, &request);
+  EXPECT_THAT(request.env, testing::Contains("PYTHONPATH=" + Hook() + ":/mine:/other"));
+  SpawnRequest empty = Rank("1");
+  empty.env.emplace_back("PYTHONPATH=");
+  parked_->Record(0, &empty);
+  EXPECT_THAT(empty.env, testing::Contains("PYTHONPATH=" + Hook() + "/prestart"));
+}
+
+TEST_F(ParkedRanksTest, AGenerationLeavesSparesAloneUntilTheAgentLeaves) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_EQ(parked_->ready(), 1U);
+  parked_->Close();
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+}
+
+}  // namespace
+}  // namespace lockstep::agent
