@@ -6,8 +6,10 @@ from jobs import PATIENCE, Jobs, operator
 
 
 @pytest.fixture
-def jobs(installed, namespace, tmp_path):
-    with AgentKubelet(installed, namespace, tmp_path) as kubelet, \
+def jobs(request, installed, namespace, tmp_path):
+    """With a parameter: nodes to which an image takes so many seconds to come."""
+    pull = getattr(request, "param", 0)
+    with AgentKubelet(installed, namespace, tmp_path, pull=pull) as kubelet, \
             operator(installed.kubeconfig, tmp_path, "--namespace", namespace,
                      "--system-namespace", namespace) as process:
         made = Jobs(installed, namespace, kubelet, tmp_path)

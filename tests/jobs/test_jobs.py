@@ -4,7 +4,9 @@ import json
 import os
 import pathlib
 import signal
+import time
 
+import pytest
 from jobs import HTTP
 from processes import children, environment
 from waiting import wait_until
@@ -116,6 +118,28 @@ def test_a_lost_machine_takes_the_node_of_a_spare_and_another_spare_follows(jobs
     gate.touch()
     jobs.wait_state("gpt", "Succeeded")
     wait_until(lambda: not jobs.spares("gpt"), "the spare to go with the job")
+
+
+# Seconds that an image takes to come to a node; longer for the figure of docs/benchmarks.md.
+PULL = float(os.environ.get("LOCKSTEP_PULL_SECONDS", "10"))
+
+
+@pytest.mark.parametrize("jobs", [PULL], indirect=True)
+def test_with_a_spare_nobody_waits_for_the_image_of_a_machine_that_is_lost(jobs, tmp_path):
+    gate, lost_after = tmp_path / "gate", 3
+    jobs.apply("gpt", UNTIL.format(gate=gate), spareMachines=1,
+               failurePolicy={"machineLostAfter": f"{lost_after}s"})
+    ready_spares(jobs, 1)
+    began = time.monotonic()
+    jobs.kubelet.process("gpt-1").send_signal(signal.SIGSTOP)  # its node stands still
+    jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
+              "the gang with its replacement")
+    took = time.monotonic() - began
+    print(f"silence to all ranks running: {took:.2f} s, machineLostAfter {lost_after} s, "
+          f"an image in {PULL:g} s")
+    assert lost_after * 0.8 < took < lost_after + PULL
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
 
 
 def test_spares_come_and_go_with_the_spec_and_the_gang(jobs, tmp_path):

@@ -37,8 +37,10 @@ def expand(text, variables):
 class _Writer(KubeletWriter):
     """Attends to pods of one namespace with real processes."""
 
-    def __init__(self, api, namespace, nodes, folder):
+    def __init__(self, api, namespace, nodes, folder, pull):
         super().__init__(api, namespace, nodes)
+        self._pull = pull
+        self._pulled = set(nodes[:2])
         self._namespace, self._folder = namespace, folder
         self.processes = {}  # pod name -> Popen
         self._tasks = set()
@@ -88,9 +90,20 @@ class _Writer(KubeletWriter):
                 process.send_signal(signal.SIGTERM)
                 self._start(self._kill_later(process, pod["metadata"]["deletionGracePeriodSeconds"]))
             return
-        if process is None and pod["spec"].get("nodeName"):
+        node = pod["spec"].get("nodeName")
+        if node and self._pull and node not in self._pulled:
+            self._start(self._attend_later(pod, node))
+            return
+        if process is None and node:
             self._keys[name] = await self._read_key(pod)
         await super()._attend(pod)
+
+    async def _attend_later(self, pod, node):
+        await asyncio.sleep(self._pull)
+        self._pulled.add(node)
+        name = pod["metadata"]["name"]
+        if name in self.pods and name not in self.processes:
+            await self._attend(self.pods[name])
 
     async def _read_key(self, pod):
         """The files of the pod's Secret, by name; a spare has none."""
@@ -192,12 +205,15 @@ class _Writer(KubeletWriter):
 
 
 class AgentKubelet:
-    """The kubelets of one namespace, in a thread of their own, on `nodes` nodes."""
+    """The kubelets of one namespace, in a thread of their own, on `nodes` nodes. To all but the first
+    two of these an image takes `pull` seconds to come.
+    """
 
-    def __init__(self, cluster, namespace, folder, nodes=4):
+    def __init__(self, cluster, namespace, folder, nodes=4, pull=0):
         self._server = ApiServer.from_kubeconfig(cluster.kubeconfig)
         self._namespace, self._folder = namespace, pathlib.Path(folder)
         self._names = [f"{namespace}-{index}" for index in range(nodes)]
+        self._pull = pull
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
         self._failure = None
@@ -226,7 +242,8 @@ class AgentKubelet:
         api, following = ApiClient(self._server), ApiClient(self._server)
         nodes = Nodes(api, self._names)
         await nodes.make()
-        self._writer = _Writer(following, self._namespace, self._names, self._folder)
+        self._writer = _Writer(following, self._namespace, self._names, self._folder,
+                               self._pull)
         tasks = [asyncio.ensure_future(each) for each in (
             nodes.beat(), self._writer.follow(), self._writer.follow_services())]
         self._ready.set()

@@ -107,7 +107,7 @@ class KubeletWriter:
         place = int(labels.get("lockstep.dev/machine", "0"))
         if "lockstep.dev/spare" in labels:
             place = -1 - int(labels["lockstep.dev/spare"])  # from the other end
-        node = self._nodes[place % len(self._nodes)]
+        node = _preferred(pod) or self._nodes[place % len(self._nodes)]
         name = pod["metadata"]["name"]
         await self._api.call("POST", f"{self._path}/{name}/binding", {
             "metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
@@ -144,6 +144,15 @@ class KubeletWriter:
     async def _write_status(self, pod, status):
         await self._api.patch(f"{self._path}/{pod['metadata']['name']}/status",
                               {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
+
+
+def _preferred(pod):
+    """The node that weighs most; None where the pod names none."""
+    terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(
+        "preferredDuringSchedulingIgnoredDuringExecution", [])
+    wanted = [(term["weight"], field["values"][0]) for term in terms
+              for field in term["preference"].get("matchFields", []) if field["operator"] == "In"]
+    return max(wanted)[1] if wanted else None
 
 
 def condition(kind, status):
