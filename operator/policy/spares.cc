@@ -64,14 +64,13 @@ bool IsTaken(const SparesMemory& memory, const std::string& uid) {
                              [&](const auto& each) { return each.second.uid == uid; });
 }
 
-// The best spare leaves its node to this machine. Null: there is none whose node would do.
+// The best spare is to leave its node to this machine. Null: there is none whose node would do.
 const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machine) {
   SparesMemory& memory = context.Own<&Memory::spares>();
   const std::vector<std::string> failed = FailedNodes(context, machine);
   for (const MachineObservation* spare : BestFirst(context)) {
     if (spare->stage == Stage::kUnplaced || IsTaken(memory, spare->uid)) continue;
     if (std::ranges::find(failed, spare->node) != failed.end()) continue;
-    Release(context, *spare);
     context.AddEvent(false, "SpareTaken",
                      NameOf(machine) + " gets node " + spare->node + ", where " + spare->name +
                          " has kept its place");
@@ -167,10 +166,11 @@ void KeepSpares(ReconcileContext& context, bool wanted) {
   const size_t most = none && Holds(Rule::kSparesLeaveAtTheEnd)
                           ? 0
                           : static_cast<size_t>(context.spec().spare_machines);
-  for (const MachineObservation& spare : context.snapshot.spares) {
-    if (!spare.leave_by && !IsThere(spare)) Release(context, spare);
-  }
   if (most > 0) MakeRoom(context);
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    const bool goes = !IsThere(spare) || IsTaken(context.memory().spares, spare.uid);
+    if (goes && !spare.leave_by) Release(context, spare);
+  }
   std::vector<const MachineObservation*> spares = BestFirst(context);
   std::erase_if(spares, [&](const MachineObservation* spare) {
     return !context.memory().spares.known.contains(spare->uid);  // it is on its way out

@@ -66,6 +66,8 @@ TEST(Spares, ALostMachineGetsTheNodeOfOneOnceThatHasLeft) {
   EXPECT_EQ(All<StopMachine>(lost)[0].grace_seconds, 1);
   EXPECT_THAT(All<StartMachine>(lost), IsEmpty()) << "the node's GPUs are not free yet";
 
+  EXPECT_THAT(Stopped(scene.Settle()), ElementsAre("gpt-spare0")) << "that may have failed";
+
   scene.spares()[0].leave_by = scene.now.wall + seconds(1);
   const Decision meanwhile = scene.Settle();
   EXPECT_THAT(meanwhile.actions, IsEmpty());
