@@ -54,7 +54,8 @@ JobStatus Whole() {
   status.selector = "lockstep.dev/job=gpt";
   status.machines = {.desired = 4,
                      .ready = 3,
-                     .by_state = {{MachineState::kRunning, 3}, {MachineState::kPending, 1}}};
+                     .by_state = {{MachineState::kRunning, 3}, {MachineState::kPending, 1}},
+                     .spares = 1};
   status.machine_statuses = {{.index = 2,
                               .pod = "gpt-2-r5",
                               .node = "a",
