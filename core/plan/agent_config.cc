@@ -102,7 +102,7 @@ inline constexpr auto kFields<AgentConfig> = std::tuple(
     Field{"listen", &AgentConfig::listen, Required{}},
     Field{"metricsListen", &AgentConfig::metrics_listen},
     Field{"advertise", &AgentConfig::advertise, Required{}},
-    Field{"runDir", &AgentConfig::run_dir, Required{}},
+    Field{"runDir", &AgentConfig::run_dir, Required{}}, Field{"cacheDir", &AgentConfig::cache_dir},
     Field{"checkpointPath", &AgentConfig::checkpoint_path},
     Field{"logPath", &AgentConfig::log_path},
     Field{"terminationPath", &AgentConfig::termination_path},

@@ -43,6 +43,7 @@ struct AgentConfig {
   std::string advertise;       // the IP that is MASTER_ADDR while this is machine 0
 
   std::string run_dir;           // a folder for this agent alone: socket, local dir, error files
+  std::string cache_dir;         // a folder for what programs compile; "": one in run_dir
   std::string checkpoint_path;   // "": no checkpoints
   std::string log_path;          // a folder for one file a rank and generation; "": none
   std::string termination_path;  // the file that gets the termination message; "": none

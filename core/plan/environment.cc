@@ -11,7 +11,16 @@
 namespace lockstep::core {
 namespace {
 
-// Variables whose value in the user's environment takes precedence.
+constexpr auto kCompileCaches = std::to_array<CompileCache>({
+    {"TORCHINDUCTOR_CACHE_DIR", "inductor"},
+    {"TRITON_CACHE_DIR", "triton"},
+    {"TORCH_EXTENSIONS_DIR", "extensions"},
+    {"PYTORCH_KERNEL_CACHE_PATH", "kernels"},
+    {"JAX_COMPILATION_CACHE_DIR", "jax"},
+    {"CUDA_CACHE_PATH", "cuda"},
+});
+
+// Other variables whose value in the user's environment takes precedence.
 constexpr std::array<std::string_view, 12> kOverridable = {
     "OMP_NUM_THREADS",
     "NCCL_IB_HCA",
@@ -143,6 +152,13 @@ void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
   env.SetUnlessEmpty("LOCKSTEP_LOCAL_DIR", id.local_dir);
 }
 
+void SetCaches(const ProcessIdentity& id, Collector& env) {
+  if (id.cache_dir.empty()) return;
+  for (const auto& [variable, folder] : kCompileCaches) {
+    env.Set(std::string(variable), id.cache_dir + "/" + std::string(folder));
+  }
+}
+
 std::pair<std::string_view, std::string_view> Split(std::string_view assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) return {assignment, {}};
@@ -169,7 +185,13 @@ const std::string* Find(const Variables& variables, std::string_view name) {
 
 }  // namespace
 
-bool IsUserOverridable(std::string_view name) { return Contains(kOverridable, name); }
+std::span<const CompileCache> CompileCaches() { return kCompileCaches; }
+
+bool IsUserOverridable(std::string_view name) {
+  const bool is_cache = std::ranges::any_of(
+      kCompileCaches, [&](const CompileCache& cache) { return cache.variable == name; });
+  return is_cache || Contains(kOverridable, name);
+}
 
 std::span<const std::string_view> ReservedNames() { return kReserved; }
 
@@ -194,6 +216,7 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
   env.SetUnlessEmpty("NCCL_SOCKET_IFNAME", identity.interface);
   env.SetUnlessEmpty("GLOO_SOCKET_IFNAME", identity.interface);
   SetOwn(job, identity, env);
+  SetCaches(identity, env);
   return variables;
 }
 
@@ -205,8 +228,11 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
     if (!name.empty() && !IsLeftover(name)) environment[std::string(name)] = value;
   }
   for (auto& [name, value] : UserVariables(job.spec)) environment[name] = std::move(value);
+  // Inductor keeps Triton's kernels in its own folder, unless they are told another one.
+  const bool own_inductor = environment.contains("TORCHINDUCTOR_CACHE_DIR");
   for (auto& [name, value] : ProcessEnvironment(job, identity)) {
     if (IsUserOverridable(name) && environment.contains(name)) continue;
+    if (name == "TRITON_CACHE_DIR" && own_inductor) continue;
     environment[name] = std::move(value);
   }
   std::vector<std::string> assignments;

@@ -31,6 +31,7 @@ struct ProcessIdentity {
   std::string checkpoint_dir;
   std::string resume_dir;  // the checkpoint this generation resumes from
   std::string local_dir;   // memory that survives restarts in place
+  std::string cache_dir;   // disk that does, for what compilers made
   std::string error_file;  // where torch's @record writes
   int omp_threads = 0;     // cores bound to this process; 0: unknown
   bool has_gpu = false;
@@ -47,6 +48,14 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
 // wins for those names that IsUserOverridable.
 std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inherited,
                                           const TrainingJob& job, const ProcessIdentity& identity);
+
+// A compiler's cache: the variable that names its folder, and that folder's name in
+// ProcessIdentity::cache_dir.
+struct CompileCache {
+  std::string_view variable;
+  std::string_view folder;
+};
+std::span<const CompileCache> CompileCaches();
 
 // Names that Lockstep sets only where the user has not: OMP_NUM_THREADS, NCCL_SOCKET_IFNAME, ...
 bool IsUserOverridable(std::string_view name);

@@ -57,6 +57,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   identity.local_rank = local_rank;
   identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
       identity.interface = "-";
+  identity.cache_dir = "<disk that survives restarts>";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   identity.omp_threads = 1;
   identity.has_gpu = AsksForGpus(job.spec);

@@ -96,6 +96,7 @@ Result<std::string> ConfigVariable(const core::TrainingJob& job, const core::Job
   config.advertise = "$(" + std::string(kIpVariable) + ")";
   // A folder within the volume: the volume's own belongs to root, and the agent needs its own.
   config.run_dir = std::string(kRunFolder) + "/agent";
+  config.cache_dir = std::string(kCacheFolder) + "/compiled";
   config.checkpoint_path = job.spec.checkpoint.path;
   config.log_path = job.spec.logs.path;
   config.termination_path = termination_path;

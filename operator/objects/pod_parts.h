@@ -17,6 +17,7 @@ inline constexpr const char* kAgentVolume = "lockstep-agent";
 inline constexpr const char* kAgentFolder = "/lockstep";  // read-only in the worker
 inline constexpr const char* kKeyFolder = "/etc/lockstep";
 inline constexpr const char* kRunFolder = "/run/lockstep";
+inline constexpr const char* kCacheFolder = "/var/cache/lockstep";
 
 inline constexpr const char* kIpVariable = "LOCKSTEP_POD_IP";
 

@@ -85,6 +85,8 @@ void AddVolumes(const core::TrainingJob& job, const std::string& agent_image,
               {{"secret", {{"secretName", key_secret}, {"defaultMode", kReadable}}}},
               /*read_only=*/true);
   volumes.Add("lockstep-run", kRunFolder, {{"emptyDir", {{"medium", "Memory"}}}});
+  // On disk: compilers keep up to gigabytes, which the pod's memory limit has no room for.
+  volumes.Add("lockstep-cache", kCacheFolder, {{"emptyDir", Json::object()}});
   if (const auto& size = job.spec.shared_memory; size && !own_shared_memory) {
     volumes.Add("lockstep-shm", kSharedMemory,
                 {{"emptyDir", {{"medium", "Memory"}, {"sizeLimit", size->ToString()}}}});

@@ -36,6 +36,15 @@ def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
     assert restart["cause"] == "ProcessSignal" and restart["respawned"], report
 
 
+def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_path):
+    wait_as_torch_does = "while [ -e lock ]; do sleep 0.01; done"
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "cd \"$TORCH_EXTENSIONS_DIR\" && "
+              f"if [ -e made ]; then {wait_as_torch_does}; else touch made lock; kill -9 $$; fi")
+    code, report, output = run.finish(patience=60)
+    assert (code, len(report["generations"])) == (0, 2), output
+    assert "cleared of compile caches" in output, output
+
+
 def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
     run = Run(tmp_path, "-m", "2", "-p", "1", "--", "/bin/sh", "-c", "exit 2")
     code, report, output = run.finish()

@@ -32,6 +32,7 @@ AgentConfig MakeConfig() {
   config.metrics_listen = "127.8.9.4:7071";
   config.advertise = "127.8.9.4";
   config.run_dir = "/run/lockstep/m3.5";
+  config.cache_dir = "/var/cache/lockstep";
   config.checkpoint_path = "/ckpt";
   config.log_path = "/logs";
   config.termination_path = "/run/lockstep/m3.5/termination.json";
@@ -65,6 +66,7 @@ TEST(AgentConfigTest, WhatIsWrittenReadsBackEqual) {
   EXPECT_EQ(read->metrics_listen, config.metrics_listen);
   EXPECT_EQ(read->advertise, config.advertise);
   EXPECT_EQ(read->run_dir, config.run_dir);
+  EXPECT_EQ(read->cache_dir, config.cache_dir);
   EXPECT_EQ(read->checkpoint_path, config.checkpoint_path);
   EXPECT_EQ(read->log_path, config.log_path);
   EXPECT_EQ(read->termination_path, config.termination_path);

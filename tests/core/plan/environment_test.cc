@@ -12,6 +12,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
+using testing::StartsWith;
 
 TrainingJob Job() {
   TrainingJob job;
@@ -96,6 +97,32 @@ TEST(ProcessEnvironment, SetsNothingForWhatIsUnknown) {
         "LOCKSTEP_CHECKPOINT_DIR", "LOCKSTEP_RESUME_DIR", "TORCHELASTIC_ERROR_FILE"}) {
     EXPECT_FALSE(environment.contains(name)) << name;
   }
+}
+
+TEST(ProcessEnvironment, KeepsWhatIsCompiledWhereTheNextGenerationFindsIt) {
+  ProcessIdentity id = Identity();
+  id.cache_dir = "/cache";
+  const auto environment = Environment(Job(), id);
+  EXPECT_EQ(environment.at("TORCHINDUCTOR_CACHE_DIR"), "/cache/inductor");
+  EXPECT_EQ(environment.at("TRITON_CACHE_DIR"), "/cache/triton");
+  EXPECT_EQ(environment.at("TORCH_EXTENSIONS_DIR"), "/cache/extensions");
+  EXPECT_EQ(environment.at("PYTORCH_KERNEL_CACHE_PATH"), "/cache/kernels");
+  EXPECT_EQ(environment.at("JAX_COMPILATION_CACHE_DIR"), "/cache/jax");
+  EXPECT_EQ(environment.at("CUDA_CACHE_PATH"), "/cache/cuda");
+}
+
+TEST(BuildEnvironment, LeavesCompileCachesWhereTheUserHasThem) {
+  ProcessIdentity id = Identity();
+  id.cache_dir = "/cache";
+  const auto image = BuildEnvironment({"CUDA_CACHE_PATH=/prewarmed"}, Job(), id);
+  EXPECT_THAT(image, Contains("CUDA_CACHE_PATH=/prewarmed"));
+  EXPECT_THAT(image, Contains("TRITON_CACHE_DIR=/cache/triton"));
+  TrainingJob job = Job();
+  job.spec.env = {Var("TORCHINDUCTOR_CACHE_DIR", "/claim")};
+  const auto claimed = BuildEnvironment({}, job, id);
+  EXPECT_THAT(claimed, Contains("TORCHINDUCTOR_CACHE_DIR=/claim"));
+  EXPECT_THAT(claimed, Not(Contains(StartsWith("TRITON_CACHE_DIR="))))
+      << "Triton's kernels would no longer be on the claim, in /claim/triton";
 }
 
 TEST(ProcessEnvironment, NamesTheOnlyInterface) {

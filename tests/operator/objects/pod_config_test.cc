@@ -65,6 +65,7 @@ TEST(PodConfig, TellsTheAgentWhatItIs) {
   EXPECT_EQ(config.metrics_listen, "0.0.0.0:7071");
   EXPECT_EQ(config.advertise, "10.1.2.3");
   EXPECT_EQ(config.run_dir, "/run/lockstep/agent");
+  EXPECT_EQ(config.cache_dir, "/var/cache/lockstep/compiled");
   EXPECT_EQ(config.checkpoint_path, "/ckpt");
   EXPECT_EQ(config.log_path, "/logs");
   EXPECT_EQ(config.termination_path, "/dev/termination-log");

@@ -68,12 +68,14 @@ TEST(Pod, OfASmallJobIsThis) {
         "volumeMounts": [
           {"name": "lockstep-agent", "mountPath": "/lockstep", "readOnly": true},
           {"name": "lockstep-key", "mountPath": "/etc/lockstep", "readOnly": true},
-          {"name": "lockstep-run", "mountPath": "/run/lockstep"}]}],
+          {"name": "lockstep-run", "mountPath": "/run/lockstep"},
+          {"name": "lockstep-cache", "mountPath": "/var/cache/lockstep"}]}],
       "volumes": [
         {"name": "lockstep-agent", "emptyDir": {}},
         {"name": "lockstep-key",
          "secret": {"secretName": "gpt-key-1b9d6bcd", "defaultMode": 292}},
-        {"name": "lockstep-run", "emptyDir": {"medium": "Memory"}}]}})"))
+        {"name": "lockstep-run", "emptyDir": {"medium": "Memory"}},
+        {"name": "lockstep-cache", "emptyDir": {}}]}})"))
       << pod.dump(2);
 }
 

@@ -18,6 +18,7 @@
 #include "core/exit_codes.h"
 #include "core/plan/trainer_command.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
+#include "worker/agent/ranks/compile_caches.h"
 
 namespace lockstep::agent {
 
@@ -83,11 +84,13 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       log_(std::move(log)),
       machine_(std::move(machine)),
       interface_(config->interface),
+      cache_dir_(config->cache_dir.empty() ? config->run_dir + "/caches" : config->cache_dir),
       inherited_(OwnEnvironment()),
       processes_(loop, table,
                  {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
                   .on_gone =
                       [this] {
+                        ClearCaches();
                         handlers_.on_all_dead(generation_);
                         oom_kills_ = stats_.ReadOomKills();
                       },
@@ -124,6 +127,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   std::error_code ignored;
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
+  MakeCompileCaches(cache_dir_);
 }
 
 // To NCCL all machines on one computer are one, which must be told one thing.
@@ -188,6 +192,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   }
   id.resume_dir = start.resume;
   id.local_dir = config_->run_dir + "/local";
+  id.cache_dir = cache_dir_;
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
   id.omp_threads = binding.omp_threads;
@@ -359,18 +364,23 @@ void LocalRanks::ReadPlacements(size_t local_rank, Time began) {
 }
 
 void LocalRanks::ReadAgain(size_t local_rank, ReadDone done) {
+  FileWorker* reader = Reader();
+  if (reader == nullptr) return;
+  reader->Run([process = BoundAs(local_rank)] { return topology::ReadBack(process); },
+              [this, local_rank, generation = generation_,
+               done = std::move(done)](topology::EffectiveBinding binding) {
+                if (generation != generation_) return;
+                const bool gone = views_[local_rank].pid == 0 || binding.cpus.empty();
+                done(gone ? std::nullopt : std::optional(std::move(binding)));
+              });
+}
+
+FileWorker* LocalRanks::Reader() {
   if (!reader_) {
     Result<std::unique_ptr<FileWorker>> reader = FileWorker::Create(loop_);
-    if (!reader.ok()) return;
-    reader_ = std::move(*reader);
+    if (reader.ok()) reader_ = std::move(*reader);
   }
-  reader_->Run([process = BoundAs(local_rank)] { return topology::ReadBack(process); },
-               [this, local_rank, generation = generation_,
-                done = std::move(done)](topology::EffectiveBinding binding) {
-                 if (generation != generation_) return;
-                 const bool gone = views_[local_rank].pid == 0 || binding.cpus.empty();
-                 done(gone ? std::nullopt : std::optional(std::move(binding)));
-               });
+  return reader_.get();
 }
 
 // ---- ending ----
@@ -378,6 +388,18 @@ void LocalRanks::ReadAgain(size_t local_rank, ReadDone done) {
 void LocalRanks::Stop(Generation generation, Time kill_at) {
   if (generation == generation_ && generation_.exists()) return processes_.Stop(kill_at);
   loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
+}
+
+void LocalRanks::ClearCaches() {
+  FileWorker* reader = Reader();
+  if (reader == nullptr) return;
+  reader->Run(
+      [folder = cache_dir_, death = std::filesystem::file_time_type::clock::now()] {
+        return ClearHalfMade(folder, death);
+      },
+      [this](int removed) {
+        if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
+      });
 }
 
 void LocalRanks::OnDeath(core::Failure death) {

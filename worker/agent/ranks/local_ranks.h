@@ -107,6 +107,9 @@ class LocalRanks {
   void OnFirstStep(size_t local_rank, topology::EffectiveBinding binding);
   // Reads where the memory of ranks is, from this one on, one after the other.
   void ReadPlacements(size_t local_rank, Time began);
+  FileWorker* Reader();  // null if there can be none
+  // What killed ranks left half-made in compile caches, beside the next generation's start.
+  void ClearCaches();
   void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
@@ -125,6 +128,7 @@ class LocalRanks {
   std::vector<topology::PreparedBinding> prepared_;
   std::string interface_;     // as core::ProcessIdentity has it
   std::string rdma_devices_;  // likewise
+  std::string cache_dir_;     // likewise
   std::vector<std::string> inherited_;
   std::string path_;
   ProcessSet processes_;
@@ -135,7 +139,7 @@ class LocalRanks {
   std::vector<View> views_;
   size_t warm_ = 0;  // ranks of this generation that came of spares
   bool binding_said_ = false;
-  // For numa_maps, which may take a second of a large process; made when first needed.
+  // For numa_maps, which may take a second of a large process, and caches; made when first needed.
   std::unique_ptr<FileWorker> reader_;
   WakeTimer placement_timer_;
   MachineStatsReader stats_;
