@@ -158,7 +158,7 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("outOfMemory":2,"outOfMemoryBase":1,"replacements":9,"replacementsBase":8,)"
       R"("leasesExpired":4,"stops":6},"machineLostAfter":"15s","gangGeneration":"2-5",)"
       R"("replicas":4,"selector":"lockstep.dev/job=gpt",)"
-      R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3}},)"
+      R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3},"spares":1},)"
       R"("machineStatuses":[{"index":2,"pod":"gpt-2-r5","node":"a","state":"Pending",)"
       R"("replacements":1,"binding":"Node"}],)"
       R"("restarts":{"total":4,"application":1,"infrastructure":2,"stopped":1},)"

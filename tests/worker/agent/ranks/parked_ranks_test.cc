@@ -183,7 +183,7 @@ TEST_F(ParkedRanksTest, AnOwnPythonPathStaysBehindTheHooks) {
   SpawnRequest empty = Rank("1");
   empty.env.emplace_back("PYTHONPATH=");
   parked_->Record(0, &empty);
-  EXPECT_THAT(empty.env, testing::Contains("PYTHONPATH=" + Hook() + "/prestart"));
+  EXPECT_THAT(empty.env, testing::Contains("PYTHONPATH=" + Hook()));
 }
 
 TEST_F(ParkedRanksTest, AGenerationLeavesSparesAloneUntilTheAgentLeaves) {
