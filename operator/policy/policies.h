@@ -96,8 +96,8 @@ std::string BindingOf(const ReconcileContext& context, const Machine& machine);
 std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine);
 // stall.cc: condition Stalled.
 void ObserveStall(ReconcileContext& context);
-// stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers is
-// Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
+// stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
+// is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
 // progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent
 // told, or what was heard last.

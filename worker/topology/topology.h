@@ -93,7 +93,8 @@ std::string Summary(const Machine& machine);
 Result<Machine> Discover(const std::string& root = "/");
 
 // Another machine, of hwloc's XML (`lstopo --of xml`): all its CPUs and memory may be used.
-// NotFound where the file can't be read, Invalid for what hwloc doesn't read. It sets the environment as Discover does.
+// NotFound where the file can't be read, Invalid for what hwloc doesn't read. It sets the
+// environment as Discover does.
 Result<Machine> DiscoverXml(const std::string& path);
 
 // A machine of which only the CPUs that this process may use are known, each taken for a core. For

@@ -81,23 +81,22 @@ JobStatus Whole() {
                      .respawned = At(1'512),
                      .first_step = At(2'000),
                      .lost_steps = 0}};
-  status.ledger = Ledger{.since = At(0),
-                         .through = At(3'000),
-                         .elapsed_milliseconds = 3'000,
-                         .sums = {.activities = {{Activity::kProductive, 9'000},
-                                                 {Activity::kStartUp, 3'000}},
-                                  .lost_to = {{Cause::kMachineLost, 3'000}}},
-                         .goodput = "75.0%",
-                         .furthest_step = 1200,
-                         .settled = {2, 4},
-                         .open = Ledger::Open{.since = At(1'500),
-                                              .cause = Cause::kMachineLost,
-                                              .generation = {2, 5},
-                                              .last_step = 1200,
-                                              .nodes_milliseconds = 2,
-                                              .sums = {.activities = {{Activity::kStartUp, 3'000}},
-                                                       .lost_to = {{Cause::kMachineLost,
-                                                                    3'000}}}}};
+  status.ledger =
+      Ledger{.since = At(0),
+             .through = At(3'000),
+             .elapsed_milliseconds = 3'000,
+             .sums = {.activities = {{Activity::kProductive, 9'000}, {Activity::kStartUp, 3'000}},
+                      .lost_to = {{Cause::kMachineLost, 3'000}}},
+             .goodput = "75.0%",
+             .furthest_step = 1200,
+             .settled = {2, 4},
+             .open = Ledger::Open{.since = At(1'500),
+                                  .cause = Cause::kMachineLost,
+                                  .generation = {2, 5},
+                                  .last_step = 1200,
+                                  .nodes_milliseconds = 2,
+                                  .sums = {.activities = {{Activity::kStartUp, 3'000}},
+                                           .lost_to = {{Cause::kMachineLost, 3'000}}}}};
   status.progress = JobProgress{.step = 1200,
                                 .total_steps = 5000,
                                 .percent = 24,
@@ -214,9 +213,9 @@ TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
   std::set<std::string> kept;
   SchemaPaths(*schema, "status", kept);
   // A map's names are its own.
-  for (const char* map : {"status.machines.byState", "status.ledger.machineMilliseconds",
-                          "status.ledger.lostTo", "status.ledger.open.machineMilliseconds",
-                          "status.ledger.open.lostTo"}) {
+  for (const char* map :
+       {"status.machines.byState", "status.ledger.machineMilliseconds", "status.ledger.lostTo",
+        "status.ledger.open.machineMilliseconds", "status.ledger.open.lostTo"}) {
     EXPECT_EQ(kept.erase(map), 1u) << map;
   }
   // What older operators wrote is read, and not written again.
