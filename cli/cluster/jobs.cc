@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text/json.h"
+#include "cli/cluster/log_choice.h"
 #include "core/model/json.h"
 #include "core/model/parse.h"
 #include "core/text/problem.h"
