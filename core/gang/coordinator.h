@@ -32,6 +32,9 @@
 
 namespace lockstep::core {
 
+// How long the newest checkpoint may take from memory to the checkpoint folder.
+inline constexpr Duration kPersistPatience = minutes(2);
+
 enum class CoordinatorPhase : uint8_t {
   kGathering,  // not all machines have joined
   kFencing,    // all are in; ranks or leases of earlier generations are not out yet
@@ -205,7 +208,7 @@ class Coordinator {
   CoordinatorActions OnDisconnect(Time now, ConnectionId connection);
   CoordinatorActions OnPrepared(Time now, const Prepared& prepared);
   // `error`: "", or why it has no final name.
-  CoordinatorActions OnPersisted(Time now, const std::string& error);
+  CoordinatorActions OnPersisted(Time now, CheckpointId to, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
   Result<CoordinatorActions> OnDesiredState(Time now, const DesiredState& desired);
   CoordinatorActions OnTimer(Time now);
@@ -283,11 +286,13 @@ class Coordinator {
   void CheckPrepared(Time now);
   Holdings Held() const;
   void Ask(const FetchPlan& plan);
-  void CheckMemoryCommits();
+  void CheckMemoryCommits(Time now);
   void CheckCopies();
   void CheckPersisting(Time now);
   // Whether the newest one in memory is on its way to the folder.
   bool PersistNewest(Time now);
+  // Likewise before the gang is no more; waits for what was just granted.
+  bool PersistLast(Time now);
   void SayWhatIsLost(CheckpointId from, bool in_memory);
   void Announce(Time now, const Prepared& prepared, CheckpointId memory);
   // `evidence`: how long members may look first where their ranks are.
@@ -337,20 +342,26 @@ class Coordinator {
     CommitRequest request;
   };
   std::vector<MemoryCommit> memory_commits_;
-  std::optional<Prepared> prepared_;  // in kPreparing, while machines get their parts
-  bool memory_changed_ = false;       // what machines hold, since CheckCopies looked
-  std::set<CheckpointId> unusable_;   // a machine could not get its part
-  CheckpointId copying_;              // its parts go to the next machines
-  CheckpointId uncopied_;             // that one failed
-  CheckpointId copied_;               // the last whose parts are all there
-  std::vector<CheckpointId> kept_;    // as last said
+  std::optional<Prepared> prepared_;            // in kPreparing, while machines get their parts
+  bool memory_changed_ = false;                 // what machines hold, since CheckCopies looked
+  std::map<CheckpointId, int> failed_fetches_;  // of a machine's own part
+  std::set<CheckpointId> unusable_;             // a machine could not get its part
+  CheckpointId copying_;                        // its parts go to the next machines
+  CheckpointId uncopied_;                       // that one failed
+  CheckpointId copied_;                         // the last whose parts are all there
+  std::vector<CheckpointId> kept_;              // as last said
   struct Persisting {
     Persist persist;
     std::set<uint32_t> machines;  // that have not answered
     Time give_up{};
   };
   std::optional<Persisting> persisting_;
-  CheckpointId persisted_;  // or not, for it failed
+  CheckpointId persisted_;
+  CheckpointId tried_;  // the last that was begun to be written, and how often in this generation
+  int tries_ = 0;
+  // The last that was granted: each machine's part is hashed before it counts as held.
+  CheckpointId granted_;
+  Time granted_at_{};
   Time next_persist_ = kNever;
 
   uint32_t desired_epoch_ = 0;

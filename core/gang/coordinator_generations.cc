@@ -87,7 +87,9 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
   commit_number_ = 0;
-  copying_ = uncopied_ = copied_ = {};
+  copying_ = uncopied_ = copied_ = granted_ = {};
+  failed_fetches_.clear();
+  tries_ = 0;
   kept_.clear();
   memory_changed_ = true;
   persisting_.reset();
@@ -96,7 +98,10 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   }
   progress_.clear();
   stragglers_.Begin();
-  for (Slot& slot : roster_) slot.straggles = false;
+  for (Slot& slot : roster_) {
+    slot.straggles = false;
+    slot.fetching.reset();
+  }
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
@@ -170,7 +175,7 @@ void Coordinator::CheckFinished(Time now) {
     }
   }
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
-  if (PersistNewest(now)) return;
+  if (PersistLast(now)) return;
   Record().ended = now;
   Verdict success;
   success.generation = generation_;
@@ -186,7 +191,7 @@ void Coordinator::CheckCommits(Time now) {
   if (Holds(Rule::kCommitNeedsLease) && !lease_.Live(now)) {
     return RefuseCommits("the lease has run out");
   }
-  CheckMemoryCommits();
+  CheckMemoryCommits(now);
   std::erase_if(commits_, [&](const PendingCommit& pending) {
     bool fresh = std::all_of(roster_.begin(), roster_.end(), [&](const Slot& slot) {
       const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
@@ -250,7 +255,7 @@ void Coordinator::CheckStopped(Time now) {
     bool lost = slot.lost_in == generation_;
     if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
   }
-  if (Requested(stop_reason_) && PersistNewest(now)) return;
+  if (Requested(stop_reason_) && PersistLast(now)) return;
   Conclude(now);
 }
 

@@ -10,7 +10,10 @@ namespace lockstep::core {
 
 namespace {
 
-constexpr Duration kPersistPatience = minutes(2);
+constexpr int kMostFetches = 3;
+constexpr int kMostPersists = 3;
+// How long the parts of a commit may take to be held.
+constexpr Duration kHoldPatience = seconds(30);
 
 }  // namespace
 
@@ -33,7 +36,10 @@ void Coordinator::Handle(Time, Slot& slot, const FetchFailed& failed) {
   Log("machine " + std::to_string(slot.machine) + " could not get machine " +
       std::to_string(failed.part.machine) + "'s part of " + failed.part.name + ": " +
       failed.reason);
-  if (phase_ == CoordinatorPhase::kPreparing) unusable_.insert(failed.part.id);
+  slot.fetching.reset();
+  if (phase_ == CoordinatorPhase::kPreparing && ++failed_fetches_[failed.part.id] >= kMostFetches) {
+    unusable_.insert(failed.part.id);
+  }
   if (failed.part.id == copying_) uncopied_ = copying_;
   memory_changed_ = true;
 }
@@ -52,9 +58,12 @@ void Coordinator::Handle(Time, Slot& slot, const Persisted& persisted) {
   actions_.emplace_back(FinishPersisting{persist.to, persist.name});
 }
 
-CoordinatorActions Coordinator::OnPersisted(Time now, const std::string& error) {
+CoordinatorActions Coordinator::OnPersisted(Time now, CheckpointId to, const std::string& error) {
   if (!error.empty()) Log("writing from memory to the checkpoint folder: " + error);
-  persisting_.reset();
+  if (persisting_ && persisting_->persist.to == to) {  // else an earlier generation's
+    if (error.empty()) persisted_ = persisting_->persist.id;
+    persisting_.reset();
+  }
   return Step(now);
 }
 
@@ -62,7 +71,7 @@ CoordinatorActions Coordinator::OnPersisted(Time now, const std::string& error) 
 
 // One is granted when every machine has asked for it, in this generation; if one can't keep its
 // part, none keeps it.
-void Coordinator::CheckMemoryCommits() {
+void Coordinator::CheckMemoryCommits(Time now) {
   std::map<std::string, std::set<uint32_t>> machines;
   std::set<uint32_t> waiting;
   for (const MemoryCommit& pending : memory_commits_) {
@@ -77,6 +86,10 @@ void Coordinator::CheckMemoryCommits() {
       problem = "machine " + std::to_string(pending.machine) + ": " + pending.request.problem;
     }
     const uint32_t number = problem.empty() ? ++commit_number_ : 0;
+    if (number != 0) {
+      granted_ = {generation_, number};
+      granted_at_ = now;
+    }
     std::erase_if(memory_commits_, [&, &of = name](const MemoryCommit& pending) {
       if (pending.request.name != of) return false;
       Send(roster_[pending.machine], CommitReply{pending.request.id, number != 0, number, problem});
@@ -85,9 +98,16 @@ void Coordinator::CheckMemoryCommits() {
     waiting.clear();
   }
   if (waiting.size() < roster_.size()) return;
-  RefuseCommits(
-      "each machine commits another checkpoint; all commit their parts of one under one "
-      "name");
+  // One that some machine has left undone is in the way of no later one.
+  const std::string newest = memory_commits_.back().request.name;
+  std::erase_if(memory_commits_, [&](const MemoryCommit& pending) {
+    if (pending.request.name == newest) return false;
+    Send(roster_[pending.machine],
+         CommitReply{pending.request.id, false, 0,
+                     "another machine commits " + newest +
+                         "; all commit their parts of a checkpoint under one name"});
+    return true;
+  });
 }
 
 // ---- beginning ----
@@ -186,6 +206,17 @@ void Coordinator::CheckPersisting(Time now) {
   PersistNewest(now);
 }
 
+bool Coordinator::PersistLast(Time now) {
+  if (!config_.memory || config_.checkpoint_path.empty()) return false;
+  const bool all_here =
+      std::ranges::all_of(roster_, [](const Slot& slot) { return slot.present(); });
+  if (all_here && granted_.exists() && now < granted_at_ + kHoldPatience &&
+      NewestInMemory(Held(), unusable_, {}) < granted_) {
+    return true;
+  }
+  return PersistNewest(now);
+}
+
 bool Coordinator::PersistNewest(Time now) {
   if (!config_.memory || config_.checkpoint_path.empty()) return false;
   if (persisting_) return now < persisting_->give_up;
@@ -196,7 +227,9 @@ bool Coordinator::PersistNewest(Time now) {
   for (const Slot& slot : roster_) {
     if (!slot.present()) return false;
   }
-  persisted_ = id;
+  if (id != tried_) tries_ = 0;
+  if (++tries_ > kMostPersists) return false;
+  tried_ = id;
   Persisting persisting;
   persisting.persist.id = id;
   // Of an earlier generation it is what this one began from: before all its commits.

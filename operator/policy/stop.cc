@@ -23,7 +23,9 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
     return context.now.boot >= since + kDesiredStatePatience;
   }
   if (IsPhase(*status, core::CoordinatorPhase::kHeld)) return true;
-  const Time latest = since + context.spec().grace_period + kStopSlack;
+  const bool persists = context.spec().checkpoint.memory.size.has_value();
+  const Time latest = since + context.spec().grace_period + kStopSlack +
+                      (persists ? core::kPersistPatience : Duration::zero());
   context.WakeAt(latest);
   return context.now.boot >= latest;
 }

@@ -169,7 +169,7 @@ class GangFixture : public ::testing::Test {
         Do(coordinator_->OnPrepared(now_, done));
       } else if (auto* finish = std::get_if<FinishPersisting>(&action)) {
         persisted_.push_back(*finish);
-        Do(coordinator_->OnPersisted(now_, ""));
+        Do(coordinator_->OnPersisted(now_, finish->to, persist_error_));
       } else if (auto* log = std::get_if<CoordinatorLog>(&action)) {
         log_ += log->line + "\n";
       } else if (auto* exit = std::get_if<ExitCoordinator>(&action)) {
@@ -222,6 +222,7 @@ class GangFixture : public ::testing::Test {
   std::string checkpoint_path_;
   Duration persist_every_{};
   std::vector<FinishPersisting> persisted_;
+  std::string persist_error_;
   std::string log_;
   std::string prepare_resume_;
   std::string prepare_error_;

@@ -69,14 +69,30 @@ TEST_F(MemoryTest, WhatOneMachineCannotKeepIsKeptByNone) {
   }
 }
 
-TEST_F(MemoryTest, MachinesThatCommitDifferentThingsAreToldSo) {
+TEST_F(MemoryTest, ACommitThatAMachineLeftUndoneIsToldSoAndIsInTheWayOfNoLaterOne) {
   Begin(2);
-  Ask(0, "step-1");
+  Ask(1, "step-1");
+  Ask(0, "step-2");
+  ASSERT_EQ(machines_[1].commits.size(), 1U);
+  EXPECT_FALSE(machines_[1].commits[0].granted);
+  EXPECT_NE(machines_[1].commits[0].reason.find("under one name"), std::string::npos);
+  EXPECT_TRUE(machines_[0].commits.empty());
   Ask(1, "step-2");
-  for (const Machine& m : machines_) {
-    ASSERT_EQ(m.commits.size(), 1U);
-    EXPECT_NE(m.commits[0].reason.find("under one name"), std::string::npos);
-  }
+  EXPECT_TRUE(machines_[0].commits.back().granted);
+  EXPECT_TRUE(machines_[1].commits.back().granted);
+}
+
+TEST_F(MemoryTest, ACopyThatFailedIsAskedForAgainInTheNextGeneration) {
+  Begin(2);
+  machines_[1].hold_fetch = true;
+  CommitAll("step-1");
+  const MemoryPart part = machines_[1].fetches.back().part;
+  Do(1, machines_[1].member->OnFetchFailed(now_, part, "memory is full"));
+  Settle();
+  const size_t before = machines_[1].fetches.size();
+  Kill(1, 2, SIGKILL);
+  ASSERT_GT(machines_[1].fetches.size(), before);
+  EXPECT_EQ(machines_[1].fetches.back().part, part);
 }
 
 TEST_F(MemoryTest, ACommitThatWaitsWhenTheGenerationEndsIsRefused) {
@@ -148,8 +164,12 @@ TEST_F(MemoryTest, ATornCopyMakesTheFolderCountAndItIsSaid) {
   CommitAll("step-7");
   prepare_resume_ = "/ckpt/checkpoints/1-0/000001.step-1";
   Replace(1, /*hold_fetch=*/true);
-  Do(1, machines_[1].member->OnFetchFailed(now_, machines_[1].fetches.at(0).part, "it is torn"));
-  Settle();
+  for (size_t tries = 1; tries <= 3; ++tries) {
+    EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kPreparing);
+    ASSERT_EQ(machines_[1].fetches.size(), tries);
+    Do(1, machines_[1].member->OnFetchFailed(now_, machines_[1].fetches.back().part, "it is torn"));
+    Settle();
+  }
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
   EXPECT_FALSE(BeganFrom(1).exists());
   EXPECT_NE(log_.find("could not get machine 1's part of step-7: it is torn"), std::string::npos);
@@ -188,6 +208,58 @@ TEST_F(MemoryTest, SuccessWritesTheNewestToTheFolderBeforeTheVerdict) {
   ASSERT_EQ(persisted_.size(), 1U);
   EXPECT_EQ(persisted_[0].to, (CheckpointId{{1, 1}, 2}));
   EXPECT_EQ(persisted_[0].name, "step-2");
+}
+
+TEST_F(MemoryTest, SuccessWaitsForAPartThatIsGrantedAndNotYetHeld) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  Ask(0, "step-2");
+  Ask(1, "step-2");
+  FinishAll();
+  EXPECT_FALSE(coordinator_->verdict().has_value());
+  for (uint32_t m = 0; m < 2; ++m) {
+    Do(m, machines_[m].member->OnPartHeld(now_, {{{1, 1}, 2}, m, "step-2"}));
+  }
+  Settle();
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(persisted_[0].name, "step-2");
+}
+
+TEST_F(MemoryTest, APartThatIsNeverHeldEndsTheWaiting) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  Ask(0, "step-1");
+  Ask(1, "step-1");
+  FinishAll();
+  EXPECT_FALSE(coordinator_->verdict().has_value());
+  Advance(minutes(1), seconds(1));
+  EXPECT_TRUE(coordinator_->verdict().has_value());
+}
+
+TEST_F(MemoryTest, AWriteThatFailsIsTriedAgainAtTheEnd) {
+  checkpoint_path_ = "/ckpt";
+  persist_every_ = minutes(1);
+  persist_error_ = "disk full";
+  Begin(2);
+  CommitAll("step-1");
+  Advance(minutes(1) + seconds(1), seconds(1));
+  EXPECT_EQ(persisted_.size(), 1U);
+  persist_error_.clear();
+  FinishAll();
+  EXPECT_EQ(persisted_.size(), 2U);
+  EXPECT_TRUE(coordinator_->verdict().has_value());
+}
+
+TEST_F(MemoryTest, AWriteThatAlwaysFailsIsGivenUpSoThatTheJobEnds) {
+  checkpoint_path_ = "/ckpt";
+  persist_error_ = "disk full";
+  Begin(2);
+  CommitAll("step-1");
+  FinishAll();
+  EXPECT_EQ(persisted_.size(), 3U);
+  EXPECT_TRUE(coordinator_->verdict().has_value());
 }
 
 TEST_F(MemoryTest, ASuspendWritesTheNewestToTheFolderBeforeItHolds) {

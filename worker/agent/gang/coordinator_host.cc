@@ -87,11 +87,13 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
     } else if (auto* prepare = std::get_if<core::PrepareGeneration>(&action)) {
       Prepare(prepare->generation);
     } else if (auto* finish = std::get_if<core::FinishPersisting>(&action)) {
-      files_->Run([volume = *volume_, to = finish->to,
-                   name = finish->name] { return volume.FinishPersisting(to, name); },
-                  lifetime_.Guard([this](const Status& done) {
-                    Do(coordinator_.OnPersisted(BootTime(), done.ok() ? "" : done.error().message));
-                  }));
+      files_->Run(
+          [volume = *volume_, to = finish->to, name = finish->name] {
+            return volume.FinishPersisting(to, name);
+          },
+          lifetime_.Guard([this, to = finish->to](const Status& done) {
+            Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
+          }));
     } else if (auto* exit = std::get_if<core::ExitCoordinator>(&action)) {
       handlers_.on_exit(*exit);
     } else if (auto* log = std::get_if<core::CoordinatorLog>(&action)) {
