@@ -155,6 +155,23 @@ TEST(NoRoom, ReleasesAGangThatComesBack) {
   }
 }
 
+TEST(Spares, OneLeavesBeforeTheMachineThatIsLostIsMadeAndAnotherFollows) {
+  Result<Schedule> schedule = ParseSchedule(
+      "seed 6\ncluster\nspares 1\n"
+      "fault kill-agent at=1600ms for=0ms machine=1 rank=0 arg=0\n");
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  std::ostringstream trace;
+  const Outcome outcome = RunSchedule(*schedule, &trace);
+  EXPECT_FALSE(outcome.violation.has_value()) << trace.str();
+  EXPECT_TRUE(outcome.success);
+  size_t at = 0;
+  for (const char* event : {"spare gpt-spare0 is made", "pod gpt-spare0 is deleted",
+                            "pod gpt-1-r2 is made", "spare gpt-spare0 is made"}) {
+    at = trace.str().find(event, at);
+    ASSERT_NE(at, std::string::npos) << event << " in " << trace.str();
+  }
+}
+
 std::vector<std::string> Cases() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SIM_CASES)) {
