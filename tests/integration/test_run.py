@@ -42,7 +42,6 @@ def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_pa
               f"if [ -e made ]; then {wait_as_torch_does}; else touch made lock; kill -9 $$; fi")
     code, report, output = run.finish(patience=60)
     assert (code, len(report["generations"])) == (0, 2), output
-    assert "cleared of compile caches" in output, output
 
 
 def test_a_job_that_fails_exits_with_its_own_code(tmp_path):

@@ -150,6 +150,7 @@ class _Writer(KubeletWriter):
         config["listen"] = f"{address}:{GANG_PORT}"
         config["metricsListen"] = f"{address}:{METRICS_PORT}"
         config["runDir"] = str(folder / "run")
+        config["cacheDir"] = str(folder / "cache")
         config["terminationPath"] = str(folder / "termination")
         (folder / "termination").touch()
         variables["LOCKSTEP_CONFIG"] = json.dumps(config)
