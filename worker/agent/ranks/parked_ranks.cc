@@ -27,7 +27,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr char kHook[] =
-#include "prestart_hook.inc"
+#include "worker/agent/prestart_hook.inc"
     ;
 
 // As SpawnRequest::extra_fds hands it down.
@@ -328,11 +328,11 @@ Result<SpawnedProcess> ParkedRanks::SpawnHeld(SpawnRequest request, const std::s
     return ErrnoError("socketpair", errno);
   }
   UniqueFd own(ends[0]);
-  const UniqueFd childs(ends[1]);
+  const UniqueFd its_end(ends[1]);
   if (fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0) return ErrnoError("fcntl", errno);
   request.env = WithoutLate(request.env);
   AddHook(options_.folder, mode + list, &request.env);
-  request.extra_fds = {childs.get()};
+  request.extra_fds = {its_end.get()};
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     return Error::Unavailable(failure->message);
