@@ -319,6 +319,7 @@ class Coordinator {
   Roster roster_;
   LeaseClock lease_;
   StragglerFinder stragglers_;
+  std::set<uint32_t> replaced_stragglers_;
   Counters counters_;
   uint64_t version_ = 1;
 

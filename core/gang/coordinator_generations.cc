@@ -15,6 +15,7 @@ constexpr Duration kVerdictPatience = seconds(5);
 constexpr Duration kShortLife = seconds(60);
 constexpr Duration kSlowPreparation = seconds(5);
 constexpr Duration kEvidencePatience = seconds(5);
+constexpr size_t kMostStragglersReplaced = 2;
 
 bool Requested(StopReason reason) {
   return reason != StopReason::kFailure && reason != StopReason::kMachineLost &&
@@ -204,13 +205,15 @@ void Coordinator::CheckCommits(Time now) {
   });
 }
 
-// The operator does it, out of maxMachineReplacements. What comes after begins with no evidence.
+// The operator does it, out of maxMachineReplacements, which a slowness that another node does not
+// cure must not spend: each machine once, two in all, and never the one that leads the gang. What
+// comes after begins with no evidence.
 void Coordinator::ReplaceStraggler() {
   const std::optional<Straggler>& straggler = stragglers_.found();
   if (!straggler || config_.policy.stragglers != Stragglers::kReplace) return;
-  Slot& slot = roster_[straggler->machine];
-  if (slot.straggles) return;
-  slot.straggles = true;
+  if (straggler->machine == 0 || replaced_stragglers_.size() == kMostStragglersReplaced) return;
+  if (!replaced_stragglers_.insert(straggler->machine).second) return;
+  roster_[straggler->machine].straggles = true;
   ++version_;
   Log("machine " + std::to_string(straggler->machine) +
       " is to be replaced: the others wait for it, and there is a checkpoint now");

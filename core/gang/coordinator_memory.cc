@@ -181,6 +181,7 @@ void Coordinator::CheckCopies() {
     copying_ = newest;
     if (done()) copied_ = copying_;
   }
+  if (config_.memory_copies && copied_ == newest) ReplaceStraggler();
   if (copying_ != uncopied_) {
     for (const FetchPlan& plan : missing()) Ask(plan);
   }

@@ -66,6 +66,21 @@ TEST(Stop, RanksThatSaveHaveTheirGracePeriod) {
   EXPECT_TRUE(scene.Decide().intent);
 }
 
+TEST(Stop, AGangThatWritesItsMemoryToTheFolderHasTwoMinutesMore) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.spec().checkpoint.memory.size = Quantity::FromUnits(1);
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.snapshot().desired_state_accepted = true;
+  scene.Report(CoordinatorPhase::kStopping);
+  scene.Pass(scene.spec().grace_period + seconds(14) + minutes(2));
+  scene.Report(CoordinatorPhase::kStopping);
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  EXPECT_TRUE(scene.Decide().intent);
+}
+
 TEST(Stop, WithoutMachine0NothingIsWaitedFor) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
