@@ -11,7 +11,7 @@ COMMANDS = [["lockstep"], *(["lockstep", each] for each in (
     "run", "validate", "plan", "convert", "submit", "list", "status", "logs", "debug", "scale", "delete", "bench", "topology")),
     ["lockstep-operator"], ["lockstep-trainer"], *(["lockstep-trainer", *each] for each in (
         ["job"], ["train"], ["generate"], ["bench", "allreduce"],
-        ["bench", "copies"], ["analyze"]))]
+        ["bench", "copies"], ["preflight"], ["analyze"]))]
 
 
 COLUMN = 34  # where descriptions begin

@@ -24,6 +24,7 @@ int Run(int argc, char** argv) {
     lockstep::trainer::AddGenerate(app, &exit_code);
     lockstep::trainer::AddBench(app, &exit_code);
     lockstep::trainer::AddAnalyze(app, &exit_code);
+    lockstep::trainer::AddPreflight(app, &exit_code);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

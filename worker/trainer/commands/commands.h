@@ -43,6 +43,7 @@ void AddTrain(CLI::App& app, int* exit_code);
 void AddGenerate(CLI::App& app, int* exit_code);
 void AddBench(CLI::App& app, int* exit_code);
 void AddAnalyze(CLI::App& app, int* exit_code);
+void AddPreflight(CLI::App& app, int* exit_code);
 
 }  // namespace lockstep::trainer
 
