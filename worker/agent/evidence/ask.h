@@ -9,6 +9,9 @@
 
 namespace lockstep::agent {
 
+// The file that an agent answers with; no other is read.
+inline std::string EvidenceFile(const std::string& run_dir) { return run_dir + "/evidence.json"; }
+
 // One line of JSON: {"job", "machine", "generation", "ranks": [{"rank", "place", "evidence"}]}. It
 // waits up to 12 s.
 Result<std::string> AskForEvidence(const std::string& run_dir);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text/json.h"
+#include "worker/agent/evidence/ask.h"
 
 namespace lockstep::agent {
 namespace {
@@ -99,7 +100,7 @@ void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> 
   worker->Run(
       [ranks = std::move(ranks), config = config_, generation]() -> Result<std::string> {
         const auto found = LookAtRanks(ranks, StacksFolder(*config), BootTime() + kAnswerPatience);
-        const std::string path = config->run_dir + "/evidence.json";
+        const std::string path = EvidenceFile(config->run_dir);
         const Status wrote =
             WriteFileAtomically(path, AnswerJson(*config, generation, found), {.mode = 0600});
         if (!wrote.ok()) return wrote.error();
