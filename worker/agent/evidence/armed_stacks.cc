@@ -95,9 +95,11 @@ void RemoveLeftovers(const std::string& folder) {
   }
 }
 
+// The end of it, where it is long: the main thread comes last.
 std::string ReadFrom(const Armed& armed) {
   std::string text(kMaxStacks, '\0');
-  const ssize_t got = pread(armed.file.get(), text.data(), text.size(), armed.from);
+  const off_t from = std::max(armed.from, armed.size - static_cast<off_t>(kMaxStacks));
+  const ssize_t got = pread(armed.file.get(), text.data(), text.size(), from);
   text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
   return text;
 }

@@ -22,8 +22,8 @@ namespace lockstep::agent {
 inline constexpr int kEvidenceSignal = 51;  // lockstep.py names the same; no library is known to
 inline constexpr size_t kMaxStacks = size_t{64} << 10;  // bytes of one process
 
-// Of those among `pids` that are armed, what they have written by `until`; files in `folder` of
-// processes that are not alive are removed. It waits: not for the loop's thread.
+// Of those among `pids` that are armed, the end of what they have written by `until`; files in
+// `folder` of processes that are not alive are removed. It waits: not for the loop's thread.
 std::map<pid_t, std::string> AskForStacks(const std::string& folder, const std::vector<pid_t>& pids,
                                           Time until);
 
