@@ -53,38 +53,38 @@ EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, Log
   fs::create_directories(StacksFolder(*config_), ignored);
 }
 
-FileWorker* EvidenceDesk::Worker() {
-  if (waiting_ >= kMaxWaiting) return nullptr;
-  if (!worker_) {
+FileWorker* EvidenceDesk::Enter(Queue& queue) {
+  if (queue.waiting >= kMaxWaiting) return nullptr;
+  if (!queue.worker) {
     Result<std::unique_ptr<FileWorker>> worker = FileWorker::Create(loop_);
     if (!worker.ok()) return nullptr;
-    worker_ = std::move(*worker);
+    queue.worker = std::move(*worker);
   }
-  ++waiting_;
-  return worker_.get();
+  ++queue.waiting;
+  return queue.worker.get();
 }
 
 void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess> ranks, Time until,
                            OnPlaces done) {
-  FileWorker* worker = Worker();
+  FileWorker* worker = Enter(hangs_);
   if (worker == nullptr) return loop_->Post([done = std::move(done)] { done({}); });
   worker->Run([ranks = std::move(ranks), folder = StacksFolder(*config_),
                until] { return LookAtRanks(ranks, folder, until); },
               [this, generation, done = std::move(done)](std::vector<RankEvidence> found) {
-                --waiting_;
+                --hangs_.waiting;
                 done(PlacesOf(found));
                 Keep(generation, std::move(found));
               });
 }
 
 void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> found) {
-  FileWorker* worker = Worker();
+  FileWorker* worker = Enter(hangs_);
   if (worker == nullptr) return;
   const std::string root = config_->log_path.empty() ? config_->run_dir : config_->log_path;
   const std::string folder = root + "/" + generation.ToString() + "/evidence";
   worker->Run([folder, found = std::move(found)] { return WriteRanks(folder, found); },
               [this, folder](const Status& wrote) {
-                --waiting_;
+                --hangs_.waiting;
                 log_(wrote.ok()
                          ? "where the ranks hung stands in " + folder
                          : "where the ranks hung could not be kept: " + wrote.error().message);
@@ -93,7 +93,7 @@ void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> f
 
 void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> ranks,
                           OnAnswer done) {
-  FileWorker* worker = Worker();
+  FileWorker* worker = Enter(questions_);
   if (worker == nullptr) {
     return done(Error::Unavailable("evidence is being collected already: ask again in a moment"));
   }
@@ -107,7 +107,7 @@ void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> 
         return path;
       },
       [this, done = std::move(done)](Result<std::string> file) {
-        --waiting_;
+        --questions_.waiting;
         done(std::move(file));
       });
 }

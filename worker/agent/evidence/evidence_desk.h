@@ -1,5 +1,6 @@
-// EvidenceDesk: collects evidence of this machine's ranks on a thread of its own, so that a process
-// or a disk that does not answer costs evidence, and never a heartbeat or a kill.
+// EvidenceDesk: collects evidence of this machine's ranks on threads of its own, so that a process
+// or a disk that does not answer costs evidence, and never a heartbeat or a kill, and who asks
+// never costs a hang its verdict.
 //
 // A hang's is kept as files, FOLDER/<generation>/evidence/rank-<r>.txt, FOLDER being the job's
 // logs.path or the agent's own folder. Who asks at any time (`lockstep debug`) gets it as one file
@@ -44,15 +45,20 @@ class EvidenceDesk {
   void Answer(core::Generation generation, std::vector<RankProcess> ranks, OnAnswer done);
 
  private:
+  struct Queue {
+    std::unique_ptr<FileWorker> worker;  // made when first needed
+    int waiting = 0;                     // jobs that have not come back
+  };
+
   // Null where no thread can be had, or too much waits for it.
-  FileWorker* Worker();
+  FileWorker* Enter(Queue& queue);
   void Keep(core::Generation generation, std::vector<RankEvidence> found);
 
   EventLoop* loop_;
   const core::AgentConfig* config_;
   LogFn log_;
-  std::unique_ptr<FileWorker> worker_;  // made when first needed
-  int waiting_ = 0;                     // jobs that have not come back
+  Queue hangs_;
+  Queue questions_;
 };
 
 }  // namespace lockstep::agent
