@@ -85,16 +85,6 @@ bool Signal(pid_t pid) {
          syscall(SYS_pidfd_send_signal, pidfd.get(), kEvidenceSignal, nullptr, 0) == 0;
 }
 
-void RemoveLeftovers(const std::string& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::optional<pid_t> pid = ParseNumber<pid_t>(entry->path().filename().string());
-    if (pid && *pid > 0 && kill(*pid, 0) == 0) continue;
-    unlink(entry->path().c_str());
-  }
-}
-
 // The end of it, where it is long: the main thread comes last.
 std::string ReadFrom(const Armed& armed) {
   std::string text(kMaxStacks, '\0');
@@ -106,9 +96,18 @@ std::string ReadFrom(const Armed& armed) {
 
 }  // namespace
 
+void RemoveLeftoverStacks(const std::string& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::optional<pid_t> pid = ParseNumber<pid_t>(entry->path().filename().string());
+    if (pid && *pid > 0 && kill(*pid, 0) == 0) continue;
+    unlink(entry->path().c_str());
+  }
+}
+
 std::map<pid_t, std::string> AskForStacks(const std::string& folder, const std::vector<pid_t>& pids,
                                           Time until) {
-  RemoveLeftovers(folder);
   std::map<pid_t, Armed> asked;
   for (const pid_t pid : pids) {
     std::optional<Armed> armed = OpenArmed(folder, pid);

@@ -27,6 +27,9 @@ inline constexpr size_t kMaxStacks = size_t{64} << 10;  // bytes of one process
 std::map<pid_t, std::string> AskForStacks(const std::string& folder, const std::vector<pid_t>& pids,
                                           Time until);
 
+// Removes the files of processes that are not alive.
+void RemoveLeftoverStacks(const std::string& folder);
+
 }  // namespace lockstep::agent
 
 #endif  // LOCKSTEP_WORKER_AGENT_EVIDENCE_ARMED_STACKS_H_

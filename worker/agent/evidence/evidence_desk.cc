@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/text/json.h"
+#include "worker/agent/evidence/armed_stacks.h"
 #include "worker/agent/evidence/ask.h"
 
 namespace lockstep::agent {
@@ -47,10 +48,26 @@ std::string AnswerJson(const core::AgentConfig& config, core::Generation generat
 
 }  // namespace
 
-EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log)
-    : loop_(loop), config_(config), log_(std::move(log)) {
+EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log,
+                           Duration sweep)
+    : loop_(loop), config_(config), log_(std::move(log)), sweep_(sweep), sweep_timer_(loop, [this] {
+        Sweep();
+      }) {
   std::error_code ignored;
   fs::create_directories(StacksFolder(*config_), ignored);
+  sweep_timer_.WakeAt(BootTime() + sweep_);
+}
+
+void EvidenceDesk::Sweep() {
+  sweep_timer_.WakeAt(BootTime() + sweep_);
+  FileWorker* worker = Enter(questions_);
+  if (worker == nullptr) return;
+  worker->Run(
+      [folder = StacksFolder(*config_)] {
+        RemoveLeftoverStacks(folder);
+        return true;
+      },
+      [this](bool) { --questions_.waiting; });
 }
 
 FileWorker* EvidenceDesk::Enter(Queue& queue) {

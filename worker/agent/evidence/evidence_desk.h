@@ -18,6 +18,7 @@
 #include "base/event_loop.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/wake_timer.h"
 #include "core/failure/generation.h"
 #include "core/gang/messages.h"
 #include "core/plan/agent_config.h"
@@ -32,8 +33,10 @@ class EvidenceDesk {
   using OnPlaces = std::function<void(std::vector<core::Whereabouts>)>;
   using OnAnswer = std::function<void(Result<std::string> file)>;
 
-  // Makes the folder of the armed. `config` outlives this.
-  EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log);
+  // Makes the folder of the armed, and every `sweep` removes what ended processes have left there:
+  // each data loader's worker is armed, and in a pod the folder is memory. `config` outlives this.
+  EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log,
+               Duration sweep = minutes(1));
   EvidenceDesk(const EvidenceDesk&) = delete;
   EvidenceDesk& operator=(const EvidenceDesk&) = delete;
 
@@ -52,13 +55,16 @@ class EvidenceDesk {
 
   // Null where no thread can be had, or too much waits for it.
   FileWorker* Enter(Queue& queue);
+  void Sweep();
   void Keep(core::Generation generation, std::vector<RankEvidence> found);
 
   EventLoop* loop_;
   const core::AgentConfig* config_;
   LogFn log_;
+  Duration sweep_;
   Queue hangs_;
   Queue questions_;
+  WakeTimer sweep_timer_;
 };
 
 }  // namespace lockstep::agent

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,19 @@ TEST_F(EvidenceDeskTest, AHangIsLookedAtHoweverManyAskForEvidence) {
   ASSERT_TRUE(RunUntil([&] { return found.has_value(); }));
   ASSERT_EQ(found->size(), 1u);
   EXPECT_EQ(found->front().rank, 3u);
+}
+
+TEST_F(EvidenceDeskTest, WhatEndedProcessesLeftIsRemovedThoughNobodyAsks) {
+  EvidenceDesk desk(loop(), &config_, [](const std::string&) {}, milliseconds(1));
+  const std::string folder = config_.run_dir + "/stacks/";
+  const std::string own = folder + std::to_string(getpid());
+  const std::string ended = folder + "2000000000";  // above what a PID can be
+  for (int i = 0; i < 2; ++i) {
+    std::ofstream(own) << "7\n";
+    std::ofstream(ended) << "7\n";
+    ASSERT_TRUE(RunUntil([&] { return !std::filesystem::exists(ended); }));
+  }
+  EXPECT_TRUE(std::filesystem::exists(own));
 }
 
 }  // namespace
