@@ -32,48 +32,48 @@ namespace lockstep::cli {
 namespace {
 
 constexpr Duration kPatience = seconds(40);
-constexpr size_t kMaxAnswer = size_t{256} << 20;
+constexpr size_t kMaxAnswer = size_t{32} << 20;
+constexpr size_t kMaxAsked = 16;  // at once: each is a kubectl
 
 // A child and what it has said so far.
 struct Asked {
   size_t gang = 0;
   const AgentQuestion* question = nullptr;
   SpawnedProcess process;
+  Time until{};
   std::string answer;
   std::string words;
 };
 
-// True at the end of what it says.
-bool Read(UniqueFd& fd, std::string& text) {
+void Read(UniqueFd& fd, std::string& text) {
   std::array<char, 65536> buffer;
   const ssize_t got = read(fd.get(), buffer.data(), buffer.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got <= 0 || text.size() > kMaxAnswer) {
-    fd.reset();
-    return true;
-  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0 || text.size() > kMaxAnswer) return fd.reset();
   text.append(buffer.data(), static_cast<size_t>(got));
-  return false;
 }
 
-// Until all have ended, or the time is up.
-void ReadAll(std::vector<Asked>& asked) {
-  const Time until = BootTime() + kPatience;
-  for (;;) {
-    std::vector<pollfd> waits;
-    std::vector<std::pair<UniqueFd*, std::string*>> pipes;
-    for (Asked& each : asked) {
-      pipes.emplace_back(&each.process.stdout_fd, &each.answer);
-      pipes.emplace_back(&each.process.stderr_fd, &each.words);
-    }
-    std::erase_if(pipes, [](const auto& pipe) { return !pipe.first->valid(); });
-    for (const auto& [fd, text] : pipes) waits.push_back({fd->get(), POLLIN, 0});
-    const auto left = (until - BootTime()) / milliseconds(1);
-    if (waits.empty() || left <= 0) return;
-    if (poll(waits.data(), waits.size(), static_cast<int>(left)) <= 0) continue;
-    for (size_t i = 0; i < waits.size(); ++i) {
-      if (waits[i].revents != 0) Read(*pipes[i].first, *pipes[i].second);
-    }
+bool HasEnded(const Asked& asked, Time now) {
+  return now >= asked.until ||
+         (!asked.process.stdout_fd.valid() && !asked.process.stderr_fd.valid());
+}
+
+// Waits until one of them says something, ends, or has had its time.
+void ReadSome(std::vector<Asked>& asked) {
+  std::vector<pollfd> waits;
+  std::vector<std::pair<UniqueFd*, std::string*>> pipes;
+  Time until = kNever;
+  for (Asked& each : asked) {
+    until = std::min(until, each.until);
+    pipes.emplace_back(&each.process.stdout_fd, &each.answer);
+    pipes.emplace_back(&each.process.stderr_fd, &each.words);
+  }
+  std::erase_if(pipes, [](const auto& pipe) { return !pipe.first->valid(); });
+  for (const auto& [fd, text] : pipes) waits.push_back({fd->get(), POLLIN, 0});
+  const auto left = std::max<int64_t>((until - BootTime()) / milliseconds(1) + 1, 0);
+  if (poll(waits.data(), waits.size(), static_cast<int>(left)) <= 0) return;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].revents != 0) Read(*pipes[i].first, *pipes[i].second);
   }
 }
 
@@ -96,7 +96,8 @@ Result<Asked> Ask(Spawner& spawner, const AgentQuestion& question) {
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     return Error::Unavailable(failure->message);
   }
-  return Asked{0, &question, std::move(std::get<SpawnedProcess>(result)), "", ""};
+  return Asked{0,  &question, std::move(std::get<SpawnedProcess>(result)), BootTime() + kPatience,
+               "", ""};
 }
 
 }  // namespace
@@ -162,9 +163,28 @@ int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::option
     Say(question.machine + ": " + words);
     code = core::kExitTrouble;
   };
+  std::vector<std::vector<MachineEvidence>> answers(gangs.size());
   std::vector<Asked> asked;
+  const auto take_ended = [&](size_t most) {
+    while (asked.size() > most) {
+      ReadSome(asked);
+      std::erase_if(asked, [&, now = BootTime()](Asked& each) {
+        if (!HasEnded(each, now)) return false;
+        End(each);
+        Result<MachineEvidence> machine = ParseEvidence(each.answer);
+        each.words.erase(each.words.find_last_not_of(" \n") + 1);
+        if (machine.ok()) {
+          answers[each.gang].push_back(std::move(*machine));
+        } else {
+          complain(*each.question, each.words.empty() ? machine.error().message : each.words);
+        }
+        return true;
+      });
+    }
+  };
   for (size_t gang = 0; gang < gangs.size(); ++gang) {
     for (const AgentQuestion& question : gangs[gang]) {
+      take_ended(kMaxAsked - 1);
       Result<Asked> each = Ask(**spawner, question);
       if (!each.ok()) {
         complain(question, each.error().message);
@@ -174,18 +194,7 @@ int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::option
       asked.push_back(std::move(*each));
     }
   }
-  ReadAll(asked);
-  std::vector<std::vector<MachineEvidence>> answers(gangs.size());
-  for (Asked& each : asked) {
-    End(each);
-    Result<MachineEvidence> machine = ParseEvidence(each.answer);
-    if (machine.ok()) {
-      answers[each.gang].push_back(std::move(*machine));
-      continue;
-    }
-    each.words.erase(each.words.find_last_not_of(" \n") + 1);
-    complain(*each.question, each.words.empty() ? machine.error().message : each.words);
-  }
+  take_ended(0);
   for (const std::vector<MachineEvidence>& machines : answers) {
     if (!machines.empty()) std::cout << EvidenceText(machines, rank);
   }

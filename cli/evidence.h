@@ -38,8 +38,8 @@ struct AgentQuestion {
   std::vector<std::string> argv;
 };
 
-// Asks all machines of all gangs at once, waits up to 40 s, and prints gang by gang. Machines that
-// give no answer are reported; the exit code then is 1.
+// Asks all machines of all gangs, 16 at once, waits for each up to 40 s, and prints gang by gang.
+// Machines that give no answer are reported; the exit code then is 1.
 int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::optional<int32_t> rank);
 
 // Of all runs of this user on this computer.

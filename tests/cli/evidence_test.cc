@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
 namespace lockstep::cli {
 namespace {
 
@@ -41,6 +47,28 @@ TEST(EvidenceTest, WhatProgramsWroteSteersNoTerminal) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
   EXPECT_EQ(text.find('\x07'), std::string::npos) << text;
   EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
+}
+
+TEST(EvidenceTest, AsksAllMachinesOfABigGangButFewAtOnce) {
+  std::string folder = ::testing::TempDir() + "machines-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string script =
+      "cd " + folder + R"J(; mkdir runs.$0; ls -d runs.* | wc -l >> seen; sleep 0.05
+      echo "{\"machine\": $0, \"ranks\": [{\"rank\": $0, \"place\": \"main (a.py:1)\"}]}"
+      rmdir runs.$0)J";
+  std::vector<AgentQuestion> questions;
+  for (int i = 0; i < 40; ++i) {
+    questions.push_back({"machine", {"sh", "-c", script, std::to_string(i)}});
+  }
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(AskAndShow({questions}, std::nullopt), 0);
+  const std::string shown = testing::internal::GetCapturedStdout();
+  EXPECT_NE(shown.find("ranks 0-39 are in main (a.py:1)"), std::string::npos) << shown;
+  std::ifstream seen(folder + "/seen");
+  int machines = 0;
+  for (int at_once = 0; seen >> at_once; ++machines) EXPECT_LE(at_once, 16);
+  EXPECT_EQ(machines, 40);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
