@@ -194,6 +194,16 @@ def test_a_recording_program_finds_its_first_file_where_it_expects_it(first):
     assert first.record("-c", code) == (0, "3\n", "")
 
 
+def test_a_program_that_closes_all_files_finds_what_it_imports_next(every):
+    train = every.program(
+        "train.py",
+        "import os, sys\nos.closerange(3, 300)\nimport colorsys\n"
+        "name = next(n for n in sys.builtin_module_names if n not in sys.modules)\n"
+        "print(__import__(name).__name__ == name)\n",
+    )
+    assert every.record(train) == (0, "True\n", "")
+
+
 def test_nothing_is_recorded_into_a_file_that_the_program_opened_itself(first):
     first.package("parked_lib", "")
     code = (

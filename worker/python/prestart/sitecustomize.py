@@ -139,8 +139,9 @@ class _Recorder:
         return None
 
     def stop(self):
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        """It stays where it is: importlib goes through sys.meta_path at this moment, and without
+        this entry would pass over the next."""
+        self.pid = None
 
     def _note(self, name):
         lines = []
