@@ -157,6 +157,9 @@ class Process:
     def ready(self):
         assert self.message() == {"held": "n1"}
         ready = self.message()
+        while ready == {"again": "n1"}:
+            assert self.message() == {"held": "n1"}  # before it imports anything
+            ready = self.message()
         assert ready and ready.get("ready") == "n1", (ready, self.result() if not ready else None)
         return ready
 

@@ -418,6 +418,9 @@ void ParkedRanks::OnLine(size_t local_rank, std::string_view line) {
   if (is("held")) {
     parked.held = true;
     limit_timer_.WakeAt(parked.began + kReadyWithin);
+  } else if (is("again") && parked.held) {
+    parked.held = false;
+    limit_timer_.WakeAt(BootTime() + kHeldWithin);
   } else if (is("ready") && parked.held) {
     const Json took = said.value("seconds", Json());
     OnReady(local_rank, took.is_number() ? took.get<double>() : 0);

@@ -406,6 +406,8 @@ class _Spare:
         with open("/proc/self/cmdline", "rb") as file:
             words = file.read().split(b"\0")[:-1]
         program = words[0] if b"/" in words[0] else os.fsencode(sys.executable)
+        if mode.startswith("again"):
+            self.say('{"again": %s}' % _quoted(self.nonce))
         os.execve(program, words, environment)
 
     def start_plain(self):
@@ -530,15 +532,14 @@ def _assignments(line):
             values[name], at = _string(line, at)
 
 
-def _park(spare, again):
+def _park(spare):
     """Returns when this process is to be a rank; the error that the user's own hook raised."""
     import atexit
     import gc
     import time
 
     begin = time.process_time()  # its agent may stop it in between
-    if not again:
-        spare.say('{"held": %s}' % _quoted(spare.nonce))
+    spare.say('{"held": %s}' % _quoted(spare.nonce))
     error = _users_own()
     collects = gc.isenabled()
     gc.disable()
@@ -596,7 +597,7 @@ def _hook():
     if mode in ("park", "park+record", "again", "again+record"):
         record = mode.endswith("+record")
         spare = _Spare(int(fd), nonce, path, record, environment)
-        error = _park(spare, mode.startswith("again"))
+        error = _park(spare)
     elif mode in ("", "record"):
         record = mode == "record"
         error = _users_own()

@@ -151,6 +151,15 @@ TEST_F(ParkedRanksTest, ASpareThatIsNotReadyIsKilledWhenAGenerationBegins) {
   EXPECT_EQ(Told(), "");
 }
 
+// What changes the process when it is imported makes the spare begin anew.
+TEST_F(ParkedRanksTest, ASpareThatStartsOverIsHeldAgain) {
+  tree_.File("prestart/imports.0", "unittest.__main__\n");  // ends in sys.exit()
+  StartCold(Rank("1"));
+  EXPECT_TRUE(WaitReady()) << log_;
+  EXPECT_THAT(*ReadFile(tree_.root() + "/prestart/imports.0", 4096), HasSubstr("exclude unittest"));
+  EXPECT_EQ(Told(), "");
+}
+
 // A Python by its name and file that obeys no hook: the probe finds it out, and nothing is run.
 TEST_F(ParkedRanksTest, AnInterpreterThatDoesNotAnswerTheProbeNeverRunsTheProgramEarly) {
   std::filesystem::copy_file("/bin/bash", tree_.root() + "/python3");
