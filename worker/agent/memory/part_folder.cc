@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <span>
 #include <system_error>
+#include <thread>
 
 #include "base/crypto/sha256.h"
 #include "base/file.h"
@@ -51,6 +53,68 @@ Status SyncPath(const fs::path& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError("fsync " + path.string(), errno);
   return {};
+}
+
+Status Differs(const std::string& path) {
+  return Error::Conflict(path + " is there already with other content: each machine's files need " +
+                         "names of their own, such as with its rank in them");
+}
+
+Status CompareFiles(const std::string& mine, const std::string& theirs) {
+  UniqueFd fd(open(theirs.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid()) return ErrnoError("opening " + theirs, errno);
+  std::error_code code;
+  if (fs::file_size(mine, code) != fs::file_size(theirs, code) || code) return Differs(theirs);
+  std::string piece;
+  return ReadPieces(mine, [&](std::string_view expected) -> Status {
+    piece.resize(expected.size());
+    for (size_t have = 0; have < piece.size();) {
+      const ssize_t n = read(fd.get(), piece.data() + have, piece.size() - have);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return ErrnoError("reading " + theirs, errno);
+      if (n == 0) break;
+      have += static_cast<size_t>(n);
+    }
+    return piece == expected ? Status() : Differs(theirs);
+  });
+}
+
+// Where files can't have two names: whoever makes target.lock may look whether there is a target.
+Status RenameUnlessThere(const std::string& draft, const std::string& target) {
+  const std::string lock = target + ".lock";
+  UniqueFd fd;
+  for (int tries = 0; !fd.valid(); ++tries) {
+    fd.reset(open(lock.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (fd.valid()) break;
+    if (errno != EEXIST || tries == 50) return ErrnoError("creating " + lock, errno);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  std::error_code code;
+  Status placed;
+  if (fs::exists(target, code)) {
+    placed = CompareFiles(draft, target);
+    unlink(draft.c_str());
+  } else if (rename(draft.c_str(), target.c_str()) != 0) {
+    placed = ErrnoError("writing " + target, errno);
+  }
+  unlink(lock.c_str());
+  return placed;
+}
+
+// `draft` becomes `target`, or is found to be the same.
+Status Place(const std::string& draft, const std::string& target) {
+  const int linked = link(draft.c_str(), target.c_str()) == 0 ? 0 : errno;
+  if (linked == EPERM || linked == EOPNOTSUPP || linked == ENOSYS || linked == EMLINK) {
+    return RenameUnlessThere(draft, target);
+  }
+  Status placed;
+  if (linked == EEXIST) {
+    placed = CompareFiles(draft, target);
+  } else if (linked != 0) {
+    placed = ErrnoError("writing " + target, linked);
+  }
+  unlink(draft.c_str());
+  return placed;
 }
 
 }  // namespace
@@ -132,7 +196,6 @@ Status CopyPart(const std::string& from, const std::string& to, uint32_t machine
     const fs::path target = fs::path(to) / file.path;
     fs::create_directories(target.parent_path(), code);
     folders.insert(target.parent_path());
-    // Another machine may write a file of the same name, and then of the same content.
     const std::string draft = target.string() + ".part-" + std::to_string(machine);
     UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (!fd.valid()) return ErrnoError("creating " + draft, errno);
@@ -140,9 +203,9 @@ Status CopyPart(const std::string& from, const std::string& to, uint32_t machine
       return WriteAll(fd.get(), piece, draft);
     });
     if (!copied.ok()) return copied;
-    if (fsync(fd.get()) != 0 || rename(draft.c_str(), target.c_str()) != 0) {
-      return ErrnoError("writing " + target.string(), errno);
-    }
+    if (fsync(fd.get()) != 0) return ErrnoError("writing " + draft, errno);
+    Status placed = Place(draft, target.string());
+    if (!placed.ok()) return placed;
   }
   fs::create_directories(to, code);
   for (const fs::path& folder : folders) {

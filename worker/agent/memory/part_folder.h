@@ -35,8 +35,8 @@ std::string ToText(const Manifest& manifest);
 // Strict: a path that leads out of the folder is Invalid.
 Result<Manifest> ParseManifest(std::string_view text);
 
-// `from` with all that is in it into `to`, durably; what `to` has under the same names is replaced.
-// Others may do the same at the same time, with another `machine`.
+// `from` with all that is in it into `to`, durably. Others may do the same at the same time, with
+// another `machine`: Conflict if `to` has a file of the same name with other content.
 Status CopyPart(const std::string& from, const std::string& to, uint32_t machine);
 
 }  // namespace lockstep::agent
