@@ -6,7 +6,6 @@
 #include <fstream>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "core/plan/environment.h"
 
@@ -56,20 +55,22 @@ void MakeCompileCaches(const std::string& folder) {
   }
 }
 
-int ClearHalfMade(const std::string& folder, fs::file_time_type death) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
-  for (; !error && at != fs::end(at); at.increment(error)) {
-    std::error_code unknown;
-    const fs::file_time_type written = at->last_write_time(unknown);
-    if (unknown || written >= death || !IsHalfMade(*at)) continue;
-    found.push_back(at->path());
-    if (at->is_directory(unknown)) at.disable_recursion_pending();
-  }
+int ClearHalfMade(const std::string& folder, fs::file_time_type death, Duration limit) {
+  const Time end = BootTime() + limit;
   int removed = 0;
-  for (const fs::path& path : found) {
-    if (fs::remove_all(path, error) > 0 && !error) ++removed;
+  // On locks of extensions a rank waits for ever; the others cost it minutes at most.
+  for (const fs::path& part : {fs::path(folder) / "extensions", fs::path(folder)}) {
+    std::error_code error;
+    fs::recursive_directory_iterator at(part, fs::directory_options::skip_permission_denied, error);
+    for (; !error && at != fs::end(at) && BootTime() < end; at.increment(error)) {
+      std::error_code unknown;
+      if (!IsHalfMade(*at)) continue;
+      const fs::path path = at->path();
+      if (at->is_directory(unknown)) at.disable_recursion_pending();
+      // Looked at last, for what is younger is somebody's who lives.
+      if (fs::last_write_time(path, unknown) >= death || unknown) continue;
+      if (fs::remove_all(path, unknown) > 0 && !unknown) ++removed;
+    }
   }
   return removed;
 }

@@ -7,14 +7,17 @@
 #include <filesystem>
 #include <string>
 
+#include "base/time.h"
+
 namespace lockstep::agent {
 
 // A folder for each of core::CompileCaches(); one that cannot be made is left to the program.
 void MakeCompileCaches(const std::string& folder);
 
-// Removes locks, temporary files and truncated libraries last written before `death`, when all
-// ranks were dead: the next generation's own are younger. The number of things removed. Any thread.
-int ClearHalfMade(const std::string& folder, std::filesystem::file_time_type death);
+// Removes locks, temporary files and truncated libraries last written before `death`, while all
+// ranks are dead and before others are started: these would wait on a lock, or take its end for
+// the end of a build. What is not reached within `limit` stays. The number of things removed.
+int ClearHalfMade(const std::string& folder, std::filesystem::file_time_type death, Duration limit);
 
 }  // namespace lockstep::agent
 

@@ -24,6 +24,9 @@ namespace lockstep::agent {
 
 namespace {
 
+// The loop stands still as long, and so does the next generation.
+constexpr Duration kClearCachesWithin = milliseconds(200);
+
 int ExitCodeOf(const SpawnFailure& failure) {
   return failure.not_found() ? core::kExitCommandNotFound : core::kExitNotExecutable;
 }
@@ -391,15 +394,9 @@ void LocalRanks::Stop(Generation generation, Time kill_at) {
 }
 
 void LocalRanks::ClearCaches() {
-  FileWorker* reader = Reader();
-  if (reader == nullptr) return;
-  reader->Run(
-      [folder = cache_dir_, death = std::filesystem::file_time_type::clock::now()] {
-        return ClearHalfMade(folder, death);
-      },
-      [this](int removed) {
-        if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
-      });
+  const int removed =
+      ClearHalfMade(cache_dir_, std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
+  if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
 }
 
 void LocalRanks::OnDeath(core::Failure death) {

@@ -64,7 +64,7 @@ TEST_F(CompileCachesTest, LoseTheLocksAndTemporaryFilesOfKilledRanks) {
   Write("triton/KEY/kernel.cubin");
   Write("jax/.lockfile");
   Write("jax/jit_step-1-cache");
-  EXPECT_EQ(ClearHalfMade(root_.string(), Now() + std::chrono::seconds(1)), 5);
+  EXPECT_EQ(ClearHalfMade(root_.string(), Now() + std::chrono::seconds(1), seconds(60)), 5);
   EXPECT_THAT(Files(), UnorderedElementsAre("extensions/py311_cpu/fused_adam/build.ninja",
                                             "inductor/fxgraph/ab/cabc", "triton/KEY/kernel.cubin",
                                             "jax/jit_step-1-cache"));
@@ -76,15 +76,20 @@ TEST_F(CompileCachesTest, LoseLibrariesWhoseLinkerWasKilled) {
   Write("inductor/a/half.so", whole.substr(0, whole.size() / 2));
   Write("inductor/a/empty.so", "");
   Write("inductor/a/text.so", std::string(4096, '\0'));
-  EXPECT_EQ(ClearHalfMade(root_.string(), Now() + std::chrono::seconds(1)), 3);
+  EXPECT_EQ(ClearHalfMade(root_.string(), Now() + std::chrono::seconds(1), seconds(60)), 3);
   EXPECT_THAT(Files(), UnorderedElementsAre("inductor/a/whole.so"));
+}
+
+TEST_F(CompileCachesTest, HoldUpNoStartForLongerThanTheirLimit) {
+  Write("extensions/fused_adam/lock");
+  EXPECT_EQ(ClearHalfMade(root_.string(), Now() + std::chrono::seconds(1), Duration(0)), 0);
 }
 
 TEST_F(CompileCachesTest, KeepWhatTheNextGenerationMakesMeanwhile) {
   const fs::path lock = Write("extensions/fused_adam/lock");
-  EXPECT_EQ(ClearHalfMade(root_.string(), fs::last_write_time(lock)), 0);
+  EXPECT_EQ(ClearHalfMade(root_.string(), fs::last_write_time(lock), seconds(60)), 0);
   EXPECT_THAT(Files(), UnorderedElementsAre("extensions/fused_adam/lock"));
-  EXPECT_EQ(ClearHalfMade(root_.string() + "/missing", Now()), 0);
+  EXPECT_EQ(ClearHalfMade(root_.string() + "/missing", Now(), seconds(60)), 0);
 }
 
 }  // namespace
