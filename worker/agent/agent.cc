@@ -253,8 +253,8 @@ Status Agent::OpenMemory() {
   handlers.on_persisted = [this](core::CheckpointId id, std::string error) {
     Do(member_->OnPersisted(Now(), id, std::move(error)));
   };
-  Result<std::unique_ptr<MemoryStore>> memory = MemoryStore::Create(
-      loop_.get(), &*client_tls_, files_.get(), std::move(options), std::move(handlers));
+  Result<std::unique_ptr<MemoryStore>> memory =
+      MemoryStore::Create(loop_.get(), &*client_tls_, std::move(options), std::move(handlers));
   if (!memory.ok()) return memory.error();
   memory_ = std::move(*memory);
   return {};
@@ -416,10 +416,12 @@ void Agent::AnswerCommit(const core::AnswerCommit& answer) {
   const PendingCommit& pending = found.mapped();
   if (pending.memory && answer.granted) {
     core::MemoryPart part{{pending.generation, answer.number}, config_.machine, pending.name};
-    memory_->Grant(answer.id, part,
-                   [this, client = pending.client, id = pending.id](const std::string& path) {
-                     progress_->Answer(client, lockstep::agent::CommitAnswer(id, path));
-                   });
+    memory_->Grant(
+        answer.id, part,
+        [this, client = pending.client, id = pending.id](const Result<std::string>& path) {
+          progress_->Answer(client, path.ok() ? lockstep::agent::CommitAnswer(id, *path)
+                                              : CommitRefusal(id, path.error().message));
+        });
     return;
   }
   if (pending.memory) memory_->Refuse(answer.id);

@@ -42,22 +42,22 @@ Status Move(const std::string& from, const std::string& to) {
 }  // namespace
 
 Result<std::unique_ptr<MemoryStore>> MemoryStore::Create(EventLoop* loop, const TlsPskContext* tls,
-                                                         FileWorker* volume, Options options,
-                                                         Handlers handlers) {
+                                                         Options options, Handlers handlers) {
   std::unique_ptr<MemoryStore> store(
-      new MemoryStore(loop, tls, volume, std::move(options), std::move(handlers)));
-  Result<std::unique_ptr<FileWorker>> files = FileWorker::Create(loop);
-  if (!files.ok()) return files.error();
-  store->files_ = std::move(*files);
+      new MemoryStore(loop, tls, std::move(options), std::move(handlers)));
+  for (auto* worker : {&store->files_, &store->hasher_, &store->volume_}) {
+    Result<std::unique_ptr<FileWorker>> made = FileWorker::Create(loop);
+    if (!made.ok()) return made.error();
+    *worker = std::move(*made);
+  }
   store->BeginGeneration();
   return store;
 }
 
-MemoryStore::MemoryStore(EventLoop* loop, const TlsPskContext* tls, FileWorker* volume,
-                         Options options, Handlers handlers)
+MemoryStore::MemoryStore(EventLoop* loop, const TlsPskContext* tls, Options options,
+                         Handlers handlers)
     : loop_(loop),
       tls_(tls),
-      volume_(volume),
       options_(std::move(options)),
       handlers_(std::move(handlers)),
       folder_(options_.run_dir + "/memory"),
@@ -130,16 +130,34 @@ void MemoryStore::Take(uint64_t commit, const std::string& name,
 }
 
 void MemoryStore::Grant(uint64_t commit, const MemoryPart& part,
-                        std::function<void(std::string)> done) {
+                        std::function<void(Result<std::string>)> done) {
   const auto taken = taken_.extract(commit);
   if (taken.empty()) return;
   sizes_[part] = taken.mapped().size;
   const std::string path = PathOf(part);
-  files_->Run([from = TakenPath(commit), path] { return Move(from, path); },
-              [done = std::move(done), path](const Status&) { done(path); });
-  files_->Run([path] { return HashPart(path); },
-              lifetime_.Guard(
-                  [this, part](Result<Manifest> manifest) { Hold(part, std::move(manifest)); }));
+  hashing_.insert(part);
+  files_->Run(
+      [from = TakenPath(commit), path] { return Move(from, path); },
+      lifetime_.Guard([this, commit, part, path, done = std::move(done)](const Status& moved) {
+        if (!moved.ok()) {
+          Remove(TakenPath(commit));
+          done(moved.error());
+          return OnHashed(part, moved.error());
+        }
+        done(path);
+        hasher_->Run([path] { return HashPart(path); },
+                     lifetime_.Guard([this, part](Result<Manifest> manifest) {
+                       OnHashed(part, std::move(manifest));
+                     }));
+      }));
+}
+
+void MemoryStore::OnHashed(const MemoryPart& part, Result<Manifest> manifest) {
+  hashing_.erase(part);
+  if (std::ranges::find(dropped_later_, part) == dropped_later_.end()) {
+    Hold(part, std::move(manifest));
+  }
+  Drop(std::exchange(dropped_later_, {}));
 }
 
 void MemoryStore::Refuse(uint64_t commit) {
@@ -193,7 +211,7 @@ void MemoryStore::OnFetched(const MemoryPart& part, Result<Manifest> manifest) {
 
 void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
   for (const MemoryPart& part : parts) {
-    if (part.id == persisting_) {
+    if (part.id == persisting_ || hashing_.contains(part)) {
       dropped_later_.push_back(part);
       continue;
     }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,11 +42,9 @@ class MemoryStore {
     std::function<void(core::CheckpointId, std::string error)> on_persisted;
   };
 
-  // `tls` is a client's context; both it and `volume`, which writes to the checkpoint folder,
-  // outlive the store.
+  // `tls` is a client's context and outlives the store.
   static Result<std::unique_ptr<MemoryStore>> Create(EventLoop* loop, const TlsPskContext* tls,
-                                                     FileWorker* volume, Options options,
-                                                     Handlers handlers);
+                                                     Options options, Handlers handlers);
   MemoryStore(const MemoryStore&) = delete;
   MemoryStore& operator=(const MemoryStore&) = delete;
 
@@ -53,8 +52,10 @@ class MemoryStore {
   void BeginGeneration();
   // Takes a folder that a process commits; `done` gets why it can't be kept, or "".
   void Take(uint64_t commit, const std::string& name, std::function<void(std::string)> done);
-  // What came of it: `done` gets the part's path; on_held follows once it is read.
-  void Grant(uint64_t commit, const core::MemoryPart& part, std::function<void(std::string)> done);
+  // What came of it: `done` gets the part's path, or why it could not be kept; on_held follows once
+  // it is read.
+  void Grant(uint64_t commit, const core::MemoryPart& part,
+             std::function<void(Result<std::string>)> done);
   void Refuse(uint64_t commit);
 
   void Fetch(const core::Fetch& fetch);
@@ -73,30 +74,32 @@ class MemoryStore {
     uint64_t era = 0;  // BeginGeneration's
   };
 
-  MemoryStore(EventLoop* loop, const TlsPskContext* tls, FileWorker* volume, Options options,
-              Handlers handlers);
+  MemoryStore(EventLoop* loop, const TlsPskContext* tls, Options options, Handlers handlers);
   std::string PathOf(const core::MemoryPart& part) const;
   std::string TakenPath(uint64_t commit) const;
   uint64_t used() const;
   std::string Room(uint64_t size, uint64_t times) const;
   void OnFetched(const core::MemoryPart& part, Result<Manifest> manifest);
+  void OnHashed(const core::MemoryPart& part, Result<Manifest> manifest);
   void Hold(const core::MemoryPart& part, Result<Manifest> manifest);
   void Remove(std::string path);
 
   EventLoop* loop_;
   const TlsPskContext* tls_;
-  FileWorker* volume_;
   Options options_;
   Handlers handlers_;
   std::string folder_;
   std::string writing_;
-  std::unique_ptr<FileWorker> files_;
+  std::unique_ptr<FileWorker> files_;   // what processes wait for
+  std::unique_ptr<FileWorker> hasher_;  // reads whole parts
+  std::unique_ptr<FileWorker> volume_;  // writes whole parts to the checkpoint folder
   std::map<uint64_t, Taken> taken_;
   std::map<core::MemoryPart, uint64_t> sizes_;  // what is held, or will be once it is read
   std::map<core::MemoryPart, Manifest> held_;
   std::map<core::MemoryPart, std::unique_ptr<PartFetch>> fetches_;
   core::CheckpointId persisting_;
-  std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder
+  std::set<core::MemoryPart> hashing_;           // granted, and not yet held
+  std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder, or hashed
   uint64_t era_ = 0;
   Lifetime lifetime_;
 };
