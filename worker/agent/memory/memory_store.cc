@@ -120,7 +120,9 @@ void MemoryStore::Take(uint64_t commit, const std::string& name,
                 std::string full = Room(size, 1 + options_.copies);
                 if (!full.empty()) return done(std::move(full));
                 const auto taken = taken_.find(commit);
-                if (taken == taken_.end()) return done("the generation has ended");
+                if (taken == taken_.end() || taken->second.era != era_) {
+                  return done("the generation has ended");
+                }
                 taken->second.size = size;
                 files_->Run([from, to = TakenPath(commit)] { return Move(from, to); },
                             lifetime_.Guard([done](const Status& moved) {
