@@ -43,6 +43,9 @@ constexpr Duration kLook = milliseconds(50);
 constexpr uint64_t kFirstSpareBytes = uint64_t{256} << 20;
 constexpr int kMostLinesShown = 20;
 constexpr size_t kReadSize = size_t{16} << 10;
+// What a pipe holds. More is left to the next time that the loop comes by.
+constexpr int kReadsAtOnce = 4;
+constexpr size_t kMostPrinted = size_t{1} << 20;
 
 // What a rank is told of its generation when it is let go.
 bool IsLate(std::string_view assignment) {
@@ -298,7 +301,9 @@ Status ParkedRanks::Probe() {
 void ParkedRanks::OnProbe(bool ended) {
   std::string text;
   bool closed = false;
-  while (ReadSome(probe_socket_.get(), &text, &closed)) probe_lines_.Append(text);
+  for (int i = 0; i < kReadsAtOnce && ReadSome(probe_socket_.get(), &text, &closed); ++i) {
+    probe_lines_.Append(text);
+  }
   const std::optional<std::string_view> line = probe_lines_.Next();
   if (!line && !closed && !ended) return;
   const Json answer = ParseJson(line.value_or(""));
@@ -387,10 +392,14 @@ Status ParkedRanks::Park(size_t local_rank) {
     OnSocket(local_rank);  // its last words
     if (parked_[local_rank].alive) Lose(local_rank, "it ended");
   });
-  const int out = parked.process.stdout_fd.get();
-  const int err = parked.process.stderr_fd.get();
-  watch(out, [this, local_rank, out] { ReadOutput(local_rank, out, &parked_[local_rank].out); });
-  watch(err, [this, local_rank, err] { ReadOutput(local_rank, err, &parked_[local_rank].err); });
+  const auto watch_output = [&](int fd, LineSplitter Parked::* splitter) {
+    watch(fd, [this, local_rank, fd, splitter] {
+      ReadOutput(local_rank, fd, &(parked_[local_rank].*splitter));
+      if (parked_[local_rank].printed > kMostPrinted) Lose(local_rank, "it prints without end");
+    });
+  };
+  watch_output(parked.process.stdout_fd.get(), &Parked::out);
+  watch_output(parked.process.stderr_fd.get(), &Parked::err);
   return {};
 }
 
@@ -398,7 +407,7 @@ void ParkedRanks::OnSocket(size_t local_rank) {
   Parked& parked = parked_[local_rank];
   std::string text;
   bool ended = false;
-  while (parked.alive && ReadSome(parked.socket.get(), &text, &ended)) {
+  for (int i = 0; i < kReadsAtOnce && ReadSome(parked.socket.get(), &text, &ended); ++i) {
     parked.lines.Append(text);
     while (const auto line = parked.lines.Next()) {
       OnLine(local_rank, *line);
@@ -453,7 +462,10 @@ void ParkedRanks::ReadOutput(size_t local_rank, int fd, LineSplitter* splitter) 
   };
   std::string text;
   bool ended = false;
-  while (ReadSome(fd, &text, &ended)) splitter->Feed(text, show);
+  for (int i = 0; i < kReadsAtOnce && ReadSome(fd, &text, &ended); ++i) {
+    parked.printed += text.size();
+    splitter->Feed(text, show);
+  }
   if (ended) loop_->Unwatch(fd);
 }
 
@@ -477,6 +489,7 @@ void ParkedRanks::Release(Parked* parked) {
   parked->err = {};
   parked->lines.Clear();
   parked->lines_shown = 0;
+  parked->printed = 0;
   parked->alive = parked->held = parked->ready = parked->stopped = false;
 }
 

@@ -99,6 +99,7 @@ class ParkedRanks : public prometheus::Collectable {
     LineSplitter out;
     LineSplitter err;
     int lines_shown = 0;
+    size_t printed = 0;
     std::vector<std::string> given;  // its environment, less the hook's
     std::string nonce;
     Time began{};

@@ -1,6 +1,7 @@
 // Real interpreters, of /usr/bin/python3, held by the hook that the agent brings along.
 #include "worker/agent/ranks/parked_ranks.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,6 +159,23 @@ TEST_F(ParkedRanksTest, ASpareThatStartsOverIsHeldAgain) {
   EXPECT_TRUE(WaitReady()) << log_;
   EXPECT_THAT(*ReadFile(tree_.root() + "/prestart/imports.0", 4096), HasSubstr("exclude unittest"));
   EXPECT_EQ(Told(), "");
+}
+
+TEST_F(ParkedRanksTest, ASpareThatPrintsWithoutEndIsKilledAndTheLoopGoesOn) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  for (const pid_t child : ChildrenOf(getpid())) {
+    const UniqueFd out(
+        open(("/proc/" + std::to_string(child) + "/fd/1").c_str(), O_WRONLY | O_NONBLOCK));
+    ASSERT_TRUE(out.valid());
+    // As a thread that its imports have left behind would.
+    const std::string text(size_t{32} << 10, '\n');
+    EXPECT_TRUE(RunUntil([&] {
+      return parked_->ready() == 0 || write(out.get(), text.data(), text.size()) > (1 << 30);
+    }));
+  }
+  EXPECT_THAT(parked_->why_not(), HasSubstr("it prints without end"));
+  EXPECT_TRUE(WaitGone());
 }
 
 // A Python by its name and file that obeys no hook: the probe finds it out, and nothing is run.
