@@ -84,11 +84,12 @@ bool IsDead(const UniqueFd& pidfd) {
   return poll(&dead, 1, 0) != 0;
 }
 
-void SetOomScore(pid_t pid, const std::string& score) {
-  const UniqueFd fd(
-      open(("/proc/" + std::to_string(pid) + "/oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC));
-  // A kernel that refuses it kills by size alone, as ever.
-  if (fd.valid() && write(fd.get(), score.data(), score.size()) < 0) return;
+// Whether it has it then. A kernel that refuses it kills by size alone, as ever.
+bool SetOomScore(pid_t pid, const std::string& score) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/oom_score_adj";
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const bool written = fd.valid() && write(fd.get(), score.data(), score.size()) > 0;
+  return written || topology::ReadSmallFile(path).value_or("0") == score;
 }
 
 struct CpuTimes {
@@ -204,6 +205,12 @@ std::optional<ParkedRanks::Spare> ParkedRanks::Take(size_t local_rank,
     Kill(&parked);
     return std::nullopt;
   }
+  if (!SetOomScore(parked.process.pid, oom_score_adj_)) {
+    log_("prestart: the spare of local rank " + std::to_string(local_rank) +
+         " would stay the first that the kernel kills for memory; the rank starts cold");
+    Kill(&parked);
+    return std::nullopt;
+  }
   Json late = Json::object();
   for (const std::string& entry : request.env) {
     const size_t equals = entry.find('=');
@@ -211,7 +218,6 @@ std::optional<ParkedRanks::Spare> ParkedRanks::Take(size_t local_rank,
   }
   taken_seconds_ = std::max(taken_seconds_, parked.seconds);
   Release(&parked);
-  SetOomScore(parked.process.pid, oom_score_adj_);
   processes_->TakeIn(parked.process.pid);
   return Spare{std::move(parked.process), std::move(parked.socket),
                DumpJson(Json{{"go", late}}) + "\n"};
