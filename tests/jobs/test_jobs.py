@@ -93,7 +93,7 @@ def test_machine_0_is_replaced_like_any_other(jobs, tmp_path):
 
 
 def ready_spares(jobs, count):
-    return jobs.wait("gpt", lambda s: s["state"] == "Running"
+    return jobs.wait("gpt", lambda s: s.get("state") == "Running"
                      and s["machines"].get("spares", 0) == count, f"{count} spares ready")
 
 

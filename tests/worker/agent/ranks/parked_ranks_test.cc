@@ -53,8 +53,11 @@ class ParkedRanksTest : public ProcessTest {
   bool WaitReady() {
     return RunUntil([&] { return parked_->ready() == 1; });
   }
-  bool WaitGone() {
-    return RunUntil([&] { return ChildrenOf(getpid()).empty(); });
+  testing::AssertionResult WaitGone() {
+    if (RunUntil([&] { return ChildrenOf(getpid()).empty(); })) return testing::AssertionSuccess();
+    testing::AssertionResult there = testing::AssertionFailure();
+    for (const pid_t child : ChildrenOf(getpid())) there << DescribeProcess(child) << " ";
+    return there << "is still there; " << log_;
   }
   std::string Hook() const {
     return std::filesystem::path(tree_.root() + "/prestart").lexically_normal();
