@@ -360,7 +360,7 @@ class Coordinator {
   CheckpointId persisted_;
   CheckpointId tried_;  // the last that was begun to be written, and how often in this generation
   int tries_ = 0;
-  // The last that was granted: each machine's part is hashed before it counts as held.
+  // The last that was granted; it counts once each machine has said that it holds its part.
   CheckpointId granted_;
   Time granted_at_{};
   Time next_persist_ = kNever;

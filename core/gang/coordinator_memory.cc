@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostFetches = 3;
 constexpr int kMostPersists = 3;
-// How long the parts of a commit may take to be held.
+// How long members may take to say that they hold what was granted.
 constexpr Duration kHoldPatience = seconds(30);
 
 }  // namespace

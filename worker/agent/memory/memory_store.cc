@@ -146,19 +146,25 @@ void MemoryStore::Grant(uint64_t commit, const MemoryPart& part,
           done(moved.error());
           return OnHashed(part, moved.error());
         }
+        // It counts from here on. Others can get it once its hashes are known, with which they are
+        // sure to notice what is torn.
+        held_[part] = std::nullopt;
+        handlers_.on_held(part);
         done(path);
-        hasher_->Run([path] { return HashPart(path); },
-                     lifetime_.Guard([this, part](Result<Manifest> manifest) {
-                       OnHashed(part, std::move(manifest));
-                     }));
+        hasher_->Run(
+            [path] { return HashPart(path); },
+            lifetime_.Guard([this, part](Result<Manifest> manifest) { OnHashed(part, manifest); }));
       }));
 }
 
-void MemoryStore::OnHashed(const MemoryPart& part, Result<Manifest> manifest) {
+void MemoryStore::OnHashed(const MemoryPart& part, const Result<Manifest>& manifest) {
   hashing_.erase(part);
-  if (std::ranges::find(dropped_later_, part) == dropped_later_.end()) {
-    Hold(part, std::move(manifest));
+  if (const auto held = held_.find(part); held == held_.end()) {
+    sizes_.erase(part);
+  } else if (manifest.ok()) {
+    held->second = *manifest;
   }
+  for (auto& [request, respond] : std::exchange(waiting_, {})) Serve(request, std::move(respond));
   Drop(std::exchange(dropped_later_, {}));
 }
 
@@ -170,17 +176,6 @@ void MemoryStore::Refuse(uint64_t commit) {
   files_->Run([from = TakenPath(commit),
                to = writing_ + "/" + taken.mapped().name] { return Move(from, to); },
               [](const Status&) {});
-}
-
-// A part counts from here on: others can get it, and are sure to notice what is torn.
-void MemoryStore::Hold(const MemoryPart& part, Result<Manifest> manifest) {
-  if (!sizes_.contains(part)) return;  // dropped meanwhile
-  if (!manifest.ok()) {
-    sizes_.erase(part);
-    return Remove(PathOf(part));
-  }
-  held_[part] = std::move(*manifest);
-  handlers_.on_held(part);
 }
 
 // ---- from and for others ----
@@ -205,7 +200,10 @@ void MemoryStore::Fetch(const core::Fetch& fetch) {
 
 void MemoryStore::OnFetched(const MemoryPart& part, Result<Manifest> manifest) {
   fetches_.erase(part);
-  if (manifest.ok()) return Hold(part, std::move(manifest));
+  if (manifest.ok()) {
+    held_[part] = std::move(*manifest);
+    return handlers_.on_held(part);
+  }
   sizes_.erase(part);
   Remove(PathOf(part));
   handlers_.on_fetch_failed(part, manifest.error().message);
@@ -243,13 +241,19 @@ std::string MemoryStore::OwnPart(core::CheckpointId id) const {
   return "";
 }
 
-void MemoryStore::Serve(const HttpRequest& request, HttpResponder respond) const {
+void MemoryStore::Serve(const HttpRequest& request, HttpResponder respond) {
   if (request.method != "GET") return respond.Send(Answer(405, "/memory takes GET"));
   const std::string* name = request.Query("part");
   const auto found = std::ranges::find_if(
       held_, [&](const auto& each) { return name != nullptr && InUrl(each.first) == *name; });
-  if (found == held_.end()) return respond.Send(Answer(404, "that part is not here"));
-  const Manifest& manifest = found->second;
+  if (found != held_.end() && hashing_.contains(found->first)) {
+    waiting_.emplace_back(request, std::move(respond));
+    return;
+  }
+  if (found == held_.end() || !found->second) {
+    return respond.Send(Answer(404, "that part is not here"));
+  }
+  const Manifest& manifest = *found->second;
   const std::string* file_text = request.Query("file");
   const std::string* offset_text = request.Query("offset");
   if (file_text == nullptr) return respond.Send(Answer(200, ToText(manifest)));

@@ -13,8 +13,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/crypto/tls_psk.h"
@@ -52,8 +54,7 @@ class MemoryStore {
   void BeginGeneration();
   // Takes a folder that a process commits; `done` gets why it can't be kept, or "".
   void Take(uint64_t commit, const std::string& name, std::function<void(std::string)> done);
-  // What came of it: `done` gets the part's path, or why it could not be kept; on_held follows once
-  // it is read.
+  // What came of it: on_held, and `done` gets the part's path, or why it could not be kept.
   void Grant(uint64_t commit, const core::MemoryPart& part,
              std::function<void(Result<std::string>)> done);
   void Refuse(uint64_t commit);
@@ -63,7 +64,7 @@ class MemoryStore {
   // Into `folder`.
   void Persist(const core::Persist& persist, const std::string& folder);
   // GET /memory.
-  void Serve(const HttpRequest& request, HttpResponder respond) const;
+  void Serve(const HttpRequest& request, HttpResponder respond);
   // This machine's part; "" if it holds none.
   std::string OwnPart(core::CheckpointId id) const;
 
@@ -80,8 +81,7 @@ class MemoryStore {
   uint64_t used() const;
   std::string Room(uint64_t size, uint64_t times) const;
   void OnFetched(const core::MemoryPart& part, Result<Manifest> manifest);
-  void OnHashed(const core::MemoryPart& part, Result<Manifest> manifest);
-  void Hold(const core::MemoryPart& part, Result<Manifest> manifest);
+  void OnHashed(const core::MemoryPart& part, const Result<Manifest>& manifest);
   void Remove(std::string path);
 
   EventLoop* loop_;
@@ -94,11 +94,12 @@ class MemoryStore {
   std::unique_ptr<FileWorker> hasher_;  // reads whole parts
   std::unique_ptr<FileWorker> volume_;  // writes whole parts to the checkpoint folder
   std::map<uint64_t, Taken> taken_;
-  std::map<core::MemoryPart, uint64_t> sizes_;  // what is held, or will be once it is read
-  std::map<core::MemoryPart, Manifest> held_;
+  std::map<core::MemoryPart, uint64_t> sizes_;                  // what is held, or on its way
+  std::map<core::MemoryPart, std::optional<Manifest>> held_;    // none: being read, or not readable
+  std::vector<std::pair<HttpRequest, HttpResponder>> waiting_;  // for parts that are being read
   std::map<core::MemoryPart, std::unique_ptr<PartFetch>> fetches_;
   core::CheckpointId persisting_;
-  std::set<core::MemoryPart> hashing_;           // granted, and not yet held
+  std::set<core::MemoryPart> hashing_;           // granted, and its hashes not yet known
   std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder, or hashed
   uint64_t era_ = 0;
   Lifetime lifetime_;

@@ -48,7 +48,8 @@ void PartFetch::Ask() {
   if (manifest_) {
     target += "&file=" + std::to_string(file_) + "&offset=" + std::to_string(offset_);
   }
-  connection_->SetDeadline(BootTime() + kPatience, "did not answer in time");
+  connection_->SetDeadline(BootTime() + (manifest_ ? kPatience : kManifestPatience),
+                           "did not answer in time");
   connection_->Write("GET " + target + " HTTP/1.1\r\nHost: lockstep\r\n\r\n");
 }
 

@@ -33,7 +33,8 @@ inline constexpr size_t kPieceSize = size_t{1} << 20;
 class PartFetch {
  public:
   static constexpr uint64_t kBytesPerSecond = uint64_t{256} << 20;
-  static constexpr Duration kPatience = seconds(5);  // without a byte
+  static constexpr Duration kPatience = seconds(5);          // without a byte
+  static constexpr Duration kManifestPatience = minutes(2);  // its holder may have to read it first
 
   struct Handlers {
     // Whether there is room for so many bytes; "" or why not.
