@@ -118,7 +118,8 @@ void StragglerFinder::Judge() {
   const bool still = found_ && found_->machine == machine && cost >= kWell;
   const bool last = static_cast<double>(*most) >= kShare * static_cast<double>(kRounds);
   found_.reset();
-  if (steps < kLeastSteps || (!still && !(last && cost >= kCost))) return;
+  if (steps < kLeastSteps) return;
+  if (!still && (!last || cost < kCost)) return;
   found_ = Straggler{machine, std::min(cost, 1.0), steps, Because(machine)};
 }
 

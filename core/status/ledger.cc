@@ -13,7 +13,9 @@ WallTime WholeMs(WallTime time) { return std::chrono::floor<milliseconds>(time);
 template <typename Map>
 void AddTo(Map& to, const Map& from, int64_t sign) {
   for (const auto& [key, value] : from) {
-    if ((to[key] += sign * value) == 0) to.erase(key);
+    const auto sum = to.try_emplace(key, 0).first;
+    sum->second += sign * value;
+    if (sum->second == 0) to.erase(sum);
   }
 }
 

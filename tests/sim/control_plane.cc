@@ -213,7 +213,9 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   for (const auto& [other, seen] : api_.objects().pods) {
     const bool stays = seen.spare >= 0 && seen.node == create.spare_node && !seen.leave_by;
     if (stays && !create.spare_node.empty()) {
-      world_.invariants().Violate("ASpareLeavesFirst", name + " is to have the node of " + other);
+      std::string what = name;
+      what.append(" is to have the node of ").append(other);
+      world_.invariants().Violate("ASpareLeavesFirst", what);
     }
   }
   JudgeMade(create.machine, create.attempt, known, api_.objects().status);

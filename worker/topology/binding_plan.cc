@@ -16,7 +16,7 @@ class Planner {
  public:
   Planner(const Machine& machine, const BindingRequest& request)
       : machine_(machine),
-        request_(Checked(request)),
+        request_(*Checked(&request)),
         gpus_(machine, request),
         places_(machine, request, gpus_.of_ranks()) {}
 
@@ -41,10 +41,10 @@ class Planner {
   }
 
  private:
-  static const BindingRequest& Checked(const BindingRequest& request) {
-    assert(request.processes >= 1);
-    assert(request.mode != Bind::kMap ||
-           request.map.size() == static_cast<size_t>(request.processes));
+  static const BindingRequest* Checked(const BindingRequest* request) {
+    assert(request->processes >= 1);
+    assert(request->mode != Bind::kMap ||
+           request->map.size() == static_cast<size_t>(request->processes));
     return request;
   }
 

@@ -64,7 +64,7 @@ Result<std::string> AskForEvidence(const std::string& run_dir) {
   }
   const Status asked = WriteAll(fd.get(), "{\"id\":1,\"evidence\":true}\n", path);
   if (!asked.ok()) return asked.error();
-  const Result<std::string> line = ReadLine(fd.get());
+  Result<std::string> line = ReadLine(fd.get());
   if (!line.ok()) return line;
   const Json answer = ParseJson(*line);
   if (!answer.is_object() || !answer.contains("evidence") || !answer["evidence"].is_string()) {

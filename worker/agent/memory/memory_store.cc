@@ -110,11 +110,11 @@ void MemoryStore::BeginGeneration() {
 }
 
 void MemoryStore::Take(uint64_t commit, const std::string& name,
-                       std::function<void(std::string)> done) {
+                       const std::function<void(std::string)>& done) {
   taken_[commit] = {name, 0, era_};
   const std::string from = writing_ + "/" + name;
   files_->Run([from] { return ListPart(from); },
-              lifetime_.Guard([this, commit, from, done](Result<Manifest> manifest) {
+              lifetime_.Guard([this, commit, from, done](const Result<Manifest>& manifest) {
                 if (!manifest.ok()) return done(manifest.error().message);
                 const uint64_t size = SizeOf(*manifest);
                 std::string full = Room(size, 1 + options_.copies);

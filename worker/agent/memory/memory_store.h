@@ -53,7 +53,7 @@ class MemoryStore {
   // Empties the folder that processes write to; none of them lives.
   void BeginGeneration();
   // Takes a folder that a process commits; `done` gets why it can't be kept, or "".
-  void Take(uint64_t commit, const std::string& name, std::function<void(std::string)> done);
+  void Take(uint64_t commit, const std::string& name, const std::function<void(std::string)>& done);
   // What came of it: on_held, and `done` gets the part's path, or why it could not be kept.
   void Grant(uint64_t commit, const core::MemoryPart& part,
              std::function<void(Result<std::string>)> done);

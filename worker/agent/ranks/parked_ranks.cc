@@ -288,7 +288,7 @@ Status ParkedRanks::Probe() {
   SpawnRequest request = parked_.begin()->second.wanted;
   const Result<PythonCommand> python = FindPython(request);
   if (!python.ok()) return python.error();
-  const Status room = HasRoom();
+  Status room = HasRoom();
   if (!room.ok()) return room;
   request.path = python->path;
   request.argv = python->options;
@@ -373,7 +373,7 @@ void ParkedRanks::ParkNext() {
 }
 
 Status ParkedRanks::Park(size_t local_rank) {
-  const Status room = HasRoom();
+  Status room = HasRoom();
   if (!room.ok()) return room;
   Parked& parked = parked_[local_rank];
   parked.nonce = MakeNonce();

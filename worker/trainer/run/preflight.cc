@@ -20,7 +20,6 @@ namespace {
 
 using collectives::BenchMemory;
 using collectives::Communicator;
-using collectives::ConstSpan;
 using collectives::DataType;
 
 constexpr Duration kPartTime = milliseconds(500);

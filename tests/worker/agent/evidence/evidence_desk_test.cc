@@ -33,7 +33,8 @@ TEST_F(EvidenceDeskTest, AHangIsLookedAtHoweverManyAskForEvidence) {
     desk.Answer({1, 1}, ranks, [&](const Result<std::string>& file) { refused |= !file.ok(); });
   }
   std::optional<std::vector<core::Whereabouts>> found;
-  desk.Collect({1, 1}, ranks, BootTime() + minutes(1), [&](auto places) { found = places; });
+  desk.Collect({1, 1}, ranks, BootTime() + minutes(1),
+               [&](auto places) { found = std::move(places); });
   ASSERT_TRUE(RunUntil([&] { return found.has_value(); }));
   ASSERT_EQ(found->size(), 1u);
   EXPECT_EQ(found->front().rank, 3u);

@@ -35,6 +35,13 @@ class ParkedRanksTest : public ProcessTest {
                                       [this](const std::string& line) { log_ += line + "\n"; });
   }
 
+  // A child that is left would be the next test's.
+  void TearDown() override {
+    parked_->Close();
+    for (const pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);
+    EXPECT_TRUE(WaitGone());
+  }
+
   // Writes a line with what it was told, wherever it is run.
   SpawnRequest Rank(const std::string& port) const {
     return {.path = "/usr/bin/python3",
