@@ -134,11 +134,13 @@ def torchruns(python, shapes, samples):
             )
 
 
-def real_program(python, samples):
-    """To the first new step of a DDP script; what is Lockstep's of it, and what the user's."""
+def real_program(python, samples, lives=0):
+    """To the first new step of a DDP script; what is Lockstep's of it, and what the user's. With
+    `lives`, interpreters are parked, for which the first generation lives so many seconds."""
     shape = Shape(2, 2)
-    command = lockstep(shape, [python, DDP])
-    runs, bad = sample(command, shape.world, samples, env={"OMP_NUM_THREADS": "1"})
+    command = lockstep(shape, [python, DDP], *(["--prestart"] if lives else []))
+    runs, bad = sample(command, shape.world, samples,
+                       env={"OMP_NUM_THREADS": "1", "BENCH_LIVES": str(lives)})
     ours, imported, joined, stepped = [], [], [], []
     for ms, run in runs:
         death = run.times("death", 0)[0]
@@ -152,8 +154,10 @@ def real_program(python, samples):
         "firstStep",
         shape=str(shape),
         program="PyTorch DistributedDataParallel, Gloo",
+        prestart="Auto" if lives else "Never",
         unit="ms",
         **spread(stepped),
+        p95=round(quantile(stepped, 0.95), 1),
         lockstepAndPythonStart=round(quantile(ours, 0.5), 1),
         importTorch=round(quantile(imported, 0.5), 1),
         initProcessGroup=round(quantile(joined, 0.5), 1),
@@ -168,6 +172,9 @@ def main():
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--torchrun-samples", type=int, default=5)
     parser.add_argument("--program-samples", type=int, default=5)
+    parser.add_argument("--prestart-samples", type=int, default=5)
+    parser.add_argument("--prestart-lives", type=float, default=15, metavar="SECONDS",
+                        help="of the first generation, in which spares import (15)")
     parser.add_argument("--python", default="/usr/bin/python3", help="one with torch")
     options = parser.parse_args()
     shapes = [Shape.parse(text) for text in options.shapes.split(",")]
@@ -177,6 +184,8 @@ def main():
         torchruns(os.environ["LOCKSTEP_BENCH_TORCHRUN"], shapes, options.torchrun_samples)
     if options.program_samples > 0:
         real_program(options.python, options.program_samples)
+    if options.prestart_samples > 0:
+        real_program(options.python, options.prestart_samples, options.prestart_lives)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ def _masked(item, uids, namespace):
     # Whether a conflict was seen before it was resolved is a matter of who came first.
     conditions[:] = [each for each in conditions
                      if (each["type"], each["status"]) != ("NameConflict", "False")]
+    item.get("status", {}).pop("ledger", None)  # how long everything took
     # Which nodes to avoid, a preference, is told from what is still there of earlier attempts.
     item.get("spec", {}).pop("affinity", None)
     if "data" in item:

@@ -151,9 +151,10 @@ void MemoryStore::Grant(uint64_t commit, const MemoryPart& part,
         held_[part] = std::nullopt;
         handlers_.on_held(part);
         done(path);
-        hasher_->Run(
-            [path] { return HashPart(path); },
-            lifetime_.Guard([this, part](Result<Manifest> manifest) { OnHashed(part, manifest); }));
+        hasher_->Run([path] { return HashPart(path); },
+                     lifetime_.Guard([this, part](const Result<Manifest>& manifest) {
+                       OnHashed(part, manifest);
+                     }));
       }));
 }
 
