@@ -12,7 +12,8 @@ from monitors import chart_objects, scrape_configs  # noqa: E402
 from panels import check_panels  # noqa: E402
 from prometheus import Prometheus  # noqa: E402
 
-NOT_HERE = ("DCGM_", "lockstep_cpu_throttled_seconds_total")  # no GPU, and no CPU limit
+# No GPU, no CPU limit, and no second NUMA node.
+NOT_HERE = ("DCGM_", "lockstep_cpu_throttled_seconds_total", "lockstep_rank_numa_memory_bytes")
 
 
 def test_every_panel_of_the_dashboards_has_an_answer(site, tmp_path):
