@@ -24,7 +24,8 @@ def test_suspend_saves_a_step_and_resume_goes_on_from_it(site, undisturbed):
     job.patch(suspend=True)
     job.wait_state("Suspended")
     assert job.live() == {} and job.ranks() == []
-    assert job.checkpoints() > saved  # the step at which all ranks stopped
+    # The step at which all ranks stopped; older ones than it may have gone meanwhile.
+    assert max(job.checkpoints()) > max(saved)
     job.patch(suspend=False)
     status = job.wait_state("Succeeded")
     assert "resuming at step" in job.log()

@@ -23,7 +23,8 @@ def doubts():
     """What makes the operator read again, rather than believe what it follows."""
     return [
         # A server that knows no lists as watches.
-        *(Fault("WATCH", resource, do="answer", status=422) for resource in WATCHED),
+        *(Fault("WATCHLIST", resource, times=1000, do="answer", status=422)
+          for resource in WATCHED),
         # Created, but who knows: it looks whose the object is that is there already.
         Fault("POST", "pods", "gpt-0", do="drop-after"),
         Fault("POST", "services", "gpt", do="drop-after"),

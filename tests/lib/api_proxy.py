@@ -54,8 +54,9 @@ class Certificate:
 class Fault:
     """What is broken: occurrences `nth` .. `nth + times - 1` of a call or of a watch event.
 
-    verb: of a call POST, PUT, PATCH, DELETE, GET or WATCH; of an event ADDED, MODIFIED, DELETED or
-    BOOKMARK. name: "*" is any; a name that differs from run to run is told by its beginning and *.
+    verb: of a call POST, PUT, PATCH, DELETE, GET, WATCH or WATCHLIST (a watch that begins with the
+    state); of an event ADDED, MODIFIED, DELETED or BOOKMARK. name: "*" is any; a name that differs
+    from run to run is told by its beginning and *.
 
     do, of a call:
       crash-before, crash-after   the client is killed before the server has it, or after
@@ -188,7 +189,7 @@ class ApiProxy:
                 body = await http1.read_body(reader, request)
                 call = _parse(request, body)
                 self.calls.append(call)
-                if call.key.verb == "WATCH":
+                if call.key.verb in ("WATCH", "WATCHLIST"):
                     await self._relay_watch(client, request, call)
                 else:
                     await self._relay_call(client, request, body, call)
@@ -397,9 +398,9 @@ def _parse(request, body):
     except ValueError:
         content = {}
     verb = request.method
-    watch = urllib.parse.parse_qs(target.query).get("watch", [""])[0]
-    if verb == "GET" and watch.lower() in ("1", "true"):
-        verb = "WATCH"
+    query = urllib.parse.parse_qs(target.query)
+    if verb == "GET" and query.get("watch", [""])[0].lower() in ("1", "true"):
+        verb = "WATCHLIST" if "sendInitialEvents" in query else "WATCH"
     if not isinstance(content, dict):
         content = {"patch": content}  # a JSON patch is a list
     name = name or content.get("metadata", {}).get("name", "")
