@@ -56,11 +56,9 @@ MachineFact CgroupFact(const std::string& root, const char* name, const std::str
                        const char* v2, const char* v1) {
   const topology::CgroupFolders folders = topology::FindCgroupFolders(root, controller);
   for (const auto& [paths, file] : {std::pair(&folders.v2, v2), std::pair(&folders.v1, v1)}) {
-    for (const std::string& folder : *paths) {
-      const std::string path = folder + "/" + file;
-      // The path can hold a pod's or a user's number: of it, only the controller's file is told.
-      if (const auto text = ReadSmallFile(path)) return {name, FirstLine(*text), file};
-    }
+    // The path can hold a pod's or a user's number: of it, only the controller's file is told.
+    const auto text = topology::ReadInnermost(*paths, std::string("/") + file);
+    if (text) return {name, FirstLine(*text), file};
   }
   return {name, "", v2};
 }

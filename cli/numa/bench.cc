@@ -85,34 +85,16 @@ size_t CacheBytes(const Machine& machine, const std::string& root) {
   return bytes;
 }
 
-// The number behind `name` at the beginning of a line of /proc/meminfo ("MemFree:  12 kB") or
-// memory.stat ("inactive_file 12"); nullopt without one.
-std::optional<size_t> NumberOf(const std::string& text, const std::string& name) {
+// "MemFree:  12 kB" of /proc/meminfo, or of a node's; nullopt without one.
+std::optional<size_t> KilobytesOf(const std::string& text, const std::string& name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     size_t number = 0;
     if (line.starts_with(name) && std::istringstream(line.substr(name.size())) >> number) {
-      return number;
+      return number * 1024;
     }
   }
   return std::nullopt;
-}
-
-size_t ReadNumber(const std::string& path, size_t otherwise) {
-  return ParseNumber<size_t>(ReadSmallFile(path).value_or("")).value_or(otherwise);
-}
-
-// What a cgroup's limit leaves; nullopt where there is none. Pages of files that nobody uses are
-// counted there but given back to whoever needs memory.
-std::optional<size_t> Left(const std::string& folder, const char* limit_file, const char* used_file,
-                           const char* inactive) {
-  constexpr size_t kNone = SIZE_MAX;  // "max", or a file that isn't there
-  const size_t limit = ReadNumber(folder + limit_file, kNone);
-  if (limit == kNone) return std::nullopt;
-  const size_t used = ReadNumber(folder + used_file, 0);
-  const size_t files =
-      NumberOf(ReadSmallFile(folder + "/memory.stat").value_or(""), inactive).value_or(0);
-  return limit - std::min(limit, used - std::min(used, files));
 }
 
 // Memory that may be had: the least of what the kernel, the cgroups and the compared nodes have.
@@ -121,26 +103,17 @@ std::optional<size_t> FreeBytes(const Machine& machine, const std::string& root)
   const auto at_most = [&least](std::optional<size_t> bytes) {
     if (bytes) least = std::min(least.value_or(*bytes), *bytes);
   };
-  const auto kilobytes = [](const std::string& text, const std::string& name) {
-    const std::optional<size_t> number = NumberOf(text, name);
-    return number ? std::optional(*number * 1024) : std::nullopt;
-  };
-  at_most(kilobytes(ReadSmallFile(root + "/proc/meminfo").value_or(""), "MemAvailable:"));
-  const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "memory");
-  for (const std::string& folder : folders.v2) {
-    at_most(Left(folder, "/memory.max", "/memory.current", "inactive_file "));
-  }
-  for (const std::string& folder : folders.v1) {
-    at_most(
-        Left(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file "));
+  at_most(KilobytesOf(ReadSmallFile(root + "/proc/meminfo").value_or(""), "MemAvailable:"));
+  for (const topology::MemoryLimit& limit : topology::ReadMemoryLimits(root)) {
+    at_most(limit.bytes - std::min(limit.bytes, limit.used));
   }
   for (const int node : ComparedNodes(machine)) {
     const std::string prefix = "Node " + std::to_string(node) + " ";
     const std::string text =
         ReadSmallFile(root + "/sys/devices/system/node/node" + std::to_string(node) + "/meminfo")
             .value_or("");
-    const std::optional<size_t> free = kilobytes(text, prefix + "MemFree:");
-    if (free) at_most(*free + kilobytes(text, prefix + "Inactive(file):").value_or(0));
+    const std::optional<size_t> free = KilobytesOf(text, prefix + "MemFree:");
+    if (free) at_most(*free + KilobytesOf(text, prefix + "Inactive(file):").value_or(0));
   }
   return least;
 }

@@ -22,6 +22,10 @@ const char* NameOf(Activity activity) {
       return "spawn";
     case Activity::kStartUp:
       return "start-up";
+    case Activity::kWarmStartUp:
+      return "warm start-up";
+    case Activity::kCheckpointLoad:
+      return "checkpoint load";
     case Activity::kRedone:
       return "redone steps";
     case Activity::kHang:

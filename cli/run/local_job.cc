@@ -104,6 +104,7 @@ LocalStep LocalJob::Decide(Time now) {
   }
   if (decision.status) {
     status_ = std::move(*decision.status);
+    step.events = std::move(decision.events);
     step.more = true;
   }
   // Who has been told of the verdict has had its time to leave, and has nothing to save.

@@ -26,7 +26,7 @@ struct LocalStep {
 
   // The status that stood before the one that is to be recorded now.
   std::optional<core::JobStatus> before;
-  std::vector<control::EventNote> events;  // of what is recorded
+  std::vector<control::EventNote> events;  // of what is recorded, or seen
   std::vector<Signal> signals;
   std::vector<uint32_t> start;  // machines, at their attempts in the status; spares
   bool more = false;            // decide again at once

@@ -16,6 +16,7 @@
 #include "cli/run/ledger_text.h"
 #include "cli/run/local_job.h"
 #include "cli/run/outcome.h"
+#include "cli/run/prestart_text.h"
 #include "cli/run/report.h"
 #include "cli/run/run_setup.h"
 #include "cli/run/screen.h"
@@ -206,7 +207,7 @@ class LocalOperator {
     }
     for (const uint32_t machine : step.start) {
       if (machine >= kFirstSpare) {
-        if (Status status = agents_.StartSpare(machine); !status.ok()) return status;
+        StartSpare(machine);
         continue;
       }
       Result<core::AgentConfig> config =
@@ -215,6 +216,16 @@ class LocalOperator {
       if (Status status = agents_.Start(*config); !status.ok()) return status;
     }
     return {};
+  }
+
+  // The run goes on without one, which is tried again later.
+  void StartSpare(uint32_t machine) {
+    const Status started = agents_.StartSpare(machine);
+    if (started.ok()) return;
+    screen_.Event("no spare: " + started.error().message);
+    control::MachineEnd end;
+    end.reason = started.error().message;
+    job_.OnEnd(machine, std::move(end));
   }
 
   // The epoch is on the disk before anything is made by it.
@@ -303,6 +314,8 @@ class LocalOperator {
                     status.verdict ? status.verdict->generation : core::Generation{}, ending);
     PrintNews();
     screen_.SetTable({});
+    const std::string prestart = PrestartLine(status);
+    if (status.restarts.total > 0 && !prestart.empty()) screen_.Event(prestart);
     if (status.restarts.total > 0 || status.progress) {
       for (const std::string& line : LedgerLines(status)) screen_.Event(line);
     }

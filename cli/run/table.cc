@@ -6,6 +6,7 @@
 
 #include "cli/run/history.h"
 #include "cli/run/ledger_text.h"
+#include "cli/run/prestart_text.h"
 
 namespace lockstep::cli {
 namespace {
@@ -143,6 +144,9 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
     lines.push_back(Paint(
         Fit("  ... and " + std::to_string(all - machines.size()) + " machines more", size.columns),
         kDim, color));
+  }
+  if (const std::string line = PrestartLine(view.status); !line.empty()) {
+    lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));
   }
   for (const std::string& line : LedgerLines(view.status)) {
     lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));

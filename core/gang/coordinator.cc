@@ -85,6 +85,7 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       Wait();
     } else {
       prepared_ = prepared;
+      on_volume_ = generation_;
     }
   }
   return Step(now);
@@ -223,8 +224,10 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   slot.lost = false;
   slot.memory.reset();
   slot.fetching.reset();
-  if (persisting_ && persisting_->machines.contains(slot.machine)) {
-    Send(slot, persisting_->persist);
+  slot.dismissed = false;
+  if (persisting_) {
+    const auto writer = persisting_->writers.find(slot.machine);
+    if (writer != persisting_->writers.end()) Send(slot, writer->second);
   }
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
@@ -303,6 +306,7 @@ void Coordinator::CountSteps(const Report& report) {
   if (history_.empty() || Record().generation != report.generation) return;
   GenerationRecord& record = Record();
   record.last_step = std::max(record.last_step, report.last_step);
+  record.loaded = std::max(record.loaded, report.loaded);
   if (report.first_step == 0) return;
   record.resumed_at =
       record.resumed_at == 0 ? report.first_step : std::min(record.resumed_at, report.first_step);
@@ -389,14 +393,15 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckLease(now);
   CheckSilence(now);
   CheckSpawned(now);
+  CheckPersisting(now);
   CheckFinished(now);
   CheckCommits(now);
   CheckStopped(now);
+  CheckLeaving(now);
   CheckReset(now);
   CheckPreparation(now);
   CheckPrepared(now);
   CheckCopies();
-  CheckPersisting(now);
   TryStart(now);
   if (phase_ == CoordinatorPhase::kVerdict) {
     bool all = std::all_of(roster_.begin(), roster_.end(),
@@ -433,6 +438,7 @@ MachineView Coordinator::machine(Time now, uint32_t index) const {
   view.phase = slot.report.phase;
   view.binding = slot.report.binding;
   view.binding_reason = slot.report.binding_reason;
+  view.parked = slot.report.parked;
   return view;
 }
 

@@ -133,10 +133,11 @@ struct CloseConnection {
 struct PrepareGeneration {
   Generation generation;
 };
-// Every part lies in the folder of commit `to`: give it its final name; answer with OnPersisted.
+// Every part lies in the folder: it becomes commit `to`; answer with OnPersisted.
 struct FinishPersisting {
   CheckpointId to;
   std::string name;
+  CheckpointId id;
 };
 // The coordinator is done: its agent exits with `code`.
 struct ExitCoordinator {
@@ -181,6 +182,9 @@ struct GenerationRecord {
   int64_t resumed_at = 0;  // the lowest step that a machine reported first; 0: none yet
   int64_t last_step = 0;   // the furthest that a report told of
   Failure failure;         // cause kNone when it ended well
+  bool warm = false;       // all its processes came of parked interpreters
+  Duration loaded{};       // what the slowest of them says that it loaded the checkpoint for
+  Duration saved{};        // CPU time of imports that they found done, of the one with the most
 
   // On a clock that shows `by` more.
   GenerationRecord Shifted(Duration by) const;
@@ -197,6 +201,7 @@ struct MachineView {
   MemberPhase phase = MemberPhase::kJoining;
   Binding binding = Binding::kUnknown;
   std::string binding_reason;
+  Parked parked;
 };
 
 class Coordinator {
@@ -229,6 +234,8 @@ class Coordinator {
   const Failure& last_failure() const { return last_failure_; }
   // For whom the others wait.
   const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
+  // The checkpoint in memory that a gang which is no more has not written to the folder, and why.
+  const std::string& unwritten() const { return unwritten_; }
   // Why it is in this phase, in words a user can act on.
   std::string Reason() const;
   // When it starts again, in phase kBackoff; kNever in others.
@@ -271,6 +278,7 @@ class Coordinator {
   void CheckFinished(Time now);
   void CheckStopped(Time now);
   void CheckCommits(Time now);
+  void CheckLeaving(Time now);
   void CheckReset(Time now);
   void ReplaceStraggler();
   void CheckPreparation(Time now);
@@ -285,14 +293,22 @@ class Coordinator {
   // Once every machine has its part of the checkpoint in memory that the generation begins from.
   void CheckPrepared(Time now);
   Holdings Held() const;
+  // By machines that can be asked for something.
+  Holdings WithinReach() const;
   void Ask(const FetchPlan& plan);
   void CheckMemoryCommits(Time now);
   void CheckCopies();
   void CheckPersisting(Time now);
+  // Whether checkpoints in memory go to a folder at all.
+  bool Persists() const { return config_.memory && !config_.checkpoint_path.empty(); }
   // Whether the newest one in memory is on its way to the folder.
   bool PersistNewest(Time now);
-  // Likewise before the gang is no more; waits for what was just granted.
+  // Likewise before the gang is no more: waits for what was just granted, and says what is not
+  // written.
   bool PersistLast(Time now);
+  void GiveUpPersisting(const std::string& why);
+  void SayWhatIsUnwritten();
+  std::string NameInMemory(CheckpointId id) const;
   void SayWhatIsLost(CheckpointId from, bool in_memory);
   void Announce(Time now, const Prepared& prepared, CheckpointId memory);
   // `evidence`: how long members may look first where their ranks are.
@@ -352,23 +368,28 @@ class Coordinator {
   CheckpointId copied_;                         // the last whose parts are all there
   std::vector<CheckpointId> kept_;              // as last said
   struct Persisting {
-    Persist persist;
-    std::set<uint32_t> machines;  // that have not answered
+    FinishPersisting to;
+    std::map<uint32_t, Persist> writers;  // by machine; those that have not answered
     Time give_up{};
   };
   std::optional<Persisting> persisting_;
-  CheckpointId persisted_;
+  FinishPersisting persisted_;   // the last that reached the folder
+  std::string persist_problem_;  // why the last try failed
+  std::string unwritten_;
   CheckpointId tried_;  // the last that was begun to be written, and how often in this generation
   int tries_ = 0;
-  // The last that was granted; it counts once each machine has said that it holds its part.
-  CheckpointId granted_;
+  // The last that was granted in this line; it counts once each machine has said that it holds its
+  // part.
+  MemoryPart granted_;
   Time granted_at_{};
+  Generation on_volume_;  // the last of which there is a file in the folder
   Time next_persist_ = kNever;
 
   uint32_t desired_epoch_ = 0;
   int64_t desired_observed_ = 0;
   std::optional<DesiredState::DesiredStop> desired_stop_;
 
+  std::optional<Verdict> failing_;  // the verdict, once the last checkpoint is written
   std::optional<Verdict> verdict_;
   Time verdict_deadline_ = kNever;
   std::map<uint32_t, RankProgress> progress_;

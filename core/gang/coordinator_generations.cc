@@ -63,10 +63,13 @@ void Coordinator::TryStart(Time now) {
                  phase_ == CoordinatorPhase::kBackoff || phase_ == CoordinatorPhase::kHeld;
   if (!waiting) return;
   CoordinatorPhase obstacle = Obstacle(now);
+  // Whoever hears that it is held may take the machines away.
+  if (obstacle == CoordinatorPhase::kHeld && phase_ != obstacle && PersistLast(now)) return;
   if (obstacle != phase_) ++version_;
   phase_ = obstacle;
   if (phase_ != CoordinatorPhase::kPreparing) return;
   ++generation_.n;
+  persisting_.reset();  // what comes too late for this one's file is of no use
   preparation_is_slow_at_ = now + kSlowPreparation;
   preparation_is_slow_ = false;
   actions_.emplace_back(PrepareGeneration{generation_});
@@ -88,12 +91,13 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
   commit_number_ = 0;
-  copying_ = uncopied_ = copied_ = granted_ = {};
+  copying_ = uncopied_ = copied_ = {};
+  if (granted_.id != memory) granted_ = {memory, 0, NameInMemory(memory)};
+  unwritten_.clear();
   failed_fetches_.clear();
   tries_ = 0;
   kept_.clear();
   memory_changed_ = true;
-  persisting_.reset();
   if (config_.persist_every > Duration::zero() && next_persist_ == kNever) {
     next_persist_ = now + config_.persist_every;
   }
@@ -136,6 +140,10 @@ void Coordinator::CheckSpawned(Time now) {
   }
   phase_ = CoordinatorPhase::kRunning;
   Record().spawned = now;
+  Record().warm = std::ranges::all_of(roster_, [](const Slot& slot) { return slot.report.warm; });
+  for (const Slot& slot : roster_) {
+    Record().saved = std::max(Record().saved, slot.report.parked.saved);
+  }
   ++version_;
 }
 
@@ -181,6 +189,7 @@ void Coordinator::CheckFinished(Time now) {
   Verdict success;
   success.generation = generation_;
   success.reason = "all processes exited 0";
+  if (!unwritten_.empty()) success.reason += "; " + unwritten_;
   DeliverVerdict(now, std::move(success));
 }
 
@@ -254,12 +263,36 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
 
 void Coordinator::CheckStopped(Time now) {
   if (phase_ != CoordinatorPhase::kStopping) return;
-  for (const Slot& slot : roster_) {
-    bool lost = slot.lost_in == generation_;
-    if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
+  if (!failing_) {
+    for (const Slot& slot : roster_) {
+      bool lost = slot.lost_in == generation_;
+      if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
+    }
+    if (Requested(stop_reason_) && PersistLast(now)) return;
+    Conclude(now);
   }
-  if (Requested(stop_reason_) && PersistLast(now)) return;
-  Conclude(now);
+  if (!failing_ || PersistLast(now)) return;
+  if (!unwritten_.empty()) failing_->reason += "; " + unwritten_;
+  DeliverVerdict(now, *std::exchange(failing_, std::nullopt));
+}
+
+// An agent that got SIGTERM, and holds checkpoints in memory, stays until the newest one is written
+// or it can't wait any longer.
+void Coordinator::CheckLeaving(Time now) {
+  // A generation's end comes first; what is written while its successor's file is made is too late.
+  if (Live() || phase_ == CoordinatorPhase::kStopping || phase_ == CoordinatorPhase::kPreparing ||
+      phase_ == CoordinatorPhase::kVerdict) {
+    return;
+  }
+  const bool some_leave = std::ranges::any_of(roster_, [](const Slot& slot) {
+    return slot.within_reach() && slot.draining && !slot.dismissed;
+  });
+  if (!some_leave || PersistLast(now)) return;
+  for (Slot& slot : roster_) {
+    if (!slot.within_reach() || !slot.draining || slot.dismissed) continue;
+    slot.dismissed = true;
+    Send(slot, Dismiss{generation_});
+  }
 }
 
 void Coordinator::Conclude(Time now) {
@@ -347,7 +380,9 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
       failed.exit_code = static_cast<uint32_t>(decision.exit_code);
       failed.failure = last_failure_;
       failed.reason = decision.reason;
-      return DeliverVerdict(now, std::move(failed));
+      failing_ = std::move(failed);
+      phase_ = CoordinatorPhase::kStopping;
+      return;
     }
     case FailureAction::kReplaceMachine:
       if (root.machine >= 0) roster_[static_cast<size_t>(root.machine)].replace = true;
@@ -391,6 +426,8 @@ void Coordinator::FailAsMisconfigured(Time now, const std::string& what) {
   failed.exit_code = static_cast<uint32_t>(decision.exit_code);
   failed.failure = last_failure_;
   failed.reason = decision.reason;
+  persist_problem_ = "the job ends, as the folder can't be used";
+  if (Persists()) SayWhatIsUnwritten();
   DeliverVerdict(now, std::move(failed));
 }
 
@@ -401,11 +438,16 @@ void Coordinator::Wait() {
 }
 
 std::string Coordinator::Reason() const {
+  if (persisting_ && !Live()) {
+    return "writing checkpoint " + persisting_->to.name + " from memory to " +
+           config_.checkpoint_path;
+  }
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
       const std::string missing = roster_.Missing();
       if (missing.empty()) return "waiting for heartbeats";
-      return "waiting for machines " + missing + " of " + std::to_string(roster_.size());
+      return "waiting for machines " + missing + " of " + std::to_string(roster_.size()) +
+             (unwritten_.empty() ? "" : "; " + unwritten_);
     }
     case CoordinatorPhase::kFencing:
       return "waiting until no rank of an earlier generation can be alive";
@@ -414,7 +456,8 @@ std::string Coordinator::Reason() const {
              " s before the next generation: " + last_decision_;
     case CoordinatorPhase::kHeld:
       return std::string("stopped on request: ") +
-             (desired_stop_ ? ToString(desired_stop_->reason) : "");
+             (desired_stop_ ? ToString(desired_stop_->reason) : "") +
+             (unwritten_.empty() ? "" : "; " + unwritten_);
     case CoordinatorPhase::kVerdict:
     case CoordinatorPhase::kDone:
       return verdict_ ? verdict_->reason : "fenced by a later machine 0";

@@ -45,26 +45,38 @@ void Coordinator::Handle(Time, Slot& slot, const FetchFailed& failed) {
 }
 
 void Coordinator::Handle(Time, Slot& slot, const Persisted& persisted) {
-  if (!persisting_ || persisted.id != persisting_->persist.id) return;
-  const Persist& persist = persisting_->persist;
-  if (!persisted.error.empty()) {
-    Log("machine " + std::to_string(slot.machine) + " could not write " + persist.name +
-        " from memory to " + config_.checkpoint_path + ": " + persisted.error);
-    persisting_.reset();
+  if (!persisting_ || persisted.id != persisting_->to.id || persisted.to != persisting_->to.to) {
     return;
   }
-  persisting_->machines.erase(slot.machine);
-  if (!persisting_->machines.empty()) return;
-  actions_.emplace_back(FinishPersisting{persist.to, persist.name});
+  const auto writer = persisting_->writers.find(slot.machine);
+  if (writer == persisting_->writers.end() || writer->second.machines != persisted.machines) return;
+  if (!persisted.error.empty()) {
+    return GiveUpPersisting("machine " + std::to_string(slot.machine) + ": " + persisted.error);
+  }
+  persisting_->writers.erase(writer);
+  if (persisting_->writers.empty()) actions_.emplace_back(persisting_->to);
 }
 
 CoordinatorActions Coordinator::OnPersisted(Time now, CheckpointId to, const std::string& error) {
-  if (!error.empty()) Log("writing from memory to the checkpoint folder: " + error);
-  if (persisting_ && persisting_->persist.to == to) {  // else an earlier generation's
-    if (error.empty()) persisted_ = persisting_->persist.id;
-    persisting_.reset();
+  if (persisting_ && persisting_->to.to == to) {  // else an earlier generation's
+    if (error.empty()) {
+      persisted_ = persisting_->to;
+      persisting_.reset();
+      if (persisted_.id >= granted_.id) unwritten_.clear();
+      ++version_;
+    } else {
+      GiveUpPersisting(error);
+    }
   }
   return Step(now);
+}
+
+void Coordinator::GiveUpPersisting(const std::string& why) {
+  persist_problem_ = why;
+  Log("checkpoint " + persisting_->to.name + " could not be written from memory to " +
+      config_.checkpoint_path + ": " + why);
+  persisting_.reset();
+  ++version_;
 }
 
 // ---- commits ----
@@ -87,7 +99,7 @@ void Coordinator::CheckMemoryCommits(Time now) {
     }
     const uint32_t number = problem.empty() ? ++commit_number_ : 0;
     if (number != 0) {
-      granted_ = {generation_, number};
+      granted_ = {{generation_, number}, 0, name};
       granted_at_ = now;
     }
     std::erase_if(memory_commits_, [&, &of = name](const MemoryCommit& pending) {
@@ -119,9 +131,10 @@ void Coordinator::CheckPrepared(Time now) {
   if (config_.memory) {
     const Holdings held = Held();
     // At or above what the folder has: one that was written there is read faster from here.
-    CheckpointId above = CheckpointIdOf(prepared_->resume);
-    if (above.number > 0) --above.number;
-    memory = NewestInMemory(held, unusable_, above);
+    CheckpointId folder = CheckpointIdOf(prepared_->resume);
+    if (folder.exists() && folder == persisted_.to) folder = persisted_.id;
+    if (folder.number > 0) --folder.number;
+    memory = NewestInMemory(held, unusable_, folder);
     const std::vector<FetchPlan> missing = OwnPartsMissing(held, memory);
     for (const FetchPlan& plan : missing) Ask(plan);
     if (!missing.empty()) return;
@@ -196,55 +209,101 @@ void Coordinator::CheckCopies() {
 
 // ---- to the folder ----
 
+Holdings Coordinator::WithinReach() const {
+  Holdings held = Held();
+  for (const Slot& slot : roster_) {
+    if (!slot.within_reach()) held[slot.machine].clear();
+  }
+  return held;
+}
+
+std::string Coordinator::NameInMemory(CheckpointId id) const {
+  for (const Slot& slot : roster_) {
+    if (!slot.memory) continue;
+    for (const MemoryPart& part : slot.memory->parts) {
+      if (part.id == id) return part.name;
+    }
+  }
+  return "";
+}
+
 void Coordinator::CheckPersisting(Time now) {
-  if (persisting_ && now >= persisting_->give_up) {
-    Log("writing " + persisting_->persist.name + " from memory to " + config_.checkpoint_path +
-        " took too long");
-    persisting_.reset();
+  if (persisting_ && now >= persisting_->give_up) GiveUpPersisting("it took too long");
+  for (const Slot& slot : roster_) {
+    const bool gone = slot.lost || (slot.draining && slot.connection == 0);
+    if (persisting_ && gone && persisting_->writers.contains(slot.machine)) {
+      GiveUpPersisting("machine " + std::to_string(slot.machine) + " left before it had written");
+    }
   }
   if (phase_ != CoordinatorPhase::kRunning || now < next_persist_) return;
   next_persist_ = now + config_.persist_every;
-  PersistNewest(now);
+  if (Persists()) PersistNewest(now);
 }
 
 bool Coordinator::PersistLast(Time now) {
-  if (!config_.memory || config_.checkpoint_path.empty()) return false;
-  const bool all_here =
-      std::ranges::all_of(roster_, [](const Slot& slot) { return slot.present(); });
-  if (all_here && granted_.exists() && now < granted_at_ + kHoldPatience &&
-      NewestInMemory(Held(), unusable_, {}) < granted_) {
-    return true;
-  }
-  return PersistNewest(now);
+  if (!Persists()) return false;
+  const Holdings held = WithinReach();
+  // Who was replaced since holds nothing of this generation, and will not.
+  const bool all_here = std::ranges::all_of(roster_, [this](const Slot& slot) {
+    return slot.within_reach() && slot.lost_in != generation_;
+  });
+  const bool granted_is_held = NewestInMemory(held, unusable_, {}) >= granted_.id;
+  if (all_here && !granted_is_held && now < granted_at_ + kHoldPatience) return true;
+  if (PersistNewest(now)) return true;
+  SayWhatIsUnwritten();
+  return false;
 }
 
 bool Coordinator::PersistNewest(Time now) {
-  if (!config_.memory || config_.checkpoint_path.empty()) return false;
-  if (persisting_) return now < persisting_->give_up;
-  const Holdings held = Held();
-  const CheckpointId id = NewestInMemory(held, unusable_, persisted_);
-  if (!id.exists() || !OwnPartsMissing(held, id).empty()) return false;
-  // A machine that leaves writes nothing more.
-  for (const Slot& slot : roster_) {
-    if (!slot.present()) return false;
-  }
+  if (persisting_) return true;
+  // Before there is a generation, nothing in memory is of this line.
+  if (!on_volume_.exists()) return false;
+  const Holdings held = WithinReach();
+  const CheckpointId id = NewestInMemory(held, unusable_, persisted_.id);
+  if (!id.exists()) return false;
   if (id != tried_) tries_ = 0;
   if (++tries_ > kMostPersists) return false;
   tried_ = id;
   Persisting persisting;
-  persisting.persist.id = id;
-  // Of an earlier generation it is what this one began from: before all its commits.
-  persisting.persist.to = {generation_, id.generation == generation_ ? id.number : 0};
-  for (const MemoryPart& part : held.front()) {
-    if (part.id == id) persisting.persist.name = part.name;
-  }
   persisting.give_up = now + kPersistPatience;
-  for (const Slot& slot : roster_) {
-    persisting.machines.insert(slot.machine);
-    Send(slot, persisting.persist);
+  FinishPersisting& to = persisting.to;
+  to.id = id;
+  // Of an earlier generation it is what this one began from: before all its commits.
+  to.to = {on_volume_, id.generation == on_volume_ ? id.number : 0};
+  // Each machine writes its own part, and whoever has a copy that of a machine that is gone.
+  std::map<uint32_t, uint32_t> writer_of;
+  for (const Slot& slot : roster_) writer_of[slot.machine] = slot.machine;
+  for (const FetchPlan& plan : OwnPartsMissing(held, id)) writer_of[plan.machine] = plan.from;
+  for (const auto& [machine, writer] : writer_of) {
+    persisting.writers[writer].machines.push_back(machine);
+  }
+  to.name = NameInMemory(id);
+  for (auto& [machine, persist] : persisting.writers) {
+    persist.id = id;
+    persist.to = to.to;
+    persist.name = to.name;
+    Send(roster_[machine], persist);
   }
   persisting_ = std::move(persisting);
+  ++version_;
   return true;
+}
+
+// What was granted and is not in the folder. A later commit there does not count: its program may
+// have died between the yes and the rename.
+void Coordinator::SayWhatIsUnwritten() {
+  if (const CheckpointId id = NewestInMemory(WithinReach(), unusable_, {});
+      !on_volume_.exists() && id.exists()) {
+    granted_ = {id, 0, NameInMemory(id)};
+    persist_problem_ = "machine 0 was replaced, and has begun no generation since";
+  }
+  if (!unwritten_.empty() || granted_.id <= persisted_.id) return;
+  const bool whole = NewestInMemory(WithinReach(), unusable_, {}) >= granted_.id;
+  unwritten_ = "checkpoint " + granted_.name + " in memory was not written to " +
+               config_.checkpoint_path + ": " +
+               (whole ? persist_problem_ : "not every machine's part of it is there any more");
+  Log(unwritten_);
+  ++version_;
 }
 
 }  // namespace lockstep::core

@@ -30,13 +30,20 @@ inline constexpr auto kFields<Whereabouts> =
     std::tuple(Field{"rank", &Whereabouts::rank}, Field{"place", &Whereabouts::place});
 
 template <>
-inline constexpr auto kFields<Report> = std::tuple(
-    Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
-    Field{"leaseExpired", &Report::lease_expired},
-    Field{"leaseExpiredAt", &Report::lease_expired_at}, Field{"firstStep", &Report::first_step},
-    Field{"lastStep", &Report::last_step}, Field{"unkillable", &Report::unkillable},
-    Field{"binding", &Report::binding}, Field{"bindingReason", &Report::binding_reason},
-    Field{"deaths", &Report::deaths}, Field{"whereabouts", &Report::whereabouts});
+inline constexpr auto kFields<Parked> =
+    std::tuple(Field{"ready", &Parked::ready}, Field{"whyNot", &Parked::why_not},
+               Field{"saved", &Parked::saved});
+
+template <>
+inline constexpr auto kFields<Report> =
+    std::tuple(Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
+               Field{"leaseExpired", &Report::lease_expired},
+               Field{"leaseExpiredAt", &Report::lease_expired_at},
+               Field{"firstStep", &Report::first_step}, Field{"lastStep", &Report::last_step},
+               Field{"unkillable", &Report::unkillable}, Field{"binding", &Report::binding},
+               Field{"bindingReason", &Report::binding_reason}, Field{"deaths", &Report::deaths},
+               Field{"whereabouts", &Report::whereabouts}, Field{"warm", &Report::warm},
+               Field{"loaded", &Report::loaded}, Field{"parked", &Report::parked});
 
 template <>
 inline constexpr auto kFields<LeaseGrant> =
@@ -129,7 +136,8 @@ inline constexpr auto kFields<FetchFailed> =
 
 template <>
 inline constexpr auto kFields<Persisted> =
-    std::tuple(Field{"id", &Persisted::id}, Field{"error", &Persisted::error});
+    std::tuple(Field{"id", &Persisted::id}, Field{"error", &Persisted::error},
+               Field{"to", &Persisted::to}, Field{"machines", &Persisted::machines});
 
 template <>
 inline constexpr auto kFields<Fetch> =
@@ -140,7 +148,11 @@ inline constexpr auto kFields<Keep> = std::tuple(Field{"ids", &Keep::ids});
 
 template <>
 inline constexpr auto kFields<Persist> =
-    std::tuple(Field{"id", &Persist::id}, Field{"to", &Persist::to}, Field{"name", &Persist::name});
+    std::tuple(Field{"id", &Persist::id}, Field{"to", &Persist::to}, Field{"name", &Persist::name},
+               Field{"machines", &Persist::machines});
+
+template <>
+inline constexpr auto kFields<Dismiss> = std::tuple(Field{"generation", &Dismiss::generation});
 
 // ---- both: in the order of the wire, with JSON's names and forms ----
 
@@ -172,21 +184,23 @@ inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second});
 
 template <>
-inline constexpr auto kFields<GenerationRecord> =
-    std::tuple(Field{"generation", &GenerationRecord::generation, Always{}},
-               Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
-               Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
-               Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
-               Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
-               Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
-               Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
-               Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
-               Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
-               Field{"stopReason", &GenerationRecord::stop_reason},
-               Field{"resume", &GenerationRecord::resume, Always{}},
-               Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
-               Field{"lastStep", &GenerationRecord::last_step, Always{}},
-               Field{"failure", &GenerationRecord::failure, Always{}});
+inline constexpr auto kFields<GenerationRecord> = std::tuple(
+    Field{"generation", &GenerationRecord::generation, Always{}},
+    Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
+    Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
+    Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
+    Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
+    Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
+    Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
+    Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
+    Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
+    Field{"stopReason", &GenerationRecord::stop_reason},
+    Field{"resume", &GenerationRecord::resume, Always{}},
+    Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
+    Field{"lastStep", &GenerationRecord::last_step, Always{}},
+    Field{"failure", &GenerationRecord::failure, Always{}}, Field{"warm", &GenerationRecord::warm},
+    Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
+    Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}});
 
 template <>
 inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
@@ -218,7 +232,10 @@ inline constexpr auto kFields<GangStatus> =
                Field{"progress", &GangStatus::progress, Always{}, AtMost{kMaxProgressInStatus}},
                Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
                Field{"lastFailure", &GangStatus::last_failure, Always{}},
-               Field{"straggler", &GangStatus::straggler}, Field{"verdict", &GangStatus::verdict});
+               Field{"straggler", &GangStatus::straggler}, Field{"parked", &GangStatus::parked},
+               Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
+               Field{"verdict", &GangStatus::verdict},
+               Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}});
 
 template <>
 inline constexpr auto kFields<DesiredState::DesiredStop> =

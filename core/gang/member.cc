@@ -18,6 +18,9 @@ constexpr Duration kProgressInterval = milliseconds(500);
 // Whatever machine 0 says: its agents would look for its silence without pause.
 constexpr Duration kLeastSilence = milliseconds(100);
 constexpr Duration kMostEvidence = seconds(10);
+// How long after the grace period an agent that got SIGTERM may write checkpoints from memory; the
+// pod has 15 s.
+constexpr Duration kWriteSlack = seconds(10);
 
 }  // namespace
 
@@ -41,6 +44,7 @@ MemberActions Member::OnDisconnected(Time now) {
   Begin(now);
   connected_ = false;
   welcomed_ = false;
+  CheckDrain(now);
   return Take();
 }
 
@@ -62,10 +66,11 @@ MemberActions Member::OnMessage(Time now, const Message& message) {
   return Take();
 }
 
-MemberActions Member::OnSpawned(Time now, Generation generation) {
+MemberActions Member::OnSpawned(Time now, Generation generation, bool warm) {
   Begin(now);
   if (generation == report_.generation && phase() == MemberPhase::kStarting) {
     report_.phase = finished_ == config_.processes ? MemberPhase::kFinished : MemberPhase::kRunning;
+    report_.warm = warm;
     SendReport();
   }
   return Take();
@@ -79,6 +84,16 @@ MemberActions Member::OnBound(Time now, Generation generation, Binding binding,
     if (reason.size() > kMaxBindingReason) reason.resize(kMaxBindingReason);
     report_.binding_reason = std::move(reason);
     SendReport();
+  }
+  return Take();
+}
+
+MemberActions Member::OnParked(Time now, Generation generation, Parked parked) {
+  Begin(now);
+  if (parked.why_not.size() > kMaxParkedReason) parked.why_not.resize(kMaxParkedReason);
+  if (generation == report_.generation && parked != report_.parked) {
+    report_.parked = std::move(parked);
+    if (phase() != MemberPhase::kStarting) SendReport();  // that it runs is said in a moment
   }
   return Take();
 }
@@ -151,8 +166,12 @@ MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   progress_[progress.rank] = progress;
   last_progress_[progress.rank] = now;
   report_.last_step = std::max(report_.last_step, progress.step);
-  if (report_.first_step == 0 && progress.step > 0) {
-    report_.first_step = progress.step;
+  const auto loaded =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(progress.loaded));
+  const bool first = report_.first_step == 0 && progress.step > 0;
+  if (first) report_.first_step = progress.step;
+  if (first || loaded > report_.loaded) {
+    report_.loaded = std::max(report_.loaded, loaded);
     SendReport();
   }
   if (next_progress_ == kNever) next_progress_ = now + kProgressInterval;
@@ -197,9 +216,9 @@ MemberActions Member::OnFetchFailed(Time now, MemoryPart part, std::string reaso
   return Take();
 }
 
-MemberActions Member::OnPersisted(Time now, CheckpointId id, std::string error) {
+MemberActions Member::OnPersisted(Time now, Persisted persisted) {
   Begin(now);
-  if (welcomed_) Send(Persisted{id, std::move(error)});
+  if (welcomed_) Send(std::move(persisted));
   return Take();
 }
 
@@ -208,6 +227,7 @@ MemberActions Member::OnTerminate(Time now, Duration grace) {
   if (!draining_ && phase() != MemberPhase::kExiting) {
     draining_ = true;
     drain_deadline_ = now + grace;
+    leave_by_ = drain_deadline_ + kWriteSlack;
     if (welcomed_) {
       Send(StopRequest{StopReason::kDraining, grace});
     } else {
@@ -281,6 +301,7 @@ void Member::SendProgress() {
 
 Time Member::NextWake() const {
   Time wake = std::min({next_progress_, evidence_until_, draining_ ? drain_deadline_ : kNever});
+  if (Stays()) wake = std::min(wake, leave_by_);
   if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
   if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 10);
   if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
@@ -407,6 +428,8 @@ void Member::Handle(Time, const Keep& message) {
 
 void Member::Handle(Time, const Persist& message) { actions_.emplace_back(PersistPart{message}); }
 
+void Member::Handle(Time, const Dismiss&) { dismissed_ = true; }
+
 void Member::Handle(Time now, const Verdict& message) {
   if (!Obey(now, message.generation.attempt) || message.generation < report_.generation) return;
   Send(VerdictAck{message.generation});
@@ -453,9 +476,15 @@ void Member::CheckHangs(Time now) {
   }
 }
 
-void Member::CheckDrain(Time) {
-  if (!draining_ || phase() == MemberPhase::kExiting) return;
-  if (MayHaveLiveRanks(phase()) || phase() == MemberPhase::kFinished) return;
+bool Member::Stays() const {
+  return draining_ && phase() != MemberPhase::kExiting && phase() != MemberPhase::kFinished &&
+         !MayHaveLiveRanks(phase());
+}
+
+void Member::CheckDrain(Time now) {
+  if (!Stays()) return;
+  // What it holds of checkpoints in memory may have to be written first.
+  if (!parts_.empty() && welcomed_ && !dismissed_ && now < leave_by_) return;
   Leave(kExitStopped, std::nullopt, "stopped on request");
 }
 

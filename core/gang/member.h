@@ -110,9 +110,10 @@ class Member {
   MemberActions OnConnected(Time now);
   MemberActions OnDisconnected(Time now);
   MemberActions OnMessage(Time now, const Message& message);
-  MemberActions OnSpawned(Time now, Generation generation);
+  MemberActions OnSpawned(Time now, Generation generation, bool warm = false);
   // How its ranks are bound; `reason` says why it is less than was asked.
   MemberActions OnBound(Time now, Generation generation, Binding binding, std::string reason);
+  MemberActions OnParked(Time now, Generation generation, Parked parked);
   // A process ended with other than exit code 0, could not be started, or hangs.
   MemberActions OnProcessDied(Time now, Generation generation, Failure death);
   // A process exited 0.
@@ -131,7 +132,7 @@ class Member {
   // The part lies in this machine's memory, whole.
   MemberActions OnPartHeld(Time now, MemoryPart part);
   MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
-  MemberActions OnPersisted(Time now, CheckpointId id, std::string error);
+  MemberActions OnPersisted(Time now, Persisted persisted);
   // SIGTERM to the agent: stop the gang, then leave with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
@@ -170,11 +171,14 @@ class Member {
   void Handle(Time now, const Fetch& message);
   void Handle(Time now, const Keep& message);
   void Handle(Time now, const Persist& message);
+  void Handle(Time now, const Dismiss& message);
 
   void Begin(Time now);
   MemberActions Take();
   void CheckLease(Time now);
   void CheckHangs(Time now);
+  // It got SIGTERM, and no rank keeps it here.
+  bool Stays() const;
   void CheckDrain(Time now);
   void CheckAbsence(Time now);
   void CheckSilence(Time now);
@@ -240,6 +244,8 @@ class Member {
 
   bool draining_ = false;
   Time drain_deadline_ = kNever;
+  Time leave_by_ = kNever;  // whatever it holds in memory
+  bool dismissed_ = false;
   std::vector<MemberAction> actions_;
 };
 

@@ -95,6 +95,7 @@ inline constexpr auto kEnumNames<Binding> =
 
 inline constexpr size_t kMaxStderrTail = 1024;
 inline constexpr size_t kMaxBindingReason = 200;
+inline constexpr size_t kMaxParkedReason = 200;
 inline constexpr size_t kMaxDeathsInReport = 16;
 inline constexpr size_t kMaxPlace = 120;               // bytes
 inline constexpr size_t kMaxWhereaboutsInReport = 64;  // ranks of one machine
@@ -105,6 +106,16 @@ struct Whereabouts {
   std::string place;
 
   friend bool operator==(const Whereabouts&, const Whereabouts&) = default;
+};
+
+// A machine's interpreters that wait to be its next ranks (docs/prestart.md).
+struct Parked {
+  uint32_t ready = 0;
+  std::string why_not;  // why they are fewer than its ranks; at most kMaxParkedReason bytes
+  Duration saved{};     // CPU time of imports that its ranks of this generation found done, of the
+                        // rank with the most
+
+  friend bool operator==(const Parked&, const Parked&) = default;
 };
 
 // A member's whole state in its latest generation; saying it twice does no harm.
@@ -124,6 +135,9 @@ struct Report {
   // Of processes, and hangs: the earliest, at most kMaxDeathsInReport; exits 0 are none.
   std::vector<Failure> deaths;
   std::vector<Whereabouts> whereabouts;  // as evidence shows them, where a STOP asked for it
+  bool warm = false;  // every process came of a parked interpreter; said once they run
+  Duration loaded{};  // what the slowest rank says that it loaded the checkpoint for
+  Parked parked;
 
   friend bool operator==(const Report&, const Report&) = default;
 };
@@ -197,6 +211,7 @@ struct RankProgress {
   int64_t waits = 0;     // steps, of this generation, of which it said how long it waited in its
   double waited = 0;     // collectives; seconds, of all of them
   double throttled = 0;  // seconds in which its machine's threads stood still for their CPU limit
+  double loaded = 0;     // seconds; of the machine's Report, and told with that alone
 };
 
 struct Progress {
@@ -224,6 +239,8 @@ struct FetchFailed {
 struct Persisted {
   CheckpointId id;
   std::string error;
+  CheckpointId to = {};                 // as PERSIST said
+  std::vector<uint32_t> machines = {};  // likewise
 };
 
 // ---- coordinator to member ----
@@ -311,17 +328,25 @@ struct Keep {
   std::vector<CheckpointId> ids;
 };
 
-// Write this machine's part to the checkpoint folder, below the commit `to`; PERSISTED follows.
+// Write these machines' parts, as held here, to the checkpoint folder, below the commit `to`;
+// PERSISTED follows.
 struct Persist {
   CheckpointId id;
   CheckpointId to;
   std::string name;
+  std::vector<uint32_t> machines = {};
+  friend bool operator==(const Persist&, const Persist&) = default;
+};
+
+// Whoever got SIGTERM and stayed for what it holds may leave.
+struct Dismiss {
+  Generation generation;  // the last that was prepared
 };
 
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
 using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
                              VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict,
-                             Memory, FetchFailed, Persisted, Fetch, Keep, Persist>;
+                             Memory, FetchFailed, Persisted, Fetch, Keep, Persist, Dismiss>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

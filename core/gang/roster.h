@@ -45,13 +45,16 @@ class Roster {
     // answer that one any more. kNever: it cannot tell, for an agent that may still be alive and
     // answer there stands behind it.
     Time older_out = kNever;
-    bool acked = false;  // the verdict
+    bool acked = false;      // the verdict
+    bool dismissed = false;  // it drains, and was told that it may leave
 
     std::optional<Memory> memory;        // nullopt: this connection has not said what it holds
     std::optional<MemoryPart> fetching;  // what it was asked to get, and holds or has failed to get
 
+    // It hears what is sent, and does it.
+    bool within_reach() const { return connection != 0 && !lost; }
     // It can take part in a generation.
-    bool present() const { return connection != 0 && !lost && !draining && !replace; }
+    bool present() const { return within_reach() && !draining && !replace; }
     bool has_stopped(Generation generation) const {
       return report.generation == generation && report.phase == MemberPhase::kStopped;
     }

@@ -121,6 +121,10 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
       ++reasons;
     }
     status.machines.push_back(std::move(machine));
+    status.parked += view.parked.ready;
+    if (status.parked_reason.empty() && !view.parked.why_not.empty()) {
+      status.parked_reason = "machine " + std::to_string(i) + ": " + view.parked.why_not;
+    }
   }
   for (const auto& [rank, progress] : coordinator.progress()) {
     if (status.progress.size() == kMaxProgressInStatus) break;
@@ -134,6 +138,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
   status.last_failure = coordinator.last_failure();
   status.straggler = coordinator.straggler();
   status.verdict = coordinator.verdict();
+  status.unwritten = coordinator.unwritten();
   return status;
 }
 
@@ -155,6 +160,8 @@ GangStatus StatusOf(const Member& member, Time now) {
   self.connected = member.welcomed();
   self.binding = member.report().binding;
   self.binding_reason = member.report().binding_reason;
+  status.parked = member.report().parked.ready;
+  status.parked_reason = member.report().parked.why_not;
   GangStatus::MachineStatus machine0;
   machine0.attempt = member.machine0_attempt();
   machine0.silent_for = member.coordinator_silence(now);

@@ -72,7 +72,10 @@ struct GangStatus {
   std::vector<GenerationStatus> history;
   Failure last_failure;
   std::optional<Straggler> straggler;
+  uint32_t parked = 0;        // interpreters that wait to be the next ranks, of all machines
+  std::string parked_reason;  // why they are fewer than ranks, of the first machine with a reason
   std::optional<Verdict> verdict;
+  std::string unwritten;  // a checkpoint in memory that did not reach the folder, and why
 };
 
 // `born`: when this agent started, on the clock of `now`.

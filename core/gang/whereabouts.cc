@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kMaxGroups = 4;
 constexpr size_t kMaxName = 48;
+constexpr std::string_view kOwnCode = "its own code";
+constexpr std::string_view kFlight = "Flight: ";
 
 struct Frame {
   std::string_view function;
@@ -94,9 +96,11 @@ bool IsHeader(std::string_view line) {
 // Whether the call is one that returns when peers have come: of torch.distributed, of the
 // collectives under it, of the built-in trainer.
 bool WaitsForPeers(std::string_view place) {
-  static constexpr std::array<std::string_view, 12> kCalls = {
-      "barrier",       "all_reduce", "allreduce",  "all_gather", "allgather",   "reduce_scatter",
-      "reduceScatter", "broadcast",  "all_to_all", "alltoall",   "synchronize", "recv"};
+  static constexpr std::array<std::string_view, 16> kCalls = {
+      "barrier",        "all_reduce",     "allreduce",     "all_gather", "allgather",  "all-gather",
+      "reduce_scatter", "reduce-scatter", "reduceScatter", "broadcast",  "all_to_all", "alltoall",
+      "synchronize",    "recv",           "send ",         "receive "};
+  if (place.starts_with(kOwnCode)) return false;
   const std::string_view call = place.substr(0, place.find(" ("));
   return std::ranges::any_of(
       kCalls, [call](std::string_view name) { return call.find(name) != call.npos; });
@@ -119,8 +123,10 @@ std::string PlaceOf(std::string_view stacks) {
   // The thread that took the signal is the main one, unless that blocks it; it is told of last
   // where nothing else says which it is.
   std::string_view main;
+  std::string_view flight;
   for (std::string_view rest = stacks; !rest.empty();) {
     const std::string_view line = TakeLine(rest);
+    if (line.starts_with(kFlight)) flight = line.substr(kFlight.size());
     if (!IsHeader(line)) continue;
     main = rest;
     if (IsMainThread(line)) break;
@@ -141,7 +147,7 @@ std::string PlaceOf(std::string_view stacks) {
     break;
   }
   if (!inner.exists()) inner = first;
-  if (!inner.exists()) return "";
+  if (!inner.exists()) return Printable(flight, kMaxPlace);
   std::string place = Name(inner);
   if (inner.installed() && own.exists()) place += " in " + Name(own);
   return Printable(place, kMaxPlace);

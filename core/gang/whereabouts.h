@@ -19,6 +19,10 @@ namespace lockstep::core {
 //   load_batch (train.py:30)
 //   barrier (distributed_c10d.py:3685) in train (train.py:41)
 //
+// Of the built-in trainer, whose line begins with "Flight: ", what it waits in:
+//
+//   allreduce 17 "bucket 3"
+//
 // "" where it shows no function. Any bytes may come in; what is not printable ASCII goes out as
 // '?'.
 std::string PlaceOf(std::string_view stacks);

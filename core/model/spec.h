@@ -30,7 +30,7 @@ inline constexpr int kMostMachines = 1024;
 inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };
-enum class Framework : uint8_t { kTorch, kAccelerate, kNone };
+enum class Framework : uint8_t { kTorch, kAccelerate, kJax, kNone };
 enum class Bind : uint8_t {
   kNone,
   kNode,         // the cores of its GPUs' NUMA nodes, or its share of the cores
@@ -203,7 +203,7 @@ template <> inline constexpr auto kEnumNames<Launch> = std::to_array<EnumName<La
     {{Launch::kPerProcess, "PerProcess"}, {Launch::kPerMachine, "PerMachine"}});
 template <> inline constexpr auto kEnumNames<Framework> = std::to_array<EnumName<Framework>>(
     {{Framework::kTorch, "Torch"}, {Framework::kAccelerate, "Accelerate"},
-     {Framework::kNone, "None"}});
+     {Framework::kJax, "Jax"}, {Framework::kNone, "None"}});
 template <> inline constexpr auto kEnumNames<Bind> = std::to_array<EnumName<Bind>>(
     {{Bind::kNone, "None"}, {Bind::kNode, "Node"}, {Bind::kSocket, "Socket"},
      {Bind::kCoreComplex, "CoreComplex"}, {Bind::kExclusive, "Exclusive"},

@@ -88,7 +88,15 @@ LedgerSums Reckon(const Ledger::Open& open, const GenerationSpan* span, int64_t 
   const WallTime halted = First({span->halted, span->stop_sent, span->ended}, until);
   cutter.Cut(Activity::kSpawn, First({span->spawned}, halted), open.cause);
   const bool reports = furthest > 0 || span->last_step > 0 || span->first_step;
-  if (reports) cutter.Cut(Activity::kStartUp, First({span->first_step}, halted), open.cause);
+  if (reports) {
+    const WallTime stepped = First({span->first_step}, halted);
+    const int64_t starting = cutter.Until(stepped);
+    const int64_t loading =
+        span->first_step ? std::clamp<int64_t>(span->loaded / milliseconds(1), 0, starting) : 0;
+    cutter.Take(span->warm ? Activity::kWarmStartUp : Activity::kStartUp, starting - loading,
+                open.cause);
+    cutter.Take(Activity::kCheckpointLoad, loading, open.cause);
+  }
   const int64_t ran = cutter.Until(halted);
   const int64_t redone = RedoneOf(ran, *span, furthest);
   cutter.Take(Activity::kRedone, redone, open.cause);

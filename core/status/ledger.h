@@ -35,7 +35,9 @@ enum class Activity : uint8_t {
   kWaitingForNodes,     // some machine has no node
   kWaitingForMachines,  // images, agents, leases, backoff
   kSpawn,               // announcement to the last process started
-  kStartUp,             // to the first step: imports, the checkpoint
+  kStartUp,             // to the first step: imports, compilers
+  kWarmStartUp,         // likewise, where all processes came of parked interpreters
+  kCheckpointLoad,      // of either, what the slowest process says it loaded the checkpoint for
   kRedone,              // steps that were done before
   kHang,                // no step for hangTimeout
   kDetect,              // a failure, or a machine's last answer, to the stop
@@ -48,6 +50,8 @@ inline constexpr auto kEnumNames<Activity> =
                                        {Activity::kWaitingForMachines, "WaitingForMachines"},
                                        {Activity::kSpawn, "Spawn"},
                                        {Activity::kStartUp, "StartUp"},
+                                       {Activity::kWarmStartUp, "WarmStartUp"},
+                                       {Activity::kCheckpointLoad, "CheckpointLoad"},
                                        {Activity::kRedone, "Redone"},
                                        {Activity::kHang, "Hang"},
                                        {Activity::kDetect, "Detect"},
@@ -100,6 +104,8 @@ struct GenerationSpan {
   Cause cause = Cause::kNone;
   int64_t resumed_at = 0;  // the first step that it reported; 0: none
   int64_t last_step = 0;
+  bool warm = false;  // all its processes came of parked interpreters
+  Duration loaded{};  // of the time to the first step, for the checkpoint
 };
 
 struct LedgerMoment {

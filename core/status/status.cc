@@ -75,6 +75,7 @@ bool DropMore(JobStatus& status) {
 }  // namespace
 
 void Shorten(JobStatus& status) {
+  if (status.prestart) Shorten(status.prestart->reason);
   for (std::string* text : {&status.reason, &status.ready, &status.progress_text,
                             &status.agent.image, &status.selector}) {
     Shorten(*text);

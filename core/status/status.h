@@ -140,6 +140,18 @@ struct RestartRecord {
   friend bool operator==(const RestartRecord&, const RestartRecord&) = default;
 };
 
+// Interpreters that wait to be the next generation's ranks (docs/prestart.md).
+struct PrestartStatus {
+  int32_t ready = 0;               // of `processes`
+  std::string reason{};            // why there are fewer
+  int32_t warm = 0;                // generations whose ranks all came of such
+  int32_t cold = 0;                // the others
+  int64_t saved_milliseconds = 0;  // of imports that the warm ones found done
+  Generation counted{};            // the last that is counted
+
+  friend bool operator==(const PrestartStatus&, const PrestartStatus&) = default;
+};
+
 struct ProgressMetric {
   std::string name{};
   std::string value{};  // a number as text: the Kubernetes API has no floats
@@ -196,8 +208,9 @@ struct JobStatus {
   std::vector<MachineStatus> machine_statuses;  // worst first
   RestartCounts restarts;
   std::optional<LastFailure> last_failure;
-  std::vector<RestartRecord> history;  // oldest first
-  std::optional<Ledger> ledger;        // absent until machines were made
+  std::vector<RestartRecord> history;      // oldest first
+  std::optional<Ledger> ledger;            // absent until machines were made
+  std::optional<PrestartStatus> prestart;  // absent where spec.prestart is Never
   std::optional<JobProgress> progress;
   Timings timings;
 

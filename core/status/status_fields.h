@@ -61,6 +61,13 @@ inline constexpr auto kFields<RestartRecord> = std::tuple(
     Field{"firstStep", &RestartRecord::first_step}, Field{"lostSteps", &RestartRecord::lost_steps});
 
 template <>
+inline constexpr auto kFields<PrestartStatus> = std::tuple(
+    Field{"ready", &PrestartStatus::ready, Always{}}, Field{"reason", &PrestartStatus::reason},
+    Field{"warm", &PrestartStatus::warm, Always{}}, Field{"cold", &PrestartStatus::cold, Always{}},
+    Field{"savedMilliseconds", &PrestartStatus::saved_milliseconds, Always{}},
+    Field{"counted", &PrestartStatus::counted});
+
+template <>
 inline constexpr auto kFields<ProgressMetric> =
     std::tuple(Field{"name", &ProgressMetric::name, Always{}},
                Field{"value", &ProgressMetric::value, Always{}});
@@ -113,8 +120,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"machineStatuses", &JobStatus::machine_statuses},
     Field{"restarts", &JobStatus::restarts, Always{}},
     Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
-    Field{"ledger", &JobStatus::ledger}, Field{"progress", &JobStatus::progress},
-    Field{"timings", &JobStatus::timings});
+    Field{"ledger", &JobStatus::ledger}, Field{"prestart", &JobStatus::prestart},
+    Field{"progress", &JobStatus::progress}, Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

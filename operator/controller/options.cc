@@ -48,6 +48,9 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--cuda-trainer-image", options->delivery.cuda_trainer_image,
                  "The image of those of them that ask for GPUs: with cuBLASLt and NCCL, too")
       ->envname("LOCKSTEP_CUDA_TRAINER_IMAGE");
+  app.add_option("--spare-priority-class", options->delivery.spare_priority_class,
+                 "PriorityClass of spare machines' pods; empty: the cluster's default")
+      ->envname("LOCKSTEP_SPARE_PRIORITY_CLASS");
   app.add_option("--health-address", options->health_address,
                  "PORT or IP:PORT of /healthz and /readyz")
       ->envname("LOCKSTEP_HEALTH_ADDRESS")

@@ -55,10 +55,14 @@ Result<std::string> Build(const core::TrainingJob& job, const std::string& agent
   Json& worker = pod::WorkerIn(spec);
   worker = pod::Worker(std::move(worker), job, delivery, "");
   Quieten(spec);
-  // A pod of no priority pushes nothing out, and makes room for whatever has one.
-  for (const char* key : {"volumes", "ephemeralContainers", "hostname", "subdomain",
-                          "priorityClassName", "priority", "preemptionPolicy"}) {
+  // It has the priority that it is given, whatever its machines have; and nobody opens its gates.
+  for (const char* key :
+       {"volumes", "ephemeralContainers", "hostname", "subdomain", "priorityClassName", "priority",
+        "preemptionPolicy", "readinessGates", "schedulingGates"}) {
     spec.erase(key);
+  }
+  if (!delivery.spare_priority_class.empty()) {
+    spec["priorityClassName"] = delivery.spare_priority_class;
   }
   spec["terminationGracePeriodSeconds"] = kGraceSeconds;
   spec["automountServiceAccountToken"] = false;

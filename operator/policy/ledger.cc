@@ -2,29 +2,13 @@
 
 #include <algorithm>
 
+#include "core/status/generation_span.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
 namespace {
 
 using GenerationStatus = core::GangStatus::GenerationStatus;
-
-core::GenerationSpan SpanOf(const ReconcileContext& context, const GenerationStatus& said) {
-  const bool well = said.failure.cause == core::Cause::kNone;
-  core::GenerationSpan span;
-  span.generation = said.generation;
-  span.announced = WallOf(context, said.announced);
-  span.spawned = WallOf(context, said.spawned);
-  span.first_step = WallOf(context, said.first_step);
-  span.halted = WallOf(context, said.halted);
-  span.stop_sent = WallOf(context, said.stop_sent);
-  span.ended = WallOf(context, said.ended);
-  span.over = said.ended && (!well || said.stop_reason);
-  span.cause = well && span.over ? core::Cause::kStopRequested : said.failure.cause;
-  span.resumed_at = said.resumed_at;
-  span.last_step = said.last_step;
-  return span;
-}
 
 // What machine 0 last told of its generations, though it may have ended since.
 std::vector<core::GenerationSpan> SpansOf(const ReconcileContext& context) {
@@ -35,7 +19,8 @@ std::vector<core::GenerationSpan> SpansOf(const ReconcileContext& context) {
     return spans;
   }
   for (const GenerationStatus& each : report->status.history) {
-    spans.push_back(SpanOf(context, each));
+    spans.push_back(
+        core::SpanOf(each, [&](std::optional<Time> time) { return WallOf(context, time); }));
   }
   if (spans.empty() || spans.back().generation != report->status.generation) return spans;
   for (const core::RankProgress& rank : report->status.progress) {

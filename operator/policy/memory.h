@@ -61,6 +61,8 @@ struct SparesMemory {
     Time until{};      // waited for it no longer
   };
   std::map<MachineAttempt, Place> places;
+  bool begun = false;              // this operator has seen the job
+  std::set<std::string> released;  // by UID: that another operator had asked to leave by then
   std::map<std::string, WallTime> known;  // by UID, when they were made: that nobody asked to leave
   int quick_ends = 0;                     // in a row
   int tries = 0;                          // to make some, since one was last seen

@@ -229,6 +229,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   next.observed_generation = context.snapshot.generation;
   ObserveMachines(context);
   ObserveGang(context);
+  ObservePrestart(context);
   next.state = StateOf(context, stop);
   ObserveTimings(context);
   CountRestarts(next);

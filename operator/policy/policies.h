@@ -99,6 +99,8 @@ void ObserveStall(ReconcileContext& context);
 // stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
 // is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
+// prestart.cc: interpreters that wait for the next generation, and generations begun with them.
+void ObservePrestart(ReconcileContext& context);
 // progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent
 // told, or what was heard last.
 void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang);

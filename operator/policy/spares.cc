@@ -2,6 +2,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/backoff.h"
@@ -17,6 +18,7 @@ constexpr Duration kPlacePatience = seconds(5);  // for a machine to find a node
 constexpr Duration kShortLife = seconds(60);     // a spare that lived less waits before the next
 constexpr Duration kFirstRetry = milliseconds(500);  // after one that could not be made
 constexpr Duration kLastRetry = seconds(60);
+constexpr int kNames = 8;             // tried one after the other, where none can be made
 constexpr int64_t kLeaveSeconds = 1;  // it has nothing to save
 
 bool IsThere(const MachineObservation& spare) {
@@ -64,11 +66,23 @@ bool IsTaken(const SparesMemory& memory, const std::string& uid) {
                              [&](const auto& each) { return each.second.uid == uid; });
 }
 
+// First those that an operator which is gone had asked to leave: for this machine, or nobody.
+std::vector<const MachineObservation*> BestPlaces(const ReconcileContext& context) {
+  std::vector<const MachineObservation*> places;
+  for (const MachineObservation& spare : context.snapshot.spares) {
+    const bool well = spare.node_state == NodeState::kWell;
+    if (well && context.memory().spares.released.contains(spare.uid)) places.push_back(&spare);
+  }
+  const std::vector<const MachineObservation*> there = BestFirst(context);
+  places.insert(places.end(), there.begin(), there.end());
+  return places;
+}
+
 // The best spare is to leave its node to this machine. Null: there is none whose node would do.
 const SparesMemory::Place* Take(ReconcileContext& context, const Machine& machine) {
   SparesMemory& memory = context.Own<&Memory::spares>();
   const std::vector<std::string> failed = FailedNodes(context, machine);
-  for (const MachineObservation* spare : BestFirst(context)) {
+  for (const MachineObservation* spare : BestPlaces(context)) {
     if (spare->stage == Stage::kUnplaced || IsTaken(memory, spare->uid)) continue;
     if (std::ranges::find(failed, spare->node) != failed.end()) continue;
     context.AddEvent(false, "SpareTaken",
@@ -115,7 +129,8 @@ void Make(ReconcileContext& context, size_t missing) {
   for (const MachineObservation& spare : context.snapshot.spares) numbers.insert(spare.spare);
   std::set<std::string> avoid = context.memory().replacement.refused_by;
   avoid.insert(memory.refused_by.begin(), memory.refused_by.end());
-  for (int32_t number = 0; missing > 0; ++number) {
+  // A name that was asked for in vain may be a stranger's.
+  for (int32_t number = memory.tries % kNames; missing > 0; ++number) {
     if (numbers.contains(number)) continue;
     context.Do(StartSpare{static_cast<uint32_t>(number), {avoid.begin(), avoid.end()}});
     --missing;
@@ -128,7 +143,9 @@ void Make(ReconcileContext& context, size_t missing) {
 
 void RememberSpares(ReconcileContext& context) {
   SparesMemory& memory = context.Own<&Memory::spares>();
+  const bool first = !std::exchange(memory.begun, true);
   for (const MachineObservation& spare : context.snapshot.spares) {
+    if (first && spare.leave_by) memory.released.insert(spare.uid);
     if (spare.end && spare.end->rejected) memory.refused_by.insert(spare.node);
     if (!IsThere(spare) || IsTaken(memory, spare.uid)) continue;
     if (!memory.known.emplace(spare.uid, spare.created).second) continue;
@@ -200,6 +217,9 @@ std::string WhyFewerSpares(ReconcileContext& context) {
   }
   const std::optional<Refusal>& refusal = context.snapshot.notes.spare_refusal;
   if (!refusal) return "";
+  if (refusal->kind == Refusal::Kind::kNameConflict) {
+    return refusal->object + " belongs to somebody else; another name is tried";
+  }
   return refusal->object + " may not be made: " + refusal->message;
 }
 

@@ -48,6 +48,9 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
     next.state = JobState::kStopping;
     next.reason = stop.message;
   }
+  if (const core::GangStatus* gang = Coordinator(context); gang && !gang->unwritten.empty()) {
+    context.AddEvent(true, "CheckpointNotWritten", gang->unwritten);
+  }
   if (stop.fails) context.AddEvent(true, "Failed", stop.message);
   if (stop.releases) context.AddEvent(true, "GangReleased", stop.message);
   context.Intend();

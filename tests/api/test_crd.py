@@ -77,13 +77,15 @@ def test_kubectl_shows_where_a_job_stands(server, installed):
     assert server.request("POST", body=job(a_command(numMachines=4), name=name))[0] == 201
     status = {"state": "Running", "ready": "3/4", "processes": 4, "restarts": {"total": 2},
               "progressText": "1/2 50%", "gangGeneration": "2-5", "reason": "because", "replicas": 4,
+              "machines": {"desired": 4, "ready": 3, "spares": 1},
               "selector": "lockstep.dev/job=columns"}
     assert server.request("PATCH", f"/{name}/status", {"status": status}, "",
                           "merge-patch+json")[0] == 200
     wide = installed.kubectl("get", "tj", "-n", server.namespace, name, "-o", "wide").splitlines()
     assert wide[0].split() == ["NAME", "STATE", "READY", "PROCESSES", "RESTARTS", "PROGRESS", "AGE",
-                               "GENERATION", "REASON"]
+                               "GENERATION", "SPARES", "REASON"]
     assert re.sub(r" +", " ", wide[1]).startswith("columns Running 3/4 4 2 1/2 50%")
+    assert wide[1].split()[-3:] == ["2-5", "1", "because"]
     scale = json.loads(installed.kubectl(
         "get", "--raw", f"/apis/lockstep.dev/v1alpha1/namespaces/{server.namespace}/trainingjobs/"
                         f"{name}/scale"))

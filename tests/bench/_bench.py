@@ -92,35 +92,61 @@ def floor(figure, shape, samples):
 
 
 class Run:
-    """One run of a command whose ranks write stamps; it is over when this is made."""
+    """One run of a command whose ranks write stamps; it is over when this is made.
 
-    def __init__(self, make_command, env=None, timeout=120):
+    With `due`, the last rank dies once due(run) holds, which is asked 20 times a second; the
+    program looks for the file BENCH_DIE. Without, that is there from the beginning.
+    """
+
+    def __init__(self, make_command, env=None, timeout=120, due=None):
         with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
             times = Path(folder) / "times"
             report = Path(folder) / "report.json"
             log = Path(folder) / "log"
+            die = Path(folder) / "die"
+            self.times_file, self._log_file = times, log
+            if due is None:
+                die.touch()
             with log.open("w") as output:
                 self.began = now()
                 job = subprocess.Popen(
                     [str(word) for word in make_command(report)],
-                    env={**os.environ, "BENCH_TIMES": str(times), **(env or {})},
+                    env={
+                        **os.environ,
+                        "BENCH_TIMES": str(times),
+                        "BENCH_DIE": str(die),
+                        **(env or {}),
+                    },
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
                 )
+                self.pid = job.pid
                 try:
-                    self.code = job.wait(timeout)
+                    while due and job.poll() is None and self.began + timeout * 1e9 > now():
+                        self._look()
+                        if due(self):
+                            die.touch()
+                            break
+                        time.sleep(0.05)
+                    self.code = job.wait(max(timeout - (now() - self.began) / 1e9, 0))
                 except subprocess.TimeoutExpired:
                     os.killpg(job.pid, signal.SIGKILL)
                     self.code = job.wait()
-            self.log = log.read_text()
+                except BaseException:  # Ctrl-C; its first generation would wait for ever
+                    os.killpg(job.pid, signal.SIGKILL)
+                    raise
+            self._look()
             self.report = json.loads(report.read_text()) if report.exists() else {}
-            lines = times.read_text().splitlines() if times.exists() else []
-            self.stamps = [
-                Stamp(event, int(rank), int(restarted), int(ns))
-                for event, rank, restarted, ns in map(str.split, lines)
-            ]
+
+    def _look(self):
+        self.log = self._log_file.read_text()
+        lines = self.times_file.read_text().splitlines() if self.times_file.exists() else []
+        self.stamps = [
+            Stamp(event, int(rank), int(restarted), int(ns))
+            for event, rank, restarted, ns in map(str.split, lines)
+        ]
 
     def times(self, event, restarted):
         return [s.ns for s in self.stamps if (s.event, s.restarted) == (event, restarted)]

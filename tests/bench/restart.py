@@ -4,48 +4,24 @@
 From the last act of the dying process to the first act of the last new one, each on its own
 CLOCK_BOOTTIME stamp, so the kernel's share is in it. Beside it, in parts, what Lockstep itself
 reports; the floor (`lockstep-bench floor`); and torchrun with c10d, when LOCKSTEP_BENCH_TORCHRUN
-names a Python that has it. Then a real PyTorch DistributedDataParallel script, to its first new
-step: that part is the user's, and the reason why the rest is kept small.
+names a Python that has it. Then real training programs to their first new step, each plain and
+with parked interpreters, and what these cost (_programs.py).
 """
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-from _bench import RANK, Run, Shape, emit, floor, lockstep, quantile, spread
+import _programs as programs
+from _bench import RANK, Shape, emit, floor, lockstep, quantile, spread
 from ports import free_port
 
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
-DDP = Path(__file__).with_name("_ddp.py")
+ROWS = ("small", "ddp1", "ddp2", "trainer", "accelerate", "slower", "refill", "parked", "compiled")
 PARTS = ("detect", "stop", "wait", "spawn")
-
-
-def restart_ms(run, world):
-    """From the death to the last of all ranks alive again; None when that isn't what happened."""
-    first, death, again = run.times("start", 0), run.times("death", 0), run.times("start", 1)
-    whole = len(first) == world and len(death) == 1 and len(again) == world
-    if not whole or max(first) > death[0]:
-        return None
-    return (max(again) - death[0]) / 1e6
-
-
-def sample(make_command, world, samples, **run_options):
-    """`samples` good runs; one that goes otherwise is shown and made up for, up to a tenth."""
-    runs, bad = [], 0
-    while len(runs) < samples:
-        run = Run(make_command, **run_options)
-        ms = restart_ms(run, world)
-        if ms is not None and run.code == 0:
-            runs.append((ms, run))
-            continue
-        run.complain("a run without its restart is left out")
-        bad += 1
-        if bad > max(samples // 10, 1):
-            sys.exit("too many runs went wrong")
-    return runs, bad
 
 
 def reported(runs):
@@ -63,7 +39,7 @@ def small_processes(shape, samples):
     floors = {line["death"]: line for line in floor("restart", shape, samples)}
     for death in ("exit", "kill"):
         program = [RANK, death, shape.world - 1, 200, 100]
-        runs, bad = sample(lockstep(shape, program), shape.world, samples)
+        runs, bad = programs.sample(lockstep(shape, program), shape.world, samples)
         ours = spread([ms for ms, _ in runs])
         emit(
             "restart",
@@ -120,7 +96,7 @@ def torchruns(python, shapes, samples):
     for shape in shapes:
         for death in ("exit", "kill"):
             program = [RANK, death, shape.world - 1, 500, 100]
-            runs, bad = sample(torchrun(python, shape, program), shape.world, samples)
+            runs, bad = programs.sample(torchrun(python, shape, program), shape.world, samples)
             emit(
                 "restart",
                 "torchrun",
@@ -134,36 +110,40 @@ def torchruns(python, shapes, samples):
             )
 
 
-def real_program(python, samples, lives=0):
-    """To the first new step of a DDP script; what is Lockstep's of it, and what the user's. With
-    `lives`, interpreters are parked, for which the first generation lives so many seconds."""
-    shape = Shape(2, 2)
-    command = lockstep(shape, [python, DDP], *(["--prestart"] if lives else []))
-    runs, bad = sample(command, shape.world, samples,
-                       env={"OMP_NUM_THREADS": "1", "BENCH_LIVES": str(lives)})
-    ours, imported, joined, stepped = [], [], [], []
-    for ms, run in runs:
-        death = run.times("death", 0)[0]
-        marks = [max(run.times(event, 1)) for event in ("start", "imported", "joined", "step")]
-        ours.append(ms)
-        imported.append((marks[1] - marks[0]) / 1e6)
-        joined.append((marks[2] - marks[1]) / 1e6)
-        stepped.append((marks[3] - death) / 1e6)
-    emit(
-        "restart",
-        "firstStep",
-        shape=str(shape),
-        program="PyTorch DistributedDataParallel, Gloo",
-        prestart="Auto" if lives else "Never",
-        unit="ms",
-        **spread(stepped),
-        p95=round(quantile(stepped, 0.95), 1),
-        lockstepAndPythonStart=round(quantile(ours, 0.5), 1),
-        importTorch=round(quantile(imported, 0.5), 1),
-        initProcessGroup=round(quantile(joined, 0.5), 1),
-        reported=reported(runs),
-        leftOut=bad,
-    )
+def torchrun_programs(row, program, samples, shape):
+    if not torchrun_works(program.python):
+        return
+    command = torchrun(program.python, shape, program.words)
+    env = {"OMP_NUM_THREADS": "1"}
+    runs, bad = programs.sample(command, shape.world, samples, env=env, timeout=240)
+    programs.emit_steps(row, program, "torchrun", [run for _, run in runs], shape, bad)
+
+
+def program_rows(row, program, options, shape):
+    if options.program_samples > 0:
+        programs.first_steps(row, program, "plain", options.program_samples, shape)
+    if row.startswith("ddp") and options.torchrun_samples > 0:
+        torchrun_programs(row, program, options.torchrun_samples, shape)
+    many = options.ddp_samples if row == "ddp1" else options.prestart_samples
+    if many > 0:
+        programs.first_steps(row, program, "warm", many, shape)
+
+
+def real_programs(options):
+    """The rows asked for, in their order."""
+    shape = Shape.parse(options.program_shape)
+    found = programs.all_programs(options.python, options.torch)
+    for row in options.rows:
+        if row in found:
+            program_rows(row, found[row], options, shape)
+        elif row == "slower" and "ddp1" in found:
+            programs.never_slower(found["ddp1"], options.slower_samples, shape)
+        elif row == "refill" and "ddp1" in found:
+            programs.refill(found["ddp1"])
+        elif row == "parked" and "trainer" in found:
+            programs.parked(found["trainer"], options.parked_seconds)
+        elif row == "compiled" and "ddp2" in found:
+            programs.compiled(options.torch, options.program_samples)
 
 
 def main():
@@ -171,21 +151,26 @@ def main():
     parser.add_argument("--shapes", default="2x2,8x4")
     parser.add_argument("--samples", type=int, default=50)
     parser.add_argument("--torchrun-samples", type=int, default=5)
-    parser.add_argument("--program-samples", type=int, default=5)
-    parser.add_argument("--prestart-samples", type=int, default=5)
-    parser.add_argument("--prestart-lives", type=float, default=15, metavar="SECONDS",
-                        help="of the first generation, in which spares import (15)")
-    parser.add_argument("--python", default="/usr/bin/python3", help="one with torch")
+    parser.add_argument("--rows", default=",".join(ROWS), type=lambda text: text.split(","),
+                        help=f"some of {','.join(ROWS)} (all)")
+    parser.add_argument("--program-shape", default="2x2")
+    parser.add_argument("--program-samples", type=int, default=3, help="of each, plain")
+    parser.add_argument("--ddp-samples", type=int, default=20, help="of torch 1.13's DDP with spares")
+    parser.add_argument("--prestart-samples", type=int, default=5, help="of others with spares")
+    parser.add_argument("--slower-samples", type=int, default=5, help="of each of row slower")
+    parser.add_argument("--parked-seconds", type=float, default=60)
+    parser.add_argument("--python", default=programs.DEBIAN, help="one with torch 1.13")
+    parser.add_argument("--torch", default=programs.TORCH_2 / "bin/python",
+                        help="one with torch 2, transformers and accelerate")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and with it the run under way
     shapes = [Shape.parse(text) for text in options.shapes.split(",")]
-    for shape in shapes:
-        small_processes(shape, options.samples)
-    if os.environ.get("LOCKSTEP_BENCH_TORCHRUN"):
-        torchruns(os.environ["LOCKSTEP_BENCH_TORCHRUN"], shapes, options.torchrun_samples)
-    if options.program_samples > 0:
-        real_program(options.python, options.program_samples)
-    if options.prestart_samples > 0:
-        real_program(options.python, options.prestart_samples, options.prestart_lives)
+    if "small" in options.rows:
+        for shape in shapes:
+            small_processes(shape, options.samples)
+        if os.environ.get("LOCKSTEP_BENCH_TORCHRUN"):
+            torchruns(os.environ["LOCKSTEP_BENCH_TORCHRUN"], shapes, options.torchrun_samples)
+    real_programs(options)
 
 
 if __name__ == "__main__":

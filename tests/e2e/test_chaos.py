@@ -105,8 +105,10 @@ def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed)
     compared = 0
     while time.monotonic() < until or not compared:
         count += 1
-        job = site.train(f"gpt{count}", failurePolicy={"maxRestarts": 1000,
-                                                       "maxMachineReplacements": 1000})
+        # The first of them, and every other one, has checkpoints in memory beside those on disk.
+        memory = {"memory": {"size": "64Mi"}} if count % 2 else {}
+        job = site.train(f"gpt{count}", checkpoint=memory,
+                         failurePolicy={"maxRestarts": 1000, "maxMachineReplacements": 1000})
         job.wait_state("Running")
         rage(Chaos(site, job, dice), job, dice, until)
         site.stack.wait_whole()

@@ -3,8 +3,14 @@
 import time
 
 import pytest
+from e2e_install import BUSYBOX
 from e2e_job import PATIENCE
 from waiting import holds_for, wait_until
+
+# An image that takes a minute to come, where there is no file of the node's name.
+PULL = {"name": "pull", "image": BUSYBOX, "volumeMounts": [{"name": "images", "mountPath": "/images"}],
+        "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        "command": ["sh", "-c", "for i in $(seq 600); do test -e /images/$NODE && exit; sleep 0.1; done"]}
 
 
 def fenced(job, pod):
@@ -37,6 +43,31 @@ def lose_power(site, index, undisturbed):
 
 def test_a_node_without_power_is_left_and_training_goes_on_from_the_checkpoint(site, undisturbed):
     lose_power(site, 1, undisturbed)
+
+
+def test_a_machine_that_is_lost_runs_again_where_a_spare_has_kept_its_place(site):
+    site.volume("images")
+    images = site.folder / "images"
+    job = site.train(trainer={"steps": 100_000}, spareMachines=1, processesPerMachine=1,
+                     placement={"onePerNode": "Required"}, failurePolicy={"machineLostAfter": "3s"},
+                     template={"spec": {"initContainers": [PULL], "volumes": [
+                         {"name": "images", "persistentVolumeClaim": {"claimName": "images"}}]}})
+    wait_until(lambda: all(pod.spec.node_name for pod in job.pods()) and len(job.pods()) == 2,
+               "nodes for two machines", PATIENCE, 0.2)
+    for pod in job.pods():
+        (images / pod.spec.node_name).touch()
+    job.wait(lambda s: s["state"] == "Running" and s["machines"].get("spares") == 1, "a spare")
+    [spare] = job.spares()
+    (images / spare.spec.node_name).touch()
+    leader = site.stack.node_of(site.stack.leader())
+    index = 1 if job.node(1) != leader else 0
+    node, before = job.node(index), job.uids()
+    (images / node).unlink()
+    began = time.monotonic()
+    with site.stack.powerless(node):
+        wait_replaced(job, index, before)
+        print(f"node lost to all ranks running: {time.monotonic() - began:.1f} s, 3 s of them lease")
+        assert job.node(index) == spare.spec.node_name
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """Jobs that wait for room, for a name server, or for something that will never come."""
 
+import json
 import re
 
 import pytest
+from e2e_install import BUSYBOX
 
 NOTHING = ["sleep", "0"]  # what a process does
 NOBODY = "registry.invalid/nobody/nothing:1"
@@ -20,6 +22,36 @@ def test_of_two_jobs_that_fit_only_one_at_a_time_both_come_to_their_end(site):
                          health={"startTimeout": "5s"}, **asks(cpu)) for name in ("one", "other")]
     for job in jobs:
         job.wait_state("Succeeded")
+
+
+def test_a_spare_makes_room_for_who_has_priority_and_comes_back_and_no_machine_is_touched(site):
+    cpu = f"{site.stack.cpus() * 600}m"
+    job = site.program("gpt", ["sleep", "600"], spareMachines=1, **asks(cpu))
+
+    def spare_ready(status):
+        return status["state"] == "Running" and status["machines"].get("spares") == 1
+
+    job.wait(spare_ready, "a spare")
+    before, [spare] = job.uids(), job.spares()
+    for manifest in ({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                      "metadata": {"name": site.namespace}, "value": 1000},
+                     {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"},
+                      "spec": {"priorityClassName": site.namespace,
+                               "terminationGracePeriodSeconds": 0,
+                               "nodeSelector": {"kubernetes.io/hostname": spare.spec.node_name},
+                               "containers": [{"name": "it", "image": BUSYBOX,
+                                               "command": ["sleep", "600"],
+                                               "resources": {"requests": {"cpu": cpu}}}]}}):
+        site.kubectl("create", "-f", "-", input=json.dumps(manifest))
+    try:
+        says(job, "1 of 1 spare machines found no node: .*Insufficient cpu")
+        site.kubectl("delete", "pod", "urgent", "--wait=false")
+        job.wait(spare_ready, "another spare")
+    finally:
+        site.kubectl("delete", "priorityclass", site.namespace)
+    assert job.uids() == before
+    assert [each.metadata.uid for each in job.spares()] != [spare.metadata.uid]
+    assert job.status()["restarts"]["total"] == 0
 
 
 def test_jobs_start_and_heal_without_a_name_server(site, undisturbed):

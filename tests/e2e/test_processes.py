@@ -1,7 +1,10 @@
 """Processes and pods that die, on nodes that are well."""
 
+import os
 import signal
+import subprocess
 
+from tls import binary
 from waiting import wait_until
 
 
@@ -18,6 +21,24 @@ def test_a_killed_rank_costs_no_pod_and_no_step_that_was_saved(site, undisturbed
     assert not first & {rank.pid for rank in job.ranks()}
     job.wait_state("Succeeded")
     assert "resuming at step" in job.log()
+    assert job.weights() == undisturbed
+
+
+def test_debug_shows_where_each_rank_in_the_pods_stands_and_changes_nothing(site, undisturbed):
+    job = site.train()
+    job.wait_trained()
+    folders = [str(site.stack.folder / "bin"), *os.environ["PATH"].split(os.pathsep)]
+    done = subprocess.run(
+        [binary("lockstep"), "debug", job.name, "--namespace", site.namespace],
+        env={**os.environ, "KUBECONFIG": str(site.stack.kubeconfig),
+             "PATH": os.pathsep.join(folders)},
+        capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    for rank in range(4):
+        own = done.stdout.split(f"--- rank {rank}, machine {rank // 2} ---\n")[1].split("---")[0]
+        assert "== process " in own and "Flight: " in own, done.stdout
+    status = job.wait_state("Succeeded")
+    assert not any(status["restarts"].values()), status["restarts"]
     assert job.weights() == undisturbed
 
 

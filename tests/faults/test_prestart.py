@@ -36,7 +36,7 @@ def make(gang, tmp_path, *options, environment=None, command=None, **spec):
     program.write_text(textwrap.dedent(PROGRAM))
     command = command or [PYTHON, *options, str(program), "--lr", "1"]
     made = gang(command=command, prestart="Auto", environment=environment,
-                failurePolicy={"maxRestarts": 9}, **spec)
+                **{"failurePolicy": {"maxRestarts": 9}, **spec})
     made.start()
     return made
 
@@ -70,6 +70,8 @@ def test_the_second_generation_and_the_third_begin_with_spares(gang, tmp_path):
     wait_ready(made)
     waiting = {pid for agent in made.agents.values() for pid in spares(agent)}
     assert len(waiting) == 4
+    told = made.wait_status(lambda s: s.get("parked") == 4, "four spares")
+    assert "parkedReason" not in told and "savedSeconds" not in told["history"][-1]
     made.tell(1, 3)
     second = [seen(made, "1-2", rank) for rank in range(4)]
     assert {each["pid"] for each in second} == waiting
@@ -78,6 +80,8 @@ def test_the_second_generation_and_the_third_begin_with_spares(gang, tmp_path):
         assert after["restarts"] == "1" and before["restarts"] == "0"
     assert {each["port"] for each in second} == {second[0]["port"]}
     wait_ready(made, times=2)
+    (began,) = [each for each in made.status()["history"] if each["generation"] == "1-2"]
+    assert began["warm"] is True and began["savedSeconds"] > 0
     made.tell(2, 4)
     third = {seen(made, "1-3", rank)["pid"] for rank in range(4)}
     assert not third & waiting
@@ -133,6 +137,34 @@ def test_a_spare_killed_while_it_waits_costs_nothing_but_itself(gang, tmp_path):
     finish(made)
 
 
+def test_a_machine_without_its_spares_starts_cold_beside_one_that_is_warm(gang, tmp_path):
+    made = make(gang, tmp_path)
+    first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
+    wait_ready(made)
+    (kept,) = spares(made.agents[0], but=first)
+    (killed,) = spares(made.agents[1], but=first)
+    os.kill(killed, signal.SIGKILL)
+    made.agents[1].wait_log("the spare of local rank 0")
+    made.tell(0, 3)
+    assert seen(made, "1-2", 0)["pid"] == kept
+    assert seen(made, "1-2", 1)["pid"] != killed
+    assert "came of spares" not in made.agents[1].log
+    finish(made)
+
+
+def test_the_spares_of_an_agent_that_is_stopped_past_its_lease_die_with_its_ranks(gang, tmp_path):
+    made = make(gang, tmp_path, failurePolicy={"machineLostAfter": "2s", "maxRestarts": 9})
+    first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
+    wait_ready(made)
+    agent = made.agents[1]
+    assert spares(agent, but=first)
+    agent.stop()
+    wait_until(lambda: not made.left_of(agent), "the guard to kill ranks and spares")
+    agent.cont()
+    made.wait_running(after="1-1")
+    finish(made)
+
+
 def test_python_that_reads_no_hook_and_other_programs_say_why_there_is_no_spare(gang, tmp_path):
     program = tmp_path / "train.py"
     for options, why in ((["-I"], "option -I keeps it"), (["-E"], "option -E keeps it"),
@@ -143,6 +175,7 @@ def test_python_that_reads_no_hook_and_other_programs_say_why_there_is_no_spare(
         finish(made)
     made = make(gang, tmp_path, machines=1, command=["bash", "-c", f"{PYTHON} {program}; exit $?"])
     made.agents[0].wait_log("no spares: bash is no Python")
+    made.wait_status(lambda s: s.get("parkedReason") == "machine 0: bash is no Python", "why")
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["restarts"] == "1"
     finish(made)

@@ -22,7 +22,7 @@ from tls import binary
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 KERNEL = CACHE / "lockstep/guest-kernel/vmlinuz"
-PATIENCE = 240  # seconds, for all checks of a guest; half of it where the machine is shared by many
+PATIENCE = 600  # seconds, for all checks of a guest; half of it where the machine is shared by many
 MIB = 16  # that each rank touches
 
 INIT = r"""#!/bin/busybox sh
@@ -42,6 +42,13 @@ check() { # NAME CPUS MEMS WRAPPER...
   [ $cpus = - ] || echo $cpus >$group/cpuset.cpus
   [ $mems = - ] || echo $mems >$group/cpuset.mems
   sh -c 'echo $$ >$0/cgroup.procs; exec "$@"' $group "$@" lockstep run -v --no-table --no-hints /jobs/$name.yaml 2>&1
+  echo "@@end $name $?"
+}
+say() { # NAME COMMAND...
+  echo "@@begin $1"
+  name=$1
+  shift
+  "$@" 2>&1
   echo "@@end $name $?"
 }
 gpus() { # NODE...: from here on there seem to be NVIDIA GPUs, on these NUMA nodes
@@ -65,10 +72,10 @@ poweroff -f
 
 @dataclasses.dataclass
 class Check:
-    """One `lockstep run`: what the job asks, and what the machine lets it."""
+    """One `lockstep run`: what the job asks, and what the machine lets it; or one command of its own."""
 
     name: str
-    topology: dict
+    topology: dict = dataclasses.field(default_factory=dict)
     processes: int = 2
     cpus: str = "-"  # of a cpuset around it
     mems: str = "-"
@@ -76,6 +83,7 @@ class Check:
     env: dict = dataclasses.field(default_factory=dict)
     spec: dict = dataclasses.field(default_factory=dict)
     gpus: bool = False  # seem to be there
+    command: str = ""  # in place of `lockstep run`
     metrics: bool = False  # rank 0 shows the agent's page after the first step
 
 
@@ -85,6 +93,7 @@ class Outcome:
     ranks: list  # what each rank said, by rank
     log: list  # of the agent
     metrics: list  # lines of its page
+    said: str  # all of it
 
     def bound(self, rank):
         """What the agent says of the rank's binding: at its start, and then when that has changed."""
@@ -95,10 +104,11 @@ class Outcome:
 
 
 def _outcome(code, lines):
-    ranks = [json.loads(line[line.index("{"):]) for line in lines if '"cpus":' in line]
+    ranks = [json.loads(line[line.index("{"):]) for line in lines if "{" in line and '"cpus":' in line]
     return Outcome(code, sorted(ranks, key=lambda rank: rank["rank"]),
                    [line for line in lines if "lockstep-agent[" in line],
-                   [line[line.index("lockstep_"):] for line in lines if "r0] lockstep_" in line])
+                   [line[line.index("lockstep_"):] for line in lines if "r0] lockstep_" in line],
+                   "\n".join(lines))
 
 
 @dataclasses.dataclass
@@ -153,6 +163,8 @@ class Guest:
 
 
 def _line(check):
+    if check.command:
+        return f"say {check.name} {check.command}\n"
     wrapper = " lockstep-guest confined" if check.seccomp else ""
     return f"check {check.name} {check.cpus} {check.mems}{wrapper}\n"
 

@@ -4,6 +4,7 @@ and with and without a container's seccomp filter.
 CPUs and policies are what each rank reads of itself, and `pages` where the kernel put its memory.
 """
 
+import json
 import re
 
 import pytest
@@ -33,6 +34,7 @@ def two_nodes(tmp_path_factory):
         Check("seccomp-strict", STRICT, seccomp=True),
         Check("seccomp-in-a-cpuset", NODE, cpus="2-3", mems="0-1", seccomp=True),
         Check("far-memory", NODE, env={"MEMORY_NODE": "0", "WAIT_MS": "500"}),
+        Check("bench", command="lockstep bench numa --quick --json -"),
         Check("gpus", NODE, gpus=True, spec={"resourcesPerProcess": {"gpu": 2}}),
         Check("isolated", isolated, gpus=True, spec={"resourcesPerProcess": {"gpu": 2}}),
         Check("isolated-choice", isolated, gpus=True, env=last_two),
@@ -103,6 +105,18 @@ def test_isolated_processes_see_their_own_gpus_alone_and_count_them_from_0(two_n
 def test_isolated_processes_share_out_the_gpus_that_were_chosen_for_them(two_nodes):
     assert seen(two_nodes["isolated-choice"], "cpus", "CUDA_VISIBLE_DEVICES", "LOCAL_RANK") == [
         ("2-3", "2", "0"), ("2-3", "3", "0")]
+
+
+def test_near_far_and_interleaved_memory_is_measured_where_it_was_asked_for(two_nodes):
+    assert two_nodes["bench"].code == 0, two_nodes["bench"].said
+    said = two_nodes["bench"].said
+    report = json.loads(said[said.index("{"):said.rindex("}") + 1])
+    rows = [row for row in report["settings"] if row["setting"] != "baseline"]
+    measured = {(row["setting"], row["cpuNode"], tuple(row["memoryNodes"])) for row in rows}
+    assert {("local", 0, (0,)), ("local", 1, (1,)), ("remote", 0, (1,)), ("remote", 1, (0,)),
+            ("interleaved", 0, (0, 1)), ("interleaved", 1, (0, 1)), ("latency", 0, (1,))} <= measured
+    for row in rows:
+        assert "failed" not in row and row["placed"] == 1, row
 
 
 # A pod of the restricted profile: seccomp RuntimeDefault, every capability dropped.

@@ -58,7 +58,7 @@ spec:
   numMachines: {machines}
   processesPerMachine: 1
   command: [python3, {program}, {folder}, "{last}", "{pause}"]
-  failurePolicy: {{machineLostAfter: 5s}}
+  failurePolicy: {{machineLostAfter: 5s, maxRestarts: {restarts}}}
   env: [{{name: PART_SIZE, value: "{part}"}}]
   checkpoint:
     memory: {{size: {size}, replicas: {replicas}}}
@@ -69,12 +69,14 @@ spec:
 
 @pytest.fixture
 def job(tmp_path):
-    def start(machines=2, last=6, pause=4, size="64Mi", replicas=1, persist="0s", path=None, part=3000000):
+    def start(machines=2, last=6, pause=4, size="64Mi", replicas=1, persist="0s", path=None, part=3000000,
+              restarts=3):
         program, file = tmp_path / "program.py", tmp_path / "job.yaml"
         program.write_text(PROGRAM)
         file.write_text(JOB.format(
             machines=machines, program=program, folder=tmp_path, last=last, pause=pause, size=size,
-            replicas=replicas, persist=persist, part=part, path=f"    path: {path}" if path else ""))
+            replicas=replicas, persist=persist, part=part, restarts=restarts,
+            path=f"    path: {path}" if path else ""))
         return Run(tmp_path, "-v", str(file))
     return start
 
@@ -179,6 +181,47 @@ def test_success_leaves_the_last_one_in_the_folder(job, tmp_path):
     last = tmp_path / "ckpt/checkpoints/1-1/000006.step-6"
     assert sorted(path.name for path in (last / "deep").iterdir()) == ["rank-0", "rank-1"]
     assert (last / "empty").exists() and (tmp_path / "ckpt/LATEST").read_text().strip().endswith(last.name)
+
+
+def in_folder(path, step):
+    found = path / f"checkpoints/1-1/{step:06}.step-{step}"
+    return sorted(file.name for file in (found / "deep").iterdir()) if found.exists() else []
+
+
+def test_an_agent_that_gets_sigterm_stays_until_the_newest_is_in_the_folder(job, tmp_path):
+    path = tmp_path / "ckpt"
+    run = job(path=path)
+    wait_committed(run, 4)
+    os.kill(agents(run)[1][0], signal.SIGTERM)
+    wait_until(lambda: in_folder(path, 4) == ["rank-0", "rank-1"], "step 4 in the folder")
+    (tmp_path / "go-4").touch()
+    code, _, output = run.finish()
+    assert code == 0, output
+    assert [line[1] for line in said(tmp_path, 0, "begins")] == ["0", "4"], output
+
+
+def test_a_job_that_fails_for_good_leaves_the_newest_in_the_folder(job, tmp_path):
+    path = tmp_path / "ckpt"
+    run = job(path=path, restarts=0)
+    ranks = run.wait_ranks(2)
+    wait_committed(run, 4)
+    os.kill(ranks[1][0], signal.SIGKILL)
+    code, _, output = run.finish()
+    assert code != 0, output
+    assert in_folder(path, 4) == ["rank-0", "rank-1"], output
+
+
+def test_a_job_that_fails_says_what_it_could_not_write(job, tmp_path):
+    path = tmp_path / "ckpt"
+    run = job(path=path, restarts=0)
+    ranks = run.wait_ranks(2)
+    wait_committed(run, 4)
+    # A file in the place of the folder that is to be written.
+    (path / "checkpoints/1-1/.memory-1-1-4").touch()
+    os.kill(ranks[1][0], signal.SIGKILL)
+    code, _, output = run.finish()
+    assert code != 0, output
+    assert "checkpoint step-4 in memory was not written to" in output
 
 
 def test_what_does_not_fit_is_refused_on_every_machine_with_the_reason(job, tmp_path):

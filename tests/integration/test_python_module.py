@@ -153,6 +153,42 @@ def test_the_trainer_callback_reports_and_commits(path, tmp_path):
     assert final.is_dir()
 
 
+def test_the_loading_of_the_checkpoint_is_told_once_with_the_first_step(path):
+    agent = Agent(path)
+    run("lockstep.loaded(1.5)\nlockstep.report()\nlockstep.report(step=3)\nlockstep.report(step=4)", path)
+    agent.wait_for(3)
+    assert agent.lines == [{"rank": 3}, {"rank": 3, "step": 3, "checkpoint_load_seconds": 1.5}, {"rank": 3, "step": 4}]
+
+
+def test_the_trainer_callback_commits_every_machine_s_part_in_memory(path, tmp_path):
+    """With a stand-in for transformers: the callback touches nothing of it but the class."""
+    (tmp_path / "stubs").mkdir()
+    (tmp_path / "stubs" / "transformers.py").write_text("class TrainerCallback: pass\n")
+    memory = tmp_path / "local" / "checkpoints"
+    (memory / "checkpoint-5").mkdir(parents=True)
+    (memory / "checkpoint-6").mkdir()
+    answers = {"checkpoint-5": {"ok": True, "final": "/memory/1-1/0/000001.checkpoint-5"},
+               "checkpoint-6": {"ok": False, "reason": "memory is full"}}
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], **answers[m["commit"]]}).encode() + b"\n")
+    out = run(
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'stubs')!r})\n"
+        "from lockstep_hf import LockstepCallback\n"
+        "from types import SimpleNamespace as N\n"
+        "arguments = N(output_dir=lockstep.memory_dir(), save_on_each_node=True)\n"
+        "for step, mine in ((5, True), (6, True), (6, False)):\n"
+        "    state = N(global_step=step, is_local_process_zero=mine, is_world_process_zero=False)\n"
+        "    LockstepCallback().on_save(arguments, state, None)\n"
+        "try:\n"
+        "    LockstepCallback().on_save(N(output_dir=arguments.output_dir, save_on_each_node=False), state, None)\n"
+        "except ValueError as error:\n"
+        "    print(error)",
+        path, LOCKSTEP_LOCAL_DIR=str(tmp_path / "local"), GROUP_WORLD_SIZE="2",
+    )
+    assert [(line["commit"], line["memory"]) for line in agent.lines] == [("checkpoint-5", True), ("checkpoint-6", True)]
+    assert not (memory / "checkpoint-6").exists()  # its room is needed
+    assert "save_on_each_node=True" in out
+
+
 def test_it_arms_itself_and_a_forked_child_each_with_a_file_of_its_own(path, tmp_path):
     (tmp_path / "stacks").mkdir()
     out = run(

@@ -2,12 +2,14 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 
 import processes
 from run import ROOT, Run, ranks
+from run_output import Output
 from tls import binary
 from waiting import wait_until
 
@@ -186,3 +188,22 @@ def test_a_spare_gives_its_place_to_a_machine_that_is_lost_and_another_follows(t
     assert "spare 0 gives its place" in output
     assert report["counters"]["replacements"] == 1
     assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is no machine"
+
+
+def test_a_spare_that_cannot_be_started_ends_no_run_and_follows_later(tmp_path):
+    done = tmp_path / "done"
+    run = Run(tmp_path, "-m", "1", "-p", "1", "--spares", "1", "--", sys.executable,
+              "-c", f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.1)")
+    output = Output(run)
+    rank = run.wait_ranks(1)
+    [first] = wait_until(lambda: spares_of(run), "a spare", 60)
+    _, most = resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (3, most))  # no further one
+    os.kill(first, signal.SIGKILL)
+    output.wait("no spare: ", "a spare that could not be started")
+    resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (most, most))
+    wait_until(lambda: spares_of(run) - {first}, "another spare", 60)
+    assert ranks(run.mark) == rank
+    done.touch()
+    assert run.process.wait(60) == 0, output.text
+    output.join()

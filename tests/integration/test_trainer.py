@@ -123,6 +123,8 @@ def test_sigterm_at_one_rank_makes_all_save_one_step_and_leave_with_143(tmp_path
     resumed = train(tmp_path / "second", *arguments, world=2, steps=500)
     assert "resuming at step" in resumed.output
     assert resumed.weights == train(tmp_path / "alone", steps=500).weights
+    loads = [record.get("checkpoint_load_seconds", 0) > 0 for record in resumed.records]
+    assert loads == [True] + [False] * (len(loads) - 1)
 
 
 def test_a_torn_checkpoint_is_skipped_with_a_warning_that_says_why(tmp_path):

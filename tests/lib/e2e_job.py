@@ -90,6 +90,10 @@ class Job:
         return CoreV1Api(self.site.client).list_namespaced_pod(
             self.site.namespace, label_selector=f"lockstep.dev/job={self.name}").items
 
+    def spares(self):
+        return CoreV1Api(self.site.client).list_namespaced_pod(
+            self.site.namespace, label_selector=f"lockstep.dev/job={self.name}.spare").items
+
     def live(self):
         """The pods that have not ended and need not go, by machine."""
         return {machine(pod): pod for pod in self.pods()

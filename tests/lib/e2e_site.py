@@ -27,8 +27,9 @@ class Site:
     def train(self, name="gpt", trainer=None, **spec):
         """A job of the built-in trainer, 2 x 2 unless `spec` says otherwise, with checkpoints."""
         self.volume(name)
-        return self.apply(name, trainer={**TRAINER, **(trainer or {})},
-                          checkpoint={"claim": name, "path": "/checkpoints"}, **spec)
+        checkpoint = {"claim": name, "path": "/checkpoints", **spec.pop("checkpoint", {})}
+        return self.apply(name, trainer={**TRAINER, **(trainer or {})}, checkpoint=checkpoint,
+                          **spec)
 
     def program(self, name, command, **spec):
         """A job of busybox that runs `command` in each process."""

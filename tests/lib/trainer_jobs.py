@@ -6,8 +6,11 @@ import re
 from waiting import wait_until
 
 
-def job(folder, machines=2, processes=2, steps=40, env=(), **trainer):
-    """A job file with a model that makes a step in milliseconds."""
+def job(folder, machines=2, processes=2, steps=40, env=(), checkpoint=None, **trainer):
+    """A job file with a model that makes a step in milliseconds.
+
+    checkpoint: as the job has it; None: in folder/checkpoints.
+    """
     file = folder / "job.yaml"
     text = {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
             "data": ["/usr/share/common-licenses/GPL-3"], "steps": steps, "globalBatchSize": 8,
@@ -17,7 +20,7 @@ def job(folder, machines=2, processes=2, steps=40, env=(), **trainer):
         "metadata": {"name": "gpt"},
         "spec": {"numMachines": machines, "processesPerMachine": processes, "trainer": text,
                  "env": [{"name": name, "value": value} for name, value in dict(env).items()],
-                 "checkpoint": {"path": str(folder / "checkpoints")}}}))
+                 "checkpoint": checkpoint or {"path": str(folder / "checkpoints")}}}))
     return str(file)
 
 

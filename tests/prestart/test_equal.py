@@ -22,12 +22,12 @@ def program(environment):
     environment.zipapp(FACETS)
 
 
-def seen(environment, words, name, parked, users=None, children=""):
+def seen(environment, words, name, parked, users=None, children="", late=None):
     out = environment.folder / f"facets-{name}"
     extra = {"FACETS_TO": str(environment.folder / "facets"), "FACETS_CHILDREN": children}
     if users:
         extra["PYTHONPATH"] = users
-    late = {"MASTER_PORT": "4711", "LOCKSTEP_GENERATION": "1-2"}
+    late = {"MASTER_PORT": "4711", "LOCKSTEP_GENERATION": "1-2", **(late or {})}
     if parked:
         with environment.park(*words, extra={**extra, "REMOVED": "1"}) as process:
             ready = process.ready()
@@ -70,6 +70,57 @@ def test_the_users_own_pythonpath_is_back(first):
     (other / "sitecustomize.py").write_text("import os\nos.environ['OWN_HOOK'] = 'ran'\n")
     (other / "usercustomize.py").write_text("import os\nos.environ['USERS_HOOK'] = 'ran'\n")
     compare(first, ["facets.py"], users=f"{other}:relative")
+
+
+def test_a_start_that_can_be_asked_for_its_stacks_has_one_file_more_out_of_the_way(first):
+    (first.folder / "stacks").mkdir()
+    program(first)
+    script = WAYS["script"]
+    asked = {"LOCKSTEP_SOCKET": f"{first.folder}/agent.sock"}
+    first.record(*script, extra={"FACETS_TO": "/dev/null", "FACETS_CHILDREN": "", **asked})
+    plain, told = seen(first, script, "plain", parked=False, late=asked)
+    parked, told_parked = seen(first, script, "parked", parked=True, late=asked)
+    more = [file for file in parked.pop("files") if file not in plain["files"]]
+    del plain["files"]
+    assert {key: (plain[key], parked[key]) for key in plain if plain[key] != parked[key]} == {}
+    assert told_parked == told
+    assert more == ["200"]
+
+
+ASKED = """
+import os, signal, sys
+def where(pid):
+    with open(f"{os.path.dirname(os.environ['LOCKSTEP_SOCKET'])}/stacks/{pid}") as file:
+        return file.read()
+def ask():
+    os.kill(os.getpid(), 51)
+    return where(os.getpid())
+assert "faulthandler" not in sys.modules
+parent = where(os.getpid())
+assert "in ask" in ask()
+child = os.fork()
+if child == 0:
+    assert "in ask" in ask()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert "in ask" not in parent and where(os.getpid()).count("in ask") == 1
+import faulthandler
+faulthandler.unregister(51)
+assert signal.getsignal(51) is signal.SIG_DFL
+signal.signal(51, lambda *_: print("its own"))
+if os.fork() == 0:
+    os.kill(os.getpid(), 51)
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_process_answers_for_its_stacks_and_each_child_in_a_file_of_its_own(every):
+    (every.folder / "stacks").mkdir()
+    every.program("asked.py", ASKED)
+    asked = {"LOCKSTEP_SOCKET": f"{every.folder}/agent.sock"}
+    assert every.record("asked.py", extra=asked) == (0, "its own\n", "")
 
 
 def test_each_process_has_random_numbers_of_its_own(first):

@@ -91,6 +91,27 @@ def test_a_variable_that_differs_each_run_ends_what_is_imported_early(first):
     assert parked == (0, "True\n", "")
 
 
+# What needs the value is imported by the program, and nothing else is held up.
+def test_a_secret_that_a_program_sets_is_in_no_list(every):
+    every.package("parked_lib", "import os\nkey = os.environ.get('LIB_API_KEY')")
+    every.package("other", "")
+    train = every.program(
+        "train.py",
+        "import os, sys\nos.environ['LIB_API_KEY'] = 's3cr3t'\n"
+        "os.environ['TOKENIZERS_PARALLELISM'] = 'false'\n"
+        "print('other' in sys.modules, end=' ')\n"
+        "import parked_lib, other, colorsys\nprint(parked_lib.key)",
+    )
+    assert every.record(train)[1] == "False s3cr3t\n"
+    assert not any("s3cr3t" in line for line in every.learnt())
+    assert "secret LIB_API_KEY" in every.learnt()
+    assert "env TOKENIZERS_PARALLELISM=false" in every.learnt()
+    plain = (0, "True s3cr3t\n", "")
+    assert run_parked(every, train)[1] == plain
+    assert run_parked(every, train, LIB_API_KEY="of the agent")[1] == plain
+    assert "exclude parked_lib" in every.learnt() and "exclude other" not in every.learnt()
+
+
 def test_the_programs_own_modules_are_read_anew(first):
     first.program("own.py", "text = 'old'")
     train = first.program("train.py", "import own, colorsys; print(own.text)")
@@ -99,6 +120,19 @@ def test_the_programs_own_modules_are_read_anew(first):
     with first.park(train) as process:
         process.ready()
         first.program("own.py", "text = 'new and longer'")
+        process.go()
+        assert process.result() == (0, "new and longer\n", "")
+
+
+def test_an_editable_install_is_the_programs_own(first):
+    first.program("source/own.py", "text = 'old'")
+    (first.packages / "__editable__.own.pth").write_text(f"{first.home}/source\n")
+    train = first.program("train.py", "import own, colorsys; print(own.text)")
+    first.record(train)
+    assert "exclude own" in first.learnt() and "own" not in first.learnt()
+    with first.park(train) as process:
+        process.ready()
+        first.program("source/own.py", "text = 'new and longer'")
         process.go()
         assert process.result() == (0, "new and longer\n", "")
 
@@ -187,6 +221,49 @@ def test_a_list_with_a_torn_line_or_nonsense_in_it_does_no_harm(first):
     ready, parked = run_parked(first, "-c", "print('ran')")
     assert ready["modules"] == 1
     assert parked == (0, "ran\n", "")
+
+
+def test_what_differs_on_each_rank_or_in_each_generation_is_not_replayed(first):
+    first.package("parked_lib", "")
+    train = first.program(
+        "train.py",
+        "import os\nfor name in ('CUDA_VISIBLE_DEVICES', 'MASTER_PORT', 'LOCKSTEP_X', 'MINE'):\n"
+        "    os.environ[name] = '7'\nimport parked_lib, colorsys",
+    )
+    first.record(train)
+    assert [line for line in first.learnt() if "=" in line] == ["env MINE=7"]
+
+
+def test_children_of_a_recording_program_neither_record_nor_hold_its_list_open(first):
+    first.package("parked_lib", "")
+    first.package("childs_lib", "")
+    code = (
+        "import os, parked_lib, colorsys, wave\nif os.fork() == 0:\n"
+        "    import childs_lib, queue, sched\n    os._exit(0)\nos.wait()\n"
+        "os.execv('/bin/sh', ['sh', '-c', 'for fd in /proc/$$/fd/*; do readlink $fd; done; true'])"
+    )
+    code, out, err = first.record("-c", code)
+    assert (code, err) == (0, "") and "pipe:" in out and "list" not in out
+    assert "parked_lib" in first.learnt() and "childs_lib" not in first.learnt()
+
+
+def test_a_list_has_an_end(first):
+    first.learn(*(f"module{number}" for number in range(20001)))
+    assert first.record("-c", "import colorsys, wave, sched, queue; print(1)") == (0, "1\n", "")
+    assert not {"wave", "sched"} & set(first.learnt())
+
+
+def test_a_spare_that_begins_anew_as_the_rank_goes_on_recording(first):
+    first.package("parked_lib", "text = 'old'")
+    first.package("other", "")
+    train = first.program("train.py", "import parked_lib, other, colorsys; print(parked_lib.text)")
+    first.learn("parked_lib")
+    with first.park(train, mode="park+record") as process:
+        process.ready()
+        first.package("parked_lib", "text = 'new and longer'")
+        process.go()
+        assert process.result() == (0, "new and longer\n", "")
+    assert "other" in first.learnt()
 
 
 def test_a_recording_program_finds_its_first_file_where_it_expects_it(first):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import textwrap
 import time
 
 import pytest
@@ -170,6 +171,22 @@ def test_variables_of_every_kind_arrive(every):
     assert json.loads(out) == list(values.values())
 
 
+@pytest.mark.parametrize("rank, pauses", [("0", []), ("3", [0.05]), (None, [])])
+def test_rank_0_is_ahead_of_the_others_which_ask_for_it(first, rank, pauses):
+    text = """
+        import time
+        pauses, sleep = [], time.sleep
+        time.sleep = lambda seconds: [pauses.append(seconds), sleep(seconds)]
+    """
+    own = first.program("own/sitecustomize.py", textwrap.dedent(text))
+    extra = {"PYTHONPATH": os.path.dirname(own), **({"RANK": rank} if rank else {})}
+    code = "import sitecustomize; print(sitecustomize.pauses)"
+    with first.park("-c", code, extra=extra) as process:
+        process.ready()
+        process.go()
+        assert process.result() == (0, f"{pauses}\n", "")
+
+
 def test_a_probe_is_answered_before_anything_of_the_users_runs(every):
     every.program("own/sitecustomize.py", "print('user')")
     extra = {"PYTHONPATH": str(every.home / "own")}
@@ -212,10 +229,25 @@ def test_the_users_own_hook_runs_once_and_fails_as_ever(every, text):
 
 def test_a_users_hook_that_exits_ends_the_spare(first):
     own = first.program("own/sitecustomize.py", "import sys; sys.exit(4)")
-    with first.park("-c", "print('ran')", extra={"PYTHONPATH": os.path.dirname(own)}) as process:
+    extra = {"PYTHONPATH": os.path.dirname(own)}
+    plain = first.run("-c", "print('ran')", extra=extra)
+    with first.park("-c", "print('ran')", extra=extra) as process:
         assert process.message() == {"held": "n1"}
         assert process.message() is None
-        assert process.result()[1] == ""
+        assert process.result()[:2] == plain[:2] == (plain[0], "")
+
+
+# Some libraries take what is frozen at the end for leaks.
+def test_what_was_imported_is_frozen_until_the_program_ends(first):
+    text = "import atexit, gc\natexit.register(lambda: print(gc.get_freeze_count()))"
+    own = first.program("own/sitecustomize.py", text)  # registered first, so it is called last
+    first.learn("colorsys")
+    extra = {"PYTHONPATH": os.path.dirname(own)}
+    code = "import gc; print(gc.get_freeze_count() > 100)"
+    with first.park("-c", code, extra=extra) as process:
+        process.ready()
+        process.go()
+        assert process.result() == (0, "True\n0\n", "")
 
 
 def test_a_parked_interpreter_sleeps(first):

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,24 @@ def milliseconds(seconds) -> str:
     return "?" if seconds is None else f"{seconds * 1000:.1f} ms"
 
 
+BLINK = 0.3  # seconds that an eye is shut for
+
+
+def tell_gap(report: dict, step_seconds: float) -> None:
+    """From the kill to the next step: what somebody who watches would have to see."""
+    respawn = report["generations"][0]["respawn"]
+    if not respawn or None in (respawn["seconds"], respawn["firstStep"]):
+        return
+    gap = respawn["seconds"] + respawn["firstStep"]
+    lost = report["history"][0].get("lostSteps")
+    print(f"  kill -9 to the end of the next step: {milliseconds(gap)}, some"
+          f" {milliseconds(step_seconds)} of them the step's own; a blink takes {milliseconds(BLINK)}")
+    print("  the rest was for " + ", ".join(
+        f"{what} {milliseconds(respawn[part])}" for what, part in
+        (("noticing", "detect"), ("stopping", "stop"), ("starting", "spawn"))) +
+        " and the program's own start" + ("" if lost is None else f"; steps done twice: {lost}"))
+
+
 def tell(report: dict) -> None:
     for number, generation in enumerate(report["generations"]):
         failure, respawn = generation["failure"], generation["respawn"]
@@ -66,7 +85,7 @@ def tell(report: dict) -> None:
                 f" (detect {milliseconds(respawn['detect'])}, stop {milliseconds(respawn['stop'])},"
                 f" spawn {milliseconds(respawn['spawn'])})"
             )
-            print(f"    first new step after another {milliseconds(respawn['firstStep'])}")
+            print(f"    its first step was done after another {milliseconds(respawn['firstStep'])}")
         elif number == len(report["generations"]) - 1:
             print(f"    ended: {report['reason']}")
     print(f"  the job: {report['state']}, in {report['seconds']:.1f} s")
@@ -96,13 +115,16 @@ class Ran:
                 self.report = json.loads(report_file.read_text())
 
     def training(self) -> dict:
-        """What rank 0 said, by what it is: the first loss, the last one, the weights' SHA-256."""
+        """What rank 0 said, by what it is: the first loss, the last one, the weights' SHA-256, and
+        how long a step took."""
         said = "".join(file.read_text() for file in sorted(pathlib.Path(LOGS).rglob("*"))
                        if file.is_file())
         losses = dict(re.findall(r"step (\d+)/\d+ +loss ([\d.]+)", said))
+        steps_took = [float(ms) for ms in re.findall(r"tokens/s +([\d.]+) ms", said)]
         weights = re.findall(r"weights after step \d+: sha256 ([0-9a-f]{64})", said)
         steps = sorted(losses, key=int)
-        return {"first": losses[steps[0]], "last": losses[steps[-1]], "weights": weights[-1]}
+        return {"first": losses[steps[0]], "last": losses[steps[-1]], "weights": weights[-1],
+                "step": statistics.median(steps_took) / 1000}
 
 
 def main() -> int:
@@ -116,6 +138,7 @@ def main() -> int:
     print(f"\n  demo: kill -9 {killed.victim}, which was rank {rank}; what became of it:")
     tell(killed.report)
     disturbed = killed.training()
+    tell_gap(killed.report, disturbed["step"])
     print(f"  the loss fell from {disturbed['first']} to {disturbed['last']}")
 
     print("\n  demo: the same job, left alone:\n", flush=True)

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <random>
 #include <utility>
 #include <variant>
@@ -122,6 +123,7 @@ Status Agent::Open(const std::string& executable) {
   Result<std::unique_ptr<FileWorker>> files = FileWorker::Create(loop_.get());
   if (!files.ok()) return files.error();
   files_ = std::move(*files);
+  ranks_->FetchCaches();
   for (int number : {SIGTERM, SIGINT}) {
     loop_->OnSignal(number, [this] {
       Log("told to stop");
@@ -154,9 +156,14 @@ Status Agent::OpenRanks(const std::string& executable) {
   evidence_ = std::make_unique<EvidenceDesk>(loop_.get(), &config_, logs_->Logger());
   std::string socket_path = config_.run_dir + "/agent.sock";
   LocalRanks::Handlers handlers;
-  handlers.on_spawned = [this](core::Generation g) { Do(member_->OnSpawned(Now(), g)); };
+  handlers.on_spawned = [this](core::Generation g, bool warm) {
+    Do(member_->OnSpawned(Now(), g, warm));
+  };
   handlers.on_bound = [this](core::Generation g, core::Binding binding, std::string reason) {
     Do(member_->OnBound(Now(), g, binding, std::move(reason)));
+  };
+  handlers.on_parked = [this](core::Generation g, core::Parked parked) {
+    Do(member_->OnParked(Now(), g, std::move(parked)));
   };
   handlers.on_died = [this](core::Generation g, core::Failure death) {
     Do(member_->OnProcessDied(Now(), g, std::move(death)));
@@ -171,6 +178,7 @@ Status Agent::OpenRanks(const std::string& executable) {
     TryExit();
   };
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
+  handlers.on_kept = [this] { TryExit(); };
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
                                         &config_, std::move(machine), socket_path,
                                         std::move(handlers), logs_->Logger());
@@ -250,8 +258,8 @@ Status Agent::OpenMemory() {
   handlers.on_fetch_failed = [this](core::MemoryPart part, std::string reason) {
     Do(member_->OnFetchFailed(Now(), std::move(part), std::move(reason)));
   };
-  handlers.on_persisted = [this](core::CheckpointId id, std::string error) {
-    Do(member_->OnPersisted(Now(), id, std::move(error)));
+  handlers.on_persisted = [this](core::Persisted persisted) {
+    Do(member_->OnPersisted(Now(), std::move(persisted)));
   };
   Result<std::unique_ptr<MemoryStore>> memory =
       MemoryStore::Create(loop_.get(), &*client_tls_, std::move(options), std::move(handlers));
@@ -340,7 +348,7 @@ void Agent::Do(core::MemberActions actions) {
     } else if (auto* drop = std::get_if<core::DropParts>(&action)) {
       memory_->Drop(drop->parts);
     } else if (auto* persist = std::get_if<core::PersistPart>(&action)) {
-      memory_->Persist(persist->persist, volume_->PersistDir(persist->persist.to));
+      Persist(persist->persist);
     } else if (auto* exit = std::get_if<core::ExitAgent>(&action)) {
       Leave(*exit);
     } else if (auto* collect = std::get_if<core::CollectEvidence>(&action)) {
@@ -354,6 +362,15 @@ void Agent::Do(core::MemberActions actions) {
   }
   timer_->WakeAt(member_->NextWake());
   if (status_) status_->Notify();
+}
+
+void Agent::Persist(const core::Persist& persist) {
+  const std::string folder = volume_->PersistDir(persist.to, persist.id);
+  std::function<void()> before = [] {};
+  if (config_.machine == 0) {
+    before = [volume = *volume_, folder] { volume.RemoveUnfinished(folder); };
+  }
+  memory_->Persist(persist, folder, std::move(before));
 }
 
 void Agent::Start(const core::Spawn& spawn) {
@@ -457,7 +474,7 @@ void Agent::TryExit() {
   // Machine 0 leaves last on a verdict, and on a drain when no other machine's ranks need it.
   bool coordinator_needed = coordinator_ && !coordinator_done_ &&
                             (exit_->verdict.has_value() || !coordinator_->coordinator().MayExit());
-  bool held = coordinator_needed || ranks_->any_alive();
+  bool held = coordinator_needed || ranks_->busy();
   if ((held || !logs_->idle()) && BootTime() < leave_by_) {
     // The coordinator and the ranks tell when they are done; a console that drains does not.
     leave_timer_->WakeAt(held ? leave_by_ : BootTime() + kLeaveLook);

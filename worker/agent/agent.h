@@ -73,6 +73,7 @@ class Agent {
   void AnswerCommit(const core::AnswerCommit& answer);
   std::vector<RankProcess> RankProcesses() const;
   void Start(const core::Spawn& spawn);
+  void Persist(const core::Persist& persist);
   void Leave(const core::ExitAgent& exit);
   void OnCoordinatorExit(const core::ExitCoordinator& exit);
   // Stops the loop once everything that keeps the agent here is over.

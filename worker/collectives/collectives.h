@@ -116,6 +116,10 @@ class Communicator {
   // peers as after a peer's death. on_failure is called at the peers, not here.
   virtual void Abort(std::string_view reason) = 0;
 
+  // From any thread, for whoever asks what a gang is at: writes the flight recorder to `dir`, as
+  // where an operation is late, and says in a few words which one this rank is in, if any.
+  virtual Result<std::string> Record(const std::string& dir) const = 0;
+
   // Waits for all operations and tells the peers that this rank leaves on purpose, so that they do
   // not take it for dead.
   virtual Status Finish() = 0;

@@ -17,13 +17,17 @@ uint64_t BytesOf(const Operation& operation) {
   return std::max(in, out);
 }
 
-Watchdog::Options WatchdogOptions(const Options& options, const Transport& transport) {
-  return {.header = {.rank = options.rank,
-                     .world = options.world,
-                     .identity = options.identity,
-                     .backend = transport.Describe(),
-                     .reason = {},
-                     .blamed = -1},
+EvidenceHeader HeaderOf(const Options& options, const Transport& transport) {
+  return {.rank = options.rank,
+          .world = options.world,
+          .identity = options.identity,
+          .backend = transport.Describe(),
+          .reason = {},
+          .blamed = -1};
+}
+
+Watchdog::Options WatchdogOptions(const Options& options, const EvidenceHeader& header) {
+  return {.header = header,
           .evidence_dir = options.evidence_dir,
           .operation_timeout = options.operation_timeout,
           .on_failure = options.on_failure};
@@ -32,11 +36,12 @@ Watchdog::Options WatchdogOptions(const Options& options, const Transport& trans
 }  // namespace
 
 QueueCommunicator::QueueCommunicator(const Options& options, Parts parts)
-    : rank_(options.rank),
+    : header_(HeaderOf(options, *parts.transport)),
+      rank_(options.rank),
       world_(options.world),
       operation_timeout_(options.operation_timeout),
       parts_(std::move(parts)),
-      watchdog_(WatchdogOptions(options, *parts_.transport), &recorder_, parts_.transport.get(),
+      watchdog_(WatchdogOptions(options, header_), &recorder_, parts_.transport.get(),
                 parts_.store.get()),
       thread_([this] { Run(); }) {}
 
@@ -96,6 +101,14 @@ Status QueueCommunicator::Barrier(std::string_view tag) {
 }
 
 void QueueCommunicator::Abort(std::string_view reason) { watchdog_.Abort(std::string(reason)); }
+
+Result<std::string> QueueCommunicator::Record(const std::string& dir) const {
+  EvidenceHeader header = header_;
+  header.reason = "its agent asked";
+  const Status wrote = recorder_.Write(dir, header);
+  if (!wrote.ok()) return wrote.error();
+  return recorder_.Standing();
+}
 
 Status QueueCommunicator::Finish() {
   {

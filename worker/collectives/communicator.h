@@ -54,6 +54,7 @@ class QueueCommunicator final : public Communicator {
   Status Receive(Span buffer, int peer, std::string_view tag) override;
   Status Barrier(std::string_view tag) override;
   void Abort(std::string_view reason) override;
+  Result<std::string> Record(const std::string& dir) const override;
   Status Finish() override;
 
  private:
@@ -76,6 +77,7 @@ class QueueCommunicator final : public Communicator {
   Status End(Duration patience);
   void FailAll(const Error& error);
 
+  const EvidenceHeader header_;
   const int rank_;
   const int world_;
   const Duration operation_timeout_;

@@ -38,6 +38,7 @@ __all__ = [
     "commit",
     "generation",
     "latest",
+    "loaded",
     "memory_dir",
     "report",
     "restarts",
@@ -86,6 +87,8 @@ def report(
         return
     message: Dict[str, Any] = {"rank": _rank()}
     values = dict(metrics, step=step, loss=loss, tokens=tokens, total_steps=total_steps)
+    if step is not None:
+        values["checkpoint_load_seconds"], _reports.loaded = _reports.loaded, None
     for name, value in values.items():
         number = _number(value)
         if number is not None:
@@ -130,6 +133,14 @@ def commit(directory: PathLike, timeout: float = 60.0) -> str:
     _sync(os.path.dirname(final))
     _write_hint(final)
     return final
+
+
+def loaded(seconds: float) -> None:
+    """Says how long this process took to load its checkpoint; the next report of a step tells it.
+
+    The job's ledger has that apart from the rest of the start. lockstep_torch.load() calls it.
+    """
+    _reports.loaded = seconds
 
 
 def memory_dir() -> Optional[str]:
@@ -202,6 +213,7 @@ class _Reports:
         self._socket: Optional[socket.socket] = None
         self._unsent = b""
         self._next_connect = 0.0
+        self.loaded: Optional[float] = None  # what loaded() said, until it is told
 
     def send(self, line: bytes) -> None:
         if len(line) > _MAX_LINE or not self._lock.acquire(blocking=False):

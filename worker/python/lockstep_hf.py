@@ -10,14 +10,20 @@
 Reports steps, losses and learning rates, says every second that the process is alive, and commits
 each checkpoint that the Trainer writes below LOCKSTEP_CHECKPOINT_DIR.
 
+In a job with checkpoint.memory, checkpoints stay in memory, so they can be frequent:
+
+    TrainingArguments(output_dir=lockstep.memory_dir(), save_on_each_node=True, save_steps=10, ...)
+
 A committed checkpoint has moved away from output_dir: `save_total_limit` doesn't count it, and
 `load_best_model_at_end` won't find it.
 """
 
+import contextlib
 import os
+import shutil
 import sys
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import lockstep
 
@@ -32,6 +38,8 @@ except ImportError as error:
 __all__ = ["LockstepCallback"]
 
 _HEARTBEAT_SECONDS = 1.0
+_CHUNK = 64 << 20  # bytes that are sent at once
+_NAME_A_PROCESS = ("trainer_state.json", "training_args.bin")
 
 
 class LockstepCallback(TrainerCallback):
@@ -54,11 +62,35 @@ class LockstepCallback(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         directory = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
-        if not _is_below(directory, lockstep.checkpoint_dir()):
+        memory = lockstep.memory_dir()
+        if memory and _is_below(directory, memory):
+            self._save_in_memory(args, state, os.path.join(memory, os.path.basename(directory)))
+        elif _is_below(directory, lockstep.checkpoint_dir()):
+            _wait_for_all_ranks()  # each has written its own random state to it
+            if state.is_world_process_zero:
+                lockstep.commit(directory)
+
+    def _save_in_memory(self, args: Any, state: Any, directory: str) -> None:
+        if getattr(args, "deepspeed", None) or getattr(args, "fsdp", None):
+            raise ValueError(
+                "with FSDP or DeepSpeed, output_dir is lockstep.checkpoint_dir(): in memory the "
+                "callback keeps models that every rank has whole"
+            )
+        if not args.save_on_each_node and int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1:
+            raise ValueError(
+                "checkpoints in memory have a part on every machine: give TrainingArguments "
+                "save_on_each_node=True"
+            )
+        _wait_for_all_ranks()
+        _make_parts_alike(state, directory)
+        if not state.is_local_process_zero:
             return
-        _wait_for_all_ranks()  # each has written its own random state to it
-        if state.is_world_process_zero:
+        try:
             lockstep.commit(directory)
+        except lockstep.CommitRefused as refusal:
+            step = state.global_step
+            print(f"lockstep_hf: step {step} was not committed: {refusal}", file=sys.stderr)
+            shutil.rmtree(directory, ignore_errors=True)
 
     def _report(self, state: Any, **values: Any) -> None:
         self._last_report = time.monotonic()
@@ -73,9 +105,58 @@ def _is_below(directory: str, parent: Optional[str]) -> bool:
     return os.path.commonpath([parent, os.path.realpath(directory)]) == parent
 
 
-def _wait_for_all_ranks() -> None:
+def _distributed() -> Any:
     torch = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_available():
+        return None
+    return torch.distributed if torch.distributed.is_initialized() else None
+
+
+def _wait_for_all_ranks() -> None:
+    distributed = _distributed()
+    if distributed is not None:
+        distributed.barrier()
+
+
+def _make_parts_alike(state: Any, directory: str) -> None:
+    """Gives every machine what the first one's part has and its own lacks.
+
+    Each is resumed from, and some Trainers write the model on the first alone. All parts go into
+    one folder in the end, so the files that name their process are the first machine's, too.
+    """
+    distributed = _distributed()
+    if distributed is None:
         return
-    if torch.distributed.is_initialized():
-        torch.distributed.barrier()
+    first = state.is_world_process_zero
+    files = [_shared_files(directory) if first else None]
+    distributed.broadcast_object_list(files, src=0)
+    lacking = []
+    if state.is_local_process_zero and not first:
+        mine = _shared_files(directory)
+        lacking = [file for file in files[0] if file in _NAME_A_PROCESS or file not in mine]
+    wanted = [None] * distributed.get_world_size()
+    distributed.all_gather_object(wanted, lacking)
+    for file in files[0]:
+        if any(file in each for each in wanted):
+            _broadcast_file(distributed, os.path.join(directory, file), first, file in lacking)
+
+
+def _shared_files(directory: str) -> List[str]:
+    return sorted(
+        entry.name
+        for entry in os.scandir(directory)
+        if entry.is_file() and not entry.name.startswith("rng_state")
+    )
+
+
+def _broadcast_file(distributed: Any, path: str, reads: bool, writes: bool) -> None:
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(open(path, "rb")) if reads else None
+        target = stack.enter_context(open(path, "wb")) if writes else None
+        while True:
+            chunk = [source.read(_CHUNK) if source else None]
+            distributed.broadcast_object_list(chunk, src=0)
+            if not chunk[0]:
+                return
+            if target:
+                target.write(chunk[0])

@@ -80,6 +80,21 @@ StoredJob MakeBusyJob() {
   return job;
 }
 
+TEST(JobTextTest, StatusEndsWithTheLedger) {
+  StoredJob job = MakeBusyJob();
+  core::Ledger& ledger = job.status.ledger.emplace();
+  ledger.elapsed_milliseconds = 60'000;
+  ledger.sums.activities = {{core::Activity::kProductive, 171'000},
+                            {core::Activity::kWarmStartUp, 9'000}};
+  ledger.sums.lost_to = {{core::Cause::kProcessExit, 9'000}};
+  ledger.goodput = "95.0%";
+  const std::string text = StatusText(job, At("09:00:12"));
+  EXPECT_TRUE(
+      text.ends_with("\n\n  machine time 3m00s, 95.0% productive; lost: warm start-up 9.0 s\n"
+                     "  lost to: ProcessExit 9.0 s; a failure every 1m00s (1 in 1m00s)\n"))
+      << text;
+}
+
 TEST(JobTextTest, StatusShowsMachinesPhasesFailureAndRestarts) {
   EXPECT_EQ(StatusText(MakeBusyJob(), At("09:00:12")),
             "trainingjob gpt in namespace research\n"

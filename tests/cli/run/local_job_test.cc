@@ -40,6 +40,7 @@ class Life : public LocalJob {
   void DecideAll() {
     for (int i = 0; i < 30; ++i) {
       const LocalStep step = Decide(now);
+      for (const control::EventNote& event : step.events) events.push_back(event.reason);
       for (const LocalStep::Signal& signal : step.signals) {
         signals.push_back((signal.kill ? "kill " : "leave ") + std::to_string(signal.machine));
       }
@@ -50,6 +51,7 @@ class Life : public LocalJob {
 
   Time now = kStart;
   std::vector<std::string> signals;
+  std::vector<std::string> events;
 };
 
 TEST(LocalJob, EveryMachineIsStartedAtOnceAndOneThatEndedIsStartedAgain) {
@@ -98,6 +100,35 @@ TEST(LocalJob, SparesGoWithTheRunAndAreAwaited) {
   life.OnEnd(kFirstSpare, Exited(0));
   life.DecideAll();
   EXPECT_TRUE(life.over());
+}
+
+TEST(LocalJob, ASpareThatCannotBeStartedIsTriedAgainLater) {
+  core::TrainingJob job = Job(1);
+  job.spec.spare_machines = 1;
+  Life life(job);
+  life.DecideAll();
+  life.OnEnd(kFirstSpare, Exited(-1));
+  life.DecideAll();
+  const auto none = [&] {
+    return life.machines().IsFree(kFirstSpare) && life.machines().IsFree(kFirstSpare + 1);
+  };
+  EXPECT_TRUE(none()) << "not at once";
+  life.now += seconds(5);
+  life.DecideAll();
+  EXPECT_FALSE(none());
+}
+
+TEST(LocalJob, WhatIsOnlySeenIsToldAsWell) {
+  Life life(2);
+  life.DecideAll();
+  core::GangStatus gang;
+  gang.attempt = 1;
+  gang.phase = core::CoordinatorPhase::kRunning;
+  gang.generation = {1, 1};
+  gang.straggler = core::Straggler{1, 0.3, 40};
+  EXPECT_TRUE(life.OnStatus(gang, life.now));
+  life.DecideAll();
+  EXPECT_EQ(std::ranges::count(life.events, "Straggler"), 1);
 }
 
 TEST(LocalJob, OneThatEndsSoonAgainAndAgainWaitsAsOnACluster) {

@@ -116,5 +116,23 @@ TEST(TableTest, WhatIsNotKnownIsADash) {
                           "  0       0-3   Starting -    -    -"));
 }
 
+TEST(Table, SaysHowManyInterpretersWaitAndWhatTheyWereWorth) {
+  Shown shown(2);
+  EXPECT_THAT(shown.Lines({120, 40}), Each(Not(HasSubstr("interpreters"))));
+  shown.status.processes = 8;
+  shown.status.prestart = core::PrestartStatus{.ready = 3,
+                                               .reason = "machine 1: bash is no Python",
+                                               .warm = 2,
+                                               .cold = 1,
+                                               .saved_milliseconds = 3400};
+  EXPECT_THAT(shown.Lines({200, 40}),
+              Contains("  parked interpreters: 3 of 8 ready (machine 1: bash is no Python); "
+                       "generations begun: 2 warm, 1 cold; 3.4 s of imports saved"));
+  shown.status.state = core::JobState::kSucceeded;
+  EXPECT_THAT(shown.Lines({200, 40}),
+              Contains("  parked interpreters: generations begun: 2 warm, 1 cold; 3.4 s of imports "
+                       "saved"));
+}
+
 }  // namespace
 }  // namespace lockstep::cli

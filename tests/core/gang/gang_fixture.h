@@ -34,6 +34,7 @@ class GangFixture : public ::testing::Test {
     bool hold_fetch = false;  // FetchPart is not answered
     std::vector<Fetch> fetches;
     std::vector<MemoryPart> dropped;
+    bool hold_persist = false;  // PersistPart is not answered
     std::vector<Persist> persists;
     std::optional<ExitAgent> exit;
   };
@@ -143,6 +144,13 @@ class GangFixture : public ::testing::Test {
     }
   }
 
+  // The last one.
+  void AnswerPersist(uint32_t index, const std::string& error = "") {
+    const Persist& asked = machines_[index].persists.back();
+    Do(index, machines_[index].member->OnPersisted(
+                  now_, Persisted{asked.id, error, asked.to, asked.machines}));
+  }
+
   void Desire(const DesiredState& desired) {
     Result<CoordinatorActions> actions = coordinator_->OnDesiredState(now_, desired);
     ASSERT_TRUE(actions.ok()) << actions.error().message;
@@ -206,7 +214,7 @@ class GangFixture : public ::testing::Test {
         m.dropped.insert(m.dropped.end(), drop->parts.begin(), drop->parts.end());
       } else if (auto* persist = std::get_if<PersistPart>(&action)) {
         m.persists.push_back(persist->persist);
-        Do(index, m.member->OnPersisted(now_, persist->persist.id, ""));
+        if (!m.hold_persist) AnswerPersist(index);
       } else if (auto* exit = std::get_if<ExitAgent>(&action)) {
         m.exit = *exit;
       }

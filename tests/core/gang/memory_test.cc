@@ -37,6 +37,11 @@ class MemoryTest : public GangFixture {
     Settle();
   }
 
+  void Terminate(uint32_t machine, Duration grace = seconds(30)) {
+    Do(machine, machines_[machine].member->OnTerminate(now_, grace));
+    Settle();
+  }
+
   CheckpointId BeganFrom(uint32_t machine) const {
     return machines_[machine].spawns.back().start.memory;
   }
@@ -186,6 +191,25 @@ TEST_F(MemoryTest, WithoutAnyCopyOfAPartTheFolderCountsAndItIsSaid) {
   EXPECT_NE(log_.find("resuming from the beginning"), std::string::npos);
 }
 
+TEST_F(MemoryTest, ABuddyThatIsLostWhileItGetsACopyCostsNothing) {
+  Begin(2);
+  machines_[1].hold_fetch = true;
+  CommitAll("step-1");
+  Replace(1);
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 1}));
+  EXPECT_EQ(machines_[1].member->parts().size(), 2U);
+}
+
+TEST(NewestInMemory, IsNoneOfAnotherNumberOfMachines) {
+  const CheckpointId id{{1, 1}, 1};
+  const MemoryPart first{id, 0, "step-1"};
+  const MemoryPart second{id, 1, "step-1"};
+  EXPECT_EQ(NewestInMemory({{first}, {second}}, {}, {}), id);
+  EXPECT_FALSE(NewestInMemory({{first}, {second}, {}}, {}, {}).exists()) << "of 2, and now 3";
+  const MemoryPart third{id, 2, "step-1"};
+  EXPECT_FALSE(NewestInMemory({{first}, {third}}, {}, {}).exists()) << "of 3, and now 2";
+}
+
 TEST_F(MemoryTest, APartThatComesAfterALaterStartIsDropped) {
   Begin(2);
   Ask(0, "step-1");
@@ -286,6 +310,199 @@ TEST_F(MemoryTest, TheNewestGoesToTheFolderFromTimeToTimeAndOnce) {
   CommitAll("step-2");
   Advance(minutes(1), seconds(1));
   EXPECT_EQ(persisted_.size(), 2U);
+}
+
+TEST_F(MemoryTest, AnAgentThatGetsSigtermStaysUntilTheNewestIsWritten) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Terminate(1);
+  EXPECT_FALSE(machines_[1].exit.has_value());
+  EXPECT_EQ(coordinator_->Reason(), "writing checkpoint step-1 from memory to /ckpt");
+  AnswerPersist(1);
+  Settle();
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(persisted_[0].to, (CheckpointId{{1, 1}, 1}));
+  ASSERT_TRUE(machines_[1].exit.has_value());
+  EXPECT_EQ(machines_[1].exit->code, 143);
+  EXPECT_FALSE(machines_[0].exit.has_value());
+  EXPECT_EQ(coordinator_->unwritten(), "");
+}
+
+TEST_F(MemoryTest, WhenAllAgentsGetSigtermTheNewestIsWrittenAndAllLeave) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  CommitAll("step-2");
+  Terminate(1);
+  Terminate(0);
+  ASSERT_FALSE(persisted_.empty());
+  EXPECT_EQ(persisted_.back().name, "step-2");
+  for (const Machine& m : machines_) EXPECT_TRUE(m.exit.has_value());
+}
+
+TEST_F(MemoryTest, AnAgentWhoseTimeIsUpLeavesAndWhoeverHasACopyWritesItsPart) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Terminate(1, seconds(5));
+  Advance(seconds(14));
+  EXPECT_FALSE(machines_[1].exit.has_value());
+  EXPECT_TRUE(persisted_.empty());
+  Advance(seconds(2));
+  ASSERT_TRUE(machines_[1].exit.has_value());
+  Cut(1);
+  Settle();
+  Advance(milliseconds(50));
+  EXPECT_EQ(machines_[0].persists.back().machines, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(persisted_.size(), 1U) << log_;
+  EXPECT_EQ(coordinator_->unwritten(), "");
+}
+
+TEST_F(MemoryTest, WhatAnAgentTookWithItIsSaid) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  machines_[0].hold_fetch = true;  // no copy of machine 1's part
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Terminate(1, seconds(5));
+  Advance(seconds(16));
+  ASSERT_TRUE(machines_[1].exit.has_value());
+  Cut(1);
+  Advance(milliseconds(50));
+  EXPECT_TRUE(persisted_.empty());
+  EXPECT_EQ(coordinator_->unwritten(),
+            "checkpoint step-1 in memory was not written to /ckpt: not every machine's part of it "
+            "is there any more");
+}
+
+TEST_F(MemoryTest, WithoutAFolderOrACheckpointAnAgentThatGetsSigtermLeavesAtOnce) {
+  Begin(2);
+  CommitAll("step-1");
+  Terminate(1);
+  EXPECT_TRUE(machines_[1].exit.has_value());
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  Terminate(1);
+  EXPECT_TRUE(machines_[1].exit.has_value());
+}
+
+TEST_F(MemoryTest, AnAgentThatHearsNothingOfMachine0Leaves) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Terminate(1);
+  EXPECT_FALSE(machines_[1].exit.has_value());
+  Cut(1);
+  EXPECT_TRUE(machines_[1].exit.has_value());
+}
+
+TEST_F(MemoryTest, AJobThatFailsForGoodWritesTheNewestFirst) {
+  checkpoint_path_ = "/ckpt";
+  policy_.max_restarts = 0;
+  Begin(2);
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Kill(1, 2, SIGKILL);
+  EXPECT_FALSE(coordinator_->verdict().has_value());
+  EXPECT_TRUE(persisted_.empty());
+  AnswerPersist(1);
+  Settle();
+  EXPECT_EQ(persisted_.size(), 1U);
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  EXPECT_EQ(coordinator_->verdict()->failure.signal, SIGKILL);
+}
+
+TEST_F(MemoryTest, AJobThatFailsSaysWhatIsNotWritten) {
+  checkpoint_path_ = "/ckpt";
+  persist_error_ = "disk full";
+  policy_.max_restarts = 0;
+  Begin(2);
+  CommitAll("step-1");
+  Kill(1, 2, SIGKILL);
+  ASSERT_TRUE(coordinator_->verdict().has_value());
+  EXPECT_NE(coordinator_->verdict()->reason.find(
+                "; checkpoint step-1 in memory was not written to /ckpt: disk full"),
+            std::string::npos)
+      << coordinator_->verdict()->reason;
+}
+
+TEST_F(MemoryTest, AgentsThatLeaveAGangThatWaitsForALostMachineWriteItsPartFromTheCopy) {
+  checkpoint_path_ = "/ckpt";
+  Begin(3);
+  CommitAll("step-1");
+  Cut(2);
+  Advance(minutes(1));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
+  Terminate(0);
+  Terminate(1);
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(machines_[0].persists.back().machines, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(machines_[1].persists.back().machines, (std::vector<uint32_t>{1}));
+  EXPECT_TRUE(machines_[0].exit.has_value());
+  EXPECT_TRUE(machines_[1].exit.has_value());
+}
+
+TEST_F(MemoryTest, ASuspendOfAGangThatWaitsForAMachineWritesTheNewestBeforeItHolds) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  Cut(1);
+  Advance(minutes(1));
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kGathering);
+  machines_[0].hold_persist = true;
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(0)};
+  Desire(desired);
+  EXPECT_NE(coordinator_->phase(), CoordinatorPhase::kHeld);
+  AnswerPersist(0);
+  Settle();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+  EXPECT_EQ(persisted_.size(), 1U);
+}
+
+TEST_F(MemoryTest, TheEndOfAnEarlierGenerationsWriteIsNotTakenForThisOnes) {
+  checkpoint_path_ = "/ckpt";
+  persist_every_ = minutes(1);
+  Begin(2);
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Advance(minutes(1) + seconds(1), seconds(1));
+  ASSERT_EQ(machines_[1].persists.size(), 1U);
+  const Persist late = machines_[1].persists[0];
+  Kill(1, 2, SIGKILL);
+  FinishAll();
+  ASSERT_EQ(machines_[1].persists.size(), 2U);
+  Do(1, machines_[1].member->OnPersisted(now_, Persisted{late.id, "", late.to, late.machines}));
+  Settle();
+  EXPECT_TRUE(persisted_.empty());
+  AnswerPersist(1);
+  Settle();
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(persisted_[0].to, (CheckpointId{{1, 2}, 0}));
+}
+
+TEST_F(MemoryTest, WhatIsInMemoryAsWellAsInTheFolderIsBegunFromMemory) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  Kill(1, 2, SIGKILL);
+  machines_[1].hold_spawn = true;
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(0)};
+  Desire(desired);
+  ASSERT_EQ(persisted_.size(), 1U);
+  EXPECT_EQ(persisted_[0].to, (CheckpointId{{1, 2}, 0}));
+  prepare_resume_ = "/ckpt/checkpoints/1-2/000000.step-1";
+  desired.stop.reset();
+  Desire(desired);
+  EXPECT_EQ(machines_[0].spawns.size(), 3U);
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 1}));
 }
 
 TEST(CheckpointIdOf, ReadsWhatThePathOfACommitNames) {

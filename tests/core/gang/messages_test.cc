@@ -24,6 +24,7 @@ Report SomeReport() {
   death.stderr_tail = "CUDA error";
   report.deaths = {death};
   report.whereabouts = {{3, "load_batch (train.py:30)"}};
+  report.parked = {.ready = 8, .why_not = "it ended", .saved = milliseconds(1700)};
   return report;
 }
 
@@ -64,10 +65,11 @@ std::vector<Message> OneOfEach() {
           verdict,
           Memory{"10.0.0.2:7070", {SomePart()}},
           FetchFailed{SomePart(), "it is torn"},
-          Persisted{{{1, 2}, 3}, "no space left"},
+          Persisted{{{1, 2}, 3}, "no space left", {{1, 2}, 3}, {0, 1}},
           Fetch{SomePart(), "10.0.0.3:7070"},
           Keep{{{{1, 2}, 3}}},
-          Persist{{{1, 1}, 3}, {{1, 2}, 0}, "step-7"}};
+          Persist{{{1, 1}, 3}, {{1, 2}, 0}, "step-7", {1}},
+          Dismiss{{1, 2}}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
@@ -170,8 +172,13 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "CUDA error"
       "\0\x01"
       "\0\0\0\x03"
-      "\0\x18load_batch (train.py:30)",
-      131);
+      "\0\x18load_batch (train.py:30)"
+      "\0"
+      "\0\0\0\0\0\0\0\0"
+      "\0\0\0\x08"
+      "\0\x08it ended"
+      "\0\0\0\0\x65\x53\xf1\x00",
+      162);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 

@@ -45,6 +45,13 @@ TEST(PlaceOfTest, ReadsPySpyAsWell) {
             "barrier (train.py:12)");
 }
 
+TEST(PlaceOfTest, OfTheBuiltInTrainerIsTheOperationThatItSaysAndPythonComesFirst) {
+  EXPECT_EQ(PlaceOf("Flight: allreduce 16 \"bucket 2\"\nFlight: allreduce 17 \"a\x1b[31m\"\n"),
+            "allreduce 17 \"a?[31m\"");
+  EXPECT_EQ(PlaceOf("Flight: barrier 3\nCurrent thread 0x1\n  File \"/a/b.py\", line 1 in f\n"),
+            "f (b.py:1)");
+}
+
 TEST(PlaceOfTest, OfHostileTextIsShortAndPrintable) {
   EXPECT_EQ(PlaceOf(""), "");
   EXPECT_EQ(PlaceOf("Current thread\n  File \"x\n    (:)\n"), "");
@@ -65,6 +72,22 @@ TEST(JudgeHangTest, NamesTheRankThatDoesNotWaitForItsPeers) {
 TEST(JudgeHangTest, NamesTheOneThatIsElsewhereThoughNoPlaceIsKnownToWait) {
   const HangVerdict verdict = JudgeHang(Places({"a (x.py:1)", "b (x.py:2)", "a (x.py:1)"}));
   EXPECT_EQ(verdict.sentence, "ranks 0,2 are in a (x.py:1), rank 1 is in b (x.py:2)");
+  EXPECT_EQ(verdict.awaited, 1U);
+}
+
+TEST(JudgeHangTest, NamesTheRankThatNeverCameToTheOthersCollective) {
+  const HangVerdict verdict =
+      JudgeHang(Places({"allreduce 17 \"bucket 3\"", "its own code after allreduce 16 \"b\"",
+                        "reduce-scatter 17 \"bucket 3\""}));
+  EXPECT_EQ(verdict.awaited, 1U);
+  EXPECT_EQ(JudgeHang(Places({"receive 4 \"norm\" from rank 1", "its own code (python3, state S)"}))
+                .awaited,
+            1U);
+}
+
+TEST(JudgeHangTest, NamesTheRankThatIsACollectiveBehind) {
+  const HangVerdict verdict = JudgeHang(Places({"allreduce 17", "allreduce 16", "allreduce 17"}));
+  EXPECT_EQ(verdict.sentence, "ranks 0,2 are in allreduce 17, rank 1 is in allreduce 16");
   EXPECT_EQ(verdict.awaited, 1U);
 }
 

@@ -53,6 +53,23 @@ TEST(Ledger, DividesTheFirstStartIntoItsParts) {
   EXPECT_EQ(ledger.goodput, "66.7%");
 }
 
+TEST(Ledger, TellsWarmStartsAndTheCheckpointsLoadingFromOtherStarts) {
+  const GenerationSpan first = Over(Begun(1, 0, 1), 23, 21, Cause::kProcessSignal);
+  GenerationSpan second = Begun(2, 26, 22);
+  second.warm = true;
+  second.loaded = milliseconds(700);
+  Ledger ledger = After(49, {first, second});
+  EXPECT_EQ(ledger.sums.activities[Activity::kStartUp], 2'000);
+  EXPECT_EQ(ledger.sums.activities[Activity::kWarmStartUp], 1'300);
+  EXPECT_EQ(ledger.sums.activities[Activity::kCheckpointLoad], 700);
+  EXPECT_EQ(ledger.sums.total(), 49'000);
+  second.loaded = hours(1);  // a program may say anything
+  ledger = After(49, {first, second});
+  EXPECT_FALSE(ledger.sums.activities.contains(Activity::kWarmStartUp));
+  EXPECT_EQ(ledger.sums.activities[Activity::kCheckpointLoad], 2'000);
+  EXPECT_EQ(ledger.sums.total(), 49'000);
+}
+
 TEST(Ledger, ChargesWhatAFailureCostsToItsCause) {
   const GenerationSpan first = Over(Begun(1, 0, 1), 23, 21, Cause::kProcessSignal);
   GenerationSpan second = Begun(2, 26, 12);

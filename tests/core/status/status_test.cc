@@ -97,6 +97,12 @@ JobStatus Whole() {
                                   .nodes_milliseconds = 2,
                                   .sums = {.activities = {{Activity::kStartUp, 3'000}},
                                            .lost_to = {{Cause::kMachineLost, 3'000}}}}};
+  status.prestart = PrestartStatus{.ready = 12,
+                                   .reason = "machine 3: bash is no Python",
+                                   .warm = 5,
+                                   .cold = 2,
+                                   .saved_milliseconds = 20'000,
+                                   .counted = {2, 5}};
   status.progress = JobProgress{.step = 1200,
                                 .total_steps = 5000,
                                 .percent = 24,
@@ -173,6 +179,8 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("open":{"since":"1970-01-01T00:00:01.500000Z","cause":"MachineLost","generation":"2-5",)"
       R"("lastStep":1200,"nodesMilliseconds":2,"machineMilliseconds":{"StartUp":3000},)"
       R"("lostTo":{"MachineLost":3000}}},)"
+      R"("prestart":{"ready":12,"reason":"machine 3: bash is no Python","warm":5,"cold":2,)"
+      R"("savedMilliseconds":20000,"counted":"2-5"},)"
       R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
       R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"

@@ -19,6 +19,8 @@ spec:
   priorityClassName: high
   preemptionPolicy: Never
   hostname: me
+  readinessGates: [{conditionType: example.com/balanced}]
+  schedulingGates: [{name: example.com/admitted}]
   serviceAccountName: puller
   nodeSelector: {pool: gpus}
   tolerations: [{key: gpu, operator: Exists}]
@@ -106,6 +108,20 @@ TEST(SparePod, PushesNothingOutAndHasNoName) {
   const json spec = Spare(Whole())["spec"];
   for (const char* key : {"priorityClassName", "preemptionPolicy", "hostname", "subdomain"}) {
     EXPECT_FALSE(spec.contains(key)) << key;
+  }
+}
+
+TEST(SparePod, HasThePriorityThatSparesAreGiven) {
+  AgentDelivery delivery;
+  delivery.spare_priority_class = "spares";
+  EXPECT_EQ(Spare(Whole(), 0, {}, delivery)["spec"]["priorityClassName"], "spares");
+}
+
+TEST(SparePod, WaitsForNoGateThatSomebodyOpensForAMachine) {
+  const json spec = Spare(Whole())["spec"];
+  for (const char* key : {"readinessGates", "schedulingGates"}) {
+    EXPECT_FALSE(spec.contains(key)) << key;
+    EXPECT_TRUE(Pod(Whole())["spec"].contains(key)) << key;
   }
 }
 

@@ -251,6 +251,38 @@ TEST(Spares, OneOnANodeThatCannotBeReachedIsNoPlaceAndIsReplaced) {
   EXPECT_EQ(decision.status->machines.spares, 0);
 }
 
+TEST(Spares, ANameThatSomebodyElseHasIsLeftToThem) {
+  Scene scene = Ready(0);
+  scene.spec().spare_machines = 2;
+  std::vector<uint32_t> asked;
+  for (int i = 0; i < 2; ++i) {
+    for (const StartSpare& start : All<StartSpare>(scene.Settle())) asked.push_back(start.number);
+    scene.Pass(seconds(1));
+  }
+  EXPECT_THAT(asked, ElementsAre(0, 1, 1, 2)) << "nothing came of the first";
+  scene.notes().spare_refusal = Refusal{Refusal::Kind::kNameConflict, "pod gpt-spare0", ""};
+  scene.Pass(minutes(1));
+  scene.Running();
+  const Decision decision = scene.Settle();
+  ASSERT_TRUE(decision.status);
+  EXPECT_EQ(decision.status->reason,
+            "pod gpt-spare0 belongs to somebody else; another name is tried");
+}
+
+TEST(Spares, OneThatLeavesWhileTheOperatorIsStartedAnewIsTheMachinesPlaceStill) {
+  Scene scene = Ready(2);
+  scene.machine(1).end = Killed(9);
+  EXPECT_THAT(Stopped(scene.Settle()), ElementsAre("gpt-spare0"));
+  scene.spares()[0].leave_by = scene.now.wall + seconds(1);
+  scene.ForgetAll();
+  scene.notes().key_made = true;
+  EXPECT_THAT(scene.Settle().actions, IsEmpty()) << "gpt-spare1 stays";
+  scene.spares().erase(scene.spares().begin());
+  const Decision gone = scene.Settle();
+  ASSERT_THAT(All<StartMachine>(gone), SizeIs(1));
+  EXPECT_EQ(All<StartMachine>(gone)[0].spare_node, "spare-0");
+}
+
 TEST(Spares, AreFoundAgainByAnOperatorThatHasJustStarted) {
   Scene scene = Ready(2);
   scene.ForgetAll();

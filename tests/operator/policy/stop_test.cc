@@ -81,6 +81,22 @@ TEST(Stop, AGangThatWritesItsMemoryToTheFolderHasTwoMinutesMore) {
   EXPECT_TRUE(scene.Decide().intent);
 }
 
+TEST(Stop, ACheckpointInMemoryThatDidNotReachTheFolderIsTold) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.spec().suspend = true;
+  scene.Settle();
+  scene.snapshot().desired_state_accepted = true;
+  scene.Report(CoordinatorPhase::kHeld).unwritten =
+      "checkpoint step-7 in memory was not written to /ckpt: disk full";
+  const Decision dissolve = scene.Decide();
+  ASSERT_TRUE(dissolve.intent);
+  ASSERT_THAT(dissolve.events, SizeIs(1));
+  EXPECT_EQ(dissolve.events[0].reason, "CheckpointNotWritten");
+  EXPECT_EQ(dissolve.events[0].note,
+            "checkpoint step-7 in memory was not written to /ckpt: disk full");
+}
+
 TEST(Stop, WithoutMachine0NothingIsWaitedFor) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

@@ -22,6 +22,7 @@ _COLUMNS = [
     ("Progress", "string", ".status.progressText", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
     ("Generation", "string", ".status.gangGeneration", 1),
+    ("Spares", "integer", ".status.machines.spares", 1),
     ("Reason", "string", ".status.reason", 1),
 ]
 

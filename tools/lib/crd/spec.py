@@ -15,7 +15,7 @@ def _what_runs(pod):
         "launch": choice(
             "PerProcess starts the command once for each rank. PerMachine starts it once a "
             "machine, for torchrun or a program that starts the ranks itself."),
-        "framework": choice("Which variables a process finds: Torch's, Accelerate's or None."),
+        "framework": choice("Which variables a process finds: Torch's, Accelerate's, Jax's or None."),
         "prestart": choice(
             "Interpreters that wait beside the ranks, with the modules imported that these import, "
             "for the next generation: Never, Auto (where it can be), or Always."),

@@ -63,8 +63,8 @@ def _ledger_sums():
     return {
         "machineMilliseconds": mapping(
             "What the machines' time was spent for, in milliseconds of one machine: Productive, "
-            "WaitingForNodes, WaitingForMachines, Spawn, StartUp, Redone, Hang, Detect and Stop. "
-            "Together they are all of it.", integer("", 0, None), most=16),
+            "WaitingForNodes, WaitingForMachines, Spawn, StartUp, WarmStartUp, CheckpointLoad, "
+            "Redone, Hang, Detect and Stop. Together they are all of it.", integer("", 0, None), most=16),
         "lostTo": mapping("All of that but the productive, by the cause of the restart that it "
                           "was lost to; None: the job's first start.", integer("", 0, None),
                           most=32),
@@ -187,6 +187,15 @@ def status():
         "lastFailure": _failure(),
         "history": _history(),
         "ledger": _ledger(),
+        "prestart": struct("Interpreters that wait to be the next generation's ranks.", {
+            "ready": _count("Ready, of the job's processes."),
+            "reason": _words("Why they are fewer."),
+            "warm": _count("Generations whose ranks all came of such interpreters."),
+            "cold": _count("The others."),
+            "savedMilliseconds": integer("CPU time of imports that the warm ones found done; of "
+                                         "each, on the machine with the most.", 0, None),
+            "counted": _words("The last generation that is counted."),
+        }),
         "progress": _progress(),
         "timings": struct("When it happened.", {
             "created": time("Pods were created."),

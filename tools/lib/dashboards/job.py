@@ -6,7 +6,8 @@ from dashboards.grafana import (
     timeseries)
 from dashboards.shared import (
     GOODPUT, GOODPUT_COLORS, MACHINE_PHASES, PRODUCTIVE, RATE, goodput_by_state, lost_steps, mean,
-    quantile, recovery_over_time, recovery_quantiles, restarts, share)
+    quantile, recovery_over_time, recovery_quantiles, restarts, share,
+    time_between_failures)
 
 WHERE = 'namespace="$namespace",trainingjob="$trainingjob"'
 
@@ -137,6 +138,13 @@ def _recovery():
         recovery_over_time(WHERE),
         goodput_by_state(WHERE),
         lost_steps(WHERE, "trainingjob"),
+        bar_gauge("Machine time lost", "Time of the job's machines since machine 0 began that was not "
+                  "productive, by what it was lost to: status.ledger, which has it of the whole job, "
+                  "and by cause. WarmStartUp: every process came of a parked interpreter. "
+                  "CheckpointLoad: as the slowest process says.", "s",
+                  Query("sum by (activity) (lockstep_machine_time_seconds"
+                        f'{{activity!="Productive",{WHERE}}}) > 0', "{{activity}}", instant=True)),
+        time_between_failures(WHERE),
         bar_gauge("Budgets", "Failures since the budget was last whole, as a share of what is "
                   "allowed: maxRestarts (application) and maxMachineReplacements "
                   "(infrastructure). At 100 % the next failure ends the job.", "percentunit",

@@ -1,6 +1,6 @@
 """Panels that both dashboards have: of the jobs that `where`, a label selector, takes."""
 
-from dashboards.grafana import Query, State, bar_gauge, timeseries
+from dashboards.grafana import Query, State, bar_gauge, stat, timeseries
 
 RATE = "$__rate_interval"
 RANGE = "$__range"
@@ -47,6 +47,16 @@ def restarts(where, width=8):
         Query(f"sum by (cause) (increase(lockstep_restarts_total{{{where}}}[{RATE}])) > 0",
               "{{cause}}"),
         width=width, bars=True, stacked="normal", noValue="none", decimals=0)
+
+
+def time_between_failures(where, width=8):
+    failures = f'increase(lockstep_restarts_total{{cause!="StopRequested",{where}}}[{RANGE}])'
+    return stat(
+        "Time between failures",
+        "MTBF: the job's time in this range, divided by the restarts in it that nobody asked for.",
+        "s",
+        Query(f"sum(increase({GOODPUT}{{{where}}}[{RANGE}])) / (sum({failures}) > 0)",
+              instant=True), width=width, noValue="no failure")
 
 
 def recovery_quantiles(where, width=8):

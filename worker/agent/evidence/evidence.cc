@@ -88,6 +88,8 @@ bool IsPython(pid_t pid) {
   return name.starts_with("python") || name.starts_with("pt_main_thread");
 }
 
+}  // namespace
+
 std::vector<pid_t> ProcessesOf(const RankProcess& rank) {
   std::vector<pid_t> pids;
   if (rank.pid == 0) return pids;
@@ -98,8 +100,6 @@ std::vector<pid_t> ProcessesOf(const RankProcess& rank) {
   }
   return pids;
 }
-
-}  // namespace
 
 std::vector<core::Whereabouts> PlacesOf(const std::vector<RankEvidence>& ranks) {
   std::vector<core::Whereabouts> places;
@@ -138,7 +138,7 @@ std::vector<RankEvidence> LookAtRanks(const std::vector<RankProcess>& ranks,
               "no Python stacks: it has not imported lockstep, and " + spied.error().message + "\n";
         }
       }
-      if (!python.empty()) text += "-- Python --\n" + python + "\n";
+      if (!python.empty()) text += "-- its stacks --\n" + python + "\n";
       python_seen = python_seen || IsPython(pid) || !python.empty();
       if (rank.place.empty()) rank.place = core::PlaceOf(python);
       if (rank.text.size() + text.size() <= kMaxEvidence) rank.text += text;

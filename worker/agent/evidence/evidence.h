@@ -28,6 +28,9 @@ struct RankProcess {
   pid_t pid = 0;  // 0: it has ended
 };
 
+// It and what descends from it, some.
+std::vector<pid_t> ProcessesOf(const RankProcess& rank);
+
 struct RankEvidence {
   uint32_t rank = 0;
   std::string place;  // in one line; "" where nothing is known

@@ -1,5 +1,6 @@
 #include "worker/agent/evidence/evidence_desk.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "base/text/json.h"
 #include "worker/agent/evidence/armed_stacks.h"
 #include "worker/agent/evidence/ask.h"
+#include "worker/agent/evidence/nccl_ras.h"
 
 namespace lockstep::agent {
 namespace {
@@ -15,6 +17,10 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxWaiting = 4;
 constexpr Duration kAnswerPatience = seconds(5);
+constexpr Duration kRasPatience = milliseconds(1500);
+// Before the time of a hang's evidence is up: what was found is told, and no file is waited for.
+constexpr Duration kToTell = milliseconds(300);
+constexpr Duration kToFind = milliseconds(600);
 
 std::string StacksFolder(const core::AgentConfig& config) { return config.run_dir + "/stacks"; }
 
@@ -50,9 +56,12 @@ std::string AnswerJson(const core::AgentConfig& config, core::Generation generat
 
 EvidenceDesk::EvidenceDesk(EventLoop* loop, const core::AgentConfig* config, LogFn log,
                            Duration sweep)
-    : loop_(loop), config_(config), log_(std::move(log)), sweep_(sweep), sweep_timer_(loop, [this] {
-        Sweep();
-      }) {
+    : loop_(loop),
+      config_(config),
+      log_(std::move(log)),
+      sweep_(sweep),
+      hang_timer_(loop, [this] { TellPlaces(); }),
+      sweep_timer_(loop, [this] { Sweep(); }) {
   std::error_code ignored;
   fs::create_directories(StacksFolder(*config_), ignored);
   sweep_timer_.WakeAt(BootTime() + sweep_);
@@ -83,29 +92,74 @@ FileWorker* EvidenceDesk::Enter(Queue& queue) {
 
 void EvidenceDesk::Collect(core::Generation generation, std::vector<RankProcess> ranks, Time until,
                            OnPlaces done) {
+  TellPlaces();  // of an earlier one
   FileWorker* worker = Enter(hangs_);
   if (worker == nullptr) return loop_->Post([done = std::move(done)] { done({}); });
-  worker->Run([ranks = std::move(ranks), folder = StacksFolder(*config_),
-               until] { return LookAtRanks(ranks, folder, until); },
-              [this, generation, done = std::move(done)](std::vector<RankEvidence> found) {
-                --hangs_.waiting;
-                done(PlacesOf(found));
-                Keep(generation, std::move(found));
-              });
+  hang_ = {generation, {}, std::move(done)};
+  hang_timer_.WakeAt(until - kToTell);
+  const Ranks shared = std::make_shared<const std::vector<RankProcess>>(std::move(ranks));
+  worker->Run(
+      [shared, config = config_, until] {
+        // First, for torch takes its time to write, and ranks leave when their peers are killed.
+        auto flights = std::make_shared<FlightSearch>(*shared, config->run_dir);
+        return Looked{LookAtRanks(*shared, StacksFolder(*config), until), std::move(flights)};
+      },
+      [this, generation, shared, until](Looked looked) {
+        --hangs_.waiting;
+        if (hang_.generation == generation) hang_.places = PlacesOf(looked.found);
+        FindRecorders(generation, shared, until - kToFind, std::move(looked));
+      });
 }
 
-void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> found) {
+void EvidenceDesk::FindRecorders(core::Generation generation, Ranks ranks, Time until,
+                                 Looked looked) {
+  FileWorker* worker = Enter(hangs_);
+  if (worker == nullptr) return TellPlaces();
+  worker->Run(
+      [ranks = std::move(ranks), flights = std::move(looked.flights), until] {
+        std::string ras = AskNcclRas(*ranks, std::min(until, BootTime() + kRasPatience));
+        return Recorders{flights->Find(until), std::move(ras)};
+      },
+      [this, generation, found = std::move(looked.found)](Recorders recorders) mutable {
+        --hangs_.waiting;
+        if (hang_.generation == generation) TellPlaces();
+        Keep(generation, std::move(found), std::move(recorders));
+      });
+}
+
+void EvidenceDesk::TellPlaces() {
+  hang_timer_.Cancel();
+  if (!hang_.done) return;
+  const OnPlaces done = std::exchange(hang_.done, nullptr);
+  done(std::move(hang_.places));
+}
+
+void EvidenceDesk::Keep(core::Generation generation, std::vector<RankEvidence> found,
+                        Recorders recorders) {
   FileWorker* worker = Enter(hangs_);
   if (worker == nullptr) return;
   const std::string root = config_->log_path.empty() ? config_->run_dir : config_->log_path;
   const std::string folder = root + "/" + generation.ToString() + "/evidence";
-  worker->Run([folder, found = std::move(found)] { return WriteRanks(folder, found); },
-              [this, folder](const Status& wrote) {
-                --hangs_.waiting;
-                log_(wrote.ok()
-                         ? "where the ranks hung stands in " + folder
-                         : "where the ranks hung could not be kept: " + wrote.error().message);
-              });
+  worker->Run(
+      [folder, machine = config_->machine, found = std::move(found),
+       recorders = std::move(recorders)]() -> Result<std::string> {
+        Status wrote = WriteRanks(folder, found);
+        if (wrote.ok() && !recorders.ras.empty()) {
+          wrote =
+              WriteFileAtomically(folder + "/nccl-ras-machine-" + std::to_string(machine) + ".txt",
+                                  recorders.ras, {.mode = 0600});
+        }
+        if (!wrote.ok()) return wrote.error();
+        return CopyFlightFiles(recorders.files, folder);
+      },
+      [this, folder](const Result<std::string>& kept) {
+        --hangs_.waiting;
+        if (!kept.ok()) {
+          return log_("where the ranks hung could not be kept: " + kept.error().message);
+        }
+        log_("where the ranks hung stands in " + folder +
+             (kept->empty() ? "" : ", without " + *kept));
+      });
 }
 
 void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> ranks,
@@ -116,7 +170,10 @@ void EvidenceDesk::Answer(core::Generation generation, std::vector<RankProcess> 
   }
   worker->Run(
       [ranks = std::move(ranks), config = config_, generation]() -> Result<std::string> {
-        const auto found = LookAtRanks(ranks, StacksFolder(*config), BootTime() + kAnswerPatience);
+        const Time until = BootTime() + kAnswerPatience;
+        auto found = LookAtRanks(ranks, StacksFolder(*config), until);
+        const std::string ras = AskNcclRas(ranks, std::min(until, BootTime() + kRasPatience));
+        if (!found.empty()) found.front().text += ras;
         const std::string path = EvidenceFile(config->run_dir);
         const Status wrote =
             WriteFileAtomically(path, AnswerJson(*config, generation, found), {.mode = 0600});

@@ -3,8 +3,9 @@
 // never costs a hang its verdict.
 //
 // A hang's is kept as files, FOLDER/<generation>/evidence/rank-<r>.txt, FOLDER being the job's
-// logs.path or the agent's own folder. Who asks at any time (`lockstep debug`) gets it as one file
-// of JSON in the agent's folder.
+// logs.path or the agent's own folder, and beside them the flight recorders of the ranks' programs
+// (flight_files.h) and what NCCL tells (nccl_ras.h). Who asks at any time (`lockstep debug`) gets
+// it as one file of JSON in the agent's folder.
 //
 // One for the life of the agent; its calls belong to the loop's thread.
 #ifndef LOCKSTEP_WORKER_AGENT_EVIDENCE_EVIDENCE_DESK_H_
@@ -23,6 +24,7 @@
 #include "core/gang/messages.h"
 #include "core/plan/agent_config.h"
 #include "worker/agent/evidence/evidence.h"
+#include "worker/agent/evidence/flight_files.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/ranks/file_worker.h"
 
@@ -40,8 +42,8 @@ class EvidenceDesk {
   EvidenceDesk(const EvidenceDesk&) = delete;
   EvidenceDesk& operator=(const EvidenceDesk&) = delete;
 
-  // Of a hang. Called back with what was found, in time or not at all; with nothing, at once, where
-  // the thread hangs with earlier work. The files are written after that.
+  // Of a hang. Called back once, before `until`, with what was found by then; with nothing, at
+  // once, where the thread hangs with earlier work. The files are written after that.
   void Collect(core::Generation generation, std::vector<RankProcess> ranks, Time until,
                OnPlaces done);
   // For `lockstep debug`. Unavailable where others wait already.
@@ -53,10 +55,28 @@ class EvidenceDesk {
     int waiting = 0;                     // jobs that have not come back
   };
 
+  struct Looked {
+    std::vector<RankEvidence> found;
+    std::shared_ptr<FlightSearch> flights;
+  };
+  // Of a hang, beside what its ranks' processes show.
+  struct Recorders {
+    std::vector<FlightFile> files;
+    std::string ras;
+  };
+  struct Hang {
+    core::Generation generation;
+    std::vector<core::Whereabouts> places;
+    OnPlaces done;  // null: it has been told
+  };
+
   // Null where no thread can be had, or too much waits for it.
   FileWorker* Enter(Queue& queue);
   void Sweep();
-  void Keep(core::Generation generation, std::vector<RankEvidence> found);
+  using Ranks = std::shared_ptr<const std::vector<RankProcess>>;
+  void FindRecorders(core::Generation generation, Ranks ranks, Time until, Looked looked);
+  void TellPlaces();
+  void Keep(core::Generation generation, std::vector<RankEvidence> found, Recorders recorders);
 
   EventLoop* loop_;
   const core::AgentConfig* config_;
@@ -64,6 +84,8 @@ class EvidenceDesk {
   Duration sweep_;
   Queue hangs_;
   Queue questions_;
+  Hang hang_;
+  WakeTimer hang_timer_;
   WakeTimer sweep_timer_;
 };
 

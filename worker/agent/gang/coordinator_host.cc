@@ -88,9 +88,8 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
       Prepare(prepare->generation);
     } else if (auto* finish = std::get_if<core::FinishPersisting>(&action)) {
       files_->Run(
-          [volume = *volume_, to = finish->to, name = finish->name] {
-            return volume.FinishPersisting(to, name);
-          },
+          [volume = *volume_, from = volume_->PersistDir(finish->to, finish->id), to = finish->to,
+           name = finish->name] { return volume.FinishPersisting(from, to, name); },
           lifetime_.Guard([this, to = finish->to](const Status& done) {
             Do(coordinator_.OnPersisted(BootTime(), to, done.ok() ? "" : done.error().message));
           }));

@@ -32,6 +32,8 @@ HttpResponse Answer(int status, std::string body) {
   return {.status = status, .content_type = "application/octet-stream", .body = std::move(body)};
 }
 
+// On a tmpfs this takes no time, and on the loop it happens in its order: a move that waited in a
+// queue could take the folder of a generation that has begun meanwhile.
 Status Move(const std::string& from, const std::string& to) {
   std::error_code ignored;
   fs::create_directories(fs::path(to).parent_path(), ignored);
@@ -115,54 +117,46 @@ void MemoryStore::Take(uint64_t commit, const std::string& name,
   const std::string from = writing_ + "/" + name;
   files_->Run([from] { return ListPart(from); },
               lifetime_.Guard([this, commit, from, done](const Result<Manifest>& manifest) {
-                if (!manifest.ok()) return done(manifest.error().message);
-                const uint64_t size = SizeOf(*manifest);
-                std::string full = Room(size, 1 + options_.copies);
-                if (!full.empty()) return done(std::move(full));
                 const auto taken = taken_.find(commit);
                 if (taken == taken_.end() || taken->second.era != era_) {
                   return done("the generation has ended");
                 }
+                if (!manifest.ok()) return done(manifest.error().message);
+                const uint64_t size = SizeOf(*manifest);
+                std::string full = Room(size, 1 + options_.copies);
+                if (!full.empty()) return done(std::move(full));
+                const Status moved = Move(from, TakenPath(commit));
+                if (!moved.ok()) return done(moved.error().message);
                 taken->second.size = size;
-                files_->Run([from, to = TakenPath(commit)] { return Move(from, to); },
-                            lifetime_.Guard([done](const Status& moved) {
-                              done(moved.ok() ? "" : moved.error().message);
-                            }));
+                done("");
               }));
 }
 
 void MemoryStore::Grant(uint64_t commit, const MemoryPart& part,
-                        std::function<void(Result<std::string>)> done) {
+                        const std::function<void(Result<std::string>)>& done) {
   const auto taken = taken_.extract(commit);
   if (taken.empty()) return;
-  sizes_[part] = taken.mapped().size;
   const std::string path = PathOf(part);
+  const Status moved = Move(TakenPath(commit), path);
+  if (!moved.ok()) {
+    Remove(TakenPath(commit));
+    return done(moved.error());
+  }
+  // It counts from here on. Others can get it once its hashes are known, with which they are sure
+  // to notice what is torn.
+  sizes_[part] = taken.mapped().size;
+  held_[part] = std::nullopt;
   hashing_.insert(part);
-  files_->Run(
-      [from = TakenPath(commit), path] { return Move(from, path); },
-      lifetime_.Guard([this, commit, part, path, done = std::move(done)](const Status& moved) {
-        if (!moved.ok()) {
-          Remove(TakenPath(commit));
-          done(moved.error());
-          return OnHashed(part, moved.error());
-        }
-        // It counts from here on. Others can get it once its hashes are known, with which they are
-        // sure to notice what is torn.
-        held_[part] = std::nullopt;
-        handlers_.on_held(part);
-        done(path);
-        hasher_->Run([path] { return HashPart(path); },
-                     lifetime_.Guard([this, part](const Result<Manifest>& manifest) {
-                       OnHashed(part, manifest);
-                     }));
-      }));
+  handlers_.on_held(part);
+  done(path);
+  hasher_->Run([path] { return HashPart(path); },
+               lifetime_.Guard(
+                   [this, part](const Result<Manifest>& manifest) { OnHashed(part, manifest); }));
 }
 
 void MemoryStore::OnHashed(const MemoryPart& part, const Result<Manifest>& manifest) {
   hashing_.erase(part);
-  if (const auto held = held_.find(part); held == held_.end()) {
-    sizes_.erase(part);
-  } else if (manifest.ok()) {
+  if (const auto held = held_.find(part); held != held_.end() && manifest.ok()) {
     held->second = *manifest;
   }
   for (auto& [request, respond] : std::exchange(waiting_, {})) Serve(request, std::move(respond));
@@ -173,10 +167,10 @@ void MemoryStore::Refuse(uint64_t commit) {
   const auto taken = taken_.extract(commit);
   if (taken.empty()) return;
   // What nobody waits for any more is of no use.
-  if (taken.mapped().era != era_) return Remove(TakenPath(commit));
-  files_->Run([from = TakenPath(commit),
-               to = writing_ + "/" + taken.mapped().name] { return Move(from, to); },
-              [](const Status&) {});
+  const bool wanted = taken.mapped().era == era_;
+  if (!wanted || !Move(TakenPath(commit), writing_ + "/" + taken.mapped().name).ok()) {
+    Remove(TakenPath(commit));
+  }
 }
 
 // ---- from and for others ----
@@ -212,7 +206,9 @@ void MemoryStore::OnFetched(const MemoryPart& part, Result<Manifest> manifest) {
 
 void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
   for (const MemoryPart& part : parts) {
-    if (part.id == persisting_ || hashing_.contains(part)) {
+    const bool persisting = std::ranges::any_of(
+        persisting_, [&](const core::Persist& persist) { return persist.id == part.id; });
+    if (persisting || hashing_.contains(part)) {
       dropped_later_.push_back(part);
       continue;
     }
@@ -222,17 +218,34 @@ void MemoryStore::Drop(const std::vector<MemoryPart>& parts) {
   }
 }
 
-void MemoryStore::Persist(const core::Persist& persist, const std::string& folder) {
-  const std::string own = OwnPart(persist.id);
-  if (own.empty()) return handlers_.on_persisted(persist.id, "this machine holds no part of it");
-  if (persisting_.exists()) return;
-  persisting_ = persist.id;
-  volume_->Run([own, folder, machine = options_.machine] { return CopyPart(own, folder, machine); },
-               lifetime_.Guard([this, id = persist.id](const Status& copied) {
-                 persisting_ = {};
-                 Drop(std::exchange(dropped_later_, {}));
-                 handlers_.on_persisted(id, copied.ok() ? "" : copied.error().message);
-               }));
+void MemoryStore::Persist(const core::Persist& persist, const std::string& folder,
+                          std::function<void()> before) {
+  // Asked again around a reconnect, it is answered once.
+  if (std::ranges::find(persisting_, persist) != persisting_.end()) return;
+  auto answer = [this, persist](std::string error) {
+    handlers_.on_persisted({persist.id, std::move(error), persist.to, persist.machines});
+  };
+  std::map<uint32_t, std::string> folders;
+  for (const auto& [part, manifest] : held_) {
+    const bool wanted = std::ranges::find(persist.machines, part.machine) != persist.machines.end();
+    if (part.id == persist.id && wanted) folders[part.machine] = PathOf(part);
+  }
+  if (folders.size() < persist.machines.size()) return answer("this machine holds no part of it");
+  persisting_.push_back(persist);
+  volume_->Run(
+      [folders, folder, before = std::move(before)] {
+        before();
+        for (const auto& [machine, from] : folders) {
+          Status copied = CopyPart(from, folder, machine);
+          if (!copied.ok()) return copied;
+        }
+        return Status();
+      },
+      lifetime_.Guard([this, persist, answer](const Status& copied) {
+        std::erase(persisting_, persist);
+        Drop(std::exchange(dropped_later_, {}));
+        answer(copied.ok() ? "" : copied.error().message);
+      }));
 }
 
 std::string MemoryStore::OwnPart(core::CheckpointId id) const {

@@ -41,7 +41,7 @@ class MemoryStore {
   struct Handlers {
     std::function<void(core::MemoryPart)> on_held;
     std::function<void(core::MemoryPart, std::string reason)> on_fetch_failed;
-    std::function<void(core::CheckpointId, std::string error)> on_persisted;
+    std::function<void(core::Persisted)> on_persisted;
   };
 
   // `tls` is a client's context and outlives the store.
@@ -56,13 +56,14 @@ class MemoryStore {
   void Take(uint64_t commit, const std::string& name, const std::function<void(std::string)>& done);
   // What came of it: on_held, and `done` gets the part's path, or why it could not be kept.
   void Grant(uint64_t commit, const core::MemoryPart& part,
-             std::function<void(Result<std::string>)> done);
+             const std::function<void(Result<std::string>)>& done);
   void Refuse(uint64_t commit);
 
   void Fetch(const core::Fetch& fetch);
   void Drop(const std::vector<core::MemoryPart>& parts);
-  // Into `folder`.
-  void Persist(const core::Persist& persist, const std::string& folder);
+  // Into `folder`, after `before`, on the same thread.
+  void Persist(const core::Persist& persist, const std::string& folder,
+               std::function<void()> before);
   // GET /memory.
   void Serve(const HttpRequest& request, HttpResponder respond);
   // This machine's part; "" if it holds none.
@@ -98,7 +99,7 @@ class MemoryStore {
   std::map<core::MemoryPart, std::optional<Manifest>> held_;    // none: being read, or not readable
   std::vector<std::pair<HttpRequest, HttpResponder>> waiting_;  // for parts that are being read
   std::map<core::MemoryPart, std::unique_ptr<PartFetch>> fetches_;
-  core::CheckpointId persisting_;
+  std::vector<core::Persist> persisting_;        // in hand, or queued
   std::set<core::MemoryPart> hashing_;           // granted, and its hashes not yet known
   std::vector<core::MemoryPart> dropped_later_;  // it is being written to the folder, or hashed
   uint64_t era_ = 0;

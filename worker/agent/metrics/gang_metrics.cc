@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "core/status/generation_span.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -21,7 +23,8 @@ GangMetrics::Recovery::Recovery(const char* name)
 GangMetrics::GangMetrics(const core::Coordinator* coordinator, std::function<Time()> now)
     : coordinator_(coordinator),
       now_(std::move(now)),
-      goodput_(now_()),
+      born_(now_()),
+      goodput_(born_),
       heartbeats_({0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}) {}
 
 // ---- what happens ----
@@ -54,7 +57,30 @@ void GangMetrics::OnChange() {
   OnHistory(coordinator_->history());
 }
 
+// With the coordinator's clock for the time of day; the ledger keeps the one that it was begun
+// with.
+void GangMetrics::AccountTo(core::Ledger& ledger,
+                            const std::vector<core::GenerationRecord>& history) const {
+  const core::CoordinatorPhase phase = coordinator_->phase();
+  if (phase == core::CoordinatorPhase::kVerdict || phase == core::CoordinatorPhase::kDone) return;
+  std::vector<core::GenerationSpan> spans;
+  for (const core::GenerationRecord& record : history) {
+    spans.push_back(core::SpanOf(record, [](std::optional<Time> time) {
+      return time ? std::optional(WallTime(*time)) : std::nullopt;
+    }));
+  }
+  for (const auto& [rank, progress] : coordinator_->progress()) {
+    if (!spans.empty()) spans.back().last_step = std::max(spans.back().last_step, progress.step);
+  }
+  core::LedgerMoment moment;
+  moment.now = WallTime(now_());
+  moment.machines = static_cast<int>(coordinator_->config().machines);
+  moment.begun = WallTime(born_);
+  core::Account(ledger, spans, moment);
+}
+
 void GangMetrics::OnHistory(const std::vector<core::GenerationRecord>& history) {
+  AccountTo(ledger_, history);
   for (size_t i = 1; i < history.size(); ++i) {
     const core::GenerationRecord& ended = history[i - 1];
     const core::GenerationRecord& next = history[i];
@@ -112,6 +138,7 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
                  "restart, waiting or checkpoint; the five add up to all of it.",
                  Seconds(goodput[i]), {{"state", ToString(static_cast<GoodputState>(i))}});
   }
+  AddLedger(&page);
   const std::optional<core::Straggler>& straggler = coordinator_->straggler();
   page.Gauge(
       "lockstep_straggler_wait_ratio",
@@ -134,6 +161,21 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
                  "Time from a heartbeat to a member's answer, over all members.",
                  heartbeats_.Collect())
       .Take();
+}
+
+void GangMetrics::AddLedger(Families* page) const {
+  core::Ledger ledger = ledger_;
+  AccountTo(ledger, coordinator_->history());
+  for (const auto& activity : core::kEnumNames<core::Activity>) {
+    if (activity.value == core::Activity::kWaitingForNodes) continue;  // the operator's to know
+    const auto spent = ledger.sums.activities.find(activity.value);
+    const bool none = spent == ledger.sums.activities.end();
+    page->Gauge("lockstep_machine_time_seconds",
+                "Time of all of the job's machines since this machine 0 began, by what it was for, "
+                "as in status.ledger; of the running generation it may still turn out to have been "
+                "for something else.",
+                none ? 0 : Seconds(milliseconds(spent->second)), {{"activity", activity.name}});
+  }
 }
 
 void GangMetrics::AddFailures(Families* page) const {

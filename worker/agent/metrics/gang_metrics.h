@@ -15,6 +15,7 @@
 #include "core/failure/failure.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/messages.h"
+#include "core/status/ledger.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/metrics/metrics_goodput.h"
 
@@ -48,10 +49,14 @@ class GangMetrics : public prometheus::Collectable {
   };
 
   void AddFailures(Families* page) const;
+  void AddLedger(Families* page) const;
+  void AccountTo(core::Ledger& ledger, const std::vector<core::GenerationRecord>& history) const;
 
   const core::Coordinator* coordinator_;
   std::function<Time()> now_;
+  Time born_;
   Goodput goodput_;
+  core::Ledger ledger_;  // of the coordinator's generations
   int64_t commits_granted_ = 0;
   int64_t commits_refused_ = 0;
   std::optional<Time> last_commit_;  // granted

@@ -15,63 +15,35 @@
 namespace lockstep::agent {
 namespace {
 
+using topology::NumberOf;
+using topology::ReadInnermost;
 using topology::ReadSmallFile;
-
-// cgroup v1 writes "no limit" as the largest multiple of the page size.
-constexpr uint64_t kNoLimitV1 = uint64_t{1} << 62;
-
-// The value of the line "name value" in files such as memory.events.
-std::optional<uint64_t> Field(const std::string& text, const std::string& name) {
-  std::istringstream lines(text);
-  std::string key;
-  std::string value;
-  while (lines >> key >> value) {
-    if (key == name) return ParseNumber<uint64_t>(value);
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> Innermost(const std::vector<std::string>& folders, const char* file) {
-  for (const std::string& folder : folders) {
-    if (std::optional<std::string> text = ReadSmallFile(folder + file)) return text;
-  }
-  return std::nullopt;
-}
-
-std::optional<uint64_t> Tightest(const std::vector<std::string>& folders, const char* file) {
-  std::optional<uint64_t> tightest;
-  for (const std::string& folder : folders) {
-    // "max" is no number.
-    const std::optional<uint64_t> limit =
-        ParseNumber<uint64_t>(ReadSmallFile(folder + file).value_or(""));
-    if (limit && *limit < kNoLimitV1) tightest = std::min(*limit, tightest.value_or(*limit));
-  }
-  return tightest;
-}
 
 void ReadMemory(const std::string& root, MachineStats* stats) {
   const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "memory");
-  if (const auto current = Innermost(folders.v2, "/memory.current")) {
+  if (const auto current = ReadInnermost(folders.v2, "/memory.current")) {
     stats->memory_bytes = ParseNumber<uint64_t>(*current);
-    stats->memory_limit_bytes = Tightest(folders.v2, "/memory.max");
     stats->reclaimable_bytes =
-        Field(Innermost(folders.v2, "/memory.stat").value_or(""), "inactive_file");
-    stats->oom_events = Field(Innermost(folders.v2, "/memory.events").value_or(""), "oom");
-  } else if (const auto usage = Innermost(folders.v1, "/memory.usage_in_bytes")) {
+        NumberOf(ReadInnermost(folders.v2, "/memory.stat").value_or(""), "inactive_file");
+    stats->oom_events = NumberOf(ReadInnermost(folders.v2, "/memory.events").value_or(""), "oom");
+  } else if (const auto usage = ReadInnermost(folders.v1, "/memory.usage_in_bytes")) {
     stats->memory_bytes = ParseNumber<uint64_t>(*usage);
-    stats->memory_limit_bytes = Tightest(folders.v1, "/memory.limit_in_bytes");
     stats->reclaimable_bytes =
-        Field(Innermost(folders.v1, "/memory.stat").value_or(""), "total_inactive_file");
+        NumberOf(ReadInnermost(folders.v1, "/memory.stat").value_or(""), "total_inactive_file");
+  }
+  for (const topology::MemoryLimit& limit : topology::ReadMemoryLimits(root)) {
+    stats->memory_limit_bytes =
+        std::min(limit.bytes, stats->memory_limit_bytes.value_or(limit.bytes));
   }
 }
 
 void ReadThrottling(const std::string& root, MachineStats* stats) {
   const topology::CgroupFolders folders = topology::FindCgroupFolders(root, "cpu");
-  const std::string v2 = Innermost(folders.v2, "/cpu.stat").value_or("");
-  const std::string v1 = Innermost(folders.v1, "/cpu.stat").value_or("");
-  if (const auto microseconds = Field(v2, "throttled_usec")) {
+  const std::string v2 = ReadInnermost(folders.v2, "/cpu.stat").value_or("");
+  const std::string v1 = ReadInnermost(folders.v1, "/cpu.stat").value_or("");
+  if (const auto microseconds = NumberOf(v2, "throttled_usec")) {
     stats->cpu_throttled_seconds = static_cast<double>(*microseconds) / 1e6;
-  } else if (const auto nanoseconds = Field(v1, "throttled_time")) {
+  } else if (const auto nanoseconds = NumberOf(v1, "throttled_time")) {
     stats->cpu_throttled_seconds = static_cast<double>(*nanoseconds) / 1e9;
   }
 }
@@ -108,9 +80,9 @@ MachineStats MachineStatsReader::Read() const {
 
 std::optional<uint64_t> MachineStatsReader::ReadOomKills() const {
   const topology::CgroupFolders folders = topology::FindCgroupFolders(root_, "memory");
-  std::optional<std::string> events = Innermost(folders.v2, "/memory.events");
-  if (!events) events = Innermost(folders.v1, "/memory.oom_control");
-  return Field(events.value_or(""), "oom_kill");
+  std::optional<std::string> events = ReadInnermost(folders.v2, "/memory.events");
+  if (!events) events = ReadInnermost(folders.v1, "/memory.oom_control");
+  return NumberOf(events.value_or(""), "oom_kill");
 }
 
 std::optional<ProcessStats> MachineStatsReader::ReadProcess(pid_t pid) const {

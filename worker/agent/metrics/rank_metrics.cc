@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kMaxRanks = 64;
 constexpr Duration kSmoothing = seconds(2);
 constexpr const char* kWaitName = "collective_wait_seconds";
+constexpr const char* kLoadName = "checkpoint_load_seconds";
+constexpr double kLongestLoad = 1e6;
 constexpr int64_t kMostStepsAtOnce = 1'000'000;
 constexpr Duration kThrottledEvery = milliseconds(500);  // as often as progress is told
 
@@ -69,6 +71,10 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   pace.at = now;
   progress.rank = report.rank;
   AddWait(report, &progress);
+  const auto load = report.metrics.find(kLoadName);
+  if (load != report.metrics.end() && progress.loaded == 0) {
+    progress.loaded = std::clamp(load->second, 0.0, kLongestLoad);
+  }
   // A bare sign of life says nothing new of these.
   if (report.step > 0) progress.step = report.step;
   if (report.total_steps > 0) progress.total_steps = report.total_steps;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -35,6 +36,10 @@ constexpr size_t kMaxGenerationFile = size_t{64} << 10;
 Error FileError(const std::string& what, const std::error_code& code) {
   return Error::Unavailable(what + ": " + code.message());
 }
+
+// Of checkpoints on their way from memory, and of such that nobody finishes.
+constexpr const char* kUnfinished = ".memory-";
+constexpr const char* kRemoved = ".removed-";
 
 constexpr size_t kCommitDigits = 6;  // at least
 
@@ -199,13 +204,38 @@ std::string CheckpointVolume::CheckpointDir(Generation generation) const {
   return (fs::path(root_) / "checkpoints" / generation.ToString()).string();
 }
 
-std::string CheckpointVolume::PersistDir(core::CheckpointId to) const {
-  return CheckpointDir(to.generation) + "/.memory-" + std::to_string(to.number);
+std::string CheckpointVolume::PersistDir(core::CheckpointId to, core::CheckpointId id) const {
+  return CheckpointDir(to.generation) + "/" + kUnfinished + id.generation.ToString() + "-" +
+         std::to_string(id.number);
 }
 
-Status CheckpointVolume::FinishPersisting(core::CheckpointId to, const std::string& name) const {
+void CheckpointVolume::RemoveUnfinished(const std::string& but) const {
+  const Result<Generations> found = ReadGenerations(fs::path(root_) / "generations", job_uid_);
+  if (!found.ok()) return;
+  std::error_code ignored;
+  for (const GenerationFile& file : found->own) {
+    std::vector<fs::path> left;
+    for (fs::directory_iterator it(CheckpointDir(file.generation), ignored), end; it != end;
+         it.increment(ignored)) {
+      const std::string name = it->path().filename().string();
+      const bool unfinished = name.starts_with(kUnfinished) || name.starts_with(kRemoved);
+      if (unfinished && it->path() != but) left.push_back(it->path());
+    }
+    // What was moved away before first, so that there is room for its name.
+    std::ranges::sort(left, std::greater());
+    for (fs::path& path : left) {
+      const fs::path away = path.parent_path() / (kRemoved + path.filename().string());
+      const bool moved = !path.filename().string().starts_with(kRemoved);
+      if (moved) fs::rename(path, away, ignored);
+      fs::remove_all(moved ? away : path, ignored);
+    }
+  }
+}
+
+Status CheckpointVolume::FinishPersisting(const std::string& from, core::CheckpointId to,
+                                          const std::string& name) const {
   const std::string final = FinalPath(to.generation, to.number, name);
-  if (rename(PersistDir(to).c_str(), final.c_str()) != 0) {
+  if (rename(from.c_str(), final.c_str()) != 0) {
     return ErrnoError("moving to " + final, errno);
   }
   Status ignored = WriteFileAtomically((fs::path(root_) / "LATEST").string(),

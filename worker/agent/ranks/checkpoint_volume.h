@@ -38,10 +38,14 @@ class CheckpointVolume {
   Result<Begun> BeginGeneration(core::Generation generation) const;
 
   std::string CheckpointDir(core::Generation generation) const;
-  // Where all machines lay their parts of a checkpoint in memory, over each other.
-  std::string PersistDir(core::CheckpointId to) const;
-  // That one is complete.
-  Status FinishPersisting(core::CheckpointId to, const std::string& name) const;
+  // Where all machines lay their parts of checkpoint `id` in memory, over each other, until it is
+  // whole and becomes commit `to`.
+  std::string PersistDir(core::CheckpointId to, core::CheckpointId id) const;
+  Status FinishPersisting(const std::string& from, core::CheckpointId to,
+                          const std::string& name) const;
+  // Such folders that nobody finished, in all generations of the job, but that one. They are moved
+  // away first: who still writes there finds them gone.
+  void RemoveUnfinished(const std::string& but) const;
   // Where commit `number` of this generation goes: .../000003.<name>.
   std::string FinalPath(core::Generation generation, uint32_t number,
                         const std::string& name) const;

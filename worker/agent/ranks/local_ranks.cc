@@ -107,7 +107,13 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                                ? config->job.spec.prestart
                                : core::Prestart::kNever,
                .exclude = config->job.spec.prestart_exclude,
-               .folder = config->run_dir + "/prestart"},
+               .folder = config->run_dir + "/prestart",
+               .on_change =
+                   [this] {
+                     loop_->Post(lifetime_.Guard([this] {
+                       if (generation_.exists()) handlers_.on_parked(generation_, parked_.told());
+                     }));
+                   }},
               log_),
       placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
   oom_kills_ = stats_.ReadOomKills();
@@ -131,6 +137,14 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
   MakeCompileCaches(cache_dir_);
+  if (config->checkpoint_path.empty()) return;
+  kept_ = std::make_unique<KeptCaches>(
+      loop, cache_dir_, config->checkpoint_path,
+      [rank = AnyRequest(), gpus = machine_.gpus]() -> Result<std::string> {
+        if (!rank.ok()) return rank.error();
+        return CacheIdentity(*rank, gpus);
+      },
+      [this] { handlers_.on_kept(); }, log_);
 }
 
 // To NCCL all machines on one computer are one, which must be told one thing.
@@ -171,7 +185,8 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   parked_.OnStarted(warm_ == count);
   loop_->Post(lifetime_.Guard([this, generation = generation_] {
     if (generation != generation_) return;
-    handlers_.on_spawned(generation);
+    handlers_.on_parked(generation, parked_.told());
+    handlers_.on_spawned(generation, warm_ == views_.size());
     ReadBindings();
   }));
 }
@@ -218,17 +233,28 @@ SpawnRequest LocalRanks::RequestFor(const core::Start& start, int local_rank) co
   return request;
 }
 
+std::optional<SpawnFailure> LocalRanks::FindProgram(SpawnRequest* request) {
+  std::string path = Variable(request->env, "PATH");
+  if (request->argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
+  auto found = FindExecutable(request->argv.front(), path, request->working_directory);
+  if (auto* failure = std::get_if<SpawnFailure>(&found)) return std::move(*failure);
+  request->path = std::get<std::string>(found);
+  return std::nullopt;
+}
+
+Result<SpawnRequest> LocalRanks::AnyRequest() const {
+  SpawnRequest request = RequestFor(core::Start{}, 0);
+  if (const auto failure = FindProgram(&request)) return Error::NotFound(failure->message);
+  return request;
+}
+
 std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
   auto index = static_cast<size_t>(local_rank);
   SpawnRequest request = RequestFor(start, local_rank);
-  std::string path = Variable(request.env, "PATH");
-  if (request.argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
-  auto found = FindExecutable(request.argv.front(), path, request.working_directory);
-  if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
+  if (const auto failure = FindProgram(&request)) {
     *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
-  request.path = std::get<std::string>(found);
   if (LaunchSpare(index, request)) return "";
   parked_.Record(index, &request);
   launches_[index].binding = &prepared_[index];
@@ -397,6 +423,7 @@ void LocalRanks::ClearCaches() {
   const int removed =
       ClearHalfMade(cache_dir_, std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
   if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
+  if (kept_ && config_->machine == 0) kept_->Keep();
 }
 
 void LocalRanks::OnDeath(core::Failure death) {

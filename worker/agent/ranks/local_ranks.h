@@ -25,6 +25,7 @@
 #include "worker/agent/logs/log_pump.h"
 #include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/ranks/file_worker.h"
+#include "worker/agent/ranks/kept_caches.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/parked_ranks.h"
 #include "worker/agent/ranks/process_set.h"
@@ -37,13 +38,16 @@ namespace lockstep::agent {
 class LocalRanks {
  public:
   struct Handlers {
-    std::function<void(core::Generation)> on_spawned;
+    // `warm`: all of them came of parked interpreters.
+    std::function<void(core::Generation, bool warm)> on_spawned;
     // `reason`: why it is less than was asked.
     std::function<void(core::Generation, core::Binding, std::string reason)> on_bound;
+    std::function<void(core::Generation, core::Parked)> on_parked;
     std::function<void(core::Generation, core::Failure)> on_died;
     std::function<void(core::Generation, uint32_t rank)> on_finished;
     std::function<void(core::Generation)> on_all_dead;
     std::function<void(core::Generation)> on_unkillable;
+    std::function<void()> on_kept;  // busy() may be false now
   };
   // One rank of the latest generation.
   struct View {
@@ -73,12 +77,20 @@ class LocalRanks {
   // made its threads and touched its memory.
   void OnStep(uint32_t rank);
 
+  // Once there may be further threads.
+  void FetchCaches() {
+    if (kept_) kept_->Fetch();
+  }
+
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard); }
   // The agent is leaving: no generation follows.
   void DropSpares() { parked_.Close(); }
   const ParkedRanks& parked() const { return parked_; }
-  bool any_alive() const { return processes_.live() > 0 || processes_.stopping(); }
+  // Ranks live, or what they compiled is being copied.
+  bool busy() const {
+    return processes_.live() > 0 || processes_.stopping() || (kept_ && kept_->keeping());
+  }
   const std::vector<View>& views() const { return views_; }
 
  private:
@@ -91,6 +103,9 @@ class LocalRanks {
   void NameNics(const std::vector<topology::Nic>& near);
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
+  static std::optional<SpawnFailure> FindProgram(SpawnRequest* request);
+  // As of rank 0, of no generation.
+  Result<SpawnRequest> AnyRequest() const;
   // Whether a spare has become the rank.
   bool LaunchSpare(size_t local_rank, SpawnRequest request);
   Status Adopt(size_t local_rank, SpawnedProcess process);
@@ -126,9 +141,10 @@ class LocalRanks {
   topology::BindingPlan plan_;
   std::vector<topology::Locality> nodes_;  // by local rank
   std::vector<topology::PreparedBinding> prepared_;
-  std::string interface_;     // as core::ProcessIdentity has it
-  std::string rdma_devices_;  // likewise
-  std::string cache_dir_;     // likewise
+  std::string interface_;             // as core::ProcessIdentity has it
+  std::string rdma_devices_;          // likewise
+  std::string cache_dir_;             // likewise
+  std::unique_ptr<KeptCaches> kept_;  // null: there is no claim
   std::vector<std::string> inherited_;
   std::string path_;
   ProcessSet processes_;

@@ -41,6 +41,10 @@ constexpr Duration kRest = milliseconds(40);
 constexpr Duration kLook = milliseconds(50);
 // What the first spare is thought to take; torch takes less, and a Trainer's imports more.
 constexpr uint64_t kFirstSpareBytes = uint64_t{256} << 20;
+constexpr Duration kLookAtMemory = seconds(1);
+// Of the memory limit: with less than that free, spares go. With memory.oom.group, which Kubernetes
+// sets, the kernel would kill the whole container.
+constexpr uint64_t kLeastFreeShare = 20;
 constexpr int kMostLinesShown = 20;
 constexpr size_t kReadSize = size_t{16} << 10;
 // What a pipe holds. More is left to the next time that the loop comes by.
@@ -143,12 +147,14 @@ ParkedRanks::ParkedRanks(EventLoop* loop, Spawner* spawner, ProcessSet* processe
                           held ? "it was not ready in 10 minutes" : "it was not held in 10 s");
                    }),
       duty_timer_(loop, [this] { OnDuty(); }),
+      memory_timer_(loop, [this] { OnMemory(); }),
       spare_bytes_(kFirstSpareBytes) {
   if (!wanted()) return;
   const Status written = WriteHook();
   if (written.ok()) return;
   closed_ = true;
-  NoSpares(written.error().message);
+  why_not_ = written.error().message;
+  log_("prestart: no spares: " + why_not_);
 }
 
 ParkedRanks::~ParkedRanks() { Close(); }
@@ -168,6 +174,14 @@ std::string ParkedRanks::ListOf(size_t local_rank) const {
   return options_.folder + "/imports." + std::to_string(local_rank);
 }
 
+core::Parked ParkedRanks::told() const {
+  if (!wanted()) return {};
+  return {
+      .ready = static_cast<uint32_t>(ready()),
+      .why_not = why_not_,
+      .saved = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(taken_seconds_))};
+}
+
 size_t ParkedRanks::ready() const {
   return static_cast<size_t>(
       std::ranges::count_if(parked_, [](const auto& entry) { return entry.second.ready; }));
@@ -180,6 +194,7 @@ void ParkedRanks::BeginGeneration() {
   EndProbe();
   for (auto& [l, parked] : parked_) {
     if (!parked.ready) Kill(&parked);
+    parked.lost = false;
   }
   filling_ = false;
   taken_seconds_ = 0;
@@ -243,6 +258,7 @@ void ParkedRanks::OnStarted(bool warm) {
   if (warm) log_("prestart: all ranks of this machine came of spares");
   // Those that were not taken are of no use to the next generation either.
   for (auto& [l, parked] : parked_) Kill(&parked);
+  why_not_ = "the first step is waited for";
   // A list that is being written tells less than all; Always takes what an earlier one told.
   const bool at_once = options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1;
   refill_timer_.WakeAt(at_once ? BootTime() : BootTime() + options_.patience);
@@ -264,13 +280,14 @@ void ParkedRanks::Close() {
 void ParkedRanks::Refill() {
   if (closed_ || filling_ || parked_.empty()) return;
   filling_ = true;
+  why_not_.clear();
   const Status probed = Probe();
   if (!probed.ok()) NoSpares(probed.error().message);
 }
 
 Status ParkedRanks::HasRoom() const {
   if (options_.prestart == core::Prestart::kAlways) return {};
-  const MachineStats machine = stats_.Read();
+  const MachineStats machine = options_.stats.Read();
   if (!machine.memory_bytes || !machine.memory_limit_bytes) return {};
   const uint64_t need = 2 * spare_bytes_;
   const uint64_t used = *machine.memory_bytes -
@@ -357,12 +374,13 @@ Result<SpawnedProcess> ParkedRanks::SpawnHeld(SpawnRequest request, const std::s
 
 void ParkedRanks::ParkNext() {
   for (auto& [l, parked] : parked_) {
-    if (parked.alive) continue;
+    if (parked.alive || parked.lost) continue;
     const Status begun = Park(l);
     if (!begun.ok()) NoSpares(begun.error().message);
     return;
   }
-  why_not_.clear();
+  Changed();
+  if (ready() == 0) return;
   double most = 0;
   for (const auto& [l, parked] : parked_) most = std::max(most, parked.seconds);
   std::ostringstream line;
@@ -389,6 +407,7 @@ Status ParkedRanks::Park(size_t local_rank) {
   cpu_ns_ = wait_ns_ = 0;
   limit_timer_.WakeAt(parked.began + kHeldWithin);
   duty_timer_.WakeAt(parked.began + kBurst);
+  if (!memory_timer_.armed()) memory_timer_.WakeAt(parked.began + kLookAtMemory);
   const auto watch = [this](int fd, auto callback) {
     const Status watched = loop_->Watch(fd, EPOLLIN, [callback](uint32_t) { callback(); });
     if (!watched.ok()) log_("prestart: " + watched.error().message);
@@ -455,7 +474,8 @@ void ParkedRanks::OnReady(size_t local_rank, double seconds) {
   importing_.reset();
   limit_timer_.Cancel();
   duty_timer_.Cancel();
-  const auto process = stats_.ReadProcess(parked.process.pid);
+  // Not of options_.stats, whose processes a test has made up.
+  const auto process = MachineStatsReader().ReadProcess(parked.process.pid);
   if (process && process->resident_bytes) spare_bytes_ = *process->resident_bytes;
   ParkNext();
 }
@@ -511,12 +531,22 @@ void ParkedRanks::Kill(Parked* parked) {
 
 void ParkedRanks::Lose(size_t local_rank, const std::string& why) {
   Kill(&parked_[local_rank]);
+  parked_[local_rank].lost = true;
   NoSpares("the spare of local rank " + std::to_string(local_rank) + ": " + why);
+  if (!importing_) ParkNext();
 }
 
 void ParkedRanks::NoSpares(const std::string& why) {
-  if (std::exchange(why_not_, why) == why) return;
-  log_("prestart: " + std::string(ready() == 0 ? "no spares: " : "no more spares: ") + why);
+  why_not_ = why;
+  if (std::exchange(logged_, why) != why) {
+    log_("prestart: " + std::string(ready() == 0 ? "no spares: " : "fewer spares than ranks: ") +
+         why);
+  }
+  Changed();
+}
+
+void ParkedRanks::Changed() {
+  if (options_.on_change) options_.on_change();
 }
 
 // ---- beside running ranks ----
@@ -542,6 +572,24 @@ void ParkedRanks::OnDuty() {
   if (crowded) kill(-pid, SIGSTOP);
   parked.stopped = crowded;
   duty_timer_.WakeAt(BootTime() + (crowded ? kRest : kLook));
+}
+
+void ParkedRanks::OnMemory() {
+  if (std::ranges::none_of(parked_, [](const auto& entry) { return entry.second.alive; })) return;
+  memory_timer_.WakeAt(BootTime() + kLookAtMemory);
+  if (options_.prestart == core::Prestart::kAlways) return;
+  const MachineStats machine = options_.stats.Read();
+  if (!machine.memory_bytes || !machine.memory_limit_bytes) return;
+  const uint64_t limit = *machine.memory_limit_bytes;
+  const uint64_t used = *machine.memory_bytes -
+                        std::min(*machine.memory_bytes, machine.reclaimable_bytes.value_or(0));
+  if (used <= limit - limit / kLeastFreeShare) return;
+  for (auto& [l, parked] : parked_) {
+    Kill(&parked);
+    parked.lost = true;
+  }
+  NoSpares("memory became short: " + std::to_string(used >> 20) + " of " +
+           std::to_string(limit >> 20) + " MiB are in use");
 }
 
 // ---- telling ----

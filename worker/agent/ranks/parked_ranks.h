@@ -16,13 +16,14 @@
 // dead is killed, and the rank started as ever. A spare is in no LiveTable and no generation;
 // ProcessSet leaves it out, and reaps it once it is given up. While it imports beside running
 // ranks, and has to wait for a core, it is stopped for most of the time; its priority is never
-// touched, for no process could raise it again.
+// touched, for no process could raise it again. Under Auto, spares go where memory becomes short.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PARKED_RANKS_H_
 #define LOCKSTEP_WORKER_AGENT_RANKS_PARKED_RANKS_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,7 @@
 #include "base/time.h"
 #include "base/unique_fd.h"
 #include "base/wake_timer.h"
+#include "core/gang/messages.h"
 #include "core/model/spec.h"
 #include "worker/agent/logs/line_splitter.h"
 #include "worker/agent/logs/log.h"
@@ -53,6 +55,8 @@ class ParkedRanks : public prometheus::Collectable {
     std::vector<std::string> exclude;  // spec.prestartExclude
     std::string folder;                // for the hook and what ranks were seen to import
     Duration patience = seconds(60);   // Auto, for programs that report no step
+    MachineStatsReader stats{};
+    std::function<void()> on_change{};  // of told(); may be called from within any method
   };
 
   // A process that becomes a rank with Go, once the guard knows it.
@@ -86,8 +90,9 @@ class ParkedRanks : public prometheus::Collectable {
 
   // Of one machine, ready to become ranks.
   size_t ready() const;
-  // Why there are none, or fewer than ranks; empty: none is missed.
+  // Why there are none, or fewer than ranks; empty: none is missed, or they are being made.
   const std::string& why_not() const { return why_not_; }
+  core::Parked told() const;
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
@@ -104,6 +109,7 @@ class ParkedRanks : public prometheus::Collectable {
     std::string nonce;
     Time began{};
     bool alive = false;
+    bool lost = false;  // in this generation; it is not made again
     bool held = false;
     bool ready = false;
     bool stopped = false;
@@ -128,22 +134,24 @@ class ParkedRanks : public prometheus::Collectable {
   void ReadOutput(size_t local_rank, int fd, LineSplitter* splitter);
   void Release(Parked* parked);
   void Kill(Parked* parked);
-  // Gives this spare up, and with it those that were to follow.
+  // Gives this spare up; the others stay, and those that were to follow are made.
   void Lose(size_t local_rank, const std::string& why);
   void NoSpares(const std::string& why);
+  void Changed();
   void OnDuty();
+  void OnMemory();
 
   EventLoop* loop_;
   Spawner* spawner_;
   ProcessSet* processes_;
   Options options_;
   LogFn log_;
-  MachineStatsReader stats_;
   std::string oom_score_adj_;  // the agent's own
   bool closed_ = false;
   std::map<size_t, Parked> parked_;  // by local rank
   bool filling_ = false;             // spares of this generation were begun, or given up
   std::string why_not_;
+  std::string logged_;  // the last why_not_ that was
   // The probe that runs.
   std::optional<SpawnedProcess> probe_;
   UniqueFd probe_socket_;
@@ -153,6 +161,7 @@ class ParkedRanks : public prometheus::Collectable {
   WakeTimer refill_timer_;
   WakeTimer limit_timer_;  // of the probe, or of the spare that is not held or ready
   WakeTimer duty_timer_;
+  WakeTimer memory_timer_;
   uint64_t cpu_ns_ = 0;   // of the importing spare, when last looked at
   uint64_t wait_ns_ = 0;  // likewise: that it stood runnable without a core
   uint64_t spare_bytes_;  // of the last one

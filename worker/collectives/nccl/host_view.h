@@ -39,6 +39,7 @@ class HostView final : public Communicator {
   Status Receive(Span buffer, int peer, std::string_view tag) override;
   Status Barrier(std::string_view tag) override { return all_.Barrier(tag); }
   void Abort(std::string_view reason) override { all_.Abort(reason); }
+  Result<std::string> Record(const std::string& dir) const override { return all_.Record(dir); }
   Status Finish() override { return all_.Finish(); }
 
  private:

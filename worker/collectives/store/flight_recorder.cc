@@ -101,6 +101,13 @@ std::optional<RecordedOperation> FlightRecorder::Running() const {
   return record;
 }
 
+std::string FlightRecorder::Standing() const {
+  const MutexLock lock(&mutex_);
+  if (running_ < next_) return ring_[running_ % kCapacity].Describe();
+  if (next_ == 0) return "its own code before any operation";
+  return "its own code after " + ring_[(next_ - 1) % kCapacity].Describe();
+}
+
 uint64_t FlightRecorder::last_issued() const {
   const MutexLock lock(&mutex_);
   return issued_;

@@ -23,6 +23,11 @@ _LOST = 70  # exit code: the hook itself failed
 _LATE = ("LOCKSTEP_", "MASTER_", "PET_MASTER_", "TORCHELASTIC_")
 _OWN = {"PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 _MOST_NAMES = 20000
+# Seconds that rank 0 is let go before the others. All are as quick then, and a rank of torch's that
+# asks before rank 0 listens asks again up to a second later.
+_HEAD_START = 0.05
+_SECRETS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
+_EVIDENCE_SIGNAL = 51  # as lockstep.py and the agent have it
 
 
 def _roots():
@@ -51,7 +56,8 @@ def _top(name):
 
 
 # The list: a line each, "pkg.mod", "env NAME=value", "env NAME" (unset), "exclude TOP" (never
-# imported while parked), "volatile NAME" (a variable that differed between two runs).
+# imported while parked), "volatile NAME" (a variable that differed between two runs), "secret NAME"
+# (one that the program sets, whose value no file is to hold).
 
 
 def _read_list(path):
@@ -86,6 +92,25 @@ def _words(lines, kind):
     return {line[len(kind) + 1 :] for line in lines if line.startswith(kind + " ")}
 
 
+def _is_secret(name):
+    return any(word.endswith(_SECRETS) for word in name.upper().split("_"))
+
+
+def _out_of_the_way(fd):
+    """Programs expect their own first file to be number 3."""
+    for high in range(200, 256):
+        try:
+            os.fstat(high)
+        except OSError:
+            try:
+                os.dup2(fd, high, inheritable=False)
+            except OSError:
+                return fd
+            os.close(fd)
+            return high
+    return fd
+
+
 class _Recorder:
     """Stands first on sys.meta_path and finds nothing: it notes what is looked for.
 
@@ -106,25 +131,10 @@ class _Recorder:
         self.open = []
         self.env = dict(os.environ._data)
         self.pid = os.getpid()
-        self.fd = self._out_of_the_way(
+        self.fd = _out_of_the_way(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         )
         self.file = self._identity()
-
-    @staticmethod
-    def _out_of_the_way(fd):
-        """Programs expect their own first file to be number 3."""
-        for high in range(200, 256):
-            try:
-                os.fstat(high)
-            except OSError:
-                try:
-                    os.dup2(fd, high, inheritable=False)
-                except OSError:
-                    return fd
-                os.close(fd)
-                return high
-        return fd
 
     def _identity(self):
         file = os.fstat(self.fd)
@@ -179,7 +189,9 @@ class _Recorder:
         return waiting[::-1], installing
 
     def _exclude(self, top, lines):
-        line = "exclude " + top
+        self._say("exclude " + top, lines)
+
+    def _say(self, line, lines):
         if line not in self.said:
             self.said.add(line)
             lines.append(line)
@@ -199,13 +211,14 @@ class _Recorder:
             name = os.fsdecode(name)
             if same or name.startswith(_LATE) or name in _OWN:
                 continue
+            if _is_secret(name):
+                self._say("secret " + name, lines)
+                continue
             first = self.first.get(name, line)
             if self.cold and name not in self.changed and first != line:
                 line = "volatile " + name
             self.changed.add(name)
-            if line not in self.said:
-                self.said.add(line)
-                lines.append(line)
+            self._say(line, lines)
 
 
 class _Unparkable(Exception):
@@ -232,15 +245,18 @@ class _Gate:
 
 
 class _Watched(dict):
-    """The environment's own dict, which notes who asks for what comes only with "go"."""
+    """The environment's own dict, which notes who asks for what comes only with "go", or from the
+    program alone."""
 
     def __init__(self, variables):
         super().__init__(variables)
         self.asked = None
+        self.secrets = set()
 
     def __missing__(self, name):
-        if os.fsdecode(name).startswith(_LATE):
-            self.asked = os.fsdecode(name)
+        text = os.fsdecode(name)
+        if text.startswith(_LATE) or text in self.secrets:
+            self.asked = text
         raise KeyError(name)
 
 
@@ -318,6 +334,10 @@ class _Spare:
                 if name in volatile:
                     break  # what follows was imported with a value that nobody can know now
                 self._replay(name, value, replayed)
+                continue
+            if line.startswith("secret "):
+                self._replay(line[7:], None, replayed)  # whoever asks for it is found out
+                watched.secrets.add(line[7:])
                 continue
             if " " in line or line in sys.modules or _top(line) in excluded:
                 continue
@@ -461,6 +481,8 @@ class _Spare:
             elif name in os.environ:
                 del os.environ[name]
         os.close(self.fd)
+        if files and os.environ.get("RANK", "0") != "0":
+            __import__("time").sleep(_HEAD_START)
 
 
 def _file_state(file):
@@ -564,6 +586,42 @@ def _park(spare):
     return error
 
 
+class _Stacks:
+    """Lets the agent ask where this process stands, as lockstep.py does, which takes over where the
+    program imports it: faulthandler appends each thread's stack to a file of the agent's folder, on
+    a signal that is sent only to who catches it. A child that is forked has a file of its own."""
+
+    def __init__(self):
+        self.fd = None
+        self.signals = __import__("_signal")
+        known = "faulthandler" in sys.modules
+        self.faulthandler = __import__("faulthandler")
+        if not known:
+            del sys.modules["faulthandler"]  # as a plain start has it
+        if self.arm():
+            os.register_at_fork(after_in_child=self.arm)
+
+    def arm(self):
+        path = os.environ.get("LOCKSTEP_SOCKET")
+        if not path or self.signals.getsignal(_EVIDENCE_SIGNAL) != self.signals.SIG_DFL:
+            return False  # the program's own
+        name = os.path.join(os.path.dirname(path), "stacks", str(os.getpid()))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        old = self.fd
+        try:
+            if old is not None and not os.path.samestat(os.fstat(old), self.file):
+                return False  # the program has closed it and opened another
+            self.fd = _out_of_the_way(os.open(name, flags, 0o600))
+            self.file = os.fstat(self.fd)
+            os.write(self.fd, b"%d\n" % self.fd)
+            self.faulthandler.register(_EVIDENCE_SIGNAL, file=self.fd, chain=False)
+            if old is not None:
+                os.close(old)
+        except (AttributeError, OSError, RuntimeError, ValueError):
+            return False
+        return True
+
+
 def _users_own():
     """Runs the user's or the distribution's own sitecustomize; what it raised."""
     me = sys.modules.pop("sitecustomize", None)
@@ -603,6 +661,10 @@ def _hook():
         error = _users_own()
     else:
         raise ValueError("LOCKSTEP_PRESTART names no mode: %r" % mode)
+    try:
+        _Stacks()
+    except Exception:
+        pass  # where it hangs is told less of
     if record:
         try:
             sys.meta_path.insert(0, _Recorder(path, cold=mode == "record"))

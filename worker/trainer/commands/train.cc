@@ -86,6 +86,11 @@ void AddFiles(CLI::App* command, TrainOptions& options) {
       ->add_option("--checkpoint-every", options.job.checkpoint_every,
                    "steps between checkpoints (0: only the last)")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--memory-every", options.job.memory_every,
+                   "steps between checkpoints in memory, of a job that keeps them (0: none; chosen "
+                   "where it isn't said)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--keep", options.keep, "checkpoints to keep (0: all)")
       ->check(CLI::NonNegativeNumber);
   command->add_option(

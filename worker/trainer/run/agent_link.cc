@@ -132,9 +132,10 @@ void AgentLink::Flush() {
   unsent_.clear();
 }
 
-Result<std::string> AgentLink::Commit(const std::string& name, Duration timeout) {
+Result<std::string> AgentLink::Commit(const std::string& name, Duration timeout, Store store) {
   errno = 0;
-  const Json request{{"rank", rank_}, {"id", 1}, {"commit", name}};
+  Json request{{"rank", rank_}, {"id", 1}, {"commit", name}};
+  if (store == Store::kMemory) request["memory"] = true;
   Question question(path_, BootTime() + timeout);
   Result<std::string> answer = question.Ask(DumpJson(request) + "\n");
   if (!answer.ok()) return answer;

@@ -29,10 +29,13 @@ class AgentLink {
   // that can't be sent at once is dropped. From one thread.
   void Report(const std::vector<std::pair<std::string_view, double>>& values);
 
+  enum class Store : uint8_t { kFolder, kMemory };
   // Asks whether the checkpoint of this name, complete and synced in LOCKSTEP_CHECKPOINT_DIR, may
   // count. Returns the path to move it to. kConflict: it may not, since this generation is over;
-  // kUnavailable or kTimeout: no answer. From any thread.
-  Result<std::string> Commit(const std::string& name, Duration timeout);
+  // kUnavailable or kTimeout: no answer. From any thread. In memory it is this machine's part, the
+  // answer comes when every machine has asked, and on a yes the part is at the path already.
+  Result<std::string> Commit(const std::string& name, Duration timeout,
+                             Store store = Store::kFolder);
 
  private:
   bool Connected();

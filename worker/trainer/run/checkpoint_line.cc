@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <ranges>
 #include <tuple>
@@ -21,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kCommitTimeout = seconds(60);
+// The other machines ask when rank 0 begins to write.
+constexpr Duration kMemoryCommitTimeout = minutes(10);
 constexpr const char* kStep = "step-";
 
 // "2-5" as (2, 5).
@@ -91,6 +94,12 @@ std::vector<std::string> LineBefore(const fs::path& newest) {
   return line;
 }
 
+std::string NameOf(int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "%s%08lld", kStep, static_cast<long long>(step));
+  return name;
+}
+
 // step-00001200, the oldest first.
 std::vector<std::string> StepsIn(const std::string& folder) {
   std::vector<std::string> found;
@@ -129,17 +138,37 @@ Result<CheckpointLine::Candidates> CheckpointLine::ToResumeFrom() const {
   }
   candidates.folders = LineBefore(named);
   candidates.named = candidates.folders.size() == 1 && !ParseCommit(named.filename());
+  // From memory: what its line has on the disk comes after it.
+  if (options_.committed && ParseCommit(named.filename()) &&
+      !ParseGeneration(named.parent_path().filename())) {
+    const fs::path generation = fs::path(options_.folder).filename();
+    std::ranges::copy(LineBefore(ResumedFrom(fs::path(Root()) / "generations" / generation)),
+                      std::back_inserter(candidates.folders));
+  }
   return candidates;
 }
 
 std::string CheckpointLine::FolderFor(int64_t step) const {
-  char name[32];
-  std::snprintf(name, sizeof name, "%s%08lld", kStep, static_cast<long long>(step));
-  return fs::path(options_.folder) / ((options_.committed ? "" : ".writing-") + std::string(name));
+  return fs::path(options_.folder) / ((options_.committed ? "" : ".writing-") + NameOf(step));
 }
 
-Result<std::string> CheckpointLine::Commit(const std::string& folder) {
+std::string CheckpointLine::MemoryFolderFor(int64_t step) const {
+  for (const fs::path& left : FoldersIn(options_.memory)) {
+    std::error_code ignored;
+    fs::remove_all(left, ignored);
+  }
+  return fs::path(options_.memory) / NameOf(step);
+}
+
+bool CheckpointLine::IsInMemory(const std::string& folder) const {
+  return in_memory() && fs::path(folder).parent_path() == options_.memory;
+}
+
+Result<std::string> CheckpointLine::Commit(const std::string& folder) const {
   std::string name = fs::path(folder).filename();
+  if (IsInMemory(folder)) {
+    return agent_->Commit(name, kMemoryCommitTimeout, AgentLink::Store::kMemory);
+  }
   std::string final;
   if (options_.committed) {
     Result<std::string> granted = agent_->Commit(name, kCommitTimeout);

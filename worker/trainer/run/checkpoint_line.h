@@ -21,6 +21,7 @@ class CheckpointLine {
     std::string folder;      // the user's; or LOCKSTEP_CHECKPOINT_DIR's, with `committed`
     std::string resume;      // "auto", "never", or a folder. Under an agent: LOCKSTEP_RESUME_DIR
     bool committed = false;  // through the agent
+    std::string memory{};    // where checkpoints in memory are written; empty: none are made
     int keep = 3;            // complete checkpoints to keep; 0: all
   };
 
@@ -28,6 +29,7 @@ class CheckpointLine {
   CheckpointLine(Options options, AgentLink& agent);
 
   bool writes() const { return !options_.folder.empty(); }
+  bool in_memory() const { return !options_.memory.empty(); }
 
   // What to resume from, the newest first: each is tried when those before it are torn. Empty: from
   // nothing. `named`: the user named the first one, and nothing else will do.
@@ -39,9 +41,13 @@ class CheckpointLine {
 
   // The folder to write the checkpoint of this step into. It does not count yet.
   std::string FolderFor(int64_t step) const;
+  // The same in memory, of this machine's part. What is left there of another one, as of one that
+  // was refused, is removed.
+  std::string MemoryFolderFor(int64_t step) const;
+  bool IsInMemory(const std::string& folder) const;
   // `folder`, complete and synced, counts from here on; its final place. Then older ones beyond
-  // `keep` are removed. From any thread.
-  Result<std::string> Commit(const std::string& folder);
+  // `keep` are removed. In memory it waits for the other machines' parts. From any thread.
+  Result<std::string> Commit(const std::string& folder) const;
 
   // Of the whole job, for what outlives generations: logs, evidence.
   std::string Root() const;

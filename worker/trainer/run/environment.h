@@ -13,6 +13,7 @@ struct Environment {
   std::string socket;          // LOCKSTEP_SOCKET
   std::string checkpoint_dir;  // of this generation
   std::string resume_dir;      // the checkpoint to go on from
+  std::string memory_dir;      // for checkpoints in memory; empty: the job keeps none
 };
 
 Environment ReadEnvironment();

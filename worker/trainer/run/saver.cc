@@ -1,31 +1,37 @@
 #include "worker/trainer/run/saver.h"
 
-#include <string>
+#include <filesystem>
+#include <system_error>
 
 #include "worker/trainer/run/exit_code.h"
 
 namespace lockstep::trainer {
 
-namespace {
-
-void Say(const Result<std::string>& ended) {
-  if (ended.ok()) return;
-  Warn("checkpoint not kept: " + ended.error().message);
-}
-
-}  // namespace
-
 Saver::Saver(CheckpointLine& line, const Shape& shape)
     : line_(&line), writer_(shape, [this](const std::string& folder) {
         Result<std::string> final = line_->Commit(folder);
-        if (final.ok()) last_write_ = BootTime() - begun_.load();
+        const Duration took = BootTime() - begun_.load();
+        if (line_->IsInMemory(folder)) {
+          last_memory_write_ = took;
+        } else if (final.ok()) {
+          last_write_ = took;
+        }
         return final;
       }) {}
 
-void Saver::Save(ConstTrainingState state, const Manifest& manifest) {
+// What is wrong with each of them, as a store that is too small, is said once.
+void Saver::Say(const Result<std::string>& ended) {
+  const std::string why = ended.ok() ? "" : ended.error().message;
+  if (!ended.ok() && why != said_) Warn("checkpoint not kept: " + why);
+  said_ = why;
+}
+
+void Saver::Save(ConstTrainingState state, const Manifest& manifest, bool in_memory) {
   Wait();
   begun_ = BootTime();
-  Status begun = writer_.BeginCopy(line_->FolderFor(manifest.step), state, manifest);
+  const std::string folder =
+      in_memory ? line_->MemoryFolderFor(manifest.step) : line_->FolderFor(manifest.step);
+  Status begun = writer_.BeginCopy(folder, state, manifest);
   if (begun.ok()) return;
   Warn("no checkpoint of step " + std::to_string(manifest.step) + ": " + begun.error().message);
 }
@@ -36,6 +42,16 @@ void Saver::Wait() {
 
 void Saver::ReportEnded() {
   while (auto ended = writer_.Poll()) Say(*ended);
+}
+
+void EmptyPart::Commit(int64_t step) {
+  if (committing_.valid()) committing_.wait();
+  const std::string folder = line_->MemoryFolderFor(step);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  // Where it is refused, so is rank 0's, which says why.
+  committing_ = std::async(std::launch::async,
+                           [line = line_, folder] { static_cast<void>(line->Commit(folder)); });
 }
 
 }  // namespace lockstep::trainer

@@ -28,21 +28,25 @@ std::string Line(const StepRecord& record) {
 }
 
 Numbers ForAgent(const StepRecord& record) {
-  return {{"step", static_cast<double>(record.step)},
-          {"total_steps", static_cast<double>(record.total_steps)},
-          {"loss", record.loss},
-          {"tokens", static_cast<double>(record.my_tokens)},
-          {"learning_rate", record.learning_rate},
-          {"gradient_norm", record.gradient_norm},
-          {"skipped_steps", static_cast<double>(record.skipped)},
-          {"step_seconds", Seconds(record.whole)},
-          {"data_seconds", Seconds(record.data)},
-          {"forward_seconds", Seconds(record.forward)},
-          {"backward_seconds", Seconds(record.backward)},
-          {"collective_wait_seconds", Seconds(record.exposed)},
-          {"optimizer_seconds", Seconds(record.optimizer)},
-          {"checkpoint_seconds", Seconds(record.checkpoint)},
-          {"checkpoint_write_seconds", Seconds(record.checkpoint_write)}};
+  Numbers numbers = {{"step", static_cast<double>(record.step)},
+                     {"total_steps", static_cast<double>(record.total_steps)},
+                     {"loss", record.loss},
+                     {"tokens", static_cast<double>(record.my_tokens)},
+                     {"learning_rate", record.learning_rate},
+                     {"gradient_norm", record.gradient_norm},
+                     {"skipped_steps", static_cast<double>(record.skipped)},
+                     {"step_seconds", Seconds(record.whole)},
+                     {"data_seconds", Seconds(record.data)},
+                     {"forward_seconds", Seconds(record.forward)},
+                     {"backward_seconds", Seconds(record.backward)},
+                     {"collective_wait_seconds", Seconds(record.exposed)},
+                     {"optimizer_seconds", Seconds(record.optimizer)},
+                     {"checkpoint_seconds", Seconds(record.checkpoint)},
+                     {"checkpoint_write_seconds", Seconds(record.checkpoint_write)}};
+  if (record.loaded > Duration::zero()) {
+    numbers.emplace_back("checkpoint_load_seconds", Seconds(record.loaded));
+  }
+  return numbers;
 }
 
 std::string Json(const StepRecord& record) {

@@ -32,6 +32,7 @@ struct StepRecord {
   Duration checkpoint{};  // the stall, not the writing beside training
   Duration whole{};
   Duration checkpoint_write{};  // of the last checkpoint, until it was committed; of rank 0
+  Duration loaded{};            // for the checkpoint, before the first step; else zero
 };
 
 using Numbers = std::vector<std::pair<std::string_view, double>>;

@@ -21,7 +21,9 @@
 #include "worker/trainer/run/agent_link.h"
 #include "worker/trainer/run/checkpoint_line.h"
 #include "worker/trainer/run/environment.h"
+#include "worker/trainer/run/evidence_signal.h"
 #include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/run/memory_pace.h"
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/placement.h"
 #include "worker/trainer/run/resume.h"
@@ -141,6 +143,8 @@ class Run {
     Result<std::unique_ptr<Communicator>> all = collectives::Connect(connection_);
     if (!all.ok()) return all.error();
     all_ = std::move(*all);
+    evidence_.emplace(environment_.socket,
+                      [this](const std::string& folder) { return all_->Record(folder); });
     Status settled = place_->Settle(*all_);
     if (settled.ok() && !place_->gpu()) settled = CheckPrecision(job_.precision);
     return settled.ok() ? CompareData() : settled;
@@ -171,18 +175,22 @@ class Run {
     line.keep = options_.keep;
     line.committed = !environment_.checkpoint_dir.empty();
     line.folder = line.committed ? environment_.checkpoint_dir : options_.checkpoint_dir;
-    line.resume = line.committed ? environment_.resume_dir : options_.resume;
+    const bool from_agent = line.committed || !environment_.resume_dir.empty();
+    line.resume = from_agent ? environment_.resume_dir : options_.resume;
+    if (job_.memory_every != 0) line.memory = environment_.memory_dir;
     return line;
   }
 
   Status Begin() {
-    const bool writes = first() && line_->writes();
+    const bool writes = first() && (line_->writes() || line_->in_memory());
     instruction_set_ = place_->gpu() ? place_->gpu()->InstructionSet() : InstructionSet();
     if (first()) SayPlan(writes);
     replica_.emplace(shape_);
+    const Time began = BootTime();
     Result<Position> position = Resume(*line_, ManifestNow(), *replica_, host(), threads_);
     if (!position.ok()) return position.error();
     at_ = *position;
+    if (at_.step > 0) loaded_ = BootTime() - began;
     Result<std::unique_ptr<Engine>> engine =
         place_->gpu()
             ? MakeCudaEngine(std::move(*place_->gpu()), OptionsOfEngine(), *replica_, *all_)
@@ -190,6 +198,10 @@ class Run {
     if (!engine.ok()) return engine.error();
     engine_ = std::move(*engine);
     if (writes) saver_.emplace(*line_, shape_);
+    if (line_->in_memory() && connection_.local_rank == 0 && !first()) part_.emplace(*line_);
+    pace_.emplace(BootTime());
+    looked_ = at_.step;
+    next_look_ = at_.step + 1;
     if (first()) scalars_.emplace(TensorBoardDir(), at_.step);
     if (first() && at_.step > 0) {
       std::printf("resuming at step %lld\n", static_cast<long long>(at_.step));
@@ -261,10 +273,15 @@ class Run {
       }
       const bool last = done->stop || at_.step == job_.steps;
       const bool due = job_.checkpoint_every > 0 && at_.step % job_.checkpoint_every == 0;
-      if (last || due) {
-        Status saved = Save(last);
-        if (!saved.ok()) return saved.error();
+      Status saved;
+      if (line_->writes() && (last || due)) {
+        saved = Save(false, last);
+      } else {
+        Result<bool> memory = done->stop ? line_->in_memory() : IsDueInMemory();
+        if (!memory.ok()) return memory.error();
+        if (*memory) saved = Save(true, last);
       }
+      if (!saved.ok()) return saved.error();
       ReportStep(done->stop);
       if (done->stop) return core::kExitStopped;
     }
@@ -284,7 +301,7 @@ class Run {
   }
 
   Result<StepResult> Step() {
-    record_ = {};
+    record_ = {.loaded = std::exchange(loaded_, Duration::zero())};
     const Time began = BootTime();
     StepOptions step;
     step.micro_batches = batch_.count;
@@ -316,7 +333,9 @@ class Run {
     if (!saver_) return;
     const Time began = BootTime();
     saver_->WaitForCopy();
-    record_.checkpoint += BootTime() - began;
+    const Duration stall = BootTime() - began;
+    if (std::exchange(copies_to_memory_, false)) memory_stall_ += stall;
+    record_.checkpoint += stall;
   }
 
   Status ReadBatch(int i, std::span<int32_t> inputs, std::span<int32_t> targets) const {
@@ -347,15 +366,34 @@ class Run {
     record_.whole = whole;
   }
 
-  Status Save(bool last) {
-    const Time began = BootTime();
-    if (line_->writes()) {
-      Status updated = UpdateReplica();
-      if (!updated.ok()) return updated;
+  // On all ranks alike.
+  Result<bool> IsDueInMemory() {
+    if (!line_->in_memory() || at_.step == job_.steps) return false;
+    if (job_.memory_every) return at_.step % *job_.memory_every == 0;
+    if (at_.step < next_look_) return false;
+    MemoryPace::Decision decision;
+    if (saver_) {
+      const Duration cost = memory_stall_ + saver_->last_memory_write() / threads_.count();
+      decision = pace_->Decide(BootTime(), at_.step - looked_, cost, saver_->busy());
     }
-    if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow());
+    Status told = host().Broadcast({&decision, sizeof decision, collectives::DataType::kByte}, 0,
+                                   "checkpoint in memory");
+    if (!told.ok()) return told.error();
+    looked_ = at_.step;
+    next_look_ = at_.step + decision.look;
+    return decision.save != 0;
+  }
+
+  Status Save(bool in_memory, bool last) {
+    const Time began = BootTime();
+    Status updated = UpdateReplica();
+    if (!updated.ok()) return updated;
+    if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow(), in_memory);
+    if (part_ && in_memory) part_->Commit(at_.step);
     if (saver_ && last) saver_->Wait();
     const Duration stall = BootTime() - began;
+    if (in_memory) memory_stall_ = stall;
+    copies_to_memory_ = in_memory;
     record_.checkpoint += stall;
     record_.whole += stall;
     return {};
@@ -432,16 +470,25 @@ class Run {
   std::string instruction_set_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Communicator> all_;  // before what it moves is freed, it has gone
-  std::optional<Saver> saver_;
+  std::optional<Saver> saver_;         // of rank 0
+  std::optional<EmptyPart> part_;      // of one rank of each other machine
+  std::optional<MemoryPace> pace_;
+  int64_t looked_ = 0;  // the step of pace_'s last decision, and of its next
+  int64_t next_look_ = 0;
+  Duration memory_stall_{};  // of the last checkpoint in memory
+  bool copies_to_memory_ = false;
   std::optional<Scalars> scalars_;
   std::ofstream metrics_;
   StepRecord record_;
-  std::atomic<bool> leaving_ = false;  // the thread that sets it decides the exit code
+  Duration loaded_{};                       // for the checkpoint; told with the first step
+  std::optional<EvidenceSignal> evidence_;  // reads all_
+  std::atomic<bool> leaving_ = false;       // the thread that sets it decides the exit code
 };
 
 }  // namespace
 
 int Train(const TrainOptions& options) {
+  EvidenceSignal::Block();
   Run run(options, ReadEnvironment());
   Result<int> code = run.Go();
   if (code.ok()) return *code;

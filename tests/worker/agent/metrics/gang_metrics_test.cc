@@ -110,6 +110,31 @@ TEST_F(GangMetricsTest, ARestartAndThePartsOfItsRecoveryCountOnce) {
   EXPECT_EQ(Count("spawn"), 1);
 }
 
+TEST_F(GangMetricsTest, TheLedgerHasAllTimeOnceByWhatItWasFor) {
+  const auto spent = [this](const std::string& activity) {
+    return At("lockstep_machine_time_seconds{activity=\"" + activity + "\"}");
+  };
+  History history = {Announced(1, seconds(101)), Announced(2, seconds(111))};
+  Spawned(&history[0], seconds(1));
+  history[0].first_step = seconds(104);
+  Failed(&history[0], core::Cause::kProcessSignal, seconds(110));
+  Spawned(&history[1], milliseconds(500));
+  history[1].first_step = seconds(113);
+  history[1].warm = true;
+  history[1].loaded = milliseconds(250);
+  now_ = seconds(115);
+  gang_.OnHistory(history);
+  gang_.OnHistory(history);
+  EXPECT_EQ(spent("WaitingForMachines"), 1 + 0.994);
+  EXPECT_EQ(spent("Spawn"), 1.5);
+  EXPECT_EQ(spent("StartUp"), 2);
+  EXPECT_EQ(spent("WarmStartUp"), 1.25);
+  EXPECT_EQ(spent("CheckpointLoad"), 0.25);
+  EXPECT_DOUBLE_EQ(spent("Productive"), 6.002 + 2);
+  EXPECT_EQ(spent("Stop"), 0.004);
+  EXPECT_EQ(spent("Hang"), 0);
+}
+
 TEST_F(GangMetricsTest, TheFirstGenerationAndTheLastFailureAreNoRestart) {
   History history = {Announced(1, seconds(1))};
   Spawned(&history[0], milliseconds(5));

@@ -66,6 +66,17 @@ TEST_F(RankMetricsTest, WaitsAddUpOverTheStepsThatTheyAreTheMeanOf) {
   EXPECT_EQ(Report(seconds(12), 20, 0).waits, 12);
 }
 
+TEST_F(RankMetricsTest, ARankLoadsItsCheckpointOnceAGeneration) {
+  const auto report = [&](double load) {
+    return ranks_.OnReport({3, 4, 0, kNotSaid, 0, {{"checkpoint_load_seconds", load}}});
+  };
+  EXPECT_EQ(report(-1).loaded, 0);
+  EXPECT_EQ(report(0.5).loaded, 0.5);
+  EXPECT_EQ(report(9).loaded, 0.5);
+  ranks_.OnSpawn(2);
+  EXPECT_EQ(report(1e300).loaded, 1e6);
+}
+
 TEST_F(RankMetricsTest, ASignOfLifeKeepsWhatWasSaidBefore) {
   Report(seconds(10), 7, 100, 2.5);
   core::RankProgress progress = Report(seconds(11), 0, 0);

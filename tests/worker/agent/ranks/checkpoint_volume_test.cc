@@ -176,6 +176,29 @@ TEST_F(CheckpointVolumeTest, AFileThatACrashLeftEmptyIsNoGeneration) {
   EXPECT_EQ(Begin({1, 3}), commit);
 }
 
+TEST_F(CheckpointVolumeTest, WhatAWriteFromMemoryLeavesUnfinishedIsRemovedByTheNextOne) {
+  Begin({1, 1});
+  Begin({1, 2});
+  Begin(Volume("Never", "another"), {2, 1});
+  const std::string commit = Commit({1, 1}, 1, "step-10");
+  const std::string writing = Volume().PersistDir({{1, 2}, 0}, {{1, 1}, 4});
+  const std::string left = Volume().PersistDir({{1, 1}, 3}, {{1, 1}, 3});
+  const std::string another = Volume().PersistDir({{2, 1}, 1}, {{2, 1}, 1});
+  const std::string moved_away = root_ + "/checkpoints/1-1/.removed-.memory-1-1-3";
+  for (const std::string& folder : {writing, left, another, moved_away}) {
+    fs::create_directories(folder + "/deep");
+    std::ofstream(folder + "/deep/rank-0") << "weights";
+  }
+  Volume().RemoveUnfinished(writing);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_FALSE(fs::exists(moved_away));
+  EXPECT_TRUE(fs::exists(writing + "/deep/rank-0"));
+  EXPECT_TRUE(fs::exists(another)) << "it is another job's";
+  EXPECT_TRUE(fs::exists(commit));
+  ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 2}, 0}, "step-4").ok());
+  EXPECT_EQ(Begin({1, 3}), root_ + "/checkpoints/1-2/000000.step-4");
+}
+
 TEST_F(CheckpointVolumeTest, AFolderThatCannotBeMadeIsUnavailable) {
   std::ofstream(root_ + "/generations") << "a file in its place";
   EXPECT_FALSE(Volume().BeginGeneration({1, 1}).ok());

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "tests/worker/agent/ranks/process_test_base.h"
 #include "tests/worker/topology/fixture_tree.h"
 #include "worker/agent/ranks/descendants.h"
+#include "worker/topology/small_file.h"
 
 namespace lockstep::agent {
 namespace {
@@ -25,14 +28,18 @@ using ::testing::HasSubstr;
 
 class ParkedRanksTest : public ProcessTest {
  protected:
-  ParkedRanksTest() {
-    parked_ =
-        std::make_unique<ParkedRanks>(loop(), spawner_.get(), &processes_,
-                                      ParkedRanks::Options{.prestart = core::Prestart::kAuto,
-                                                           .exclude = {},
-                                                           .folder = tree_.root() + "/prestart",
-                                                           .patience = Duration(0)},
-                                      [this](const std::string& line) { log_ += line + "\n"; });
+  ParkedRanksTest() { Make(core::Prestart::kAuto); }
+
+  void Make(core::Prestart prestart) {
+    parked_ = std::make_unique<ParkedRanks>(
+        loop(), spawner_.get(), &processes_,
+        ParkedRanks::Options{.prestart = prestart,
+                             .exclude = {},
+                             .folder = tree_.root() + "/prestart",
+                             .patience = Duration(0),
+                             .stats = MachineStatsReader(computer_.root()),
+                             .on_change = [this] { ++changes_; }},
+        [this](const std::string& line) { log_ += line + "\n"; });
   }
 
   // A child that is left would be the next test's.
@@ -74,8 +81,31 @@ class ParkedRanksTest : public ProcessTest {
     return text.ok() ? *text : "";
   }
 
+  // In MiB.
+  void SetMemory(uint64_t used, uint64_t limit) {
+    computer_.File("proc/self/cgroup", "0::/\n")
+        .File("sys/fs/cgroup/memory.current", std::to_string(used << 20) + "\n")
+        .File("sys/fs/cgroup/memory.max", std::to_string(limit << 20) + "\n");
+  }
+  // Of those that this process may run on; its error.
+  static int ToFirstCore(pid_t pid) noexcept {
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return errno;
+    int first = 0;
+    while (!CPU_ISSET(first, &cpus)) ++first;
+    CPU_ZERO(&cpus);
+    CPU_SET(first, &cpus);
+    return sched_setaffinity(pid, sizeof cpus, &cpus) == 0 ? 0 : errno;
+  }
+  static char StateOf(pid_t pid) {
+    const auto text = topology::ReadSmallFile("/proc/" + std::to_string(pid) + "/stat");
+    return text ? (*text)[text->rfind(')') + 2] : '-';
+  }
+
   topology::FixtureTree tree_;
+  topology::FixtureTree computer_;  // whose memory is as a test says
   std::string log_;
+  int changes_ = 0;
   std::unique_ptr<ParkedRanks> parked_;
 };
 
@@ -84,8 +114,14 @@ TEST_F(ParkedRanksTest, AReadySpareBecomesTheRankAndIsToldOfItsGenerationAlone) 
   ASSERT_TRUE(WaitReady()) << log_;
   EXPECT_EQ(Told(), "");
   parked_->BeginGeneration();
+  const auto score = [](const std::string& pid) {
+    return topology::ReadSmallFile("/proc/" + pid + "/oom_score_adj").value_or("");
+  };
+  ASSERT_EQ(ChildrenOf(getpid()).size(), 1U);
+  EXPECT_EQ(score(std::to_string(ChildrenOf(getpid())[0])), "1000");
   std::optional<ParkedRanks::Spare> spare = parked_->Take(0, Rank("2"));
   ASSERT_TRUE(spare.has_value()) << log_;
+  EXPECT_EQ(score(std::to_string(spare->process.pid)), score("self"));
   ASSERT_TRUE(processes_.Add(0, spare->process.pid, std::move(spare->process.pidfd)).ok());
   EXPECT_TRUE(spare->Go());
   parked_->OnStarted(/*warm=*/true);
@@ -162,6 +198,85 @@ TEST_F(ParkedRanksTest, ASpareThatIsNotReadyIsKilledWhenAGenerationBegins) {
   EXPECT_EQ(Told(), "");
 }
 
+TEST_F(ParkedRanksTest, ARankWhoseSpareFailsLeavesTheOthersTheirs) {
+  tree_.File("prestart/imports.0/no_file", "");  // its list cannot be read
+  parked_->BeginGeneration();
+  for (const size_t local_rank : {0UL, 1UL, 2UL}) {
+    EXPECT_FALSE(parked_->Take(local_rank, Rank("1")).has_value());
+  }
+  parked_->OnStarted(/*warm=*/false);
+  ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 2; })) << log_;
+  EXPECT_THAT(parked_->told().why_not, HasSubstr("the spare of local rank 0"));
+  EXPECT_THAT(log_, HasSubstr("2 of 3 spares are ready"));
+  parked_->BeginGeneration();
+  EXPECT_FALSE(parked_->Take(0, Rank("2")).has_value());
+  EXPECT_TRUE(parked_->Take(1, Rank("2")).has_value());
+}
+
+TEST_F(ParkedRanksTest, WhatIsToldChangesWithTheSpares) {
+  StartCold(Rank("1"));
+  EXPECT_EQ(parked_->told().why_not, "the first step is waited for");
+  ASSERT_TRUE(WaitReady()) << log_;
+  EXPECT_EQ(changes_, 1);
+  EXPECT_EQ(parked_->told(), (core::Parked{.ready = 1, .why_not = "", .saved = {}}));
+  parked_->BeginGeneration();
+  EXPECT_TRUE(parked_->Take(0, Rank("2")).has_value());
+  parked_->OnStarted(/*warm=*/true);
+  EXPECT_EQ(parked_->told().ready, 0U);
+  EXPECT_GT(parked_->told().saved, Duration(0));
+}
+
+TEST_F(ParkedRanksTest, WithoutRoomForASpareThereIsNoneUnlessAlwaysIsAsked) {
+  SetMemory(600, 1000);
+  StartCold(Rank("1"));
+  ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
+  EXPECT_EQ(parked_->why_not(), "a spare wants 512 MiB, and of the memory limit 400 MiB are free");
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  Make(core::Prestart::kAlways);
+  StartCold(Rank("1"));
+  EXPECT_TRUE(WaitReady()) << log_;
+}
+
+TEST_F(ParkedRanksTest, SparesGoWhenMemoryBecomesShortAndComeBackInALaterGeneration) {
+  SetMemory(100, 1000);
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  SetMemory(951, 1000);
+  ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
+  EXPECT_EQ(parked_->told().why_not, "memory became short: 951 of 1000 MiB are in use");
+  EXPECT_TRUE(WaitGone());
+  SetMemory(100, 1000);
+  StartCold(Rank("2"));
+  EXPECT_TRUE(WaitReady()) << log_;
+}
+
+// A rank that wants the only core keeps most of it.
+TEST_F(ParkedRanksTest, ASpareThatTakesARanksCoreIsStoppedMostOfTheTimeUntilItIsReady) {
+  std::string imports;
+  for (const char* name : {"asyncio", "unittest", "decimal", "xml.dom.minidom", "email.mime.text",
+                           "http.server", "sqlite3", "pydoc", "doctest", "tarfile"}) {
+    imports += std::string(name) + "\n";
+  }
+  tree_.File("prestart/imports.0", imports);
+  const pid_t rank = Start(0, "while :; do :; done");
+  ASSERT_EQ(ToFirstCore(rank), 0);
+  SpawnRequest request = Rank("1");
+  request.hook = [](void*) noexcept { return ToFirstCore(0); };
+  request.hook_name = "binding";
+  StartCold(request);
+  int stopped = 0;
+  EXPECT_TRUE(RunUntil([&] {
+    for (const pid_t child : ChildrenOf(getpid())) {
+      if (child != rank && StateOf(child) == 'T') ++stopped;
+    }
+    loop()->StartTimer(BootTime() + milliseconds(5), [] {});  // and look again
+    return parked_->ready() == 1;
+  })) << log_;
+  EXPECT_GT(stopped, 0);
+  for (const pid_t child : ChildrenOf(getpid())) EXPECT_NE(StateOf(child), 'T');
+  processes_.Stop(BootTime());
+}
+
 // What changes the process when it is imported makes the spare begin anew.
 TEST_F(ParkedRanksTest, ASpareThatStartsOverIsHeldAgain) {
   tree_.File("prestart/imports.0", "unittest.__main__\n");  // ends in sys.exit()
@@ -196,7 +311,7 @@ TEST_F(ParkedRanksTest, AnInterpreterThatDoesNotAnswerTheProbeNeverRunsTheProgra
   request.path = tree_.root() + "/python3";
   request.argv = {"python3", "train.py"};
   StartCold(request);
-  ASSERT_TRUE(RunUntil([&] { return !parked_->why_not().empty(); }));
+  ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
   EXPECT_THAT(log_, HasSubstr("this Python did not run what makes it wait"));
   EXPECT_TRUE(WaitGone());
   EXPECT_EQ(Told(), "");
@@ -205,7 +320,7 @@ TEST_F(ParkedRanksTest, AnInterpreterThatDoesNotAnswerTheProbeNeverRunsTheProgra
 TEST_F(ParkedRanksTest, AProgramThatIsNoPythonGetsNoSparesAndIsToldWhy) {
   SpawnRequest request = Shell("echo trained >told");
   StartCold(request);
-  ASSERT_TRUE(RunUntil([&] { return !parked_->why_not().empty(); }));
+  ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
   EXPECT_EQ(log_, "prestart: no spares: sh is no Python\n");
   const std::vector<std::string> before = request.env;
   parked_->Record(0, &request);

@@ -51,6 +51,19 @@ TEST(FlightRecorderTest, RunningIsTheOldestThatWasStarted) {
   EXPECT_FALSE(recorder.Running());  // the second one waits
 }
 
+TEST(FlightRecorderTest, SaysInWhichOperationTheRankIsOrAfterWhich) {
+  FlightRecorder recorder;
+  EXPECT_EQ(recorder.Standing(), "its own code before any operation");
+  const auto first =
+      recorder.Enqueued(Collective(OperationKind::kAllReduce, 1), 8, "bucket 0", Time(1));
+  const auto second = recorder.Enqueued(Pair(OperationKind::kSend, 1, 3), 8, "norm", Time(2));
+  EXPECT_EQ(recorder.Standing(), "allreduce 1 \"bucket 0\"");
+  recorder.Finished(first, Time(4));
+  EXPECT_EQ(recorder.Standing(), "send 1 \"norm\" to rank 3");  // though it has not been started
+  recorder.Finished(second, Time(5));
+  EXPECT_EQ(recorder.Standing(), "its own code after send 1 \"norm\" to rank 3");
+}
+
 TEST(FlightRecorderTest, ADumpHoldsWhatAReaderNeedsEvenWithTagsThatAreNoText) {
   FlightRecorder recorder;
   recorder.Enqueued(Pair(OperationKind::kReceive, 3, 1), 64, "\xff\"", Time(5));

@@ -92,6 +92,32 @@ TEST_F(CheckpointLineTest, FollowsTheGenerationsLineBackwardsAndNoOther) {
                   "checkpoints/1-1/000001.step-00000010"));
 }
 
+TEST_F(CheckpointLineTest, WhatWasInMemoryComesBeforeWhatItsLineHasOnDisk) {
+  const std::string part = Make("run/memory/1-1/0/000003.step-00000030");
+  const std::string on_disk = Make("checkpoints/1-1/000002.step-00000020");
+  Make("checkpoints/1-1/000004.step-00000040");  // renamed late: not in the line
+  MakeGeneration("1-2", on_disk);
+  MakeGeneration("1-1", "");
+  EXPECT_THAT(
+      Candidates({.folder = root_ / "checkpoints/1-2", .resume = part, .committed = true}),
+      ElementsAre("run/memory/1-1/0/000003.step-00000030", "checkpoints/1-1/000002.step-00000020"));
+  EXPECT_THAT(Candidates({.folder = "", .resume = part}),
+              ElementsAre("run/memory/1-1/0/000003.step-00000030"));
+}
+
+TEST_F(CheckpointLineTest, APartInMemoryIsWrittenWhereNothingOfARefusedOneIsLeft) {
+  Make("local/checkpoints/step-00000010");
+  const CheckpointLine line({.folder = root_ / "checkpoints/1-1",
+                             .resume = "",
+                             .committed = true,
+                             .memory = root_ / "local/checkpoints"},
+                            agent_);
+  EXPECT_EQ(line.MemoryFolderFor(20), root_ / "local/checkpoints/step-00000020");
+  EXPECT_TRUE(fs::is_empty(root_ / "local/checkpoints"));
+  EXPECT_TRUE(line.IsInMemory(line.MemoryFolderFor(20)));
+  EXPECT_FALSE(line.IsInMemory(line.FolderFor(20)));
+}
+
 TEST_F(CheckpointLineTest, WithoutAnAgentACommitMovesTheFolderAndRemovesOlderOnes) {
   CheckpointLine line({.folder = root_, .resume = "auto", .keep = 2}, agent_);
   for (const int64_t step : {10, 20, 30}) {

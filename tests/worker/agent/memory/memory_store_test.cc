@@ -1,0 +1,128 @@
+#include "worker/agent/memory/memory_store.h"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "tests/base/loop_test_base.h"
+
+namespace lockstep::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class MemoryStoreTest : public LoopTest {
+ protected:
+  MemoryStoreTest() : tls_(std::move(*TlsPskContext::Client({}, "job"))) {
+    std::string pattern = testing::TempDir() + "/store-XXXXXX";
+    root_ = mkdtemp(pattern.data());
+    MemoryStore::Handlers handlers;
+    handlers.on_held = [this](core::MemoryPart part) { held_.push_back(std::move(part)); };
+    handlers.on_fetch_failed = [](const core::MemoryPart&, const std::string&) {};
+    handlers.on_persisted = [this](core::Persisted persisted) {
+      persisted_.push_back(std::move(persisted));
+    };
+    store_ = std::move(*MemoryStore::Create(
+        loop(), &tls_, {.run_dir = root_, .machine = 0, .size = 1 << 20}, std::move(handlers)));
+  }
+  ~MemoryStoreTest() override {
+    store_.reset();
+    fs::remove_all(root_);
+  }
+
+  // A process writes a folder that it is going to commit.
+  void Write(const std::string& name, const std::string& text) const {
+    fs::create_directories(Writing(name));
+    std::ofstream(Writing(name) + "/model") << text;
+  }
+  std::string Writing(const std::string& name) const {
+    return root_ + "/local/checkpoints/" + name;
+  }
+  // "": it is taken.
+  std::string Take(uint64_t commit, const std::string& name) {
+    std::optional<std::string> problem;
+    store_->Take(commit, name, [&](std::string said) { problem = std::move(said); });
+    EXPECT_TRUE(RunUntil([&] { return problem.has_value(); }));
+    return problem.value_or("no answer");
+  }
+  core::MemoryPart Commit(uint64_t commit, const std::string& text, uint32_t machine = 0) {
+    const core::MemoryPart part{{{1, 1}, static_cast<uint32_t>(commit)}, machine, "step-1"};
+    Write("step-1", text);
+    EXPECT_EQ(Take(commit, "step-1"), "");
+    store_->Grant(commit, part, [](const Result<std::string>& path) { EXPECT_TRUE(path.ok()); });
+    return part;
+  }
+
+  TlsPskContext tls_;
+  std::string root_;
+  std::unique_ptr<MemoryStore> store_;
+  std::vector<core::MemoryPart> held_;
+  std::vector<core::Persisted> persisted_;
+};
+
+TEST_F(MemoryStoreTest, AGrantedPartIsHeldAndInItsPlaceAtOnce) {
+  const core::MemoryPart part = Commit(3, "weights");
+  EXPECT_EQ(held_, std::vector<core::MemoryPart>{part});
+  EXPECT_EQ(store_->OwnPart(part.id), root_ + "/memory/1-1/0/000003.step-1");
+  EXPECT_EQ(*ReadFile(store_->OwnPart(part.id) + "/model", 100), "weights");
+  EXPECT_FALSE(fs::exists(Writing("step-1")));
+}
+
+TEST_F(MemoryStoreTest, ARefusedFolderLiesAgainWhereItWasWritten) {
+  Write("step-1", "weights");
+  EXPECT_EQ(Take(1, "step-1"), "");
+  EXPECT_FALSE(fs::exists(Writing("step-1")));
+  store_->Refuse(1);
+  EXPECT_EQ(*ReadFile(Writing("step-1") + "/model", 100), "weights");
+}
+
+TEST_F(MemoryStoreTest, NoMoveOfAnEarlierGenerationTouchesWhatTheNextOneWrites) {
+  Write("step-1", "old");
+  Write("step-2", "old");
+  EXPECT_EQ(Take(1, "step-1"), "");
+  std::optional<std::string> problem;
+  store_->Take(2, "step-2", [&](std::string said) { problem = std::move(said); });
+  store_->BeginGeneration();
+  Write("step-1", "new");
+  Write("step-2", "new");
+  ASSERT_TRUE(RunUntil([&] { return problem.has_value(); }));
+  EXPECT_EQ(*problem, "the generation has ended");
+  store_->Refuse(1);
+  store_->Refuse(2);
+  for (const char* name : {"step-1", "step-2"}) {
+    EXPECT_EQ(*ReadFile(Writing(name) + "/model", 100), "new") << name;
+  }
+}
+
+TEST_F(MemoryStoreTest, PersistingWritesThePartsThatAreAskedForAndRepeatsTheQuestion) {
+  const core::MemoryPart part = Commit(1, "weights");
+  const std::string folder = root_ + "/ckpt";
+  const core::Persist persist{part.id, {{1, 1}, 1}, part.name, {0}};
+  bool before = false;
+  store_->Persist(persist, folder, [&] { before = true; });
+  store_->Persist(persist, folder, [] {});  // asked again around a reconnect
+  store_->Drop({part});
+  ASSERT_TRUE(RunUntil([&] { return !persisted_.empty(); }));
+  EXPECT_TRUE(before);
+  EXPECT_EQ(persisted_[0].error, "");
+  EXPECT_EQ(persisted_[0].to, persist.to);
+  EXPECT_EQ(persisted_[0].machines, persist.machines);
+  EXPECT_EQ(*ReadFile(folder + "/model", 100), "weights");
+  EXPECT_TRUE(RunUntil([&] { return store_->OwnPart(part.id).empty(); })) << "it was to be dropped";
+  EXPECT_EQ(persisted_.size(), 1U);
+}
+
+TEST_F(MemoryStoreTest, ACopyIsPersistedBesideTheOwnPart) {
+  Commit(1, "weights");
+  const std::string folder = root_ + "/ckpt";
+  store_->Persist({{{1, 1}, 1}, {{1, 1}, 1}, "step-1", {0, 1}}, folder, [] {});
+  ASSERT_TRUE(RunUntil([&] { return !persisted_.empty(); }));
+  EXPECT_EQ(persisted_[0].error, "this machine holds no part of it");
+  EXPECT_FALSE(fs::exists(folder));
+}
+
+}  // namespace
+}  // namespace lockstep::agent
