@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/plan/leftovers.h"
 #include "core/plan/plan.h"
 #include "core/plan/trainer_command.h"
 
@@ -21,8 +22,13 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
 });
 
 // Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 12> kOverridable = {
+constexpr std::array<std::string_view, 17> kOverridable = {
     "OMP_NUM_THREADS",
+    "LOCAL_SIZE",
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_ENABLE_PREEMPTION_SERVICE",
+    "JAX_LOCAL_DEVICE_IDS",
+    "OMPI_MCA_orte_hnp_uri",
     "NCCL_IB_HCA",
     "NCCL_SOCKET_IFNAME",
     "GLOO_SOCKET_IFNAME",
@@ -36,7 +42,7 @@ constexpr std::array<std::string_view, 12> kOverridable = {
     "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
 };
 
-constexpr std::array<std::string_view, 23> kReserved = {
+constexpr std::array<std::string_view, 26> kReserved = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -60,16 +66,15 @@ constexpr std::array<std::string_view, 23> kReserved = {
     "PET_MASTER_ADDR",
     "PET_MASTER_PORT",
     "PET_MAX_RESTARTS",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
 };
 
 template <size_t N>
 bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
-
-// Variables of an outer launcher would mislead a process: SLURM_* (jax and others act on it), and
-// rank variables, since not every framework's environment sets all of them again.
-bool IsLeftover(std::string_view name) { return name.starts_with("SLURM_") || IsReserved(name); }
 
 class Collector {
  public:
@@ -126,6 +131,32 @@ void SetForTorch(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("TORCHELASTIC_MAX_RESTARTS", spec.failure_policy.max_restarts);
   env.SetUnlessEmpty("TORCHELASTIC_ERROR_FILE", id.error_file);
   env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1);
+  // DeepSpeed's name for LOCAL_WORLD_SIZE: how many devices a machine without GPUs has.
+  env.Set("LOCAL_SIZE", spec.processes_per_machine);
+}
+
+// jax.distributed.initialize() without arguments takes the coordinator's address from its own
+// variable, and who it is from launchers that it knows: there is no variable of JAX for that. Open
+// MPI's names are the ones that an MPI library itself does not act on, be it linked or not.
+void SetForJax(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  if (!id.master_addr.empty()) {
+    env.Set("JAX_COORDINATOR_ADDRESS", id.master_addr + ":" + std::to_string(id.master_port));
+  }
+  env.Set("OMPI_MCA_orte_hnp_uri", "lockstep");
+  env.Set("OMPI_COMM_WORLD_RANK", RankOf(spec, id.machine, id.local_rank));
+  env.Set("OMPI_COMM_WORLD_SIZE", WorldSize(spec));
+  env.Set("OMPI_COMM_WORLD_LOCAL_RANK", id.local_rank);
+  // It would catch SIGTERM and go on, until the program asks at a step whether it should stop.
+  env.Set("JAX_ENABLE_PREEMPTION_SERVICE", "false");
+  if (!id.has_gpu) return;
+  const int gpus = std::max(spec.resources_per_process.gpu.value_or(1), 1);
+  const bool isolated = spec.topology.gpu_visibility == GpuVisibility::kIsolated;
+  const int first = isolated ? 0 : id.local_rank * gpus;
+  std::string devices = std::to_string(first);
+  for (int gpu = first + 1; gpu < first + gpus; ++gpu) {
+    devices.append(",").append(std::to_string(gpu));
+  }
+  env.Set("JAX_LOCAL_DEVICE_IDS", std::move(devices));
 }
 
 // What `accelerate launch` always sets, with its own defaults.
@@ -137,6 +168,21 @@ void SetForAccelerate(const ProcessIdentity& id, Collector& env) {
   env.Set("ACCELERATE_DYNAMO_USE_DYNAMIC", "False");
   env.Set("ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION", "False");
   if (!id.has_gpu) env.Set("ACCELERATE_USE_CPU", "true");
+}
+
+// For one process of a rank; a launcher sets its framework's own.
+void SetForFramework(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  switch (spec.framework) {
+    case Framework::kTorch:
+    case Framework::kAccelerate:
+      SetForTorch(spec, id, env);
+      break;
+    case Framework::kJax:
+      SetForJax(spec, id, env);
+      break;
+    case Framework::kNone:
+      break;
+  }
 }
 
 void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
@@ -207,7 +253,7 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
     SetForLauncher(spec, identity, env);
   } else {
     SetRanks(spec, identity, env);
-    if (spec.framework != Framework::kNone) SetForTorch(spec, identity, env);
+    SetForFramework(spec, identity, env);
   }
   if (spec.framework == Framework::kAccelerate) SetForAccelerate(identity, env);
   if (identity.omp_threads > 0) env.Set("OMP_NUM_THREADS", identity.omp_threads);
@@ -225,7 +271,8 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
   std::map<std::string, std::string, std::less<>> environment;
   for (const std::string& assignment : inherited) {
     const auto [name, value] = Split(assignment);
-    if (!name.empty() && !IsLeftover(name)) environment[std::string(name)] = value;
+    if (!name.empty() && !IsLeftover(name) && !IsReserved(name))
+      environment[std::string(name)] = value;
   }
   for (auto& [name, value] : UserVariables(job.spec)) environment[name] = std::move(value);
   // Inductor keeps Triton's kernels in its own folder, unless they are told another one.

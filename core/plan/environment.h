@@ -43,9 +43,9 @@ struct ProcessIdentity {
 // The variables that Lockstep sets for a process, in a fixed order.
 Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& identity);
 
-// The whole environment as execve takes it ("NAME=value"): `inherited` less SLURM_* and what an
-// outer launcher left, then the job's env, then ProcessEnvironment, in which the user's own value
-// wins for those names that IsUserOverridable.
+// The whole environment as execve takes it ("NAME=value"): `inherited` less what an outer
+// launcher left (leftovers.h), then the job's env, then ProcessEnvironment, in which the user's own
+// value wins for those names that IsUserOverridable.
 std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inherited,
                                           const TrainingJob& job, const ProcessIdentity& identity);
 

@@ -64,6 +64,7 @@ TEST(ProcessEnvironment, GivesTorchAllThatTorchrunWould) {
                                                 {"LOCAL_RANK", "3"},
                                                 {"WORLD_SIZE", "8"},
                                                 {"LOCAL_WORLD_SIZE", "4"},
+                                                {"LOCAL_SIZE", "4"},
                                                 {"GROUP_RANK", "1"},
                                                 {"GROUP_WORLD_SIZE", "2"},
                                                 {"NODE_RANK", "1"},
@@ -199,11 +200,13 @@ TEST(ProcessEnvironment, GivesALauncherItsMachineAndNoRank) {
 
 TEST(ProcessEnvironment, SetsReservedNamesOnlyThatAreReserved) {
   TrainingJob job = Job();
-  job.spec.framework = Framework::kAccelerate;
   ProcessIdentity id = Identity();
   id.interface = "eth0";
-  for (const auto& [name, value] : ProcessEnvironment(job, id)) {
-    EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
+  for (const Framework framework : {Framework::kAccelerate, Framework::kJax}) {
+    job.spec.framework = framework;
+    for (const auto& [name, value] : ProcessEnvironment(job, id)) {
+      EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
+    }
   }
 }
 
@@ -228,18 +231,44 @@ TEST(BuildEnvironment, PutsTheJobsEnvOverTheInheritedOne) {
 TEST(BuildEnvironment, RemovesWhatAnOuterLauncherLeft) {
   const std::vector<std::string> environment = BuildEnvironment(
       {"SLURM_PROCID=3", "SLURM_JOB_ID=1", "RANK=99", "TORCHELASTIC_USE_AGENT_STORE=True",
-       "PET_NNODES=9", "LOCKSTEP_SPEC={}", "PATH=/bin"},
+       "PET_NNODES=9", "LOCKSTEP_SPEC={}", "PMI_RANK=2", "PATH=/bin"},
       Job(), Identity());
   std::set<std::string> names;
   for (const std::string& assignment : environment) {
     names.insert(assignment.substr(0, assignment.find('=')));
   }
   for (const char* gone : {"SLURM_PROCID", "SLURM_JOB_ID", "TORCHELASTIC_USE_AGENT_STORE",
-                           "PET_NNODES", "LOCKSTEP_SPEC"}) {
+                           "PET_NNODES", "LOCKSTEP_SPEC", "PMI_RANK"}) {
     EXPECT_FALSE(names.contains(gone)) << gone;
   }
   EXPECT_THAT(environment, Contains("RANK=7"));
   EXPECT_THAT(environment, Contains("PATH=/bin"));
+}
+
+TEST(ProcessEnvironment, IsWhatJaxNeedsToFindItsPeersWithoutArguments) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kJax;
+  const auto environment = Environment(job, Identity());
+  EXPECT_EQ(environment.at("JAX_COORDINATOR_ADDRESS"), "10.0.0.1:20001");
+  EXPECT_EQ(environment.at("OMPI_MCA_orte_hnp_uri"), "lockstep");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_RANK"), "7");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_SIZE"), "8");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_LOCAL_RANK"), "3");
+  EXPECT_EQ(environment.at("JAX_ENABLE_PREEMPTION_SERVICE"), "false");
+  EXPECT_FALSE(environment.contains("TORCHELASTIC_RUN_ID"));
+}
+
+TEST(ProcessEnvironment, AProcessOfJaxSeesAllGpusThatAreItsOwn) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kJax;
+  ProcessIdentity id = Identity();
+  EXPECT_FALSE(Environment(job, id).contains("JAX_LOCAL_DEVICE_IDS"));
+  id.has_gpu = true;
+  EXPECT_EQ(Environment(job, id).at("JAX_LOCAL_DEVICE_IDS"), "3");
+  job.spec.resources_per_process.gpu = 2;
+  EXPECT_EQ(Environment(job, id).at("JAX_LOCAL_DEVICE_IDS"), "6,7");
+  job.spec.topology.gpu_visibility = GpuVisibility::kIsolated;
+  EXPECT_EQ(Environment(job, id).at("JAX_LOCAL_DEVICE_IDS"), "0,1");
 }
 
 TEST(BuildEnvironment, NeverLetsTheUserReplaceARank) {

@@ -1,0 +1,45 @@
+"""Programs that call jax.distributed.initialize() and nothing of Lockstep's."""
+
+import os
+import pathlib
+import signal
+
+from run import Run
+from waiting import wait_until
+
+PROGRAM = pathlib.Path(__file__).parent / "programs/jax_sum.py"
+
+
+def start(python, folder, steps):
+    return Run(folder, "-m", "2", "-p", "2", "--framework", "Jax", "--", python, str(PROGRAM),
+               str(folder), str(steps))
+
+
+def wait_steps(folder):
+    wait_until(lambda: len(list(folder.glob("rank-*"))) == 4, "the first step", patience=300)
+
+
+def test_processes_find_each_other_without_arguments(python_with, tmp_path):
+    code, report, output = start(python_with("jax"), tmp_path, 3).finish(300)
+    assert code == 0, output
+    for rank in range(4):
+        said = (tmp_path / f"rank-{rank}").read_text()
+        assert said == f"process {rank} of 4, 1 of 4 devices", output
+
+
+def test_a_dead_process_is_named_and_the_gang_begins_again(python_with, tmp_path):
+    run = start(python_with("jax"), tmp_path, 400)
+    found = run.wait_ranks(4)
+    wait_steps(tmp_path)
+    os.kill(found[2][0], signal.SIGKILL)
+    code, report, output = run.finish(300)
+    assert code == 0, output
+    assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
+
+
+def test_a_suspend_is_no_matter_of_the_grace_period(python_with, tmp_path):
+    run = start(python_with("jax"), tmp_path, 10**9)
+    run.wait_ranks(4)
+    wait_steps(tmp_path)
+    run.process.send_signal(signal.SIGTERM)
+    run.finish(60)  # of the two minutes that they have
