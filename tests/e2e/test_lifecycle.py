@@ -4,7 +4,8 @@ import pathlib
 import re
 
 import pytest
-from e2e_job import Job, ranks
+from e2e_job import PATIENCE, Job, ranks
+from waiting import wait_until
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/trainingjob.yaml"
 
@@ -39,9 +40,9 @@ def test_scaled_from_4_to_2_to_4_machines_a_job_ends_with_the_same_weights(site,
     seen = job.wait_trained()
     for machines in (2, 4):
         site.kubectl("scale", "tj", job.name, f"--replicas={machines}")
-        job.wait(lambda s, n=machines: s["ready"] == f"{n}/{n}" and s["state"] == "Running"
-                 or s["state"] == "Succeeded", f"{machines} machines")
-        assert len(job.live()) == machines
+        job.wait(lambda s, n=machines: s["ready"] == f"{n}/{n}" and s["state"] == "Running",
+                 f"{machines} machines")
+        wait_until(lambda n=machines: len(job.live()) == n, f"{machines} pods", PATIENCE, 0.1)
         seen |= job.wait_trained(more_than=seen)
     job.wait_state("Succeeded")
     assert job.weights() == undisturbed
@@ -71,5 +72,9 @@ def test_a_deleted_job_leaves_nothing_behind(site):
     job.delete()
     job.wait_gone()
     assert ranks(uid) == []
-    left = site.kubectl("get", "services,secrets,pods", "-l", "lockstep.dev/job", "-o", "name")
-    assert left == ""
+
+    def left():
+        return site.kubectl("get", "services,secrets,pods", "-l", "lockstep.dev/job", "-o", "name")
+
+    # The garbage collector takes its time for what the job owned.
+    wait_until(lambda: not left(), lambda: f"what the job owned to go: {left()}", PATIENCE, 0.2)

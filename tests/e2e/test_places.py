@@ -5,6 +5,8 @@ import re
 
 import pytest
 from e2e_install import BUSYBOX
+from e2e_job import PATIENCE
+from waiting import wait_until
 
 NOTHING = ["sleep", "0"]  # what a process does
 NOBODY = "registry.invalid/nobody/nothing:1"
@@ -106,7 +108,7 @@ def test_agents_that_the_operator_cannot_reach_run_on_and_the_reason_names_the_p
     with site.stack.without_agents():
         job = site.program("apart", ["sleep", "600"])
         says(job, r"cannot reach the job's agents, port 7070 .*NetworkPolicy")
-        assert len(job.ranks()) == 4
+        wait_until(lambda: len(job.ranks()) == 4, "all ranks", PATIENCE, 0.1)
     job.wait_state("Running")
 
 

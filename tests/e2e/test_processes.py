@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 
+from e2e_job import PATIENCE
 from tls import binary
 from waiting import wait_until
 
@@ -18,7 +19,9 @@ def test_a_killed_rank_costs_no_pod_and_no_step_that_was_saved(site, undisturbed
     assert status["lastFailure"]["rank"] == 2
     assert status["lastFailure"]["signal"] == signal.SIGKILL
     assert job.uids() == before
-    assert not first & {rank.pid for rank in job.ranks()}
+    # What is told as one status is not done at one moment.
+    wait_until(lambda: len(new := {rank.pid for rank in job.ranks()}) == 4 and not first & new,
+               "four new ranks", PATIENCE, 0.1)
     job.wait_state("Succeeded")
     assert "resuming at step" in job.log()
     assert job.weights() == undisturbed
@@ -62,7 +65,7 @@ def test_a_failed_job_says_in_kubectl_describe_which_rank_failed_and_why(site):
     assert (failure["rank"], failure["machine"], failure["exitCode"]) == (3, 1, 9)
     described = site.kubectl("describe", "tj", "bad")
     assert "rank 3" in described and "no such file: x" in described
-    wait_until(lambda: not job.ranks(), "the other ranks to end")
+    wait_until(lambda: not job.ranks(), "the other ranks to end", PATIENCE, 0.1)
 
 
 def test_a_rank_that_takes_more_memory_than_its_machine_has_is_named(site):

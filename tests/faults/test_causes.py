@@ -153,8 +153,8 @@ def test_a_rule_replaces_a_machine_that_says_certain_words(gang):
     made.start()
     made.wait_running()
     os.kill(made.agents[1].ranks()[1], signal.SIGBUS)
-    status = made.wait_status(lambda s: s["machines"][1]["replace"], "machine 1 to be replaced")
-    assert status["phase"] == "Gathering"
+    status = made.wait_status(lambda s: s["machines"][1]["replace"] and s["phase"] == "Gathering",
+                              "machine 1 to be replaced")
     assert "1 (to be replaced)" in status["reason"]
     made.agents[1].kill()
     assert made.heal_until_running()["machines"][1]["attempt"] == 2

@@ -95,8 +95,8 @@ def ask(agent):
 
 
 def hang_of(made, words="made no progress"):
-    made.wait_status(lambda s: words in s["lastFailure"].get("message", ""), words, patience=30)
-    return made.status()["lastFailure"]
+    return made.wait_status(lambda s: words in s["lastFailure"].get("message", ""),
+                            words)["lastFailure"]
 
 
 def test_a_hang_is_told_with_where_every_rank_stands(training, tmp_path):
@@ -163,7 +163,7 @@ def test_evidence_that_hangs_itself_holds_the_kill_up_for_seconds_only(training,
     began = time.monotonic()
     hang_of(made)
     made.wait_running(after="1-1")
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 30  # and not for good
     assert (tmp_path / "spied").exists()
 
 

@@ -71,7 +71,7 @@ class Network:
                  "preflight", "--backend=gloo", "--json", *options],
                 env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
             self.ends.callback(ranks[-1].kill)
-        said = [rank.communicate(timeout=60) for rank in ranks]
+        said = [rank.communicate(timeout=240) for rank in ranks]
         report = json.loads(said[0][0]) if said[0][0] else None
         return [rank.returncode for rank in ranks], report, [err for _, err in said]
 

@@ -74,7 +74,17 @@ class Account:
 
     def __enter__(self):
         self.cluster.kubectl("apply", "-f", "-", input=self.manifest)
+        # The server follows its roles as others do: not at once.
+        wait_until(self._is_granted, "the roles to be in force", PATIENCE, 0.2)
         return self
+
+    def _is_granted(self):
+        return all(self.cluster.kubectl(
+            "auth", "can-i", right.verb, f"{right.resource}.{right.group}".rstrip("."), "--as",
+            self.user, *(["-n", right.namespace] if right.namespace else ["-A"]),
+            check=False).returncode == 0
+            for right in {(each.namespace, each.group): each for each in granted(self.roles)
+                          if not each.name and "/" not in each.resource}.values())
 
     def __exit__(self, *_):
         self.cluster.kubectl("delete", "-f", "-", input=self.manifest)

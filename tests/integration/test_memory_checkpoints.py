@@ -91,7 +91,7 @@ def said(folder, rank, what):
 def wait_committed(run, step, machines=2):
     """Until every rank has committed it; then the copies, which nothing tells of, get a moment."""
     wait_until(lambda: all(any(line[1] == str(step) for line in said(run.folder, rank, "committed"))
-                           for rank in range(machines)), f"step {step}")
+                           for rank in range(machines)), f"step {step}", patience=90)
 
 
 def agents(run):
@@ -147,25 +147,23 @@ def test_a_lost_machine_gets_its_part_back_from_another(job, tmp_path, machine):
     wait_committed(run, 4)
     found = agents(run)
     wait_copied(found, 4)
-    (tmp_path / "go-4").touch()
     os.kill(found[machine][0], signal.SIGKILL)
+    (tmp_path / "go-4").touch()
     code, report, output = run.finish()
     assert code == 0, output
-    begins = [line[1] for line in said(tmp_path, machine, "begins")]
-    if machine == 0:
-        assert begins[-1] in ("4", "5"), output
-    else:
-        assert begins == ["0", "4"], output
+    assert [line[1] for line in said(tmp_path, machine, "begins")] == ["0", "4"], output
 
 
 def test_without_a_copy_the_disk_is_what_is_left_and_it_is_said(job, tmp_path):
-    run = job(replicas=0, persist="1s", pause="4,6", last=7, path=tmp_path / "ckpt")
+    # What is written next is written after the machine is lost.
+    run = job(replicas=0, persist="10s", pause="4,6", last=7, path=tmp_path / "ckpt")
     found = agents(run)
-    wait_until(lambda: list((tmp_path / "ckpt").glob("checkpoints/1-1/000004.step-4")), "step 4 on disk")
+    wait_until(lambda: list((tmp_path / "ckpt").glob("checkpoints/1-1/000004.step-4")),
+               "step 4 on disk", 90)
     (tmp_path / "go-4").touch()
     wait_committed(run, 6)
-    (tmp_path / "go-6").touch()
     os.kill(found[1][0], signal.SIGKILL)
+    (tmp_path / "go-6").touch()
     code, _, output = run.finish()
     assert code == 0, output
     for rank in (0, 1):
@@ -241,8 +239,8 @@ def test_a_torn_copy_is_never_resumed_from(job, tmp_path):
     copy = found[1][1] / "memory/1-1/0/000004.step-4/deep/rank-0"
     data = copy.read_bytes()
     copy.write_bytes(data[:-1] + b"x")
-    (tmp_path / "go-4").touch()
     os.kill(found[0][0], signal.SIGKILL)
+    (tmp_path / "go-4").touch()
     code, _, output = run.finish()
     assert code == 0, output
     assert "could not get machine 0's part of step-4: deep/rank-0 does not have the hash" in output

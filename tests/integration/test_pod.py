@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import processes
 from pods import Pods
 from tls import binary
 from waiting import wait_until
@@ -37,10 +38,11 @@ def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path
 
 def test_a_spare_waits_and_leaves_when_it_is_told_to():
     with subprocess.Popen([binary("lockstep-agent"), "--spare"]) as spare:
+        wait_until(lambda: processes.state(spare.pid) == "S", "the spare to wait")
         with pytest.raises(subprocess.TimeoutExpired):
             spare.wait(timeout=0.3)
         spare.terminate()
-        assert spare.wait(timeout=10) == 0
+        assert spare.wait(timeout=60) == 0
 
 
 def test_an_install_that_cannot_be_says_why_and_leaves_nothing(tmp_path):
@@ -101,7 +103,7 @@ def test_sigterm_to_one_pod_stops_the_whole_gang_and_the_others_wait(tmp_path):
         pods.wait_phase("Gathering")
         assert pods.status()["counters"]["stops"] == 1
         for pod in pods.pods.values():
-            assert "stopping" in pod.output, pods.logs()
+            wait_until(lambda p=pod: "stopping" in p.output, pods.logs, 60)
 
 
 @needs_root

@@ -26,8 +26,9 @@ def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
     first = run.wait_ranks(4)
     os.kill(first[3][0], signal.SIGKILL)
     run.wait_ranks(4, but_not_in=first[3][1])
-    path.unlink()
-    path.touch()
+    plain = tmp_path / "open"
+    plain.touch()
+    plain.rename(path)  # in one step, for a rank may be about to open it
     os.close(held)
     code, report, output = run.finish()
     assert code == 0, output
@@ -88,7 +89,7 @@ spec:
   numMachines: 2
   processesPerMachine: 2
   command: [{sys.executable}, {ROOT}/examples/ddp.py]
-  args: [--steps, "40", --checkpoint-every, "5", --seconds-per-step, "0.05"]
+  args: [--steps, "100", --checkpoint-every, "5", --seconds-per-step, "0.05"]
   checkpoint: {{path: {tmp_path}/checkpoints}}
 """)
     run = Run(tmp_path, str(job))

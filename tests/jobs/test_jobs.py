@@ -27,6 +27,11 @@ def ranks_of(agent):
     return found
 
 
+def wait_log(jobs, pod, words):
+    """One machine's verdict is the job's: others may still write then."""
+    wait_until(lambda: words in jobs.kubelet.log(pod), lambda: jobs.kubelet.log(pod))
+
+
 def test_the_operator_says_what_carries_its_requests(jobs):
     wait_until(lambda: f", HTTP by {HTTP}\n" in jobs.operator_log(), jobs.operator_log, 60, 0.1)
 
@@ -38,7 +43,7 @@ def test_a_job_runs_to_its_end(jobs):
     assert status["restarts"]["total"] == 0
     conditions = {each["type"]: each["status"] for each in status["conditions"]}
     assert conditions["Complete"] == "True"
-    assert "rank 3 of 4" in jobs.kubelet.log("gpt-1")
+    wait_log(jobs, "gpt-1", "rank 3 of 4")
 
 
 def test_a_job_whose_program_fails_says_which_rank_and_why(jobs):
@@ -160,7 +165,7 @@ def test_spares_come_and_go_with_the_spec_and_the_gang(jobs, tmp_path):
     assert status["restarts"]["total"] == 0 and jobs.pods("gpt") == before
     patch({"suspend": True})
     jobs.wait_state("gpt", "Suspended")
-    assert jobs.spares("gpt") == {}
+    wait_until(lambda: not jobs.spares("gpt"), "the spares to go with the gang")
     patch({"suspend": False, "spareMachines": 1})
     ready_spares(jobs, 1)
     patch({"spareMachines": 0})
@@ -172,9 +177,12 @@ def test_spares_come_and_go_with_the_spec_and_the_gang(jobs, tmp_path):
 def test_suspend_stops_all_ranks_with_sigterm_and_resume_goes_on(jobs, tmp_path):
     saved, gate = tmp_path / "saved", tmp_path / "gate"
     saved.mkdir()
-    trap = f"trap 'touch {saved}/$RANK-$LOCKSTEP_EPOCH; exit 3' TERM; "
+    armed = tmp_path / "armed"
+    armed.mkdir()
+    trap = f"trap 'touch {saved}/$RANK-$LOCKSTEP_EPOCH; exit 3' TERM; touch {armed}/$RANK; "
     jobs.apply("gpt", trap + UNTIL.format(gate=gate))
     jobs.wait_state("gpt", "Running")
+    wait_until(lambda: len(list(armed.iterdir())) == 4, "the ranks' traps")
     jobs.kubectl("patch", "tj", "gpt", "--type", "merge", "-p", '{"spec":{"suspend":true}}')
     jobs.wait_state("gpt", "Suspended")
     assert {each.name for each in pathlib.Path(saved).iterdir()} == {f"{r}-1" for r in range(4)}
@@ -194,7 +202,7 @@ def test_scale_makes_the_gang_anew(jobs, tmp_path):
     jobs.wait("gpt", lambda s: s["state"] == "Running" and s["ready"] == "3/3", "three machines")
     gate.touch()
     jobs.wait_state("gpt", "Succeeded")
-    assert "of 6" in jobs.kubelet.log("gpt-2-r2")
+    wait_log(jobs, "gpt-2-r2", "of 6")
 
 
 def test_a_drained_pod_costs_no_budget(jobs, tmp_path):
@@ -215,7 +223,7 @@ def test_the_gang_heals_while_the_operator_is_away(jobs, tmp_path):
     jobs.wait_state("gpt", "Running")
     jobs.operator.kill()
     jobs.operator.wait()
-    victim = ranks_of(jobs.kubelet.process("gpt-0").pid)[1]
+    victim = wait_until(lambda: ranks_of(jobs.kubelet.process("gpt-0").pid).get(1), "rank 1")
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: ranks_of(jobs.kubelet.process("gpt-0").pid).get(1) not in (None, victim),
                "rank 1 again")
