@@ -11,7 +11,8 @@ CHART = ROOT / "helm/lockstep"
 # Everything that is off by default, on.
 ALL = {"watchNamespace": "", "networkPolicy": {"enabled": True, "jobNamespaces": ["team-a"]},
        "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
-       "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Training"}}}
+       "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Training"}},
+       "flowSchema": {"enabled": True, "ownShares": 20}}
 NAMESPACED = {"watchNamespace": "team-a", "crds": {"install": False},
               "policy": {"install": False}, "userRoles": False}
 

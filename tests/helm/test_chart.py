@@ -119,6 +119,29 @@ def test_one_namespace_alone_needs_nothing_outside_of_namespaces():
         assert not each["kind"].startswith("Cluster")
 
 
+@pytest.mark.parametrize("values", [{}, {"watchNamespace": "team-a"}], ids=["all", "one"])
+def test_flow_schemas_are_of_the_operators_account_and_name_levels_that_are_there(values):
+    text = chart.render(values | {"flowSchema": chart.ALL["flowSchema"]})
+    [deployment] = chart.of_kind(text, "Deployment")
+    account = {"name": deployment["spec"]["template"]["spec"]["serviceAccountName"],
+               "namespace": deployment["metadata"]["namespace"]}
+    levels = {each["metadata"]["name"]
+              for each in chart.of_kind(text, "PriorityLevelConfiguration")}
+    found = chart.of_kind(text, "FlowSchema")
+    assert len(found) == 2
+    for each in found:
+        [rule] = each["spec"]["rules"]
+        [subject] = rule["subjects"]
+        assert subject == {"kind": "ServiceAccount", "serviceAccount": account}
+        assert each["spec"]["priorityLevelConfiguration"]["name"] in {"leader-election", *levels}
+    # What it may do to its Lease, and there, falls to the first of the two.
+    lease, _ = sorted(found, key=lambda each: each["spec"]["matchingPrecedence"])
+    [rule] = lease["spec"]["rules"][0]["resourceRules"]
+    asked = {(right.namespace, right.verb) for right in granted(chart.of_kind(text, "Role"))
+             if right.resource == "leases"}
+    assert asked == {(space, verb) for space in rule["namespaces"] for verb in rule["verbs"]}
+
+
 def test_the_version_is_that_of_the_programs():
     [version] = re.findall(r'kVersion\[\] = "(.*)"', (chart.ROOT / "base/version.h").read_text())
     about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
@@ -139,6 +162,8 @@ def test_the_version_is_that_of_the_programs():
     ({"crds": {"install": "yes"}}, "at '/crds/install': got string, want boolean"),
     ({"networkPolicy": {"apiServerPorts": []}}, "minItems: got 0, want 1"),
     ({"monitoring": {"interval": "soon"}}, "at '/monitoring/interval'"),
+    ({"flowSchema": {"matchingPrecedence": 9000}}, "at '/flowSchema/matchingPrecedence': maximum"),
+    ({"flowSchema": {"priorityLevel": ""}}, "at '/flowSchema/priorityLevel'"),
     ({"imagePullSecrets": ["ours"]}, "at '/imagePullSecrets/0': got string, want object"),
 ])
 def test_a_value_that_cannot_be_is_refused_by_its_name(values, said):

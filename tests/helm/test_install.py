@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 
 import chart
@@ -171,4 +172,29 @@ def test_the_roles_of_a_namespace_reach_training_jobs(cluster, restricted, witho
                and can("edit", "get", "create", "delete", "patch", "update"),
                "the roles to be aggregated", PATIENCE, 0.2)
     assert not can("view", "create")
+    release.helm("uninstall")
+
+
+@pytest.mark.parametrize("shares", [0, 20])
+def test_the_operators_requests_and_its_lease_fall_to_flow_schemas_of_their_own(
+        cluster, restricted, without_crd, shares):
+    release = Release(cluster, restricted)
+    release.helm("install", chart.CHART,
+                 values={"flowSchema": {"enabled": True, "ownShares": shares}})
+    token = cluster.kubectl("-n", restricted, "create", "token", "lockstep-operator").strip()
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{restricted}/leases/lockstep-operator"
+    for path, name in (("/api/v1/pods", "lockstep-operator"), (lease, "lockstep-operator-lease")):
+        uid = release.get("flowschema", name)["metadata"]["uid"]
+
+        def headers(path=path):
+            return cluster.kubectl("--token", token, "get", "--raw", path, "-v", "8",
+                                   check=False).stderr
+
+        wait_until(lambda uid=uid, said=headers: re.search(
+            rf"X-Kubernetes-Pf-Flowschema-Uid: {uid}", said(), re.IGNORECASE),
+            lambda said=headers: f"{name} to be followed: {said()[-2000:]}", PATIENCE, 0.5)
+    made = [each for each in release.get("prioritylevelconfigurations")["items"]
+            if each["metadata"]["name"] == "lockstep-operator"]
+    assert [each["spec"]["limited"]["nominalConcurrencyShares"] for each in made] == [
+        each for each in [shares] if each]
     release.helm("uninstall")
