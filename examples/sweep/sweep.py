@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""A sweep: an Optuna study, of which every trial is a TrainingJob.
+
+    python3 examples/sweep/sweep.py examples/sweep/job.yaml                  # lockstep run, here
+    python3 examples/sweep/sweep.py examples/sweep/job.yaml --namespace ml   # in a cluster
+
+What is tried stands in job_of(). README.md says the rest.
+"""
+
+import argparse
+import contextlib
+import copy
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import optuna
+import yaml
+
+METRIC = "loss"
+FINISHED = ("Succeeded", "Failed")
+API = ("lockstep.dev", "v1alpha1")
+
+
+def job_of(trial, template):
+    """The TrainingJob of one trial: yours to edit. A program gets its values by `args` or `env`."""
+    job = copy.deepcopy(template)
+    job["metadata"]["name"] += f"-{trial.number}"
+    spec = job["spec"]
+    spec["trainer"]["learningRate"] = trial.suggest_float("learningRate", 1e-5, 1e-1, log=True)
+    spec["trainer"]["warmupSteps"] = trial.suggest_int("warmupSteps", 0, 40, step=10)
+    if "path" in spec.get("checkpoint", {}):  # a folder of its own
+        spec["checkpoint"]["path"] += f"/{job['metadata']['name']}"
+    return job
+
+
+class JobFailed(Exception):
+    """What the job says of its failure."""
+
+
+# Both kinds of job tell of themselves by values(), until they have ended, and by status(), whose
+# fields stand in docs/trainingjob.md. stop() ends what has not, and says how it ended.
+
+
+class LocalJob:
+    """One `lockstep run`; its ranks' lines tell of the steps, its report how it ended."""
+
+    SAID = re.compile(rf"\bstep (\d+)\b.*?\b{METRIC}[ =:]+(\S+)")  # as the built-in trainer has it
+
+    def __init__(self, job, folder, lockstep):
+        self._report = pathlib.Path(folder) / "report.json"
+        file = pathlib.Path(folder) / "job.json"
+        file.write_text(json.dumps(job))
+        self._run = subprocess.Popen(
+            [lockstep, "run", "--no-table", "--report", self._report, file],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            start_new_session=True)  # a terminal's Ctrl-C comes by stop() alone
+
+    def values(self):
+        """(step, value) as they come, until the job has ended."""
+        for line in self._run.stdout:
+            if said := self.SAID.search(line):
+                yield int(said[1]), float(said[2])
+
+    def status(self):
+        self._run.wait()
+        return json.loads(self._report.read_text()) if self._report.exists() else {}
+
+    def stop(self):
+        """As Ctrl-C does: ranks may save within the job's gracePeriod."""
+        if self._run.poll() is None:
+            self._run.send_signal(signal.SIGTERM)
+        for _ in self._run.stdout:
+            pass
+        return self.status().get("state")
+
+
+class ClusterJob:
+    """A TrainingJob in a cluster; its status.progress, which is written at most twice a minute."""
+
+    def __init__(self, job, namespace, seconds):
+        from kubernetes import client
+
+        self._api, self._seconds = client.CustomObjectsApi(), seconds
+        self._where = (*API, namespace, "trainingjobs")
+        self._name = job["metadata"]["name"]
+        self._api.create_namespaced_custom_object(*self._where, job)
+
+    def values(self):
+        while True:
+            status = self.status()
+            value = value_of(status)
+            if value is not None:
+                yield status["progress"]["step"], value
+            if status.get("state") in FINISHED:
+                return
+            time.sleep(self._seconds)
+
+    def status(self):
+        job = self._api.get_namespaced_custom_object(*self._where, self._name)
+        return job.get("status", {})
+
+    def stop(self):
+        state = self.status().get("state")
+        if state in FINISHED:  # its ttlSecondsAfterFinished says for how long it stays
+            return state
+        self._api.delete_namespaced_custom_object(*self._where, self._name)
+        return "Deleted"
+
+
+def value_of(status):
+    """What the processes have reported last; None if they have not."""
+    for figure in status.get("progress", {}).get("metrics", []):
+        if figure["name"] == METRIC:
+            return float(figure["value"])
+    return None
+
+
+def objective(trial, template, start):
+    with contextlib.ExitStack() as last:
+        job = start(job_of(trial, template), last)
+        # Pruned, interrupted or done.
+        last.callback(lambda: trial.set_user_attr("ended", job.stop()))
+        furthest = -1
+        for step, value in job.values():
+            if step <= furthest:  # done again after a restart
+                continue
+            furthest = step
+            trial.report(value, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        status = job.status()
+        if status.get("state") != "Succeeded":
+            failure = status.get("lastFailure", {})
+            raise JobFailed(status.get("reason"), failure.get("message"), failure.get("stderr"))
+        return value_of(status)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", type=pathlib.Path)
+    parser.add_argument("--namespace", help="of a cluster; without it jobs run on this computer")
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--at-once", type=int, default=1, metavar="N")
+    parser.add_argument("--storage", help="such as sqlite:///sweep.db: a sweep that is begun again "
+                        "goes on, and several may share one")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--lockstep", default="lockstep", help="the program")
+    parser.add_argument("--seconds", type=float, default=5, help="between two looks at a status")
+    given = parser.parse_args()
+    template = yaml.safe_load(given.job.read_text())
+
+    def start(job, last):
+        if given.namespace:
+            return ClusterJob(job, given.namespace, given.seconds)
+        return LocalJob(job, last.enter_context(tempfile.TemporaryDirectory()), given.lockstep)
+
+    if given.namespace:
+        from kubernetes import config
+
+        config.load_config()
+    study = optuna.create_study(
+        study_name=template["metadata"]["name"], storage=given.storage, load_if_exists=True,
+        sampler=optuna.samplers.TPESampler(seed=given.seed),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=30))
+    study.optimize(lambda trial: objective(trial, template, start), n_trials=given.trials,
+                   n_jobs=given.at_once, catch=(JobFailed,))
+    if not any(each.state == optuna.trial.TrialState.COMPLETE for each in study.trials):
+        sys.exit("no trial has come to its end")
+    print(json.dumps({"value": study.best_value, "job": f"{study.study_name}-"
+                      f"{study.best_trial.number}", **study.best_params}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""examples/sweep: an Optuna study whose trials are TrainingJobs, here and in a cluster."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import processes
+import pytest
+import yaml
+from agent_kubelet import AgentKubelet
+from jobs import Jobs, operator
+from run import MARK, ROOT, ranks
+from tls import binary
+from waiting import wait_until
+
+SWEEP = ROOT / "examples/sweep"
+TRIALS = """
+import json, optuna, sys
+study = optuna.load_study(study_name="sweep", storage=sys.argv[1])
+print(json.dumps([{"state": each.state.name, "value": each.value, "ended": each.user_attrs["ended"],
+                   "steps": sorted(each.intermediate_values), "values": each.intermediate_values}
+                  for each in study.trials if each.state.is_finished()]))
+"""
+
+
+class Sweep:
+    """sweep.py as a process, with a storage of its own."""
+
+    def __init__(self, python, folder, job, *options, **environment):
+        self.python, self.mark = python, str(folder)
+        self._storage = f"sqlite:///{folder}/sweep.db"
+        self._said = open(folder / "said", "a+")
+        self.process = subprocess.Popen(
+            [python, SWEEP / "sweep.py", job, "--seed", "1", "--storage", self._storage,
+             "--lockstep", binary("lockstep"), *options],
+            env={**os.environ, MARK: self.mark, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._said, text=True,
+            # What runs in a shell's background ignores Ctrl-C, and this would inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+
+    def finish(self, code=0):
+        """(what it printed, what it said); nothing is left."""
+        out, _ = self.process.communicate(timeout=400)
+        self._said.seek(0)
+        said = self._said.read()
+        self._said.close()
+        assert self.process.returncode == code, said
+        wait_until(lambda: not processes.with_variable(MARK, self.mark), "all it started to end")
+        return out, said
+
+    def trials(self):
+        done = subprocess.run([self.python, "-c", TRIALS, self._storage], capture_output=True,
+                              text=True, check=True)
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def sweep(python_with, tmp_path):
+    def start(job, *options, **environment):
+        return Sweep(python_with("optuna"), tmp_path, job, *options, **environment)
+    return start
+
+
+def job_file(folder, **spec):
+    """The example's job with these changes."""
+    job = yaml.safe_load((SWEEP / "job.yaml").read_text())
+    trainer = spec.pop("trainer", {})
+    job["spec"] = {**job["spec"], **spec, "trainer": {**job["spec"]["trainer"], **trainer}}
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return file
+
+
+def test_what_is_worse_than_the_others_is_stopped_and_the_best_is_told(sweep):
+    run = sweep(SWEEP / "job.yaml", "--trials", "8")
+    out, said = run.finish()
+    trials = run.trials()
+    best = json.loads(out)
+    complete = [each for each in trials if each["state"] == "COMPLETE"]
+    pruned = [each for each in trials if each["state"] == "PRUNED"]
+    assert len(trials) == 8 and complete and pruned, said
+    assert len(complete) + len(pruned) == 8, said
+    assert {each["ended"] for each in complete} == {"Succeeded"}
+    assert {each["steps"][-1] for each in complete} == {600}
+    assert {each["ended"] for each in pruned} == {"Suspended"}
+    assert all(30 <= each["steps"][-1] < 600 for each in pruned), pruned
+    assert best["value"] == min(each["value"] for each in complete)
+    assert trials[int(best["job"].removeprefix("sweep-"))]["value"] == best["value"]
+
+    again = sweep(SWEEP / "job.yaml", "--trials", "1")  # it goes on
+    again.finish()
+    assert len(again.trials()) == 9
+
+
+def test_a_trial_whose_process_dies_goes_on_and_its_steps_count_once(sweep, tmp_path):
+    run = sweep(SWEEP / "job.yaml", "--trials", "1")
+    found = wait_until(lambda: len(alive := ranks(run.mark)) == 2 and alive, "the ranks", 120)
+    os.kill(found[1][0], signal.SIGKILL)
+    wait_until(lambda: found[0] not in ranks(run.mark).values(), "the generation's end", 120)
+    _, said = run.finish()
+    [trial] = run.trials()
+    assert (trial["state"], trial["ended"], trial["steps"][-1]) == ("COMPLETE", "Succeeded", 600)
+    assert "was killed by SIGKILL" in said and "already reported" not in said
+
+
+def test_a_trial_that_fails_says_why_and_the_sweep_goes_on(sweep, tmp_path):
+    file = job_file(tmp_path, trainer={"data": ["/nonexistent/*.txt"]})
+    run = sweep(file, "--trials", "2")
+    _, said = run.finish(code=1)
+    assert [each["state"] for each in run.trials()] == ["FAIL", "FAIL"]
+    assert "no trial has come to its end" in said and "/nonexistent/*.txt" in said
+
+
+def test_a_sweep_that_is_interrupted_leaves_no_job(sweep, tmp_path):
+    file = job_file(tmp_path, trainer={"steps": 1_000_000})
+    run = sweep(file, "--trials", "1")
+    wait_until(lambda: len(ranks(run.mark)) == 2, "the ranks", 120)
+    run.process.send_signal(signal.SIGINT)
+    run.process.communicate(timeout=120)
+    wait_until(lambda: not processes.with_variable(MARK, run.mark), "all it started to end")
+
+
+@pytest.fixture
+def cluster_jobs(installed, namespace, tmp_path, monkeypatch):
+    """Real API server, operator and agents."""
+    monkeypatch.setenv("PATH", f"{pathlib.Path(binary('lockstep')).parent}:{os.environ['PATH']}")
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with AgentKubelet(installed, namespace, folder / "pods") as kubelet, operator(
+            installed.kubeconfig, folder, "--namespace", namespace, "--system-namespace",
+            namespace):
+        yield Jobs(installed, namespace, kubelet, folder)
+
+
+def in_cluster(sweep, jobs, file, *options):
+    return sweep(file, "--namespace", jobs.namespace, "--seconds", "0.2", *options,
+                 KUBECONFIG=str(jobs.cluster.kubeconfig))
+
+
+def test_in_a_cluster_a_trials_value_is_what_its_status_says(sweep, cluster_jobs, tmp_path):
+    file = job_file(tmp_path, schedulerName="nobody", image="example.com/test:1")
+    run = in_cluster(sweep, cluster_jobs, file, "--trials", "2")
+    out, _ = run.finish()
+    trials = run.trials()
+    assert [(each["state"], each["ended"]) for each in trials] == [("COMPLETE", "Succeeded")] * 2
+    for number, trial in enumerate(trials):
+        progress = cluster_jobs.status(f"sweep-{number}")["progress"]
+        assert trial["steps"][-1] == progress["step"] == 600
+        [loss] = [each["value"] for each in progress["metrics"] if each["name"] == "loss"]
+        assert trial["value"] == float(loss)
+
+
+def test_in_a_cluster_a_trial_that_is_broken_off_is_deleted(sweep, cluster_jobs, tmp_path):
+    file = job_file(tmp_path, schedulerName="nobody", image="example.com/test:1",
+                    trainer={"steps": 1_000_000})
+    run = in_cluster(sweep, cluster_jobs, file, "--trials", "1")
+    cluster_jobs.wait("sweep-0", lambda status: status.get("progress"), "a first report")
+    run.process.send_signal(signal.SIGINT)
+    run.process.communicate(timeout=120)
+    wait_until(lambda: not cluster_jobs.kubectl("get", "tj,pods", "-o", "name"),
+               "the job and its pods to go", 120, 0.2)
