@@ -7,6 +7,7 @@ import textwrap
 import time
 
 import pytest
+from waiting import wait_until
 
 # What an import does to its process, and what the program then sees of it in a plain start.
 HOSTILE = {
@@ -41,6 +42,16 @@ def woken(pid):
     """How often each thread of a process has gone to sleep."""
     tasks = [f"{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     return {task: status(task)["voluntary_ctxt_switches"] for task in tasks}
+
+
+def wait_asleep(pid):
+    """Until no thread of a process wakes any more; how often each has gone to sleep by then."""
+    def asleep():
+        before = woken(pid)
+        time.sleep(0.5)
+        return before if woken(pid) == before else None
+
+    return wait_until(asleep, f"{pid} to sleep")
 
 
 # Says on stdout that it is being imported, and takes its time.
@@ -254,9 +265,7 @@ def test_a_parked_interpreter_sleeps(first):
     first.learn("threading", "multiprocessing", "logging", "asyncio")
     with first.park("-c", "print('ran')") as process:
         process.ready()
-        while status(process.pid)["State"][0] != "S":
-            time.sleep(0.01)
-        before = woken(process.pid)
+        before = wait_asleep(process.pid)
         time.sleep(float(os.environ.get("LOCKSTEP_PARKED_SECONDS", "2")))
         assert woken(process.pid) == before
         process.go()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from parking import Environment
-from test_park import woken
+from test_park import wait_asleep, woken
 
 pytestmark = pytest.mark.slow
 
@@ -92,8 +92,7 @@ def test_it_sleeps_while_it_is_parked(torch):
     torch.learn("torch", "torch.distributed", "numpy")
     with torch.park("-c", "import torch; print(torch.__version__ > '')") as process:
         process.ready()
-        time.sleep(0.5)
-        before = woken(process.pid)
+        before = wait_asleep(process.pid)
         time.sleep(3)
         assert woken(process.pid) == before
         process.go()
