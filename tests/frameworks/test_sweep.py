@@ -58,9 +58,16 @@ class Sweep:
 
 @pytest.fixture
 def sweep(python_with, tmp_path):
+    made = []
+
     def start(job, *options, **environment):
-        return Sweep(python_with("optuna"), tmp_path, job, *options, **environment)
-    return start
+        made.append(Sweep(python_with("optuna"), tmp_path, job, *options, **environment))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.process.kill()
+        each.process.wait()
 
 
 def job_file(folder, **spec):
@@ -156,6 +163,7 @@ def test_in_a_cluster_a_trial_that_is_broken_off_is_deleted(sweep, cluster_jobs,
     file = job_file(tmp_path, schedulerName="nobody", image="example.com/test:1",
                     trainer={"steps": 1_000_000})
     run = in_cluster(sweep, cluster_jobs, file, "--trials", "1")
+    wait_until(lambda: cluster_jobs.kubectl("get", "tj", "-o", "name"), "the job", 120, 0.2)
     cluster_jobs.wait("sweep-0", lambda status: status.get("progress"), "a first report")
     run.process.send_signal(signal.SIGINT)
     run.process.communicate(timeout=120)
