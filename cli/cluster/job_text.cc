@@ -9,6 +9,7 @@
 #include "cli/plan_text.h"
 #include "cli/run/history.h"
 #include "cli/run/ledger_text.h"
+#include "cli/run/preflight_text.h"
 #include "cli/run/prestart_text.h"
 #include "core/model/spec.h"
 #include "core/text/limited_text.h"
@@ -195,8 +196,10 @@ std::string StatusText(const StoredJob& job, WallTime now) {
   if (job.status.last_failure) AddFailure(*job.status.last_failure, &out);
   AddHistory(job.status.history, &out);
   const std::string prestart = PrestartLine(job.status);
+  const std::vector<std::string> preflight = PreflightLines(job.status);
   const std::vector<std::string> ledger = LedgerLines(job.status);
-  if (!ledger.empty() || !prestart.empty()) out += "\n";
+  if (!ledger.empty() || !prestart.empty() || !preflight.empty()) out += "\n";
+  for (const std::string& line : preflight) out += "  " + line + "\n";
   if (!prestart.empty()) out += "  " + core::OneLine(prestart) + "\n";
   for (const std::string& line : ledger) out += "  " + line + "\n";
   return out;

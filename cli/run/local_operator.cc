@@ -256,7 +256,8 @@ class LocalOperator {
   // Of its decisions people are told which machines it replaces, and for which one the others wait;
   // the rest the gang's own lines say.
   void PrintEvent(const control::EventNote& event) {
-    if (event.reason == "Straggler") return screen_.Event(event.note);
+    if (event.reason == "Straggler" || event.reason == "Preflight")
+      return screen_.Event(event.note);
     if (event.reason != "MachineReplaced") return;
     std::string line = event.note;
     if (event.warning) {

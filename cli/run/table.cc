@@ -6,6 +6,7 @@
 
 #include "cli/run/history.h"
 #include "cli/run/ledger_text.h"
+#include "cli/run/preflight_text.h"
 #include "cli/run/prestart_text.h"
 
 namespace lockstep::cli {
@@ -146,6 +147,9 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
         kDim, color));
   }
   if (const std::string line = PrestartLine(view.status); !line.empty()) {
+    lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));
+  }
+  for (const std::string& line : PreflightLines(view.status)) {
     lines.push_back(Paint(Fit("  " + line, size.columns), kDim, color));
   }
   for (const std::string& line : LedgerLines(view.status)) {

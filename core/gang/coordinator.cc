@@ -27,6 +27,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       lease_(config_.machines, config_.policy.machine_lost_after, born),
       stragglers_(config_.machines, config_.processes) {
   generation_.attempt = config_.attempt;
+  if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
 }
 
 // ---- events ----
@@ -75,7 +76,8 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       generation_.n = std::max(generation_.n, prepared.taken);
       Wait();
     } else if (prepared.hopeless) {
-      FailAsMisconfigured(now, prepared.error);
+      persist_problem_ = "the job ends, as the folder can't be used";
+      FailAsMisconfigured(now, 0, prepared.error);
     } else if (!prepared.error.empty()) {
       last_decision_ =
           "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;
@@ -152,6 +154,8 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
   if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
   if (persisting_) wake = std::min(wake, persisting_->give_up);
+  if (preflight_ && phase_ == CoordinatorPhase::kGathering)
+    wake = std::min(wake, preflight_->deadline());
   return wake;
 }
 
@@ -222,6 +226,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   slot.draining = hello.draining;
   lease_.OnHello(now, hello.machine);
   slot.lost = false;
+  if (preflight_) preflight_->OnJoined(slot.machine);
   slot.memory.reset();
   slot.fetching.reset();
   slot.dismissed = false;
@@ -431,6 +436,7 @@ MachineView Coordinator::machine(Time now, uint32_t index) const {
   view.lost = slot.lost;
   view.draining = slot.draining;
   view.replace = slot.replace || slot.straggles;
+  view.slow = slot.slow;
   if (slot.attempt != 0) {
     view.silent_for = std::max(now - lease_.of(index).answered_at, Duration::zero());
   }

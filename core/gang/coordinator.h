@@ -25,6 +25,7 @@
 #include "core/failure/failure.h"
 #include "core/gang/lease_clock.h"
 #include "core/gang/messages.h"
+#include "core/gang/preflight_desk.h"
 #include "core/gang/resume.h"
 #include "core/gang/root_cause.h"
 #include "core/gang/roster.h"
@@ -78,6 +79,7 @@ struct CoordinatorConfig {
   bool memory = false;
   bool memory_copies = false;
   Duration persist_every{};  // from memory to checkpoint_path; 0: at the end alone
+  std::optional<PreflightLimits> preflight = {};  // machines are measured before ranks run on them
 };
 
 // The operator's desired state: the body of PUT /gang. Level-triggered: saying it again changes
@@ -195,7 +197,8 @@ struct MachineView {
   bool connected = false;
   bool lost = false;
   bool draining = false;
-  bool replace = false;  // the operator must replace it (rule, Unkillable)
+  bool replace = false;  // the operator must replace it (rule, Unkillable, slow)
+  std::string slow;      // why, where preflight says so
   Duration silent_for{};
   Generation generation;
   MemberPhase phase = MemberPhase::kJoining;
@@ -234,6 +237,8 @@ class Coordinator {
   const Failure& last_failure() const { return last_failure_; }
   // For whom the others wait.
   const std::optional<Straggler>& straggler() const { return stragglers_.found(); }
+  // Absent where the job has no preflight.
+  std::optional<PreflightStatus> preflight() const;
   // The checkpoint in memory that a gang which is no more has not written to the folder, and why.
   const std::string& unwritten() const { return unwritten_; }
   // Why it is in this phase, in words a user can act on.
@@ -263,6 +268,7 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const Memory& memory);
   void Handle(Time now, Slot& slot, const FetchFailed& failed);
   void Handle(Time now, Slot& slot, const Persisted& persisted);
+  void Handle(Time now, Slot& slot, const Measured& measured);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
@@ -286,6 +292,11 @@ class Coordinator {
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
   void Witness(Time now, Slot& slot, const Hello& hello);
+  // Asks machines that are new for their figures; whether all are known, and none is to be
+  // replaced for them.
+  bool PassedPreflight(Time now);
+  PreflightDesk::Attempts Attempts() const;
+  void LogFigures();
 
   void PingAll(Time now);
   void PingOne(Time now, const Slot& slot);
@@ -318,7 +329,8 @@ class Coordinator {
   void DeliverVerdict(Time now, Verdict verdict);
   // `later` is an attempt of machine 0 above this one.
   void LeaveTo(uint32_t later, const std::string& how);
-  void FailAsMisconfigured(Time now, const std::string& what);
+  // `machine`: -1, or the one that it is about.
+  void FailAsMisconfigured(Time now, int machine, const std::string& what);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();
   void RefuseCommits(const std::string& reason);
@@ -335,6 +347,7 @@ class Coordinator {
   Roster roster_;
   LeaseClock lease_;
   StragglerFinder stragglers_;
+  std::optional<PreflightDesk> preflight_;
   std::set<uint32_t> replaced_stragglers_;
   Counters counters_;
   uint64_t version_ = 1;

@@ -63,6 +63,12 @@ void Coordinator::TryStart(Time now) {
                  phase_ == CoordinatorPhase::kBackoff || phase_ == CoordinatorPhase::kHeld;
   if (!waiting) return;
   CoordinatorPhase obstacle = Obstacle(now);
+  if (obstacle == CoordinatorPhase::kPreparing && !PassedPreflight(now)) {
+    if (phase_ == CoordinatorPhase::kVerdict) return;
+    obstacle = CoordinatorPhase::kGathering;
+  } else if (preflight_ && obstacle != CoordinatorPhase::kPreparing) {
+    preflight_->OnHindered(now);
+  }
   // Whoever hears that it is held may take the machines away.
   if (obstacle == CoordinatorPhase::kHeld && phase_ != obstacle && PersistLast(now)) return;
   if (obstacle != phase_) ++version_;
@@ -411,22 +417,21 @@ void Coordinator::LeaveTo(uint32_t later, const std::string& how) {
 }
 
 // No rule of the user's is asked: nothing has run, and nothing that runs again would end otherwise.
-void Coordinator::FailAsMisconfigured(Time now, const std::string& what) {
+void Coordinator::FailAsMisconfigured(Time now, int machine, const std::string& what) {
   last_failure_ = {};
   last_failure_.cause = Cause::kConfiguration;
-  last_failure_.machine = 0;
+  last_failure_.machine = machine;
   last_failure_.message = what;
   FailureContext context;
   context.failure = last_failure_;
   const FailureDecision decision = DecideFailure({}, context);
   last_decision_ = decision.reason;
-  Log("generation " + generation_.ToString() + " could not be prepared: " + what);
+  Log("no generation can begin: " + what);
   Verdict failed;
   failed.generation = generation_;
   failed.exit_code = static_cast<uint32_t>(decision.exit_code);
   failed.failure = last_failure_;
   failed.reason = decision.reason;
-  persist_problem_ = "the job ends, as the folder can't be used";
   if (Persists()) SayWhatIsUnwritten();
   DeliverVerdict(now, std::move(failed));
 }
@@ -445,6 +450,9 @@ std::string Coordinator::Reason() const {
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
       const std::string missing = roster_.Missing();
+      if (missing.empty() && preflight_ && preflight_->measuring()) {
+        return "preflight: machines are measured before ranks run";
+      }
       if (missing.empty()) return "waiting for heartbeats";
       return "waiting for machines " + missing + " of " + std::to_string(roster_.size()) +
              (unwritten_.empty() ? "" : "; " + unwritten_);

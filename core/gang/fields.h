@@ -154,6 +154,27 @@ inline constexpr auto kFields<Persist> =
 template <>
 inline constexpr auto kFields<Dismiss> = std::tuple(Field{"generation", &Dismiss::generation});
 
+template <>
+inline constexpr auto kFields<Figures> =
+    std::tuple(Field{"products", &Figures::products}, Field{"memory", &Figures::memory},
+               Field{"disk", &Figures::disk}, Field{"link", &Figures::link});
+
+template <>
+inline constexpr auto kFields<Measured> =
+    std::tuple(Field{"id", &Measured::id}, Field{"linked", &Measured::linked},
+               Field{"figures", &Measured::figures}, Field{"address", &Measured::address},
+               Field{"token", &Measured::token}, Field{"rates", &Measured::rates});
+
+template <>
+inline constexpr auto kFields<Partner> =
+    std::tuple(Field{"machine", &Partner::machine}, Field{"address", &Partner::address},
+               Field{"token", &Partner::token});
+
+template <>
+inline constexpr auto kFields<Measure> =
+    std::tuple(Field{"id", &Measure::id}, Field{"linked", &Measure::linked},
+               Field{"alone", &Measure::alone}, Field{"partners", &Measure::partners});
+
 // ---- both: in the order of the wire, with JSON's names and forms ----
 
 template <>
@@ -210,6 +231,7 @@ inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
     Field{"silentForSeconds", &GangStatus::MachineStatus::silent_for, Always{}, InSeconds{}},
     Field{"connected", &GangStatus::MachineStatus::connected, Always{}},
     Field{"replace", &GangStatus::MachineStatus::replace, Always{}},
+    Field{"slow", &GangStatus::MachineStatus::slow, CutTo{kMaxBodyText}},
     Field{"binding", &GangStatus::MachineStatus::binding},
     Field{"bindingReason", &GangStatus::MachineStatus::binding_reason});
 
@@ -233,6 +255,7 @@ inline constexpr auto kFields<GangStatus> =
                Field{"history", &GangStatus::history, Always{}, AtMost{kMaxHistory}},
                Field{"lastFailure", &GangStatus::last_failure, Always{}},
                Field{"straggler", &GangStatus::straggler}, Field{"parked", &GangStatus::parked},
+               Field{"preflight", &GangStatus::preflight},
                Field{"parkedReason", &GangStatus::parked_reason, CutTo{kMaxBodyText}},
                Field{"verdict", &GangStatus::verdict},
                Field{"unwritten", &GangStatus::unwritten, CutTo{kMaxBodyText}});

@@ -222,6 +222,12 @@ MemberActions Member::OnPersisted(Time now, Persisted persisted) {
   return Take();
 }
 
+MemberActions Member::OnMeasured(Time now, Measured measured) {
+  Begin(now);
+  if (welcomed_) Send(std::move(measured));
+  return Take();
+}
+
 MemberActions Member::OnTerminate(Time now, Duration grace) {
   Begin(now);
   if (!draining_ && phase() != MemberPhase::kExiting) {
@@ -429,6 +435,11 @@ void Member::Handle(Time, const Keep& message) {
 void Member::Handle(Time, const Persist& message) { actions_.emplace_back(PersistPart{message}); }
 
 void Member::Handle(Time, const Dismiss&) { dismissed_ = true; }
+
+// Nothing is measured beside ranks.
+void Member::Handle(Time, const Measure& message) {
+  if (!MayHaveLiveRanks(phase())) actions_.emplace_back(MeasureMachine{message});
+}
 
 void Member::Handle(Time now, const Verdict& message) {
   if (!Obey(now, message.generation.attempt) || message.generation < report_.generation) return;

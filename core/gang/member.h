@@ -87,6 +87,10 @@ struct DropParts {
 struct PersistPart {
   Persist persist;
 };
+// Answer with OnMeasured. A first step ends an earlier measurement; a Spawn ends any.
+struct MeasureMachine {
+  Measure measure;
+};
 // Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
@@ -97,9 +101,9 @@ struct MemberLog {
   std::string line;
 };
 
-using MemberAction =
-    std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
-                 FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence>;
+using MemberAction = std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease,
+                                  AnswerCommit, FetchPart, DropParts, PersistPart, ExitAgent,
+                                  MemberLog, CollectEvidence, MeasureMachine>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -133,6 +137,7 @@ class Member {
   MemberActions OnPartHeld(Time now, MemoryPart part);
   MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
   MemberActions OnPersisted(Time now, Persisted persisted);
+  MemberActions OnMeasured(Time now, Measured measured);
   // SIGTERM to the agent: stop the gang, then leave with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
@@ -172,6 +177,7 @@ class Member {
   void Handle(Time now, const Keep& message);
   void Handle(Time now, const Persist& message);
   void Handle(Time now, const Dismiss& message);
+  void Handle(Time now, const Measure& message);
 
   void Begin(Time now);
   MemberActions Take();

@@ -183,7 +183,7 @@ const char* NameOf(const Message& message) {
       "HELLO",        "PONG",    "REPORT",  "STOP_REQUEST", "COMMIT_REQUEST", "PROGRESS",
       "VERDICT_ACK",  "WELCOME", "REFUSED", "PING",         "START",          "STOP",
       "COMMIT_REPLY", "VERDICT", "MEMORY",  "FETCH_FAILED", "PERSISTED",      "FETCH",
-      "KEEP",         "PERSIST", "DISMISS"};
+      "KEEP",         "PERSIST", "DISMISS", "MEASURE",      "MEASURED"};
   return kNames.at(message.index());
 }
 

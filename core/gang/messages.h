@@ -18,6 +18,7 @@
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
+#include "core/failure/preflight.h"
 
 namespace lockstep::core {
 
@@ -243,6 +244,16 @@ struct Persisted {
   std::vector<uint32_t> machines = {};  // likewise
 };
 
+// What MEASURE asked for, as far as it could be had.
+struct Measured {
+  uint64_t id = 0;            // as MEASURE said
+  bool linked = false;        // likewise
+  Figures figures;            // of the machine alone
+  std::string address;        // IP:PORT where its partners find it; "": nowhere
+  std::string token;          // what they say there
+  std::vector<double> rates;  // of `linked`: GB/s, by partner; 0: it could not be reached
+};
+
 // ---- coordinator to member ----
 
 struct Welcome {
@@ -343,10 +354,27 @@ struct Dismiss {
   Generation generation;  // the last that was prepared
 };
 
+// A machine to measure a link with.
+struct Partner {
+  uint32_t machine = 0;
+  std::string address;
+  std::string token;
+};
+
+// Measure while no rank runs; MEASURED follows. First the machine alone, and be there for partners;
+// then, `linked`, the links with these, one after the other.
+struct Measure {
+  uint64_t id = 0;  // of the two steps together
+  bool linked = false;
+  bool alone = true;  // not `linked`: measure products, memory and disk, too
+  std::vector<Partner> partners = {};
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
-using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
-                             VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict,
-                             Memory, FetchFailed, Persisted, Fetch, Keep, Persist, Dismiss>;
+using Message =
+    std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
+                 Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, Memory, FetchFailed,
+                 Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

@@ -30,6 +30,7 @@ class Roster {
     bool draining = false;
     bool lost = false;
     bool replace = false;
+    std::string slow;             // why `replace`, where preflight says so
     bool straggles = false;       // to be replaced, though it is none the worse for the others
     bool confirmed_dead = false;  // its container was seen to end
     bool predecessor_confirmed = false;

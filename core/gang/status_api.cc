@@ -115,6 +115,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
     machine.silent_for = view.silent_for;
     machine.connected = view.connected;
     machine.replace = view.replace;
+    machine.slow = std::move(view.slow);
     machine.binding = view.binding;
     if (reasons < kMaxBindingReasons && !view.binding_reason.empty()) {
       machine.binding_reason = std::move(view.binding_reason);
@@ -137,6 +138,7 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born) {
   }
   status.last_failure = coordinator.last_failure();
   status.straggler = coordinator.straggler();
+  status.preflight = coordinator.preflight();
   status.verdict = coordinator.verdict();
   status.unwritten = coordinator.unwritten();
   return status;

@@ -50,6 +50,7 @@ struct GangStatus {
     bool replace = false;
     Binding binding = Binding::kUnknown;
     std::string binding_reason;
+    std::string slow = {};  // why `replace`, where preflight says so
   };
   // Times since the answering agent was born.
   using GenerationStatus = GenerationRecord;
@@ -72,6 +73,7 @@ struct GangStatus {
   std::vector<GenerationStatus> history;
   Failure last_failure;
   std::optional<Straggler> straggler;
+  std::optional<PreflightStatus> preflight;  // absent where there is none
   uint32_t parked = 0;        // interpreters that wait to be the next ranks, of all machines
   std::string parked_reason;  // why they are fewer than ranks, of the first machine with a reason
   std::optional<Verdict> verdict;

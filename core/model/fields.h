@@ -84,6 +84,13 @@ inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health
                                                    Field{"hangTimeout", &Health::hang_timeout});
 
 template <>
+inline constexpr auto kFields<Preflight> = std::tuple(
+    Field{"enabled", &Preflight::enabled}, Field{"margin", &Preflight::margin},
+    Field{"minGflops", &Preflight::min_gflops}, Field{"minMemoryGBps", &Preflight::min_memory_gbps},
+    Field{"minDiskGBps", &Preflight::min_disk_gbps},
+    Field{"minLinkGBps", &Preflight::min_link_gbps});
+
+template <>
 inline constexpr auto kFields<Logs> =
     std::tuple(Field{"console", &Logs::console}, Field{"format", &Logs::format},
                Field{"path", &Logs::path, AtMost{4096}});
@@ -115,7 +122,8 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
     Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},
     Field{"gracePeriod", &Spec::grace_period}, Field{"health", &Spec::health},
-    Field{"logs", &Spec::logs}, Field{"suspend", &Spec::suspend},
+    Field{"preflight", &Spec::preflight}, Field{"logs", &Spec::logs},
+    Field{"suspend", &Spec::suspend},
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},

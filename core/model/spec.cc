@@ -6,6 +6,11 @@ int64_t WorldSize(const Spec& spec) {
   return int64_t{spec.num_machines} * spec.processes_per_machine;
 }
 
+PreflightLimits Preflight::limits() const {
+  const Figures least{min_gflops, min_memory_gbps, min_disk_gbps, min_link_gbps};
+  return {.margin = margin, .least = least};
+}
+
 int ProcessesStarted(const Spec& spec) {
   return spec.launch == Launch::kPerMachine ? 1 : spec.processes_per_machine;
 }

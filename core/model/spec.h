@@ -19,6 +19,7 @@
 #include "base/text/quantity.h"
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/failure/preflight.h"
 #include "core/model/trainer.h"
 #include "core/text/node.h"
 
@@ -129,6 +130,20 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
+// Whether machines are measured before ranks run on them, and what is slow.
+struct Preflight {
+  bool enabled = false;
+  double margin = 0.3;  // below the gang's median by this share; the others are limits of the user
+  double min_gflops = 0;
+  double min_memory_gbps = 0;
+  double min_disk_gbps = 0;
+  double min_link_gbps = 0;
+
+  PreflightLimits limits() const;
+
+  friend bool operator==(const Preflight&, const Preflight&) = default;
+};
+
 struct Health {
   Duration start_timeout = minutes(10);
   Duration hang_timeout = Duration::zero();  // 0: off
@@ -170,6 +185,7 @@ struct Spec {
   Checkpoint checkpoint;
   Duration grace_period = seconds(120);
   Health health;
+  Preflight preflight;
   Logs logs;
   bool suspend = false;
   int64_t active_deadline_seconds = 0;  // 0: none

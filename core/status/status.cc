@@ -76,6 +76,10 @@ bool DropMore(JobStatus& status) {
 
 void Shorten(JobStatus& status) {
   if (status.prestart) Shorten(status.prestart->reason);
+  if (status.preflight) {
+    Shorten(status.preflight->typical);
+    for (SlowMachine& slow : status.preflight->slow) Shorten(slow.because);
+  }
   for (std::string* text : {&status.reason, &status.ready, &status.progress_text,
                             &status.agent.image, &status.selector}) {
     Shorten(*text);

@@ -23,6 +23,7 @@
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
+#include "core/failure/preflight.h"
 #include "core/model/machine_attempts.h"
 #include "core/status/ledger.h"
 #include "core/text/node.h"
@@ -208,9 +209,10 @@ struct JobStatus {
   std::vector<MachineStatus> machine_statuses;  // worst first
   RestartCounts restarts;
   std::optional<LastFailure> last_failure;
-  std::vector<RestartRecord> history;      // oldest first
-  std::optional<Ledger> ledger;            // absent until machines were made
-  std::optional<PrestartStatus> prestart;  // absent where spec.prestart is Never
+  std::vector<RestartRecord> history;        // oldest first
+  std::optional<Ledger> ledger;              // absent until machines were made
+  std::optional<PrestartStatus> prestart;    // absent where spec.prestart is Never
+  std::optional<PreflightStatus> preflight;  // absent until machines were measured
   std::optional<JobProgress> progress;
   Timings timings;
 

@@ -121,7 +121,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"restarts", &JobStatus::restarts, Always{}},
     Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
     Field{"ledger", &JobStatus::ledger}, Field{"prestart", &JobStatus::prestart},
-    Field{"progress", &JobStatus::progress}, Field{"timings", &JobStatus::timings});
+    Field{"preflight", &JobStatus::preflight}, Field{"progress", &JobStatus::progress},
+    Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

@@ -272,6 +272,20 @@ void ValidatePrestart(Validator& validator) {
   }
 }
 
+void ValidatePreflight(Validator& validator) {
+  const Preflight& preflight = validator.job.spec.preflight;
+  const std::string path = "spec.preflight.";
+  if (preflight.margin <= 0 || preflight.margin > 1) {
+    validator.Error(path + "margin", "must be above 0 and at most 1: 0.3 is 30 % below the median");
+  }
+  for (const auto& [name, least] : {std::pair("minGflops", preflight.min_gflops),
+                                    std::pair("minMemoryGBps", preflight.min_memory_gbps),
+                                    std::pair("minDiskGBps", preflight.min_disk_gbps),
+                                    std::pair("minLinkGBps", preflight.min_link_gbps)}) {
+    if (least < 0) validator.Error(path + name, "must be 0 (no limit) or more");
+  }
+}
+
 void ValidateTimes(Validator& validator) {
   const Spec& spec = validator.job.spec;
   validator.Range("spec.gracePeriod", spec.grace_period, seconds(0), hours(24));
@@ -331,6 +345,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateFailurePolicy(validator);
   ValidateCheckpoint(validator);
   ValidatePrestart(validator);
+  ValidatePreflight(validator);
   ValidateTimes(validator);
   ValidateCluster(validator);
   if (validator.local() && gpus) ValidateGpus(validator, *gpus);

@@ -46,6 +46,7 @@ enum class EndKind : uint8_t {
   kConfiguration,  // the agent could not work with what it was told
   kOutOfMemory,    // it went over its memory limit: the application's failure
   kAsked,          // drained, evicted, preempted or deleted: costs no budget
+  kSlow,           // preflight found it slow, and asks for few: costs no budget
   kRejected,       // the node would not have it: tried elsewhere, later
   kOvertaken,      // machine 0 found later attempts than status knows: the epoch goes above them
   kLost,           // anything else: a machine failure

@@ -230,6 +230,7 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   ObserveMachines(context);
   ObserveGang(context);
   ObservePrestart(context);
+  ObservePreflight(context);
   next.state = StateOf(context, stop);
   ObserveTimings(context);
   CountRestarts(next);

@@ -99,6 +99,10 @@ void ObserveStall(ReconcileContext& context);
 // stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
 // is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
+// preflight.cc: what machines measured before ranks ran, and an event for each that is slow.
+void ObservePreflight(ReconcileContext& context);
+// Why preflight wants another machine in place of this one; "": it does not.
+std::string SlownessOf(const ReconcileContext& context, const Machine& machine);
 // prestart.cc: interpreters that wait for the next generation, and generations begun with them.
 void ObservePrestart(ReconcileContext& context);
 // progress.cc: what ranks report, at most twice a minute; and at the job's end what its last agent

@@ -101,6 +101,9 @@ std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& mac
     const std::string where = " on node " + machine.seen->node;
     if (!otherwise.empty()) return Loss{&machine, EndKind::kRejected, "it " + otherwise + where};
   }
+  if (const std::string slow = SlownessOf(context, machine); !slow.empty()) {
+    return Loss{&machine, EndKind::kSlow, "it is slow: " + slow};
+  }
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   std::optional<std::string> accusation;
   if (machine.index == 0) {
@@ -158,6 +161,9 @@ void SetBackoff(ReconcileContext& context, const Loss& loss) {
   memory.hold_until[index] = context.now.boot + core::BackoffAfter(count);
 }
 
+// Whether the machine failed: it is said so, and is paid for out of a budget.
+bool IsFailure(EndKind kind) { return kind != EndKind::kAsked && kind != EndKind::kSlow; }
+
 // That status went back is no machine's fault; but who says so again and again is not believed.
 // Machines that are rejected together are so for one reason, and cost one: a cluster that aligns
 // nothing would else end a big job before a second node was tried.
@@ -168,13 +174,13 @@ void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
     ++counters.out_of_memory;
   } else if (kind == EndKind::kOvertaken && !context.memory().replacement.overtaken) {
     context.Own<&Memory::replacement>().overtaken = true;
-  } else if (kind != EndKind::kAsked) {
+  } else if (IsFailure(kind)) {
     ++counters.replacements;
   }
 }
 
 core::Cause CauseOf(EndKind kind) {
-  if (kind == EndKind::kAsked) return core::Cause::kStopRequested;
+  if (!IsFailure(kind)) return core::Cause::kStopRequested;
   return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
 }
 
@@ -272,11 +278,11 @@ bool Replace(ReconcileContext& context) {
       RecordLossOfMachine0(context, CauseOf(loss.kind));
       AccountLossOfMachine0(context, CauseOf(loss.kind));
     }
-    if (loss.kind != EndKind::kAsked) {
+    if (IsFailure(loss.kind)) {
       next.last_failure =
           FailureRecord(context, FailureOf(loss), context.snapshot.status.gang_generation);
     }
-    context.AddEvent(loss.kind != EndKind::kAsked, "MachineReplaced",
+    context.AddEvent(IsFailure(loss.kind), "MachineReplaced",
                      "machine " + std::to_string(loss.machine->index) + ": " + loss.what +
                          "; attempt " + std::to_string(next.epoch) + " takes its place");
   }

@@ -89,6 +89,8 @@ PASS = [
     job(a_command(checkpoint={"memory": {"size": "2Gi", "replicas": 0}, "persistEvery": "0s"})),
     job(a_command(prestart="Auto", prestartExclude=["_a1"], launch="PerMachine")),
     job(a_command(managedBy="a.b/c/d")),
+    job(a_command(preflight={"enabled": True, "margin": 0.5, "minGflops": 1, "minMemoryGBps": 0,
+                             "minDiskGBps": 0.1, "minLinkGBps": 0.01})),
     job(a_command(env=[{"name": "A", "value": "", "valueFrom": _FIELD}])),
 ]
 PASS += [job(a_command(command=command)) for command in (
@@ -174,6 +176,8 @@ FAIL = [
     job(a_command(checkpoint={"memory": {"size": 0}})),
     job(a_command(checkpoint={"memory": {"size": "1500m"}})),
     job(a_command(checkpoint={"persistEvery": "500ms"})),
+    job(a_command(preflight={"margin": 0})), job(a_command(preflight={"margin": 1.1})),
+    job(a_command(preflight={"minGflops": -1})), job(a_command(preflight={"minLinkGBps": -0.1})),
     job(a_command(prestartExclude=["a.b"])), job(a_command(prestartExclude=["1a"])),
     job(a_command(prestartExclude=[""])),
     job(a_command(health={"hangTimeout": "500ms"})), job(a_command(health={"hangTimeout": "169h"})),

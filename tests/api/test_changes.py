@@ -16,6 +16,7 @@ CHANGES = {
     "prestartExclude": ["other"], "template": {"spec": {"nodeSelector": {"a": "b"}}},
     "resourcesPerProcess": {"cpu": 2}, "resourcesPerMachine": {"rdma/hca": 2},
     "sharedMemory": "1Gi",
+    "preflight": {"enabled": True},
     "topology": {"bind": "None"}, "placement": {"onePerNode": "None"}, "spareMachines": 1,
     "failurePolicy": {"maxRestarts": 7}, "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",
     "health": {"hangTimeout": "1m"}, "logs": {"format": "Json"}, "suspend": True,

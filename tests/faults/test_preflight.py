@@ -1,5 +1,6 @@
-"""`lockstep-trainer preflight` among four machines, each a network namespace: it names the one whose
-link is slow and the one whose core is, and a gang replaces the machine."""
+"""Preflight among four machines, each a network namespace: the one whose link is slow and the one
+whose core is are named and replaced. By the agents (spec.preflight), and by `lockstep-trainer
+preflight` in front of a program."""
 
 import contextlib
 import json
@@ -7,9 +8,12 @@ import os
 import shlex
 import subprocess
 
+import namespaces
 import pytest
+from gang import Gang
 from run import Run
 from tls import binary
+from waiting import wait_until
 
 MACHINES = 4
 # The slow core is the last CPU: whoever is there is outweighed ten times by a neighbour. All others
@@ -17,63 +21,59 @@ MACHINES = 4
 CPUS = sorted(os.sched_getaffinity(0))
 GOOD, SLOW = f"taskset -c {CPUS[0]}", f"taskset -c {CPUS[-1]} nice -n 10"
 NEIGHBOUR = ["taskset", "-c", str(CPUS[-1]), "sh", "-c", "while :; do :; done"]
-PROBE = subprocess.run(["unshare", "--net", "ip", "link", "add", "v0", "type", "bridge"],
-                       capture_output=True, check=False)
 
 
-class Network:
-    """Machines 10.9.0.1 and on, on one bridge."""
+@contextlib.contextmanager
+def neighbour():
+    with subprocess.Popen(NEIGHBOUR) as busy:
+        try:
+            yield
+        finally:
+            busy.kill()
 
-    def __init__(self, ends):
-        self.ends = ends
-        self.hub = self._namespace()
-        self.machines = [self._namespace() for _ in range(MACHINES)]
-        self.within(self.hub, "ip link add br0 type bridge")
-        self.within(self.hub, "ip link set br0 up")
-        for i, machine in enumerate(self.machines):
-            self.within(self.hub, f"ip link add m{i} type veth peer name eth0 netns {machine}")
-            self.within(self.hub, f"ip link set m{i} master br0 up")
-            for words in ("link set lo up", f"addr add 10.9.0.{i + 1}/24 dev eth0", "link set eth0 up"):
-                self.within(machine, f"ip {words}")
 
-    def _namespace(self):
-        holder = self.ends.enter_context(subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True))
-        holder.stdout.readline()
-        self.ends.callback(holder.kill)
-        return holder.pid
-
-    @staticmethod
-    def _enter(namespace):
-        return ["nsenter", f"--net=/proc/{namespace}/ns/net"]
-
-    def within(self, namespace, command):
-        subprocess.run([*self._enter(namespace), *command.split()], check=True)
-
-    def slow_link(self, machine):
-        """20 Mbit/s both ways."""
-        for namespace, device in ((self.hub, f"m{machine}"), (self.machines[machine], "eth0")):
-            self.within(namespace, f"tc qdisc add dev {device} root tbf rate 20mbit burst 32k latency 50ms")
-
-    def preflight(self, *options, slow_core=None):
-        """(exit codes, what rank 0 said as JSON, what each rank complained of)."""
+def preflight(network, *options, slow_core=None):
+    """(exit codes, what rank 0 said as JSON, what each rank complained of)."""
+    with contextlib.ExitStack() as ends:
         ranks = []
         if slow_core is not None:
-            self.ends.callback(self.ends.enter_context(subprocess.Popen(NEIGHBOUR)).kill)
-        for i, machine in enumerate(self.machines):
+            ends.enter_context(neighbour())
+        for i, machine in enumerate(network.machines):
             env = {**os.environ, "RANK": str(i), "WORLD_SIZE": str(MACHINES), "LOCAL_RANK": "0",
                    "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.9.0.1", "MASTER_PORT": "29500",
                    "LOCKSTEP_JOB_UID": "preflight", "LOCKSTEP_GENERATION": "1-1", "OMP_NUM_THREADS": "1"}
             core = SLOW if i == slow_core else GOOD
-            ranks.append(self.ends.enter_context(subprocess.Popen(
-                [*self._enter(machine), *core.split(), binary("lockstep-trainer"),
+            ranks.append(ends.enter_context(subprocess.Popen(
+                [*network.enter(machine), *core.split(), binary("lockstep-trainer"),
                  "preflight", "--backend=gloo", "--json", *options],
                 env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)))
-            self.ends.callback(ranks[-1].kill)
+            ends.callback(ranks[-1].kill)
         said = [rank.communicate(timeout=240) for rank in ranks]
         report = json.loads(said[0][0]) if said[0][0] else None
         return [rank.returncode for rank in ranks], report, [err for _, err in said]
+
+
+class Spread(Gang):
+    """Each agent in the namespace of its machine; nobody but the others reaches it."""
+
+    def __init__(self, network, folder, **spec):
+        self.network = network
+        super().__init__(folder, machines=MACHINES, **spec)
+
+    @staticmethod
+    def _free_block(_):
+        return ""
+
+    def address(self, machine):
+        return self.network.address(machine)
+
+    def begin(self, machine, attempt, core=GOOD):
+        entry = self.network.enter(self.network.machines[machine])
+        self.start_agent(machine, attempt, prefix=(*entry, *core.split()), interface="eth0")
+
+    def wait_said(self, words):
+        self.agents[0].wait_log(words)
+        return self.agents[0].log
 
 
 needs_cores = pytest.mark.skipif(len(CPUS) < 2, reason="needs a core that is slow and one that isn't")
@@ -81,10 +81,10 @@ needs_cores = pytest.mark.skipif(len(CPUS) < 2, reason="needs a core that is slo
 
 @pytest.fixture
 def network():
-    if PROBE.returncode != 0:
+    if not namespaces.POSSIBLE:
         pytest.skip("needs network namespaces and a bridge")
-    with contextlib.ExitStack() as ends:
-        yield Network(ends)
+    with namespaces.Network(MACHINES) as made:
+        yield made
 
 
 # Beside other work a figure may halve: slow is less than two fifths of the median.
@@ -94,7 +94,7 @@ MARGIN = "--margin=0.6"
 @needs_cores
 def test_a_slow_link_and_a_slow_core_are_found_and_nobody_else_is_blamed(network, tmp_path):
     network.slow_link(1)
-    codes, report, complaints = network.preflight(MARGIN, f"--folder={tmp_path}", slow_core=2)
+    codes, report, complaints = preflight(network, MARGIN, f"--folder={tmp_path}", slow_core=2)
     assert codes == [75, 76, 76, 75], (report, complaints)
     slow = [" ".join(machine["slow"]) for machine in report["machines"]]
     assert slow[0] == slow[3] == "", report
@@ -106,15 +106,15 @@ def test_a_slow_link_and_a_slow_core_are_found_and_nobody_else_is_blamed(network
 
 def test_machines_that_are_alike_pass_and_are_measured_once(network, tmp_path):
     once = f"--once={tmp_path}/well"
-    codes, report, complaints = network.preflight("--margin=0.9", once)
+    codes, report, complaints = preflight(network, "--margin=0.9", once)
     assert codes == [0] * MACHINES, (report, complaints)
     assert report["passed"] and report["busbw"] > 0
     assert "disk" not in report["machines"][0]
-    assert network.preflight("--margin=0.9", once) == ([0] * MACHINES, None, [""] * MACHINES)
+    assert preflight(network, "--margin=0.9", once) == ([0] * MACHINES, None, [""] * MACHINES)
 
 
 def test_a_machine_below_the_least_is_slow_whatever_the_others_have(network):
-    codes, report, _ = network.preflight("--margin=1", "--least-memory=1e6")
+    codes, report, _ = preflight(network, "--margin=1", "--least-memory=1e6")
     assert codes == [76] * MACHINES
     assert all("and 1e+06 GB/s is the least" in machine["slow"][0] for machine in report["machines"])
 
@@ -140,3 +140,50 @@ $core $check && echo trained
     assert "machine 2 is slow" in first["failure"]["stderr"]
     assert last["failure"].get("machine") is None
     assert output.count("trained") == 3
+
+
+@needs_cores
+def test_agents_find_a_slow_link_and_a_slow_core_before_a_rank_runs_and_blame_nobody_else(
+        network, tmp_path):
+    # Agents' children share a core here: a link that they hardly use must be no slower than this.
+    network.slow_link(1, "4mbit")
+    limits = {"enabled": True, "margin": 0.6}
+    with Spread(network, tmp_path, checkpoint="checkpoints", preflight=limits) as gang:
+        gang.checkpoint.mkdir()
+        with neighbour():
+            for machine in range(MACHINES):
+                gang.begin(machine, 1, SLOW if machine == 2 else GOOD)
+            gang.wait_said("preflight: machine 1 is slow, and to be replaced: link 0.00")
+            said = gang.wait_said("preflight: machine 2 is slow, and to be replaced: ")
+        assert "machine 2 is slow, and to be replaced: products" in said
+        assert "machine 0 is slow" not in said and "machine 3 is slow" not in said
+        assert not any(agent.ranks() for agent in gang.agents.values())
+        network.quick_link(1)
+        for machine in (1, 2):
+            gang.agents[machine].kill()
+            gang.begin(machine, 2)
+        wait_until(lambda: all(len(agent.ranks()) == 1 for agent in gang.agents.values()),
+                   lambda: f"every rank to run\n{gang.logs()}")
+        gang.open_gates()
+        wait_until(lambda: not any(agent.running for agent in gang.agents.values()),
+                   lambda: f"all agents to leave\n{gang.logs()}")
+        assert gang.agents[0].termination["exitCode"] == 0
+
+
+@needs_cores
+def test_a_gang_below_what_the_user_asks_for_fails_with_a_sentence(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("""
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: demanding}
+spec:
+  numMachines: 2
+  command: ["true"]
+  preflight: {enabled: true, margin: 0.9, minMemoryGBps: 1000000}
+""")
+    code, report, output = Run(tmp_path, str(job), "--no-table").finish()
+    assert code == 78, output
+    assert "is slower than spec.preflight allows" in output
+    assert output.count("it is slow: memory") == 2, "machine 0 once, and another"
+    assert report["generations"] == []

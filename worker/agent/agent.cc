@@ -64,6 +64,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.memory = KeepsMemory(config);
   c.memory_copies = Copies(config) > 0;
   c.persist_every = spec.checkpoint.persist_every;
+  if (spec.preflight.enabled) c.preflight = spec.preflight.limits();
   return c;
 }
 
@@ -192,6 +193,11 @@ Status Agent::OpenRanks(const std::string& executable) {
   if (!guard.ok()) return guard.error();
   guard_ = std::move(*guard);
 
+  measurer_ = std::make_unique<Measurer>(
+      loop_.get(), spawner_.get(),
+      Measurer::Options{executable, config_.advertise, config_.machine, config_.checkpoint_path},
+      [this](core::Measured measured) { Do(member_->OnMeasured(Now(), std::move(measured))); },
+      logs_->Logger());
   Result<std::unique_ptr<ProgressSocket>> progress = ProgressSocket::Listen(
       loop_.get(), socket_path,
       [this](ProgressSocket::ClientId client, const ProgressMessage& message) {
@@ -356,6 +362,8 @@ void Agent::Do(core::MemberActions actions) {
                          [this, generation = collect->generation](auto places) {
                            Do(member_->OnEvidence(Now(), generation, std::move(places)));
                          });
+    } else if (auto* measure = std::get_if<core::MeasureMachine>(&action)) {
+      measurer_->Measure(measure->measure);
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }
@@ -374,6 +382,7 @@ void Agent::Persist(const core::Persist& persist) {
 }
 
 void Agent::Start(const core::Spawn& spawn) {
+  measurer_->Stop();
   core::Start start = spawn.start;
   if (memory_) memory_->BeginGeneration();
   if (memory_ && start.memory.exists()) start.resume = memory_->OwnPart(start.memory);
@@ -456,6 +465,7 @@ void Agent::Leave(const core::ExitAgent& exit) {
   if (exit_) return;
   exit_ = exit;
   Log("leaving with exit code " + std::to_string(exit.code) + ": " + exit.reason);
+  measurer_->Stop();
   ranks_->DropSpares();
   ranks_->Stop(member_->generation(), Time::min());
   leave_by_ = BootTime() + kLeavePatience;

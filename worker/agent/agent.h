@@ -33,6 +33,7 @@
 #include "worker/agent/http/metrics_server.h"
 #include "worker/agent/http/status_server.h"
 #include "worker/agent/logs/agent_logs.h"
+#include "worker/agent/measure/measurer.h"
 #include "worker/agent/memory/memory_store.h"
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/metrics/rank_metrics.h"
@@ -101,6 +102,7 @@ class Agent {
   std::unique_ptr<LiveTable> table_;
   std::unique_ptr<LocalRanks> ranks_;
   std::unique_ptr<EvidenceDesk> evidence_;
+  std::unique_ptr<Measurer> measurer_;
   std::unique_ptr<Guard> guard_;
   std::optional<TlsPskContext> server_tls_;
   std::optional<TlsPskContext> client_tls_;

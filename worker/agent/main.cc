@@ -20,6 +20,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/evidence/ask.h"
 #include "worker/agent/install.h"
+#include "worker/agent/measure/measure_child.h"
 #include "worker/agent/ranks/guard.h"
 #include "worker/agent/spare.h"
 
@@ -68,6 +69,9 @@ int Fail(const Error& error) {
 int Run(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], lockstep::agent::kGuardArgument) == 0) {
     return lockstep::agent::GuardMain(argc, argv);
+  }
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::agent::kMeasureArgument) == 0) {
+    return lockstep::agent::MeasureMain(argc, argv);
   }
   if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
     std::printf("lockstep-agent %s\n", lockstep::kVersion);

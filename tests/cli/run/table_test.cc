@@ -116,6 +116,20 @@ TEST(TableTest, WhatIsNotKnownIsADash) {
                           "  0       0-3   Starting -    -    -"));
 }
 
+TEST(Table, SaysWhatPreflightMeasuredAndWhichMachinesWereSlow) {
+  Shown shown(2);
+  EXPECT_THAT(shown.Lines({120, 40}), Each(Not(HasSubstr("preflight"))));
+  shown.status.preflight =
+      core::PreflightStatus{core::PreflightState::kSlow,
+                            "link 5 GB/s",
+                            {{1, 1, "link 0.1 GB/s", true}, {1, 2, "link 0.2 GB/s", false}}};
+  const std::vector<std::string> lines = shown.Lines({200, 40});
+  EXPECT_THAT(lines, Contains("  preflight: the job goes on with slow machines; medians link 5 "
+                              "GB/s"));
+  EXPECT_THAT(lines, Contains("    machine 1, attempt 1, was slow and replaced: link 0.1 GB/s"));
+  EXPECT_THAT(lines, Contains("    machine 1, attempt 2, is slow: link 0.2 GB/s"));
+}
+
 TEST(Table, SaysHowManyInterpretersWaitAndWhatTheyWereWorth) {
   Shown shown(2);
   EXPECT_THAT(shown.Lines({120, 40}), Each(Not(HasSubstr("interpreters"))));

@@ -34,6 +34,10 @@ class GangFixture : public ::testing::Test {
     bool hold_fetch = false;  // FetchPart is not answered
     std::vector<Fetch> fetches;
     std::vector<MemoryPart> dropped;
+    bool hold_measure = false;  // MeasureMachine is not answered
+    Figures figures{10, 20, 30};
+    double reach = 5;  // GB/s at its end of a link
+    std::vector<Measure> measures;
     bool hold_persist = false;  // PersistPart is not answered
     std::vector<Persist> persists;
     std::optional<ExitAgent> exit;
@@ -49,6 +53,7 @@ class GangFixture : public ::testing::Test {
     config.memory = config.memory_copies = memory_;
     config.checkpoint_path = checkpoint_path_;
     config.persist_every = persist_every_;
+    config.preflight = preflight_;
     machines_.resize(machines);
     coordinator_ = std::make_unique<Coordinator>(config, now_);
     for (uint32_t i = 0; i < machines; ++i) Join(i, attempt, processes);
@@ -144,6 +149,18 @@ class GangFixture : public ::testing::Test {
     }
   }
 
+  // The last one. A link is as fast as its slower end.
+  void AnswerMeasure(uint32_t index) {
+    Machine& m = machines_[index];
+    const Measure& asked = m.measures.back();
+    Measured answer{asked.id, asked.linked, {}, "machine-" + std::to_string(index), "token", {}};
+    if (asked.alone) answer.figures = m.figures;
+    for (const Partner& partner : asked.partners) {
+      answer.rates.push_back(std::min(m.reach, machines_[partner.machine].reach));
+    }
+    Do(index, m.member->OnMeasured(now_, std::move(answer)));
+  }
+
   // The last one.
   void AnswerPersist(uint32_t index, const std::string& error = "") {
     const Persist& asked = machines_[index].persists.back();
@@ -212,6 +229,9 @@ class GangFixture : public ::testing::Test {
         if (!m.hold_fetch) Do(index, m.member->OnPartHeld(now_, fetch->fetch.part));
       } else if (auto* drop = std::get_if<DropParts>(&action)) {
         m.dropped.insert(m.dropped.end(), drop->parts.begin(), drop->parts.end());
+      } else if (auto* measure = std::get_if<MeasureMachine>(&action)) {
+        m.measures.push_back(measure->measure);
+        if (!m.hold_measure) AnswerMeasure(index);
       } else if (auto* persist = std::get_if<PersistPart>(&action)) {
         m.persists.push_back(persist->persist);
         if (!m.hold_persist) AnswerPersist(index);
@@ -227,6 +247,7 @@ class GangFixture : public ::testing::Test {
   std::vector<Machine> machines_;
   std::vector<Generation> prepared_;
   bool memory_ = false;
+  std::optional<PreflightLimits> preflight_;
   std::string checkpoint_path_;
   Duration persist_every_{};
   std::vector<FinishPersisting> persisted_;

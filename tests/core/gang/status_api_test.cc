@@ -21,6 +21,8 @@ GangStatus SomeStatus() {
   status.counters.process_failures = 3;
   status.machines.push_back(
       {1, 4, GangMachineState::kLost, milliseconds(1500), true, true, Binding::kPartial, "cpuset"});
+  status.machines[0].slow = "link 0.1 GB/s";
+  status.preflight = {PreflightState::kWaiting, "link 5 GB/s", {{1, 4, "link 0.1 GB/s", true}}};
   status.progress.push_back({3, 10, 100, std::numeric_limits<double>::quiet_NaN(), 4096});
   GangStatus::GenerationStatus generation;
   generation.generation = {2, 4};
@@ -51,6 +53,8 @@ TEST(GangStatusTest, ReadsBackAsItWasWritten) {
   EXPECT_FALSE(read->history.at(0).first_step.has_value());
   EXPECT_TRUE(std::isnan(read->progress.at(0).loss));
   EXPECT_EQ(read->machines.at(0).silent_for, milliseconds(1500));
+  EXPECT_EQ(read->machines.at(0).slow, "link 0.1 GB/s");
+  EXPECT_EQ(read->preflight, SomeStatus().preflight);
 }
 
 TEST(GangStatusTest, BytesThatAreNoUtf8AreReplacedNotThrown) {

@@ -97,6 +97,8 @@ JobStatus Whole() {
                                   .nodes_milliseconds = 2,
                                   .sums = {.activities = {{Activity::kStartUp, 3'000}},
                                            .lost_to = {{Cause::kMachineLost, 3'000}}}}};
+  status.preflight =
+      PreflightStatus{PreflightState::kPassed, "link 5 GB/s", {{1, 2, "link 0.1 GB/s", true}}};
   status.prestart = PrestartStatus{.ready = 12,
                                    .reason = "machine 3: bash is no Python",
                                    .warm = 5,
@@ -181,6 +183,8 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("lostTo":{"MachineLost":3000}}},)"
       R"("prestart":{"ready":12,"reason":"machine 3: bash is no Python","warm":5,"cold":2,)"
       R"("savedMilliseconds":20000,"counted":"2-5"},)"
+      R"("preflight":{"state":"Passed","typical":"link 5 GB/s","slow":[{"machine":1,"attempt":2,)"
+      R"("because":"link 0.1 GB/s","replaced":true}]},)"
       R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
       R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"

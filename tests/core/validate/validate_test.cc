@@ -303,6 +303,8 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kCluster, "  trainer: {data: [a], steps: 0}\n", "between 1 and"},
       {Target::kCluster, "  trainer: {data: [a], learningRate: 0}\n", "greater than 0"},
       {Target::kCluster, "  trainer: {data: [a], clip: -1}\n", "0 (off) or more"},
+      {Target::kCluster, "  preflight: {margin: 1.1}\n", "above 0 and at most 1"},
+      {Target::kCluster, "  preflight: {minDiskGBps: -1}\n", "0 (no limit) or more"},
       {Target::kCluster, "  numMachines: 3\n  trainer: {data: [a], globalBatchSize: 16}\n",
        "can't be dealt out evenly to 3 processes; write a multiple of 3, or run it with this many "
        "processes: 1, 2, 4, 8, 16 (found 16)"},

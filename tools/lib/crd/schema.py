@@ -39,10 +39,10 @@ def integer(description, low=TABLE, high=TABLE, *rules):
                   default=TABLE)
 
 
-def number(description, above=None, at_least=None):
+def number(description, above=None, at_least=None, at_most=None):
     return _field(description, type="number", format="double", default=TABLE,
                   minimum=at_least if above is None else above,
-                  exclusiveMinimum=None if above is None else True)
+                  exclusiveMinimum=None if above is None else True, maximum=at_most)
 
 
 def boolean(description):

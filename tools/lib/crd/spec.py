@@ -4,7 +4,7 @@ from crd import shortcuts
 from crd.core import TABLE
 from crd.names import IDENTIFIER, INDEX_LIST, QUALIFIED_NAME, SUBDOMAIN, matches
 from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
-                        quantity, rule, struct, text, whole)
+                        number, quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
 from crd.trainer import rules as trainer_rules, trainer
 
@@ -173,6 +173,19 @@ def _time_and_logs():
                                      "gang lets go of all and tries again.", "1s", "168h"),
             "hangTimeout": duration("How long a process may report no progress, once it has begun "
                                     "to; 0s: any time.", "1s", "168h", or_off=True),
+        }, filled=True),
+        "preflight": struct("Whether machines are measured before ranks run on them. Slow ones are "
+                            "replaced, two at most.", {
+            "enabled": boolean("Measure them: matrix products, memory, the checkpoint folder's disk and "
+                               "the links between them."),
+            "margin": number("Slow: below the median of the gang by this share, as in 0.3.", above=0,
+                             at_most=1),
+            "minGflops": number("Fp32 matrix products of a machine's cores, in GFLOP/s; 0: any.",
+                                at_least=0),
+            "minMemoryGBps": number("Bandwidth of its memory, in GB/s; 0: any.", at_least=0),
+            "minDiskGBps": number("Writing to the checkpoint folder, in GB/s; 0: any.", at_least=0),
+            "minLinkGBps": number("Its links to the others, in GB/s, the median; 0: any.",
+                                  at_least=0),
         }, filled=True),
         "logs": struct("Where the processes' output goes.", {
             "console": choice("Whose output the machines' logs show."),

@@ -2,7 +2,7 @@
 wide; no field is required but what lists are told apart by.
 """
 
-from crd.schema import choice, integer, listing, mapping, struct, text, time
+from crd.schema import boolean, choice, integer, listing, mapping, struct, text, time
 
 _MOST = 2147483647
 _TEXT = 256 * 4  # bytes of 256 characters
@@ -195,6 +195,17 @@ def status():
             "savedMilliseconds": integer("CPU time of imports that the warm ones found done; of "
                                          "each, on the machine with the most.", 0, None),
             "counted": _words("The last generation that is counted."),
+        }),
+        "preflight": struct("What machines measured before ranks ran.", {
+            "state": choice("Waiting for machines; Measuring; Passed; Slow: the job goes on with slow "
+                            "machines."),
+            "typical": _words("The machines' medians."),
+            "slow": listing("Attempts of machines that were found slow, the newest last.", struct("", {
+                "machine": integer("Its index.", 0, _MOST),
+                "attempt": integer("Its attempt.", 0, None),
+                "because": _words("What is slow, and against what."),
+                "replaced": boolean("Another attempt takes its place; else the job goes on with it."),
+            })),
         }),
         "progress": _progress(),
         "timings": struct("When it happened.", {

@@ -94,10 +94,8 @@ struct PreflightCommand {
     const auto machine = static_cast<size_t>(all.rank() / options.processes);
     const MachineFigures& own = report->machines[machine];
     if (!own.well()) {
-      std::string reasons;
-      for (const std::string& slow : own.slow) reasons += (reasons.empty() ? "" : "; ") + slow;
       Complain({ErrorKind::kBroken, "preflight: machine " + std::to_string(machine) +
-                                        " is slow, and to be replaced: " + reasons});
+                                        " is slow, and to be replaced: " + own.Reasons()});
       return core::kExitBroken;
     }
     if (!report->passed()) {
@@ -121,12 +119,15 @@ void AddPreflight(CLI::App& app, int* exit_code) {
       "preflight", "Measure all machines of a gang; one that is slow leaves with 76");
   command->option_defaults()->always_capture_default();
   command->add_option("--folder", run->options.folder, "whose disk is measured; empty: none");
-  command->add_option("--margin", run->options.margin, "slow: below the median by this share")
+  command
+      ->add_option("--margin", run->options.limits.margin, "slow: below the median by this share")
       ->check(CLI::Range(0.0, 1.0, "0..1"));
-  for (size_t part = 0; part < kPartNames.size(); ++part) {
+  for (const core::FigureKind& kind : core::kFigureKinds) {
+    double& least = run->options.limits.least.*kind.value;
+    least = 0;
     command
-        ->add_option(std::string("--least-") + kPartNames[part], run->options.least[part],
-                     std::string(kPartUnits[part]) +
+        ->add_option(std::string("--least-") + kind.name, least,
+                     std::string(kind.unit) +
                          " below which a machine is slow, whatever "
                          "the others have")
         ->check(CLI::NonNegativeNumber);

@@ -9,39 +9,24 @@
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_PREFLIGHT_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_PREFLIGHT_H_
 
-#include <array>
-#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "core/failure/preflight.h"
 #include "worker/collectives/bench.h"
 
 namespace lockstep::trainer {
 
-enum class Part : uint8_t { kProducts, kMemory, kDisk, kLink };
-inline constexpr std::array<const char*, 4> kPartNames = {"products", "memory", "disk", "link"};
-inline constexpr std::array<const char*, 4> kPartUnits = {"GFLOP/s", "GB/s", "GB/s", "GB/s"};
-
-inline constexpr float kNotMeasured = -1;
-// By Part.
-using Figures = std::array<float, kPartNames.size()>;
+using core::Figures;
+using core::MachineFigures;
 
 struct PreflightOptions {
-  int processes = 1;                           // of each machine
-  int threads = 1;                             // of each process, for products and memory
-  std::string folder = {};                     // whose disk is measured; empty: none
-  double margin = 0.3;                         // below the median by this share is slow
-  Figures least{};                             // below this is slow, whatever the others have
+  int processes = 1;        // of each machine
+  int threads = 1;          // of each process, for products and memory
+  std::string folder = {};  // whose disk is measured; empty: none
+  core::PreflightLimits limits = {};
   collectives::BenchMemory* memory = nullptr;  // for the network's buffers; null: host memory
-};
-
-struct MachineFigures {
-  Figures figures{kNotMeasured, kNotMeasured, kNotMeasured, kNotMeasured};
-  std::vector<std::string> slow;  // "link 0.002 GB/s, where the median is 1.21 GB/s"
-
-  bool well() const { return slow.empty(); }
 };
 
 struct PreflightReport {
@@ -53,13 +38,6 @@ struct PreflightReport {
 
 // Runs on all ranks alike, and has the same report on all of them.
 Result<PreflightReport> Preflight(collectives::Communicator& all, const PreflightOptions& options);
-
-// Says of each machine what is slow: `least` and the others' medians are what it is held to. Pure.
-void Judge(const PreflightOptions& options, std::vector<MachineFigures>* machines);
-
-// Who talks to whom: in each round every one of `count` has one partner, or none. No more rounds
-// than `most`; all pairs where those suffice. Pure.
-std::vector<std::vector<std::pair<int, int>>> PairRounds(int count, int most);
 
 std::string ToTable(const PreflightReport& report);
 std::string ToJsonLine(const PreflightReport& report);

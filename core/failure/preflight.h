@@ -1,0 +1,129 @@
+// Preflight: which machines of a gang are slow, by what each measured before ranks run. Pure; the
+// agents (spec.preflight) and `lockstep-trainer preflight` measure and judge by the same words.
+//
+//   std::vector<MachineFigures> machines = ...;  // as measured
+//   Judge(limits, &machines);
+//   if (!machines[2].well()) Replace(2, machines[2].slow);
+#ifndef LOCKSTEP_CORE_FAILURE_PREFLIGHT_H_
+#define LOCKSTEP_CORE_FAILURE_PREFLIGHT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/text/enum_names.h"
+
+namespace lockstep::core {
+
+inline constexpr double kNotMeasured = -1;
+
+// What one machine measured, or is held to.
+struct Figures {
+  double products = kNotMeasured;  // GFLOP/s of fp32 matrix products, of all cores together
+  double memory = kNotMeasured;    // GB/s of STREAM's triad, of all cores together
+  double disk = kNotMeasured;      // GB/s of writing to the checkpoint folder, synced
+  double link = kNotMeasured;      // GB/s with another machine, the median over its partners
+
+  friend bool operator==(const Figures&, const Figures&) = default;
+};
+
+struct FigureKind {
+  const char* name;
+  const char* unit;
+  double Figures::* value;
+};
+inline constexpr auto kFigureKinds =
+    std::to_array<FigureKind>({{"products", "GFLOP/s", &Figures::products},
+                               {"memory", "GB/s", &Figures::memory},
+                               {"disk", "GB/s", &Figures::disk},
+                               {"link", "GB/s", &Figures::link}});
+
+struct PreflightLimits {
+  double margin = 0.3;  // below the median by this share is slow
+  Figures least;        // below this is slow, whatever the others have
+};
+
+struct MachineFigures {
+  Figures figures;
+  std::vector<std::string> slow = {};  // "link 0.002 GB/s, where the median is 1.21 GB/s"
+  bool below_least = false;            // one of these is for a limit that the user set
+
+  bool well() const { return slow.empty(); }
+  std::string Reasons() const;  // all of `slow`
+};
+
+// Of each kind the machines' median, of an even number the lower one: of two machines neither is
+// measured by the other.
+Figures Medians(const std::vector<MachineFigures>& machines);
+
+// Says of each machine what is slow: `least` and the others' medians are what it is held to.
+void Judge(const PreflightLimits& limits, std::vector<MachineFigures>* machines);
+
+// Who talks to whom: in each round every one of `count` has one partner, or none. No more rounds
+// than `most`; all pairs where those suffice. The lower one of a pair is its first.
+std::vector<std::vector<std::pair<int, int>>> PairRounds(int count, int most);
+inline constexpr int kMostPairRounds = 8;
+
+// The median, of an even number the upper one; kNotMeasured of none.
+double MedianLink(std::vector<double> rates);
+
+// "products 41.2 GFLOP/s, link 1.21 GB/s": those that were measured.
+std::string InWords(const Figures& figures);
+
+// Machine i's figures in the row of that number, and what is slow.
+std::string FigureTable(const std::vector<MachineFigures>& machines);
+
+enum class PreflightState : uint8_t {
+  kWaiting,    // for machines
+  kMeasuring,  // ranks wait for it
+  kPassed,     // no machine is slow
+  kSlow,       // some are, and the job goes on with them
+};
+template <>
+inline constexpr auto kEnumNames<PreflightState> =
+    std::to_array<EnumName<PreflightState>>({{PreflightState::kWaiting, "Waiting"},
+                                             {PreflightState::kMeasuring, "Measuring"},
+                                             {PreflightState::kPassed, "Passed"},
+                                             {PreflightState::kSlow, "Slow"}});
+
+// An attempt of a machine that was found slow.
+struct SlowMachine {
+  uint32_t machine = 0;
+  uint32_t attempt = 0;
+  std::string because;
+  bool replaced = false;  // another attempt takes its place; else the job goes on with it
+
+  friend bool operator==(const SlowMachine&, const SlowMachine&) = default;
+};
+
+inline constexpr size_t kMaxSlowMachines = 16;
+inline constexpr size_t kMaxSlowReason = 256;  // bytes
+
+// As status shows it.
+struct PreflightStatus {
+  PreflightState state = PreflightState::kWaiting;
+  std::string typical;            // the machines' medians
+  std::vector<SlowMachine> slow;  // at most kMaxSlowMachines, the last found
+
+  friend bool operator==(const PreflightStatus&, const PreflightStatus&) = default;
+};
+
+template <>
+inline constexpr auto kFields<SlowMachine> =
+    std::tuple(Field{"machine", &SlowMachine::machine, Always{}},
+               Field{"attempt", &SlowMachine::attempt, Always{}},
+               Field{"because", &SlowMachine::because, Always{}, CutTo{kMaxSlowReason}},
+               Field{"replaced", &SlowMachine::replaced});
+
+template <>
+inline constexpr auto kFields<PreflightStatus> =
+    std::tuple(Field{"state", &PreflightStatus::state, Always{}},
+               Field{"typical", &PreflightStatus::typical, CutTo{kMaxSlowReason}},
+               Field{"slow", &PreflightStatus::slow, AtMost{kMaxSlowMachines}});
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_FAILURE_PREFLIGHT_H_
