@@ -52,10 +52,13 @@ def test_a_machine_that_is_lost_runs_again_where_a_spare_has_kept_its_place(site
                      placement={"onePerNode": "Required"}, failurePolicy={"machineLostAfter": "3s"},
                      template={"spec": {"initContainers": [PULL], "volumes": [
                          {"name": "images", "persistentVolumeClaim": {"claimName": "images"}}]}})
-    wait_until(lambda: all(pod.spec.node_name for pod in job.pods()) and len(job.pods()) == 2,
-               "nodes for two machines", PATIENCE, 0.2)
-    for pod in job.pods():
-        (images / pod.spec.node_name).touch()
+
+    def nodes():
+        found = [pod.spec.node_name for pod in job.pods()]
+        return found if len(found) == 2 and all(found) else None
+
+    for node in wait_until(nodes, "nodes for two machines", PATIENCE, 0.2):
+        (images / node).touch()
     job.wait(lambda s: s["state"] == "Running" and s["machines"].get("spares") == 1, "a spare")
     [spare] = job.spares()
     (images / spare.spec.node_name).touch()
