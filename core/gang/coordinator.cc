@@ -149,7 +149,7 @@ CoordinatorActions Coordinator::OnTimer(Time now) { return Step(now); }
 
 Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kDone) return kNever;
-  Time wake = std::min(lease_.ping_due(), verdict_deadline_);
+  Time wake = std::min({lease_.ping_due(), verdict_deadline_, settled_at_});
   if (phase_ == CoordinatorPhase::kBackoff) wake = std::min(wake, backoff_until_);
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
   if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
@@ -398,6 +398,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckLease(now);
   CheckSilence(now);
   CheckSpawned(now);
+  CheckSettled(now);
   CheckPersisting(now);
   CheckFinished(now);
   CheckCommits(now);

@@ -35,6 +35,10 @@ namespace lockstep::core {
 
 // How long the newest checkpoint may take from memory to the checkpoint folder.
 inline constexpr Duration kPersistPatience = minutes(2);
+// How long the gang goes on after deaths of processes that say themselves that they lost a peer: a
+// process whose connections have ended may still be printing where it crashed, and what is killed
+// meanwhile can't be told from what did not fail.
+inline constexpr Duration kSettle = milliseconds(300);
 
 enum class CoordinatorPhase : uint8_t {
   kGathering,  // not all machines have joined
@@ -282,6 +286,7 @@ class Coordinator {
   void CheckSilence(Time now);
   void CheckSpawned(Time now);
   void CheckFinished(Time now);
+  void CheckSettled(Time now);
   void CheckStopped(Time now);
   void CheckCommits(Time now);
   void CheckLeaving(Time now);
@@ -354,6 +359,8 @@ class Coordinator {
 
   StopReason stop_reason_ = StopReason::kFailure;
   Time kill_at_ = kNever;
+  Time settled_at_ =
+      kNever;  // until then, the process that a dead one says it lost may show itself
   Time backoff_until_ = Time::min();
   int unprepared_ = 0;  // generations in a row that could not be prepared
   Time preparation_is_slow_at_ = kNever;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "core/failure/peer_loss.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/rules.h"
 
@@ -171,7 +172,12 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   const auto hangs = std::ranges::count_if(report.deaths, [](const Failure& death) {
     return death.by_itself && death.cause == Cause::kHang;
   });
-  if (by_itself > 0) {
+  const bool lost_peers = std::ranges::all_of(report.deaths, [](const Failure& death) {
+    return !death.by_itself || LossOf(death) != PeerLoss::kNone;
+  });
+  if (by_itself > 0 && lost_peers && config_.machines * config_.processes > 1) {
+    if (settled_at_ == kNever) settled_at_ = now + kSettle;
+  } else if (by_itself > 0) {
     BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period,
               hangs == by_itself ? kEvidencePatience : Duration::zero());
   } else if (report.lease_expired) {
@@ -258,6 +264,7 @@ void Coordinator::CheckReset(Time now) {
 void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duration evidence) {
   if (!Live()) return;
   phase_ = CoordinatorPhase::kStopping;
+  settled_at_ = kNever;
   stop_reason_ = reason;
   kill_at_ = now + grace;
   Record().stop_sent = now;
@@ -265,6 +272,12 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   ++version_;
   if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
   for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace, evidence});
+}
+
+void Coordinator::CheckSettled(Time now) {
+  if (now < settled_at_) return;
+  settled_at_ = kNever;
+  BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
 }
 
 void Coordinator::CheckStopped(Time now) {

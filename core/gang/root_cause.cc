@@ -1,10 +1,8 @@
 #include "core/gang/root_cause.h"
 
 #include <algorithm>
-#include <array>
-#include <csignal>
 
-#include "core/exit_codes.h"
+#include "core/failure/peer_loss.h"
 #include "core/failure/signals.h"
 #include "core/gang/whereabouts.h"
 
@@ -43,16 +41,11 @@ std::string Describe(const Failure& death) {
   }
 }
 
-bool PeerLost(const Candidate& c) { return c.death.exit_code == kExitPeerLost; }
-
 // A SIGKILL or a fault begins in the process itself or comes from outside; what peers of a dead
 // process do is exit, abort or die of SIGPIPE. They may be noticed first: their connections to the
 // dead one end at once, while it is seen to be dead only when the kernel has given back its memory
-// and devices, which takes seconds on a GPU.
-bool NeverAReaction(const Candidate& c) {
-  static constexpr std::array kSignals = {SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE};
-  return std::ranges::find(kSignals, c.death.signal) != kSignals.end();
-}
+// and devices, which takes seconds on a GPU, or when it has printed where it crashed.
+bool NeverAReaction(const Candidate& c) { return IsNeverAReaction(c.death); }
 
 bool SurelyBefore(const Candidate& a, const Candidate& b) {
   return a.death.at + a.uncertainty < b.death.at - b.uncertainty;
@@ -64,7 +57,9 @@ bool Close(const Candidate& a, const Candidate& b) {
 
 // Whether `a` is to be blamed before `b`.
 bool Before(const Candidate& a, const Candidate& b) {
-  if (PeerLost(a) != PeerLost(b)) return PeerLost(b);
+  const PeerLoss of_a = LossOf(a.death);
+  const PeerLoss of_b = LossOf(b.death);
+  if (of_a != of_b) return of_a < of_b;
   if (NeverAReaction(a) != NeverAReaction(b)) return NeverAReaction(a);
   if (!Close(a, b)) return SurelyBefore(a, b);
   bool a_killed = a.death.signal != 0;
@@ -76,7 +71,8 @@ bool Before(const Candidate& a, const Candidate& b) {
 // The death that might be thought of as the first in place of `first`.
 const Candidate* Rival(const Candidate& first, const std::vector<Candidate>& candidates) {
   auto rival = std::ranges::find_if(candidates, [&](const Candidate& other) {
-    return &other != &first && !PeerLost(other) && !SurelyBefore(first, other);
+    return &other != &first && LossOf(other.death) != PeerLoss::kExitCode &&
+           !SurelyBefore(first, other);
   });
   return rival == candidates.end() ? nullptr : &*rival;
 }
@@ -101,6 +97,8 @@ Failure FromDeaths(const std::vector<Candidate>& candidates) {
     root.message += Close(*rival, *first) ? "; at the same time, as far as clocks can tell, "
                                           : "; noticed before it: ";
     root.message += Describe(rival->death);
+    if (LossOf(rival->death) > LossOf(root))
+      root.message += ", whose last words are of a lost peer";
   }
   return root;
 }

@@ -31,8 +31,9 @@ struct MachineFate {
 // before its machine was told to stop, or an expired lease: its machine's peers fail by themselves
 // soon after, so that a death comes before it only if it surely happened before.
 //
-// Which process was first: an exit with 75 (peer lost) yields to any other death, and every exit
-// and abort to SIGKILL and faults, which no peer's end leads to. Then the time decides. Deaths
+// Which process was first: an exit with 75 (peer lost) yields to any other death, one whose last
+// words are of a lost peer (failure/peer_loss.h) to any that says no such thing, and every exit and
+// abort to SIGKILL and faults, which no peer's end leads to. Then the time decides. Deaths
 // closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
 // rank. The message names the other as well. Of a hang it says where the ranks were, and the rank
 // is that which the others wait for, if evidence shows one (whereabouts.h). Its time is on the

@@ -1,5 +1,7 @@
 #include "core/gang/coordinator.h"
 
+#include <gmock/gmock.h>
+
 #include <csignal>
 
 #include "tests/core/gang/gang_fixture.h"
@@ -152,7 +154,7 @@ TEST_F(CoordinatorTest, AnotherAgentOfTheSameAttemptIsAReplacementThatWaitsForTh
   Begin(2);
   const Time answered = now_;
   Cut(1);
-  Exit(0, 0, 75);
+  Exit(0, 0, 1);
   ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
   Join(1, 1, 2, /*predecessor_dead=*/true);
   Settle();
@@ -204,6 +206,32 @@ TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
   Advance(seconds(13));
   ASSERT_EQ(machines_[0].commits.size(), 2U);
   EXPECT_FALSE(machines_[0].commits[1].granted);
+}
+
+// A rank that says that it lost a peer: somebody else's end may not be seen yet.
+TEST_F(CoordinatorTest, AProcessThatLostAPeerGivesTheOneItLostTimeToShowItself) {
+  Begin(2, 1);
+  Exit(0, 0, 75);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  EXPECT_LE(coordinator_->NextWake(), now_ + kSettle);
+  Advance(milliseconds(100));
+  Kill(1, 1, SIGABRT);
+  EXPECT_EQ(coordinator_->last_failure().rank, 1);
+  EXPECT_EQ(coordinator_->last_failure().signal, SIGABRT);
+}
+
+TEST_F(CoordinatorTest, AProcessThatLostAPeerWaitsForItNoLongerThanThat) {
+  Begin(2, 1);
+  Exit(0, 0, 75);
+  Advance(kSettle);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
+  EXPECT_EQ(coordinator_->last_failure().exit_code, 75);
+}
+
+TEST_F(CoordinatorTest, AProcessWithoutPeersHasNobodyToWaitFor) {
+  Begin(1, 1);
+  Exit(0, 0, 75);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
 }
 
 // Machine 1 takes half as long again for each of so many steps.

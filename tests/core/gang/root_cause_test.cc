@@ -63,6 +63,62 @@ TEST(RootCauseTest, PeerLostYieldsToAnyOtherDeath) {
   EXPECT_EQ(root.rank, 1);
 }
 
+Failure Saying(Failure death, const char* last_words) {
+  death.stderr_tail = last_words;
+  return death;
+}
+
+// What each framework's survivors were seen to say, and how they end.
+TEST(RootCauseTest, WhoseLastWordsAreOfALostPeerYieldsToTheDeathOfOneThatSaysNoSuchThing) {
+  const Failure survivors[] = {
+      Saying(Killed(0, SIGABRT, kStop - milliseconds(50)),
+             "Terminating process because the JAX distributed service detected fatal errors. This "
+             "most likely indicates that another task died; see the other task logs"),
+      Saying(Exited(0, 1, kStop - milliseconds(50)),
+             "tensorflow.python.framework.errors_impl.UnavailableError: Connection reset by peer"),
+      Saying(Exited(0, 3, kStop - milliseconds(50)),
+             "horovod.common.exceptions.HorovodInternalError: [gloo] connection closed"),
+      Saying(Exited(0, 14, kStop - milliseconds(50)),
+             "An MPI communication peer process has unexpectedly disconnected."),
+      Saying(
+          Exited(0, 1, kStop - milliseconds(50)),
+          "RuntimeError: [gloo/transport/tcp/pair.cc:525] Connection closed by peer [127.0.0.1]"),
+      Saying(Exited(0, 1, kStop - milliseconds(50)),
+             "ncclRemoteError: A call failed possibly due to a network error or a remote process "
+             "exiting prematurely."),
+  };
+  for (const Failure& survivor : survivors) {
+    const Failure root = FindRootCause({Fate(0, {survivor}), Fate(1, {Killed(3, SIGABRT, kStop)})});
+    EXPECT_EQ(root.rank, 3) << survivor.stderr_tail;
+    EXPECT_THAT(root.message, testing::StartsWith("rank 3 on machine 1 was killed by SIGABRT; "
+                                                  "noticed before it: rank 0 on machine 0 "));
+    EXPECT_THAT(root.message, testing::EndsWith(", whose last words are of a lost peer"));
+  }
+}
+
+TEST(RootCauseTest, OfDeathsThatAllSayThatTheyLostAPeerTheEarliestIsTheCause) {
+  const char* said = "HorovodInternalError";
+  const Failure root =
+      FindRootCause({Fate(0, {Saying(Exited(0, 3, kStop - milliseconds(5)), said)}),
+                     Fate(1, {Saying(Exited(3, 3, kStop - milliseconds(9)), said)})});
+  EXPECT_EQ(root.rank, 3);
+  EXPECT_EQ(root.message, "rank 3 on machine 1 exited with code 3");
+}
+
+TEST(RootCauseTest, ASegmentationFaultIsTheCauseWhateverTheLastWordsWere) {
+  const Failure root = FindRootCause(
+      {Fate(0, {Exited(0, 1, kStop - milliseconds(5))}),
+       Fate(1, {Saying(Killed(3, SIGSEGV, kStop - milliseconds(1)), "HorovodInternalError")})});
+  EXPECT_EQ(root.rank, 3);
+}
+
+TEST(RootCauseTest, LastWordsComeBeforeTheExitCodeThatSaysNothingElse) {
+  const Failure root = FindRootCause(
+      {Fate(0, {Exited(0, 75, kStop - milliseconds(9))}),
+       Fate(1, {Saying(Exited(3, 1, kStop - milliseconds(5)), "tf.errors.UnavailableError: S3")})});
+  EXPECT_EQ(root.rank, 3);
+}
+
 TEST(RootCauseTest, PeerLostAloneIsTheCause) {
   Failure root = FindRootCause({Fate(0, {Exited(0, 75, kStop - milliseconds(50))})});
   EXPECT_EQ(root.exit_code, 75);

@@ -1,0 +1,25 @@
+// Whether a process that failed says itself that it lost a peer: then another's end came first,
+// though it may be noticed later.
+#ifndef LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
+#define LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
+
+#include "core/failure/failure.h"
+
+namespace lockstep::core {
+
+enum class PeerLoss : uint8_t {
+  kNone,
+  kLastWords,  // a framework's own sentence for it is among its last lines; a program may print it
+               // for reasons of its own
+  kExitCode,   // exit code 75, which says nothing else
+};
+
+// Never of SIGKILL and faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE), which no peer's end leads to.
+PeerLoss LossOf(const Failure& failure);
+
+// Such a signal: it came from outside, or from a fault of the process's own.
+bool IsNeverAReaction(const Failure& failure);
+
+}  // namespace lockstep::core
+
+#endif  // LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
