@@ -121,17 +121,19 @@ def value_of(status):
     return None
 
 
-def objective(trial, template, start):
+def objective(trial, template, start, every):
     with contextlib.ExitStack() as last:
         job = start(job_of(trial, template), last)
         # Pruned, interrupted or done.
         last.callback(lambda: trial.set_user_attr("ended", job.stop()))
-        furthest = -1
+        furthest = 0
         for step, value in job.values():
-            if step <= furthest:  # done again after a restart
+            # A pruner compares values of the same step; jobs are not seen at the same steps.
+            mark = step - step % every
+            if mark <= furthest:  # or done again after a restart
                 continue
-            furthest = step
-            trial.report(value, step)
+            furthest = mark
+            trial.report(value, mark)
             if trial.should_prune():
                 raise optuna.TrialPruned
         status = job.status()
@@ -148,6 +150,8 @@ def main():
     parser.add_argument("--namespace", help="of a cluster; without it jobs run on this computer")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--at-once", type=int, default=1, metavar="N")
+    parser.add_argument("--every", type=int, default=50, metavar="STEPS",
+                        help="trials are compared at multiples of it")
     parser.add_argument("--storage", help="such as sqlite:///sweep.db: a sweep that is begun again "
                         "goes on, and several may share one")
     parser.add_argument("--seed", type=int)
@@ -168,9 +172,9 @@ def main():
     study = optuna.create_study(
         study_name=template["metadata"]["name"], storage=given.storage, load_if_exists=True,
         sampler=optuna.samplers.TPESampler(seed=given.seed),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=30))
-    study.optimize(lambda trial: objective(trial, template, start), n_trials=given.trials,
-                   n_jobs=given.at_once, catch=(JobFailed,))
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4))
+    study.optimize(lambda trial: objective(trial, template, start, given.every),
+                   n_trials=given.trials, n_jobs=given.at_once, catch=(JobFailed,))
     if not any(each.state == optuna.trial.TrialState.COMPLETE for each in study.trials):
         sys.exit("no trial has come to its end")
     print(json.dumps({"value": study.best_value, "job": f"{study.study_name}-"

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 
@@ -92,7 +93,8 @@ def test_what_is_worse_than_the_others_is_stopped_and_the_best_is_told(sweep):
     assert {each["ended"] for each in complete} == {"Succeeded"}
     assert {each["steps"][-1] for each in complete} == {600}
     assert {each["ended"] for each in pruned} == {"Suspended"}
-    assert all(30 <= each["steps"][-1] < 600 for each in pruned), pruned
+    assert all(50 <= each["steps"][-1] < 600 for each in pruned), pruned
+    assert all(step % 50 == 0 for each in trials for step in each["steps"])
     assert best["value"] == min(each["value"] for each in complete)
     assert trials[int(best["job"].removeprefix("sweep-"))]["value"] == best["value"]
 
@@ -157,6 +159,23 @@ def test_in_a_cluster_a_trials_value_is_what_its_status_says(sweep, cluster_jobs
         assert trial["steps"][-1] == progress["step"] == 600
         [loss] = [each["value"] for each in progress["metrics"] if each["name"] == "loss"]
         assert trial["value"] == float(loss)
+
+
+def test_in_a_cluster_a_trial_that_is_worse_than_the_others_is_deleted(
+        sweep, cluster_jobs, tmp_path):
+    sweep(SWEEP / "job.yaml", "--trials", "4").finish()  # in the same storage
+    noise = tmp_path / "noise"
+    noise.write_bytes(random.Random(1).randbytes(1 << 20))  # of which nobody learns anything
+    # So slow that status, which is written twice a minute, has steps that the others have.
+    file = job_file(tmp_path, schedulerName="nobody", image="example.com/test:1", trainer={
+        "data": [str(noise)], "steps": 1_000_000, "globalBatchSize": 256})
+    run = in_cluster(sweep, cluster_jobs, file, "--trials", "1")
+    run.process.wait(400)
+    *others, last = run.trials()
+    assert [each["state"] for each in others] == ["COMPLETE"] * 4
+    assert (last["state"], last["ended"]) == ("PRUNED", "Deleted")
+    wait_until(lambda: not cluster_jobs.kubectl("get", "tj,pods", "-o", "name"),
+               "the job and its pods to go", 120, 0.2)
 
 
 def test_in_a_cluster_a_trial_that_is_broken_off_is_deleted(sweep, cluster_jobs, tmp_path):
