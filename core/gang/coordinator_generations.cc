@@ -200,7 +200,7 @@ void Coordinator::CheckFinished(Time now) {
   Record().ended = now;
   Verdict success;
   success.generation = generation_;
-  success.reason = "all processes exited 0";
+  success.reason = "every process of every machine exited with code 0";
   if (!unwritten_.empty()) success.reason += "; " + unwritten_;
   DeliverVerdict(now, std::move(success));
 }

@@ -52,8 +52,7 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
     context.next.last_failure = FailureRecord(context, verdict.failure, verdict.generation);
   }
   const Cause cause = success ? Cause::kNone : verdict.failure.cause;
-  const std::string message = success ? "every process of every machine exited with code 0"
-                                      : Sentence(verdict.failure, verdict.reason);
+  const std::string message = success ? verdict.reason : Sentence(verdict.failure, verdict.reason);
   return End(context, success, success ? "Succeeded" : core::ToString(cause), message,
              {.generation = verdict.generation, .exit_code = verdict.exit_code, .cause = cause},
              &verdict);
@@ -107,6 +106,10 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
   status.reason = message;
   status.timings.finished = now.wall;
   status.machines.spares = 0;
+  if (status.prestart) {  // what waited has left with the agents
+    status.prestart->ready = 0;
+    status.prestart->reason.clear();
+  }
   const auto set = [&](const char* type, bool holds, const std::string& why,
                        const std::string& text) {
     core::SetCondition(status.conditions,

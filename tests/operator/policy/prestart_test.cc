@@ -68,6 +68,21 @@ TEST_F(PrestartPolicy, AnAgentThatLiesIsHeldToWhatCanBe) {
   EXPECT_EQ(told.saved_milliseconds, hours(1) / milliseconds(1));
 }
 
+TEST_F(PrestartPolicy, AJobThatHasEndedHasNobodyThatWaits) {
+  core::Termination told;
+  told.reason = "every process of every machine exited with code 0";
+  for (const int code : {0, 70}) {
+    Say(2, "machine 1: too little memory", {Began(1, true)});
+    scene.machine(0).end = Verdict(code, {1, 1}, 0, 1, told);
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent && decision.intent->prestart);
+    EXPECT_EQ(decision.intent->prestart->ready, 0);
+    EXPECT_EQ(decision.intent->prestart->reason, "");
+    EXPECT_EQ(decision.intent->prestart->warm, 1) << "what it was worth stays";
+    scene.machine(0).end.reset();
+  }
+}
+
 TEST(NoPrestart, AJobWithoutItHasNoSuchStatus) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();

@@ -23,6 +23,23 @@ TEST(Verdict, SuccessIsRecordedBeforeAnythingElse) {
   EXPECT_THAT(decision.actions, IsEmpty());
 }
 
+TEST(Verdict, ACheckpointThatCouldNotBeWrittenStandsInTheConditionOfASuccess) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.reason =
+      "every process of every machine exited with code 0; checkpoint step-7 in memory was not "
+      "written to /ckpt: disk full";
+  scene.machine(1).end = Verdict(0, {1, 1}, 1, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
+  EXPECT_EQ(decision.intent->reason, told.reason);
+  EXPECT_EQ(core::FindCondition(decision.intent->conditions, "Complete")->message, told.reason);
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_EQ(decision.events[0].note, told.reason);
+}
+
 TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
