@@ -88,6 +88,8 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
     } else {
       prepared_ = prepared;
       on_volume_ = generation_;
+      in_folder_ = prepared.commit;
+      if (in_folder_.exists() && in_folder_ == persisted_.to) in_folder_ = persisted_.id;
     }
   }
   return Step(now);
@@ -224,11 +226,12 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   }
   roster_.Connect(slot, connection);
   slot.draining = hello.draining;
+  slot.leaving = false;
   lease_.OnHello(now, hello.machine);
   slot.lost = false;
   if (preflight_) preflight_->OnJoined(slot.machine);
   slot.memory.reset();
-  slot.fetching.reset();
+  if (Holds(Rule::kCopiesComeAgain)) slot.fetching.reset();
   slot.dismissed = false;
   if (persisting_) {
     const auto writer = persisting_->writers.find(slot.machine);
@@ -293,6 +296,7 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
 // ---- what members say ----
 
 void Coordinator::Handle(Time now, Slot& slot, const Pong& pong) {
+  slot.leaving = pong.phase == MemberPhase::kExiting;
   if (!lease_.OnPong(now, slot.machine, pong)) return;
   if (slot.lost && !slot.confirmed_dead) {
     slot.lost = false;  // taken back, until a higher attempt says HELLO

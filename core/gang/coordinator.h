@@ -167,7 +167,8 @@ struct Prepared {
   std::string error;   // not empty: could not be prepared; it is tried again under the next number
   uint32_t taken = 0;  // not 0: its number is another job's; it is tried again above this one
   uint32_t later = 0;  // not 0: this attempt of machine 0 began this generation or a later one
-  bool hopeless = false;  // with `error`, which no later try can mend: the job fails
+  bool hopeless = false;     // with `error`, which no later try can mend: the job fails
+  CheckpointId commit = {};  // that `resume` is; none for a path that is no commit of this job
 };
 
 // One ended or running generation, for status and reports. Its times are on the clock of whoever
@@ -394,6 +395,7 @@ class Coordinator {
   };
   std::optional<Persisting> persisting_;
   FinishPersisting persisted_;   // the last that reached the folder
+  CheckpointId in_folder_;       // what the next generation finds there, as it was committed
   std::string persist_problem_;  // why the last try failed
   std::string unwritten_;
   CheckpointId tried_;  // the last that was begun to be written, and how often in this generation

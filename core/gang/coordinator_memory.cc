@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/gang/coordinator.h"
+#include "core/gang/rules.h"
 
 namespace lockstep::core {
 
@@ -54,15 +55,17 @@ void Coordinator::Handle(Time, Slot& slot, const Persisted& persisted) {
     return GiveUpPersisting("machine " + std::to_string(slot.machine) + ": " + persisted.error);
   }
   persisting_->writers.erase(writer);
-  if (persisting_->writers.empty()) actions_.emplace_back(persisting_->to);
+  const bool whole = persisting_->writers.empty();
+  if (whole || !Holds(Rule::kWriteNeedsEveryPart)) actions_.emplace_back(persisting_->to);
 }
 
 CoordinatorActions Coordinator::OnPersisted(Time now, CheckpointId to, const std::string& error) {
   if (persisting_ && persisting_->to.to == to) {  // else an earlier generation's
     if (error.empty()) {
       persisted_ = persisting_->to;
+      in_folder_ = std::max(in_folder_, persisted_.id);
       persisting_.reset();
-      if (persisted_.id >= granted_.id) unwritten_.clear();
+      if (in_folder_ >= granted_.id) unwritten_.clear();
       ++version_;
     } else {
       GiveUpPersisting(error);
@@ -131,14 +134,13 @@ void Coordinator::CheckPrepared(Time now) {
   if (config_.memory) {
     const Holdings held = Held();
     // At or above what the folder has: one that was written there is read faster from here.
-    CheckpointId folder = CheckpointIdOf(prepared_->resume);
-    if (folder.exists() && folder == persisted_.to) folder = persisted_.id;
-    if (folder.number > 0) --folder.number;
-    memory = NewestInMemory(held, unusable_, folder);
+    CheckpointId below = in_folder_;
+    if (below.number > 0) --below.number;
+    memory = NewestInMemory(held, unusable_, below);
     const std::vector<FetchPlan> missing = OwnPartsMissing(held, memory);
     for (const FetchPlan& plan : missing) Ask(plan);
     if (!missing.empty()) return;
-    SayWhatIsLost(std::max(memory, CheckpointIdOf(prepared_->resume)), memory.exists());
+    SayWhatIsLost(std::max(memory, in_folder_), memory.exists());
   }
   Announce(now, *std::exchange(prepared_, std::nullopt), memory);
 }
@@ -230,7 +232,7 @@ std::string Coordinator::NameInMemory(CheckpointId id) const {
 void Coordinator::CheckPersisting(Time now) {
   if (persisting_ && now >= persisting_->give_up) GiveUpPersisting("it took too long");
   for (const Slot& slot : roster_) {
-    const bool gone = slot.lost || (slot.draining && slot.connection == 0);
+    const bool gone = slot.lost || slot.leaving || (slot.draining && slot.connection == 0);
     if (persisting_ && gone && persisting_->writers.contains(slot.machine)) {
       GiveUpPersisting("machine " + std::to_string(slot.machine) + " left before it had written");
     }
@@ -241,7 +243,7 @@ void Coordinator::CheckPersisting(Time now) {
 }
 
 bool Coordinator::PersistLast(Time now) {
-  if (!Persists()) return false;
+  if (!Persists() || !Holds(Rule::kEndWaitsForWrite)) return false;
   const Holdings held = WithinReach();
   // Who was replaced since holds nothing of this generation, and will not.
   const bool all_here = std::ranges::all_of(roster_, [this](const Slot& slot) {
@@ -259,7 +261,7 @@ bool Coordinator::PersistNewest(Time now) {
   // Before there is a generation, nothing in memory is of this line.
   if (!on_volume_.exists()) return false;
   const Holdings held = WithinReach();
-  const CheckpointId id = NewestInMemory(held, unusable_, persisted_.id);
+  const CheckpointId id = NewestInMemory(held, unusable_, in_folder_);
   if (!id.exists()) return false;
   if (id != tried_) tries_ = 0;
   if (++tries_ > kMostPersists) return false;
@@ -270,6 +272,7 @@ bool Coordinator::PersistNewest(Time now) {
   to.id = id;
   // Of an earlier generation it is what this one began from: before all its commits.
   to.to = {on_volume_, id.generation == on_volume_ ? id.number : 0};
+  if (!Holds(Rule::kWritesAsItsOwnCommit)) to.to = id;
   // Each machine writes its own part, and whoever has a copy that of a machine that is gone.
   std::map<uint32_t, uint32_t> writer_of;
   for (const Slot& slot : roster_) writer_of[slot.machine] = slot.machine;
@@ -289,15 +292,15 @@ bool Coordinator::PersistNewest(Time now) {
   return true;
 }
 
-// What was granted and is not in the folder. A later commit there does not count: its program may
-// have died between the yes and the rename.
+// What was granted and is not in the folder. A commit that was granted there since the generation
+// began does not count: its program may have died between the yes and the rename.
 void Coordinator::SayWhatIsUnwritten() {
   if (const CheckpointId id = NewestInMemory(WithinReach(), unusable_, {});
       !on_volume_.exists() && id.exists()) {
     granted_ = {id, 0, NameInMemory(id)};
     persist_problem_ = "machine 0 was replaced, and has begun no generation since";
   }
-  if (!unwritten_.empty() || granted_.id <= persisted_.id) return;
+  if (!unwritten_.empty() || granted_.id <= in_folder_) return;
   const bool whole = NewestInMemory(WithinReach(), unusable_, {}) >= granted_.id;
   unwritten_ = "checkpoint " + granted_.name + " in memory was not written to " +
                config_.checkpoint_path + ": " +

@@ -34,7 +34,8 @@ struct CheckpointEntry {
 std::string ChooseResume(const std::vector<GenerationFile>& files,
                          const std::vector<CheckpointEntry>& checkpoints, Generation self);
 
-// The commit that a checkpoint's path names, ".../2-4/000009.step-1100"; none for any other path.
+// The commit that a checkpoint's path names, of whatever job, ".../2-4/000009.step-1100"; none for
+// any other path.
 CheckpointId CheckpointIdOf(std::string_view path);
 
 // What each machine holds of checkpoints in memory, by machine.

@@ -28,6 +28,7 @@ class Roster {
     uint32_t lowest = 0;   // attempts below are refused
     ConnectionId connection = 0;
     bool draining = false;
+    bool leaving = false;  // its agent goes, and does nothing more
     bool lost = false;
     bool replace = false;
     std::string slow;             // why `replace`, where preflight says so
@@ -53,7 +54,7 @@ class Roster {
     std::optional<MemoryPart> fetching;  // what it was asked to get, and holds or has failed to get
 
     // It hears what is sent, and does it.
-    bool within_reach() const { return connection != 0 && !lost; }
+    bool within_reach() const { return connection != 0 && !lost && !leaving; }
     // It can take part in a generation.
     bool present() const { return within_reach() && !draining && !replace; }
     bool has_stopped(Generation generation) const {

@@ -33,6 +33,10 @@ enum class Rule : uint8_t {
   kStandstillEndsLease,    // a machine that stood still with its clock trusts no lease from before
   kMemoryNeedsEveryPart,   // a checkpoint in memory counts while every machine's part is held
   kStartDropsLaterMemory,  // what lies beyond the checkpoint that a START names is dropped
+  kCopiesComeAgain,        // whoever says HELLO is asked again for the copies that it lacks
+  kWriteNeedsEveryPart,    // what goes from memory to the folder gets its name with its last part
+  kWritesAsItsOwnCommit,   // and as a commit of the generation that runs
+  kEndWaitsForWrite,       // no gang ends before that, or before it is said what is not written
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -54,9 +58,13 @@ constexpr auto NamesOf(Rule) {
                                      "LaterAttemptsCount",
                                      "StandstillEndsLease",
                                      "MemoryNeedsEveryPart",
-                                     "StartDropsLaterMemory"});
+                                     "StartDropsLaterMemory",
+                                     "CopiesComeAgain",
+                                     "WriteNeedsEveryPart",
+                                     "WritesAsItsOwnCommit",
+                                     "EndWaitsForWrite"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kStartDropsLaterMemory) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kEndWaitsForWrite) + 1);
 
 }  // namespace lockstep::core
 

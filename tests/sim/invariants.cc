@@ -11,6 +11,10 @@ namespace {
 
 // SIGKILL, the guard's wake-up and the agent's own take some milliseconds.
 constexpr Duration kKillMargin = milliseconds(20);
+// After faults, until connections stand again and what is on its way has come; and what copies of
+// one checkpoint take behind those of another.
+constexpr Duration kCalm = seconds(2);
+constexpr Duration kCopyTakes = seconds(1);
 
 }  // namespace
 
@@ -41,11 +45,26 @@ void Invariants::OnListed(core::Generation generation) {
   }
 }
 
-void Invariants::OnComplete(core::Generation generation, const std::string& path, int64_t step) {
-  if (Run* run = Find(generation)) {
-    run->checkpoints.push_back(path);
-    run->newest_step = std::max(run->newest_step, step);
+// Of two of one generation the greater number is further: what is written from memory may come
+// after a later commit.
+void Invariants::OnComplete(core::CheckpointId commit, const std::string& path, int64_t step) {
+  Run* run = Find(commit.generation);
+  if (run == nullptr) return;
+  run->checkpoints.push_back(path);
+  if (commit.number < run->newest_number) return;
+  run->newest_number = commit.number;
+  run->newest_step = step;
+}
+
+void Invariants::OnWritten(core::CheckpointId to, core::CheckpointId id,
+                           const std::set<uint32_t>& parts) {
+  const std::string what = InMemory(id) + " is written as commit " + std::to_string(to.number) +
+                           " of " + to.generation.ToString();
+  if (parts.size() != world_.shape().machines) {
+    Violate("WrittenIsWhole",
+            what + ", yet only " + std::to_string(parts.size()) + " machines' parts are there");
   }
+  if (id > to) Violate("WrittenIsWhole", what + ", which is older");
 }
 
 void Invariants::OnMemoryCommit(core::CheckpointId id) {
@@ -54,7 +73,7 @@ void Invariants::OnMemoryCommit(core::CheckpointId id) {
 
 // What a generation begins from in memory was committed in its line, and is ahead of the folder.
 void Invariants::CheckMemory(Run& run, const Run* before) {
-  const core::CheckpointId folder = core::CheckpointIdOf(run.resume);
+  const core::CheckpointId folder = world_.volume().OriginOf(run.resume);
   const bool in_line = before != nullptr && before->commits.contains(run.memory);
   if (run.memory.exists() && !in_line) {
     Violate("MemoryInLine", "generation " + run.generation.ToString() + " begins from " +
@@ -83,7 +102,9 @@ void Invariants::CheckLine(Run& run) {
     if (!run.resume.empty()) Violate("ResumesInLine", "the first generation resumes " + run.resume);
     return;
   }
+  // Also what one that never ran has written of it from memory.
   bool in_line = run.resume == before->resume ||
+                 before->commits.contains(world_.volume().OriginOf(run.resume)) ||
                  std::find(before->checkpoints.begin(), before->checkpoints.end(), run.resume) !=
                      before->checkpoints.end();
   if (!in_line) {
@@ -189,7 +210,62 @@ void Invariants::OnCommitGranted(const Machine& zero) {
   }
 }
 
+void Invariants::OnFetchFailed(const Machine& machine, core::CheckpointId id) {
+  Run* run = Find(machine.member().generation());
+  if (run != nullptr) run->not_got = std::max(run->not_got, id);
+}
+
+// While nothing goes wrong, each machine has a copy of what the one before it committed.
+void Invariants::CheckCopies(const Machine& zero) {
+  const core::Coordinator* coordinator = zero.coordinator();
+  if (!zero.alive() || coordinator == nullptr || !coordinator->config().memory_copies ||
+      coordinator->phase() != core::CoordinatorPhase::kRunning) {
+    return;
+  }
+  Run* run = Find(coordinator->generation());
+  if (run == nullptr || world_.now() < world_.faults_end() + kCalm) return;
+  core::Holdings held(world_.shape().machines);
+  for (Node node : run->members) {
+    const Machine& machine = world_.machine(node);
+    if (machine.alive()) held[machine.spec().index] = machine.member().parts();
+  }
+  const core::CheckpointId newest = core::NewestInMemory(held, {}, {});
+  if (newest.exists() && (run->whole.empty() || newest > run->whole.back().second)) {
+    run->whole.emplace_back(world_.now(), newest);
+  }
+  core::CheckpointId due;
+  for (const auto& [since, id] : run->whole) {
+    if (world_.now() >= since + kCopyTakes) due = id;
+  }
+  if (!due.exists() || run->not_got >= due) return;
+  for (uint32_t machine = 0; machine < held.size(); ++machine) {
+    const auto& parts = held[(machine + 1) % held.size()];
+    const bool copied = std::ranges::any_of(parts, [&](const core::MemoryPart& part) {
+      return part.machine == machine && part.id >= due;
+    });
+    if (copied) continue;
+    Violate("CopiesComeAgain", "no machine has a copy of machine " + std::to_string(machine) +
+                                   "'s part of " + InMemory(due));
+  }
+}
+
 // ---- the end ----
+
+// What was granted in memory, and went on, is on the volume then, where the next one finds it; or
+// it is said that it is not. A machine 0 that has begun nothing does not know of it.
+void Invariants::OnGangEnds(const Machine& zero) {
+  const core::Coordinator& coordinator = *zero.coordinator();
+  if (!world_.shape().persists || !coordinator.unwritten().empty()) return;
+  if (coordinator.history().empty()) return;
+  const Run* run = Find(coordinator.history().back().generation);
+  if (run == nullptr || run->executed != executed_ || run->coordinator != zero.node()) return;
+  if (run->commits.empty() || world_.volume().Highest().attempt > zero.spec().attempt) return;
+  const core::CheckpointId granted = *run->commits.rbegin();
+  const std::string newest = world_.volume().Newest();
+  if (world_.volume().OriginOf(newest) >= granted) return;
+  Violate("GrantedIsWritten", zero.Name() + " ends the gang, yet " + InMemory(granted) +
+                                  " was granted and the folder's newest is '" + newest + "'");
+}
 
 void Invariants::OnVerdict(const core::Verdict& verdict) {
   if (verdict.exit_code == 0 && !world_.training().Succeeded(verdict.generation)) {
@@ -329,6 +405,7 @@ void Invariants::Sample() {
   for (const auto& machine : world_.machines()) {
     if (machine->frozen()) continue;
     CheckWaking(*machine);
+    CheckCopies(*machine);
     for (const Process& process : machine->processes()) {
       if (process.killed != kNever) continue;
       const Run* run = Find(process.generation);

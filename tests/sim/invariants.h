@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/gang/coordinator.h"
@@ -35,12 +36,17 @@ class Invariants {
   void Violate(const char* invariant, std::string detail);
 
   void OnListed(core::Generation generation);
-  void OnComplete(core::Generation generation, const std::string& path, int64_t step);
+  void OnComplete(core::CheckpointId commit, const std::string& path, int64_t step);
+  // What was `id` in memory has become commit `to`, of these machines' parts.
+  void OnWritten(core::CheckpointId to, core::CheckpointId id, const std::set<uint32_t>& parts);
   void OnStart(const Machine& zero, Node member, const core::Start& start);
   void OnExec(const Machine& machine, const Process& process, const core::Start& start);
   // A machine was granted its part.
   void OnMemoryCommit(core::CheckpointId id);
+  void OnFetchFailed(const Machine& machine, core::CheckpointId id);
   void OnCommitGranted(const Machine& zero);
+  // Its coordinator says that the gang is held, or how the job ends.
+  void OnGangEnds(const Machine& zero);
   void OnVerdict(const core::Verdict& verdict);
   void OnCounted(const core::Verdict& verdict);
   void OnAgentExit(const Machine& machine);
@@ -68,6 +74,9 @@ class Invariants {
     std::vector<std::string> checkpoints;  // complete
     int64_t step_before_successor = -1;    // the newest complete before a later one listed
     int64_t newest_step = 0;
+    uint32_t newest_number = 0;
+    std::vector<std::pair<Time, core::CheckpointId>> whole;  // in memory, and since when
+    core::CheckpointId not_got;  // the last that a machine failed to get
   };
   struct ProcessFault {
     core::Generation generation;
@@ -81,6 +90,7 @@ class Invariants {
   Run* Find(core::Generation generation);
   void CheckLine(Run& run);
   void CheckMemory(Run& run, const Run* before);
+  void CheckCopies(const Machine& zero);
   Duration LeaseBound() const;
   void CheckWaking(const Machine& machine);
   Time LastPong(Node node, uint32_t machine0_attempt) const;

@@ -10,6 +10,8 @@ namespace lockstep::sim {
 
 namespace {
 
+constexpr Duration kLeavePatience = seconds(35);  // as the agent's
+
 core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSpec& spec) {
   core::MemberConfig config;
   config.job_uid = kJobUid;
@@ -45,6 +47,8 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.predecessor_dead = spec.predecessor_dead;
   config.attempts = spec.attempts;
   config.memory = config.memory_copies = world.shape().memory_every > 0;
+  if (world.shape().persists) config.checkpoint_path = "/ckpt";
+  config.persist_every = world.shape().persist_every;
   coordinator_.emplace(std::move(config), Local());
 }
 
@@ -84,10 +88,12 @@ void Machine::Settle() {
     phase_seen_ = coordinator_->phase();
     world_.Log(Name(), " coordinator ", core::ToString(phase_seen_), " ",
                coordinator_->generation());
+    if (phase_seen_ == core::CoordinatorPhase::kHeld) world_.invariants().OnGangEnds(*this);
     world_.OnPhase(phase_seen_);
   }
   if (coordinator_) world_.invariants().OnCoordinator(*this);
-  if (leaving_ && (!coordinator_ || coordinator_->MayExit())) return Leave(leaving_->code);
+  const bool may_leave = !coordinator_ || coordinator_->MayExit() || world_.now() >= leave_by_;
+  if (leaving_ && may_leave) return Leave(leaving_->code);
   Arm();
 }
 
@@ -242,6 +248,7 @@ void Machine::Do(core::SendTo& action) {
     if (reply->granted) world_.invariants().OnCommitGranted(*this);
   } else if (const auto* verdict = std::get_if<core::Verdict>(&action.message)) {
     world_.invariants().OnVerdict(*verdict);
+    world_.invariants().OnGangEnds(*this);
   }
   if (action.connection == kLocalConnection) {
     local_.emplace_back(false, std::move(action.message));
@@ -273,7 +280,10 @@ void Machine::OnDesiredState(const core::DesiredState& desired) {
 
 void Machine::Do(core::ExitAgent& action) {
   world_.Log(Name(), " wants to leave with ", action.code, ": ", action.reason);
-  if (!leaving_) leaving_ = std::move(action);
+  if (leaving_) return;
+  leaving_ = std::move(action);
+  leave_by_ = world_.now() + kLeavePatience;
+  world_.queue().At(leave_by_, [this] { InAgent([] {}); });
 }
 
 void Machine::Do(core::ExitCoordinator& action) {

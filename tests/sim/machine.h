@@ -140,8 +140,8 @@ class Machine {
   void Do(core::AnswerCommit& action);
   void Do(core::FetchPart& action);
   void Do(core::DropParts& action);
-  void Do(core::PersistPart& /*action*/) {}       // there is no folder in this world
-  void Do(core::FinishPersisting& /*action*/) {}  // likewise
+  void Do(core::PersistPart& action);
+  void Do(core::FinishPersisting& action);
   void Do(core::ExitAgent& action);
   void Do(core::MemberLog& action);
   // None comes before its time is up: what waits for it must do without.
@@ -160,6 +160,8 @@ class Machine {
   void Connect();
   void Resume();
   void Hold(const core::MemoryPart& part, Duration after);
+  bool HasPart(const core::MemoryPart& part) const;
+  void Write(const core::Persist& persist, bool held);
   void Exec(const core::Start& start, uint32_t local_rank);
   void KillProcess(Process& process);
   void KillGeneration(core::Generation generation);
@@ -216,6 +218,9 @@ class Machine {
   Time lease_end_ = Time::min();  // what the guard reads; local
 
   std::optional<core::ExitAgent> leaving_;
+  Time leave_by_ = kNever;  // whoever still needs it
+  std::vector<core::Persist> persisting_;
+  Time volume_free_{};  // what it writes there, it writes one after the other
   uint32_t needs_epoch_ = 0;
   bool asked_to_leave_ = false;
   bool asked_in_the_open_ = false;

@@ -216,9 +216,12 @@ void Machine::Hold(const core::MemoryPart& part, Duration after) {
       after, [this, part] { InAgent([this, part] { Do(member_.OnPartHeld(Local(), part)); }); });
 }
 
+bool Machine::HasPart(const core::MemoryPart& part) const {
+  return std::ranges::find(member_.parts(), part) != member_.parts().end();
+}
+
 bool Machine::Serves(const core::MemoryPart& part) const {
-  const auto& parts = member_.parts();
-  return alive_ && !stopped_ && std::find(parts.begin(), parts.end(), part) != parts.end();
+  return alive_ && !stopped_ && HasPart(part);
 }
 
 void Machine::Do(core::FetchPart& action) {
@@ -229,6 +232,7 @@ void Machine::Do(core::FetchPart& action) {
                        !world_.network().Blocked(node_, from) && !world_.random().Chance(10);
     if (there) return Hold(fetch.part, Duration::zero());
     InAgent([this, fetch] {
+      world_.invariants().OnFetchFailed(*this, fetch.part.id);
       Do(member_.OnFetchFailed(Local(), fetch.part, "it is torn, or nobody answers"));
     });
   });
@@ -238,6 +242,48 @@ void Machine::Do(core::DropParts& action) {
   for (const core::MemoryPart& part : action.parts) {
     world_.Log(Name(), " drops machine ", part.machine, "'s part of ", InMemory(part.id));
   }
+}
+
+// Asked again around a reconnect, it is answered once.
+void Machine::Do(core::PersistPart& action) {
+  const core::Persist persist = action.persist;
+  if (std::ranges::find(persisting_, persist) != persisting_.end()) return;
+  // What is dropped while it is written stays until then.
+  const bool held = std::ranges::all_of(persist.machines, [&](uint32_t machine) {
+    return HasPart({persist.id, machine, persist.name});
+  });
+  persisting_.push_back(persist);
+  if (coordinator_) world_.volume().RemoveUnfinished(persist.to, persist.id);
+  Random& random = world_.random();
+  Duration takes = world_.volume().Latency() + random.Between(milliseconds(1), milliseconds(60));
+  if (random.Chance(10)) takes += random.Between(milliseconds(60), seconds(3));
+  volume_free_ = std::max(volume_free_, world_.now()) + takes;
+  world_.queue().At(volume_free_, [this, persist, held] {
+    if (alive_) return InAgent([this, persist, held] { Write(persist, held); });
+    // What was on its way when it died may have arrived.
+    if (world_.random().Chance(50)) world_.volume().Lay(persist.to, persist.id, spec_.index);
+  });
+}
+
+void Machine::Write(const core::Persist& persist, bool held) {
+  std::erase(persisting_, persist);
+  std::string error = held ? "" : "this machine holds no part of it";
+  if (world_.random().Chance(8)) error = "no space left on device";
+  for (const uint32_t machine : persist.machines) {
+    if (error.empty()) world_.volume().Lay(persist.to, persist.id, machine);
+  }
+  world_.Log(Name(), " writes ", InMemory(persist.id), " to ", persist.to.generation, "/",
+             persist.to.number, ": ", error.empty() ? "done" : error);
+  Do(member_.OnPersisted(Local(), {persist.id, error, persist.to, persist.machines}));
+}
+
+void Machine::Do(core::FinishPersisting& action) {
+  world_.volume().Finish(action, [this, to = action.to](const std::string& error) {
+    InAgent([this, to, error] {
+      world_.Log(Name(), " has written ", to.generation, "/", to.number, ": ", error);
+      Do(coordinator_->OnPersisted(Local(), to, error));
+    });
+  });
 }
 
 std::string InMemory(core::CheckpointId id) {

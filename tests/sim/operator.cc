@@ -20,6 +20,9 @@ core::Spec Operator::SpecOf() const {
   spec.failure_policy.max_restarts = shape.max_restarts;
   spec.failure_policy.restart_grace_period = shape.restart_grace;
   spec.failure_policy.max_machine_replacements = 20;
+  if (shape.memory_every > 0) spec.checkpoint.memory.size = Quantity::FromUnits(1 << 20);
+  if (shape.persists) spec.checkpoint.path = "/ckpt";
+  spec.checkpoint.persist_every = shape.persist_every;
   return spec;
 }
 
@@ -149,6 +152,7 @@ control::MachineEnd EndOf(const Machine& machine) {
   if (const std::optional<core::Verdict>& verdict = machine.verdict()) {
     termination.generation = verdict->generation;
     termination.verdict = true;
+    termination.reason = verdict->reason;
     termination.failure = verdict->failure;
   }
   if (termination.verdict || termination.needs_epoch != 0) {

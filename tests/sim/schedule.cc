@@ -120,6 +120,12 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kPartition, 12, 20, 400, 600, false, 2, 2, kRunning},
             {kPartition, 185, 215, 110, 160, false, 1, 1, kRunning}};
   }
+  if (schedule.Off("CopiesComeAgain")) {
+    return {{kCut, 50, 60, 0, 0, false, 0, 0},  // one while a copy is on its way
+            {kCut, 1, 9, 0, 0, false, 0, 0},
+            {kCut, 1, 9, 0, 0, false, 0, 0},
+            {kUnalign, 150, 200, 0, 0, true, 0, 0}};
+  }
   if (schedule.Off("LeadsOnOldCaches")) return {{kOperatorDown, 0, 50, 0, 2, true, 0, 0}};
   if (schedule.Off("PredecessorsSeenDead")) {
     return {{kDeleteNode, 10, 100, 0, 0, false, 500, 1000}, {kCut, 0, 20, 0, 0, false, 0, 0}};
@@ -368,7 +374,11 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.steps = std::max<int64_t>(5, last / shape.step) + random.Below(20);
   shape.commit_every = 1 + random.Below(5);
   // Drawn from no stream: what is drawn after it stays as it was.
-  if (seed % 3 == 2) shape.memory_every = 1 + static_cast<int64_t>(seed / 3 % 3);
+  if (seed % 3 == 2) {
+    shape.memory_every = 1 + static_cast<int64_t>(seed / 3 % 3);
+    shape.persists = seed / 9 % 2 == 0;
+    if (shape.persists) shape.persist_every = milliseconds(700) * (seed / 18 % 3);
+  }
   shape.max_restarts = static_cast<int>(1 + random.Below(6));
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));

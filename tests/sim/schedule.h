@@ -90,6 +90,8 @@ struct Shape {
   int64_t steps = 10;
   int64_t commit_every = 3;
   int64_t memory_every = 0;  // commits in memory; 0: none
+  bool persists = false;     // those go to the volume, at the end at least
+  Duration persist_every{};
   int max_restarts = 3;
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors
   Duration network{};       // of a message, at most

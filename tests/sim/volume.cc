@@ -1,6 +1,7 @@
 #include "tests/sim/volume.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "tests/sim/world.h"
@@ -47,6 +48,7 @@ void Volume::Create(core::Generation generation, const std::string& resume, cons
   core::Prepared prepared;
   prepared.generation = generation;
   prepared.resume = resume;
+  prepared.commit = core::CheckpointIdOf(resume);
   if (exists) prepared.error = "the generation's file exists";
   done(std::move(prepared));
 }
@@ -57,8 +59,54 @@ void Volume::Rename(core::Generation generation, uint32_t number, int64_t step, 
     world_.Log("volume: checkpoint ", path, " of step ", step, " is complete");
     checkpoints_.push_back({generation, number, path});
     steps_[path] = step;
-    world_.invariants().OnComplete(generation, path, step);
+    world_.invariants().OnComplete({generation, number}, path, step);
   });
+}
+
+// ---- from memory ----
+
+void Volume::Lay(core::CheckpointId to, core::CheckpointId id, uint32_t machine) {
+  unfinished_[{to.generation, id}].insert(machine);
+}
+
+void Volume::RemoveUnfinished(core::CheckpointId to, core::CheckpointId id) {
+  std::erase_if(unfinished_,
+                [&](const auto& each) { return each.first != std::pair(to.generation, id); });
+}
+
+void Volume::Finish(const core::FinishPersisting& action, std::function<void(std::string)> done) {
+  world_.queue().After(Latency(), [this, action, done = std::move(done)] {
+    std::string error = Place(action);
+    world_.queue().After(microseconds(50), [error, done] { done(error); });
+  });
+}
+
+std::string Volume::Place(const core::FinishPersisting& action) {
+  const core::CheckpointId to = action.to;
+  const auto found = unfinished_.extract({to.generation, action.id});
+  if (found.empty()) return "there is no such folder";
+  const bool exists = std::ranges::any_of(checkpoints_, [&](const core::CheckpointEntry& entry) {
+    return entry.generation == to.generation && entry.number == to.number;
+  });
+  if (exists) return "it exists";
+  const std::string path = to.generation.ToString() + "/" + std::to_string(to.number);
+  world_.Log("volume: checkpoint ", path, " is complete, of ", InMemory(action.id));
+  checkpoints_.push_back({to.generation, to.number, path});
+  steps_[path] = StepOf(InMemory(action.id));
+  origins_[path] = action.id;
+  world_.invariants().OnComplete(to, path, steps_[path]);
+  world_.invariants().OnWritten(to, action.id, found.mapped());
+  return "";
+}
+
+core::CheckpointId Volume::OriginOf(const std::string& path) const {
+  const auto it = origins_.find(path);
+  return it == origins_.end() ? core::CheckpointIdOf(path) : it->second;
+}
+
+std::string Volume::Newest() const {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  return core::ChooseResume(files_, checkpoints_, {kMost, kMost});
 }
 
 int64_t Volume::StepOf(const std::string& path) const {

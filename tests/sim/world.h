@@ -67,6 +67,8 @@ class World {
   // The attempt of the machine 0 that a connection leads to.
   uint32_t AttemptBehind(core::ConnectionId id, const Machine& from);
   void OnPhase(core::CoordinatorPhase phase);
+  // When the last fault of those that came to pass is over.
+  Time faults_end() const { return faults_end_; }
   bool Mutated(const char* name) const { return schedule_.Off(name); }
   // What is known to break at a limit is looked away from, to see what holds.
   bool Tolerates(std::string_view invariant) const;

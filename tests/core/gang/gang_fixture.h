@@ -190,6 +190,7 @@ class GangFixture : public ::testing::Test {
         Prepared done{prepare->generation, "127.0.0.1", 29500, prepare_resume_, prepare_error_};
         if (prepare->generation.n <= prepare_taken_) done.taken = prepare_taken_;
         done.later = prepare_later_;
+        if (prepare_resume_.starts_with("/ckpt/")) done.commit = CheckpointIdOf(prepare_resume_);
         done.hopeless = prepare_hopeless_;
         Do(coordinator_->OnPrepared(now_, done));
       } else if (auto* finish = std::get_if<FinishPersisting>(&action)) {

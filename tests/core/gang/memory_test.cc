@@ -505,6 +505,48 @@ TEST_F(MemoryTest, WhatIsInMemoryAsWellAsInTheFolderIsBegunFromMemory) {
   EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 1}));
 }
 
+// It would become number 0 of this generation, and what is further in the folder be passed over.
+TEST_F(MemoryTest, WhatTheFolderIsAheadOfIsNotWrittenThere) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-10");
+  prepare_resume_ = "/ckpt/checkpoints/1-1/000002.step-15";
+  machines_[0].hold_spawn = machines_[1].hold_spawn = true;
+  prepare_hangs_ = true;
+  Kill(1, 2, SIGKILL);
+  Terminate(1);  // the generation whose file says so never begins
+  Prepared prepared{coordinator_->generation(), "127.0.0.1", 29500, prepare_resume_, ""};
+  prepared.commit = {{1, 1}, 2};
+  Do(coordinator_->OnPrepared(now_, prepared));
+  Advance(milliseconds(50));
+  EXPECT_TRUE(persisted_.empty());
+  EXPECT_TRUE(machines_[1].exit.has_value()) << "nothing is to be written";
+  EXPECT_EQ(coordinator_->unwritten(), "");
+}
+
+TEST_F(MemoryTest, WhatAnotherJobCommittedIsNotTakenForOneOfThisLine) {
+  prepare_resume_ = "/other/checkpoints/9-9/000100.step-7";
+  Begin(2);
+  CommitAll("step-8");
+  Kill(1, 2, SIGKILL);
+  EXPECT_EQ(BeganFrom(0), (CheckpointId{{1, 1}, 1}));
+}
+
+TEST_F(MemoryTest, AnAgentThatIsLeavingIsNotWaitedForAndWhoeverHasACopyWrites) {
+  checkpoint_path_ = "/ckpt";
+  Begin(2);
+  CommitAll("step-1");
+  machines_[1].hold_persist = true;
+  Terminate(1, seconds(5));
+  Advance(seconds(16));  // it has said its last word; its connection stands
+  ASSERT_TRUE(machines_[1].exit.has_value());
+  Do(coordinator_->OnMessage(now_, machines_[1].connection,
+                             Pong{now_, now_, {1, 1}, MemberPhase::kExiting}));
+  Settle();
+  EXPECT_EQ(machines_[0].persists.back().machines, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(persisted_.size(), 1U) << log_;
+}
+
 TEST(CheckpointIdOf, ReadsWhatThePathOfACommitNames) {
   EXPECT_EQ(CheckpointIdOf("/ckpt/checkpoints/2-4/000009.step-1100"), (CheckpointId{{2, 4}, 9}));
   EXPECT_FALSE(CheckpointIdOf("/models/start").exists());

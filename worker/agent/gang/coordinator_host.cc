@@ -125,6 +125,7 @@ void CoordinatorHost::Prepare(core::Generation generation) {
                   prepared.resume = begun->resumes;
                   prepared.taken = begun->taken;
                   prepared.later = begun->later;
+                  prepared.commit = begun->commit;
                 } else {
                   prepared.error = begun.error().message;
                   prepared.hopeless = begun.error().kind == ErrorKind::kInvalid;

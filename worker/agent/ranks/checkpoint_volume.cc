@@ -197,7 +197,13 @@ Result<CheckpointVolume::Begun> CheckpointVolume::BeginGeneration(Generation gen
   Json json = {{"generation", generation.ToString()}, {"jobUID", job_uid_}, {"resumes", resumes}};
   Status created = CreateExclusively(generations / generation.ToString(), DumpJson(json) + "\n");
   if (!created.ok()) return created.error();
-  return Begun{std::move(resumes)};
+  core::CheckpointId commit = core::CheckpointIdOf(resumes);
+  const bool ours = std::ranges::any_of(found->own, [&](const GenerationFile& file) {
+    return file.generation == commit.generation &&
+           fs::path(resumes).parent_path() == CheckpointDir(commit.generation);
+  });
+  if (!ours) commit = {};
+  return Begun{.resumes = std::move(resumes), .commit = commit};
 }
 
 std::string CheckpointVolume::CheckpointDir(Generation generation) const {

@@ -31,6 +31,7 @@ class CheckpointVolume {
     // Not 0: nothing was begun, for this attempt of the job's machine 0 has begun this generation
     // or a later one.
     uint32_t later = 0;
+    core::CheckpointId commit = {};  // that `resumes` is; none for what this job did not commit
   };
   // Creates the generation's file and folder. Conflict if the generation's file exists: its number
   // was taken by another coordinator. Invalid if the folder holds other jobs' generations alone and

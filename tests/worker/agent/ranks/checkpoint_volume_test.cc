@@ -65,6 +65,16 @@ TEST_F(CheckpointVolumeTest, AGenerationWithoutACommitHandsOnWhatItResumedFrom) 
   EXPECT_EQ(Begin({2, 1}), commit);
 }
 
+TEST_F(CheckpointVolumeTest, SaysWhichCommitOfThisJobItResumesFrom) {
+  const std::string other = Volume().FinalPath({9, 9}, 100, "step-7");
+  fs::create_directories(other);
+  EXPECT_FALSE(Volume(other).BeginGeneration({1, 1})->commit.exists()) << "another job's";
+  EXPECT_FALSE(Volume(other).BeginGeneration({1, 2})->commit.exists());
+  Commit({1, 2}, 3, "step-10");
+  EXPECT_EQ(Volume(other).BeginGeneration({1, 3})->commit, (core::CheckpointId{{1, 2}, 3}));
+  EXPECT_EQ(Volume(other).BeginGeneration({1, 4})->commit, (core::CheckpointId{{1, 2}, 3}));
+}
+
 TEST_F(CheckpointVolumeTest, ALateRenameOfAnOlderGenerationIsNeverRead) {
   Begin({1, 1});
   std::string known = Commit({1, 1}, 1, "step-10");
