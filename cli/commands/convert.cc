@@ -69,12 +69,14 @@ void AddConvert(CLI::App& app, Invocation* invocation) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
       "convert", "Write another launcher's job as a TrainingJob, on standard output");
-  command->add_option("FILE", options->file,
-                      "An `accelerate config` YAML, a Kubeflow PyTorchJob or TrainJob; - for "
-                      "standard input");
+  command->add_option(
+      "FILE", options->file,
+      "An `accelerate config` YAML, an sbatch script, a Kubeflow PyTorchJob, TrainJob, "
+      "MPIJob, TFJob or JAXJob, a RayJob; - for standard input");
   command->footer(
       "Examples:\n"
       "  lockstep convert default_config.yaml > job.yaml\n"
+      "  lockstep convert train.sbatch > job.yaml\n"
       "  lockstep convert -- torchrun --nnodes 2 --nproc-per-node 4 train.py > job.yaml\n"
       "\n"
       "What could not be carried over stands as a comment in the result.\n"

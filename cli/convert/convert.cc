@@ -1,8 +1,11 @@
 #include "cli/convert/convert.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "cli/convert/job_builder.h"
+#include "cli/convert/script.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 #include "core/text/text.h"
@@ -17,21 +20,16 @@ ConvertResult Refuse(std::string message) {
 }
 
 constexpr const char* kWhatIsTaken =
-    "torchrun, accelerate launch, python -m torch.distributed.run, python -m "
-    "torch.distributed.launch or python -m accelerate.commands.launch";
-
-bool IsAssignment(const std::string& word) {
-  const size_t equals = word.find('=');
-  return equals != std::string::npos && equals > 0 && word[0] != '-';
-}
+    "torchrun, accelerate launch, deepspeed, mpirun, mpiexec, horovodrun, srun, or python -m with "
+    "torch.distributed.run, torch.distributed.launch or accelerate.commands.launch";
 
 // Takes `A=b C=d` and `env` off the front, as the job's env.
 std::vector<std::string> TakeEnvironment(const std::vector<std::string>& command,
                                          JobBuilder& builder) {
   auto word = command.begin();
   if (word != command.end() && *word == "env") ++word;
-  for (; word != command.end() && IsAssignment(*word); ++word) {
-    const size_t equals = word->find('=');
+  for (; word != command.end() && AssignedName(*word) > 0; ++word) {
+    const size_t equals = AssignedName(*word);
     builder.SetEnv(word->substr(0, equals), word->substr(equals + 1));
   }
   return {word, command.end()};
@@ -51,18 +49,61 @@ std::vector<std::string> LauncherArguments(const std::vector<std::string>& comma
   return {first, command.end()};
 }
 
+bool IsMpi(const std::string& launcher) {
+  return IsOneOf(launcher, {"mpirun", "mpiexec", "mpiexec.hydra", "orterun"});
+}
+
+using KindConverter = void (*)(const Node& document, JobBuilder& builder);
+constexpr std::array<std::pair<std::string_view, KindConverter>, 6> kKinds = {{
+    {"PyTorchJob", ConvertPyTorchJob},
+    {"TrainJob", ConvertTrainJob},
+    {"MPIJob", ConvertMpiJob},
+    {"TFJob", ConvertTfJob},
+    {"JAXJob", ConvertJaxJob},
+    {"RayJob", ConvertRayJob},
+}};
+
 }  // namespace
 
+bool ConvertLauncher(const std::vector<std::string>& command, const Size& size, const Node* config,
+                     JobBuilder& builder) {
+  const std::string launcher = core::LauncherOf(command);
+  if (launcher.empty() || launcher == "srun") return false;
+  const bool is_python = core::IsPython(command[0]);
+  const std::string_view program = core::BaseName(command[0]);
+  if (!is_python && program != launcher && program != "accelerate") return false;
+  const std::string python = is_python ? command[0] : "python";
+  const std::vector<std::string> arguments = LauncherArguments(command, launcher);
+  if (launcher == "torchrun") {
+    ConvertTorchrun(arguments, python, builder);
+  } else if (launcher.starts_with("accelerate")) {
+    ConvertAccelerateLaunch(arguments, python, config, builder);
+  } else if (launcher == "deepspeed") {
+    ConvertDeepSpeed(arguments, python, size, builder);
+  } else if (launcher == "horovodrun") {
+    ConvertHorovodrun(arguments, size, builder);
+  } else if (IsMpi(launcher)) {
+    ConvertMpirun(arguments, size, builder);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 ConvertResult Convert(std::string_view text) {
+  JobBuilder builder;
+  if (IsSbatch(text)) {
+    ConvertSbatch(text, builder);
+    return builder.Finish();
+  }
   const core::Document document = core::ReadYaml(text);
   if (!document.root) return {.yaml = {}, .problems = document.problems};
   const Node& root = *document.root;
-  JobBuilder builder;
   const std::string kind = TextAt(root, "kind");
-  if (kind == "PyTorchJob") {
-    ConvertPyTorchJob(root, builder);
-  } else if (kind == "TrainJob") {
-    ConvertTrainJob(root, builder);
+  const auto* known = std::find_if(kKinds.begin(), kKinds.end(),
+                                   [&](const auto& each) { return each.first == kind; });
+  if (known != kKinds.end()) {
+    known->second(root, builder);
   } else if (root.Find("distributed_type") != nullptr ||
              root.Find("compute_environment") != nullptr) {
     ConvertAccelerateConfig(root, true, builder);
@@ -70,8 +111,9 @@ ConvertResult Convert(std::string_view text) {
     builder.job.spec.command = {"python", "train.py"};
   } else {
     return Refuse(
-        "this is no accelerate configuration (distributed_type), no PyTorchJob and no "
-        "TrainJob (kind); nothing else can be converted");
+        "this is no accelerate configuration (distributed_type), no batch script (#SBATCH) and "
+        "none of the kinds PyTorchJob, TrainJob, MPIJob, TFJob, JAXJob and RayJob; nothing else "
+        "can be converted");
   }
   return builder.Finish();
 }
@@ -80,27 +122,22 @@ ConvertResult Convert(const std::vector<std::string>& command, std::string_view 
   JobBuilder builder;
   const std::vector<std::string> rest = TakeEnvironment(core::FromShell(command), builder);
   const std::string launcher = core::LauncherOf(rest);
-  if (rest.empty() || (launcher != "torchrun" && launcher != "accelerate launch")) {
+  if (launcher.empty()) {
     return Refuse(std::string("the command is none that can be converted; write ") + kWhatIsTaken);
   }
-  const bool direct =
-      core::IsPython(rest[0]) || rest[0].ends_with("torchrun") || rest[0].ends_with("accelerate");
-  if (!direct) {
-    return Refuse("the launcher stands inside a shell's script; write its command line itself");
-  }
-  const std::string python = core::IsPython(rest[0]) ? rest[0] : "python";
-  const std::vector<std::string> arguments = LauncherArguments(rest, launcher);
-  if (launcher == "torchrun") {
-    ConvertTorchrun(arguments, python, builder);
+  if (launcher == "srun" && core::BaseName(rest[0]) == "srun") {
+    ConvertSrun(rest, builder);
     return builder.Finish();
   }
-  if (accelerate_config.empty()) {
-    ConvertAccelerateLaunch(arguments, python, nullptr, builder);
-    return builder.Finish();
+  core::Document config;
+  if (!accelerate_config.empty()) {
+    config = core::ReadYaml(accelerate_config);
+    if (!config.root) return {.yaml = {}, .problems = config.problems};
   }
-  const core::Document config = core::ReadYaml(accelerate_config);
-  if (!config.root) return {.yaml = {}, .problems = config.problems};
-  ConvertAccelerateLaunch(arguments, python, &*config.root, builder);
+  if (!ConvertLauncher(rest, {}, config.root ? &*config.root : nullptr, builder)) {
+    return Refuse(launcher + " stands behind another program or inside a shell's script; write " +
+                  kWhatIsTaken + " first");
+  }
   return builder.Finish();
 }
 

@@ -16,11 +16,13 @@ struct ConvertResult {
   std::vector<core::Problem> problems;  // positions are those of the source
 };
 
-// A file: accelerate's config, a Kubeflow PyTorchJob (kubeflow.org/v1) or TrainJob
-// (trainer.kubeflow.org/v1alpha1), told apart by what stands in it.
+// A file, told apart by what stands in it: accelerate's config, a batch script of SLURM, Kubeflow's
+// PyTorchJob, TFJob, JAXJob, MPIJob (kubeflow.org/v1 and v2beta1) and TrainJob
+// (trainer.kubeflow.org/v1alpha1), a RayJob (ray.io/v1).
 ConvertResult Convert(std::string_view text);
 
-// A command line: torchrun, accelerate launch, or their `python -m` forms. A config file that it
+// A command line: torchrun, accelerate launch, deepspeed, or their `python -m` forms, mpirun,
+// horovodrun or srun. A config file that it
 // names with --config_file is passed as `accelerate_config`, empty for none.
 ConvertResult Convert(const std::vector<std::string>& command,
                       std::string_view accelerate_config = {});

@@ -37,14 +37,6 @@ constexpr std::array<std::string_view, 19> kAccelerateFlags = {"module",
                                                                "downcast_bf16"};
 constexpr std::array<ShortName, 2> kAccelerateShort = {{{"m", "module"}, {"q", "quiet"}}};
 
-void SetProgram(const CommandLine& line, const std::string& python, bool is_module, bool no_python,
-                JobBuilder& builder) {
-  builder.job.spec.command = ProgramOf(line, python, is_module, no_python);
-  if (builder.job.spec.command.empty()) {
-    builder.Error("", {}, "the command names no script; write it behind the launcher's options");
-  }
-}
-
 // nnodes: 4, or 2:4 of an elastic job.
 void SetNodes(const std::string& text, JobBuilder& builder) {
   const size_t colon = text.find(':');

@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "core/model/json.h"
+#include "core/plan/environment.h"
 #include "core/text/limited_text.h"
+#include "core/validate/validate.h"
 
 namespace lockstep::convert {
 namespace {
@@ -30,17 +32,36 @@ std::string Comment(std::string_view text) {
 }  // namespace
 
 void JobBuilder::Error(std::string path, Position position, std::string message) {
+  if (position.line == 0) position = here_;
   problems_.push_back({.path = std::move(path),
                        .line = position.line,
                        .column = position.column,
                        .message = std::move(message)});
 }
 
-void JobBuilder::SetEnv(std::string name, std::string value) {
-  core::EnvVar entry;
-  entry.name = std::move(name);
-  entry.value = std::move(value);
-  job.spec.env.push_back(std::move(entry));
+void JobBuilder::SetEnv(const std::string& name, std::string value) {
+  std::vector<core::EnvVar>& env = job.spec.env;
+  auto entry = std::find_if(env.begin(), env.end(),
+                            [&](const core::EnvVar& known) { return known.name == name; });
+  if (entry == env.end()) {
+    entry = env.emplace(env.end());
+    entry->name = name;
+  }
+  entry->value = std::move(value);
+}
+
+void JobBuilder::SetExport(const std::string& name, std::string value) {
+  if (core::IsReserved(name)) {
+    Remark("env " + name + " is not carried over: every process is given its own.");
+  } else {
+    SetEnv(name, std::move(value));
+  }
+}
+
+void JobBuilder::RemarkHostfile(const std::string& file) {
+  Remark("The host file " + file +
+         " was not read: write numMachines as the number of its hosts, processesPerMachine as the "
+         "slots of one.");
 }
 
 void JobBuilder::SetMachines(int64_t machines, const std::string& what, Position position) {
@@ -77,10 +98,44 @@ void JobBuilder::SetTotal(int64_t processes, int64_t machines, const std::string
   }
 }
 
+void JobBuilder::SetSize(const Size& size, const std::string& launcher, Position position) {
+  if (!size.total) {
+    SetMachines(size.machines.value_or(1), "machines", position);
+    SetProcesses(size.per_machine.value_or(1), "processes", position);
+    return;
+  }
+  const std::string total = std::to_string(*size.total);
+  std::optional<int64_t> machines = size.machines;
+  if (!machines && size.per_machine) {
+    if (*size.total % *size.per_machine != 0) {
+      Error("processes", position,
+            total + " processes can't be dealt out evenly, " + std::to_string(*size.per_machine) +
+                " to a machine: every machine of a TrainingJob runs equally many");
+      return;
+    }
+    machines = *size.total / *size.per_machine;
+  }
+  if (!machines) {
+    machines = 1;
+    if (*size.total > 1) {
+      Remark(launcher + " says " + total +
+             " processes, not on how many machines: all are on one here. Write numMachines, and "
+             "processesPerMachine as what one of them runs.");
+    }
+  }
+  SetTotal(*size.total, *machines, "processes", position);
+}
+
 ConvertResult JobBuilder::Finish() const {
   ConvertResult result;
   result.problems = problems_;
-  if (core::HasErrors(problems_)) return result;
+  if (!core::HasErrors(problems_)) {
+    for (const core::Problem& problem : core::Validate(job, core::Target::kLocal)) {
+      if (problem.severity == core::Severity::kError) result.problems.push_back(problem);
+    }
+  }
+  if (core::HasErrors(result.problems)) return result;
+  for (const std::string& warning : warnings_) result.yaml += Comment(core::Printable(warning));
   for (const std::string& remark : remarks_) result.yaml += Comment(core::Printable(remark));
   result.yaml += core::ToYaml(job);
   return result;

@@ -22,6 +22,13 @@ using core::Node;
 using core::NodeMember;
 using core::Position;
 
+// How many processes run where, as far as a launcher or what surrounds it says so.
+struct Size {
+  std::optional<int64_t> machines{};
+  std::optional<int64_t> per_machine{};
+  std::optional<int64_t> total{};
+};
+
 class JobBuilder {
  public:
   JobBuilder() { job.metadata.name = "converted"; }
@@ -31,17 +38,35 @@ class JobBuilder {
   // Adds a comment at the top, for a setting that is not converted or whose conversion may
   // surprise.
   void Remark(std::string text) { remarks_.push_back(std::move(text)); }
+  // A remark before all others, for what could make a wrong world without an error.
+  void Warn(const std::string& text) { warnings_.push_back("LOOK AT THIS: " + text); }
   void Error(std::string path, Position position, std::string message);
-  void SetEnv(std::string name, std::string value);
+  // The place of errors that know none.
+  void StandAt(Position position) { here_ = position; }
+  // Takes the place of what was set before.
+  void SetEnv(const std::string& name, std::string value);
 
   // numMachines and processesPerMachine of a total, which must divide.
   void SetTotal(int64_t processes, int64_t machines, const std::string& what, Position position);
+  // As SetEnv, but what every process is given its own of is left out with a remark.
+  void SetExport(const std::string& name, std::string value);
+
+  void RemarkHostfile(const std::string& file);
+
+  // A total of processes wins over a number for each machine. Where only a total is known, they all
+  // run on one machine, and a remark of `launcher` says so.
+  void SetSize(const Size& size, const std::string& launcher, Position position);
   void SetMachines(int64_t machines, const std::string& what, Position position);
   void SetProcesses(int64_t processes, const std::string& what, Position position);
 
+  size_t error_count() const { return problems_.size(); }
+
+  // The job as YAML. Errors: those that were added, or what `lockstep validate` says of the job.
   ConvertResult Finish() const;
 
  private:
+  Position here_;
+  std::vector<std::string> warnings_;
   std::vector<std::string> remarks_;
   std::vector<core::Problem> problems_;
 };
@@ -58,12 +83,33 @@ bool IsOneOf(std::string_view text, std::initializer_list<std::string_view> word
 void ConvertAccelerateConfig(const Node& config, bool is_total_said, JobBuilder& builder);
 void ConvertPyTorchJob(const Node& document, JobBuilder& builder);
 void ConvertTrainJob(const Node& document, JobBuilder& builder);
+void ConvertMpiJob(const Node& document, JobBuilder& builder);
+void ConvertTfJob(const Node& document, JobBuilder& builder);
+void ConvertJaxJob(const Node& document, JobBuilder& builder);
+void ConvertRayJob(const Node& document, JobBuilder& builder);
 // `arguments` are those behind the launcher's own name; `python` runs the scripts.
 void ConvertTorchrun(const std::vector<std::string>& arguments, const std::string& python,
                      JobBuilder& builder);
 // `config` may be null.
 void ConvertAccelerateLaunch(const std::vector<std::string>& arguments, const std::string& python,
                              const Node* config, JobBuilder& builder);
+
+// `size`: what surrounds the launcher says, as a batch job's nodes and tasks.
+void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder);
+void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder);
+void ConvertDeepSpeed(const std::vector<std::string>& arguments, const std::string& python,
+                      Size size, JobBuilder& builder);
+// A line of srun, as it stands in a shell.
+void ConvertSrun(const std::vector<std::string>& command, JobBuilder& builder);
+// A script with #SBATCH lines.
+void ConvertSbatch(std::string_view text, JobBuilder& builder);
+bool IsSbatch(std::string_view text);
+
+// Converts a command that begins with torchrun, accelerate, deepspeed, mpirun or horovodrun, or a
+// Python that runs one as a module. `config`: accelerate's configuration file; may be null. False:
+// it begins with none of them.
+bool ConvertLauncher(const std::vector<std::string>& command, const Size& size, const Node* config,
+                     JobBuilder& builder);
 
 }  // namespace lockstep::convert
 

@@ -57,4 +57,12 @@ std::vector<std::string> ProgramOf(const CommandLine& line, const std::string& p
   return program;
 }
 
+void SetProgram(const CommandLine& line, const std::string& python, bool is_module, bool no_python,
+                JobBuilder& builder) {
+  builder.job.spec.command = ProgramOf(line, python, is_module, no_python);
+  if (builder.job.spec.command.empty()) {
+    builder.Error("", {}, "the command names no script; write it behind the launcher's options");
+  }
+}
+
 }  // namespace lockstep::convert

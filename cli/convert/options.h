@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/convert/job_builder.h"
+
 namespace lockstep::convert {
 
 struct Option {
@@ -32,6 +34,10 @@ CommandLine ReadOptions(const std::vector<std::string>& arguments, const OptionN
 // What a launcher runs in each process: a script by Python, a module, or the program itself.
 std::vector<std::string> ProgramOf(const CommandLine& line, const std::string& python,
                                    bool is_module, bool no_python);
+
+// That, as the job's command; an error where the line names no program.
+void SetProgram(const CommandLine& line, const std::string& python, bool is_module, bool no_python,
+                JobBuilder& builder);
 
 }  // namespace lockstep::convert
 

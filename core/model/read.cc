@@ -1,5 +1,6 @@
 #include "core/model/read.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text/ascii.h"
@@ -37,6 +38,13 @@ std::string InsteadOf(std::string_view name) {
   return {};
 }
 
+// Kinds of other launchers' jobs that `lockstep convert` reads.
+bool IsConvertible(std::string_view kind) {
+  constexpr std::array<std::string_view, 6> kKinds = {"PyTorchJob", "TrainJob", "MPIJob",
+                                                      "TFJob",      "JAXJob",   "RayJob"};
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+}
+
 class JobReader final : public RecordReader {
  public:
   using RecordReader::RecordReader;
@@ -67,7 +75,7 @@ class JobReader final : public RecordReader {
     Place(*node);
     if (node->IsString() && node->text() == value) return;
     std::string hint = "must be " + value;
-    if (node->text() == "PyTorchJob" || node->text() == "TrainJob") {
+    if (IsConvertible(node->text())) {
       hint += "; `lockstep convert FILE` makes a TrainingJob of this file";
     }
     Wrong(*node, hint);

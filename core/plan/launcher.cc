@@ -26,11 +26,6 @@ constexpr std::array<Module, 6> kModules = {{
     {"horovod.runner", "horovodrun"},
 }};
 
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
@@ -159,6 +154,11 @@ std::vector<std::string_view> LauncherNames() {
   std::vector<std::string_view> names(kLaunchers.begin(), kLaunchers.end());
   for (const Module& known : kModules) names.push_back(known.module);
   return names;
+}
+
+std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
 bool IsPython(std::string_view program) {

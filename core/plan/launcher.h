@@ -26,6 +26,9 @@ std::string InPlaceOf(const std::string& launcher);
 // Programs and Python modules that are launchers, by their own names.
 std::vector<std::string_view> LauncherNames();
 
+// What stands behind a path's last slash.
+std::string_view BaseName(std::string_view path);
+
 // python, python3, python3.11, with or without a path before it.
 bool IsPython(std::string_view program);
 

@@ -9,6 +9,7 @@
 #include "cli/convert/convert.h"
 #include "core/model/json.h"
 #include "core/model/parse.h"
+#include "core/plan/launcher.h"
 #include "core/plan/plan.h"
 #include "core/text/text.h"
 #include "core/validate/validate.h"
@@ -52,12 +53,22 @@ void Check(const ParseResult& result) {
   if (!HasErrors(problems) && WorldSize(result.job->spec) < 64) MakePlan(*result.job);
 }
 
+// A job that reads and validates, or an error.
+void CheckConverted(const lockstep::convert::ConvertResult& result) {
+  Demand(result.yaml.empty() == HasErrors(result.problems), "a job and an error", result.yaml);
+  if (result.yaml.empty() || result.yaml.size() >= lockstep::core::kMaxDocumentBytes) return;
+  const ParseResult job = lockstep::core::ParseYaml(result.yaml);
+  Demand(job.ok() && !HasErrors(Validate(*job.job, Target::kLocal)), "convert's job is none",
+         result.yaml);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   Check(lockstep::core::ParseYaml(text));
   Check(lockstep::core::ParseJson(text));
-  lockstep::convert::Convert(text);
+  CheckConverted(lockstep::convert::Convert(text));
+  CheckConverted(lockstep::convert::Convert(lockstep::core::SplitShellWords(text)));
   return 0;
 }

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
-#include "core/model/parse.h"
 #include "core/model/shortcuts.h"
 #include "core/plan/launcher.h"
+#include "tests/cli/convert/converted.h"
 
 namespace lockstep::convert {
 namespace {
@@ -17,26 +17,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string Problems(const ConvertResult& result) {
-  return core::Format(result.problems, "source");
-}
-
-// What was converted, read by the reader of TrainingJobs.
-core::Spec SpecOf(const ConvertResult& result) {
-  EXPECT_FALSE(core::HasErrors(result.problems)) << Problems(result);
-  const core::ParseResult parsed = core::ParseYaml(result.yaml);
-  EXPECT_TRUE(parsed.ok()) << core::Format(parsed.problems, "job.yaml") << result.yaml;
-  return parsed.job ? parsed.job->spec : core::Spec();
-}
-
-ConvertResult ConvertLine(const std::string& line) { return Convert(core::SplitShellWords(line)); }
-
-std::map<std::string, std::string> Env(const core::Spec& spec) {
-  std::map<std::string, std::string> env;
-  for (const core::EnvVar& entry : spec.env) env[entry.name] = entry.value;
-  return env;
-}
 
 TEST(ConvertAccelerate, TakesNumProcessesForTheTotal) {
   const core::Spec spec = SpecOf(
@@ -256,14 +236,24 @@ TEST(ConvertAccelerateLaunch, ReadsThePythonForm) {
   EXPECT_EQ(Env(spec).at("ACCELERATE_USE_CPU"), "true");
 }
 
+TEST(Convert, RefusesAJobThatValidateRefuses) {
+  const ConvertResult result = ConvertLine("torchrun --nproc-per-node=65 train.py");
+  EXPECT_EQ(result.yaml, "");
+  EXPECT_THAT(Problems(result), HasSubstr("spec.processesPerMachine"));
+}
+
+TEST(Convert, KeepsTheLastOfTwoValuesOfAVariable) {
+  EXPECT_EQ(Env(SpecOf(ConvertLine("A=b A=c torchrun train.py"))).at("A"), "c");
+}
+
 TEST(Convert, RefusesOtherCommandsAndFiles) {
-  for (const char* line :
-       {"", "python train.py", "mpirun -n 4 a", "bash -c 'torchrun t.py'", "accelerate config"}) {
+  for (const char* line : {"", "python train.py", "colossalai run t.py", "timeout 1h mpirun a",
+                           "bash -c 'torchrun t.py'", "accelerate config"}) {
     const ConvertResult result = ConvertLine(line);
     EXPECT_TRUE(core::HasErrors(result.problems)) << line;
     EXPECT_EQ(result.yaml, "") << line;
   }
-  for (const char* text : {"", "a: 1\n", "[1", "kind: MPIJob\n", "kind: PyTorchJob\n",
+  for (const char* text : {"", "a: 1\n", "[1", "kind: Job\n", "kind: PyTorchJob\n",
                            "kind: PyTorchJob\nspec: 3\n", "kind: TrainJob\nspec: {trainer: 1}\n"}) {
     EXPECT_TRUE(core::HasErrors(Convert(text).problems)) << text;
   }
@@ -357,6 +347,9 @@ TEST(ConvertKubeflow, SaysWhereResourcesDoNotDivide) {
   const ConvertResult result = Convert(text);
   EXPECT_THAT(result.yaml, AllOf(HasSubstr("can't be dealt out evenly to 3"),
                                  HasSubstr("memory 400Gi is rounded down")));
+  EXPECT_EQ(SpecOf(result).resources_per_process.gpu, 1);
+  text.replace(text.find("nvidia.com/gpu: 4"), 17, "nvidia.com/gpu: 2");
+  EXPECT_THAT(Problems(Convert(text)), HasSubstr("2 can't be shared by 3 processes"));
 }
 
 TEST(ConvertKubeflow, ReadsATrainJob) {

@@ -1,0 +1,267 @@
+// Command lines of mpirun (Open MPI, MPICH, Intel MPI) and horovodrun. Lockstep has no MPI and no
+// Horovod: the ranks are started without, and a remark says what that means for the program.
+#include <algorithm>
+#include <array>
+
+#include "cli/convert/launcher_options.h"
+#include "core/plan/launcher.h"
+
+namespace lockstep::convert {
+namespace {
+
+constexpr std::string_view kNoNetwork =
+    "ranks find each other by MASTER_ADDR and MASTER_PORT, without ssh or an MPI.";
+constexpr std::string_view kNoMpi = "it is MPI's own; the ranks are started without MPI.";
+constexpr std::string_view kNoHorovod = "it is Horovod's own, which Lockstep does not start.";
+
+constexpr auto kMpirun = std::to_array<KnownOption>({
+    {"np n c", 1, kUsed},
+    {"npernode N ppn perhost ranks-per-node", 1, kUsed},
+    {"map-by", 1, kUsed},
+    {"host H hosts", 1, kUsed},
+    {"hostfile machinefile f", 1, kUsed},
+    {"x", 1, kUsed},
+    {"env genv", 2, kUsed},
+    {"wdir wd", 1, kUsed},
+    {"genvlist envlist", 1, "the environment of a job stands in its env; write them there."},
+    {"genvall envall genvnone envnone", 0, kNothing},
+    {"mca gmca", 2, kNoMpi},
+    {"pmca prtemca", 2, kNoMpi},
+    {"tune am", 1, kNoMpi},
+    {"prefix", 1, "the program and its libraries stand in the image."},
+    {"path", 1, "the program and its libraries stand in the image."},
+    {"bind-to", 1, kBinding},
+    {"rank-by", 1, "ranks are numbered machine by machine."},
+    {"bynode", 0, "ranks are numbered machine by machine."},
+    {"byslot bycore", 0, kNothing},
+    {"bind-to-core bind-to-socket bind-to-none", 0, kBinding},
+    {"cpus-per-proc cpus-per-rank", 1, "write resourcesPerProcess.cpu."},
+    {"cpu-set cpu-list", 1, kBinding},
+    {"report-bindings display-map display-allocation display-devel-map", 0,
+     "`lockstep plan` shows which rank runs where."},
+    {"display", 1, "`lockstep plan` shows which rank runs where."},
+    {"rankfile rf", 1, "ranks are numbered machine by machine."},
+    {"oversubscribe nooversubscribe use-hwthread-cpus", 0, kNothing},
+    {"allow-run-as-root", 0, kNothing},
+    {"tag-output timestamp-output merge-stderr-to-stdout prepend-rank l q quiet v verbose d", 0,
+     kNothing},
+    {"output-filename outfile-pattern output errfile-pattern", 1, kOutput},
+    {"xml", 0, kOutput},
+    {"stdin s", 1, "no rank reads standard input."},
+    {"timeout", 1, "write activeDeadlineSeconds."},
+    {"bootstrap launcher rmk", 1, kNoNetwork},
+    {"bootstrap-exec launcher-exec", 1, kNoNetwork},
+    {"iface", 1, kNoNetwork},
+    {"plm-rsh-agent", 1, kNoNetwork},
+    {"novm", 0, kNothing},
+    {"disable-auto-cleanup enable-recovery continuous", 0,
+     "when a rank dies the whole gang restarts in place (failurePolicy)."},
+    {"max-restarts", 1, "write failurePolicy.maxRestarts, which counts the job's restarts."},
+    {"configfile app", 1, "several programs in one job are not there: one TrainingJob each."},
+    {"preload-files preload-file-dest-dir", 1, "files stand in the image or on volumes."},
+    {"preload-binary", 0, "the program stands in the image."},
+    {"pernode", 0, kUsed},
+    {"usize universe-size", 1, kNoMpi},
+    {"localhost localroot", 0, kNothing},
+    {"info version V help h", 0, kNothing},
+    {"print-rank-map print-all-exitcodes", 0, "`lockstep plan` shows which rank runs where."},
+});
+
+constexpr auto kHorovodrun = std::to_array<KnownOption>({
+    {"np num-proc", 1, kUsed},
+    {"hosts H", 1, kUsed},
+    {"hostfile", 1, kUsed},
+    {"min-np min-num-proc max-np max-num-proc slots-per-host slots", 1,
+     "worlds don't change size by themselves; `kubectl scale` stops at a step and goes on."},
+    {"host-discovery-script", 1, "machines come from Kubernetes."},
+    {"reset-limit elastic-timeout", 1, "the whole gang restarts in place (failurePolicy)."},
+    {"blacklist-cooldown-range", 2, "failurePolicy says how often machines are replaced."},
+    {"p ssh-port i ssh-identity-file", 1, kNoNetwork},
+    {"network-interface network-interfaces nics", 1, kNoNetwork},
+    {"gloo mpi jsrun tcp", 0, kNoHorovod},
+    {"mpi-args mpi-threads-disable", 1, kNoMpi},
+    {"start-timeout", 1, "write health.startTimeout."},
+    {"output-filename", 1, kOutput},
+    {"prefix-output-with-timestamp", 0, kOutput},
+    {"verbose", 0, kNothing},
+    {"disable-cache check-build cb version v", 0, kNothing},
+    {"config-file", 1, kNoHorovod},
+    {"binding-args", 1, kBinding},
+    {"fusion-threshold-mb cycle-time-ms cache-capacity", 1, kNoHorovod},
+    {"hierarchical-allreduce no-hierarchical-allreduce hierarchical-allgather "
+     "no-hierarchical-allgather torus-allreduce no-torus-allreduce",
+     0, kNoHorovod},
+    {"autotune no-autotune", 0, kNoHorovod},
+    {"autotune-log-file autotune-warmup-samples autotune-steps-per-sample", 1, kNoHorovod},
+    {"autotune-bayes-opt-max-samples autotune-gaussian-process-noise", 1, kNoHorovod},
+    {"timeline-filename", 1, kNoHorovod},
+    {"timeline-mark-cycles no-timeline-mark-cycles", 0, kNoHorovod},
+    {"no-stall-check stall-check", 0, kNoHorovod},
+    {"stall-check-warning-time-seconds stall-check-shutdown-time-seconds", 1,
+     "write health.hangTimeout."},
+    {"num-nccl-streams thread-affinity", 1, kNoHorovod},
+    {"log-level", 1, kNoHorovod},
+    {"log-with-timestamp log-without-timestamp log-hide-timestamp", 0, kNothing},
+    {"gloo-timeout-seconds", 1, kNoHorovod},
+});
+
+// a:4,b:4 or a,b: how many machines, and how many processes on each, where all say the same.
+void ReadHosts(const std::string& text, Size& size, JobBuilder& builder) {
+  std::vector<std::string> names;
+  std::vector<std::string> slots;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string host = text.substr(at, comma - at);
+    const size_t colon = std::min(host.find(':'), host.size());
+    if (!host.empty()) {
+      names.push_back(host.substr(0, colon));
+      slots.push_back(host.substr(std::min(colon + 1, host.size())));
+    }
+    at = comma + 1;
+  }
+  builder.Remark("The hosts " + text +
+                 " are not carried over but for their number: machines are "
+                 "nodes that Kubernetes chooses.");
+  const size_t entries = names.size();
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.empty()) return;
+  size.machines = static_cast<int64_t>(names.size());
+  const bool equal = std::all_of(slots.begin(), slots.end(),
+                                 [&](const std::string& slot) { return slot == slots[0]; });
+  // Open MPI: a host that stands there twice has two slots.
+  const auto repeated = static_cast<int64_t>(entries / names.size());
+  if (equal && slots[0].empty()) {
+    if (repeated > 1) size.per_machine = repeated;
+  } else if (const auto slot = ParseNumber<int64_t>(slots[0]); equal && slot && *slot > 0) {
+    size.per_machine = *slot * repeated;
+  } else {
+    builder.Remark(
+        "The hosts have unequal slots; every machine of a TrainingJob runs equally many "
+        "processes.");
+  }
+}
+
+// ppr:4:node is a number for each machine; all else is about places.
+void ReadMapBy(const std::string& text, Size& size, JobBuilder& builder) {
+  const size_t end = text.find(":node");
+  if (text.starts_with("ppr:") && end != std::string::npos && end > 4) {
+    if (const auto count = ParseNumber<int64_t>(std::string_view(text).substr(4, end - 4));
+        count && *count > 0) {
+      size.per_machine = count;
+      return;
+    }
+  }
+  if (IsOneOf(text, {"slot", "core", ":OVERSUBSCRIBE"})) return;
+  builder.Remark("mpirun: --map-by " + text + " is not carried over: " + std::string(kBinding) +
+                 " Ranks are numbered machine by machine.");
+}
+
+// NAME=VALUE becomes env; a NAME alone is taken from where mpirun starts.
+void ReadExport(const std::string& text, JobBuilder& builder) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    const auto& env = builder.job.spec.env;
+    const bool known = std::any_of(env.begin(), env.end(),
+                                   [&](const core::EnvVar& entry) { return entry.name == text; });
+    if (!known) {
+      builder.Remark("mpirun: -x " + text +
+                     " is not carried over: its value is that of the shell; "
+                     "write it as env.");
+    }
+    return;
+  }
+  builder.SetExport(text.substr(0, equals), text.substr(equals + 1));
+}
+
+void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
+  const std::string& name = option.name;
+  if (name == "np") {
+    size.total = CountOf(option, {}, builder);
+  } else if (name == "npernode") {
+    size.per_machine = CountOf(option, {}, builder);
+  } else if (name == "pernode") {
+    size.per_machine = 1;
+  } else if (name == "map-by") {
+    ReadMapBy(option.value, size, builder);
+  } else if (name == "host") {
+    ReadHosts(option.value, size, builder);
+  } else if (name == "hostfile") {
+    if (!size.machines) builder.RemarkHostfile(option.value);
+  } else if (name == "x") {
+    ReadExport(option.value, builder);
+  } else if (name == "env") {
+    const size_t blank = option.value.find(' ');
+    builder.SetExport(option.value.substr(0, blank), option.value.substr(blank + 1));
+  } else if (name == "wdir") {
+    builder.job.spec.working_dir = option.value;
+  }
+}
+
+// A world of MPI or Horovod would be one process, each for itself, and the job would succeed.
+void RemarkWorld(const char* launcher, const char* library, const char* size, JobBuilder& builder) {
+  builder.Warn(
+      std::string(launcher) +
+      " starts no ranks under Lockstep, which starts "
+      "them itself. A program that calls " +
+      library +
+      " can't run yet: each process would be a "
+      "world of its own, and the job would succeed. It runs if it joins by RANK and WORLD_SIZE, "
+      "as torch.distributed.init_process_group() does. A line that stops a wrong world: assert " +
+      size + " == int(os.environ[\"WORLD_SIZE\"])");
+}
+
+bool IsMpiModule(const std::vector<std::string>& program) {
+  return program.size() > 2 && core::IsPython(program[0]) && program[1] == "-m" &&
+         IsOneOf(program[2], {"mpi4py", "mpi4py.run", "mpi4py.futures", "mpi4py.bench"});
+}
+
+}  // namespace
+
+void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder) {
+  const size_t said_by_others = builder.error_count();
+  const CommandLine line =
+      ReadLauncherOptions(arguments, {"mpirun", Style::kWords, kMpirun}, {}, builder);
+  if (builder.error_count() > said_by_others) return;
+  for (const Option& option : line.options) ReadMpirunOption(option, size, builder);
+  if (std::find(line.program.begin(), line.program.end(), ":") != line.program.end()) {
+    builder.Error(":", {}, "several programs in one job are not there; write one TrainingJob each");
+    return;
+  }
+  if (IsMpiModule(line.program)) {
+    builder.Error("", {},
+                  line.program[2] +
+                      " always calls MPI, which can't run under Lockstep yet: each "
+                      "process would be a world of its own");
+    return;
+  }
+  if (!size.total && !size.per_machine) {
+    builder.Remark(
+        "mpirun says no number of processes, which means one for each slot or core that "
+        "it finds: write processesPerMachine.");
+  }
+  builder.SetSize(size, "mpirun", {});
+  SetProgram(line, "", false, true, builder);
+  RemarkWorld("mpirun", "MPI", "MPI.COMM_WORLD.Get_size()", builder);
+}
+
+void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder) {
+  const size_t said_by_others = builder.error_count();
+  const CommandLine line =
+      ReadLauncherOptions(arguments, {"horovodrun", Style::kWords, kHorovodrun}, {}, builder);
+  if (builder.error_count() > said_by_others) return;
+  for (const Option& option : line.options) {
+    if (option.name == "np") {
+      size.total = CountOf(option, {}, builder);
+    } else if (option.name == "hosts") {
+      ReadHosts(option.value, size, builder);
+    } else if (!size.machines) {
+      builder.RemarkHostfile(option.value);
+    }
+  }
+  builder.SetSize(size, "horovodrun", {});
+  SetProgram(line, "", false, true, builder);
+  RemarkWorld("horovodrun", "Horovod", "hvd.size()", builder);
+}
+
+}  // namespace lockstep::convert

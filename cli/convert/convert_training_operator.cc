@@ -1,0 +1,172 @@
+// Kubeflow's MPIJob (kubeflow.org/v1 and v2beta1), TFJob and JAXJob as TrainingJobs. What the
+// frameworks need that Lockstep does not give yet is refused, or told.
+#include <algorithm>
+
+#include "cli/convert/command_role.h"
+#include "cli/convert/job_builder.h"
+#include "cli/convert/kubeflow_job.h"
+#include "core/plan/environment.h"
+#include "core/plan/launcher.h"
+
+namespace lockstep::convert {
+namespace {
+
+// The one command that a container's shell line holds; the words themselves where it is none.
+std::vector<std::string> WithoutShell(const std::vector<std::string>& words) {
+  if (words.size() < 3 || !IsShell(core::BaseName(words[0]))) return words;
+  return words[1].ends_with('c') ? core::SplitShellWords(words[2]) : words;
+}
+
+bool IsSeparator(const std::string& word) {
+  return word.size() == 1 && std::string_view(";|&\n()").find(word[0]) != std::string_view::npos;
+}
+
+const Node* FirstContainer(const Node* role) {
+  const Node* containers =
+      role == nullptr ? nullptr : role->Walk({"template", "spec", "containers"});
+  return containers == nullptr || containers->items().empty() ? nullptr : &containers->items()[0];
+}
+
+// Adds what the launcher's container alone has: mpirun hands it on by -x.
+void AddLauncherEnv(const Node& launcher, Node& worker, JobBuilder& builder) {
+  const Node* source = launcher.Find("env");
+  if (source == nullptr) return;
+  Node clean = CleanEnv(*source, builder);
+  Node* env = worker.Find("env");
+  if (env == nullptr) env = &worker.Add("env", Node::List());
+  for (Node& entry : clean.items()) {
+    const std::string name = TextAt(entry, "name");
+    bool known = false;
+    for (const Node& other : env->items()) known = known || TextAt(other, "name") == name;
+    if (!known) env->Append(std::move(entry));
+  }
+}
+
+// The launcher's own line. Errors: none that can be read.
+std::vector<std::string> LauncherLine(const Node& launcher, JobBuilder& builder) {
+  std::vector<std::string> words = WithoutShell(CommandOf(launcher));
+  const bool several = std::any_of(words.begin(), words.end(), IsSeparator);
+  const std::string name = core::LauncherOf(words);
+  if (several || name.empty()) {
+    builder.Error("spec.mpiReplicaSpecs.Launcher", launcher.position(),
+                  several ? "its shell's script does more than start one launcher; write the "
+                            "launcher's line as its command"
+                          : "its command is no mpirun, horovodrun or deepspeed that can be read; "
+                            "write the launcher's line as its command");
+    return {};
+  }
+  return words;
+}
+
+void RemarkMpiFields(const Node& source, JobBuilder& builder) {
+  for (const NodeMember& member : source.members()) {
+    if (IsOneOf(member.key, {"sshAuthMountPath", "launcherCreationPolicy", "mainContainer"})) {
+      builder.Remark("spec." + member.key +
+                     " is not carried over: there is no launcher pod, and no ssh.");
+    } else if (!IsOneOf(member.key,
+                        {"mpiReplicaSpecs", "slotsPerWorker", "runPolicy", "runLauncherAsWorker",
+                         "mpiImplementation", "cleanPodPolicy"})) {
+      builder.Remark("spec." + member.key + " is not carried over.");
+    }
+  }
+}
+
+// One role whose pods are the machines, one process each unless a launcher starts more.
+void ConvertMachines(KubeflowJob& job, const Node* role, int64_t machines, const char* container,
+                     const char* path) {
+  if (!job.TakeTemplate(role == nullptr ? nullptr : role->Find("template"), container, path)) {
+    return;
+  }
+  job.SetLaunch(1);
+  job.TakeRestartPolicy(*role);
+  job.TakeRunPolicy();
+  job.Finish(machines, 1);
+  job.resources().Write(job.builder());
+}
+
+}  // namespace
+
+void ConvertMpiJob(const Node& document, JobBuilder& builder) {
+  KubeflowJob job(document, builder);
+  const Node& source = job.source();
+  const Node* launcher = source.Walk({"mpiReplicaSpecs", "Launcher"});
+  const Node* worker = source.Walk({"mpiReplicaSpecs", "Worker"});
+  const Node* launching = FirstContainer(launcher);
+  if (launching == nullptr) {
+    builder.Error("spec.mpiReplicaSpecs", document.position(),
+                  "holds no Launcher with a container; MPIJob v1 and v2beta1 have one");
+    return;
+  }
+  const Node* machine = worker != nullptr ? worker : launcher;
+  if (!job.TakeTemplate(machine->Find("template"), "", "spec.mpiReplicaSpecs.Worker")) return;
+  const std::vector<std::string> line = LauncherLine(*launching, builder);
+  if (line.empty()) return;
+  for (const char* key : {"command", "args"}) job.worker().Erase(key);  // sshd, or sleep
+  if (worker != nullptr) AddLauncherEnv(*launching, job.worker(), builder);
+  RemarkMpiFields(source, builder);
+  job.TakeRestartPolicy(*launcher);
+  job.TakeRunPolicy();
+  if (const Node* clean = source.Find("cleanPodPolicy");
+      clean != nullptr && job.spec().Find("cleanPodPolicy") == nullptr) {
+    job.spec().Add("cleanPodPolicy", *clean);
+  }
+  const bool launcher_works = worker == nullptr || TrueAt(source, "runLauncherAsWorker");
+  const int64_t machines = Replicas(worker) + (launcher_works ? 1 : 0);
+  const int64_t slots = ProcessesPerNode(source.Find("slotsPerWorker"), job.resources().gpus(),
+                                         "slotsPerWorker", builder);
+  job.Finish(machines, slots);
+  builder.StandAt(launching->position());
+  if (!ConvertLauncher(line, {.machines = machines, .per_machine = slots}, nullptr, builder)) {
+    builder.Error("spec.mpiReplicaSpecs.Launcher", launching->position(),
+                  core::LauncherOf(line) + " stands behind " + line[0] + "; write it first");
+  }
+  if (builder.error_count() == 0) job.resources().Write(builder);
+}
+
+void ConvertTfJob(const Node& document, JobBuilder& builder) {
+  KubeflowJob job(document, builder);
+  const Node* replicas = job.source().Find("tfReplicaSpecs");
+  const auto role = [&](const char* name) {
+    return replicas == nullptr ? nullptr : replicas->Find(name);
+  };
+  if (const Node* servers = role("PS"); Replicas(servers) > 0) {
+    builder.Error("spec.tfReplicaSpecs.PS", servers->position(),
+                  "parameter servers need TF_CONFIG with roles, which Lockstep does not give yet; "
+                  "MirroredStrategy on one machine needs none");
+    return;
+  }
+  if (role("Evaluator") != nullptr) {
+    builder.Remark(
+        "The Evaluator is not carried over: write it as a TrainingJob of its own, which "
+        "reads the checkpoints.");
+  }
+  const Node* chief = role("Chief") != nullptr ? role("Chief") : role("Master");
+  const Node* worker = role("Worker");
+  const int64_t machines = Replicas(chief) + Replicas(worker);
+  if (machines > 1) {
+    builder.Error("spec.tfReplicaSpecs", replicas->position(),
+                  "MultiWorkerMirroredStrategy needs TF_CONFIG with the addresses of all " +
+                      std::to_string(machines) +
+                      " workers, which Lockstep does not give yet: each would train alone, and the "
+                      "job would succeed; MirroredStrategy on one machine needs none");
+    return;
+  }
+  builder.Remark(
+      "TF_CONFIG is not set: the program is its only worker. A line that stops a wrong "
+      "world: assert \"TF_CONFIG\" not in os.environ");
+  job.spec().Add("framework", Node::String("None"));
+  ConvertMachines(job, chief != nullptr ? chief : worker, machines, "tensorflow",
+                  "spec.tfReplicaSpecs");
+}
+
+void ConvertJaxJob(const Node& document, JobBuilder& builder) {
+  KubeflowJob job(document, builder);
+  const Node* worker = job.source().Walk({"jaxReplicaSpecs", "Worker"});
+  builder.Remark(
+      "COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES and PROCESS_ID are not set: "
+      "write jax.distributed.initialize() without arguments, which finds its peers.");
+  job.spec().Add("framework", Node::String("Jax"));
+  ConvertMachines(job, worker, Replicas(worker), "jax", "spec.jaxReplicaSpecs.Worker");
+}
+
+}  // namespace lockstep::convert
