@@ -71,6 +71,8 @@ struct CoordinatorConfig {
   uint32_t attempt = 1;
   uint32_t machines = 1;
   uint32_t processes = 1;
+  // The machines whose exit 0 ends the job well; the other ranks are stopped then. Empty: all.
+  std::vector<uint32_t> deciders;
   FailurePolicy policy;
   Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
   Duration hang_timeout{};
@@ -286,7 +288,13 @@ class Coordinator {
   void CheckLease(Time now);
   void CheckSilence(Time now);
   void CheckSpawned(Time now);
+  // Whether every rank on whose exit the job's success hangs has exited 0 in this generation.
+  bool Decided() const;
+  bool AllFinished() const;
+  bool Finished(const Slot& slot) const;
   void CheckFinished(Time now);
+  // Once the lease is live, and what is in memory is written.
+  void Succeed(Time now);
   void CheckSettled(Time now);
   void CheckStopped(Time now);
   void CheckCommits(Time now);
@@ -360,8 +368,7 @@ class Coordinator {
 
   StopReason stop_reason_ = StopReason::kFailure;
   Time kill_at_ = kNever;
-  Time settled_at_ =
-      kNever;  // until then, the process that a dead one says it lost may show itself
+  Time settled_at_ = kNever;  // so long may whom a dead process says that it lost show itself
   Time backoff_until_ = Time::min();
   int unprepared_ = 0;  // generations in a row that could not be prepared
   Time preparation_is_slow_at_ = kNever;

@@ -188,19 +188,39 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   }
 }
 
+bool Coordinator::Finished(const Slot& slot) const {
+  return slot.report.generation == generation_ && slot.report.finished;
+}
+
+bool Coordinator::AllFinished() const {
+  return std::ranges::all_of(roster_, [this](const Slot& slot) { return Finished(slot); });
+}
+
+// A gang of which a machine never ran has done nothing, whatever those that decide say.
+bool Coordinator::Decided() const {
+  if (history_.empty() || !history_.back().spawned) return false;
+  if (config_.deciders.empty()) return AllFinished();
+  return std::ranges::all_of(config_.deciders,
+                             [this](uint32_t machine) { return Finished(roster_[machine]); });
+}
+
 void Coordinator::CheckFinished(Time now) {
-  if (phase_ != CoordinatorPhase::kRunning) return;
-  for (const Slot& slot : roster_) {
-    if (slot.report.generation != generation_ || slot.report.phase != MemberPhase::kFinished) {
-      return;
-    }
-  }
+  if (phase_ != CoordinatorPhase::kRunning || !Decided()) return;
+  if (AllFinished()) return Succeed(now);
+  BeginStop(now, StopReason::kFinished, config_.grace);
+}
+
+void Coordinator::Succeed(Time now) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
   if (PersistLast(now)) return;
   Record().ended = now;
   Verdict success;
   success.generation = generation_;
-  success.reason = "every process of every machine exited with code 0";
+  success.reason = AllFinished() ? "every process of every machine exited with code 0"
+                                 : "all processes that decide exited 0 (successPolicy); the others "
+                                   "were stopped";
+  Record().stop_reason.reset();
+  Record().stop_sent.reset();
   if (!unwritten_.empty()) success.reason += "; " + unwritten_;
   DeliverVerdict(now, std::move(success));
 }
@@ -287,6 +307,8 @@ void Coordinator::CheckStopped(Time now) {
       bool lost = slot.lost_in == generation_;
       if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
     }
+    // Whatever the stop was begun for: other machines' ranks may fail because these have ended.
+    if (!config_.deciders.empty() && Decided()) return Succeed(now);
     if (Requested(stop_reason_) && PersistLast(now)) return;
     Conclude(now);
   }

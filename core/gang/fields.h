@@ -35,15 +35,15 @@ inline constexpr auto kFields<Parked> =
                Field{"saved", &Parked::saved});
 
 template <>
-inline constexpr auto kFields<Report> =
-    std::tuple(Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
-               Field{"leaseExpired", &Report::lease_expired},
-               Field{"leaseExpiredAt", &Report::lease_expired_at},
-               Field{"firstStep", &Report::first_step}, Field{"lastStep", &Report::last_step},
-               Field{"unkillable", &Report::unkillable}, Field{"binding", &Report::binding},
-               Field{"bindingReason", &Report::binding_reason}, Field{"deaths", &Report::deaths},
-               Field{"whereabouts", &Report::whereabouts}, Field{"warm", &Report::warm},
-               Field{"loaded", &Report::loaded}, Field{"parked", &Report::parked});
+inline constexpr auto kFields<Report> = std::tuple(
+    Field{"generation", &Report::generation}, Field{"phase", &Report::phase},
+    Field{"leaseExpired", &Report::lease_expired},
+    Field{"leaseExpiredAt", &Report::lease_expired_at}, Field{"firstStep", &Report::first_step},
+    Field{"lastStep", &Report::last_step}, Field{"unkillable", &Report::unkillable},
+    Field{"binding", &Report::binding}, Field{"bindingReason", &Report::binding_reason},
+    Field{"deaths", &Report::deaths}, Field{"whereabouts", &Report::whereabouts},
+    Field{"warm", &Report::warm}, Field{"loaded", &Report::loaded},
+    Field{"parked", &Report::parked}, Field{"finished", &Report::finished});
 
 template <>
 inline constexpr auto kFields<LeaseGrant> =

@@ -69,7 +69,7 @@ MemberActions Member::OnMessage(Time now, const Message& message) {
 MemberActions Member::OnSpawned(Time now, Generation generation, bool warm) {
   Begin(now);
   if (generation == report_.generation && phase() == MemberPhase::kStarting) {
-    report_.phase = finished_ == config_.processes ? MemberPhase::kFinished : MemberPhase::kRunning;
+    report_.phase = report_.finished ? MemberPhase::kFinished : MemberPhase::kRunning;
     report_.warm = warm;
     SendReport();
   }
@@ -112,12 +112,15 @@ MemberActions Member::OnProcessDied(Time now, Generation generation, Failure dea
   return Take();
 }
 
-MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_t rank) {
+MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_t rank,
+                                        bool by_itself) {
   Begin(now);
   if (generation == report_.generation) {
     last_progress_.erase(rank);
-    ++finished_;
-    if (finished_ == config_.processes && phase() == MemberPhase::kRunning) {
+    const bool asked = !by_itself && signalled_;
+    if (!asked || !Holds(Rule::kAskedExitsAreNoSuccess)) ++finished_;
+    report_.finished = finished_ == config_.processes;
+    if (report_.finished && phase() == MemberPhase::kRunning) {
       if (next_progress_ != kNever) SendProgress();  // the last steps, before the end
       report_.phase = MemberPhase::kFinished;
       SendReport();

@@ -121,7 +121,8 @@ class Member {
   // A process ended with other than exit code 0, could not be started, or hangs.
   MemberActions OnProcessDied(Time now, Generation generation, Failure death);
   // A process exited 0.
-  MemberActions OnProcessFinished(Time now, Generation generation, uint32_t rank);
+  // It exited 0. `by_itself`: before it was signalled, though that may be heard of later.
+  MemberActions OnProcessFinished(Time now, Generation generation, uint32_t rank, bool by_itself);
   // Nothing that descends from this generation is alive any more.
   MemberActions OnAllDead(Time now, Generation generation);
   // 30 s after SIGKILL something still is.
@@ -224,7 +225,7 @@ class Member {
   Time kill_at_ = kNever;
   Time evidence_until_ = kNever;  // a STOP waits for the evidence of a hang
   Duration evidence_grace_{};     // its grace
-  uint32_t finished_ = 0;         // ranks of this generation that exited 0
+  uint32_t finished_ = 0;         // ranks of this generation that exited 0, unasked
 
   Time last_ping_ = Time::min();  // from any coordinator that is obeyed
   Time heard_ = kNever;           // from this connection's peer, or since it stands

@@ -56,6 +56,7 @@ enum class StopReason : uint8_t {
   kDeadline,      // activeDeadlineSeconds
   kScaled,        // numMachines changed
   kDeleted,
+  kFinished,  // the ranks that decide have exited 0; the others count as done
 };
 template <>
 inline constexpr auto kEnumNames<StopReason> =
@@ -66,7 +67,8 @@ inline constexpr auto kEnumNames<StopReason> =
                                          {StopReason::kDraining, "Draining"},
                                          {StopReason::kDeadline, "Deadline"},
                                          {StopReason::kScaled, "Scaled"},
-                                         {StopReason::kDeleted, "Deleted"}});
+                                         {StopReason::kDeleted, "Deleted"},
+                                         {StopReason::kFinished, "Finished"}});
 
 // How the processes of a machine are bound, read back from the kernel: as the least bound of them.
 enum class Binding : uint8_t {
@@ -139,6 +141,8 @@ struct Report {
   bool warm = false;  // every process came of a parked interpreter; said once they run
   Duration loaded{};  // what the slowest rank says that it loaded the checkpoint for
   Parked parked;
+  bool finished = false;  // every rank exited 0 and was not asked to; a STOP that comes later, or
+                          // was on its way, changes nothing
 
   friend bool operator==(const Report&, const Report&) = default;
 };

@@ -37,6 +37,7 @@ enum class Rule : uint8_t {
   kWriteNeedsEveryPart,    // what goes from memory to the folder gets its name with its last part
   kWritesAsItsOwnCommit,   // and as a commit of the generation that runs
   kEndWaitsForWrite,       // no gang ends before that, or before it is said what is not written
+  kAskedExitsAreNoSuccess,  // a rank that exits 0 on SIGTERM has not finished
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -62,9 +63,10 @@ constexpr auto NamesOf(Rule) {
                                      "CopiesComeAgain",
                                      "WriteNeedsEveryPart",
                                      "WritesAsItsOwnCommit",
-                                     "EndWaitsForWrite"});
+                                     "EndWaitsForWrite",
+                                     "AskedExitsAreNoSuccess"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kEndWaitsForWrite) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kAskedExitsAreNoSuccess) + 1);
 
 }  // namespace lockstep::core
 

@@ -51,6 +51,11 @@ enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
 // Whether interpreters wait beside the ranks with what these import, for the next generation.
 enum class Prestart : uint8_t { kNever, kAuto, kAlways };
 enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
+// Whose exit 0 ends the job.
+enum class SuccessPolicy : uint8_t {
+  kAll,       // every rank's
+  kMachine0,  // those of machine 0: the other ranks are stopped, and count as done
+};
 
 struct Metadata {
   std::string name;
@@ -181,6 +186,7 @@ struct Spec {
   Topology topology;
   Placement placement;
   int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
+  SuccessPolicy success_policy = SuccessPolicy::kAll;
   FailurePolicy failure_policy;
   Checkpoint checkpoint;
   Duration grace_period = seconds(120);
@@ -246,6 +252,9 @@ template <> inline constexpr auto kEnumNames<LogFormat> = std::to_array<EnumName
     {{LogFormat::kPrefix, "Prefix"}, {LogFormat::kRaw, "Raw"}, {LogFormat::kJson, "Json"}});
 template <> inline constexpr auto kEnumNames<Prestart> = std::to_array<EnumName<Prestart>>(
     {{Prestart::kNever, "Never"}, {Prestart::kAuto, "Auto"}, {Prestart::kAlways, "Always"}});
+template <> inline constexpr auto kEnumNames<SuccessPolicy> =
+    std::to_array<EnumName<SuccessPolicy>>(
+    {{SuccessPolicy::kAll, "All"}, {SuccessPolicy::kMachine0, "Machine0"}});
 template <> inline constexpr auto kEnumNames<CleanPodPolicy> =
     std::to_array<EnumName<CleanPodPolicy>>(
     {{CleanPodPolicy::kNone, "None"}, {CleanPodPolicy::kRunning, "Running"},

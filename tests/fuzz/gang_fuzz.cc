@@ -168,7 +168,7 @@ class Honest {
     while (alive_ && finished_ < kProcesses) {
       const uint32_t rank = member_.config().machine * kProcesses + finished_++;
       for (Message& each :
-           Do(now, [&](Member& m) { return m.OnProcessFinished(now, *alive_, rank); })) {
+           Do(now, [&](Member& m) { return m.OnProcessFinished(now, *alive_, rank, true); })) {
         said.push_back(std::move(each));
       }
     }

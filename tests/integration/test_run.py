@@ -47,6 +47,28 @@ def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_pa
     assert (code, len(report["generations"])) == (0, 2), output
 
 
+def test_machine_zeros_end_ends_a_job_whose_other_machines_serve_until_they_are_stopped(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("""\
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: served}
+spec:
+  numMachines: 2
+  framework: None
+  successPolicy: Machine0
+  gracePeriod: 60s
+  command:
+  - /bin/sh
+  - -c
+  - 'if [ $RANK = 0 ]; then exit 0; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
+""")
+    run = Run(tmp_path, str(job))
+    code, report, output = run.finish(patience=60)
+    assert (code, report["state"]) == (0, "Succeeded"), output
+    assert len(report["generations"]) == 1 and "lastFailure" not in report, report
+
+
 def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
     run = Run(tmp_path, "-m", "2", "-p", "1", "--", "/bin/sh", "-c", "exit 2")
     code, report, output = run.finish()

@@ -270,7 +270,7 @@ void Invariants::OnGangEnds(const Machine& zero) {
 void Invariants::OnVerdict(const core::Verdict& verdict) {
   if (verdict.exit_code == 0 && !world_.training().Succeeded(verdict.generation)) {
     Violate("SuccessIsOfAll", "generation " + verdict.generation.ToString() +
-                                  " is called a success, yet not every rank exited 0");
+                                  " is called a success, yet not every rank that decides exited 0");
   }
 }
 

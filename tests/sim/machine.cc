@@ -41,6 +41,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.attempt = spec.attempt;
   config.machines = world.shape().machines;
   config.processes = world.shape().processes;
+  if (world.shape().machine0_decides) config.deciders = {0};
   config.policy = world.op().policy_at_birth();
   config.grace = world.shape().grace;
   config.hang_timeout = world.shape().hang_timeout;

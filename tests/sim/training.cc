@@ -81,7 +81,9 @@ void Training::Step(core::Generation generation) {
   if (Connected(run)) {
     ++run.step;
     if (run.step >= world_.shape().steps) {
-      for (const Rank& rank : run.ranks) {
+      for (size_t r = 0; r < run.ranks.size(); ++r) {
+        const Rank& rank = run.ranks[r];
+        if (!Decides(r) && world_.random().Chance(70)) continue;
         world_.queue().After(world_.random().Between(Duration::zero(), milliseconds(5)),
                              [this, node = rank.node, pid = rank.pid] {
                                world_.machine(node).EndProcess(pid, 0, 0);
@@ -132,8 +134,15 @@ void Training::OnMemoryCommitAnswered(core::Generation generation, const std::st
 
 bool Training::Succeeded(core::Generation generation) const {
   const Run* run = Find(generation);
-  return run != nullptr && std::all_of(run->ranks.begin(), run->ranks.end(),
-                                       [](const Rank& rank) { return rank.well; });
+  if (run == nullptr) return false;
+  for (size_t r = 0; r < run->ranks.size(); ++r) {
+    if (Decides(r) && !run->ranks[r].well) return false;
+  }
+  return true;
+}
+
+bool Training::Decides(size_t rank) const {
+  return !world_.shape().machine0_decides || rank < world_.shape().processes;
 }
 
 Time Training::CommitRequested(core::Generation generation) const {

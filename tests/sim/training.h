@@ -30,7 +30,7 @@ class Training {
                               uint32_t number);
   void Hang() { hung_ = current_; }
 
-  // Every rank of it ran to its last step and exited 0.
+  // Every rank that decides ran to its last step and exited 0.
   bool Succeeded(core::Generation generation) const;
   Time CommitRequested(core::Generation generation) const;
   void set_rename_late(Duration late) { rename_late_ = late; }
@@ -59,6 +59,8 @@ class Training {
   void Step(core::Generation generation);
   void FailPeers(const Run& run);
   bool Connected(const Run& run) const;
+  // Whether the success of the job hangs on it.
+  bool Decides(size_t rank) const;
 
   World& world_;
   std::deque<Run> runs_;

@@ -55,6 +55,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.attempt = config.attempt;
   c.machines = static_cast<uint32_t>(spec.num_machines);
   c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
+  if (spec.success_policy == core::SuccessPolicy::kMachine0) c.deciders = {0};
   c.policy = spec.failure_policy;
   c.grace = spec.grace_period;
   c.hang_timeout = spec.health.hang_timeout;
@@ -169,9 +170,9 @@ Status Agent::OpenRanks(const std::string& executable) {
   handlers.on_died = [this](core::Generation g, core::Failure death) {
     Do(member_->OnProcessDied(Now(), g, std::move(death)));
   };
-  handlers.on_finished = [this](core::Generation g, uint32_t rank) {
+  handlers.on_finished = [this](core::Generation g, uint32_t rank, bool by_itself) {
     progress_->ReadNow();  // its last step, before its end
-    Do(member_->OnProcessFinished(Now(), g, rank));
+    Do(member_->OnProcessFinished(Now(), g, rank, by_itself));
   };
   handlers.on_all_dead = [this](core::Generation g) {
     guard_->SetLeaseEnd(kNever);

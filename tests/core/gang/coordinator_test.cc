@@ -208,6 +208,108 @@ TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
   EXPECT_FALSE(machines_[0].commits[1].granted);
 }
 
+// Whose exit 0 ends the job.
+class SuccessTest : public GangFixture {
+ protected:
+  void BeginWithMachine0Deciding() {
+    deciders_ = {0};
+    Begin(2);
+  }
+  void Finish(uint32_t index, uint32_t rank, bool by_itself) {
+    Member& member = *machines_[index].member;
+    Do(index, member.OnProcessFinished(now_, coordinator_->generation(), rank, by_itself));
+    Settle();
+  }
+  void AllDead(uint32_t index) {
+    Do(index, machines_[index].member->OnAllDead(now_, coordinator_->generation()));
+    Settle();
+  }
+  void Suspend() {
+    DesiredState desired;
+    desired.job_uid = "job";
+    desired.stop = DesiredState::DesiredStop{StopReason::kSuspended, seconds(30)};
+    Desire(desired);
+  }
+  bool Succeeded() const { return coordinator_->verdict() && !coordinator_->verdict()->exit_code; }
+};
+
+TEST_F(SuccessTest, IsThatOfAllRanksUnlessThePolicySaysOtherwise) {
+  Begin(2);
+  Exit(0, 0, 0);
+  Exit(0, 1, 0);
+  Advance(seconds(1));
+  EXPECT_FALSE(coordinator_->verdict());
+  EXPECT_TRUE(machines_[1].stops.empty());
+}
+
+TEST_F(SuccessTest, OfMachineZeroStopsTheOthersWithinGracePeriodAndEndsTheJob) {
+  BeginWithMachine0Deciding();
+  Exit(0, 0, 0);
+  EXPECT_FALSE(coordinator_->verdict());
+  Exit(0, 1, 0);
+  ASSERT_TRUE(Succeeded());
+  EXPECT_THAT(coordinator_->verdict()->reason, testing::HasSubstr("the others were stopped"));
+  ASSERT_EQ(machines_[1].stops.size(), 1u);
+  EXPECT_EQ(machines_[1].stops[0].kill_at, now_ + coordinator_->config().grace);
+  EXPECT_EQ(coordinator_->counters().stops, 0u);
+  EXPECT_FALSE(coordinator_->history().back().stop_reason);
+}
+
+TEST_F(SuccessTest, OfMachineZeroCountsOthersAsDoneWhateverTheyExitWith) {
+  BeginWithMachine0Deciding();
+  machines_[1].hold_death = true;
+  Exit(0, 0, 0);
+  Exit(0, 1, 0);
+  EXPECT_FALSE(coordinator_->verdict());
+  Exit(1, 2, 143);
+  Exit(1, 3, 1);
+  AllDead(1);
+  EXPECT_TRUE(Succeeded());
+  EXPECT_EQ(coordinator_->counters().process_failures, 0u);
+}
+
+TEST_F(SuccessTest, OfMachineZeroIsNotUndoneByARankThatFailedBecauseOfIt) {
+  BeginWithMachine0Deciding();
+  machines_[0].hold_death = true;
+  Exit(0, 0, 0);
+  Exit(1, 2, 1);  // is heard of before the end of rank 1
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
+  Finish(0, 1, /*by_itself=*/true);
+  AllDead(0);
+  EXPECT_TRUE(Succeeded());
+}
+
+TEST_F(SuccessTest, OfMachineZeroIsNoExitOnSigterm) {
+  BeginWithMachine0Deciding();
+  machines_[0].hold_death = true;
+  Suspend();
+  Finish(0, 0, /*by_itself=*/false);
+  Finish(0, 1, /*by_itself=*/false);
+  AllDead(0);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kHeld);
+  EXPECT_FALSE(coordinator_->verdict());
+}
+
+TEST_F(SuccessTest, OfMachineZeroWaitsForNobodyWhoFailsBeforeItsEnd) {
+  BeginWithMachine0Deciding();
+  Exit(0, 0, 0);
+  Exit(1, 2, 1);
+  EXPECT_FALSE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
+}
+
+TEST_F(SuccessTest, OfMachineZeroNeedsEveryMachineToHaveRun) {
+  BeginWithMachine0Deciding();
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  machines_[1].hold_spawn = true;
+  Kill(0, 0, SIGKILL);
+  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStarting);
+  Exit(0, 0, 0);
+  Exit(0, 1, 0);
+  Exit(1, 2, 127);
+  EXPECT_FALSE(Succeeded());
+}
+
 // A rank that says that it lost a peer: somebody else's end may not be seen yet.
 TEST_F(CoordinatorTest, AProcessThatLostAPeerGivesTheOneItLostTimeToShowItself) {
   Begin(2, 1);

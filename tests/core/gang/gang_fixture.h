@@ -50,6 +50,7 @@ class GangFixture : public ::testing::Test {
     config.machines = machines;
     config.processes = processes;
     config.policy = policy_;
+    config.deciders = deciders_;
     config.memory = config.memory_copies = memory_;
     config.checkpoint_path = checkpoint_path_;
     config.persist_every = persist_every_;
@@ -131,7 +132,7 @@ class GangFixture : public ::testing::Test {
   void Exit(uint32_t index, uint32_t rank, int code) {
     Member& member = *machines_[index].member;
     if (code == 0) {
-      Do(index, member.OnProcessFinished(now_, coordinator_->generation(), rank));
+      Do(index, member.OnProcessFinished(now_, coordinator_->generation(), rank, false));
     } else {
       Failure death;
       death.rank = static_cast<int>(rank);
@@ -243,6 +244,7 @@ class GangFixture : public ::testing::Test {
   }
 
   Time now_ = seconds(1000);
+  std::vector<uint32_t> deciders_;
   FailurePolicy policy_;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<Machine> machines_;

@@ -25,6 +25,7 @@ Report SomeReport() {
   report.deaths = {death};
   report.whereabouts = {{3, "load_batch (train.py:30)"}};
   report.parked = {.ready = 8, .why_not = "it ended", .saved = milliseconds(1700)};
+  report.finished = true;
   return report;
 }
 
@@ -179,8 +180,9 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\0\0\0\0\0\0\0\0"
       "\0\0\0\x08"
       "\0\x08it ended"
-      "\0\0\0\0\x65\x53\xf1\x00",
-      162);
+      "\0\0\0\0\x65\x53\xf1\x00"
+      "\x01",
+      163);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 

@@ -73,6 +73,12 @@ TEST(PodConfig, TellsTheAgentWhatItIs) {
   EXPECT_EQ(config.job, job);
 }
 
+TEST(PodConfig, TellsTheAgentWhoseExitEndsTheJob) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.success_policy = core::SuccessPolicy::kMachine0;
+  EXPECT_EQ(Config(job).job.spec.success_policy, core::SuccessPolicy::kMachine0);
+}
+
 TEST(PodConfig, SpeaksIpv6WhereTheClusterDoes) {
   const core::TrainingJob job = MakeJob("gpt");
   PodRequest request = Request();

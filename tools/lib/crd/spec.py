@@ -200,6 +200,9 @@ def _life():
         "suspend": boolean("true stops the job and keeps its checkpoints."),
         "activeDeadlineSeconds": integer("How long the job may run; 0: any time."),
         "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never."),
+        "successPolicy": choice(
+            "Whose exit 0 ends the job: that of All processes, or of those of Machine0; the others "
+            "are stopped then, and count as done."),
         "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All."),
         "managedBy": text("Who reconciles the job; another's name leaves it alone.", rule(
             matches(f"{SUBDOMAIN}/.+"),

@@ -430,7 +430,7 @@ void LocalRanks::OnDeath(core::Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
   death.stderr_tail = logs_->Finish(death.rank);
   views_[rank - RankOf(0)].pid = 0;
-  if (death.exit_code == 0) return handlers_.on_finished(generation_, rank);
+  if (death.exit_code == 0) return handlers_.on_finished(generation_, rank, death.by_itself);
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
   if (death.by_itself) logs_->ShowFailed(death.rank);
   handlers_.on_died(generation_, std::move(death));

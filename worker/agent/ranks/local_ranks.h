@@ -44,7 +44,8 @@ class LocalRanks {
     std::function<void(core::Generation, core::Binding, std::string reason)> on_bound;
     std::function<void(core::Generation, core::Parked)> on_parked;
     std::function<void(core::Generation, core::Failure)> on_died;
-    std::function<void(core::Generation, uint32_t rank)> on_finished;
+    // `by_itself`: as Failure has it.
+    std::function<void(core::Generation, uint32_t rank, bool by_itself)> on_finished;
     std::function<void(core::Generation)> on_all_dead;
     std::function<void(core::Generation)> on_unkillable;
     std::function<void()> on_kept;  // busy() may be false now
