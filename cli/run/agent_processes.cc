@@ -65,6 +65,7 @@ Result<SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> arguments) {
   SpawnSpec spec;
   spec.program = options_.agent;
   spec.arguments = std::move(arguments);
+  spec.own_shared_memory = options_.own_shared_memory;
   while (true) {
     spec.isolation = isolation_;
     Result<SpawnedAgent> agent = SpawnAgent(spawner_, spec);

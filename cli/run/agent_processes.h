@@ -36,6 +36,7 @@ struct AgentProcessesOptions {
   std::string agent;  // the program
   bool namespaces = true;
   bool show_agent_logs = false;
+  bool own_shared_memory = false;  // as SpawnSpec has it
 };
 
 class AgentProcesses {

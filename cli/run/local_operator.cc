@@ -95,7 +95,11 @@ class LocalOperator {
         setup_(std::move(setup)),
         screen_(setup_.loop.get(), WantsLiveTable(options), WantsColor()),
         agents_(setup_.loop.get(), &screen_, setup_.spawner.get(),
-                {options.agent, options.namespaces, options.verbose}),
+                {.agent = options.agent,
+                 .namespaces = options.namespaces,
+                 .show_agent_logs = options.verbose,
+                 // Machines that are several would meet each other's files in one.
+                 .own_shared_memory = job.spec.num_machines > 1}),
         link_(setup_.loop.get(), LinkOptions(job.spec.num_machines),
               {.on_status = [this](const std::string&, const core::GangStatus& status,
                                    Time at) { OnStatus(status, at); },

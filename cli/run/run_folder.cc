@@ -21,10 +21,35 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "lockstep-run-";
 
-std::string Base() {
-  if (access("/dev/shm", W_OK | X_OK) == 0) return "/dev/shm";
+// In a run's folder, and in each agent's: a link to its part of the folder on disk.
+constexpr const char* kTemporary = "tmp";
+// Bytes of TMPDIR beyond which the paths of sockets below a rank's own one would be too long.
+constexpr size_t kLongestTemporaryBase = 20;
+
+std::string TemporaryBase() {
   const char* temporary = std::getenv("TMPDIR");
   return temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
+}
+
+std::string Base() {
+  if (access("/dev/shm", W_OK | X_OK) == 0) return "/dev/shm";
+  return TemporaryBase();
+}
+
+// Without one, temporary files are in the run's folder itself.
+void MakeTemporary(const std::string& run) {
+  const std::string base = TemporaryBase();
+  std::string path = base.size() <= kLongestTemporaryBase ? base : "/tmp";
+  path.append("/").append(kPrefix).append("XXXXXX");
+  std::error_code ignored;
+  if (mkdtemp(path.data()) != nullptr) fs::create_symlink(path, run + "/" + kTemporary, ignored);
+}
+
+void RemoveRun(const fs::path& run) {
+  std::error_code ignored;
+  const fs::path temporary = fs::read_symlink(run / kTemporary, ignored);
+  if (temporary.filename().string().starts_with(kPrefix)) fs::remove_all(temporary, ignored);
+  fs::remove_all(run, ignored);
 }
 
 std::string AgentFolderIn(const std::string& run, uint32_t machine, uint32_t attempt) {
@@ -62,8 +87,7 @@ void ForEachRun(const std::string& base, Visit visit) {
 
 void RemoveLeftovers(const std::string& base) {
   ForEachRun(base, [](const fs::path& folder, bool ended) {
-    std::error_code ignored;
-    if (ended) fs::remove_all(folder, ignored);
+    if (ended) RemoveRun(folder);
   });
 }
 
@@ -79,6 +103,7 @@ Result<RunFolder> RunFolder::Make() {
   Result<UniqueFd> lock = HoldLock(path);
   if (!lock.ok()) return lock.error();
   folder.lock_ = std::move(*lock);
+  MakeTemporary(path);
   return folder;
 }
 
@@ -86,14 +111,19 @@ RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 RunFolder::~RunFolder() {
-  if (path_.empty()) return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  if (!path_.empty()) RemoveRun(path_);
 }
 
 Result<std::string> RunFolder::MakeAgentFolder(uint32_t machine, uint32_t attempt) const {
   std::string folder = AgentFolder(machine, attempt);
   if (mkdir(folder.c_str(), 0700) != 0) return ErrnoError("cannot make " + folder, errno);
+  std::error_code none;
+  const fs::path disk = fs::read_symlink(path_ + "/" + kTemporary, none);
+  if (!none) {
+    const fs::path own = disk / fs::path(folder).filename();
+    fs::create_directory(own, none);
+    fs::create_symlink(own, folder + "/" + kTemporary, none);
+  }
   return folder;
 }
 

@@ -1,6 +1,7 @@
 // RunFolder: the private folder of one run, in memory where there is /dev/shm, for its agents'
-// sockets, local folders and termination messages. It is removed with the run; what a killed run
-// left is removed by the next one.
+// sockets, local folders and termination messages, with one on disk beside it for their ranks'
+// temporary files. Both are removed with the run; what a killed run left is removed by the next
+// one.
 #ifndef LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
 #define LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
 

@@ -4,13 +4,16 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string_view>
 #include <utility>
@@ -23,11 +26,15 @@ namespace {
 
 constexpr int kOutputPipe = 256 * 1024;  // bytes; a bonus that may be refused
 
-// What the child writes; it allocates nothing.
-struct IdMaps {
+// What the child writes and mounts; it allocates nothing.
+struct Preparation {
   std::string uid;
   std::string gid;
+  bool own_shared_memory = false;
+  std::vector<std::string> folders;  // of /dev/shm, to be kept in sight
 };
+constexpr const char* kSharedMemory = "/dev/shm";
+constexpr size_t kMostFolders = 64;
 
 // 0, or an errno.
 int WriteFile(const char* path, std::string_view text) {
@@ -40,19 +47,49 @@ int WriteFile(const char* path, std::string_view text) {
 
 // Mounts of the computer still come in; none of ours goes out. Without a /proc of its own the agent
 // would read of other processes under its own processes' numbers.
-int MountProc(void*) noexcept {
+int MountProc() noexcept {
   const bool mounted =
       mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
       mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0;
   return mounted ? 0 : errno;
 }
 
-int MapIdsAndMountProc(void* data) noexcept {
-  const auto* maps = static_cast<const IdMaps*>(data);
+// A folder of the old /dev/shm, which `fd` holds, in its place in the new one.
+bool BindFolder(int fd, const char* path) noexcept {
+  std::array<char, 32> source{};
+  std::snprintf(source.data(), source.size(), "/proc/self/fd/%d", fd);
+  return mkdir(path, 0700) == 0 && mount(source.data(), path, nullptr, MS_BIND, nullptr) == 0;
+}
+
+// All or nothing: without one of the folders, the old one shows again.
+void MountSharedMemory(const Preparation& preparation) noexcept {
+  std::array<int, kMostFolders> fds{};
+  const size_t count = preparation.folders.size();
+  for (size_t i = 0; i < count; ++i) {
+    fds[i] = open(preparation.folders[i].c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  }
+  constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV;
+  if (mount("lockstep", kSharedMemory, "tmpfs", kFlags, "mode=1777") != 0) return;
+  for (size_t i = 0; i < count; ++i) {
+    if (fds[i] < 0 || BindFolder(fds[i], preparation.folders[i].c_str())) continue;
+    umount2(kSharedMemory, MNT_DETACH);
+    return;
+  }
+}
+
+int Mount(void* data) noexcept {
+  const auto* preparation = static_cast<const Preparation*>(data);
+  const int error = MountProc();
+  if (error == 0 && preparation->own_shared_memory) MountSharedMemory(*preparation);
+  return error;
+}
+
+int MapIdsAndMount(void* data) noexcept {
+  const auto* maps = static_cast<const Preparation*>(data);
   int error = WriteFile("/proc/self/setgroups", "deny");
   if (error == 0) error = WriteFile("/proc/self/uid_map", maps->uid);
   if (error == 0) error = WriteFile("/proc/self/gid_map", maps->gid);
-  return error == 0 ? MountProc(nullptr) : error;
+  return error == 0 ? Mount(data) : error;
 }
 
 int CloneFlags(Isolation isolation) {
@@ -77,6 +114,16 @@ Error SpawnError(const SpawnSpec& spec, const SpawnFailure& failure) {
   }
   return failure.not_found() ? Error::NotFound(failure.message)
                              : Error::Unavailable(failure.message);
+}
+
+std::vector<std::string> FoldersOfSharedMemory() {
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(kSharedMemory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->is_directory() && !entry->is_symlink()) folders.push_back(entry->path());
+  }
+  return folders;
 }
 
 // The children of this process's main thread.
@@ -110,7 +157,12 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
   UniqueFd write_config(ends[1]);
   const std::string user = std::to_string(geteuid());
   const std::string group = std::to_string(getegid());
-  IdMaps maps{user + " " + user + " 1", group + " " + group + " 1"};
+  Preparation preparation{
+      .uid = user + " " + user + " 1", .gid = group + " " + group + " 1", .folders = {}};
+  if (spec.own_shared_memory) {
+    preparation.folders = FoldersOfSharedMemory();
+    preparation.own_shared_memory = preparation.folders.size() <= kMostFolders;
+  }
 
   SpawnRequest request;
   request.path = spec.program;
@@ -122,9 +174,9 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
   request.own_session = true;
   request.extra_fds = {config.get()};
   request.namespaces = CloneFlags(spec.isolation);
-  if (spec.isolation == Isolation::kNamespace) request.hook = &MountProc;
-  if (spec.isolation == Isolation::kUserNamespace) request.hook = &MapIdsAndMountProc;
-  request.hook_data = &maps;
+  if (spec.isolation == Isolation::kNamespace) request.hook = &Mount;
+  if (spec.isolation == Isolation::kUserNamespace) request.hook = &MapIdsAndMount;
+  request.hook_data = &preparation;
   request.hook_name = "isolation";
 
   SpawnResult result = spawner->Spawn(request);

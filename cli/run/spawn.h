@@ -33,6 +33,9 @@ struct SpawnSpec {
   std::string program;                 // the agent's path
   std::vector<std::string> arguments;  // without the program's name; {fd} is the config's number
   Isolation isolation = Isolation::kNone;
+  // Where the isolation has a mount namespace: an empty /dev/shm of its own, mounted as `lockstep`,
+  // in which the folders that are there now are seen as ever. One that can't be had is not missed.
+  bool own_shared_memory = false;
 };
 
 struct SpawnedAgent {

@@ -22,8 +22,9 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
 });
 
 // Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 17> kOverridable = {
+constexpr std::array<std::string_view, 18> kOverridable = {
     "OMP_NUM_THREADS",
+    "TMPDIR",
     "LOCAL_SIZE",
     "JAX_COORDINATOR_ADDRESS",
     "JAX_ENABLE_PREEMPTION_SERVICE",
@@ -196,6 +197,7 @@ void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
   env.SetUnlessEmpty("LOCKSTEP_CHECKPOINT_DIR", id.checkpoint_dir);
   env.SetUnlessEmpty("LOCKSTEP_RESUME_DIR", id.resume_dir);
   env.SetUnlessEmpty("LOCKSTEP_LOCAL_DIR", id.local_dir);
+  env.SetUnlessEmpty("TMPDIR", id.temporary_dir);
 }
 
 void SetCaches(const ProcessIdentity& id, Collector& env) {

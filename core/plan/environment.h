@@ -29,11 +29,12 @@ struct ProcessIdentity {
   int master_port = 0;
   std::string socket_path;  // progress, heartbeats, commits
   std::string checkpoint_dir;
-  std::string resume_dir;  // the checkpoint this generation resumes from
-  std::string local_dir;   // memory that survives restarts in place
-  std::string cache_dir;   // disk that does, for what compilers made
-  std::string error_file;  // where torch's @record writes
-  int omp_threads = 0;     // cores bound to this process; 0: unknown
+  std::string resume_dir;     // the checkpoint this generation resumes from
+  std::string local_dir;      // memory that survives restarts in place
+  std::string cache_dir;      // disk that does, for what compilers made
+  std::string error_file;     // where torch's @record writes
+  std::string temporary_dir;  // empty at each generation's start
+  int omp_threads = 0;        // cores bound to this process; 0: unknown
   bool has_gpu = false;
   Variables gpu_variables;   // that choose its GPUs, instead of the values it would inherit
   std::string interface;     // for the sockets of NCCL and Gloo

@@ -28,6 +28,15 @@ core::Node TemplateWithClaims(const core::Node& claims) {
   return pod_template;
 }
 
+bool MountsSharedMemory(const core::Spec& spec) {
+  const core::Node* worker = core::WorkerContainer(spec);
+  const core::Node* mounts = worker == nullptr ? nullptr : worker->Find("volumeMounts");
+  return mounts != nullptr && std::ranges::any_of(mounts->items(), [](const core::Node& mount) {
+           const core::Node* path = mount.Find("mountPath");
+           return path != nullptr && path->text() == kSharedMemory;
+         });
+}
+
 // What an agent reads of its job, field by field: an agent older than the operator refuses a field
 // that it does not know. The template and the environment are in the container already, with values
 // that kubelet has filled in; of the template, that its worker has claims counts.
@@ -45,6 +54,8 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   if (const core::Node* claims = core::WorkerClaims(job.spec)) {
     slim.spec.template_ = TemplateWithClaims(*claims);
   }
+  // An agent that has it may clear its /dev/shm (worker/agent/ranks/shared_memory.h).
+  if (!MountsSharedMemory(job.spec)) slim.spec.shared_memory = job.spec.shared_memory;
   // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.
   if (status.replicas > 0) slim.spec.num_machines = status.replicas;

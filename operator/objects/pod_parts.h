@@ -18,6 +18,7 @@ inline constexpr const char* kAgentFolder = "/lockstep";  // read-only in the wo
 inline constexpr const char* kKeyFolder = "/etc/lockstep";
 inline constexpr const char* kRunFolder = "/run/lockstep";
 inline constexpr const char* kCacheFolder = "/var/cache/lockstep";
+inline constexpr const char* kSharedMemory = "/dev/shm";
 
 inline constexpr const char* kIpVariable = "LOCKSTEP_POD_IP";
 

@@ -7,7 +7,6 @@
 namespace lockstep::control::pod {
 namespace {
 
-constexpr const char* kSharedMemory = "/dev/shm";
 // Readable by any user, since the image's user is unknown. Only this container mounts it.
 constexpr int kReadable = 0444;
 

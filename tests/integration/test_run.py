@@ -47,6 +47,19 @@ def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_pa
     assert (code, len(report["generations"])) == (0, 2), output
 
 
+def test_each_generation_has_an_empty_tmpdir_of_its_own_and_leaves_nothing(tmp_path):
+    said = tmp_path / "said"
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c",
+              f'echo "$TMPDIR" >>{said}; [ -z "$(ls -A "$TMPDIR")" ] || exit 2; '
+              f'touch "$TMPDIR/pid.1"; [ $(wc -l <{said}) = 2 ] || kill -9 $$')
+    code, report, output = run.finish(patience=60)
+    assert (code, len(report["generations"])) == (0, 2), output
+    first, second = said.read_text().split()
+    assert first != second
+    assert max(len(first), len(second)) < 60
+    assert not os.path.exists(first) and not os.path.exists(second)
+
+
 def test_machine_zeros_end_ends_a_job_whose_other_machines_serve_until_they_are_stopped(tmp_path):
     job = tmp_path / "job.yaml"
     job.write_text("""\

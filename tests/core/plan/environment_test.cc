@@ -126,6 +126,16 @@ TEST(BuildEnvironment, LeavesCompileCachesWhereTheUserHasThem) {
       << "Triton's kernels would no longer be on the claim, in /claim/triton";
 }
 
+TEST(BuildEnvironment, HasATemporaryFolderOfItsGenerationUnlessTheUserHasOne) {
+  ProcessIdentity id = Identity();
+  id.temporary_dir = "/tmp/1-2";
+  EXPECT_THAT(BuildEnvironment({}, Job(), id), Contains("TMPDIR=/tmp/1-2"));
+  EXPECT_THAT(BuildEnvironment({"TMPDIR=/scratch"}, Job(), id), Contains("TMPDIR=/scratch"));
+  TrainingJob job = Job();
+  job.spec.env = {Var("TMPDIR", "/claim")};
+  EXPECT_THAT(BuildEnvironment({}, job, id), Contains("TMPDIR=/claim"));
+}
+
 TEST(ProcessEnvironment, NamesTheOnlyInterface) {
   ProcessIdentity id = Identity();
   id.interface = "eth0";

@@ -79,6 +79,19 @@ TEST(PodConfig, TellsTheAgentWhoseExitEndsTheJob) {
   EXPECT_EQ(Config(job).job.spec.success_policy, core::SuccessPolicy::kMachine0);
 }
 
+TEST(PodConfig, TellsTheAgentOfSharedMemoryThatIsItsWorkersAlone) {
+  core::TrainingJob job = MakeJob("gpt");
+  EXPECT_FALSE(Config(job).job.spec.shared_memory);
+  job.spec.shared_memory = *Quantity::Parse("16Gi");
+  EXPECT_TRUE(Config(job).job.spec.shared_memory);
+  job.spec.template_ = MakeJob::Yaml(R"(
+spec:
+  containers: [{name: worker, volumeMounts: [{name: shm, mountPath: /dev/shm}]}]
+  volumes: [{name: shm, emptyDir: {medium: Memory}}]
+)");
+  EXPECT_FALSE(Config(job).job.spec.shared_memory);
+}
+
 TEST(PodConfig, SpeaksIpv6WhereTheClusterDoes) {
   const core::TrainingJob job = MakeJob("gpt");
   PodRequest request = Request();

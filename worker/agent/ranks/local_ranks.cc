@@ -66,6 +66,23 @@ std::string Variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
+// On disk, where the agent has a folder there.
+std::string TemporaryBase(const core::AgentConfig& config) {
+  const std::filesystem::path disk = std::filesystem::path(config.cache_dir).parent_path();
+  return config.cache_dir.empty() ? config.run_dir + "/tmp" : (disk / "tmp").string();
+}
+
+// What ranks find of the environment that the agent has. A TMPDIR of the shell that `lockstep run`
+// was started in is where the ranks' own ones are (cli/run/run_folder.h).
+std::vector<std::string> Inherited(const core::AgentConfig& config) {
+  std::vector<std::string> environment = OwnEnvironment();
+  if (config.shares_computer) {
+    std::erase_if(environment,
+                  [](const std::string& entry) { return entry.starts_with("TMPDIR="); });
+  }
+  return environment;
+}
+
 // Where `lockstep run` finds the trainer of the agent's release. In a pod the agent's folder holds
 // nothing else, and the image's PATH decides.
 std::string OwnFolder() {
@@ -88,12 +105,16 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       machine_(std::move(machine)),
       interface_(config->interface),
       cache_dir_(config->cache_dir.empty() ? config->run_dir + "/caches" : config->cache_dir),
-      inherited_(OwnEnvironment()),
+      temporary_(loop, TemporaryBase(*config), log_),
+      shared_memory_(HasOwnSharedMemory(*config)),
+      inherited_(Inherited(*config)),
       processes_(loop, table,
                  {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
                   .on_gone =
                       [this] {
                         ClearCaches();
+                        temporary_.End();
+                        SweepSharedMemory();
                         handlers_.on_all_dead(generation_);
                         oom_kills_ = stats_.ReadOomKills();
                       },
@@ -176,6 +197,8 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   views_.assign(count, {});
   for (size_t l = 0; l < count; ++l) views_[l].rank = RankOf(static_cast<int>(l));
   logs_->StartGeneration(generation_.ToString());
+  temporary_dir_ = temporary_.Begin(generation_);
+  shared_memory_.BeginGeneration();
   for (int l = 0; l < static_cast<int>(count); ++l) {
     if (BootTime() >= lease_end) return;
     int exit_code = 0;
@@ -213,6 +236,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.cache_dir = cache_dir_;
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
+  id.temporary_dir = temporary_dir_;
   id.omp_threads = binding.omp_threads;
   id.has_gpu = binding.has_gpu;
   id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
@@ -424,6 +448,11 @@ void LocalRanks::ClearCaches() {
       ClearHalfMade(cache_dir_, std::filesystem::file_time_type::clock::now(), kClearCachesWithin);
   if (removed > 0) log_("cleared of compile caches, half-made: " + std::to_string(removed));
   if (kept_ && config_->machine == 0) kept_->Keep();
+}
+
+void LocalRanks::SweepSharedMemory() {
+  const int removed = shared_memory_.Sweep({getpid(), guard_});
+  if (removed > 0) log_("files of the ranks removed from /dev/shm: " + std::to_string(removed));
 }
 
 void LocalRanks::OnDeath(core::Failure death) {

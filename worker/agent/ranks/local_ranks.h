@@ -29,6 +29,8 @@
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/parked_ranks.h"
 #include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/shared_memory.h"
+#include "worker/agent/ranks/temporary_folders.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
 #include "worker/topology/effective.h"
@@ -84,7 +86,7 @@ class LocalRanks {
   }
 
   // ProcessSet's: the guard is no rank.
-  void SetGuard(pid_t guard) { processes_.SetGuard(guard); }
+  void SetGuard(pid_t guard) { processes_.SetGuard(guard_ = guard); }
   // The agent is leaving: no generation follows.
   void DropSpares() { parked_.Close(); }
   const ParkedRanks& parked() const { return parked_; }
@@ -126,6 +128,7 @@ class LocalRanks {
   FileWorker* Reader();  // null if there can be none
   // What killed ranks left half-made in compile caches, beside the next generation's start.
   void ClearCaches();
+  void SweepSharedMemory();
   void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
   void Fail(uint32_t rank, int exit_code, const std::string& message);
@@ -146,6 +149,10 @@ class LocalRanks {
   std::string rdma_devices_;          // likewise
   std::string cache_dir_;             // likewise
   std::unique_ptr<KeptCaches> kept_;  // null: there is no claim
+  TemporaryFolders temporary_;
+  std::string temporary_dir_;  // as core::ProcessIdentity has it
+  SharedMemory shared_memory_;
+  pid_t guard_ = 0;
   std::vector<std::string> inherited_;
   std::string path_;
   ProcessSet processes_;

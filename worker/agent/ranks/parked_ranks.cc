@@ -53,7 +53,8 @@ constexpr size_t kMostPrinted = size_t{1} << 20;
 
 // What a rank is told of its generation when it is let go.
 bool IsLate(std::string_view assignment) {
-  for (const std::string_view prefix : {"LOCKSTEP_", "MASTER_", "PET_MASTER_", "TORCHELASTIC_"}) {
+  for (const std::string_view prefix :
+       {"LOCKSTEP_", "MASTER_", "PET_MASTER_", "TMPDIR=", "TORCHELASTIC_"}) {
     if (assignment.starts_with(prefix)) return true;
   }
   return false;

@@ -20,7 +20,7 @@ import sys
 _HERE = os.path.dirname(__file__)
 _LOST = 70  # exit code: the hook itself failed
 # What a process learns at "go" or finds different each generation; never recorded or replayed.
-_LATE = ("LOCKSTEP_", "MASTER_", "PET_MASTER_", "TORCHELASTIC_")
+_LATE = ("LOCKSTEP_", "MASTER_", "PET_MASTER_", "TMPDIR", "TORCHELASTIC_")
 _OWN = {"PYTHONPATH", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}
 _MOST_NAMES = 20000
 # Seconds that rank 0 is let go before the others. All are as quick then, and a rank of torch's that

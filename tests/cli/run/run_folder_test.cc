@@ -1,0 +1,43 @@
+#include "cli/run/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RunFolder, HasAFolderForTemporaryFilesThatGoesWithIt) {
+  setenv("TMPDIR", "/tmp", 1);
+  fs::path run;
+  fs::path temporary;
+  {
+    Result<RunFolder> made = RunFolder::Make();
+    ASSERT_TRUE(made.ok());
+    run = made->path();
+    const Result<std::string> agent = made->MakeAgentFolder(1, 2);
+    ASSERT_TRUE(agent.ok());
+    temporary = fs::canonical(*agent + "/tmp");
+    EXPECT_EQ(temporary.parent_path().parent_path(), "/tmp");
+    std::ofstream(temporary / "file") << "x";
+  }
+  EXPECT_FALSE(fs::exists(run));
+  EXPECT_FALSE(fs::exists(temporary.parent_path()));
+}
+
+TEST(RunFolder, TakesAShorterPlaceThanATmpdirThatLeavesSocketsNoRoom) {
+  setenv("TMPDIR", ("/tmp/" + std::string(80, 'x')).c_str(), 1);
+  Result<RunFolder> made = RunFolder::Make();
+  ASSERT_TRUE(made.ok());
+  const Result<std::string> agent = made->MakeAgentFolder(1023, 99);
+  ASSERT_TRUE(agent.ok());
+  EXPECT_LT(fs::canonical(*agent + "/tmp").string().size(), 50u);
+  setenv("TMPDIR", "/tmp", 1);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

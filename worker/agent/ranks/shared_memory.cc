@@ -1,0 +1,116 @@
+#include "worker/agent/ranks/shared_memory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "base/text/ascii.h"
+
+namespace lockstep::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SharedFile {
+  std::string path;
+  ino_t inode = 0;
+};
+
+// Files of this user on the file system that is mounted there: what is bound into it is not.
+std::vector<SharedFile> FilesIn(const std::string& folder) {
+  std::vector<SharedFile> files;
+  struct stat root{};
+  if (stat(folder.c_str(), &root) != 0) return files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    struct stat status{};
+    if (lstat(entry->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    if (status.st_dev != root.st_dev || status.st_uid != geteuid()) continue;
+    files.push_back({entry->path(), status.st_ino});
+  }
+  return files;
+}
+
+// The inodes of the folder's file system that the process has open or mapped; none: it can't be
+// looked into.
+bool AddHeld(const fs::path& process, const std::string& folder, std::set<ino_t>* held) {
+  struct stat root{};
+  if (stat(folder.c_str(), &root) != 0) return false;
+  std::error_code error;
+  for (fs::directory_iterator entry(process / "fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    struct stat status{};
+    if (stat(entry->path().c_str(), &status) == 0 && status.st_dev == root.st_dev) {
+      held->insert(status.st_ino);
+    }
+  }
+  if (error == std::errc::permission_denied) return false;
+  std::ifstream maps(process / "maps");
+  // RANGE RIGHTS OFFSET DEVICE INODE PATH; a device's name here may not be stat's, its path is.
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string skipped;
+    ino_t inode = 0;
+    words >> skipped >> skipped >> skipped >> skipped >> inode;
+    if (inode != 0 && line.find(folder + "/") != std::string::npos) held->insert(inode);
+  }
+  return true;
+}
+
+std::optional<std::set<ino_t>> HeldByOthers(const std::string& proc, const std::string& folder,
+                                            const std::set<pid_t>& ours) {
+  std::set<ino_t> held;
+  std::error_code error;
+  for (fs::directory_iterator entry(proc, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto pid = ParseNumber<pid_t>(entry->path().filename().string());
+    if (!pid || ours.contains(*pid)) continue;
+    if (!AddHeld(entry->path(), folder, &held)) return std::nullopt;
+  }
+  return held;
+}
+
+}  // namespace
+
+void SharedMemory::BeginGeneration() {
+  known_.clear();
+  if (!own_) return;
+  for (const SharedFile& file : FilesIn(folder_)) known_.insert(file.inode);
+}
+
+int SharedMemory::Sweep(const std::set<pid_t>& ours) const {
+  if (!own_) return 0;
+  std::vector<SharedFile> left = FilesIn(folder_);
+  std::erase_if(left, [this](const SharedFile& file) { return known_.contains(file.inode); });
+  if (left.empty()) return 0;
+  const std::optional<std::set<ino_t>> held = HeldByOthers(proc_, folder_, ours);
+  if (!held) return 0;
+  int removed = 0;
+  for (const SharedFile& file : left) {
+    if (!held->contains(file.inode) && unlink(file.path.c_str()) == 0) ++removed;
+  }
+  return removed;
+}
+
+bool HasOwnSharedMemory(const core::AgentConfig& config, const std::string& mounts) {
+  if (!config.shares_computer) return config.job.spec.shared_memory.has_value();
+  std::ifstream lines(mounts);
+  bool own = false;
+  for (std::string line; std::getline(lines, line);) {  // the last one is on top
+    std::istringstream words(line);
+    std::string source;
+    std::string target;
+    words >> source >> target;
+    if (target == "/dev/shm") own = source == "lockstep";
+  }
+  return own;
+}
+
+}  // namespace lockstep::agent

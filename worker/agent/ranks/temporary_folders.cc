@@ -1,0 +1,62 @@
+#include "worker/agent/ranks/temporary_folders.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+namespace lockstep::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+TemporaryFolders::TemporaryFolders(EventLoop* loop, std::string base, LogFn log)
+    : loop_(loop), base_(std::move(base)), log_(std::move(log)) {}
+
+Result<std::string> TemporaryFolders::Make(core::Generation generation) const {
+  std::error_code error;
+  fs::create_directories(base_, error);
+  const fs::path base = fs::canonical(base_, error);
+  if (error) return Error::Unavailable(base_ + ": " + error.message());
+  std::string folder = base / generation.ToString();
+  if (folder.size() > kLongestPath) return Error::Invalid(folder + " is too long for sockets");
+  if (mkdir(folder.c_str(), S_IRWXU) != 0) return ErrnoError("cannot make " + folder, errno);
+  return folder;
+}
+
+std::string TemporaryFolders::Begin(core::Generation generation) {
+  std::error_code ignored;
+  for (fs::directory_iterator entry(base_, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    if (entry->path().filename() != generation.ToString()) Remove(entry->path());
+  }
+  Result<std::string> made = Make(generation);
+  current_ = made.ok() ? *made : "";
+  if (!made.ok() && !std::exchange(said_, true)) {
+    log_("ranks have no TMPDIR of their own: " + made.error().message);
+  }
+  return current_;
+}
+
+void TemporaryFolders::End() {
+  if (!current_.empty()) Remove(std::exchange(current_, ""));
+}
+
+void TemporaryFolders::Remove(const std::string& folder) {
+  if (!worker_) {
+    Result<std::unique_ptr<FileWorker>> worker = FileWorker::Create(loop_);
+    if (!worker.ok()) return;
+    worker_ = std::move(*worker);
+  }
+  worker_->Run(
+      [folder] {
+        std::error_code ignored;
+        return fs::remove_all(folder, ignored);
+      },
+      [](auto) {});
+}
+
+}  // namespace lockstep::agent
