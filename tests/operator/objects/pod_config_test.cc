@@ -79,6 +79,17 @@ TEST(PodConfig, TellsTheAgentWhoseExitEndsTheJob) {
   EXPECT_EQ(Config(job).job.spec.success_policy, core::SuccessPolicy::kMachine0);
 }
 
+TEST(PodConfig, TellsTheAgentOfInterpretersToParkAndMachinesToMeasure) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.prestart = core::Prestart::kAuto;
+  job.spec.prestart_exclude = {"torch"};
+  job.spec.preflight.enabled = true;
+  const core::Spec told = Config(job).job.spec;
+  EXPECT_EQ(told.prestart, core::Prestart::kAuto);
+  EXPECT_EQ(told.prestart_exclude, job.spec.prestart_exclude);
+  EXPECT_TRUE(told.preflight.enabled);
+}
+
 TEST(PodConfig, TellsTheAgentOfSharedMemoryThatIsItsWorkersAlone) {
   core::TrainingJob job = MakeJob("gpt");
   EXPECT_FALSE(Config(job).job.spec.shared_memory);
