@@ -50,6 +50,7 @@ struct ReplacementMemory {
     Time until{};
   };
   std::map<uint32_t, AwaitedReason> reasons;  // why machines were ended, not told yet
+  int slow = 0;            // machines that were replaced for their slowness, at no cost
   bool overtaken = false;  // the epoch was raised above a status that had gone back
 };
 

@@ -101,7 +101,7 @@ void ObserveStall(ReconcileContext& context);
 void ObserveStraggler(ReconcileContext& context);
 // preflight.cc: what machines measured before ranks ran, and an event for each that is slow.
 void ObservePreflight(ReconcileContext& context);
-// Why preflight wants another machine in place of this one; "": it does not.
+// Why preflight wants another machine in place of this one; "": it does not, or the job has none.
 std::string SlownessOf(const ReconcileContext& context, const Machine& machine);
 // prestart.cc: interpreters that wait for the next generation, and generations begun with them.
 void ObservePrestart(ReconcileContext& context);

@@ -24,7 +24,7 @@ void ObservePreflight(ReconcileContext& context) {
 
 std::string SlownessOf(const ReconcileContext& context, const Machine& machine) {
   const core::GangStatus* gang = Coordinator(context);
-  if (gang == nullptr) return "";
+  if (gang == nullptr || !context.spec().preflight.enabled) return "";
   for (const auto& seen : gang->machines) {
     if (seen.index == machine.index && seen.attempt == machine.attempt) return seen.slow;
   }

@@ -12,6 +12,8 @@ namespace {
 constexpr Duration kQuick = seconds(60);  // a machine that lived less waits before its next attempt
 constexpr Duration kFresh = seconds(60);  // reports older than this say nothing
 constexpr Duration kReasonPatience = seconds(5);
+// As many as a coordinator asks for, and machine 0 once.
+constexpr int kMostFreeSlow = 3;
 
 struct Loss {
   const Machine* machine = nullptr;
@@ -161,10 +163,11 @@ void SetBackoff(ReconcileContext& context, const Loss& loss) {
   memory.hold_until[index] = context.now.boot + core::BackoffAfter(count);
 }
 
-// Whether the machine failed: it is said so, and is paid for out of a budget.
+// Whether the machine failed, and is said to have.
 bool IsFailure(EndKind kind) { return kind != EndKind::kAsked && kind != EndKind::kSlow; }
 
-// That status went back is no machine's fault; but who says so again and again is not believed.
+// That status went back is no machine's fault, nor is it a failure to be slow; but who says so
+// again and again is not believed.
 // Machines that are rejected together are so for one reason, and cost one: a cluster that aligns
 // nothing would else end a big job before a second node was tried.
 void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
@@ -174,7 +177,9 @@ void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
     ++counters.out_of_memory;
   } else if (kind == EndKind::kOvertaken && !context.memory().replacement.overtaken) {
     context.Own<&Memory::replacement>().overtaken = true;
-  } else if (IsFailure(kind)) {
+  } else if (kind == EndKind::kSlow && context.memory().replacement.slow < kMostFreeSlow) {
+    ++context.Own<&Memory::replacement>().slow;
+  } else if (kind != EndKind::kAsked) {
     ++counters.replacements;
   }
 }

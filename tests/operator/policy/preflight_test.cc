@@ -16,12 +16,16 @@ core::GangStatus& Say(Scene& scene, core::PreflightStatus preflight) {
   return gang;
 }
 
+core::TrainingJob JobWithPreflight() {
+  return MakeJob("gpt").Machines(3).With([](core::Spec& spec) { spec.preflight.enabled = true; });
+}
+
 core::SlowMachine Slow(uint32_t machine, bool replaced) {
   return {machine, 1, "link 0.1 GB/s, where the median is 5 GB/s", replaced};
 }
 
 TEST(PreflightPolicy, StatusShowsWhatTheGangMeasured) {
-  Scene scene(MakeJob("gpt").Machines(3));
+  Scene scene(JobWithPreflight());
   scene.Run();
   EXPECT_FALSE(scene.status().preflight);
   const core::PreflightStatus said{PreflightState::kPassed, "link 5 GB/s", {}};
@@ -31,7 +35,7 @@ TEST(PreflightPolicy, StatusShowsWhatTheGangMeasured) {
 }
 
 TEST(PreflightPolicy, ASlowMachineIsReplacedAndNamedAndCostsNoBudget) {
-  Scene scene(MakeJob("gpt").Machines(3));
+  Scene scene(JobWithPreflight());
   scene.Run();
   core::GangStatus& gang = Say(scene, {PreflightState::kWaiting, "", {Slow(1, true)}});
   gang.machines[1].replace = true;
@@ -46,8 +50,35 @@ TEST(PreflightPolicy, ASlowMachineIsReplacedAndNamedAndCostsNoBudget) {
   EXPECT_THAT(decision.events[0].note, HasSubstr("machine 1: it is slow: link 0.1 GB/s"));
 }
 
-TEST(PreflightPolicy, AMachineThatTheJobGoesOnWithIsToldOfOnce) {
+TEST(PreflightPolicy, AMachine0ThatLiesPaysForFurtherMachines) {
+  Scene scene(JobWithPreflight());
+  scene.Run();
+  for (uint32_t round = 1; round <= 5; ++round) {
+    core::GangStatus& gang = Say(scene, {});
+    gang.machines[1].replace = true;
+    gang.machines[1].slow = "it is slow, I say";
+    scene.Settle();
+    EXPECT_EQ(scene.status().attempts.Of(1), round + 1);
+    EXPECT_EQ(scene.status().counters.replacements, round <= 3 ? 0u : round - 3);
+    scene.machines().remove_if([](const MachineObservation& seen) { return seen.machine == 1; });
+    scene.AddMachine(1, scene.status().attempts.Of(1));
+  }
+}
+
+TEST(PreflightPolicy, WithoutPreflightSlownessIsNoReasonAndIsCharged) {
   Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  core::GangStatus& gang = Say(scene, {});
+  gang.machines[1].slow = "it is slow, I say";
+  EXPECT_FALSE(scene.Decide().intent);
+  gang.machines[1].replace = true;
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->counters.replacements, 1u);
+}
+
+TEST(PreflightPolicy, AMachineThatTheJobGoesOnWithIsToldOfOnce) {
+  Scene scene(JobWithPreflight());
   scene.Run();
   Say(scene, {PreflightState::kSlow, "", {Slow(1, true), Slow(2, false)}});
   const Decision decision = scene.Decide();
