@@ -86,7 +86,6 @@ class BatchConverter {
   }
 
   void LeftOut(const ScriptCommand& command, int line, const std::string& why) {
-    constexpr size_t kShown = 60;
     builder_.Remark("Line " + std::to_string(line) + ", `" +
                     core::FirstBytes(core::OneLine(command.text), kShown) +
                     "`, is not carried over: " + why);
@@ -124,17 +123,17 @@ class BatchConverter {
   void Assign(const std::string& word, const ExpandedCommand& command) {
     const size_t length = AssignedName(word);
     const std::string name = word.substr(0, length);
+    if (command.unknown.size() > kMostUnknown) return expander_.Forget(name);
     std::vector<std::string> unknown;
     for (const std::string& each : command.unknown) {
       if (word.find(each) != std::string::npos) unknown.push_back(each);
     }
-    constexpr size_t kMostUnknown = 16;
     // A $(command line) within words could not be told from them.
     const bool parts_words =
         std::any_of(unknown.begin(), unknown.end(), [](const std::string& each) {
           return std::any_of(each.begin(), each.end(), IsShellBlank);
         });
-    if (parts_words || unknown.size() > kMostUnknown || word.substr(length + 1) == "$" + name) {
+    if (parts_words || word.substr(length + 1) == "$" + name) {
       expander_.Forget(name);
     } else {
       expander_.Set(name, word.substr(length + 1), std::move(unknown));
@@ -223,7 +222,7 @@ class BatchConverter {
     for (Candidate& each : std::exchange(candidates_, {})) {
       if (any_launcher && each.role != Role::kTraining) {
         builder_.Remark("Line " + std::to_string(each.line) + ", `" +
-                        core::ShellQuote(Program(each.command)) +
+                        core::FirstBytes(core::ShellQuote(Program(each.command)), kShown) +
                         "`, runs on one node beside the training, and is not carried over.");
       } else {
         launches.push_back(std::move(each));
@@ -388,7 +387,9 @@ class BatchConverter {
     WriteSlurmResources(allocation_, builder_);
   }
 
+  static constexpr size_t kShown = 60;  // bytes of a command in a remark
   static constexpr int kMostShells = 3;
+  static constexpr size_t kMostUnknown = 100;  // in one command
 
   Expander expander_;
   SlurmAllocation allocation_;

@@ -161,9 +161,14 @@ class WordReader {
     }
   }
 
+  void Tell(std::string_view unknown) {
+    constexpr size_t kMost = 1000;
+    if (command_.unknown.size() < kMost) command_.unknown.emplace_back(unknown);
+  }
+
   void Unknown(size_t end) {
     const std::string_view written = text_.substr(at_, end - at_);
-    command_.unknown.emplace_back(written);
+    Tell(written);
     Add(written);
     at_ = end;
   }
@@ -214,7 +219,7 @@ class WordReader {
         const size_t start = i;
         const std::optional<std::string> value = Substitute(text, &i, depth);
         const std::string_view written = text.substr(start, i - start);
-        if (!value) command_.unknown.emplace_back(written);
+        if (!value) Tell(written);
         result += value ? *value : written;
       } else {
         result += c;
@@ -274,7 +279,7 @@ class WordReader {
     if (value == nullptr || value->size() > *budget_) return std::nullopt;
     *budget_ -= value->size();
     if (const std::vector<std::string>* unknown = variables_.UnknownOf(name)) {
-      command_.unknown.insert(command_.unknown.end(), unknown->begin(), unknown->end());
+      for (const std::string& each : *unknown) Tell(each);
     }
     return *value;
   }

@@ -12,6 +12,7 @@ namespace lockstep::convert {
 namespace {
 
 constexpr size_t kCommentWidth = 98;
+constexpr size_t kMostRemarks = 200;
 
 // `text` as comment lines, broken between words.
 std::string Comment(std::string_view text) {
@@ -136,7 +137,11 @@ ConvertResult JobBuilder::Finish() const {
   }
   if (core::HasErrors(result.problems)) return result;
   for (const std::string& warning : warnings_) result.yaml += Comment(core::Printable(warning));
-  for (const std::string& remark : remarks_) result.yaml += Comment(core::Printable(remark));
+  const size_t shown = std::min(remarks_.size(), kMostRemarks);
+  for (size_t i = 0; i < shown; ++i) result.yaml += Comment(core::Printable(remarks_[i]));
+  if (shown < remarks_.size()) {
+    result.yaml += Comment(std::to_string(remarks_.size() - shown) + " more remarks are left out.");
+  }
   result.yaml += core::ToYaml(job);
   return result;
 }

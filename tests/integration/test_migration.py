@@ -1,4 +1,4 @@
-"""docs/migration.md: what `lockstep convert` makes of each source there is what stands behind it."""
+"""docs/migration.md: what `lockstep convert` makes of each source is what stands behind it there."""
 
 import pathlib
 import re

@@ -181,6 +181,14 @@ TEST(ConvertSbatch, RefusesAFileThatIsTooLarge) {
   EXPECT_THAT(Problems(Convert(script)), HasSubstr("1 MiB"));
 }
 
+TEST(ConvertSbatch, WritesAJobThatReadsHoweverMuchItLeavesOut) {
+  std::string script = "#SBATCH -N 2\n";
+  for (int i = 0; i < 50'000; ++i) script += "prepare a b\n";
+  const ConvertResult result = Convert(script + "srun t.py\n");
+  EXPECT_EQ(SpecOf(result).num_machines, 2);
+  EXPECT_THAT(result.yaml, HasSubstr("more remarks are left out"));
+}
+
 TEST(ConvertSbatch, ReadsTimes) {
   const struct {
     const char* text;
