@@ -1,5 +1,6 @@
 """examples/sweep: an Optuna study whose trials are TrainingJobs, here and in a cluster."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -66,9 +67,12 @@ def sweep(python_with, tmp_path):
         return made[-1]
 
     yield start
-    for each in made:
+    for each in made:  # and what it has started, of which a test that failed may leave something
         each.process.kill()
         each.process.wait()
+        for pid in processes.with_variable(MARK, each.mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def job_file(folder, **spec):
