@@ -174,7 +174,7 @@ void Machine::EndProcess(uint32_t pid, int exit_code, int signal) {
   death.by_itself = by_itself;
   InAgent([this, generation, rank, death] {
     if (death.exit_code == 0) {
-      Do(member_.OnProcessFinished(Local(), generation, rank, by_itself));
+      Do(member_.OnProcessFinished(Local(), generation, rank, death.by_itself));
     } else {
       Do(member_.OnProcessDied(Local(), generation, death));
     }
