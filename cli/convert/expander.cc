@@ -130,7 +130,7 @@ class WordReader {
   bool Splits() const {
     const bool may_assign = command_.assignments == command_.words.size() ||
                             command_.words[command_.assignments] == "export";
-    return !(may_assign && AssignedName(word_) > 0);
+    return !may_assign || AssignedName(word_) == 0;
   }
 
   void Step() {
@@ -263,7 +263,7 @@ class WordReader {
     const size_t length = NameLength(inner);
     if (length == 0) return std::nullopt;
     const std::string_view rest = inner.substr(length);
-    const std::optional<std::string> value = Value(inner.substr(0, length));
+    std::optional<std::string> value = Value(inner.substr(0, length));
     if (rest.empty()) return value;
     for (const std::string_view mark : {":-", ":=", "-"}) {
       if (!rest.starts_with(mark)) continue;

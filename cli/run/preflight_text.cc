@@ -1,6 +1,6 @@
 #include "cli/run/preflight_text.h"
 
-#include "core/text/text.h"
+#include "core/text/limited_text.h"
 
 namespace lockstep::cli {
 namespace {

@@ -23,14 +23,18 @@ def gate(folder):
 def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
     path, held = gate(tmp_path)
     run = Run(tmp_path, "-m", "2", "-p", "2", "--", "/bin/sh", "-c", f"read -r x <{path}; exit 0")
+    said = Output(run)
     first = run.wait_ranks(4)
     os.kill(first[3][0], signal.SIGKILL)
     run.wait_ranks(4, but_not_in=first[3][1])
+    said.wait("all 4 ranks running again", "the run to have noticed")  # it asks some times a second
     plain = tmp_path / "open"
     plain.touch()
     plain.rename(path)  # in one step, for a rank may be about to open it
     os.close(held)
-    code, report, output = run.finish()
+    run.process.wait(120)
+    output = said.join()
+    code, report, _ = run.finish()
     assert code == 0, output
     assert report["state"] == "Succeeded"
     assert len(report["generations"]) == 2, report
