@@ -7,7 +7,11 @@
 
 #include <array>
 #include <cerrno>
+#include <cinttypes>
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
 
 namespace lockstep::cli {
 namespace {
@@ -56,6 +60,26 @@ TEST(SweepOrphans, AProcessThatDiesMeanwhileLeavesNothingBehind) {
   ASSERT_TRUE(BecomeSubreaper().ok());
   for (int i = 0; i < 8 && !HasFailure(); ++i) SweepOneThatDiesMeanwhile();
   prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// As process 1 of a namespace it would otherwise never get what is sent before it listens.
+TEST(SpawnAgent, WhatAsksItToLeaveBeforeItListensIsKept) {
+  Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
+  ASSERT_TRUE(spawner.ok());
+  SpawnSpec spec;
+  spec.program = "/bin/grep";
+  spec.arguments = {"SigBlk", "/proc/self/status"};
+  spec.isolation = Isolation::kNamespace;
+  Result<SpawnedAgent> agent = SpawnAgent(spawner->get(), spec);
+  if (!agent.ok()) GTEST_SKIP() << agent.error().message;
+  ASSERT_EQ(waitpid(agent->pid, nullptr, 0), agent->pid);
+  std::array<char, 256> said{};
+  ASSERT_GT(read(agent->output.get(), said.data(), said.size() - 1), 0);
+  uint64_t blocked = 0;
+  ASSERT_EQ(std::sscanf(said.data(), "SigBlk: %" SCNx64, &blocked), 1) << said.data();
+  for (const int number : {SIGTERM, SIGINT}) {
+    EXPECT_TRUE(blocked & (uint64_t{1} << (number - 1))) << number;
+  }
 }
 
 }  // namespace
