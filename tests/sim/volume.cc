@@ -83,19 +83,24 @@ void Volume::Finish(const core::FinishPersisting& action, std::function<void(std
 
 std::string Volume::Place(const core::FinishPersisting& action) {
   const core::CheckpointId to = action.to;
-  const auto found = unfinished_.extract({to.generation, action.id});
-  if (found.empty()) return "there is no such folder";
+  const auto found = unfinished_.find({to.generation, action.id});
+  if (found == unfinished_.end()) return "there is no such folder";
+  const std::set<uint32_t> parts = found->second;
+  if (parts.size() != world_.shape().machines && !world_.Mutated("WriteNeedsEveryPart")) {
+    return "a part is gone from it";
+  }
   const bool exists = std::ranges::any_of(checkpoints_, [&](const core::CheckpointEntry& entry) {
     return entry.generation == to.generation && entry.number == to.number;
   });
   if (exists) return "it exists";
   const std::string path = to.generation.ToString() + "/" + std::to_string(to.number);
   world_.Log("volume: checkpoint ", path, " is complete, of ", InMemory(action.id));
+  unfinished_.erase(found);
   checkpoints_.push_back({to.generation, to.number, path});
   steps_[path] = StepOf(InMemory(action.id));
   origins_[path] = action.id;
   world_.invariants().OnComplete(to, path, steps_[path]);
-  world_.invariants().OnWritten(to, action.id, found.mapped());
+  world_.invariants().OnWritten(to, action.id, parts);
   return "";
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/text/ascii.h"
+#include "worker/agent/ranks/checkpoint_volume.h"
 
 namespace lockstep::agent {
 
@@ -237,6 +238,7 @@ void MemoryStore::Persist(const core::Persist& persist, const std::string& folde
         before();
         for (const auto& [machine, from] : folders) {
           Status copied = CopyPart(from, folder, machine);
+          if (copied.ok()) copied = CheckpointVolume::MarkPart(folder, machine);
           if (!copied.ok()) return copied;
         }
         return Status();

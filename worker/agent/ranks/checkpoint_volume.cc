@@ -39,6 +39,10 @@ Error FileError(const std::string& what, const std::error_code& code) {
 
 // Of checkpoints on their way from memory, and of such that nobody finishes.
 constexpr const char* kUnfinished = ".memory-";
+
+std::string MarkOf(const std::string& folder, uint32_t machine) {
+  return folder + "/.machine-" + std::to_string(machine);
+}
 constexpr const char* kRemoved = ".removed-";
 
 constexpr size_t kCommitDigits = 6;  // at least
@@ -238,11 +242,24 @@ void CheckpointVolume::RemoveUnfinished(const std::string& but) const {
   }
 }
 
+Status CheckpointVolume::MarkPart(const std::string& folder, uint32_t machine) {
+  return WriteFileAtomically(MarkOf(folder, machine), "");
+}
+
 Status CheckpointVolume::FinishPersisting(const std::string& from, core::CheckpointId to,
-                                          const std::string& name) const {
+                                          const std::string& name, uint32_t machines) const {
+  std::error_code code;
+  for (uint32_t machine = 0; machine < machines; ++machine) {
+    if (fs::exists(MarkOf(from, machine), code)) continue;
+    return Error::Unavailable("machine " + std::to_string(machine) + "'s part is gone from " +
+                              from);
+  }
   const std::string final = FinalPath(to.generation, to.number, name);
   if (rename(from.c_str(), final.c_str()) != 0) {
     return ErrnoError("moving to " + final, errno);
+  }
+  for (uint32_t machine = 0; machine < machines; ++machine) {
+    fs::remove(MarkOf(final, machine), code);
   }
   Status ignored = WriteFileAtomically((fs::path(root_) / "LATEST").string(),
                                        fs::path(final).lexically_relative(root_).string() + "\n");

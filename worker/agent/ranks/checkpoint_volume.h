@@ -42,8 +42,12 @@ class CheckpointVolume {
   // Where all machines lay their parts of checkpoint `id` in memory, over each other, until it is
   // whole and becomes commit `to`.
   std::string PersistDir(core::CheckpointId to, core::CheckpointId id) const;
-  Status FinishPersisting(const std::string& from, core::CheckpointId to,
-                          const std::string& name) const;
+  // Says, durably, that all of the machine's part lies in that folder.
+  static Status MarkPart(const std::string& folder, uint32_t machine);
+  // Unavailable: the part of one of so many machines is not marked. Another gang of the job removed
+  // it, which is there only when Kubernetes was told that this one is gone (docs/limits.md).
+  Status FinishPersisting(const std::string& from, core::CheckpointId to, const std::string& name,
+                          uint32_t machines) const;
   // Such folders that nobody finished, in all generations of the job, but that one. They are moved
   // away first: who still writes there finds them gone.
   void RemoveUnfinished(const std::string& but) const;

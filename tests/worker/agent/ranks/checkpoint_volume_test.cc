@@ -1,5 +1,6 @@
 #include "worker/agent/ranks/checkpoint_volume.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -205,8 +206,25 @@ TEST_F(CheckpointVolumeTest, WhatAWriteFromMemoryLeavesUnfinishedIsRemovedByTheN
   EXPECT_TRUE(fs::exists(writing + "/deep/rank-0"));
   EXPECT_TRUE(fs::exists(another)) << "it is another job's";
   EXPECT_TRUE(fs::exists(commit));
-  ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 2}, 0}, "step-4").ok());
+  ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 2}, 0}, "step-4", 0).ok());
   EXPECT_EQ(Begin({1, 3}), root_ + "/checkpoints/1-2/000000.step-4");
+}
+
+TEST_F(CheckpointVolumeTest, WhatIsMovedFromMemoryHasAllPartsAndOfTheirMarksNone) {
+  Begin({1, 1});
+  const std::string writing = Volume().PersistDir({{1, 1}, 4}, {{1, 1}, 4});
+  const std::string final = root_ + "/checkpoints/1-1/000004.step-4";
+  EXPECT_FALSE(CheckpointVolume::MarkPart(writing, 0).ok()) << "somebody removed it";
+  fs::create_directories(writing);
+  ASSERT_TRUE(CheckpointVolume::MarkPart(writing, 1).ok());
+  const Status torn = Volume().FinishPersisting(writing, {{1, 1}, 4}, "step-4", 2);
+  ASSERT_FALSE(torn.ok());
+  EXPECT_THAT(torn.error().message, testing::HasSubstr("machine 0's part is gone"));
+  EXPECT_FALSE(fs::exists(final));
+  ASSERT_TRUE(CheckpointVolume::MarkPart(writing, 0).ok());
+  ASSERT_TRUE(Volume().FinishPersisting(writing, {{1, 1}, 4}, "step-4", 2).ok());
+  EXPECT_TRUE(fs::exists(final));
+  EXPECT_TRUE(fs::is_empty(final));
 }
 
 TEST_F(CheckpointVolumeTest, AFolderThatCannotBeMadeIsUnavailable) {
