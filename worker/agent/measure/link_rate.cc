@@ -42,11 +42,10 @@ size_t Transfer(int fd, short events, size_t size, Time until, const Step& step)
   size_t done = 0;
   while (done < size) {
     const ssize_t count = step(done, size - done);
+    const bool later = count < 0 && (errno == EAGAIN || errno == EINTR);
     if (count > 0) {
       done += static_cast<size_t>(count);
-    } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return done;
-    } else if (!WaitFor(fd, events, until)) {
+    } else if (!later || !WaitFor(fd, events, until)) {
       return done;
     }
     if (BootTime() >= until) return done;
