@@ -187,5 +187,5 @@ def test_without_prestart_no_interpreter_waits(gang, tmp_path):
     made = gang(machines=1, command=[PYTHON, str(program)])
     made.start()
     seen(made, "1-1", 0)
-    assert "prestart" not in made.agents[0].log
+    assert "prestart:" not in made.agents[0].log
     finish(made)
