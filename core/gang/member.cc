@@ -294,6 +294,7 @@ MemberActions Member::OnTimer(Time now) {
   if (draining_ && now >= drain_deadline_) {
     drain_deadline_ = kNever;
     StopRanks(now, now);
+    CheckLease(now);  // what had finished needed none
   }
   CheckDrain(now);
   CheckSilence(now);

@@ -137,5 +137,20 @@ TEST_F(HangTest, ADeathIsNotLookedAt) {
   EXPECT_EQ(machines_[0].stops.size(), 1U);
 }
 
+// The lease may have run out before, as nothing lived that needed one.
+TEST_F(MemberTest, WhatHadFinishedIsEndedAtADrainsEndWithoutAWakeOfThePast) {
+  Begin(2);
+  Member& member = *machines_[1].member;
+  for (const uint32_t rank : {2U, 3U}) {
+    Do(1, member.OnProcessFinished(now_, member.generation(), rank, true));
+  }
+  ASSERT_EQ(member.phase(), MemberPhase::kFinished);
+  member.OnDisconnected(now_);
+  member.OnTerminate(now_, minutes(1));
+  now_ += minutes(2);
+  member.OnTimer(now_);
+  EXPECT_GT(member.NextWake(), now_);
+}
+
 }  // namespace
 }  // namespace lockstep::core
