@@ -91,6 +91,7 @@ bool ConvertLauncher(const std::vector<std::string>& command, const Size& size, 
 }
 
 ConvertResult Convert(std::string_view text) {
+  if (auto problem = core::CheckText(text)) return {.yaml = {}, .problems = {std::move(*problem)}};
   JobBuilder builder;
   if (IsSbatch(text)) {
     ConvertSbatch(text, builder);
@@ -119,6 +120,11 @@ ConvertResult Convert(std::string_view text) {
 }
 
 ConvertResult Convert(const std::vector<std::string>& command, std::string_view accelerate_config) {
+  for (const std::string& word : command) {
+    if (auto problem = core::CheckText(word)) {
+      return {.yaml = {}, .problems = {std::move(*problem)}};
+    }
+  }
   JobBuilder builder;
   const std::vector<std::string> rest = TakeEnvironment(core::FromShell(command), builder);
   const std::string launcher = core::LauncherOf(rest);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/model/json.h"
+#include "core/model/parse.h"
 #include "core/plan/environment.h"
 #include "core/text/limited_text.h"
 #include "core/validate/validate.h"
@@ -130,9 +132,15 @@ void JobBuilder::SetSize(const Size& size, const std::string& launcher, Position
 ConvertResult JobBuilder::Finish() const {
   ConvertResult result;
   result.problems = problems_;
+  const std::string yaml = core::ToYaml(job);
   if (!core::HasErrors(problems_)) {
-    for (const core::Problem& problem : core::Validate(job, core::Target::kLocal)) {
-      if (problem.severity == core::Severity::kError) result.problems.push_back(problem);
+    // What a job may hold at most is asked when it is read.
+    std::vector<core::Problem> found = core::ParseYaml(yaml).problems;
+    if (!core::HasErrors(found)) found = core::Validate(job, core::Target::kLocal);
+    for (core::Problem& problem : found) {
+      if (problem.severity != core::Severity::kError) continue;
+      problem.line = problem.column = 0;  // of a file that nobody has
+      result.problems.push_back(std::move(problem));
     }
   }
   if (core::HasErrors(result.problems)) return result;
@@ -142,7 +150,7 @@ ConvertResult JobBuilder::Finish() const {
   if (shown < remarks_.size()) {
     result.yaml += Comment(std::to_string(remarks_.size() - shown) + " more remarks are left out.");
   }
-  result.yaml += core::ToYaml(job);
+  result.yaml += yaml;
   return result;
 }
 

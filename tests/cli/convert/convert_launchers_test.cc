@@ -84,10 +84,17 @@ TEST(ConvertMpirun, RefusesWhatIsNoJob) {
       {"mpirun -np 2 python -m mpi4py t.py", "mpi4py always calls MPI"},
       {"mpirun --novelty 3 t.py", "--novelty: is no option of mpirun"},
       {"mpirun -np 1000 t.py", "spec.processesPerMachine"},
+      {"mpirun -np 8 -H a:4\xff,b:4 t.py", "UTF-8"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(Problems(ConvertLine(c.line)), HasSubstr(c.says)) << c.line;
   }
+}
+
+TEST(ConvertMpirun, RefusesWhatNoJobCanHold) {
+  std::string line = "mpirun -np 2 t.py";
+  for (int i = 0; i < 300; ++i) line += " --option";
+  EXPECT_THAT(Problems(ConvertLine(line)), HasSubstr("must hold at most"));
 }
 
 TEST(ConvertHorovodrun, ReadsItsCommandLine) {
