@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "base/process.h"
+#include "base/stop_signals.h"
 
 namespace lockstep::cli {
 namespace {
@@ -77,17 +78,8 @@ void MountSharedMemory(const Preparation& preparation) noexcept {
   }
 }
 
-// The agent is process 1 of its namespace, and to that the kernel sends no signal which it does not
-// handle yet: SIGTERM would be lost. A blocked one waits.
-void KeepSignals() noexcept {
-  sigset_t asked;
-  sigemptyset(&asked);
-  for (const int number : {SIGTERM, SIGINT}) sigaddset(&asked, number);
-  sigprocmask(SIG_BLOCK, &asked, nullptr);
-}
-
 int Mount(void* data) noexcept {
-  KeepSignals();
+  KeepStopSignals();
   const auto* preparation = static_cast<const Preparation*>(data);
   const int error = MountProc();
   if (error == 0 && preparation->own_shared_memory) MountSharedMemory(*preparation);

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import signal
 import subprocess
 
 import pytest
@@ -43,6 +45,19 @@ def test_a_spare_waits_and_leaves_when_it_is_told_to():
             spare.wait(timeout=0.3)
         spare.terminate()
         assert spare.wait(timeout=60) == 0
+
+
+def test_an_agent_keeps_what_asks_it_to_leave_before_it_listens():
+    def blocked(pid):
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(re.search(r"SigBlk:\s+(\w+)", status)[1], 16)
+
+    asked = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1
+    with subprocess.Popen([binary("lockstep-agent"), "--config-fd", "0"],
+                          stdin=subprocess.PIPE) as agent:
+        # It waits for its configuration.
+        wait_until(lambda: blocked(agent.pid) & asked == asked, "the signals to be blocked")
+        agent.kill()
 
 
 def test_an_install_that_cannot_be_says_why_and_leaves_nothing(tmp_path):

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "base/stop_signals.h"
 #include "base/text/ascii.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
@@ -97,6 +98,8 @@ int Run(int argc, char** argv) {
   // Before the key is here: ranks have the agent's user, and what it holds in memory is not theirs.
   // No core is written of it either. Each program that it starts is as it always was.
   if (prctl(PR_SET_DUMPABLE, 0) != 0) return Fail(lockstep::ErrnoError("prctl", errno));
+  // Until the loop listens: a pod that is deleted at once would else live on for its whole grace.
+  lockstep::KeepStopSignals();
   Result<std::string> text = ConfigText(argc, argv);
   if (!text.ok()) return Fail(text.error());
   Result<lockstep::core::AgentConfig> config = lockstep::core::ParseAgentConfig(*text);
