@@ -7,11 +7,8 @@
 #include <utility>
 
 namespace lockstep::agent {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
 
 TemporaryFolders::TemporaryFolders(EventLoop* loop, std::string base, LogFn log)
     : loop_(loop), base_(std::move(base)), log_(std::move(log)) {}
