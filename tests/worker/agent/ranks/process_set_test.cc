@@ -44,9 +44,9 @@ TEST_F(ProcessSetTest, AStopLeavesASpareAndItsChildrenOut) {
   ASSERT_TRUE(RunUntil([&] { return output.text() == "ready\n"; }));
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
-  EXPECT_TRUE(outputs_[0]->ended());  // the orphan is dead
   EXPECT_EQ(DescendantsOf(spare.pid, {}).size(), 1U);
   EXPECT_EQ(ChildrenOf(getpid()), std::vector<pid_t>{spare.pid});
+  EXPECT_TRUE(RunUntil([&] { return outputs_[0]->ended(); }));  // the orphan is dead
 
   processes_.TakeIn(spare.pid);
   processes_.Stop(BootTime());
