@@ -64,7 +64,8 @@ void AddPlan(CLI::App& app, Invocation* invocation) {
   command->add_option("-m,--machines", options->flags.machines, "Instead of spec.numMachines");
   command->add_option("-p,--processes", options->flags.processes,
                       "Instead of spec.processesPerMachine");
-  command->add_option("--framework", options->flags.framework, "Torch, Accelerate, Jax or None");
+  command->add_option("--framework", options->flags.framework,
+                      "Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod or None");
   command->add_option("-o,--output", options->output, "table, json or yaml")
       ->check(CLI::IsMember({"table", "json", "yaml"}))
       ->capture_default_str();

@@ -110,7 +110,8 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
   add("-p,--processes", flags->processes, "Processes on each; default 1");
   add("--spares", flags->spares,
       "Agents that wait, for one to take the place of each that is lost; default 0");
-  add("--framework", flags->framework, "Torch, Accelerate, Jax or None; default Torch");
+  add("--framework", flags->framework,
+      "Torch, Accelerate, Jax, TensorFlow, Mpi, Horovod or None; default Torch");
   add("--launch", flags->launch,
       "PerProcess, or PerMachine for torchrun and programs that start the ranks");
   add("--name", flags->name, "The job's name; default: from the command");

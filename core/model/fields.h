@@ -69,6 +69,9 @@ inline constexpr auto kFields<Placement> =
                Field{"topologyMode", &Placement::topology_mode});
 
 template <>
+inline constexpr auto kFields<Mpi> = std::tuple(Field{"start", &Mpi::start});
+
+template <>
 inline constexpr auto kFields<MemoryCheckpoints> =
     std::tuple(Field{"size", &MemoryCheckpoints::size},
                Field{"replicas", &MemoryCheckpoints::replicas, Between{0, 1}});
@@ -111,7 +114,7 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"workingDir", &Spec::working_dir, AtMost{4096}}, Field{"env", &Spec::env, AtMost{1024}},
     Field{"envFrom", &Spec::env_from, AtMost{64}},
     Field{"imagePullSecrets", &Spec::image_pull_secrets, AtMost{16}},
-    Field{"launch", &Spec::launch}, Field{"framework", &Spec::framework},
+    Field{"launch", &Spec::launch}, Field{"framework", &Spec::framework}, Field{"mpi", &Spec::mpi},
     Field{"prestart", &Spec::prestart},
     Field{"prestartExclude", &Spec::prestart_exclude, AtMost{64, 253}},
     Field{"trainer", &Spec::trainer}, Field{"template", &Spec::template_},

@@ -31,7 +31,12 @@ inline constexpr int kMostMachines = 1024;
 inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };
-enum class Framework : uint8_t { kTorch, kAccelerate, kJax, kNone };
+enum class Framework : uint8_t { kTorch, kAccelerate, kJax, kTensorFlow, kMpi, kHorovod, kNone };
+// How the ranks of an MPI program begin.
+enum class MpiStart : uint8_t {
+  kLauncher,  // the command is mpirun's, on machine 0 alone, which reaches the others by the agents
+  kPmi,       // the agents start them, and answer PMI-1
+};
 enum class Bind : uint8_t {
   kNone,
   kNode,         // the cores of its GPUs' NUMA nodes, or its share of the cores
@@ -149,6 +154,12 @@ struct Preflight {
   friend bool operator==(const Preflight&, const Preflight&) = default;
 };
 
+struct Mpi {
+  MpiStart start = MpiStart::kLauncher;
+
+  friend bool operator==(const Mpi&, const Mpi&) = default;
+};
+
 struct Health {
   Duration start_timeout = minutes(10);
   Duration hang_timeout = Duration::zero();  // 0: off
@@ -176,6 +187,7 @@ struct Spec {
   std::vector<LocalObjectReference> image_pull_secrets;
   Launch launch = Launch::kPerProcess;
   Framework framework = Framework::kTorch;
+  Mpi mpi;  // with Framework::kMpi alone
   Prestart prestart = Prestart::kNever;
   std::vector<std::string> prestart_exclude;  // top-level packages that only ranks import
   std::optional<Trainer> trainer;
@@ -225,7 +237,10 @@ template <> inline constexpr auto kEnumNames<Launch> = std::to_array<EnumName<La
     {{Launch::kPerProcess, "PerProcess"}, {Launch::kPerMachine, "PerMachine"}});
 template <> inline constexpr auto kEnumNames<Framework> = std::to_array<EnumName<Framework>>(
     {{Framework::kTorch, "Torch"}, {Framework::kAccelerate, "Accelerate"},
-     {Framework::kJax, "Jax"}, {Framework::kNone, "None"}});
+     {Framework::kJax, "Jax"}, {Framework::kTensorFlow, "TensorFlow"}, {Framework::kMpi, "Mpi"},
+     {Framework::kHorovod, "Horovod"}, {Framework::kNone, "None"}});
+template <> inline constexpr auto kEnumNames<MpiStart> = std::to_array<EnumName<MpiStart>>(
+    {{MpiStart::kLauncher, "Launcher"}, {MpiStart::kPmi, "Pmi"}});
 template <> inline constexpr auto kEnumNames<Bind> = std::to_array<EnumName<Bind>>(
     {{Bind::kNone, "None"}, {Bind::kNode, "Node"}, {Bind::kSocket, "Socket"},
      {Bind::kCoreComplex, "CoreComplex"}, {Bind::kExclusive, "Exclusive"},

@@ -181,6 +181,9 @@ void SetForFramework(const Spec& spec, const ProcessIdentity& id, Collector& env
     case Framework::kJax:
       SetForJax(spec, id, env);
       break;
+    case Framework::kTensorFlow:
+    case Framework::kMpi:
+    case Framework::kHorovod:
     case Framework::kNone:
       break;
   }

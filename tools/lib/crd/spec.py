@@ -15,7 +15,12 @@ def _what_runs(pod):
         "launch": choice(
             "PerProcess starts the command once for each rank. PerMachine starts it once a "
             "machine, for torchrun or a program that starts the ranks itself."),
-        "framework": choice("Which variables a process finds: Torch's, Accelerate's, Jax's or None."),
+        "framework": choice("Which variables a process finds, and which services: its framework's."),
+        "mpi": struct("How the ranks of an MPI program begin; with framework Mpi.", {
+            "start": choice(
+                "Launcher: command is mpirun's, on machine 0 alone, which reaches the others by "
+                "the agents. Pmi: the agents start the ranks, and answer PMI-1."),
+        }),
         "prestart": choice(
             "Interpreters that wait beside the ranks, with the modules imported that these import, "
             "for the next generation: Never, Auto (where it can be), or Always."),
