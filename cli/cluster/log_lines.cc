@@ -60,7 +60,7 @@ std::string WhyNotAlone(const core::Spec& spec, int rank) {
   if (spec.logs.console == core::Console::kFailedOnly) {
     return "logs.console is FailedOnly: lines are there only of ranks that failed";
   }
-  if (spec.launch == core::Launch::kPerMachine && spec.processes_per_machine > 1) {
+  if (core::LaunchOf(spec) == core::Launch::kPerMachine && spec.processes_per_machine > 1) {
     return "launch is PerMachine: the launcher's lines are shown, which don't say their rank";
   }
   if (spec.logs.format == core::LogFormat::kRaw && spec.processes_per_machine > 1) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/wall_time.h"
+#include "core/model/launch.h"
 #include "core/model/spec.h"
 
 namespace lockstep::cli {
@@ -22,7 +23,7 @@ class LogFilter {
  public:
   // Every line passes without a rank, and where lines don't say their rank (WhyNotAlone).
   LogFilter(const core::Spec& spec, std::optional<int> rank)
-      : rank_(spec.launch == core::Launch::kPerProcess ? rank : std::nullopt),
+      : rank_(core::LaunchOf(spec) == core::Launch::kPerProcess ? rank : std::nullopt),
         format_(spec.logs.format) {}
 
   bool Passes(std::string_view line) const;

@@ -1,5 +1,6 @@
-// Command lines of mpirun (Open MPI, MPICH, Intel MPI) and horovodrun. Lockstep has no MPI and no
-// Horovod: the ranks are started without, and a remark says what that means for the program.
+// Command lines of mpirun (Open MPI, MPICH, Intel MPI) and horovodrun. mpirun goes on starting the
+// ranks (framework: Mpi), over all machines of the job. Horovod's are started without it, and a
+// remark says what that means for the program.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::string_view kNoNetwork =
     "ranks find each other by MASTER_ADDR and MASTER_PORT, without ssh or an MPI.";
-constexpr std::string_view kNoMpi = "it is MPI's own; the ranks are started without MPI.";
+constexpr std::string_view kOfMpirun = "write it into the command, should it still be wanted.";
 constexpr std::string_view kNoHorovod = "it is Horovod's own, which Lockstep does not start.";
 
 constexpr auto kMpirun = std::to_array<KnownOption>({
@@ -25,22 +26,21 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"wdir wd", 1, kUsed},
     {"genvlist envlist", 1, "the environment of a job stands in its env; write them there."},
     {"genvall envall genvnone envnone", 0, kNothing},
-    {"mca gmca", 2, kNoMpi},
-    {"pmca prtemca", 2, kNoMpi},
-    {"tune am", 1, kNoMpi},
+    {"mca gmca", 2, kUsed},
+    {"pmca prtemca", 2, kUsed},
+    {"tune am", 1, kOfMpirun},
     {"prefix", 1, "the program and its libraries stand in the image."},
     {"path", 1, "the program and its libraries stand in the image."},
-    {"bind-to", 1, kBinding},
-    {"rank-by", 1, "ranks are numbered machine by machine."},
-    {"bynode", 0, "ranks are numbered machine by machine."},
+    {"bind-to", 1, kOfMpirun},
+    {"rank-by", 1, kOfMpirun},
+    {"bynode", 0, kOfMpirun},
     {"byslot bycore", 0, kNothing},
-    {"bind-to-core bind-to-socket bind-to-none", 0, kBinding},
+    {"bind-to-core bind-to-socket bind-to-none", 0, kOfMpirun},
     {"cpus-per-proc cpus-per-rank", 1, "write resourcesPerProcess.cpu."},
-    {"cpu-set cpu-list", 1, kBinding},
-    {"report-bindings display-map display-allocation display-devel-map", 0,
-     "`lockstep plan` shows which rank runs where."},
-    {"display", 1, "`lockstep plan` shows which rank runs where."},
-    {"rankfile rf", 1, "ranks are numbered machine by machine."},
+    {"cpu-set cpu-list", 1, kOfMpirun},
+    {"report-bindings display-map display-allocation display-devel-map", 0, kOfMpirun},
+    {"display", 1, kOfMpirun},
+    {"rankfile rf", 1, kOfMpirun},
     {"oversubscribe nooversubscribe use-hwthread-cpus", 0, kNothing},
     {"allow-run-as-root", 0, kNothing},
     {"tag-output timestamp-output merge-stderr-to-stdout prepend-rank l q quiet v verbose d", 0,
@@ -61,10 +61,10 @@ constexpr auto kMpirun = std::to_array<KnownOption>({
     {"preload-files preload-file-dest-dir", 1, "files stand in the image or on volumes."},
     {"preload-binary", 0, "the program stands in the image."},
     {"pernode", 0, kUsed},
-    {"usize universe-size", 1, kNoMpi},
+    {"usize universe-size", 1, kOfMpirun},
     {"localhost localroot", 0, kNothing},
     {"info version V help h", 0, kNothing},
-    {"print-rank-map print-all-exitcodes", 0, "`lockstep plan` shows which rank runs where."},
+    {"print-rank-map print-all-exitcodes", 0, kOfMpirun},
 });
 
 constexpr auto kHorovodrun = std::to_array<KnownOption>({
@@ -79,7 +79,7 @@ constexpr auto kHorovodrun = std::to_array<KnownOption>({
     {"p ssh-port i ssh-identity-file", 1, kNoNetwork},
     {"network-interface network-interfaces nics", 1, kNoNetwork},
     {"gloo mpi jsrun tcp", 0, kNoHorovod},
-    {"mpi-args mpi-threads-disable", 1, kNoMpi},
+    {"mpi-args mpi-threads-disable", 1, kNoHorovod},
     {"start-timeout", 1, "write health.startTimeout."},
     {"output-filename", 1, kOutput},
     {"prefix-output-with-timestamp", 0, kOutput},
@@ -153,8 +153,7 @@ void ReadMapBy(const std::string& text, Size& size, JobBuilder& builder) {
     }
   }
   if (IsOneOf(text, {"slot", "core", ":OVERSUBSCRIBE"})) return;
-  builder.Remark("mpirun: --map-by " + text + " is not carried over: " + std::string(kBinding) +
-                 " Ranks are numbered machine by machine.");
+  builder.Remark("mpirun: --map-by " + text + " is not carried over: " + std::string(kOfMpirun));
 }
 
 // NAME=VALUE becomes env; a NAME alone is taken from where mpirun starts.
@@ -172,6 +171,20 @@ void ReadExport(const std::string& text, JobBuilder& builder) {
     return;
   }
   builder.SetExport(text.substr(0, equals), text.substr(equals + 1));
+}
+
+// Open MPI reads its parameters from the environment, too. How machines are reached is Lockstep's.
+void ReadParameter(const Option& option, JobBuilder& builder) {
+  const size_t blank = option.value.find(' ');
+  const std::string name = option.value.substr(0, blank);
+  if (name.starts_with("plm") || name.starts_with("orte_") || name.starts_with("ess")) {
+    builder.Remark("mpirun: --mca " + option.value +
+                   " is not carried over: machines are reached "
+                   "by Lockstep's agents.");
+    return;
+  }
+  const std::string prefix = option.name == "mca" ? "OMPI_MCA_" : "PRTE_MCA_";
+  builder.SetExport(prefix + name, option.value.substr(blank + 1));
 }
 
 void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
@@ -193,27 +206,20 @@ void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
   } else if (name == "env") {
     const size_t blank = option.value.find(' ');
     builder.SetExport(option.value.substr(0, blank), option.value.substr(blank + 1));
+  } else if (name == "mca" || name == "pmca") {
+    ReadParameter(option, builder);
   } else if (name == "wdir") {
     builder.job.spec.working_dir = option.value;
   }
 }
 
-// A world of MPI or Horovod would be one process, each for itself, and the job would succeed.
-void RemarkWorld(const char* launcher, const char* library, const char* size, JobBuilder& builder) {
+// A world of Horovod would be one process, each for itself, and the job would succeed.
+void RemarkWorld(JobBuilder& builder) {
   builder.Warn(
-      std::string(launcher) +
-      " starts no ranks under Lockstep, which starts "
-      "them itself. A program that calls " +
-      library +
-      " can't run yet: each process would be a "
-      "world of its own, and the job would succeed. It runs if it joins by RANK and WORLD_SIZE, "
-      "as torch.distributed.init_process_group() does. A line that stops a wrong world: assert " +
-      size + " == int(os.environ[\"WORLD_SIZE\"])");
-}
-
-bool IsMpiModule(const std::vector<std::string>& program) {
-  return program.size() > 2 && core::IsPython(program[0]) && program[1] == "-m" &&
-         IsOneOf(program[2], {"mpi4py", "mpi4py.run", "mpi4py.futures", "mpi4py.bench"});
+      "horovodrun starts no ranks under Lockstep, which starts them itself. A program that calls "
+      "Horovod can't run yet: each process would be a world of its own, and the job would succeed. "
+      "It runs if it joins by RANK and WORLD_SIZE, as torch.distributed.init_process_group() does. "
+      "A line that stops a wrong world: assert hvd.size() == int(os.environ[\"WORLD_SIZE\"])");
 }
 
 }  // namespace
@@ -228,13 +234,6 @@ void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuil
     builder.Error(":", {}, "several programs in one job are not there; write one TrainingJob each");
     return;
   }
-  if (IsMpiModule(line.program)) {
-    builder.Error("", {},
-                  line.program[2] +
-                      " always calls MPI, which can't run under Lockstep yet: each "
-                      "process would be a world of its own");
-    return;
-  }
   if (!size.total && !size.per_machine) {
     builder.Remark(
         "mpirun says no number of processes, which means one for each slot or core that "
@@ -242,7 +241,16 @@ void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuil
   }
   builder.SetSize(size, "mpirun", {});
   SetProgram(line, "", false, true, builder);
-  RemarkWorld("mpirun", "MPI", "MPI.COMM_WORLD.Get_size()", builder);
+  core::Spec& spec = builder.job.spec;
+  std::vector<std::string> launcher = {"mpirun"};
+  if (size.total || size.per_machine) {
+    launcher.insert(launcher.end(), {"-np", std::to_string(core::WorldSize(spec))});
+  }
+  spec.command.insert(spec.command.begin(), launcher.begin(), launcher.end());
+  spec.framework = core::Framework::kMpi;
+  builder.Remark(
+      "mpirun goes on starting the ranks, from machine 0 and without ssh (framework: Mpi): write "
+      "no hosts into its command.");
 }
 
 void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder) {
@@ -261,7 +269,7 @@ void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, Job
   }
   builder.SetSize(size, "horovodrun", {});
   SetProgram(line, "", false, true, builder);
-  RemarkWorld("horovodrun", "Horovod", "hvd.size()", builder);
+  RemarkWorld(builder);
 }
 
 }  // namespace lockstep::convert

@@ -17,6 +17,7 @@ constexpr auto kSentences = std::to_array<std::string_view>({
     "peer process has unexpectedly disconnected",    // Open MPI, before MPI_Abort(14)
     "] Connection closed by peer [",                 // Gloo, in torch and JAX
     "remote process exiting prematurely",            // NCCL: ncclRemoteError
+    kDaemonExited,                                   // mpirun's
 });
 
 }  // namespace

@@ -3,9 +3,15 @@
 #ifndef LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
 #define LOCKSTEP_CORE_FAILURE_PEER_LOSS_H_
 
+#include <string_view>
+
 #include "core/failure/failure.h"
 
 namespace lockstep::core {
+
+// What an agent says of a launcher's daemon that exited with another code than 0. It may do so
+// because the launcher ends, which is noticed on another machine.
+inline constexpr std::string_view kDaemonExited = "the launcher's daemon exited with code ";
 
 enum class PeerLoss : uint8_t {
   kNone,

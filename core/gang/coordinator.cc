@@ -246,6 +246,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   }
   slot.report = hello.report;
   Resynchronise(now, slot);
+  AskToRunAgain(slot);
   CountSteps(hello.report);
   Apply(now, slot, hello.report);
 }

@@ -73,6 +73,9 @@ struct CoordinatorConfig {
   uint32_t processes = 1;
   // The machines whose exit 0 ends the job well; the other ranks are stopped then. Empty: all.
   std::vector<uint32_t> deciders;
+  // A launcher on machine 0 starts what runs on the others, by RUN. It must have asked every one of
+  // them, or the job, which was smaller than it is said to be, fails.
+  bool launcher = false;
   FailurePolicy policy;
   Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
   Duration hang_timeout{};
@@ -276,6 +279,12 @@ class Coordinator {
   void Handle(Time now, Slot& slot, const FetchFailed& failed);
   void Handle(Time now, Slot& slot, const Persisted& persisted);
   void Handle(Time now, Slot& slot, const Measured& measured);
+  void Handle(Time now, Slot& slot, const Run& run);
+  void Handle(Time now, Slot& slot, const Ran& ran);
+  // What was asked of this machine, and may have been lost with its last connection.
+  void AskToRunAgain(const Slot& slot);
+  // The first machine that the launcher never asked to run anything.
+  std::optional<uint32_t> NeverAsked() const;
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
@@ -345,6 +354,7 @@ class Coordinator {
   void LeaveTo(uint32_t later, const std::string& how);
   // `machine`: -1, or the one that it is about.
   void FailAsMisconfigured(Time now, int machine, const std::string& what);
+  void FailAsSmaller(Time now, uint32_t machine);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();
   void RefuseCommits(const std::string& reason);
@@ -381,6 +391,9 @@ class Coordinator {
 
   std::vector<PendingCommit> commits_;
   uint32_t commit_number_ = 0;
+
+  std::map<uint64_t, Run> runs_;  // of this generation, that have not ended, by id
+  std::set<uint32_t> asked_;      // machines, in this generation
 
   struct MemoryCommit {
     uint32_t machine = 0;

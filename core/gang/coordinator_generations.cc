@@ -98,6 +98,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
   commit_number_ = 0;
+  runs_.clear();
+  asked_.clear();
   copying_ = uncopied_ = copied_ = {};
   if (granted_.id != memory) granted_ = {memory, 0, NameInMemory(memory)};
   unwritten_.clear();
@@ -214,11 +216,13 @@ void Coordinator::Succeed(Time now) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
   if (PersistLast(now)) return;
   Record().ended = now;
+  if (const std::optional<uint32_t> machine = NeverAsked()) return FailAsSmaller(now, *machine);
   Verdict success;
   success.generation = generation_;
-  success.reason = AllFinished() ? "every process of every machine exited with code 0"
-                                 : "all processes that decide exited 0 (successPolicy); the others "
-                                   "were stopped";
+  success.reason = config_.launcher ? "the launcher on machine 0 exited with code 0"
+                   : AllFinished()  ? "every process of every machine exited with code 0"
+                                    : "all processes that decide exited 0 (successPolicy); the "
+                                      "others were stopped";
   Record().stop_reason.reset();
   Record().stop_sent.reset();
   if (!unwritten_.empty()) success.reason += "; " + unwritten_;
@@ -372,7 +376,7 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
-  ApplyFailurePolicy(now, FindRootCause(std::move(fates)));
+  ApplyFailurePolicy(now, FindRootCause(std::move(fates), config_.launcher));
 }
 
 // What follows from the root cause.
@@ -461,7 +465,7 @@ void Coordinator::FailAsMisconfigured(Time now, int machine, const std::string& 
   context.failure = last_failure_;
   const FailureDecision decision = DecideFailure({}, context);
   last_decision_ = decision.reason;
-  Log("no generation can begin: " + what);
+  Log("the job ends: " + what);
   Verdict failed;
   failed.generation = generation_;
   failed.exit_code = static_cast<uint32_t>(decision.exit_code);

@@ -175,6 +175,16 @@ inline constexpr auto kFields<Measure> =
     std::tuple(Field{"id", &Measure::id}, Field{"linked", &Measure::linked},
                Field{"alone", &Measure::alone}, Field{"partners", &Measure::partners});
 
+template <>
+inline constexpr auto kFields<Run> =
+    std::tuple(Field{"generation", &Run::generation}, Field{"id", &Run::id},
+               Field{"machine", &Run::machine}, Field{"command", &Run::command});
+
+template <>
+inline constexpr auto kFields<Ran> = std::tuple(
+    Field{"generation", &Ran::generation}, Field{"id", &Ran::id}, Field{"machine", &Ran::machine},
+    Field{"exitCode", &Ran::exit_code}, Field{"problem", &Ran::problem});
+
 // ---- both: in the order of the wire, with JSON's names and forms ----
 
 template <>

@@ -231,6 +231,29 @@ MemberActions Member::OnMeasured(Time now, Measured measured) {
   return Take();
 }
 
+MemberActions Member::OnRun(Time now, Run run) {
+  Begin(now);
+  const bool current = run.generation == report_.generation && MayHaveLiveRanks(phase());
+  if (current && welcomed_ && !signalled_) {
+    Send(std::move(run));
+  } else {
+    actions_.emplace_back(
+        AnswerRun{run.id, kExitNeverBegan,
+                  current ? "the generation is stopping" : "its generation has ended"});
+  }
+  return Take();
+}
+
+MemberActions Member::OnRan(Time now, Ran ran) {
+  Begin(now);
+  const auto found = runs_.find(ran.id);
+  if (ran.generation == report_.generation && found != runs_.end()) {
+    found->second = ran;
+    if (welcomed_) Send(std::move(ran));
+  }
+  return Take();
+}
+
 MemberActions Member::OnTerminate(Time now, Duration grace) {
   Begin(now);
   if (!draining_ && phase() != MemberPhase::kExiting) {
@@ -378,6 +401,7 @@ void Member::Handle(Time now, const Start& message) {
   kill_at_ = kNever;
   evidence_until_ = kNever;
   finished_ = 0;
+  runs_.clear();
   progress_.clear();
   last_progress_.clear();
   last_answer_ = now;
@@ -443,6 +467,30 @@ void Member::Handle(Time, const Dismiss&) { dismissed_ = true; }
 // Nothing is measured beside ranks.
 void Member::Handle(Time, const Measure& message) {
   if (!MayHaveLiveRanks(phase())) actions_.emplace_back(MeasureMachine{message});
+}
+
+// What is asked for again, around a new connection, is not run again.
+void Member::Handle(Time, const Run& message) {
+  const auto refuse = [&](std::string why) {
+    Send(Ran{message.generation, message.id, config_.machine, kExitNeverBegan, std::move(why)});
+  };
+  if (message.generation != report_.generation) return refuse("its generation has ended");
+  const auto [run, is_new] = runs_.try_emplace(message.id);
+  if (!is_new) {
+    if (run->second) Send(*run->second);
+    return;
+  }
+  if (MayHaveLiveRanks(phase()) && !signalled_) {
+    actions_.emplace_back(RunCommand{message});
+    return;
+  }
+  runs_.erase(run);
+  refuse("the generation is stopping");
+}
+
+void Member::Handle(Time, const Ran& message) {
+  if (message.generation != report_.generation) return;
+  actions_.emplace_back(AnswerRun{message.id, message.exit_code, message.problem});
 }
 
 void Member::Handle(Time now, const Verdict& message) {

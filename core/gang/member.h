@@ -91,6 +91,16 @@ struct PersistPart {
 struct MeasureMachine {
   Measure measure;
 };
+// Run the command as a process of its generation; answer with OnRan.
+struct RunCommand {
+  Run run;
+};
+// What was asked for by OnRun has ended.
+struct AnswerRun {
+  uint64_t id = 0;  // as given to OnRun
+  uint32_t exit_code = 0;
+  std::string problem;
+};
 // Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
@@ -101,9 +111,10 @@ struct MemberLog {
   std::string line;
 };
 
-using MemberAction = std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease,
-                                  AnswerCommit, FetchPart, DropParts, PersistPart, ExitAgent,
-                                  MemberLog, CollectEvidence, MeasureMachine>;
+using MemberAction =
+    std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
+                 FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence,
+                 MeasureMachine, RunCommand, AnswerRun>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -139,6 +150,10 @@ class Member {
   MemberActions OnFetchFailed(Time now, MemoryPart part, std::string reason);
   MemberActions OnPersisted(Time now, Persisted persisted);
   MemberActions OnMeasured(Time now, Measured measured);
+  // A process of machine 0's `generation` wants this run on another machine; `id`, of which there
+  // is one only, comes back in AnswerRun.
+  MemberActions OnRun(Time now, Run run);
+  MemberActions OnRan(Time now, Ran ran);
   // SIGTERM to the agent: stop the gang, then leave with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
@@ -179,6 +194,8 @@ class Member {
   void Handle(Time now, const Persist& message);
   void Handle(Time now, const Dismiss& message);
   void Handle(Time now, const Measure& message);
+  void Handle(Time now, const Run& message);
+  void Handle(Time now, const Ran& message);
 
   void Begin(Time now);
   MemberActions Take();
@@ -242,6 +259,9 @@ class Member {
   };
   std::map<uint64_t, AskedCommit> commits_;  // by the id on the wire
   uint64_t next_commit_ = 1;
+
+  // Of this generation, what machine 0 asked for; empty while it runs.
+  std::map<uint64_t, std::optional<Ran>> runs_;
 
   std::vector<MemoryPart> parts_;  // that this machine holds
 

@@ -17,6 +17,7 @@ namespace {
 // its IEEE bits, a string behind a 16-bit length, a list behind a 16-bit count.
 
 constexpr size_t kMaxString = 8 * 1024;
+static_assert(kMaxString >= kMaxRunCommand);
 constexpr size_t kMaxList = 1024;
 // No clock and no duration is beyond 36 years: so the sum of any few is one, too.
 constexpr Duration kMaxTime{int64_t{1} << 60};
@@ -180,10 +181,11 @@ bool MayHaveLiveRanks(MemberPhase phase) {
 
 const char* NameOf(const Message& message) {
   static constexpr std::array<const char*, std::variant_size_v<Message>> kNames = {
-      "HELLO",        "PONG",    "REPORT",  "STOP_REQUEST", "COMMIT_REQUEST", "PROGRESS",
-      "VERDICT_ACK",  "WELCOME", "REFUSED", "PING",         "START",          "STOP",
-      "COMMIT_REPLY", "VERDICT", "MEMORY",  "FETCH_FAILED", "PERSISTED",      "FETCH",
-      "KEEP",         "PERSIST", "DISMISS", "MEASURE",      "MEASURED"};
+      "HELLO",        "PONG",        "REPORT",       "STOP_REQUEST", "COMMIT_REQUEST",
+      "PROGRESS",     "VERDICT_ACK", "WELCOME",      "REFUSED",      "PING",
+      "START",        "STOP",        "COMMIT_REPLY", "VERDICT",      "MEMORY",
+      "FETCH_FAILED", "PERSISTED",   "FETCH",        "KEEP",         "PERSIST",
+      "DISMISS",      "MEASURE",     "MEASURED",     "RUN",          "RAN"};
   return kNames.at(message.index());
 }
 

@@ -374,11 +374,33 @@ struct Measure {
   std::vector<Partner> partners = {};
 };
 
+// Run this, by a shell, on that machine as a process of the generation; RAN follows. Machine 0's
+// member asks for it, and the coordinator hands it on; it is said again where it may be lost.
+struct Run {
+  Generation generation;
+  uint64_t id = 0;  // chosen by machine 0's member, and its own in the generation
+  uint32_t machine = 0;
+  std::string command;  // at most kMaxRunCommand bytes
+  friend bool operator==(const Run&, const Run&) = default;
+};
+inline constexpr size_t kMaxRunCommand = size_t{8} * 1024;
+
+// What RUN asked for has ended, or never began. It goes back the same way.
+struct Ran {
+  Generation generation;
+  uint64_t id = 0;
+  uint32_t machine = 0;
+  uint32_t exit_code = 0;  // as a shell tells it: 128 and the signal's number; 255: it never began
+  std::string problem;     // why it never began, or its last words where it failed
+  friend bool operator==(const Ran&, const Ran&) = default;
+};
+inline constexpr uint32_t kExitNeverBegan = 255;  // what ssh says then
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
 using Message =
     std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
                  Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, Memory, FetchFailed,
-                 Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured>;
+                 Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured, Run, Ran>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

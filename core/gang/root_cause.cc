@@ -16,9 +16,15 @@ struct Candidate {
   Duration uncertainty{};
 };
 
-std::string Describe(const Failure& death) {
-  std::string who =
-      "rank " + std::to_string(death.rank) + " on machine " + std::to_string(death.machine);
+// Which process of a machine it was, where one that is a launcher starts the ranks.
+std::string NameOf(const Failure& death, bool launcher) {
+  const std::string on = " on machine " + std::to_string(death.machine);
+  if (!launcher) return "rank " + std::to_string(death.rank) + on;
+  return (death.machine == 0 ? "the launcher" : "the launcher's daemon") + on;
+}
+
+std::string Describe(const Failure& death, bool launcher) {
+  const std::string who = NameOf(death, launcher);
   switch (death.cause) {
     case Cause::kHang:
       return who + " made no progress for hangTimeout";
@@ -85,18 +91,18 @@ Failure FromMachine(const MachineFate& fate, Cause cause, std::string message) {
   return root;
 }
 
-Failure FromDeaths(const std::vector<Candidate>& candidates) {
+Failure FromDeaths(const std::vector<Candidate>& candidates, bool launcher) {
   // Before() is no order (being close is not transitive), so the earliest is compared with each.
   const Candidate* first = &candidates.front();
   for (const Candidate& c : candidates) {
     if (Before(c, *first)) first = &c;
   }
   Failure root = first->death;
-  root.message = Describe(root);
+  root.message = Describe(root, launcher);
   if (const Candidate* rival = Rival(*first, candidates)) {
     root.message += Close(*rival, *first) ? "; at the same time, as far as clocks can tell, "
                                           : "; noticed before it: ";
-    root.message += Describe(rival->death);
+    root.message += Describe(rival->death, launcher);
     if (LossOf(rival->death) > LossOf(root))
       root.message += ", whose last words are of a lost peer";
   }
@@ -119,7 +125,7 @@ void AddWhereabouts(const std::vector<MachineFate>& fates, Failure& root) {
     root.machine = static_cast<int>(fate.machine);
     root.rank = static_cast<int>(*verdict.awaited);
   }
-  root.message = Describe(root) + ": " + verdict.sentence;
+  root.message = Describe(root, false) + ": " + verdict.sentence;
 }
 
 Time LapsedAt(const MachineFate& fate) { return fate.lease_expired_at - fate.clock_offset; }
@@ -135,7 +141,7 @@ const MachineFate* FirstLapsed(const std::vector<MachineFate>& fates) {
 
 }  // namespace
 
-Failure FindRootCause(std::vector<MachineFate> fates) {
+Failure FindRootCause(std::vector<MachineFate> fates, bool launcher) {
   std::vector<Candidate> candidates;
   for (MachineFate& fate : fates) {
     for (Failure& death : fate.deaths) {
@@ -164,7 +170,7 @@ Failure FindRootCause(std::vector<MachineFate> fates) {
     });
   });
   if (!candidates.empty()) {
-    Failure root = FromDeaths(candidates);
+    Failure root = FromDeaths(candidates, launcher);
     AddWhereabouts(fates, root);
     return root;
   }

@@ -37,8 +37,9 @@ struct MachineFate {
 // closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
 // rank. The message names the other as well. Of a hang it says where the ranks were, and the rank
 // is that which the others wait for, if evidence shows one (whereabouts.h). Its time is on the
-// coordinator's clock; kNever where no event has one.
-Failure FindRootCause(std::vector<MachineFate> fates);
+// coordinator's clock; kNever where no event has one. `launcher`: machine 0's process is one, and
+// the others' are what it had started there (CoordinatorConfig).
+Failure FindRootCause(std::vector<MachineFate> fates, bool launcher = false);
 
 }  // namespace lockstep::core
 

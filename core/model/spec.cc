@@ -1,5 +1,7 @@
 #include "core/model/spec.h"
 
+#include "core/model/launch.h"
+
 namespace lockstep::core {
 
 int64_t WorldSize(const Spec& spec) {
@@ -12,7 +14,7 @@ PreflightLimits Preflight::limits() const {
 }
 
 int ProcessesStarted(const Spec& spec) {
-  return spec.launch == Launch::kPerMachine ? 1 : spec.processes_per_machine;
+  return LaunchOf(spec) == Launch::kPerMachine ? 1 : spec.processes_per_machine;
 }
 
 }  // namespace lockstep::core

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "core/model/launch.h"
 #include "core/plan/leftovers.h"
 #include "core/plan/plan.h"
 #include "core/plan/trainer_command.h"
@@ -108,6 +109,40 @@ void SetForLauncher(const Spec& spec, const ProcessIdentity& id, Collector& env)
   env.Set("PET_MAX_RESTARTS", 0);
 }
 
+// Of mpirun, that of Open MPI 4, Open MPI 5 (PRTE), MPICH and Intel MPI: which one it is can't be
+// told from its name. Its ranks have their numbers from it alone, and the environment that MPICH's
+// and Intel's hand on is machine 0's: what differs between machines is left out.
+void SetForMpirun(const ProcessIdentity& id, Collector& env) {
+  env.Set("MASTER_ADDR", id.master_addr);
+  env.Set("MASTER_PORT", id.master_port);
+  if (id.launcher_dir.empty()) return;
+  const std::string shell = id.launcher_dir + "/rsh";
+  const std::string hosts = id.launcher_dir + "/hosts";
+  const std::string hydra_hosts = id.launcher_dir + "/hosts.hydra";
+  env.Set("OMPI_MCA_plm_rsh_agent", shell);
+  // Machine 0 starts all daemons itself, and each shell lives as long as its daemon.
+  env.Set("OMPI_MCA_plm_rsh_no_tree_spawn", 1);
+  env.Set("OMPI_MCA_plm_rsh_num_concurrent", kMostMachines);
+  env.Set("OMPI_MCA_orte_leave_session_attached", 1);
+  env.Set("OMPI_MCA_orte_default_hostfile", hosts);
+  env.Set("OMPI_MCA_orte_keep_fqdn_hostnames", 1);
+  env.Set("PRTE_MCA_plm_ssh_agent", shell);
+  env.Set("PRTE_MCA_plm_ssh_no_tree_spawn", 1);
+  env.Set("PRTE_MCA_plm_ssh_num_concurrent", kMostMachines);
+  env.Set("PRTE_MCA_prte_default_hostfile", hosts);
+  env.Set("PRTE_MCA_prte_keep_fqdn_hostnames", 1);
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                           "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
+    env.Set(name, 1);  // as is usual in a container
+  }
+  env.Set("HYDRA_LAUNCHER", "ssh");
+  env.Set("HYDRA_LAUNCHER_EXEC", shell);
+  env.Set("HYDRA_HOST_FILE", hydra_hosts);
+  env.Set("I_MPI_HYDRA_BOOTSTRAP", "ssh");
+  env.Set("I_MPI_HYDRA_BOOTSTRAP_EXEC", shell);
+  env.Set("I_MPI_HYDRA_HOST_FILE", hydra_hosts);
+}
+
 void SetRanks(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   const int64_t rank = RankOf(spec, id.machine, id.local_rank);
   const int64_t world = WorldSize(spec);
@@ -195,7 +230,7 @@ void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
   env.Set("LOCKSTEP_EPOCH", id.epoch);
   env.Set("LOCKSTEP_GENERATION", std::to_string(id.attempt) + "-" + std::to_string(id.n));
   env.Set("LOCKSTEP_RESTARTS", id.restarts);
-  env.Set("LOCKSTEP_MACHINE", id.machine);
+  if (!StartsFromMachine0(job.spec)) env.Set("LOCKSTEP_MACHINE", id.machine);
   env.SetUnlessEmpty("LOCKSTEP_SOCKET", id.socket_path);
   env.SetUnlessEmpty("LOCKSTEP_CHECKPOINT_DIR", id.checkpoint_dir);
   env.SetUnlessEmpty("LOCKSTEP_RESUME_DIR", id.resume_dir);
@@ -254,7 +289,9 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
   Variables variables;
   Collector env(variables);
   const Spec& spec = job.spec;
-  if (spec.launch == Launch::kPerMachine) {
+  if (StartsFromMachine0(spec)) {
+    SetForMpirun(identity, env);
+  } else if (spec.launch == Launch::kPerMachine) {
     SetForLauncher(spec, identity, env);
   } else {
     SetRanks(spec, identity, env);

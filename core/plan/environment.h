@@ -34,7 +34,9 @@ struct ProcessIdentity {
   std::string cache_dir;      // disk that does, for what compilers made
   std::string error_file;     // where torch's @record writes
   std::string temporary_dir;  // empty at each generation's start
-  int omp_threads = 0;        // cores bound to this process; 0: unknown
+  // Of machine 0, where the command is a launcher's: its remote shell and lists of machines.
+  std::string launcher_dir;
+  int omp_threads = 0;  // cores bound to this process; 0: unknown
   bool has_gpu = false;
   Variables gpu_variables;   // that choose its GPUs, instead of the values it would inherit
   std::string interface;     // for the sockets of NCCL and Gloo

@@ -114,6 +114,7 @@ Launchers OfWords(Words words, int shells_left) {
   if (program == "accelerate") {
     return words.size() > 1 && words[1] == "launch" ? Launchers{"accelerate launch"} : Launchers{};
   }
+  if (IsMpirun(program)) return {std::string(program)};  // Debian's mpirun.openmpi, too
   const auto known = std::find(kLaunchers.begin(), kLaunchers.end(), program);
   return known == kLaunchers.end() ? Launchers{} : Launchers{std::string(*known)};
 }
@@ -135,14 +136,26 @@ std::string LauncherOf(const std::vector<std::string>& command) {
   return launchers.empty() ? "" : launchers.front();
 }
 
-std::string UnsupportedLauncherOf(const std::vector<std::string>& command) {
+bool IsMpirun(std::string_view launcher) {
+  return IsOneOf(launcher, {"mpirun", "mpiexec", "mpiexec.hydra", "orterun"}) ||
+         launcher.starts_with("mpirun.") || launcher.starts_with("mpiexec.");
+}
+
+std::string UnsupportedLauncherOf(const std::vector<std::string>& command, bool from_machine0) {
   for (const std::string& launcher : LaunchersOf(command)) {
-    if (launcher != "torchrun") return launcher;
+    if (from_machine0 ? !IsMpirun(launcher) : launcher != "torchrun") return launcher;
   }
   return {};
 }
 
 std::string InPlaceOf(const std::string& launcher) {
+  if (IsMpirun(launcher)) {
+    return "write framework: Mpi, with mpi.start: Launcher, under which machine 0 alone runs " +
+           launcher +
+           ", which reaches the others by Lockstep's agents; or the program itself, where it joins "
+           "by RANK and WORLD_SIZE: on each machine " +
+           launcher + " would run a world of its own";
+  }
   const char* framework = launcher.starts_with("accelerate") ? " with framework: Accelerate" : "";
   return "write the program itself, without " + launcher +
          " and launch: PerMachine, as in [python, train.py]" + framework +

@@ -16,9 +16,14 @@ std::vector<std::string> LaunchersOf(const std::vector<std::string>& command);
 // The first of them; empty when the command starts none.
 std::string LauncherOf(const std::vector<std::string>& command);
 
+// mpirun, and the other names of it.
+bool IsMpirun(std::string_view launcher);
+
 // The first launcher that can't join the machines of a job; empty when there is none. Only torchrun
-// can, since it reads PET_*; any other would run a separate training on each machine.
-std::string UnsupportedLauncherOf(const std::vector<std::string>& command);
+// can, since it reads PET_*; any other would run a separate training on each machine. mpirun can
+// where machine 0 alone runs it: `from_machine0` (core/model/launch.h).
+std::string UnsupportedLauncherOf(const std::vector<std::string>& command,
+                                  bool from_machine0 = false);
 
 // What to write in place of an unsupported launcher.
 std::string InPlaceOf(const std::string& launcher);

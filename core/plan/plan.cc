@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/model/launch.h"
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
 #include "core/plan/trainer_command.h"
@@ -59,6 +60,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
       identity.interface = "-";
   identity.cache_dir = "<disk that survives restarts>";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
+  if (StartsFromMachine0(job.spec) && machine == 0) identity.launcher_dir = "<the generation's>";
   identity.omp_threads = 1;
   identity.has_gpu = AsksForGpus(job.spec);
   return identity;
@@ -111,7 +113,8 @@ std::vector<std::string> WholeCommand(const Spec& spec) {
 }
 
 bool HasEqualCommands(const Spec& spec) {
-  return !spec.command.empty() && LauncherOf(WholeCommand(spec)).empty();
+  return !spec.command.empty() && !StartsFromMachine0(spec) &&
+         LauncherOf(WholeCommand(spec)).empty();
 }
 
 // The job's command as a launcher's last arguments: a script or a module for the launcher's own
@@ -162,7 +165,7 @@ Plan MakePlan(const TrainingJob& job) {
   plan.world_size = WorldSize(spec);
   plan.num_machines = spec.num_machines;
   plan.processes_per_machine = spec.processes_per_machine;
-  plan.launch = spec.launch;
+  plan.launch = LaunchOf(spec);
   plan.command = spec.command.empty() && spec.trainer ? TrainerCommand(spec) : WholeCommand(spec);
   plan.environment = CommonEnvironment(job);
   for (int i = 0; i < spec.num_machines; ++i) plan.machines.push_back(PlanMachine(job, i));

@@ -10,6 +10,7 @@
 #include "base/text/duration.h"
 #include "base/text/index_list.h"
 #include "core/model/fields.h"
+#include "core/model/launch.h"
 #include "core/model/name_forms.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
@@ -78,11 +79,13 @@ void ValidateNumbers(Validator& validator, const std::string& path, const T& val
 void ValidateLauncher(Validator& validator, const Spec& spec) {
   std::vector<std::string> whole = spec.command;
   whole.insert(whole.end(), spec.args.begin(), spec.args.end());
-  const std::string unsupported = UnsupportedLauncherOf(whole);
+  const bool from_machine0 = StartsFromMachine0(spec);
+  const std::string unsupported = UnsupportedLauncherOf(whole, from_machine0);
   if (!unsupported.empty()) {
     validator.Error("spec.command", InPlaceOf(unsupported), unsupported);
     return;
   }
+  if (from_machine0) return;  // a script of the user's may call mpirun
   const std::string launcher = LauncherOf(whole);
   if (launcher.empty() || spec.launch == Launch::kPerMachine) return;
   validator.Error("spec.command",
@@ -98,7 +101,11 @@ void ValidateCommand(Validator& validator) {
     if (!spec.args.empty()) {
       validator.Error("spec.args", "needs spec.command; the image's own entry point is not used");
     }
-    if (spec.launch == Launch::kPerMachine) {
+    if (StartsFromMachine0(spec)) {
+      validator.Error("spec.framework",
+                      "Mpi needs spec.command, as in [mpirun, python, train.py]; the built-in "
+                      "trainer is no program of MPI");
+    } else if (spec.launch == Launch::kPerMachine) {
       validator.Error("spec.launch",
                       "needs spec.command; the built-in trainer is one program a process");
     }

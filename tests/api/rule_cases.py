@@ -231,6 +231,11 @@ FAIL += [job({"image": "i", "launch": "PerMachine", **_worker(command=command)})
 FAIL += [job(a_command(command=command)) for command in LAUNCHERS]
 FAIL += [job(a_command(command=command[:1], args=command[1:])) for command in LAUNCHERS]
 FAIL += [job({"image": "i", **_worker(command=command)}) for command in LAUNCHERS]
+PASS += [job(a_command(framework="Mpi", command=command))
+         for command in (["mpirun", "-np", "4", "a"], ["bash", "-c", "mpiexec a"], ["./solve"])]
+FAIL += [job(a_command(framework="Mpi", mpi={"start": "Pmi"}, command=["mpirun", "a"])),
+         job(a_command(framework="Mpi", command=["torchrun", "a"])),
+         job({**a_trainer(), "framework": "Mpi"})]
 FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-coordinator")]
 
 # What core alone finds: the CRD lets it in, and the operator fails the job with core's message.
@@ -240,6 +245,7 @@ CORE_ALONE = [
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),
     job(a_command(launch="PerMachine", command=["timeout", "1h", "mpirun"])),
+    job(a_command(framework="Mpi", command=["accelerate", "launch", "a"])),
     job(a_command(command=["bash", "-c", "cd '/a'; torchrun"])),
     job(a_command(command=["python", "-u", "-O", "-m", "torch.distributed.run"])),
     job(a_command(args=["a\0b"])),

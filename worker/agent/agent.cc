@@ -16,7 +16,9 @@
 
 #include "base/file.h"
 #include "core/exit_codes.h"
+#include "core/model/launch.h"
 #include "core/model/names.h"
+#include "worker/agent/ranks/launcher_folder.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::agent {
@@ -55,7 +57,8 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.attempt = config.attempt;
   c.machines = static_cast<uint32_t>(spec.num_machines);
   c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
-  if (spec.success_policy == core::SuccessPolicy::kMachine0) c.deciders = {0};
+  c.launcher = core::StartsFromMachine0(spec);
+  if (c.launcher || spec.success_policy == core::SuccessPolicy::kMachine0) c.deciders = {0};
   c.policy = spec.failure_policy;
   c.grace = spec.grace_period;
   c.hang_timeout = spec.health.hang_timeout;
@@ -179,6 +182,7 @@ Status Agent::OpenRanks(const std::string& executable) {
     Do(member_->OnAllDead(Now(), g));
     TryExit();
   };
+  handlers.on_ran = [this](core::Ran ran) { Do(member_->OnRan(Now(), std::move(ran))); };
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
   handlers.on_kept = [this] { TryExit(); };
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
@@ -365,6 +369,10 @@ void Agent::Do(core::MemberActions actions) {
                          });
     } else if (auto* measure = std::get_if<core::MeasureMachine>(&action)) {
       measurer_->Measure(measure->measure);
+    } else if (auto* run = std::get_if<core::RunCommand>(&action)) {
+      ranks_->Run(run->run);
+    } else if (auto* ran = std::get_if<core::AnswerRun>(&action)) {
+      AnswerRun(*ran);
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }
@@ -388,6 +396,7 @@ void Agent::Start(const core::Spawn& spawn) {
   if (memory_) memory_->BeginGeneration();
   if (memory_ && start.memory.exists()) start.resume = memory_->OwnPart(start.memory);
   resume_ = start.resume;
+  runs_.clear();  // whoever asked is dead
   rank_metrics_->OnSpawn(member_->config().processes);
   ranks_->Start(start, spawn.lease_end);
 }
@@ -417,7 +426,37 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
                       });
   } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
     progress_->Answer(client, LatestAnswer(latest->id, resume_));
+  } else if (const auto* run = std::get_if<RunQuestion>(&message)) {
+    AskToRun(client, *run);
   }
+}
+
+void Agent::AskToRun(ProgressSocket::ClientId client, const RunQuestion& question) {
+  const auto refuse = [&](const std::string& why) {
+    progress_->Answer(client, RunAnswer(question.id, core::kExitNeverBegan, why));
+  };
+  if (question.generation != member_->generation().ToString()) {
+    return refuse("generation " + question.generation + " has ended");
+  }
+  const std::optional<uint32_t> machine = MachineNamed(config_.job, question.host);
+  if (!core::StartsFromMachine0(config_.job.spec) || !machine) {
+    return refuse("the job has no other machine of that name to run something on; machines are " +
+                  core::HostName(config_.job.metadata.name, 1) + " and so on");
+  }
+  core::Run run;
+  run.generation = member_->generation();
+  run.id = ++last_run_;
+  run.machine = *machine;
+  run.command = question.command;
+  runs_[run.id] = {client, question.id};
+  Do(member_->OnRun(Now(), std::move(run)));
+}
+
+void Agent::AnswerRun(const core::AnswerRun& answer) {
+  auto found = runs_.extract(answer.id);
+  if (found.empty()) return;
+  progress_->Answer(found.mapped().client,
+                    RunAnswer(found.mapped().id, answer.exit_code, answer.problem));
 }
 
 std::vector<RankProcess> Agent::RankProcesses() const {

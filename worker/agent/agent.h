@@ -72,6 +72,8 @@ class Agent {
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
   void TakeCommit(uint64_t id);
   void AnswerCommit(const core::AnswerCommit& answer);
+  void AskToRun(ProgressSocket::ClientId client, const RunQuestion& question);
+  void AnswerRun(const core::AnswerRun& answer);
   std::vector<RankProcess> RankProcesses() const;
   void Start(const core::Spawn& spawn);
   void Persist(const core::Persist& persist);
@@ -118,8 +120,15 @@ class Agent {
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
   std::unique_ptr<ProgressSocket> progress_;
 
+  struct PendingRun {
+    ProgressSocket::ClientId client = 0;
+    uint64_t id = 0;  // the process's
+  };
+
   std::map<uint64_t, PendingCommit> commits_;
   uint64_t last_commit_ = 0;
+  std::map<uint64_t, PendingRun> runs_;
+  uint64_t last_run_ = 0;
   std::string resume_;  // the folder that this generation resumes from; "": none
   uint64_t member_version_ = 1;
   std::optional<WakeTimer> timer_;  // the member's

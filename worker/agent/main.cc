@@ -23,6 +23,7 @@
 #include "worker/agent/install.h"
 #include "worker/agent/measure/measure_child.h"
 #include "worker/agent/ranks/guard.h"
+#include "worker/agent/ranks/remote_shell.h"
 #include "worker/agent/spare.h"
 
 namespace {
@@ -73,6 +74,9 @@ int Run(int argc, char** argv) {
   }
   if (argc >= 2 && std::strcmp(argv[1], lockstep::agent::kMeasureArgument) == 0) {
     return lockstep::agent::MeasureMain(argc, argv);
+  }
+  if (argc >= 2 && std::strcmp(argv[1], lockstep::agent::kRemoteShellArgument) == 0) {
+    return lockstep::agent::RemoteShellMain(argc, argv);
   }
   if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
     std::printf("lockstep-agent %s\n", lockstep::kVersion);

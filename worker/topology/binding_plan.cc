@@ -4,6 +4,7 @@
 #include <cassert>
 #include <limits>
 
+#include "core/model/launch.h"
 #include "worker/topology/core_places.h"
 #include "worker/topology/gpu_shares.h"
 #include "worker/topology/nearest_nics.h"
@@ -145,7 +146,7 @@ BindingRequest RequestOf(const core::Spec& spec, const std::vector<std::string>&
   request.memory = spec.topology.memory_policy;
   request.policy = spec.topology.policy;
   request.processes = spec.processes_per_machine;
-  request.launcher = spec.launch == core::Launch::kPerMachine;
+  request.launcher = core::LaunchOf(spec) == core::Launch::kPerMachine;
   request.gpus = spec.resources_per_process.gpu;
   request.visibility = spec.topology.gpu_visibility;
   request.gpu_resource = spec.resources_per_process.gpu_resource;

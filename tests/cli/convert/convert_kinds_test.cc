@@ -58,15 +58,17 @@ TEST(ConvertMpiJob, TakesTheWorkersAsMachinesAndTheLaunchersProgram) {
   EXPECT_EQ(spec.num_machines, 2);
   EXPECT_EQ(spec.processes_per_machine, 4);
   EXPECT_EQ(spec.image, "resnet:1");
-  EXPECT_THAT(spec.command, ElementsAre("python", "train.py"));
+  EXPECT_THAT(spec.command, ElementsAre("mpirun", "-np", "8", "python", "train.py"));
+  EXPECT_EQ(spec.framework, core::Framework::kMpi);
   EXPECT_TRUE(spec.args.empty());
   EXPECT_EQ(spec.resources_per_process.gpu, 1);
   EXPECT_EQ(spec.resources_per_process.cpu->ToString(), "8");
   EXPECT_EQ(Env(spec), (std::map<std::string, std::string>{{"A", "b"}, {"C", "d"}}));
   EXPECT_EQ(spec.failure_policy.max_restarts, 2);
-  EXPECT_THAT(result.yaml, AllOf(HasSubstr("name: resnet"), HasSubstr("LOOK AT THIS: mpirun"),
-                                 HasSubstr("spec.sshAuthMountPath is not carried over"),
-                                 Not(HasSubstr("-x A is not carried over"))));
+  EXPECT_THAT(result.yaml,
+              AllOf(HasSubstr("name: resnet"), HasSubstr("mpirun goes on starting the ranks"),
+                    HasSubstr("spec.sshAuthMountPath is not carried over"),
+                    Not(HasSubstr("-x A is not carried over"))));
 }
 
 TEST(ConvertMpiJob, ReadsVersion1AndOtherLaunchers) {
@@ -98,7 +100,9 @@ TEST(ConvertMpiJob, ReadsVersion1AndOtherLaunchers) {
     const core::Spec spec = SpecOf(result);
     EXPECT_EQ(spec.num_machines, c.machines);
     EXPECT_EQ(spec.processes_per_machine, c.processes);
-    EXPECT_THAT(spec.command, ElementsAre("python", "train.py"));
+    if (spec.framework == core::Framework::kMpi) EXPECT_EQ(spec.command.at(0), "mpirun");
+    EXPECT_THAT(std::vector(spec.command.end() - 2, spec.command.end()),
+                ElementsAre("python", "train.py"));
   }
 }
 

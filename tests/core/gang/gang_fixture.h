@@ -40,6 +40,8 @@ class GangFixture : public ::testing::Test {
     std::vector<Measure> measures;
     bool hold_persist = false;  // PersistPart is not answered
     std::vector<Persist> persists;
+    std::vector<Run> runs;  // as RunCommand has them; not answered
+    std::vector<AnswerRun> answers;
     std::optional<ExitAgent> exit;
   };
 
@@ -51,6 +53,7 @@ class GangFixture : public ::testing::Test {
     config.processes = processes;
     config.policy = policy_;
     config.deciders = deciders_;
+    config.launcher = launcher_;
     config.memory = config.memory_copies = memory_;
     config.checkpoint_path = checkpoint_path_;
     config.persist_every = persist_every_;
@@ -237,6 +240,10 @@ class GangFixture : public ::testing::Test {
       } else if (auto* persist = std::get_if<PersistPart>(&action)) {
         m.persists.push_back(persist->persist);
         if (!m.hold_persist) AnswerPersist(index);
+      } else if (auto* run = std::get_if<RunCommand>(&action)) {
+        m.runs.push_back(run->run);
+      } else if (auto* ran = std::get_if<AnswerRun>(&action)) {
+        m.answers.push_back(*ran);
       } else if (auto* exit = std::get_if<ExitAgent>(&action)) {
         m.exit = *exit;
       }
@@ -245,6 +252,7 @@ class GangFixture : public ::testing::Test {
 
   Time now_ = seconds(1000);
   std::vector<uint32_t> deciders_;
+  bool launcher_ = false;
   FailurePolicy policy_;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<Machine> machines_;

@@ -72,7 +72,9 @@ std::vector<Message> OneOfEach() {
           Persist{{{1, 1}, 3}, {{1, 2}, 0}, "step-7", {1}},
           Dismiss{{1, 2}},
           Measure{4, true, false, {{2, "10.0.0.2:41000", "5eed"}}},
-          Measured{4, true, {41.5, 12, 0.5}, "10.0.0.1:41000", "f00d", {1.25}}};
+          Measured{4, true, {41.5, 12, 0.5}, "10.0.0.1:41000", "f00d", {1.25}},
+          Run{{1, 2}, 5, 3, "orted -mca ess \"env\""},
+          Ran{{1, 2}, 5, 3, 127, "sh: orted: not found"}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {

@@ -281,6 +281,41 @@ TEST(ProcessEnvironment, AProcessOfJaxSeesAllGpusThatAreItsOwn) {
   EXPECT_EQ(Environment(job, id).at("JAX_LOCAL_DEVICE_IDS"), "0,1");
 }
 
+TEST(ProcessEnvironment, GivesMpirunAShellAndTheMachinesUnderTheNamesOfEveryMpi) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kMpi;
+  ProcessIdentity id = Identity();
+  id.launcher_dir = "/run/mpi/2-5";
+  const auto env = Environment(job, id);
+  for (const char* name : {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent",
+                           "HYDRA_LAUNCHER_EXEC", "I_MPI_HYDRA_BOOTSTRAP_EXEC"}) {
+    EXPECT_EQ(env.at(name), "/run/mpi/2-5/rsh") << name;
+  }
+  for (const char* name : {"OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"}) {
+    EXPECT_EQ(env.at(name), "/run/mpi/2-5/hosts") << name;
+  }
+  for (const char* name : {"HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE"}) {
+    EXPECT_EQ(env.at(name), "/run/mpi/2-5/hosts.hydra") << name;
+  }
+  EXPECT_EQ(env.at("HYDRA_LAUNCHER"), "ssh");
+  EXPECT_EQ(env.at("I_MPI_HYDRA_BOOTSTRAP"), "ssh");
+  EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.1");
+  // What MPICH hands on to ranks of other machines must be true there.
+  for (const char* name : {"RANK", "NODE_RANK", "PET_NODE_RANK", "LOCKSTEP_MACHINE"}) {
+    EXPECT_FALSE(env.contains(name)) << name;
+  }
+}
+
+TEST(ProcessEnvironment, GivesNoOtherMachineWhatMpirunReads) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kMpi;
+  for (const auto& [name, value] : Environment(job, Identity())) {
+    for (const char* prefix : {"OMPI_", "PRTE_", "HYDRA_", "I_MPI_"}) {
+      EXPECT_THAT(name, Not(StartsWith(prefix)));
+    }
+  }
+}
+
 TEST(BuildEnvironment, NeverLetsTheUserReplaceARank) {
   TrainingJob job = Job();
   job.spec.env = {Var("RANK", "0")};

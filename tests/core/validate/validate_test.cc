@@ -344,17 +344,13 @@ TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
   } cases[] = {
       {"[accelerate, launch, train.py]", "accelerate launch"},
       {"[accelerate-launch, train.py]", "accelerate-launch"},
-      {"[mpirun, -n, \"4\", a]", "mpirun"},
       {"[horovodrun, -np, \"4\", a]", "horovodrun"},
       {"[deepspeed, train.py]", "deepspeed"},
       {"[/usr/bin/srun, a]", "srun"},
       {"[python, -m, accelerate.commands.launch, train.py]", "accelerate launch"},
       {"[python3, -u, -m, deepspeed.launcher.runner, train.py]", "deepspeed"},
-      {"[env, A=b, mpirun, a]", "mpirun"},
       {"[sh, -ec, \"A=1 accelerate launch train.py\"]", "accelerate launch"},
-      {"[bash, -c, \"torchrun prepare.py; mpirun a\"]", "mpirun"},
       {"[env, bash, -c, \"bash -c 'exec srun a'\"]", "srun"},
-      {"[timeout, -k, 10s, 1h, mpirun, a]", "mpirun"},
       {"[uv, run, accelerate, launch, train.py]", "accelerate launch"},
       {"[conda, run, -n, torch, nice, deepspeed, train.py]", "deepspeed"},
   };
@@ -372,6 +368,28 @@ TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
   }
   EXPECT_THAT(Local("  command: [accelerate, launch, train.py]\n"),
               HasSubstr("framework: Accelerate"));
+}
+
+TEST(Validate, TakesMpirunUnderItsFrameworkAloneAndNoOtherLauncherThere) {
+  for (const char* command :
+       {"[mpirun, -n, \"4\", a]", "[mpirun.openmpi, a]", "[mpiexec.hydra, a]", "[orterun, a]",
+        "[env, A=b, mpirun, a]", "[timeout, -k, 10s, 1h, mpiexec, a]",
+        "[bash, -c, \"./prepare; mpirun a\"]"}) {
+    const std::string spec = std::string("  command: ") + command + "\n";
+    for (const char* launch : {"", "  launch: PerMachine\n"}) {
+      EXPECT_THAT(Local(spec + launch), HasSubstr("spec.command: write framework: Mpi")) << command;
+      EXPECT_EQ(Local(spec + launch + "  framework: Mpi\n"), "") << command;
+    }
+    EXPECT_THAT(Local(spec + "  framework: Mpi\n  mpi: {start: Pmi}\n"),
+                HasSubstr("mpi.start: Launcher"))
+        << command;
+  }
+  for (const char* command : {"[torchrun, a]", "[accelerate, launch, a]", "[horovodrun, a]"}) {
+    EXPECT_THAT(Local(std::string("  framework: Mpi\n  command: ") + command + "\n"),
+                HasSubstr("write the program itself"))
+        << command;
+  }
+  EXPECT_EQ(Local("  framework: Mpi\n  command: [./solve.sh]\n"), "");
 }
 
 TEST(Validate, FindsALauncherThatStandsInTheArgs) {

@@ -11,6 +11,8 @@ OF_POD = ["imagePullSecrets", "priorityClassName", "schedulerName"]
 
 LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be "
             "a launcher that starts processesPerMachine more")
+# Machine 0 alone runs the command, a launcher's, which core looks at.
+MPIRUN = "(self.framework == 'Mpi' && self.mpi.start == 'Launcher')"
 UNSUPPORTED = ("write the program itself, without the launcher and launch: PerMachine, as in "
                "[python, train.py]: Lockstep starts every rank of all machines, where the launcher "
                "would run a training of its own on each machine")
@@ -80,6 +82,9 @@ def command_rules():
              "needs spec.command; the image's own entry point is not used", ".args"),
         rule(f"self.launch != 'PerMachine' || {_says('command')}",
              "needs spec.command; the built-in trainer is one program a process", ".launch"),
+        rule(f"!{MPIRUN} || {_says('command')}",
+             "Mpi needs spec.command, as in [mpirun, python, train.py]; the built-in trainer is no "
+             "program of MPI", ".framework"),
         rule(f"has(self.trainer) || {_says('command')}",
              "is missing; write the command of each process, as in [python, train.py], or "
              "spec.trainer, for the built-in one", ".command"),
@@ -89,7 +94,7 @@ def command_rules():
         rule(f"!{_says('command')} || {_says('image')}",
              "is missing; name the image that holds the command", ".image"),
         *_launcher_rules("self.launch == 'PerMachine' || ", no_torchrun, LAUNCHER),
-        *_launcher_rules("", no_unsupported, UNSUPPORTED),
+        *_launcher_rules(f"{MPIRUN} || ", no_unsupported, UNSUPPORTED),
     ]
 
 

@@ -57,7 +57,10 @@ void LogPump::StartGeneration(const std::string& generation) {
 }
 
 void LogPump::Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd) {
-  Rank& state = ranks_[rank];
+  // Of a process before it, whose children may hold them still.
+  Close(rank, kStdout);
+  Close(rank, kStderr);
+  Rank& state = ranks_[rank] = {};
   state.sources[kStdout].fd = std::move(stdout_fd);
   state.sources[kStderr].fd = std::move(stderr_fd);
   for (const Stream stream : {kStdout, kStderr}) {

@@ -16,9 +16,12 @@
 
 #include "base/text/columns.h"
 #include "core/exit_codes.h"
+#include "core/failure/peer_loss.h"
+#include "core/model/launch.h"
 #include "core/plan/trainer_command.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 #include "worker/agent/ranks/compile_caches.h"
+#include "worker/agent/ranks/launcher_folder.h"
 
 namespace lockstep::agent {
 
@@ -85,9 +88,9 @@ std::vector<std::string> Inherited(const core::AgentConfig& config) {
 
 // Where `lockstep run` finds the trainer of the agent's release. In a pod the agent's folder holds
 // nothing else, and the image's PATH decides.
-std::string OwnFolder() {
+std::filesystem::path OwnProgram() {
   std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  return std::filesystem::read_symlink("/proc/self/exe", error);
 }
 
 }  // namespace
@@ -124,7 +127,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                         handlers_.on_unkillable(generation_);
                       }}),
       parked_(loop, spawner, &processes_,
-              {.prestart = config->job.spec.launch == core::Launch::kPerProcess
+              {.prestart = core::LaunchOf(config->job.spec) == core::Launch::kPerProcess
                                ? config->job.spec.prestart
                                : core::Prestart::kNever,
                .exclude = config->job.spec.prestart_exclude,
@@ -178,7 +181,7 @@ void LocalRanks::NameNics(const std::vector<topology::Nic>& near) {
 }
 
 int LocalRanks::ProcessCount(const core::TrainingJob& job) {
-  return job.spec.launch == core::Launch::kPerMachine ? 1 : job.spec.processes_per_machine;
+  return core::ProcessesStarted(job.spec);
 }
 
 uint32_t LocalRanks::RankOf(int local_rank) const {
@@ -189,8 +192,12 @@ uint32_t LocalRanks::RankOf(int local_rank) const {
 // ---- starting ----
 
 void LocalRanks::Start(const core::Start& start, Time lease_end) {
+  start_ = start;
   generation_ = start.generation;
-  size_t count = static_cast<size_t>(ProcessCount(config_->job));
+  runs_.clear();
+  const auto count = static_cast<size_t>(ProcessCount(config_->job));
+  const bool launched = core::StartsFromMachine0(config_->job.spec);
+  const int started = launched && config_->machine != 0 ? 0 : static_cast<int>(count);
   launches_.assign(count, {});
   warm_ = 0;
   parked_.BeginGeneration();
@@ -199,7 +206,13 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   logs_->StartGeneration(generation_.ToString());
   temporary_dir_ = temporary_.Begin(generation_);
   shared_memory_.BeginGeneration();
-  for (int l = 0; l < static_cast<int>(count); ++l) {
+  if (launched && config_->machine == 0) {
+    Result<std::string> folder =
+        MakeLauncherFolder(config_->run_dir, generation_, config_->job, OwnProgram(), socket_path_);
+    if (!folder.ok()) return Fail(0, core::kExitNotExecutable, folder.error().message);
+    launcher_dir_ = std::move(*folder);
+  }
+  for (int l = 0; l < started; ++l) {
     if (BootTime() >= lease_end) return;
     int exit_code = 0;
     std::string failure = LaunchRank(start, l, &exit_code);
@@ -237,6 +250,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.error_file = config_->run_dir + "/errors/" + start.generation.ToString() + "-" +
                   std::to_string(RankOf(local_rank)) + ".json";
   id.temporary_dir = temporary_dir_;
+  id.launcher_dir = launcher_dir_;
   id.omp_threads = binding.omp_threads;
   id.has_gpu = binding.has_gpu;
   id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
@@ -259,7 +273,9 @@ SpawnRequest LocalRanks::RequestFor(const core::Start& start, int local_rank) co
 
 std::optional<SpawnFailure> LocalRanks::FindProgram(SpawnRequest* request) {
   std::string path = Variable(request->env, "PATH");
-  if (request->argv.front() == core::kTrainerProgram) path = OwnFolder() + ":" + path;
+  if (request->argv.front() == core::kTrainerProgram) {
+    path = OwnProgram().parent_path().string() + ":" + path;
+  }
   auto found = FindExecutable(request->argv.front(), path, request->working_directory);
   if (auto* failure = std::get_if<SpawnFailure>(&found)) return std::move(*failure);
   request->path = std::get<std::string>(found);
@@ -319,6 +335,53 @@ bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
   return false;
 }
 
+// ---- for a launcher on machine 0 ----
+
+void LocalRanks::Run(const core::Run& run) {
+  runs_.push_back(run);
+  if (runs_.size() == 1) RunNext();
+}
+
+void LocalRanks::RunNext() {
+  while (!runs_.empty()) {
+    const core::Run& run = runs_.front();
+    const std::string problem = LaunchCommand(run);
+    if (problem.empty()) return ReadBindings();
+    core::Ran ran{run.generation, run.id, run.machine, core::kExitNeverBegan, problem};
+    runs_.pop_front();
+    log_("what the launcher wants to run cannot be: " + problem);
+    loop_->Post(lifetime_.Guard([this, ran = std::move(ran)] { handlers_.on_ran(ran); }));
+  }
+}
+
+std::string LocalRanks::LaunchCommand(const core::Run& run) {
+  SpawnRequest request = RequestFor(start_, 0);
+  request.path = "/bin/sh";
+  request.argv = {"sh", "-c", run.command};
+  launches_[0].binding = &prepared_[0];
+  request.hook_data = launches_.data();
+  SpawnResult result = spawner_->Spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) return failure->message;
+  const Status added = Adopt(0, std::move(std::get<SpawnedProcess>(result)));
+  return added.ok() ? "" : added.error().message;
+}
+
+void LocalRanks::OnCommandEnded(core::Failure death) {
+  if (runs_.empty()) return;
+  const core::Run run = std::move(runs_.front());
+  runs_.pop_front();
+  core::Ran ran{run.generation, run.id, run.machine, 0, {}};
+  ran.exit_code = static_cast<uint32_t>(death.signal != 0 ? 128 + death.signal : death.exit_code);
+  if (ran.exit_code != 0) ran.problem = death.stderr_tail;
+  handlers_.on_ran(std::move(ran));
+  if (death.exit_code > 0) {
+    death.stderr_tail.insert(
+        0, std::string(core::kDaemonExited) + std::to_string(death.exit_code) + "\n");
+  }
+  if (death.exit_code != 0) handlers_.on_died(generation_, std::move(death));
+  if (!processes_.stopping()) RunNext();
+}
+
 int LocalRanks::Bind(void* launch) noexcept {
   auto* self = static_cast<Launch*>(launch);
   self->result = topology::ApplyInChild(*self->binding);
@@ -335,6 +398,7 @@ topology::BoundProcess LocalRanks::BoundAs(size_t local_rank) const {
 
 // What is in effect, read back once the ranks run; said once, for it is the same each time.
 void LocalRanks::ReadBindings() {
+  if (processes_.live() == 0) return;  // a launcher has asked for nothing yet
   for (size_t l = 0; l < views_.size(); ++l) {
     if (views_[l].pid == 0) continue;
     views_[l].binding = topology::ReadBack(BoundAs(l));
@@ -459,8 +523,10 @@ void LocalRanks::OnDeath(core::Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
   death.stderr_tail = logs_->Finish(death.rank);
   views_[rank - RankOf(0)].pid = 0;
-  if (death.exit_code == 0) return handlers_.on_finished(generation_, rank, death.by_itself);
+  const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
+  if (commanded) return OnCommandEnded(std::move(death));
+  if (death.exit_code == 0) return handlers_.on_finished(generation_, rank, death.by_itself);
   if (death.by_itself) logs_->ShowFailed(death.rank);
   handlers_.on_died(generation_, std::move(death));
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -48,6 +49,8 @@ class LocalRanks {
     std::function<void(core::Generation, core::Failure)> on_died;
     // `by_itself`: as Failure has it.
     std::function<void(core::Generation, uint32_t rank, bool by_itself)> on_finished;
+    // What Run() began has ended.
+    std::function<void(core::Ran)> on_ran;
     std::function<void(core::Generation)> on_all_dead;
     std::function<void(core::Generation)> on_unkillable;
     std::function<void()> on_kept;  // busy() may be false now
@@ -68,13 +71,19 @@ class LocalRanks {
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
-  // Processes of this machine: one under launch: PerMachine.
+  // Processes of this machine: one under launch: PerMachine, and where a launcher on machine 0
+  // starts what runs here.
   static int ProcessCount(const core::TrainingJob& job);
 
   // The lease is read again before each exec: an agent that was stopped on the way starts no more,
   // and the member, which finds the lease lapsed, stops those that run.
   void Start(const core::Start& start, Time lease_end);
   void Stop(core::Generation generation, Time kill_at);
+  // A launcher on machine 0 runs this here, by a shell, as this machine's process of the generation
+  // at hand: after the one before it, should that still be about to end. A death by a signal is
+  // the gang's, as a rank's is; so is another exit than with 0, unless the launcher, which is told,
+  // ends by it first (core/failure/peer_loss.h).
+  void Run(const core::Run& run);
 
   // The rank reports a step. After its first one its binding is looked at again, for by then it has
   // made its threads and touched its memory.
@@ -112,6 +121,10 @@ class LocalRanks {
   // Whether a spare has become the rank.
   bool LaunchSpare(size_t local_rank, SpawnRequest request);
   Status Adopt(size_t local_rank, SpawnedProcess process);
+  // Empty: it runs.
+  std::string LaunchCommand(const core::Run& run);
+  void RunNext();
+  void OnCommandEnded(core::Failure death);
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   topology::BoundProcess BoundAs(size_t local_rank) const;
@@ -158,6 +171,9 @@ class LocalRanks {
   ProcessSet processes_;
   ParkedRanks parked_;
   core::Generation generation_;
+  core::Start start_;           // of generation_
+  std::string launcher_dir_;    // as core::ProcessIdentity has it
+  std::deque<core::Run> runs_;  // what the launcher wants; the first runs
   std::vector<Launch> launches_;
   std::vector<Launch> spare_launches_;
   std::vector<View> views_;

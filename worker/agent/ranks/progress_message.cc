@@ -49,6 +49,10 @@ ProgressReport ReadReport(const Json& json, uint32_t rank, int64_t step, int64_t
   return report;
 }
 
+bool IsText(const Json& json, const char* name) {
+  return json.contains(name) && json[name].is_string();
+}
+
 std::string Line(const Json& json) { return DumpJson(json) + "\n"; }
 
 }  // namespace
@@ -75,6 +79,12 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     const bool memory = json.value("memory", Json(false)) == Json(true);
     return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>(), memory});
   }
+  if (json.contains("run")) {
+    if (!IsText(json, "run") || !IsText(json, "host") || !IsText(json, "generation")) {
+      return Error::Invalid("run, host and generation must be texts");
+    }
+    return ProgressMessage(RunQuestion{id_value, json["run"], json["host"], json["generation"]});
+  }
   if (json.contains("evidence")) return ProgressMessage(EvidenceQuestion{id_value});
   if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});
   return ProgressMessage(ReadReport(json, rank_value, *step, *total));
@@ -95,6 +105,10 @@ std::string LatestAnswer(uint64_t id, const std::string& path) {
 std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file) {
   return file.ok() ? Line({{"id", id}, {"evidence", *file}})
                    : Line({{"id", id}, {"reason", file.error().message}});
+}
+
+std::string RunAnswer(uint64_t id, uint32_t exit_code, const std::string& problem) {
+  return Line({{"id", id}, {"exitCode", exit_code}, {"problem", problem}});
 }
 
 }  // namespace lockstep::agent

@@ -6,6 +6,7 @@
 //   {"rank": 0, "id": 8, "latest": true}                                        resume from where?
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
+//   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_
 #define LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_MESSAGE_H_
 
@@ -47,8 +48,16 @@ struct EvidenceQuestion {
   uint64_t id = 0;
 };
 
+// Run this on that machine (remote_shell.h).
+struct RunQuestion {
+  uint64_t id = 0;
+  std::string command;
+  std::string host;
+  std::string generation;  // in which it was asked
+};
+
 using ProgressMessage =
-    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion>;
+    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, RunQuestion>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);
@@ -58,6 +67,7 @@ std::string CommitAnswer(uint64_t id, const std::string& final_path);
 std::string CommitRefusal(uint64_t id, const std::string& reason);
 std::string LatestAnswer(uint64_t id, const std::string& path);  // "": none
 std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file);
+std::string RunAnswer(uint64_t id, uint32_t exit_code, const std::string& problem);
 
 }  // namespace lockstep::agent
 

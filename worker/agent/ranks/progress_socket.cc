@@ -63,7 +63,8 @@ ProgressSocket::~ProgressSocket() {
 
 void ProgressSocket::OnAccept(UniqueFd fd) {
   if (clients_.size() >= kMaxClients) {
-    log_.Write(loop_->now(), "a progress connection was refused: 256 are open");
+    log_.Write(loop_->now(),
+               "a progress connection was refused: " + std::to_string(kMaxClients) + " are open");
     return;
   }
   ClientId id = ++last_client_;

@@ -1,9 +1,10 @@
 // ProgressSocket: the Unix stream socket (LOCKSTEP_SOCKET) on which this machine's processes report
 // progress and ask for commits; one JSON object a line (progress_message.h).
 //
-// Bounded: 256 connections, 64 KiB a line, 256 KiB of answers that a process doesn't read, 64 KiB
-// read from one connection in a round, so that a process that floods it delays no heartbeat. A
-// line that can't be read closes its connection, and the log says why. One thread.
+// Bounded: 1,280 connections (a launcher has one open for each machine), 64 KiB a line, 256 KiB of
+// answers that a process doesn't read, 64 KiB read from one connection in a round, so that a
+// process that floods it delays no heartbeat. A line that can't be read closes its connection, and
+// the log says why. One thread.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_SOCKET_H_
 #define LOCKSTEP_WORKER_AGENT_RANKS_PROGRESS_SOCKET_H_
 
@@ -29,7 +30,7 @@ class ProgressSocket {
   using ClientId = uint64_t;
   using Handler = std::function<void(ClientId, const ProgressMessage&)>;
 
-  static constexpr size_t kMaxClients = 256;
+  static constexpr size_t kMaxClients = 1280;
   static constexpr size_t kMaxUnread = size_t{256} << 10;
 
   // Binds `path` (at most 107 bytes), which must not exist, for this user alone.

@@ -47,6 +47,20 @@ TEST(ProgressMessage, ReadsTheQuestions) {
   EXPECT_EQ(Parse<EvidenceQuestion>(R"({"id": 9, "evidence": true})").id, 9U);
 }
 
+TEST(ProgressMessage, ReadsWhatALauncherWantsToRunElsewhere) {
+  const auto read =
+      ParseProgressMessage(R"({"id":1,"run":"orted -x","host":"gpt-1","generation":"1-3"})");
+  ASSERT_TRUE(read.ok());
+  const auto& run = std::get<RunQuestion>(*read);
+  EXPECT_EQ(run.id, 1U);
+  EXPECT_EQ(run.command, "orted -x");
+  EXPECT_EQ(run.host, "gpt-1");
+  EXPECT_EQ(run.generation, "1-3");
+  EXPECT_FALSE(ParseProgressMessage(R"({"id":1,"run":"a","host":"b"})").ok());
+  EXPECT_FALSE(ParseProgressMessage(R"({"id":1,"run":1,"host":"b","generation":"1-3"})").ok());
+  EXPECT_EQ(RunAnswer(1, 255, "no"), "{\"exitCode\":255,\"id\":1,\"problem\":\"no\"}\n");
+}
+
 TEST(ProgressMessage, ACommitsNameIsOnePathComponent) {
   for (const char* name : {"", ".", "..", "a/b", "/etc", "../up", "a\\u0000b"}) {
     EXPECT_FALSE(ParseProgressMessage(R"({"commit": ")" + std::string(name) + R"("})").ok())
