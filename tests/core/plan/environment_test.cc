@@ -299,6 +299,7 @@ TEST(ProcessEnvironment, GivesMpirunAShellAndTheMachinesUnderTheNamesOfEveryMpi)
   }
   EXPECT_EQ(env.at("HYDRA_LAUNCHER"), "ssh");
   EXPECT_EQ(env.at("I_MPI_HYDRA_BOOTSTRAP"), "ssh");
+  EXPECT_EQ(env.at("I_MPI_PERHOST"), "4");
   EXPECT_EQ(env.at("MASTER_ADDR"), "10.0.0.1");
   // What MPICH hands on to ranks of other machines must be true there.
   for (const char* name : {"RANK", "NODE_RANK", "PET_NODE_RANK", "LOCKSTEP_MACHINE"}) {
