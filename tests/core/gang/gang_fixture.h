@@ -40,7 +40,7 @@ class GangFixture : public ::testing::Test {
     std::vector<Measure> measures;
     bool hold_persist = false;  // PersistPart is not answered
     std::vector<Persist> persists;
-    std::vector<Run> runs;  // as RunCommand has them; not answered
+    std::vector<core::Run> runs;  // as RunCommand has them; not answered
     std::vector<AnswerRun> answers;
     std::optional<ExitAgent> exit;
   };

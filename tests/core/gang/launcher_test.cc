@@ -22,11 +22,11 @@ class LauncherGang : public GangFixture {
     Begin(machines, 1);
   }
 
-  Run Asked(uint32_t machine, uint64_t id) {
+  core::Run Asked(uint32_t machine, uint64_t id) {
     return {coordinator_->generation(), id, machine, "orted"};
   }
   void Ask(uint32_t machine, uint64_t id = 1) { AskThat(Asked(machine, id)); }
-  void AskThat(const Run& run, uint32_t who = 0) {
+  void AskThat(const core::Run& run, uint32_t who = 0) {
     Do(who, machines_[who].member->OnRun(now_, run));
     Settle();
   }
@@ -76,7 +76,7 @@ TEST_F(LauncherGang, IsAskedAgainOverANewConnectionAndRunsItOnce) {
 
 TEST_F(LauncherGang, NothingIsRunForAGenerationThatHasEnded) {
   BeginLaunched(2);
-  const Run past = Asked(1, 1);
+  const core::Run past = Asked(1, 1);
   Kill(0, 0, SIGKILL);
   Advance(seconds(5));
   ASSERT_NE(past.generation, coordinator_->generation());
