@@ -25,7 +25,8 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
     : config_(std::move(config)),
       roster_(config_.machines, config_.attempts),
       lease_(config_.machines, config_.policy.machine_lost_after, born),
-      stragglers_(config_.machines, config_.processes) {
+      stragglers_(config_.machines, config_.processes),
+      fences_(config_.machines, config_.processes) {
   generation_.attempt = config_.attempt;
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
 }
@@ -353,6 +354,19 @@ void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
 }
 
 void Coordinator::Handle(Time, Slot& slot, const VerdictAck&) { slot.acked = true; }
+
+void Coordinator::Handle(Time, Slot& slot, const Fence& fence) {
+  Result<FenceDesk::Answers> answers = fences_.OnFence(slot.machine, fence);
+  if (!answers.ok()) {
+    actions_.emplace_back(CloseConnection{slot.connection, answers.error().message});
+    return;
+  }
+  for (auto& [machine, part] : *answers) Send(roster_[machine], std::move(part));
+}
+
+void Coordinator::Handle(Time, Slot& slot, const FenceMore& more) {
+  if (std::optional<Fence> part = fences_.OnMore(more)) Send(slot, *std::move(part));
+}
 
 // ---- heartbeats and the lease ----
 

@@ -23,6 +23,7 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/gang/fence.h"
 #include "core/gang/lease_clock.h"
 #include "core/gang/messages.h"
 #include "core/gang/preflight_desk.h"
@@ -285,6 +286,8 @@ class Coordinator {
   void AskToRunAgain(const Slot& slot);
   // The first machine that the launcher never asked to run anything.
   std::optional<uint32_t> NeverAsked() const;
+  void Handle(Time now, Slot& slot, const Fence& fence);
+  void Handle(Time now, Slot& slot, const FenceMore& more);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
@@ -372,6 +375,7 @@ class Coordinator {
   LeaseClock lease_;
   StragglerFinder stragglers_;
   std::optional<PreflightDesk> preflight_;
+  FenceDesk fences_;
   std::set<uint32_t> replaced_stragglers_;
   Counters counters_;
   uint64_t version_ = 1;

@@ -100,6 +100,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   commit_number_ = 0;
   runs_.clear();
   asked_.clear();
+  fences_.Begin(generation_);
   copying_ = uncopied_ = copied_ = {};
   if (granted_.id != memory) granted_ = {memory, 0, NameInMemory(memory)};
   unwritten_.clear();

@@ -185,6 +185,20 @@ inline constexpr auto kFields<Ran> = std::tuple(
     Field{"generation", &Ran::generation}, Field{"id", &Ran::id}, Field{"machine", &Ran::machine},
     Field{"exitCode", &Ran::exit_code}, Field{"problem", &Ran::problem});
 
+template <>
+inline constexpr auto kFields<TableEntry> =
+    std::tuple(Field{"key", &TableEntry::key}, Field{"value", &TableEntry::value});
+
+template <>
+inline constexpr auto kFields<Fence> = std::tuple(
+    Field{"generation", &Fence::generation}, Field{"number", &Fence::number},
+    Field{"part", &Fence::part}, Field{"last", &Fence::last}, Field{"entries", &Fence::entries});
+
+template <>
+inline constexpr auto kFields<FenceMore> =
+    std::tuple(Field{"generation", &FenceMore::generation}, Field{"number", &FenceMore::number},
+               Field{"part", &FenceMore::part});
+
 // ---- both: in the order of the wire, with JSON's names and forms ----
 
 template <>

@@ -7,6 +7,7 @@
 
 #include "base/text/duration.h"
 #include "core/exit_codes.h"
+#include "core/gang/fence.h"
 #include "core/gang/lease.h"
 #include "core/gang/rules.h"
 
@@ -254,6 +255,16 @@ MemberActions Member::OnRan(Time now, Ran ran) {
   return Take();
 }
 
+MemberActions Member::OnFence(Time now, Generation generation, std::vector<TableEntry> entries) {
+  Begin(now);
+  if (generation == report_.generation && MayHaveLiveRanks(phase()) && !fence_) {
+    ++fence_number_;
+    fence_ = WaitingFence{InParts(std::move(entries)), 0};
+    SendFence();
+  }
+  return Take();
+}
+
 MemberActions Member::OnTerminate(Time now, Duration grace) {
   Begin(now);
   if (!draining_ && phase() != MemberPhase::kExiting) {
@@ -359,6 +370,7 @@ void Member::Handle(Time now, const Welcome& message) {
   if (phase() == MemberPhase::kJoining) report_.phase = MemberPhase::kIdle;
   if (report_unsaid_) SendReport();
   SendMemory();
+  SendFence();
   for (const auto& [wire_id, asked] : commits_) Send(asked.request);
   if (draining_ && drain_deadline_ != kNever) {
     Send(StopRequest{StopReason::kDraining, std::max(drain_deadline_ - now, Duration::zero())});
@@ -402,6 +414,8 @@ void Member::Handle(Time now, const Start& message) {
   evidence_until_ = kNever;
   finished_ = 0;
   runs_.clear();
+  fence_.reset();
+  fence_number_ = 0;
   progress_.clear();
   last_progress_.clear();
   last_answer_ = now;
@@ -491,6 +505,17 @@ void Member::Handle(Time, const Run& message) {
 void Member::Handle(Time, const Ran& message) {
   if (message.generation != report_.generation) return;
   actions_.emplace_back(AnswerRun{message.id, message.exit_code, message.problem});
+}
+
+void Member::Handle(Time, const Fence& message) {
+  if (!fence_ || message.generation != report_.generation || message.number != fence_number_ ||
+      message.part != fence_->next) {
+    return;  // said again around a reconnect
+  }
+  ++fence_->next;
+  actions_.emplace_back(DeliverFence{message.generation, message.entries, message.last});
+  if (!message.last) return SendFence();
+  fence_.reset();
 }
 
 void Member::Handle(Time now, const Verdict& message) {
@@ -667,6 +692,19 @@ void Member::Drop(Unwanted unwanted) {
 
 void Member::SendMemory() {
   if (welcomed_ && !config_.memory_address.empty()) Send(Memory{config_.memory_address, parts_});
+}
+
+// Whatever of it was said before a reconnect: its own part until there is an answer, then what it
+// wants next.
+void Member::SendFence() {
+  if (!welcomed_ || !fence_) return;
+  if (fence_->next > 0) {
+    return Send(FenceMore{report_.generation, fence_number_, fence_->next});
+  }
+  for (uint32_t part = 0; part < fence_->parts.size(); ++part) {
+    Send(Fence{report_.generation, fence_number_, part, part + 1 == fence_->parts.size(),
+               fence_->parts[part]});
+  }
 }
 
 void Member::RefuseCommits(const std::string& reason) {

@@ -101,6 +101,13 @@ struct AnswerRun {
   uint32_t exit_code = 0;
   std::string problem;
 };
+// What all machines' ranks put before the fence that OnFence told of; the ranks go on with the
+// last.
+struct DeliverFence {
+  Generation generation;
+  std::vector<TableEntry> entries;
+  bool last = false;
+};
 // Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
@@ -114,7 +121,7 @@ struct MemberLog {
 using MemberAction =
     std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
                  FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence,
-                 MeasureMachine, RunCommand, AnswerRun>;
+                 MeasureMachine, RunCommand, AnswerRun, DeliverFence>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -154,6 +161,8 @@ class Member {
   // is one only, comes back in AnswerRun.
   MemberActions OnRun(Time now, Run run);
   MemberActions OnRan(Time now, Ran ran);
+  // All its ranks wait in a fence, and have put these since the last; DeliverFence follows.
+  MemberActions OnFence(Time now, Generation generation, std::vector<TableEntry> entries);
   // SIGTERM to the agent: stop the gang, then leave with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
@@ -196,6 +205,7 @@ class Member {
   void Handle(Time now, const Measure& message);
   void Handle(Time now, const Run& message);
   void Handle(Time now, const Ran& message);
+  void Handle(Time now, const Fence& message);
 
   void Begin(Time now);
   MemberActions Take();
@@ -220,6 +230,7 @@ class Member {
   void RefuseCommits(const std::string& reason);
   MemberActions AskToCommit(Time now, uint64_t id, CommitRequest request);
   void SendMemory();
+  void SendFence();
   void DropLaterThanStart();
   template <typename Unwanted>
   void Drop(Unwanted unwanted);
@@ -264,6 +275,13 @@ class Member {
   std::map<uint64_t, std::optional<Ran>> runs_;
 
   std::vector<MemoryPart> parts_;  // that this machine holds
+
+  struct WaitingFence {
+    std::vector<std::vector<TableEntry>> parts;  // of this machine
+    uint32_t next = 0;                           // part of everybody's
+  };
+  std::optional<WaitingFence> fence_;  // in which this generation's ranks wait
+  uint32_t fence_number_ = 0;          // the latest of this generation
 
   std::map<uint32_t, RankProgress> progress_;
   std::map<uint32_t, Time> last_progress_;

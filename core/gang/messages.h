@@ -396,11 +396,37 @@ struct Ran {
 };
 inline constexpr uint32_t kExitNeverBegan = 255;  // what ssh says then
 
+// What one rank tells the others before they can talk to one another, through a service of theirs
+// (PMI).
+struct TableEntry {
+  std::string key;
+  std::string value;
+  friend bool operator==(const TableEntry&, const TableEntry&) = default;
+};
+
+// From a member: all its ranks wait in the `number`th fence of the generation, and have put these
+// since the last. To it: so do all machines', and these are everybody's. In parts, from 0, of which
+// the coordinator sends one at a time (core/gang/fence.h).
+struct Fence {
+  Generation generation;
+  uint32_t number = 0;  // from 1
+  uint32_t part = 0;
+  bool last = false;
+  std::vector<TableEntry> entries = {};
+};
+
+// From a member: this part, too.
+struct FenceMore {
+  Generation generation;
+  uint32_t number = 0;
+  uint32_t part = 0;
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
-using Message =
-    std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
-                 Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, Memory, FetchFailed,
-                 Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured, Run, Ran>;
+using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
+                             VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict,
+                             Memory, FetchFailed, Persisted, Fetch, Keep, Persist, Dismiss, Measure,
+                             Measured, Run, Ran, Fence, FenceMore>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

@@ -43,7 +43,9 @@ std::string Describe(const Failure& death, bool launcher) {
     case Cause::kConfiguration:
     case Cause::kRestartsExhausted:
     case Cause::kStopRequested:
-      return who + " exited with code " + std::to_string(death.exit_code);
+      // Of those that ended well, only one for which the others wait within MPI is told of.
+      return who + " exited with code " + std::to_string(death.exit_code) +
+             (death.exit_code == 0 ? " before MPI_Finalize" : "");
   }
 }
 

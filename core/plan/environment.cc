@@ -23,7 +23,7 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
 });
 
 // Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 18> kOverridable = {
+constexpr std::array<std::string_view, 36> kOverridable = {
     "OMP_NUM_THREADS",
     "TMPDIR",
     "LOCAL_SIZE",
@@ -31,6 +31,24 @@ constexpr std::array<std::string_view, 18> kOverridable = {
     "JAX_ENABLE_PREEMPTION_SERVICE",
     "JAX_LOCAL_DEVICE_IDS",
     "OMPI_MCA_orte_hnp_uri",
+    "PMI_PORT",
+    "PMI_ID",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "HOROVOD_RANK",
+    "HOROVOD_SIZE",
+    "HOROVOD_LOCAL_RANK",
+    "HOROVOD_LOCAL_SIZE",
+    "HOROVOD_CROSS_RANK",
+    "HOROVOD_CROSS_SIZE",
+    "HOROVOD_HOSTNAME",
+    "HOROVOD_CONTROLLER",
+    "HOROVOD_CPU_OPERATIONS",
+    "HOROVOD_GLOO_IFACE",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT",
     "NCCL_IB_HCA",
     "NCCL_SOCKET_IFNAME",
     "GLOO_SOCKET_IFNAME",
@@ -197,6 +215,33 @@ void SetForJax(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("JAX_LOCAL_DEVICE_IDS", std::move(devices));
 }
 
+// MPICH's and Intel MPI's processes ask for all else at that port. What they are locally, as hydra
+// tells it, is for programs that choose a GPU by it.
+void SetForPmi(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  env.SetUnlessEmpty("PMI_PORT", id.pmi_address);
+  if (!id.pmi_address.empty()) env.Set("PMI_ID", id.pmi_id);
+  env.Set("PMI_RANK", RankOf(spec, id.machine, id.local_rank));
+  env.Set("PMI_SIZE", WorldSize(spec));
+  env.Set("MPI_LOCALRANKID", id.local_rank);
+  env.Set("MPI_LOCALNRANKS", spec.processes_per_machine);
+}
+
+// What `horovodrun --gloo` would set. Machine 0 serves the rendezvous on the generation's port.
+void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  env.Set("HOROVOD_RANK", RankOf(spec, id.machine, id.local_rank));
+  env.Set("HOROVOD_SIZE", WorldSize(spec));
+  env.Set("HOROVOD_LOCAL_RANK", id.local_rank);
+  env.Set("HOROVOD_LOCAL_SIZE", spec.processes_per_machine);
+  env.Set("HOROVOD_CROSS_RANK", id.machine);
+  env.Set("HOROVOD_CROSS_SIZE", spec.num_machines);
+  env.Set("HOROVOD_HOSTNAME", "machine-" + std::to_string(id.machine));
+  env.Set("HOROVOD_CONTROLLER", "gloo");
+  env.Set("HOROVOD_CPU_OPERATIONS", "gloo");
+  env.SetUnlessEmpty("HOROVOD_GLOO_IFACE", id.interface);
+  env.Set("HOROVOD_GLOO_RENDEZVOUS_ADDR", id.master_addr);
+  env.Set("HOROVOD_GLOO_RENDEZVOUS_PORT", id.master_port);
+}
+
 // What `accelerate launch` always sets, with its own defaults.
 void SetForAccelerate(const ProcessIdentity& id, Collector& env) {
   env.Set("ACCELERATE_MIXED_PRECISION", "no");
@@ -218,9 +263,13 @@ void SetForFramework(const Spec& spec, const ProcessIdentity& id, Collector& env
     case Framework::kJax:
       SetForJax(spec, id, env);
       break;
-    case Framework::kTensorFlow:
     case Framework::kMpi:
+      if (ServesPmi(spec)) SetForPmi(spec, id, env);
+      break;
     case Framework::kHorovod:
+      SetForHorovod(spec, id, env);
+      break;
+    case Framework::kTensorFlow:
     case Framework::kNone:
       break;
   }
@@ -272,6 +321,10 @@ const std::string* Find(const Variables& variables, std::string_view name) {
 }
 
 }  // namespace
+
+bool ServesPmi(const Spec& spec) {
+  return spec.framework == Framework::kMpi && spec.mpi.start == MpiStart::kPmi;
+}
 
 std::span<const CompileCache> CompileCaches() { return kCompileCaches; }
 

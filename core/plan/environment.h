@@ -40,6 +40,8 @@ struct ProcessIdentity {
   bool has_gpu = false;
   Variables gpu_variables;   // that choose its GPUs, instead of the values it would inherit
   std::string interface;     // for the sockets of NCCL and Gloo
+  std::string pmi_address;   // where its agent answers PMI-1; "": nowhere
+  uint32_t pmi_id = 0;       // as which it is known there
   std::string rdma_devices;  // NCCL_IB_HCA: those near its machine's processes, of several
 };
 
@@ -51,6 +53,12 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
 // value wins for those names that IsUserOverridable.
 std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inherited,
                                           const TrainingJob& job, const ProcessIdentity& identity);
+
+// Each of them puts addresses for all others into one value of the rendezvous, of at most 64 KiB.
+inline constexpr int64_t kMostHorovodRanks = 512;
+
+// Whether agents answer PMI-1 for the job's ranks.
+bool ServesPmi(const Spec& spec);
 
 // A compiler's cache: the variable that names its folder, and that folder's name in
 // ProcessIdentity::cache_dir.

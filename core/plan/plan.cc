@@ -33,13 +33,19 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"LOCKSTEP_LOCAL_DIR", "<memory that survives restarts>"},
     {"LOCKSTEP_CHECKPOINT_DIR", "<checkpoint.path>/checkpoints/<attempt>-<n>"},
     {"LOCKSTEP_RESUME_DIR", "<the checkpoint to resume from>"},
+    {"PMI_PORT", "<the agent's, new each generation>"},
+    {"PMI_ID", "<new each generation>"},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "<IP of machine 0>"},
+    {"HOROVOD_GLOO_RENDEZVOUS_PORT", "<new each generation>"},
+    {"HOROVOD_GLOO_IFACE", "<the only interface, or the only near one>"},
     {"NCCL_SOCKET_IFNAME", "<the only interface, or the only near one>"},
     {"GLOO_SOCKET_IFNAME", "<the only interface, or the only near one>"},
 });
 
-constexpr std::array<std::string_view, 7> kOfOneProcess = {
-    "RANK",      "LOCAL_RANK",    "GROUP_RANK",      "NODE_RANK",
-    "ROLE_RANK", "PET_NODE_RANK", "LOCKSTEP_MACHINE"};
+constexpr auto kOfOneProcess = std::to_array<std::string_view>(
+    {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK", "PET_NODE_RANK",
+     "LOCKSTEP_MACHINE", "PMI_RANK", "MPI_LOCALRANKID", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK",
+     "HOROVOD_CROSS_RANK", "HOROVOD_HOSTNAME"});
 
 bool IsOfOneProcess(std::string_view name) {
   return std::find(kOfOneProcess.begin(), kOfOneProcess.end(), name) != kOfOneProcess.end();
@@ -57,7 +63,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   identity.machine = machine;
   identity.local_rank = local_rank;
   identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
-      identity.interface = "-";
+      identity.interface = identity.pmi_address = "-";
   identity.cache_dir = "<disk that survives restarts>";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   if (StartsFromMachine0(job.spec) && machine == 0) identity.launcher_dir = "<the generation's>";

@@ -95,6 +95,22 @@ void ValidateLauncher(Validator& validator, const Spec& spec) {
                   launcher);
 }
 
+// Their services know ranks, each of which is one process.
+void ValidateServices(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  const bool horovod = spec.framework == Framework::kHorovod;
+  if (spec.launch == Launch::kPerMachine && (horovod || ServesPmi(spec))) {
+    validator.Error("spec.launch", std::string("must be PerProcess: with ") +
+                                       (horovod ? "framework: Horovod" : "mpi.start: Pmi") +
+                                       " the agents start every rank themselves");
+  }
+  if (horovod && WorldSize(spec) > kMostHorovodRanks) {
+    validator.Error("spec.numMachines",
+                    "makes more than " + std::to_string(kMostHorovodRanks) +
+                        " processes, which is as many as the rendezvous of Horovod takes");
+  }
+}
+
 void ValidateCommand(Validator& validator) {
   const Spec& spec = validator.job.spec;
   if (spec.command.empty()) {
@@ -344,6 +360,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateMetadata(validator);
   ValidateNumbers(validator, "spec", validator.job.spec);
   ValidateCommand(validator);
+  ValidateServices(validator);
   ValidateEnv(validator);
   ValidateTrainer(validator);
   ValidateResources(validator);

@@ -45,15 +45,22 @@ void BenchMember::Do(const core::MemberAction& action) {
     client_.Send(core::Encode(send->message));
   } else if (const auto* spawn = std::get_if<core::Spawn>(&action)) {
     Do(member_.OnSpawned(BootTime(), spawn->start.generation));
+    if (handlers_.on_start) handlers_.on_start(spawn->start);
   } else if (const auto* stop = std::get_if<core::StopProcesses>(&action)) {
     Do(member_.OnAllDead(BootTime(), stop->generation));
   } else if (const auto* collect = std::get_if<core::CollectEvidence>(&action)) {
     Do(member_.OnEvidence(BootTime(), collect->generation, {}));
+  } else if (const auto* fence = std::get_if<core::DeliverFence>(&action)) {
+    if (handlers_.on_fence) handlers_.on_fence(*fence);
   } else if (const auto* gone = std::get_if<core::Disconnect>(&action)) {
     client_.Reconnect(gone->reason);
   } else if (const auto* exit = std::get_if<core::ExitAgent>(&action)) {
     if (handlers_.on_left) handlers_.on_left(*exit);
   }
+}
+
+void BenchMember::EnterFence(std::vector<core::TableEntry> entries) {
+  Do(member_.OnFence(BootTime(), member_.generation(), std::move(entries)));
 }
 
 void BenchMember::ArmTimer() {

@@ -4,6 +4,7 @@
 #define LOCKSTEP_TESTS_BENCH_BENCH_MEMBER_H_
 
 #include <functional>
+#include <vector>
 
 #include "core/gang/member.h"
 #include "worker/agent/gang/gang_client.h"
@@ -16,6 +17,8 @@ class BenchMember {
     std::function<void(Time)> on_hello;                    // HELLO is on its way
     std::function<void(Time, const core::Ping&)> on_ping;  // a PING came in
     std::function<void(const core::ExitAgent&)> on_left;   // must not destroy this in the call
+    std::function<void(const core::Start&)> on_start = {};
+    std::function<void(const core::DeliverFence&)> on_fence = {};
   };
 
   BenchMember(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
@@ -23,6 +26,9 @@ class BenchMember {
   ~BenchMember();
   BenchMember(const BenchMember&) = delete;
   BenchMember& operator=(const BenchMember&) = delete;
+
+  // Its ranks wait in a fence.
+  void EnterFence(std::vector<core::TableEntry> entries);
 
   const core::Member& member() const { return member_; }
 

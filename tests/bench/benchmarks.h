@@ -9,6 +9,8 @@ namespace lockstep::bench {
 
 // [restart|start SHAPE SAMPLES]: see floor.cc.
 int RunFloor(const std::vector<std::string>& arguments);
+// [MACHINES [PROCESSES [RUNS]]]
+int RunFence(const std::vector<std::string>& arguments);
 // [MEMBERS [RUNS]]
 int RunScale(const std::vector<std::string>& arguments);
 

@@ -20,6 +20,7 @@ struct Benchmark {
 constexpr std::array kBenchmarks = {
     Benchmark{"floor", "respawn and spawn with nothing but sockets, pidfds and exec",
               lockstep::bench::RunFloor},
+    Benchmark{"fence", "a barrier of a thousand MPI processes", lockstep::bench::RunFence},
     Benchmark{"scale", "one coordinator and a thousand members", lockstep::bench::RunScale},
 };
 

@@ -20,7 +20,7 @@ Key BenchKey();
 
 // Says {"port"}, then {"announced", "spawned"} (ns) when the generation runs; answers anything with
 // its Usage().
-void CoordinatorRole(const Line& line, uint32_t members);
+void CoordinatorRole(const Line& line, uint32_t members, uint32_t processes = 1);
 
 // Says {"began", "lastHello"} (ns) when every HELLO is out. Then answers {"pings": n}, once every
 // member has had n more PINGs, with how late those since the last answer came:

@@ -16,7 +16,7 @@ Key BenchKey() {
   return key;
 }
 
-void CoordinatorRole(const Line& line, uint32_t members) {
+void CoordinatorRole(const Line& line, uint32_t members, uint32_t processes) {
   auto loop = EventLoop::Create();
   auto tls = TlsPskContext::Server(BenchKey(), kJobUid);
   if (!loop.ok() || !tls.ok()) Fail("lockstep-bench: coordinator");
@@ -24,6 +24,7 @@ void CoordinatorRole(const Line& line, uint32_t members) {
   core::CoordinatorConfig config;
   config.job_uid = kJobUid;
   config.machines = members;
+  config.processes = processes;
   bool told = false;
   CoordinatorHost* gang = nullptr;
   CoordinatorHost::Handlers handlers;

@@ -185,6 +185,9 @@ Status Agent::OpenRanks(const std::string& executable) {
   handlers.on_ran = [this](core::Ran ran) { Do(member_->OnRan(Now(), std::move(ran))); };
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
   handlers.on_kept = [this] { TryExit(); };
+  handlers.on_fence = [this](core::Generation g, std::vector<core::TableEntry> entries) {
+    Do(member_->OnFence(Now(), g, std::move(entries)));
+  };
   ranks_ = std::make_unique<LocalRanks>(loop_.get(), spawner_.get(), table_.get(), logs_->pump(),
                                         &config_, std::move(machine), socket_path,
                                         std::move(handlers), logs_->Logger());
@@ -240,6 +243,13 @@ Status Agent::OpenGang() {
       if (status_) status_->Notify();
       TryExit();
     };
+    if (config_.job.spec.framework == core::Framework::kHorovod) {
+      const core::Spec& spec = config_.job.spec;
+      horovod_ = std::make_unique<HorovodStore>(loop_.get(), config_.advertise,
+                                                static_cast<uint32_t>(spec.num_machines),
+                                                static_cast<uint32_t>(spec.processes_per_machine));
+      handlers.on_prepare = [this](uint32_t port) { return horovod_->Begin(port); };
+    }
     auto host = std::make_unique<CoordinatorHost>(
         loop_.get(), ForCoordinator(config_), config_.advertise, volume_, files_.get(),
         std::move(member), std::move(handlers), logs_->Logger());
@@ -373,6 +383,8 @@ void Agent::Do(core::MemberActions actions) {
       ranks_->Run(run->run);
     } else if (auto* ran = std::get_if<core::AnswerRun>(&action)) {
       AnswerRun(*ran);
+    } else if (auto* fence = std::get_if<core::DeliverFence>(&action)) {
+      ranks_->DeliverFence(*fence);
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }

@@ -43,6 +43,7 @@
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/progress_socket.h"
+#include "worker/agent/services/horovod_store.h"
 
 namespace lockstep::agent {
 
@@ -113,6 +114,7 @@ class Agent {
   std::unique_ptr<core::Member> member_;
   std::unique_ptr<GangPort> gang_;
   CoordinatorHost* coordinator_ = nullptr;  // machine 0 only: `gang_`
+  std::unique_ptr<HorovodStore> horovod_;   // machine 0 only, of a job of Horovod's
   std::unique_ptr<MachineMetrics> machine_metrics_;
   std::unique_ptr<RankMetrics> rank_metrics_;
   std::unique_ptr<StatusServer> status_;

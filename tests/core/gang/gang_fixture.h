@@ -42,6 +42,8 @@ class GangFixture : public ::testing::Test {
     std::vector<Persist> persists;
     std::vector<core::Run> runs;  // as RunCommand has them; not answered
     std::vector<AnswerRun> answers;
+    std::vector<TableEntry> table;  // what fences have brought
+    int fences = 0;                 // that its ranks went on from
     std::optional<ExitAgent> exit;
   };
 
@@ -153,6 +155,12 @@ class GangFixture : public ::testing::Test {
     }
   }
 
+  // Its ranks wait in a fence.
+  void EnterFence(uint32_t index, std::vector<TableEntry> entries) {
+    Do(index,
+       machines_[index].member->OnFence(now_, coordinator_->generation(), std::move(entries)));
+  }
+
   // The last one. A link is as fast as its slower end.
   void AnswerMeasure(uint32_t index) {
     Machine& m = machines_[index];
@@ -244,6 +252,9 @@ class GangFixture : public ::testing::Test {
         m.runs.push_back(run->run);
       } else if (auto* ran = std::get_if<AnswerRun>(&action)) {
         m.answers.push_back(*ran);
+      } else if (auto* fence = std::get_if<DeliverFence>(&action)) {
+        m.table.insert(m.table.end(), fence->entries.begin(), fence->entries.end());
+        m.fences += fence->last ? 1 : 0;
       } else if (auto* exit = std::get_if<ExitAgent>(&action)) {
         m.exit = *exit;
       }

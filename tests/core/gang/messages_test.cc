@@ -74,7 +74,9 @@ std::vector<Message> OneOfEach() {
           Measure{4, true, false, {{2, "10.0.0.2:41000", "5eed"}}},
           Measured{4, true, {41.5, 12, 0.5}, "10.0.0.1:41000", "f00d", {1.25}},
           Run{{1, 2}, 5, 3, "orted -mca ess \"env\""},
-          Ran{{1, 2}, 5, 3, 127, "sh: orted: not found"}};
+          Ran{{1, 2}, 5, 3, 127, "sh: orted: not found"},
+          Fence{{1, 2}, 3, 0, true, {{"P0-businesscard", "10.0.0.1$4711"}}},
+          FenceMore{{1, 2}, 3, 1}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
@@ -186,6 +188,20 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\x01",
       163);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
+}
+
+TEST(MessagesTest, FenceHasTheBytesOfTheProtocolDocument) {
+  const std::string expected(
+      "\x1a"
+      "\0\0\0\x01\0\0\0\x02"
+      "\0\0\0\x03"
+      "\0\0\0\0"
+      "\x01"
+      "\0\x01"
+      "\0\x02k0"
+      "\0\x05value",
+      31);
+  EXPECT_EQ(Encode(Fence{{1, 2}, 3, 0, true, {{"k0", "value"}}}), expected);
 }
 
 TEST(CountersTest, MergeTakesTheMaximumOfEach) {

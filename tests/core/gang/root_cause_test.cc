@@ -204,5 +204,18 @@ TEST(RootCauseTest, AnUnkillableProcessNamesItsMachine) {
   EXPECT_EQ(root.machine, 1);
 }
 
+TEST(RootCauseTest, OneThatLeftTheOthersWithinMpiIsSaidToHaveDoneSo) {
+  MachineFate fate;
+  Failure death;
+  death.rank = 0;
+  death.cause = Cause::kProcessExit;
+  death.exit_code = 0;
+  death.at = seconds(1);
+  death.by_itself = true;
+  fate.deaths = {death};
+  EXPECT_EQ(FindRootCause({fate}).message,
+            "rank 0 on machine 0 exited with code 0 before MPI_Finalize");
+}
+
 }  // namespace
 }  // namespace lockstep::core

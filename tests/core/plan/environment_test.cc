@@ -212,11 +212,54 @@ TEST(ProcessEnvironment, SetsReservedNamesOnlyThatAreReserved) {
   TrainingJob job = Job();
   ProcessIdentity id = Identity();
   id.interface = "eth0";
-  for (const Framework framework : {Framework::kAccelerate, Framework::kJax}) {
+  job.spec.mpi.start = MpiStart::kPmi;
+  id.pmi_address = "127.0.0.1:41000";
+  for (const Framework framework :
+       {Framework::kAccelerate, Framework::kJax, Framework::kMpi, Framework::kHorovod}) {
     job.spec.framework = framework;
     for (const auto& [name, value] : ProcessEnvironment(job, id)) {
       EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
     }
+  }
+}
+
+TEST(ProcessEnvironment, TellsPmisClientsWhereTheirAgentAnswersAndWhoTheyAre) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kMpi;
+  ProcessIdentity id = Identity();
+  id.pmi_address = "127.0.0.1:41000";
+  id.pmi_id = 4711;
+  EXPECT_FALSE(Environment(job, id).contains("PMI_PORT")) << "mpirun serves its own";
+  job.spec.mpi.start = MpiStart::kPmi;
+  const auto environment = Environment(job, id);
+  EXPECT_EQ(environment.at("PMI_PORT"), "127.0.0.1:41000");
+  EXPECT_EQ(environment.at("PMI_ID"), "4711");
+  EXPECT_EQ(environment.at("PMI_RANK"), "7");
+  EXPECT_EQ(environment.at("PMI_SIZE"), "8");
+  EXPECT_EQ(environment.at("MPI_LOCALRANKID"), "3");
+  EXPECT_EQ(environment.at("MPI_LOCALNRANKS"), "4");
+}
+
+TEST(ProcessEnvironment, IsWhatHorovodrunWouldSet) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kHorovod;
+  ProcessIdentity id = Identity();
+  id.interface = "eth0";
+  const auto environment = Environment(job, id);
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"RANK", "7"},
+                                          {"SIZE", "8"},
+                                          {"LOCAL_RANK", "3"},
+                                          {"LOCAL_SIZE", "4"},
+                                          {"CROSS_RANK", "1"},
+                                          {"CROSS_SIZE", "2"},
+                                          {"HOSTNAME", "machine-1"},
+                                          {"CONTROLLER", "gloo"},
+                                          {"CPU_OPERATIONS", "gloo"},
+                                          {"GLOO_IFACE", "eth0"},
+                                          {"GLOO_RENDEZVOUS_ADDR", "10.0.0.1"},
+                                          {"GLOO_RENDEZVOUS_PORT", "20001"}}) {
+    EXPECT_EQ(environment.at("HOROVOD_" + name), value);
   }
 }
 

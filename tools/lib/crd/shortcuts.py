@@ -93,6 +93,13 @@ def command_rules():
              "command is named", ".trainer"),
         rule(f"!{_says('command')} || {_says('image')}",
              "is missing; name the image that holds the command", ".image"),
+        rule("self.launch != 'PerMachine' || (self.framework != 'Horovod' && (self.framework != "
+             "'Mpi' || self.?mpi.?start.orValue('Launcher') != 'Pmi'))",
+             "must be PerProcess: with framework: Horovod or mpi.start: Pmi the agents start every "
+             "rank themselves", ".launch"),
+        rule("self.framework != 'Horovod' || self.numMachines * self.processesPerMachine <= 512",
+             "makes more than 512 processes, which is as many as the rendezvous of Horovod takes",
+             ".numMachines"),
         *_launcher_rules("self.launch == 'PerMachine' || ", no_torchrun, LAUNCHER),
         *_launcher_rules(f"{MPIRUN} || ", no_unsupported, UNSUPPORTED),
     ]

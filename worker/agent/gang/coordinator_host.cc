@@ -111,10 +111,11 @@ void CoordinatorHost::Prepare(core::Generation generation) {
   prepared.generation = generation;
   prepared.master_address = master_address_;
   Result<uint32_t> port = FindFreePort(port_seed_++);
-  if (port.ok()) {
+  const Status served = port.ok() && handlers_.on_prepare ? handlers_.on_prepare(*port) : Status();
+  if (port.ok() && served.ok()) {
     prepared.port = *port;
   } else {
-    prepared.error = port.error().message;
+    prepared.error = port.ok() ? served.error().message : port.error().message;
   }
   if (!volume_ || !prepared.error.empty()) {
     loop_->Post(

@@ -33,6 +33,9 @@ class CoordinatorHost : public GangPort {
     std::function<void(const core::ExitCoordinator&)> on_exit;
     // Something that /status shows may have changed.
     std::function<void()> on_change;
+    // A generation whose ranks are told this port is about to be announced. An error: it can't be,
+    // and is tried again with another port. May be empty.
+    std::function<Status(uint32_t port)> on_prepare = {};
   };
 
   // `volume`: nullopt when the job has no checkpoint folder. `files` outlives the host.

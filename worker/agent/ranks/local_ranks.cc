@@ -118,6 +118,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                         ClearCaches();
                         temporary_.End();
                         SweepSharedMemory();
+                        if (pmi_) pmi_->End();
                         handlers_.on_all_dead(generation_);
                         oom_kills_ = stats_.ReadOomKills();
                       },
@@ -161,6 +162,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
   MakeCompileCaches(cache_dir_);
+  OpenPmi();
   if (config->checkpoint_path.empty()) return;
   kept_ = std::make_unique<KeptCaches>(
       loop, cache_dir_, config->checkpoint_path,
@@ -169,6 +171,23 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
         return CacheIdentity(*rank, gpus);
       },
       [this] { handlers_.on_kept(); }, log_);
+}
+
+void LocalRanks::OpenPmi() {
+  if (!core::ServesPmi(config_->job.spec)) return;
+  PmiServer::Handlers handlers;
+  handlers.on_fence = [this](Generation generation, std::vector<core::TableEntry> entries) {
+    handlers_.on_fence(generation, std::move(entries));
+  };
+  handlers.kill = [this](uint32_t local_rank) {
+    if (local_rank < views_.size() && views_[local_rank].pid != 0) {
+      kill(-views_[local_rank].pid, SIGKILL);
+    }
+  };
+  pmi_ = std::make_unique<PmiServer>(loop_, config_->job_uid, config_->machine,
+                                     static_cast<uint32_t>(config_->job.spec.num_machines),
+                                     static_cast<uint32_t>(ProcessCount(config_->job)),
+                                     std::move(handlers), log_);
 }
 
 // To NCCL all machines on one computer are one, which must be told one thing.
@@ -211,6 +230,12 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
         MakeLauncherFolder(config_->run_dir, generation_, config_->job, OwnProgram(), socket_path_);
     if (!folder.ok()) return Fail(0, core::kExitNotExecutable, folder.error().message);
     launcher_dir_ = std::move(*folder);
+  }
+  if (pmi_) {
+    const Status listening = pmi_->Begin(generation_);
+    if (!listening.ok()) {
+      return Fail(RankOf(0), core::kExitNotExecutable, "PMI: " + listening.error().message);
+    }
   }
   for (int l = 0; l < started; ++l) {
     if (BootTime() >= lease_end) return;
@@ -257,6 +282,10 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
                          ? binding.isolated
                          : plan_.visible;
   id.interface = interface_;
+  if (pmi_) {
+    id.pmi_address = pmi_->address();
+    id.pmi_id = pmi_->id(static_cast<uint32_t>(local_rank));
+  }
   id.rdma_devices = rdma_devices_;
   return id;
 }
@@ -524,9 +553,10 @@ void LocalRanks::OnDeath(core::Failure death) {
   death.stderr_tail = logs_->Finish(death.rank);
   views_[rank - RankOf(0)].pid = 0;
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
+  const bool failed = pmi_ ? pmi_->Judge(rank - RankOf(0), &death) : death.exit_code != 0;
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
   if (commanded) return OnCommandEnded(std::move(death));
-  if (death.exit_code == 0) return handlers_.on_finished(generation_, rank, death.by_itself);
+  if (!failed) return handlers_.on_finished(generation_, rank, death.by_itself);
   if (death.by_itself) logs_->ShowFailed(death.rank);
   handlers_.on_died(generation_, std::move(death));
 }

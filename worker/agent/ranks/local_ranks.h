@@ -32,6 +32,7 @@
 #include "worker/agent/ranks/process_set.h"
 #include "worker/agent/ranks/shared_memory.h"
 #include "worker/agent/ranks/temporary_folders.h"
+#include "worker/agent/services/pmi_server.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
 #include "worker/topology/effective.h"
@@ -54,6 +55,8 @@ class LocalRanks {
     std::function<void(core::Generation)> on_all_dead;
     std::function<void(core::Generation)> on_unkillable;
     std::function<void()> on_kept;  // busy() may be false now
+    // All ranks wait in a barrier of PMI, and have put these; DeliverFence follows.
+    std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
   };
   // One rank of the latest generation.
   struct View {
@@ -85,6 +88,10 @@ class LocalRanks {
   // ends by it first (core/failure/peer_loss.h).
   void Run(const core::Run& run);
 
+  void DeliverFence(const core::DeliverFence& fence) {
+    if (pmi_) pmi_->Deliver(fence);
+  }
+
   // The rank reports a step. After its first one its binding is looked at again, for by then it has
   // made its threads and touched its memory.
   void OnStep(uint32_t rank);
@@ -112,6 +119,7 @@ class LocalRanks {
   };
   static int Bind(void* launch) noexcept;
 
+  void OpenPmi();
   void NameNics(const std::vector<topology::Nic>& near);
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
@@ -170,6 +178,7 @@ class LocalRanks {
   std::string path_;
   ProcessSet processes_;
   ParkedRanks parked_;
+  std::unique_ptr<PmiServer> pmi_;  // null: the job has none
   core::Generation generation_;
   core::Start start_;           // of generation_
   std::string launcher_dir_;    // as core::ProcessIdentity has it

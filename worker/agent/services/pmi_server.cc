@@ -1,0 +1,137 @@
+#include "worker/agent/services/pmi_server.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "base/net/tcp.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+constexpr size_t kMostStrangers = 16;
+constexpr size_t kMostUnread = size_t{64} << 10;
+
+// PMI's clients take an int for it.
+std::vector<uint32_t> RandomIds(uint32_t count) {
+  std::random_device device;
+  std::uniform_int_distribution<uint32_t> numbers(1, std::numeric_limits<int32_t>::max());
+  std::set<uint32_t> ids;
+  while (ids.size() < count) ids.insert(numbers(device));
+  std::vector<uint32_t> shuffled(ids.begin(), ids.end());
+  std::shuffle(shuffled.begin(), shuffled.end(), device);
+  return shuffled;
+}
+
+}  // namespace
+
+PmiServer::PmiServer(EventLoop* loop, std::string job_uid, uint32_t machine, uint32_t machines,
+                     uint32_t processes, Handlers handlers, LogFn log)
+    : loop_(loop),
+      job_uid_(std::move(job_uid)),
+      machine_(machine),
+      machines_(machines),
+      processes_(processes),
+      handlers_(std::move(handlers)),
+      log_(std::move(log)),
+      abort_timer_(loop, [this] {
+        for (const auto& [local_rank, abort] : aborts_) handlers_.kill(local_rank);
+      }) {}
+
+Status PmiServer::Begin(core::Generation generation) {
+  End();
+  generation_ = generation;
+  const Result<Endpoint> any = ParseEndpoint("127.0.0.1:0");
+  Result<UniqueFd> fd = ListenTcp(*any, 128);
+  if (!fd.ok()) return fd.error();
+  const Result<Endpoint> local = LocalEndpoint(fd->get());
+  if (!local.ok()) return local.error();
+  address_ = local->ToString();
+  ids_ = RandomIds(processes_);
+  pmi_.emplace(Pmi::Shape{machine_, machines_, processes_,
+                          "kvs_" + job_uid_ + "_" + generation.ToString(), ids_});
+  LineServer::Handlers handlers;
+  handlers.on_line = [this](LineServer::ClientId client, std::string_view line) {
+    return OnLine(client, line);
+  };
+  handlers.make_room = [this] { return MakeRoom(); };
+  handlers.on_open = [this](LineServer::ClientId client) { strangers_.insert(client); };
+  handlers.on_close = [this](LineServer::ClientId client) {
+    strangers_.erase(client);
+    pmi_->OnClose(client);
+  };
+  server_ =
+      std::make_unique<LineServer>(loop_,
+                                   LineServer::Options{.what = "a connection to PMI",
+                                                       .max_clients = processes_ + kMostStrangers,
+                                                       .max_line = Pmi::kMaxLine,
+                                                       .max_unread = kMostUnread},
+                                   std::move(handlers), log_);
+  return server_->Start(std::move(*fd));
+}
+
+void PmiServer::End() {
+  server_.reset();
+  pmi_.reset();
+  strangers_.clear();
+  aborts_.clear();
+  abort_timer_.WakeAt(kNever);
+}
+
+// Whoever holds connections and proves nothing displaces its like alone.
+bool PmiServer::MakeRoom() {
+  if (strangers_.empty()) return false;
+  server_->Drop(*strangers_.begin(), "it made room for newer ones before it said whose it is");
+  return true;
+}
+
+Status PmiServer::OnLine(LineServer::ClientId client, std::string_view line) {
+  Result<Pmi::Effects> effects = pmi_->OnLine(client, line);
+  if (!effects.ok()) return effects.error();
+  strangers_.erase(client);
+  Do(std::move(*effects));
+  return {};
+}
+
+void PmiServer::Deliver(const core::DeliverFence& fence) {
+  if (pmi_ && fence.generation == generation_) Do(pmi_->OnFence(fence.entries, fence.last));
+}
+
+void PmiServer::Do(Pmi::Effects effects) {
+  for (const auto& [client, answer] : effects.answers) server_->Answer(client, answer);
+  if (effects.abort) OnAbort(*effects.abort);
+  if (effects.fence) handlers_.on_fence(generation_, *std::move(effects.fence));
+}
+
+void PmiServer::OnAbort(const Pmi::Abort& abort) {
+  log_("rank " + std::to_string(machine_ * processes_ + abort.local_rank) +
+       " called MPI_Abort with code " + std::to_string(abort.code) +
+       (abort.text.empty() ? "" : ": " + abort.text));
+  if (aborts_.emplace(abort.local_rank, abort).second && aborts_.size() == 1) {
+    abort_timer_.WakeAt(loop_->now() + kAbortPatience);
+  }
+}
+
+bool PmiServer::Judge(uint32_t local_rank, core::Failure* death) {
+  if (!pmi_) return death->exit_code != 0;
+  server_->ReadNow();  // its last line, before its end
+  const auto abort = aborts_.find(local_rank);
+  if (abort == aborts_.end()) {
+    const bool left = death->exit_code == 0 && death->by_itself && pmi_->Unfinished(local_rank);
+    if (left) death->stderr_tail += "\nit ended between MPI_Init and MPI_Finalize";
+    return left || death->exit_code != 0;
+  }
+  death->cause = core::Cause::kProcessExit;
+  death->exit_code = abort->second.code & 0xff;
+  if (death->exit_code == 0) death->exit_code = 1;  // it ended the job all the same
+  death->signal = 0;
+  if (death->stderr_tail.empty()) {
+    death->stderr_tail = "it called MPI_Abort with code " + std::to_string(abort->second.code) +
+                         (abort->second.text.empty() ? "" : ": " + abort->second.text);
+  }
+  return true;
+}
+
+}  // namespace lockstep::agent
