@@ -1,6 +1,6 @@
 // Command lines of mpirun (Open MPI, MPICH, Intel MPI) and horovodrun. mpirun goes on starting the
-// ranks (framework: Mpi), over all machines of the job. Horovod's are started without it, and a
-// remark says what that means for the program.
+// ranks (framework: Mpi), over all machines of the job. Horovod's are started without horovodrun
+// (framework: Horovod).
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,9 @@ namespace {
 constexpr std::string_view kNoNetwork =
     "ranks find each other by MASTER_ADDR and MASTER_PORT, without ssh or an MPI.";
 constexpr std::string_view kOfMpirun = "write it into the command, should it still be wanted.";
-constexpr std::string_view kNoHorovod = "it is Horovod's own, which Lockstep does not start.";
+constexpr std::string_view kOfHorovod =
+    "write it into env by Horovod's own variable, as HOROVOD_FUSION_THRESHOLD.";
+constexpr std::string_view kOverGloo = "Horovod's controller is Gloo's.";
 
 constexpr auto kMpirun = std::to_array<KnownOption>({
     {"np n c", 1, kUsed},
@@ -78,31 +80,31 @@ constexpr auto kHorovodrun = std::to_array<KnownOption>({
     {"blacklist-cooldown-range", 2, "failurePolicy says how often machines are replaced."},
     {"p ssh-port i ssh-identity-file", 1, kNoNetwork},
     {"network-interface network-interfaces nics", 1, kNoNetwork},
-    {"gloo mpi jsrun tcp", 0, kNoHorovod},
-    {"mpi-args mpi-threads-disable", 1, kNoHorovod},
+    {"gloo mpi jsrun tcp", 0, kOverGloo},
+    {"mpi-args mpi-threads-disable", 1, kOverGloo},
     {"start-timeout", 1, "write health.startTimeout."},
     {"output-filename", 1, kOutput},
     {"prefix-output-with-timestamp", 0, kOutput},
     {"verbose", 0, kNothing},
     {"disable-cache check-build cb version v", 0, kNothing},
-    {"config-file", 1, kNoHorovod},
+    {"config-file", 1, kOfHorovod},
     {"binding-args", 1, kBinding},
-    {"fusion-threshold-mb cycle-time-ms cache-capacity", 1, kNoHorovod},
+    {"fusion-threshold-mb cycle-time-ms cache-capacity", 1, kOfHorovod},
     {"hierarchical-allreduce no-hierarchical-allreduce hierarchical-allgather "
      "no-hierarchical-allgather torus-allreduce no-torus-allreduce",
-     0, kNoHorovod},
-    {"autotune no-autotune", 0, kNoHorovod},
-    {"autotune-log-file autotune-warmup-samples autotune-steps-per-sample", 1, kNoHorovod},
-    {"autotune-bayes-opt-max-samples autotune-gaussian-process-noise", 1, kNoHorovod},
-    {"timeline-filename", 1, kNoHorovod},
-    {"timeline-mark-cycles no-timeline-mark-cycles", 0, kNoHorovod},
-    {"no-stall-check stall-check", 0, kNoHorovod},
+     0, kOfHorovod},
+    {"autotune no-autotune", 0, kOfHorovod},
+    {"autotune-log-file autotune-warmup-samples autotune-steps-per-sample", 1, kOfHorovod},
+    {"autotune-bayes-opt-max-samples autotune-gaussian-process-noise", 1, kOfHorovod},
+    {"timeline-filename", 1, kOfHorovod},
+    {"timeline-mark-cycles no-timeline-mark-cycles", 0, kOfHorovod},
+    {"no-stall-check stall-check", 0, kOfHorovod},
     {"stall-check-warning-time-seconds stall-check-shutdown-time-seconds", 1,
      "write health.hangTimeout."},
-    {"num-nccl-streams thread-affinity", 1, kNoHorovod},
-    {"log-level", 1, kNoHorovod},
+    {"num-nccl-streams thread-affinity", 1, kOfHorovod},
+    {"log-level", 1, kOfHorovod},
     {"log-with-timestamp log-without-timestamp log-hide-timestamp", 0, kNothing},
-    {"gloo-timeout-seconds", 1, kNoHorovod},
+    {"gloo-timeout-seconds", 1, kOfHorovod},
 });
 
 // a:4,b:4 or a,b: how many machines, and how many processes on each, where all say the same.
@@ -213,15 +215,6 @@ void ReadMpirunOption(const Option& option, Size& size, JobBuilder& builder) {
   }
 }
 
-// A world of Horovod would be one process, each for itself, and the job would succeed.
-void RemarkWorld(JobBuilder& builder) {
-  builder.Warn(
-      "horovodrun starts no ranks under Lockstep, which starts them itself. A program that calls "
-      "Horovod can't run yet: each process would be a world of its own, and the job would succeed. "
-      "It runs if it joins by RANK and WORLD_SIZE, as torch.distributed.init_process_group() does. "
-      "A line that stops a wrong world: assert hvd.size() == int(os.environ[\"WORLD_SIZE\"])");
-}
-
 }  // namespace
 
 void ConvertMpirun(const std::vector<std::string>& arguments, Size size, JobBuilder& builder) {
@@ -269,7 +262,10 @@ void ConvertHorovodrun(const std::vector<std::string>& arguments, Size size, Job
   }
   builder.SetSize(size, "horovodrun", {});
   SetProgram(line, "", false, true, builder);
-  RemarkWorld(builder);
+  builder.job.spec.framework = core::Framework::kHorovod;
+  builder.Remark(
+      "the agents start the ranks, and serve what Horovod asks horovodrun for, over Gloo "
+      "(framework: Horovod).");
 }
 
 }  // namespace lockstep::convert

@@ -353,8 +353,8 @@ class BatchConverter {
         "The program reads RANK and LOCAL_RANK in place of SLURM_PROCID and "
         "SLURM_LOCALID, WORLD_SIZE in place of SLURM_NTASKS.");
     builder_.Warn(
-        "a program that joins by MPI can't run yet: each process would be a world of its own, and "
-        "the job would succeed.");
+        "a program that joins by MPI needs framework: Mpi, with mpi.start: Pmi for MPICH and Intel "
+        "MPI; else each process would be a world of its own, and the job would succeed.");
     if (IsShell(core::BaseName(words[0])) || words[0].ends_with(".sh")) {
       builder_.Remark("What " + words[0] +
                       " starts was not read: where it calls a launcher, "

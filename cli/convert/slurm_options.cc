@@ -40,7 +40,7 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
     {"array a", 1, kUsed},
     {"container-image", 1, kUsed},
     {"multi-prog", 0, kUsed},
-    {"mpi", 1, "ranks are started without a PMI; a program that calls MPI can't run yet."},
+    {"mpi", 1, "a program that calls MPICH or Intel MPI wants framework: Mpi with mpi.start: Pmi."},
     {"partition p", 1, kQueue},
     {"account A qos q reservation wckey licenses L clusters M cluster", 1, kQueue},
     {"nice", 0, kQueue},

@@ -156,7 +156,9 @@ std::string InPlaceOf(const std::string& launcher) {
            "by RANK and WORLD_SIZE: on each machine " +
            launcher + " would run a world of its own";
   }
-  const char* framework = launcher.starts_with("accelerate") ? " with framework: Accelerate" : "";
+  const char* framework = launcher.starts_with("accelerate") ? " with framework: Accelerate"
+                          : launcher == "horovodrun"         ? " with framework: Horovod"
+                                                             : "";
   return "write the program itself, without " + launcher +
          " and launch: PerMachine, as in [python, train.py]" + framework +
          ": Lockstep starts every rank of all machines, where " + launcher +

@@ -115,7 +115,8 @@ TEST(ConvertHorovodrun, ReadsItsCommandLine) {
   EXPECT_EQ(spec.num_machines, 2);
   EXPECT_EQ(spec.processes_per_machine, 4);
   EXPECT_THAT(spec.command, ElementsAre("python", "t.py"));
-  EXPECT_THAT(result.yaml, AllOf(HasSubstr("LOOK AT THIS"), HasSubstr("hvd.size() =="),
+  EXPECT_EQ(spec.framework, core::Framework::kHorovod);
+  EXPECT_THAT(result.yaml, AllOf(HasSubstr("serve what Horovod asks horovodrun for"),
                                  HasSubstr("--fusion-threshold-mb 32 is not carried over")));
   EXPECT_THAT(Problems(ConvertLine("horovodrun --novelty t.py")), HasSubstr("of horovodrun"));
 }
