@@ -97,6 +97,19 @@ def test_machine_0_is_replaced_like_any_other(jobs, tmp_path):
     lose(jobs, tmp_path, 0)
 
 
+def test_what_preflight_measured_is_a_condition_that_kubectl_describes(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", UNTIL.format(gate=gate), preflight={"enabled": True, "margin": 1})
+    jobs.kubectl("wait", "--for=condition=PreflightPassed", "--timeout=120s", "tj/gpt")
+    described = jobs.kubectl("describe", "tj", "gpt")
+    assert "PreflightPassed" in described and "medians products" in described, described
+    gate.touch()
+    status = jobs.wait_state("gpt", "Succeeded")
+    [passed] = [each for each in status["conditions"] if each["type"] == "PreflightPassed"]
+    assert (passed["status"], passed["reason"]) == ("True", "Passed")
+    assert "GFLOP/s" in passed["message"] and "GB/s" in passed["message"]
+
+
 def ready_spares(jobs, count):
     return jobs.wait("gpt", lambda s: s.get("state") == "Running"
                      and s["machines"].get("spares", 0) == count, f"{count} spares ready")

@@ -3,6 +3,7 @@
 namespace lockstep::control {
 namespace {
 
+using core::Condition;
 using core::CoordinatorPhase;
 using core::PreflightState;
 using testing::HasSubstr;
@@ -22,6 +23,65 @@ core::TrainingJob JobWithPreflight() {
 
 core::SlowMachine Slow(uint32_t machine, bool replaced) {
   return {machine, 1, "link 0.1 GB/s, where the median is 5 GB/s", replaced};
+}
+
+const Condition* Passed(Scene& scene) {
+  return core::FindCondition(scene.status().conditions, "PreflightPassed");
+}
+
+TEST(PreflightPolicy, TheConditionIsUnknownUntilMachinesWereMeasuredAndThenHasTheFigures) {
+  Scene scene(JobWithPreflight());
+  scene.Run();
+  EXPECT_EQ(Passed(scene), nullptr);
+  Say(scene, {PreflightState::kMeasuring, "", {}});
+  scene.Settle();
+  ASSERT_NE(Passed(scene), nullptr);
+  EXPECT_EQ(Passed(scene)->status, Condition::Value::kUnknown);
+  EXPECT_EQ(Passed(scene)->reason, "Measuring");
+  Say(scene, {PreflightState::kPassed, "link 5 GB/s", {Slow(1, true)}});
+  scene.Settle();
+  EXPECT_EQ(Passed(scene)->status, Condition::Value::kTrue);
+  EXPECT_EQ(Passed(scene)->reason, "Passed");
+  EXPECT_EQ(Passed(scene)->message,
+            "machine 1 was replaced: link 0.1 GB/s, where the median is 5 GB/s; medians link 5 "
+            "GB/s");
+}
+
+TEST(PreflightPolicy, TheConditionIsFalseWhileTheJobGoesOnWithASlowMachine) {
+  Scene scene(JobWithPreflight());
+  scene.Run();
+  Say(scene, {PreflightState::kSlow, "", {Slow(1, true), Slow(2, false)}});
+  scene.Settle();
+  ASSERT_NE(Passed(scene), nullptr);
+  EXPECT_EQ(Passed(scene)->status, Condition::Value::kFalse);
+  EXPECT_THAT(Passed(scene)->message, testing::StartsWith("machine 2 is slow: link 0.1 GB/s"));
+  core::SlowMachine earlier = Slow(2, false);
+  earlier.attempt = 7;  // is not the one that runs
+  Say(scene, {PreflightState::kPassed, "", {Slow(1, true), earlier}});
+  scene.Settle();
+  EXPECT_EQ(Passed(scene)->status, Condition::Value::kTrue);
+  EXPECT_THAT(Passed(scene)->message, testing::Not(HasSubstr("machine 2")));
+}
+
+TEST(PreflightPolicy, TheConditionStandsWhenTheJobHasEndedAndGoesWithPreflight) {
+  Scene scene(JobWithPreflight());
+  scene.Run();
+  Say(scene, {PreflightState::kPassed, "link 5 GB/s", {}});
+  scene.Settle();
+  scene.machine(0).end = Verdict(0, {1, 1}, 0, 1);
+  const Decision ended = scene.Decide();
+  ASSERT_TRUE(ended.intent && ended.intent->verdict);
+  EXPECT_EQ(core::FindCondition(ended.intent->conditions, "PreflightPassed")->status,
+            Condition::Value::kTrue);
+
+  Scene without(JobWithPreflight());
+  without.Run();
+  Say(without, {PreflightState::kPassed, "link 5 GB/s", {}});
+  without.Settle();
+  without.spec().preflight.enabled = false;
+  without.Settle();
+  EXPECT_EQ(Passed(without), nullptr);
+  EXPECT_FALSE(without.status().preflight);
 }
 
 TEST(PreflightPolicy, StatusShowsWhatTheGangMeasured) {

@@ -17,8 +17,8 @@ def _words(description, longest=_TEXT):
 
 
 def _conditions():
-    return listing("PodsReady, Running, TopologyAligned, Stalled, Straggler, Suspended, Complete, Failed and "
-                   "NameConflict, as far as they apply.", struct("", {
+    return listing("PodsReady, Running, TopologyAligned, PreflightPassed, Stalled, Straggler, Suspended, "
+                   "Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether it holds."),
                        "reason": _words("Why, in one word.", 1024),

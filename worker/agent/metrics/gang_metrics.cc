@@ -146,6 +146,7 @@ std::vector<prometheus::MetricFamily> GangMetrics::Collect() const {
       "last to come to their collectives; 0 under none.",
       straggler ? straggler->cost : 0,
       {{"straggler", straggler ? std::to_string(straggler->machine) : "none"}});
+  AddPreflight(&page);
   const char* commits =
       "Requests to commit a checkpoint, granted or refused, since this machine 0 began.";
   page.Counter("lockstep_commits_total", commits, commits_granted_, {{"result", "granted"}})
@@ -175,6 +176,19 @@ void GangMetrics::AddLedger(Families* page) const {
                 "as in status.ledger; of the running generation it may still turn out to have been "
                 "for something else.",
                 none ? 0 : Seconds(milliseconds(spent->second)), {{"activity", activity.name}});
+  }
+}
+
+void GangMetrics::AddPreflight(Families* page) const {
+  const std::optional<core::PreflightStatus> preflight = coordinator_->preflight();
+  if (!preflight) return;
+  for (const bool replaced : {true, false}) {
+    page->Gauge("lockstep_preflight_slow_machines",
+                "Machines that preflight found slow since this machine 0 began, of the last 16: "
+                "replaced, or kept because enough were.",
+                static_cast<double>(
+                    std::ranges::count(preflight->slow, replaced, &core::SlowMachine::replaced)),
+                {{"result", replaced ? "replaced" : "kept"}});
   }
 }
 

@@ -50,6 +50,7 @@ class GangMetrics : public prometheus::Collectable {
 
   void AddFailures(Families* page) const;
   void AddLedger(Families* page) const;
+  void AddPreflight(Families* page) const;
   void AccountTo(core::Ledger& ledger, const std::vector<core::GenerationRecord>& history) const;
 
   const core::Coordinator* coordinator_;

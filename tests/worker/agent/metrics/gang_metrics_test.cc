@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/worker/agent/metrics/measured_gang.h"
 #include "tests/worker/agent/metrics/page.h"
 
 namespace lockstep::agent {
@@ -82,9 +83,26 @@ TEST_F(GangMetricsTest, OnlyAnswersThatCameOverTheWireTellARoundTrip) {
   EXPECT_EQ(At("lockstep_heartbeat_round_trip_seconds_sum"), 0.002);
 }
 
+TEST_F(GangMetricsTest, WithoutPreflightThereIsNothingOfIt) {
+  EXPECT_TRUE(std::isnan(At(R"(lockstep_preflight_slow_machines{result="replaced"})")));
+}
+
 TEST_F(GangMetricsTest, ShowsTheBudgetsOfThePolicy) {
   EXPECT_EQ(At(R"(lockstep_restart_budget_limit{budget="application"})"), 3);
   EXPECT_EQ(At(R"(lockstep_restart_budget_limit{budget="infrastructure"})"), 10);
+}
+
+TEST(GangMetricsPreflightTest, ShowsHowManyMachinesWereSlow) {
+  const Time now = seconds(100);
+  core::Coordinator coordinator(ToBeMeasured(3), now);
+  const GangMetrics gang(&coordinator, [&] { return now; });
+  const auto slow = [&](const std::string& result) {
+    return PageOf(gang).At("lockstep_preflight_slow_machines{result=\"" + result + "\"}");
+  };
+  EXPECT_EQ(slow("replaced"), 0);
+  Measure(&coordinator, now, {{.products = 40}, {.products = 10}, {.products = 50}});
+  EXPECT_EQ(slow("replaced"), 1);
+  EXPECT_EQ(slow("kept"), 0);
 }
 
 TEST_F(GangMetricsTest, ARestartAndThePartsOfItsRecoveryCountOnce) {

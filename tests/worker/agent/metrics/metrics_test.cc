@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/base/loop_test_base.h"
+#include "tests/worker/agent/metrics/measured_gang.h"
 #include "tests/worker/agent/metrics/page.h"
 #include "worker/agent/gang/gang_listener.h"
 #include "worker/agent/logs/log_pump.h"
@@ -64,7 +65,7 @@ class MetricsTest : public LoopTest {
   std::vector<LocalRanks::View> views_ = {
       {.rank = 24, .pid = getpid(), .bound = true, .binding = {}}};
   RankMetrics ranks_{[this] { return views_; }, [this] { return now_; }, stats_};
-  core::Coordinator coordinator_{core::CoordinatorConfig{}, now_};
+  core::Coordinator coordinator_{ToBeMeasured(1), now_};
   GangMetrics gang_{&coordinator_, [this] { return now_; }};
   Console console_{loop(), STDOUT_FILENO};
   std::unique_ptr<FileWorker> worker_;
