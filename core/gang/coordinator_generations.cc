@@ -220,6 +220,7 @@ void Coordinator::Succeed(Time now) {
   if (const std::optional<uint32_t> machine = NeverAsked()) return FailAsSmaller(now, *machine);
   Verdict success;
   success.generation = generation_;
+  success.failure = last_failure_;  // who looks seldom may not have heard of it
   success.reason = config_.launcher ? "the launcher on machine 0 exited with code 0"
                    : AllFinished()  ? "every process of every machine exited with code 0"
                                     : "all processes that decide exited 0 (successPolicy); the "

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/model/names.h"
+#include "operator/policy/last_failure.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
 
@@ -140,18 +141,6 @@ void ObserveConditions(ReconcileContext& context) {
                conflict ? next.reason : "");
 }
 
-void ObserveFailure(ReconcileContext& context, const core::GangStatus& gang) {
-  const core::Failure& failure = gang.last_failure;
-  if (failure.cause == core::Cause::kNone) return;
-  std::optional<core::LastFailure>& last = context.next.last_failure;
-  JobStatus as_written;
-  as_written.last_failure = core::LastFailure{.failure = failure};
-  core::Shorten(as_written);
-  if (last && last->failure == as_written.last_failure->failure) return;
-  context.AddEvent(true, core::ToString(failure.cause), failure.message);
-  last = FailureRecord(context, failure, gang.generation);
-}
-
 void ObserveGang(ReconcileContext& context) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return;
@@ -160,7 +149,7 @@ void ObserveGang(ReconcileContext& context) {
   next.counters.Merge(gang->counters);
   if (gang->generation.exists()) next.gang_generation = gang->generation;
   RecordHistory(context, *gang);
-  ObserveFailure(context, *gang);
+  RecordFailure(context, gang->last_failure, gang->generation);
   ObserveProgress(context, *gang);
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/exit_codes.h"
+#include "operator/policy/last_failure.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
 
@@ -48,7 +49,10 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
     context.next.counters.Merge(*verdict.counters);
     CountRestarts(context.next);
   }
-  if (!success) {
+  if (success) {
+    const core::Generation last = verdict.generation;
+    RecordFailure(context, verdict.failure, {last.attempt, last.n > 0 ? last.n - 1 : 0});
+  } else {
     context.next.last_failure = FailureRecord(context, verdict.failure, verdict.generation);
   }
   const Cause cause = success ? Cause::kNone : verdict.failure.cause;

@@ -36,6 +36,15 @@ TEST_F(CoordinatorTest, ReachesSuccessWhenEveryRankExitsZero) {
   EXPECT_EQ(coordinator_exit_->code, 0);
 }
 
+TEST_F(CoordinatorTest, ASuccessTellsTheLastFailureThatWasOvercome) {
+  Begin(2);
+  Kill(1, 3, SIGKILL);
+  FinishAll();
+  ASSERT_TRUE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 0U);
+  EXPECT_EQ(coordinator_->verdict()->failure.message, "rank 3 on machine 1 was killed by SIGKILL");
+}
+
 TEST_F(CoordinatorTest, RestartsTheWholeGangInPlaceWhenAProcessIsKilled) {
   Begin(2);
   Kill(1, 3, SIGKILL);

@@ -51,6 +51,41 @@ TEST(Verdict, WhatTheGangWentThroughUnheardIsCounted) {
   EXPECT_EQ(decision.intent->restarts.application, 2);
 }
 
+TEST(Verdict, OfASuccessTellsTheFailureThatNobodyHeardOf) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.failure.cause = Cause::kProcessSignal;
+  told.failure.machine = 1;
+  told.failure.message = "rank 3 was killed by signal 9";
+  scene.machine(1).end = Verdict(0, {1, 2}, 1, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && decision.intent->last_failure);
+  EXPECT_EQ(decision.intent->state, JobState::kSucceeded);
+  EXPECT_EQ(decision.intent->verdict->cause, Cause::kNone);
+  EXPECT_EQ(decision.intent->last_failure->failure.message, told.failure.message);
+  EXPECT_EQ(decision.intent->last_failure->generation, (core::Generation{1, 1}));
+  EXPECT_EQ(decision.intent->last_failure->node, "node-1");
+  EXPECT_THAT(decision.events, SizeIs(2));
+}
+
+TEST(Verdict, OfASuccessSaysNothingTwice) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  core::Termination told;
+  told.failure.cause = Cause::kProcessSignal;
+  told.failure.message = "rank 3 was killed by signal 9";
+  scene.Report(core::CoordinatorPhase::kRunning).last_failure = told.failure;
+  scene.Settle();
+  const auto before = scene.status().last_failure;
+  scene.Pass(minutes(1));
+  scene.machine(1).end = Verdict(0, {1, 2}, 1, 1, told);
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent && before);
+  EXPECT_EQ(decision.intent->last_failure, before);
+  EXPECT_THAT(decision.events, SizeIs(1));
+}
+
 TEST(Verdict, ItEndsTheJobWhateverNumbersItHolds) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
