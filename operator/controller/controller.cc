@@ -269,10 +269,12 @@ Snapshot Controller::Take(const JobRecord& record) {
 void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
   record->memory = std::move(decision.memory);
   if (decision.nothing_missing) record->TakeBackRefusal();
-  // The end of an earlier attempt has been decided on.
-  std::erase_if(record->notes.vanished, [&](const auto& each) {
-    return each.first.second != record->status.attempts.Of(static_cast<int>(each.first.first));
-  });
+  // Of an earlier attempt the end has been decided on, and memory knows what it has to.
+  const auto is_past = [&](const MachineAttempt& each) {
+    return each.second != record->status.attempts.Of(static_cast<int>(each.first));
+  };
+  std::erase_if(record->notes.vanished, [&](const auto& each) { return is_past(each.first); });
+  std::erase_if(record->notes.made, is_past);
   record->desired = decision.desired;
   if (decision.desired) link_.SetDesiredState(NameOf(key), decision.desired);
   if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);

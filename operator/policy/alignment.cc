@@ -7,16 +7,12 @@ namespace {
 
 using core::Condition;
 
-const core::GangStatus::MachineStatus* Told(const ReconcileContext& context,
-                                            const Machine& machine) {
+const core::GangStatus::MachineStatus* ToldOfBinding(const ReconcileContext& context,
+                                                     const Machine& machine) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return nullptr;
-  const auto told =
-      std::find_if(gang->machines.begin(), gang->machines.end(), [&](const auto& each) {
-        return each.index == machine.index && each.attempt == machine.attempt;
-      });
-  return told == gang->machines.end() || told->binding == core::Binding::kUnknown ? nullptr
-                                                                                  : &*told;
+  const core::GangStatus::MachineStatus* told = Told(*gang, machine);
+  return told == nullptr || told->binding == core::Binding::kUnknown ? nullptr : told;
 }
 
 bool IsMisaligned(const MachineObservation& seen) { return seen.end && seen.end->misaligned; }
@@ -35,12 +31,12 @@ const MachineObservation* Rejected(const Machine& machine) {
 }  // namespace
 
 std::string BindingOf(const ReconcileContext& context, const Machine& machine) {
-  const auto* told = Told(context, machine);
+  const auto* told = ToldOfBinding(context, machine);
   return told == nullptr ? "" : core::ToString(told->binding);
 }
 
 std::string BoundOtherwise(const ReconcileContext& context, const Machine& machine) {
-  const auto* told = Told(context, machine);
+  const auto* told = ToldOfBinding(context, machine);
   const core::Bind asked = context.spec().topology.bind;
   if (told == nullptr || asked == core::Bind::kNone || core::IsAsAsked(told->binding)) return "";
   std::string what = std::string("is bound ") + core::ToString(told->binding) + " where " +
@@ -64,7 +60,7 @@ void ObserveAlignment(ReconcileContext& context) {
                           NameOf(machine) + " on node " + seen->node + ": " + end.reason +
                               (end.message.empty() ? "" : ": " + end.message));
     }
-    all_told &= Told(context, machine) != nullptr;
+    all_told &= ToldOfBinding(context, machine) != nullptr;
     const std::string otherwise = BoundOtherwise(context, machine);
     if (otherwise.empty()) continue;
     return PutCondition(context, "TopologyAligned", Condition::Value::kFalse, "BoundOtherwise",

@@ -8,12 +8,17 @@
 namespace lockstep::control {
 namespace {
 
+bool Existed(const AttemptsMemory& memory, const MachineAttempt& attempt) {
+  const auto known = memory.attempts.find(attempt);
+  return known != memory.attempts.end() && known->second.existed;
+}
+
 Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
   if (machine.attempt == 0) return Life::kNone;
   if (machine.seen == nullptr) {
     const MachineAttempt attempt{machine.index, machine.attempt};
     const bool made = machine.attempt <= snapshot.status.created_epoch ||
-                      snapshot.memory.attempts.existed.contains(attempt) ||
+                      Existed(snapshot.memory.attempts, attempt) ||
                       snapshot.notes.made.contains(attempt) ||
                       snapshot.notes.vanished.contains(attempt);
     return made ? Life::kGone : Life::kToCreate;
@@ -123,6 +128,14 @@ std::vector<Machine> Machines(const Snapshot& snapshot) {
   return machines;
 }
 
+const core::GangStatus::MachineStatus* Told(const core::GangStatus& status,
+                                            const Machine& machine) {
+  const auto told = std::ranges::lower_bound(status.machines, machine.index, {},
+                                             &core::GangStatus::MachineStatus::index);
+  if (told == status.machines.end() || told->index != machine.index) return nullptr;
+  return told->attempt == machine.attempt ? &*told : nullptr;
+}
+
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
   std::vector<const MachineObservation*> leftovers;
   for (const MachineObservation& seen : snapshot.machines) {
@@ -138,12 +151,9 @@ std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
 bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine) {
   if (machine.attempt <= 1 || !Holds(Rule::kPredecessorsSeenDead)) return true;
   if (!memory.from_the_beginning) return false;
-  const auto is_over = [&](const MachineAttempt& each) {
-    return each.first != machine.index || each.second >= machine.attempt ||
-           memory.ended.contains(each);
-  };
-  return std::all_of(memory.existed.begin(), memory.existed.end(), is_over) &&
-         std::all_of(memory.recorded.begin(), memory.recorded.end(), is_over);
+  const auto begin = memory.attempts.lower_bound({machine.index, 0});
+  const auto end = memory.attempts.lower_bound({machine.index, machine.attempt});
+  return std::all_of(begin, end, [](const auto& each) { return each.second.over; });
 }
 
 End EndOf(const Snapshot& snapshot, const Machine& machine) {

@@ -34,6 +34,10 @@ struct Machine {
 // By index, 0 .. status.attempts.size() - 1.
 std::vector<Machine> Machines(const Snapshot& snapshot);
 
+// What agents say of exactly this attempt, of a status that lists machines in order, as agents do;
+// null: nothing.
+const core::GangStatus::MachineStatus* Told(const core::GangStatus& status, const Machine& machine);
+
 // What belongs to no current machine: its index is beyond the gang, or there is no gang. Nothing of
 // an epoch that is yet to be heard of.
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot);

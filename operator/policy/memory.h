@@ -22,10 +22,14 @@ using MachineAttempt = std::pair<uint32_t, uint32_t>;
 
 // remember.cc
 struct AttemptsMemory {
-  bool from_the_beginning = false;    // this operator has seen every attempt of the job
-  std::set<MachineAttempt> recorded;  // stood in status; somebody made them, perhaps
-  std::set<MachineAttempt> existed;   // seen
-  std::set<MachineAttempt> ended;     // whose processes were seen to be over
+  struct Known {
+    bool existed = false;  // seen, or made; else it stood in status, and somebody made it, perhaps
+    bool over = false;     // its processes were seen to be
+  };
+  bool from_the_beginning = false;  // this operator has seen every attempt of the job
+  // The machines' current attempts, and what may be alive of earlier ones: who is over and has a
+  // successor is forgotten.
+  std::map<MachineAttempt, Known> attempts;
 };
 
 // context.h

@@ -28,14 +28,11 @@ const core::MachineStatus* Listed(const JobStatus& status, uint32_t index) {
 
 // What the coordinator says of a machine whose container runs.
 MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
-  for (const auto& seen : status.machines) {
-    if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
-    // The gang's names are a subset of status', but for those of agents that have yet to join.
-    if (auto state = core::ParseEnum<MachineState>(core::ToString(seen.state))) {
-      return *state == MachineState::kAbsent ? MachineState::kStarting : *state;
-    }
-  }
-  return MachineState::kStarting;
+  const core::GangStatus::MachineStatus* told = Told(status, machine);
+  if (told == nullptr) return MachineState::kStarting;
+  // The gang's names are a subset of status', but for those of agents that have yet to join.
+  const auto state = core::ParseEnum<MachineState>(core::ToString(told->state));
+  return !state || *state == MachineState::kAbsent ? MachineState::kStarting : *state;
 }
 
 // An operator that has just started hears of the gang in a moment.

@@ -74,10 +74,8 @@ void ObservePreflight(ReconcileContext& context) {
 std::string SlownessOf(const ReconcileContext& context, const Machine& machine) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr || !context.spec().preflight.enabled) return "";
-  for (const auto& seen : gang->machines) {
-    if (seen.index == machine.index && seen.attempt == machine.attempt) return seen.slow;
-  }
-  return "";
+  const core::GangStatus::MachineStatus* told = Told(*gang, machine);
+  return told == nullptr ? "" : told->slow;
 }
 
 }  // namespace lockstep::control

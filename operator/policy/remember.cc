@@ -7,18 +7,24 @@ void Remember(ReconcileContext& context) {
   AttemptsMemory& memory = context.Own<&Memory::attempts>();
   if (snapshot.status.epoch == 0) memory.from_the_beginning = true;
   for (const Machine& machine : context.machines) {
-    if (machine.attempt > 0) memory.recorded.insert({machine.index, machine.attempt});
+    if (machine.attempt == 0) continue;
+    const MachineAttempt current{machine.index, machine.attempt};
+    memory.attempts[current].existed |= snapshot.notes.made.contains(current);
   }
   const auto remember = [&](const MachineObservation& seen) {
     if (seen.machine < 0) return;
-    const MachineAttempt key{static_cast<uint32_t>(seen.machine), seen.attempt};
-    memory.existed.insert(key);
+    AttemptsMemory::Known& known =
+        memory.attempts[{static_cast<uint32_t>(seen.machine), seen.attempt}];
+    known.existed = true;
     // What vanished without being seen over was perhaps deleted by force, its processes alive.
-    if (seen.over()) memory.ended.insert(key);
+    known.over |= seen.over();
   };
   for (const MachineObservation& seen : snapshot.machines) remember(seen);
   for (const auto& [key, seen] : snapshot.notes.vanished) remember(seen);
-  memory.existed.insert(snapshot.notes.made.begin(), snapshot.notes.made.end());
+  std::erase_if(memory.attempts, [&](const auto& each) {
+    const auto [machine, attempt] = each.first;
+    return each.second.over && snapshot.status.attempts.Of(static_cast<int>(machine)) != attempt;
+  });
   RememberAddresses(context);
   RememberSpares(context);
   RememberRelease(context);

@@ -32,18 +32,16 @@ std::optional<std::string> Accusation(const ReconcileContext& context, const Gan
   }
   const Machine& witness = context.machines[status.machine];
   if (witness.life != Life::kRunning || witness.attempt != status.attempt) return std::nullopt;
-  for (const auto& seen : status.machines) {
-    if (seen.index != machine.index || seen.attempt != machine.attempt) continue;
-    if (seen.replace) return "failurePolicy asks for another machine";
-    const bool silent = seen.silent_for >= context.spec().failure_policy.machine_lost_after;
-    // A member calls machine 0 lost until it has heard of it.
-    const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
-    const bool called_lost = may_call_lost && seen.state == core::GangMachineState::kLost;
-    if (!silent && !called_lost) return std::nullopt;
-    return "machine " + std::to_string(status.machine) + " has not heard of it for " +
-           std::to_string(seen.silent_for / seconds(1)) + " s";
-  }
-  return std::nullopt;
+  const core::GangStatus::MachineStatus* told = Told(status, machine);
+  if (told == nullptr) return std::nullopt;
+  if (told->replace) return "failurePolicy asks for another machine";
+  const bool silent = told->silent_for >= context.spec().failure_policy.machine_lost_after;
+  // A member calls machine 0 lost until it has heard of it.
+  const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
+  const bool called_lost = may_call_lost && told->state == core::GangMachineState::kLost;
+  if (!silent && !called_lost) return std::nullopt;
+  return "machine " + std::to_string(status.machine) + " has not heard of it for " +
+         std::to_string(told->silent_for / seconds(1)) + " s";
 }
 
 // Others tell of machine 0's silence, and itself that it is to be replaced.
@@ -61,10 +59,7 @@ std::optional<std::string> AccusationOfMachine0(const ReconcileContext& context,
 bool HasJoined(const ReconcileContext& context, const Machine& machine) {
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   if (!coordinator || machine.index == 0) return coordinator.has_value();
-  const auto& seen = coordinator->status.machines;
-  return std::any_of(seen.begin(), seen.end(), [&](const auto& member) {
-    return member.index == machine.index && member.attempt == machine.attempt;
-  });
+  return Told(coordinator->status, machine) != nullptr;
 }
 
 // Machine 0 runs for as long as a machine may be silent: who lives has said HELLO by now.

@@ -18,6 +18,8 @@ struct Benchmark {
 };
 
 constexpr std::array kBenchmarks = {
+    Benchmark{"decide", "one decision of the operator for a gang of up to 1,024 machines",
+              lockstep::bench::RunDecide},
     Benchmark{"floor", "respawn and spawn with nothing but sockets, pidfds and exec",
               lockstep::bench::RunFloor},
     Benchmark{"fence", "a barrier of a thousand MPI processes", lockstep::bench::RunFence},

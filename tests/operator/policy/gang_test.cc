@@ -140,6 +140,29 @@ TEST(Fencing, AnOperatorThatHasJustStartedTellsItASuccessorThatHasNoWitness) {
   EXPECT_TRUE(SaidFenced(scene.Settle(), 0));
 }
 
+TEST(Fencing, WhatIsOverIsForgottenAndWhatVanishedUnseenIsNot) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.spec().failure_policy.max_machine_replacements = 100;
+  scene.Run();
+  const auto replace = [&] {
+    scene.Pass(hours(1));
+    scene.Make(scene.Settle());
+    scene.Make(scene.Settle());
+    scene.Running();
+    return scene.Settle();
+  };
+  for (int i = 0; i < 5; ++i) {
+    scene.machine(1).end = Killed(9);
+    EXPECT_TRUE(SaidFenced(replace(), 1));
+    EXPECT_THAT(scene.snapshot().memory.attempts.attempts, SizeIs(2));
+  }
+  scene.RemoveMachine(1);
+  EXPECT_FALSE(SaidFenced(replace(), 1));
+  scene.machine(1).end = Killed(9);
+  EXPECT_FALSE(SaidFenced(replace(), 1)) << "it may run yet, whatever came after it";
+  EXPECT_THAT(scene.snapshot().memory.attempts.attempts, SizeIs(3));
+}
+
 TEST(Fencing, TheFirstAttemptHasNoPredecessor) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
