@@ -1,1 +1,1 @@
-from parking import every, first  # noqa: F401
+from parking import conda, every, first  # noqa: F401

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import select
 import shutil
 import signal
 import socket
@@ -14,14 +15,18 @@ import zipfile
 import pytest
 
 HOOK = pathlib.Path(__file__).parents[2] / "worker/python/prestart/sitecustomize.py"
-SECONDS = 60
+# What test_mutants.py says: another hook to test, and how long to wait for it.
+TESTED_HOOK = os.environ.get("LOCKSTEP_TESTED_HOOK", HOOK)
+SECONDS = int(os.environ.get("LOCKSTEP_HOOK_SECONDS", "60"))
 
 
 def _candidates():
     yield from os.environ.get("LOCKSTEP_PYTHONS", "").split()
     yield "/usr/bin/python3"
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
     for minor in range(8, 15):
         yield from filter(None, [shutil.which(f"python3.{minor}")])
+        yield from map(str, cache.glob(f"lockstep/pythons/3.{minor}.*/bin/python3.{minor}"))
         root = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
         yield from sorted(map(str, root.glob(f"versions/3.{minor}.*/bin/python3")))
 
@@ -49,21 +54,49 @@ EVERY_PYTHON = [
 ]
 
 
-class Environment:
-    """A virtual environment of one Python with its packages, and the folder of a program."""
+def make_venv(python, folder):
+    """A virtual environment; its Python."""
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    return folder / "bin/python3"
 
-    def __init__(self, python, folder):
+
+def make_prefix(python, folder):
+    """A tree as conda lays it out: an interpreter of its own beside its library, its packages and a
+    record of these, and no virtual environment. Its Python."""
+    ask = (
+        "import os, sys\n"
+        "print(os.path.dirname(os.__file__), sys.base_prefix, os.path.realpath(sys.executable))"
+    )
+    said = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
+    library, base, program = map(pathlib.Path, said.split())
+    own = folder / "lib" / library.name
+    for each in (own / "site-packages", folder / "bin", folder / "conda-meta"):
+        each.mkdir(parents=True)
+    (folder / "conda-meta/history").touch()
+    for each in library.iterdir():
+        if each.name != "site-packages":
+            (own / each.name).symlink_to(each)
+    for where in ("", "lib"):
+        for each in (base / where).glob("libpython3*.so*"):
+            (folder / where / each.name).symlink_to(each)
+    shutil.copy(program, folder / "bin" / library.name)
+    (folder / "bin/python3").symlink_to(library.name)
+    return folder / "bin/python3"
+
+
+class Environment:
+    """A Python with packages of its own, and the folder of a program."""
+
+    def __init__(self, python, folder, make=make_venv):
         self.folder = pathlib.Path(folder)
         self.home = self.folder / "program"
         self.list = self.folder / "list"
         self.hook = self.folder / "hook"
         for each in (self.home, self.hook):
             each.mkdir()
-        shutil.copy(HOOK, self.hook)
-        venv = self.folder / "venv"
-        subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True)
-        self.python = str(venv / "bin/python3")
-        (self.packages,) = venv.glob("lib/python*/site-packages")
+        shutil.copy(TESTED_HOOK, self.hook / HOOK.name)
+        self.python = str(make(python, self.folder / "python"))
+        (self.packages,) = (self.folder / "python").glob("lib/python*/site-packages")
 
     def package(self, name, text):
         return self._write(self.packages / f"{name}.py", text)
@@ -170,6 +203,11 @@ class Process:
         self.file.close()
         self.socket.close()
 
+    def printed(self):
+        """The next line of its stdout."""
+        assert select.select([self.process.stdout], [], [], SECONDS)[0], "it has printed nothing"
+        return self.process.stdout.readline()
+
     def result(self):
         out, err = self.process.communicate(timeout=SECONDS)
         return self.process.returncode, out, err
@@ -185,6 +223,12 @@ def first(tmp_path):
 def every(request, tmp_path):
     """The environment of each Python found."""
     return Environment(request.param, tmp_path)
+
+
+@pytest.fixture(params=[each for each in EVERY_PYTHON if each.values[0] != "/usr/bin/python3"])
+def conda(request, tmp_path):
+    """As conda lays it out, of each Python found but Debian's, whose packages stand elsewhere."""
+    return Environment(request.param, tmp_path, make_prefix)
 
 
 if __name__ == "__main__":

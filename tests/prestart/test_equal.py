@@ -60,6 +60,10 @@ def test_each_python_starts_its_program_as_ever(every):
     compare(every, WAYS["script"])
 
 
+def test_a_python_laid_out_as_condas_starts_its_program_as_ever(conda):
+    compare(conda, WAYS["module"])
+
+
 def test_children_of_each_start_method_are_as_a_plain_starts(first):
     compare(first, ["facets.py"], children="fork spawn forkserver")
 

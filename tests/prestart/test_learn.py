@@ -21,9 +21,19 @@ def test_what_a_program_imported_is_there_the_next_time(every):
     assert "fractions" in learnt and learnt.index("fractions") < learnt.index("parked_lib")
     with every.park(train) as process:
         assert process.ready()["modules"] >= 2
-        assert process.process.stdout.readline() == "imported parked_lib\n"
+        assert process.printed() == "imported parked_lib\n"
         process.go()
         assert process.result() == (0, "trained\n", "")
+
+
+def test_what_is_installed_as_conda_does_is_there_the_next_time(conda):
+    conda.package("parked_lib", "import fractions")
+    train = conda.program("train.py", "import parked_lib, colorsys; print(parked_lib.__file__)")
+    plain = conda.record(train)
+    assert {"parked_lib", "fractions"} <= set(conda.learnt())
+    ready, parked = run_parked(conda, train)
+    assert ready["modules"] >= 2 and ready["failed"] == []
+    assert parked == plain == (0, f"{conda.packages}/parked_lib.py\n", "")
 
 
 def test_a_later_generation_adds_what_it_alone_imports(first):
@@ -150,6 +160,18 @@ def test_an_installed_module_that_changed_meanwhile_is_read_anew(every):
         assert process.result() == (0, "new and longer 47\n", "")
 
 
+def test_a_start_anew_has_no_file_more_than_a_plain_one(first):
+    first.package("parked_lib", "")
+    code = "import os, parked_lib; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
+    plain = first.run("-c", code)
+    first.learn("parked_lib")
+    with first.park("-c", code) as process:
+        process.ready()
+        first.package("parked_lib", "changed = True")
+        process.go()
+        assert process.result() == plain
+
+
 def test_a_fork_of_an_installed_package_wins_as_ever(first):
     first.package("fork_lib", "print('the installed one')")
     first.package("other", "import fork_lib")
@@ -208,12 +230,18 @@ def test_a_package_that_is_gone_is_told_and_left_out(first):
     assert parked == (0, "ran\n", "")
 
 
-def test_a_module_that_a_program_runs_by_name_is_not_imported_before(first):
-    first.package("parked_lib", "import other, colorsys, wave\nprint(__name__)")
-    first.package("other", "import parked_lib")
-    plain = first.record("-m", "parked_lib")
-    assert plain == (0, "parked_lib\n__main__\n", "")
-    assert run_parked(first, "-m", "parked_lib")[1] == plain
+# Python warns of one that was, and runs it a second time.
+@pytest.mark.parametrize("name", ["parked_lib", "parked_lib.train"])
+def test_a_module_that_a_program_runs_by_name_is_not_imported_before(first, name):
+    text = "import other\nif __name__ == '__main__': import wave, sched\nprint(__name__)"
+    first.package(name.replace(".", "/"), text)
+    if "." in name:
+        first.package("parked_lib/__init__", "")
+    first.package("other", f"import {name}")
+    plain = first.record("-m", name)
+    assert plain == (0, f"{name}\n__main__\n", "")
+    assert {"wave", "exclude parked_lib"} <= set(first.learnt())
+    assert run_parked(first, "-m", name)[1] == plain
 
 
 def test_a_list_with_a_torn_line_or_nonsense_in_it_does_no_harm(first):

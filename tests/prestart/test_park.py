@@ -60,7 +60,7 @@ SLOW = "import os, time; os.write(1, b'importing\\n'); time.sleep(0.2)"
 
 def importing(process):
     assert process.message() == {"held": "n1"}
-    assert process.process.stdout.readline() == "importing\n"
+    assert process.printed() == "importing\n"
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -114,7 +114,7 @@ def test_what_an_import_prints_is_out_before_it_is_ready(first):
     first.learn("hostile")
     with first.park("-c", "print('ran')") as process:
         process.ready()
-        assert process.process.stdout.readline() == "x" * 10000 + "\n"
+        assert process.printed() == "x" * 10000 + "\n"
         process.go()
         assert process.result() == (0, "ran\n", "")
 
@@ -259,6 +259,35 @@ def test_what_was_imported_is_frozen_until_the_program_ends(first):
         process.ready()
         process.go()
         assert process.result() == (0, "True\n0\n", "")
+
+
+COLLECTING = """
+import gc, weakref
+import parked_lib
+class Node:
+    ended = 0
+    def __del__(self):
+        Node.ended += 1
+for _ in range(50):
+    one, other = Node(), Node()
+    one.other, other.one = other, one
+    seen = weakref.ref(one)
+    del one, other
+    gc.collect()
+    assert seen() is None
+print(Node.ended, gc.garbage)
+"""
+
+
+def test_a_program_that_collects_often_frees_its_own_cycles(every):
+    every.package("parked_lib", "")
+    train = every.program("train.py", COLLECTING)
+    plain = every.record(train)
+    assert plain == (0, "100 []\n", "")
+    with every.park(train) as process:
+        process.ready()
+        process.go()
+        assert process.result() == plain
 
 
 def test_a_parked_interpreter_sleeps(first):
