@@ -12,7 +12,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
-using testing::StartsWith;
 
 // Machine 1 of two with two ranks each: ranks 2 and 3, by clients 2 and 3.
 class PmiTest : public ::testing::Test {
