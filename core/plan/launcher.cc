@@ -149,20 +149,16 @@ std::string UnsupportedLauncherOf(const std::vector<std::string>& command, bool 
 }
 
 std::string InPlaceOf(const std::string& launcher) {
-  if (IsMpirun(launcher)) {
-    return "write framework: Mpi, with mpi.start: Launcher, under which machine 0 alone runs " +
-           launcher +
-           ", which reaches the others by Lockstep's agents; or the program itself, where it joins "
-           "by RANK and WORLD_SIZE: on each machine " +
-           launcher + " would run a world of its own";
-  }
   const char* framework = launcher.starts_with("accelerate") ? " with framework: Accelerate"
                           : launcher == "horovodrun"         ? " with framework: Horovod"
                                                              : "";
+  const std::string mpi = IsMpirun(launcher) ? "; a program that calls MPI keeps " + launcher +
+                                                   ", under framework: Mpi with mpi.start: Launcher"
+                                             : "";
   return "write the program itself, without " + launcher +
          " and launch: PerMachine, as in [python, train.py]" + framework +
          ": Lockstep starts every rank of all machines, where " + launcher +
-         " would run a training of its own on each machine";
+         " would run a training of its own on each machine" + mpi;
 }
 
 std::vector<std::string_view> LauncherNames() {

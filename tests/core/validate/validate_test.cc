@@ -377,11 +377,12 @@ TEST(Validate, TakesMpirunUnderItsFrameworkAloneAndNoOtherLauncherThere) {
         "[bash, -c, \"./prepare; mpirun a\"]"}) {
     const std::string spec = std::string("  command: ") + command + "\n";
     for (const char* launch : {"", "  launch: PerMachine\n"}) {
-      EXPECT_THAT(Local(spec + launch), HasSubstr("spec.command: write framework: Mpi")) << command;
+      EXPECT_THAT(Local(spec + launch), HasSubstr("under framework: Mpi with mpi.start: Launcher"))
+          << command;
       EXPECT_EQ(Local(spec + launch + "  framework: Mpi\n"), "") << command;
     }
     EXPECT_THAT(Local(spec + "  framework: Mpi\n  mpi: {start: Pmi}\n"),
-                HasSubstr("mpi.start: Launcher"))
+                HasSubstr("with mpi.start: Launcher"))
         << command;
   }
   for (const char* command : {"[torchrun, a]", "[accelerate, launch, a]", "[horovodrun, a]"}) {

@@ -12,7 +12,7 @@ OF_POD = ["imagePullSecrets", "priorityClassName", "schedulerName"]
 LAUNCHER = ("set launch: PerMachine, or drop the launcher: under PerProcess each process would be "
             "a launcher that starts processesPerMachine more")
 # Machine 0 alone runs the command, a launcher's, which core looks at.
-MPIRUN = "(self.framework == 'Mpi' && self.mpi.start == 'Launcher')"
+MPIRUN = "(self.framework == 'Mpi' && (!has(self.mpi) || self.mpi.start == 'Launcher'))"
 UNSUPPORTED = ("write the program itself, without the launcher and launch: PerMachine, as in "
                "[python, train.py]: Lockstep starts every rank of all machines, where the launcher "
                "would run a training of its own on each machine")
