@@ -55,19 +55,34 @@ Result<PortRange> StaticPorts(const std::string& ephemeral) {
   return below >= above ? PortRange{kLowest, low - 1} : PortRange{high + 1, kHighest};
 }
 
-Result<uint32_t> FindFreePort(uint64_t start) {
+Result<uint32_t> FindFreePorts(uint64_t start, uint32_t count) {
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
   std::string text;
   std::getline(file, text);
   Result<PortRange> range = StaticPorts(text);
   if (!range.ok()) return range.error();
-  uint64_t size = range->last - range->first + 1;
-  for (uint64_t i = 0; i < std::min<uint64_t>(size, kMaxTries); ++i) {
-    auto port = static_cast<uint32_t>(range->first + (start + i) % size);
-    if (IsFree(port)) return port;
+  const uint64_t size = range->last - range->first + 1;
+  const uint64_t offset = start >= range->first ? start - range->first : start;
+  uint32_t in_a_row = 0;
+  for (uint64_t i = 0; i < std::min<uint64_t>(size, kMaxTries) + count - 1; ++i) {
+    const auto port = static_cast<uint32_t>(range->first + (offset + i) % size);
+    if (port == range->first) in_a_row = 0;
+    in_a_row = IsFree(port) ? in_a_row + 1 : 0;
+    if (in_a_row == count) return port - count + 1;
   }
-  return Error::Unavailable("no free port from " + std::to_string(range->first) + " to " +
+  const std::string what =
+      count == 1 ? "free port" : std::to_string(count) + " free ports in a row";
+  return Error::Unavailable("no " + what + " from " + std::to_string(range->first) + " to " +
                             std::to_string(range->last));
+}
+
+Result<uint32_t> FindFreePort(uint64_t start) { return FindFreePorts(start, 1); }
+
+uint32_t FirstTakenPort(uint32_t first, uint32_t count) {
+  for (uint32_t port = first; port <= kHighest && port - first < count; ++port) {
+    if (!IsFree(port)) return port;
+  }
+  return 0;
 }
 
 }  // namespace lockstep

@@ -20,9 +20,14 @@ struct PortRange {
 // The larger part of what is left; Invalid if nothing is.
 Result<PortRange> StaticPorts(const std::string& ephemeral);
 
-// A TCP port on which nothing listens on any address of this machine, found from `start` on (any
-// number; it is folded into the range). Unavailable if none is free.
+// The first of `count` TCP ports in a row on which nothing listens on any address of this machine,
+// found from `start` on: a port of the range, or any number, which is folded into it. Unavailable
+// if there are none.
+Result<uint32_t> FindFreePorts(uint64_t start, uint32_t count);
 Result<uint32_t> FindFreePort(uint64_t start);
+
+// The first of these ports on which something listens on some address of this machine; 0: none.
+uint32_t FirstTakenPort(uint32_t first, uint32_t count);
 
 }  // namespace lockstep
 

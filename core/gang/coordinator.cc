@@ -80,12 +80,7 @@ CoordinatorActions Coordinator::OnPrepared(Time now, const Prepared& prepared) {
       persist_problem_ = "the job ends, as the folder can't be used";
       FailAsMisconfigured(now, 0, prepared.error);
     } else if (!prepared.error.empty()) {
-      last_decision_ =
-          "generation " + generation_.ToString() + " could not be prepared: " + prepared.error;
-      Log(last_decision_);
-      backoff_ = BackoffAfter(++unprepared_);
-      backoff_until_ = now + backoff_;
-      Wait();
+      CouldNotPrepare(now, prepared.error);
     } else {
       prepared_ = prepared;
       on_volume_ = generation_;
@@ -228,6 +223,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   roster_.Connect(slot, connection);
   slot.draining = hello.draining;
   slot.leaving = false;
+  slot.address = hello.address;
   lease_.OnHello(now, hello.machine);
   slot.lost = false;
   if (preflight_) preflight_->OnJoined(slot.machine);
@@ -241,6 +237,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
   PingOne(now, slot);
+  if (port_search_ && port_search_->awaited.contains(slot.machine)) AskForPorts(slot);
   if (verdict_) {
     Send(slot, *verdict_);
     return;

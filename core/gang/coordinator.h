@@ -89,6 +89,9 @@ struct CoordinatorConfig {
   bool memory = false;
   bool memory_copies = false;
   Duration persist_every{};  // from memory to checkpoint_path; 0: at the end alone
+  // START has a port for each process, free on its machine, and every machine's address.
+  bool ports = false;
+  bool one_computer = false;                      // the machines share it, and with it the ports
   std::optional<PreflightLimits> preflight = {};  // machines are measured before ranks run on them
 };
 
@@ -145,6 +148,12 @@ struct CloseConnection {
 struct PrepareGeneration {
   Generation generation;
 };
+// Find `count` ports in a row that are free on machine 0, others each time; answer with
+// OnPortsFound.
+struct FindPorts {
+  Generation generation;
+  uint32_t count = 0;
+};
 // Every part lies in the folder: it becomes commit `to`; answer with OnPersisted.
 struct FinishPersisting {
   CheckpointId to;
@@ -161,8 +170,8 @@ struct CoordinatorLog {
   std::string line;
 };
 
-using CoordinatorAction = std::variant<SendTo, CloseConnection, PrepareGeneration, FinishPersisting,
-                                       ExitCoordinator, CoordinatorLog>;
+using CoordinatorAction = std::variant<SendTo, CloseConnection, PrepareGeneration, FindPorts,
+                                       FinishPersisting, ExitCoordinator, CoordinatorLog>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 struct Prepared {
@@ -175,6 +184,12 @@ struct Prepared {
   uint32_t later = 0;  // not 0: this attempt of machine 0 began this generation or a later one
   bool hopeless = false;     // with `error`, which no later try can mend: the job fails
   CheckpointId commit = {};  // that `resume` is; none for a path that is no commit of this job
+};
+
+struct FoundPorts {
+  Generation generation;
+  uint32_t first = 0;
+  std::string error;  // not empty: there are none
 };
 
 // One ended or running generation, for status and reports. Its times are on the clock of whoever
@@ -218,6 +233,13 @@ struct MachineView {
   Parked parked;
 };
 
+// The ports of the generation that is prepared.
+struct PortSearch {
+  uint32_t first = 0;          // free on machine 0; 0: it still looks
+  std::set<uint32_t> awaited;  // machines that have not said whether they are free there
+  int tries = 0;               // that came to nothing
+};
+
 class Coordinator {
  public:
   Coordinator(CoordinatorConfig config, Time born);
@@ -226,6 +248,7 @@ class Coordinator {
   CoordinatorActions OnMessage(Time now, ConnectionId connection, const Message& message);
   CoordinatorActions OnDisconnect(Time now, ConnectionId connection);
   CoordinatorActions OnPrepared(Time now, const Prepared& prepared);
+  CoordinatorActions OnPortsFound(Time now, const FoundPorts& found);
   // `error`: "", or why it has no final name.
   CoordinatorActions OnPersisted(Time now, CheckpointId to, const std::string& error);
   // Conflict if `desired state` is older than one seen (409), Invalid if it is another job's.
@@ -288,6 +311,7 @@ class Coordinator {
   std::optional<uint32_t> NeverAsked() const;
   void Handle(Time now, Slot& slot, const Fence& fence);
   void Handle(Time now, Slot& slot, const FenceMore& more);
+  void Handle(Time now, Slot& slot, const PortsTried& tried);
 
   // The message is refused, with a reason, or nothing is done.
   bool Refuses(ConnectionId connection, const Hello& hello);
@@ -314,6 +338,13 @@ class Coordinator {
   void CheckReset(Time now);
   void ReplaceStraggler();
   void CheckPreparation(Time now);
+  void CouldNotPrepare(Time now, const std::string& why);
+  // Whether there are ports for what is prepared, or none are wanted; else they are looked for.
+  bool HavePorts();
+  void FindOtherPorts();
+  void AskForPorts(const Slot& slot);
+  uint32_t PortsOnAMachine() const;
+  std::vector<MachinePorts> PortsByMachine() const;
   void TryStart(Time now);
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
@@ -405,6 +436,7 @@ class Coordinator {
   };
   std::vector<MemoryCommit> memory_commits_;
   std::optional<Prepared> prepared_;            // in kPreparing, while machines get their parts
+  std::optional<PortSearch> port_search_;       // of prepared_
   bool memory_changed_ = false;                 // what machines hold, since CheckCopies looked
   std::map<CheckpointId, int> failed_fetches_;  // of a machine's own part
   std::set<CheckpointId> unusable_;             // a machine could not get its part

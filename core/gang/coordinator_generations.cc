@@ -92,6 +92,14 @@ void Coordinator::CheckPreparation(Time now) {
   Log(Reason());
 }
 
+void Coordinator::CouldNotPrepare(Time now, const std::string& why) {
+  last_decision_ = "generation " + generation_.ToString() + " could not be prepared: " + why;
+  Log(last_decision_);
+  backoff_ = BackoffAfter(++unprepared_);
+  backoff_until_ = now + backoff_;
+  Wait();
+}
+
 void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memory) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return Wait();
   phase_ = CoordinatorPhase::kStarting;
@@ -134,6 +142,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   start.hang_timeout = config_.hang_timeout;
   start.counters = counters_;
   start.memory = memory;
+  start.ports = PortsByMachine();
+  port_search_.reset();
   for (const Slot& slot : roster_) {
     start.lease = lease_.Grant(lease_.Stamp(now), slot.machine);
     Send(slot, start);
@@ -479,6 +489,7 @@ void Coordinator::FailAsMisconfigured(Time now, int machine, const std::string& 
 
 void Coordinator::Wait() {
   prepared_.reset();
+  port_search_.reset();
   phase_ = CoordinatorPhase::kGathering;
   ++version_;
 }
@@ -514,6 +525,8 @@ std::string Coordinator::Reason() const {
       return std::string("stopping: ") + ToString(stop_reason_);
     case CoordinatorPhase::kPreparing:
       if (!preparation_is_slow_) return last_decision_;
+      if (port_search_ && !port_search_->awaited.empty())
+        return "waiting until every machine has said which ports are free there";
       if (prepared_) return "waiting until every machine has its part of a checkpoint in memory";
       return "waiting for the checkpoint folder " + config_.checkpoint_path +
              ": its file system has not answered for " +

@@ -130,6 +130,7 @@ void Coordinator::CheckMemoryCommits(Time now) {
 void Coordinator::CheckPrepared(Time now) {
   if (phase_ != CoordinatorPhase::kPreparing || !prepared_) return;
   if (Obstacle(now) != CoordinatorPhase::kPreparing) return Wait();
+  if (!HavePorts()) return;
   CheckpointId memory;
   if (config_.memory) {
     const Holdings held = Held();

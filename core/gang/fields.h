@@ -66,8 +66,8 @@ inline constexpr auto kFields<Hello> = std::tuple(
     Field{"processes", &Hello::processes}, Field{"machine0Attempt", &Hello::machine0_attempt},
     Field{"predecessorDead", &Hello::predecessor_dead}, Field{"draining", &Hello::draining},
     Field{"silence", &Hello::silence}, Field{"leaseLength", &Hello::lease_length},
-    Field{"now", &Hello::now}, Field{"counters", &Hello::counters},
-    Field{"report", &Hello::report});
+    Field{"now", &Hello::now}, Field{"counters", &Hello::counters}, Field{"report", &Hello::report},
+    Field{"address", &Hello::address});
 
 template <>
 inline constexpr auto kFields<Pong> =
@@ -109,12 +109,16 @@ inline constexpr auto kFields<Ping> =
                Field{"lease", &Ping::lease});
 
 template <>
+inline constexpr auto kFields<MachinePorts> =
+    std::tuple(Field{"address", &MachinePorts::address}, Field{"first", &MachinePorts::first});
+
+template <>
 inline constexpr auto kFields<Start> = std::tuple(
     Field{"generation", &Start::generation}, Field{"masterAddress", &Start::master_address},
     Field{"masterPort", &Start::master_port}, Field{"resume", &Start::resume},
     Field{"restarts", &Start::restarts}, Field{"hangTimeout", &Start::hang_timeout},
     Field{"counters", &Start::counters}, Field{"lease", &Start::lease},
-    Field{"memory", &Start::memory});
+    Field{"memory", &Start::memory}, Field{"ports", &Start::ports});
 
 template <>
 inline constexpr auto kFields<Stop> =
@@ -198,6 +202,16 @@ template <>
 inline constexpr auto kFields<FenceMore> =
     std::tuple(Field{"generation", &FenceMore::generation}, Field{"number", &FenceMore::number},
                Field{"part", &FenceMore::part});
+
+template <>
+inline constexpr auto kFields<TryPorts> =
+    std::tuple(Field{"generation", &TryPorts::generation}, Field{"first", &TryPorts::first},
+               Field{"count", &TryPorts::count});
+
+template <>
+inline constexpr auto kFields<PortsTried> =
+    std::tuple(Field{"generation", &PortsTried::generation}, Field{"first", &PortsTried::first},
+               Field{"taken", &PortsTried::taken});
 
 // ---- both: in the order of the wire, with JSON's names and forms ----
 

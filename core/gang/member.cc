@@ -265,6 +265,12 @@ MemberActions Member::OnFence(Time now, Generation generation, std::vector<Table
   return Take();
 }
 
+MemberActions Member::OnPortsTried(Time now, PortsTried tried) {
+  Begin(now);
+  if (welcomed_) Send(tried);
+  return Take();
+}
+
 MemberActions Member::OnTerminate(Time now, Duration grace) {
   Begin(now);
   if (!draining_ && phase() != MemberPhase::kExiting) {
@@ -518,6 +524,8 @@ void Member::Handle(Time, const Fence& message) {
   fence_.reset();
 }
 
+void Member::Handle(Time, const TryPorts& message) { actions_.emplace_back(ProbePorts{message}); }
+
 void Member::Handle(Time now, const Verdict& message) {
   if (!Obey(now, message.generation.attempt) || message.generation < report_.generation) return;
   Send(VerdictAck{message.generation});
@@ -658,6 +666,7 @@ void Member::SendHello(Time now) {
   hello.now = now;
   hello.counters = counters_;
   hello.report = report_;
+  hello.address = config_.address;
   report_unsaid_ = false;
   actions_.emplace_back(SendToCoordinator{std::move(hello)});
 }

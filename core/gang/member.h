@@ -35,6 +35,7 @@ struct MemberConfig {
   uint32_t processes = 1;
   uint32_t machine0_attempt = 1;  // the highest when this agent was made
   bool predecessor_dead = true;
+  std::string address = {};  // an IP, where other machines reach this one's ranks
   std::string memory_address =
       {};  // IP:PORT where its checkpoints in memory are got; "": it keeps none
 };
@@ -108,6 +109,10 @@ struct DeliverFence {
   std::vector<TableEntry> entries;
   bool last = false;
 };
+// Answer with OnPortsTried.
+struct ProbePorts {
+  TryPorts ports;
+};
 // Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
@@ -121,7 +126,7 @@ struct MemberLog {
 using MemberAction =
     std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
                  FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence,
-                 MeasureMachine, RunCommand, AnswerRun, DeliverFence>;
+                 MeasureMachine, RunCommand, AnswerRun, DeliverFence, ProbePorts>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -163,6 +168,7 @@ class Member {
   MemberActions OnRan(Time now, Ran ran);
   // All its ranks wait in a fence, and have put these since the last; DeliverFence follows.
   MemberActions OnFence(Time now, Generation generation, std::vector<TableEntry> entries);
+  MemberActions OnPortsTried(Time now, PortsTried tried);
   // SIGTERM to the agent: stop the gang, then leave with 143.
   MemberActions OnTerminate(Time now, Duration grace);
   // The guard killed the ranks, or is gone and could not be replaced.
@@ -206,6 +212,7 @@ class Member {
   void Handle(Time now, const Run& message);
   void Handle(Time now, const Ran& message);
   void Handle(Time now, const Fence& message);
+  void Handle(Time now, const TryPorts& message);
 
   void Begin(Time now);
   MemberActions Take();

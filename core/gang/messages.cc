@@ -181,11 +181,11 @@ bool MayHaveLiveRanks(MemberPhase phase) {
 
 const char* NameOf(const Message& message) {
   static constexpr std::array<const char*, std::variant_size_v<Message>> kNames = {
-      "HELLO",        "PONG",    "REPORT",    "STOP_REQUEST", "COMMIT_REQUEST", "PROGRESS",
-      "VERDICT_ACK",  "WELCOME", "REFUSED",   "PING",         "START",          "STOP",
-      "COMMIT_REPLY", "VERDICT", "MEMORY",    "FETCH_FAILED", "PERSISTED",      "FETCH",
-      "KEEP",         "PERSIST", "DISMISS",   "MEASURE",      "MEASURED",       "RUN",
-      "RAN",          "FENCE",   "FENCE_MORE"};
+      "HELLO",        "PONG",    "REPORT",     "STOP_REQUEST", "COMMIT_REQUEST", "PROGRESS",
+      "VERDICT_ACK",  "WELCOME", "REFUSED",    "PING",         "START",          "STOP",
+      "COMMIT_REPLY", "VERDICT", "MEMORY",     "FETCH_FAILED", "PERSISTED",      "FETCH",
+      "KEEP",         "PERSIST", "DISMISS",    "MEASURE",      "MEASURED",       "RUN",
+      "RAN",          "FENCE",   "FENCE_MORE", "TRY_PORTS",    "PORTS_TRIED"};
   return kNames.at(message.index());
 }
 

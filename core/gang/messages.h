@@ -181,6 +181,7 @@ struct Hello {
   Time now{};
   Counters counters;
   Report report;
+  std::string address;  // the IP at which other machines reach this one's ranks
 };
 
 struct Pong {
@@ -258,6 +259,13 @@ struct Measured {
   std::vector<double> rates;  // of `linked`: GB/s, by partner; 0: it could not be reached
 };
 
+// What TRY_PORTS asked.
+struct PortsTried {
+  Generation generation;
+  uint32_t first = 0;  // as TRY_PORTS said
+  uint32_t taken = 0;  // the first of them on which something listens here; 0: all are free
+};
+
 // ---- coordinator to member ----
 
 struct Welcome {
@@ -299,6 +307,13 @@ struct Ping {
   LeaseGrant lease;
 };
 
+// Where a machine's processes may listen: process l at this address, on port `first` + l.
+struct MachinePorts {
+  std::string address;  // an IP
+  uint32_t first = 0;
+  friend bool operator==(const MachinePorts&, const MachinePorts&) = default;
+};
+
 struct Start {
   Generation generation;
   std::string master_address;  // an IP
@@ -309,6 +324,7 @@ struct Start {
   Counters counters;
   LeaseGrant lease;
   CheckpointId memory;  // resume from this one, of which every machine has its part; none: `resume`
+  std::vector<MachinePorts> ports;  // by machine; empty where no framework asks for them
 };
 
 struct Stop {
@@ -422,11 +438,18 @@ struct FenceMore {
   uint32_t part = 0;
 };
 
+// Look whether these ports are free, while no rank runs; PORTS_TRIED follows.
+struct TryPorts {
+  Generation generation;  // that is to have them
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
 using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
                              VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict,
                              Memory, FetchFailed, Persisted, Fetch, Keep, Persist, Dismiss, Measure,
-                             Measured, Run, Ran, Fence, FenceMore>;
+                             Measured, Run, Ran, Fence, FenceMore, TryPorts, PortsTried>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

@@ -49,6 +49,7 @@ class Roster {
     Time older_out = kNever;
     bool acked = false;      // the verdict
     bool dismissed = false;  // it drains, and was told that it may leave
+    std::string address;     // an IP, as its HELLO said
 
     std::optional<Memory> memory;        // nullopt: this connection has not said what it holds
     std::optional<MemoryPart> fetching;  // what it was asked to get, and holds or has failed to get

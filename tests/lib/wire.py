@@ -26,7 +26,8 @@ def hello(gang, **changes):
     return (b"\x01" + string(field["job_uid"])
             + struct.pack(">5I", *(field[name] for name in numbers))
             + struct.pack(">??", field["predecessor_dead"], field["draining"])
-            + struct.pack(">3q", 0, 0, 0) + struct.pack(">9I", *[0] * 9) + report)
+            + struct.pack(">3q", 0, 0, 0) + struct.pack(">9I", *[0] * 9) + report
+            + string("127.0.0.1"))
 
 
 def messages(data):

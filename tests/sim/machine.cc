@@ -21,6 +21,7 @@ core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSp
   config.processes = world.shape().processes;
   config.machine0_attempt = spec.machine0_attempt;
   config.predecessor_dead = spec.predecessor_dead;
+  config.address = std::to_string(node);
   if (world.shape().memory_every > 0) config.memory_address = std::to_string(node);
   return config;
 }
@@ -50,6 +51,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.memory = config.memory_copies = world.shape().memory_every > 0;
   if (world.shape().persists) config.checkpoint_path = "/ckpt";
   config.persist_every = world.shape().persist_every;
+  config.ports = world.shape().ports;
   coordinator_.emplace(std::move(config), Local());
 }
 

@@ -148,9 +148,11 @@ class Machine {
   void Do(core::CollectEvidence&) {}
   void Do(core::MeasureMachine&) {}  // machines are alike in this world
   void Do(core::DeliverFence&) {}    // and no rank asks for a fence
+  void Do(core::ProbePorts& action);
   void Do(core::SendTo& action);
   void Do(core::CloseConnection& action);
   void Do(core::PrepareGeneration& action);
+  void Do(core::FindPorts& action);
   void Do(core::ExitCoordinator& action);
   void Do(core::CoordinatorLog& action);
 
@@ -206,6 +208,7 @@ class Machine {
   };
   std::optional<Stopping> stopping_;
   bool fail_next_spawn_ = false;
+  uint32_t next_port_ = 20'000;
   Duration death_delay_{};
   Time death_delay_until_{};
   Duration spawn_delay_{};

@@ -27,6 +27,23 @@ void Machine::Do(core::PrepareGeneration& action) {
   });
 }
 
+void Machine::Do(core::FindPorts& action) {
+  core::FoundPorts found;
+  found.generation = action.generation;
+  found.first = next_port_;
+  next_port_ += action.count;
+  world_.queue().After(microseconds(100), [this, found = std::move(found)] {
+    InAgent([this, found] { Do(coordinator_->OnPortsFound(Local(), found)); });
+  });
+}
+
+// On each machine something listens on every fifth of those that machine 0 may find.
+void Machine::Do(core::ProbePorts& action) {
+  const auto& [generation, first, count] = action.ports;
+  const bool taken = (first / count + node_) % 5 == 0;
+  Do(member_.OnPortsTried(Local(), {generation, first, taken ? first : 0}));
+}
+
 void Machine::Do(core::Spawn& action) {
   lease_end_ = action.lease_end;
   ArmGuard();

@@ -380,6 +380,7 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
     if (shape.persists) shape.persist_every = milliseconds(700) * (seed / 18 % 3);
   }
   shape.machine0_decides = seed % 4 == 1;  // likewise
+  shape.ports = seed % 5 == 3;
   shape.max_restarts = static_cast<int>(1 + random.Below(6));
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));

@@ -95,6 +95,7 @@ struct Shape {
   int max_restarts = 3;
   bool machine0_decides =
       false;                // successPolicy: Machine0; most others serve until they are stopped
+  bool ports = false;       // its ranks get some, and are told of the others'
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors
   Duration network{};       // of a message, at most
   int64_t skew = 0;         // clocks' rates differ from the truth by at most this, in millionths

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "base/file.h"
+#include "base/free_port.h"
 #include "core/exit_codes.h"
 #include "core/model/launch.h"
 #include "core/model/names.h"
@@ -68,6 +69,8 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.memory = KeepsMemory(config);
   c.memory_copies = Copies(config) > 0;
   c.persist_every = spec.checkpoint.persist_every;
+  c.ports = spec.framework == core::Framework::kTensorFlow;
+  c.one_computer = config.shares_computer;
   if (spec.preflight.enabled) c.preflight = spec.preflight.limits();
   return c;
 }
@@ -81,6 +84,7 @@ core::MemberConfig ForMember(const core::AgentConfig& config) {
   m.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
   m.machine0_attempt = config.machine0_attempt;
   m.predecessor_dead = config.predecessor_dead;
+  m.address = config.advertise;
   const Result<Endpoint> listen = ParseEndpoint(config.listen);
   if (KeepsMemory(config) && listen.ok()) {
     m.memory_address = EndpointText(config.advertise, listen->port());
@@ -385,6 +389,9 @@ void Agent::Do(core::MemberActions actions) {
       AnswerRun(*ran);
     } else if (auto* fence = std::get_if<core::DeliverFence>(&action)) {
       ranks_->DeliverFence(*fence);
+    } else if (auto* probe = std::get_if<core::ProbePorts>(&action)) {
+      const auto& [generation, first, count] = probe->ports;
+      Do(member_->OnPortsTried(Now(), {generation, first, FirstTakenPort(first, count)}));
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,11 @@ class GangFixture : public ::testing::Test {
     std::vector<Persist> persists;
     std::vector<core::Run> runs;  // as RunCommand has them; not answered
     std::vector<AnswerRun> answers;
-    std::vector<TableEntry> table;  // what fences have brought
-    int fences = 0;                 // that its ranks went on from
+    std::vector<TableEntry> table;      // what fences have brought
+    int fences = 0;                     // that its ranks went on from
+    bool hold_ports = false;            // ProbePorts is not answered
+    std::set<uint32_t> taken;           // ports
+    std::vector<TryPorts> tried_ports;  // what it was asked
     std::optional<ExitAgent> exit;
   };
 
@@ -60,6 +64,8 @@ class GangFixture : public ::testing::Test {
     config.checkpoint_path = checkpoint_path_;
     config.persist_every = persist_every_;
     config.preflight = preflight_;
+    config.ports = ports_;
+    config.one_computer = one_computer_;
     machines_.resize(machines);
     coordinator_ = std::make_unique<Coordinator>(config, now_);
     for (uint32_t i = 0; i < machines; ++i) Join(i, attempt, processes);
@@ -76,6 +82,7 @@ class GangFixture : public ::testing::Test {
     config.processes = processes;
     config.machine0_attempt = coordinator_->config().attempt;
     config.predecessor_dead = predecessor_dead;
+    config.address = "10.0.0." + std::to_string(10 * attempt + index);
     if (memory_) config.memory_address = "machine-" + std::to_string(index);
     Machine& m = machines_[index];
     m = Machine{};
@@ -180,6 +187,15 @@ class GangFixture : public ::testing::Test {
                   now_, Persisted{asked.id, error, asked.to, asked.machines}));
   }
 
+  // What it was asked last.
+  void AnswerPorts(uint32_t index) {
+    Machine& m = machines_[index];
+    const auto& [generation, first, count] = m.tried_ports.back();
+    const auto taken = m.taken.lower_bound(first);
+    const bool is_one = taken != m.taken.end() && *taken < first + count;
+    Do(index, m.member->OnPortsTried(now_, {generation, first, is_one ? *taken : 0}));
+  }
+
   void Desire(const DesiredState& desired) {
     Result<CoordinatorActions> actions = coordinator_->OnDesiredState(now_, desired);
     ASSERT_TRUE(actions.ok()) << actions.error().message;
@@ -205,6 +221,11 @@ class GangFixture : public ::testing::Test {
         if (prepare_resume_.starts_with("/ckpt/")) done.commit = CheckpointIdOf(prepare_resume_);
         done.hopeless = prepare_hopeless_;
         Do(coordinator_->OnPrepared(now_, done));
+      } else if (auto* ports = std::get_if<FindPorts>(&action)) {
+        found_ports_.push_back(*ports);
+        FoundPorts found{ports->generation, next_port_, ports_error_};
+        next_port_ += ports->count;
+        Do(coordinator_->OnPortsFound(now_, found));
       } else if (auto* finish = std::get_if<FinishPersisting>(&action)) {
         persisted_.push_back(*finish);
         Do(coordinator_->OnPersisted(now_, finish->to, persist_error_));
@@ -245,6 +266,9 @@ class GangFixture : public ::testing::Test {
       } else if (auto* measure = std::get_if<MeasureMachine>(&action)) {
         m.measures.push_back(measure->measure);
         if (!m.hold_measure) AnswerMeasure(index);
+      } else if (auto* probe = std::get_if<ProbePorts>(&action)) {
+        m.tried_ports.push_back(probe->ports);
+        if (!m.hold_ports) AnswerPorts(index);
       } else if (auto* persist = std::get_if<PersistPart>(&action)) {
         m.persists.push_back(persist->persist);
         if (!m.hold_persist) AnswerPersist(index);
@@ -270,6 +294,11 @@ class GangFixture : public ::testing::Test {
   std::vector<Generation> prepared_;
   bool memory_ = false;
   std::optional<PreflightLimits> preflight_;
+  bool ports_ = false;
+  bool one_computer_ = false;
+  std::vector<FindPorts> found_ports_;
+  uint32_t next_port_ = 20000;  // that machine 0 finds
+  std::string ports_error_;
   std::string checkpoint_path_;
   Duration persist_every_{};
   std::vector<FinishPersisting> persisted_;

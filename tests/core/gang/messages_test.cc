@@ -39,11 +39,13 @@ std::vector<Message> OneOfEach() {
   hello.silence = milliseconds(1500);
   hello.counters.process_failures = 2;
   hello.report = SomeReport();
+  hello.address = "10.0.0.4";
   Start start;
   start.generation = {1, 2};
   start.master_address = "10.0.0.1";
   start.master_port = 20000;
   start.lease = {true, seconds(5), milliseconds(20), seconds(15)};
+  start.ports = {{"10.0.0.1", 20001}, {"fd00::2", 20001}};
   Verdict verdict;
   verdict.generation = {1, 2};
   verdict.exit_code = 70;
@@ -76,7 +78,9 @@ std::vector<Message> OneOfEach() {
           Run{{1, 2}, 5, 3, "orted -mca ess \"env\""},
           Ran{{1, 2}, 5, 3, 127, "sh: orted: not found"},
           Fence{{1, 2}, 3, 0, true, {{"P0-businesscard", "10.0.0.1$4711"}}},
-          FenceMore{{1, 2}, 3, 1}};
+          FenceMore{{1, 2}, 3, 1},
+          TryPorts{{1, 2}, 20001, 4},
+          PortsTried{{1, 2}, 20001, 20003}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
@@ -138,6 +142,17 @@ TEST(MessagesTest, TheLargestReportFitsAFrame) {
     report.deaths.push_back(death);
   }
   EXPECT_LT(Encode(ReportMessage{report}).size(), kMaxMessage);
+}
+
+TEST(MessagesTest, TheStartOfTheLargestJobFitsAFrame) {
+  Start start;
+  start.resume = std::string(4096, 'x');
+  start.ports.assign(1024, {"2001:0db8:0000:0000:0000:ff00:0042:8329", 20001});
+  const std::string bytes = Encode(start);
+  EXPECT_LT(bytes.size(), kMaxMessage);
+  const Result<Message> read = Decode(bytes);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(std::get<Start>(*read).ports, start.ports);
 }
 
 // The wire's form is a promise: docs/protocol.md shows these bytes.
@@ -202,6 +217,19 @@ TEST(MessagesTest, FenceHasTheBytesOfTheProtocolDocument) {
       "\0\x05value",
       31);
   EXPECT_EQ(Encode(Fence{{1, 2}, 3, 0, true, {{"k0", "value"}}}), expected);
+}
+
+TEST(MessagesTest, PortsHaveTheBytesOfTheProtocolDocument) {
+  EXPECT_EQ(Encode(TryPorts{{1, 2}, 20001, 4}), std::string("\x1c"
+                                                            "\0\0\0\x01\0\0\0\x02"
+                                                            "\0\0\x4e\x21"
+                                                            "\0\0\0\x04",
+                                                            17));
+  EXPECT_EQ(Encode(PortsTried{{1, 2}, 20001, 20003}), std::string("\x1d"
+                                                                  "\0\0\0\x01\0\0\0\x02"
+                                                                  "\0\0\x4e\x21"
+                                                                  "\0\0\x4e\x23",
+                                                                  17));
 }
 
 TEST(CountersTest, MergeTakesTheMaximumOfEach) {

@@ -86,6 +86,8 @@ void CoordinatorHost::Do(core::CoordinatorActions actions) {
       }
     } else if (auto* prepare = std::get_if<core::PrepareGeneration>(&action)) {
       Prepare(prepare->generation);
+    } else if (auto* ports = std::get_if<core::FindPorts>(&action)) {
+      FindPorts(*ports);
     } else if (auto* finish = std::get_if<core::FinishPersisting>(&action)) {
       files_->Run(
           [volume = *volume_, from = volume_->PersistDir(finish->to, finish->id), to = finish->to,
@@ -110,7 +112,8 @@ void CoordinatorHost::Prepare(core::Generation generation) {
   core::Prepared prepared;
   prepared.generation = generation;
   prepared.master_address = master_address_;
-  Result<uint32_t> port = FindFreePort(port_seed_++);
+  Result<uint32_t> port = FindFreePort(port_seed_);
+  if (port.ok()) port_seed_ = *port + 1;
   const Status served = port.ok() && handlers_.on_prepare ? handlers_.on_prepare(*port) : Status();
   if (port.ok() && served.ok()) {
     prepared.port = *port;
@@ -135,6 +138,21 @@ void CoordinatorHost::Prepare(core::Generation generation) {
                 }
                 FinishPreparing(prepared);
               }));
+}
+
+// Behind MASTER_PORT, and all that was found before.
+void CoordinatorHost::FindPorts(const core::FindPorts& wanted) {
+  core::FoundPorts found;
+  found.generation = wanted.generation;
+  Result<uint32_t> first = FindFreePorts(port_seed_, wanted.count);
+  if (first.ok()) {
+    found.first = *first;
+    port_seed_ = *first + wanted.count;
+  } else {
+    found.error = first.error().message;
+  }
+  loop_->Post(lifetime_.Guard(
+      [this, found = std::move(found)] { Do(coordinator_.OnPortsFound(BootTime(), found)); }));
 }
 
 void CoordinatorHost::FinishPreparing(const core::Prepared& prepared) {

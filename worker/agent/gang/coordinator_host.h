@@ -64,6 +64,7 @@ class CoordinatorHost : public GangPort {
   void OnMessage(core::ConnectionId id, const core::Message& message);
   void Do(core::CoordinatorActions actions);
   void Prepare(core::Generation generation);
+  void FindPorts(const core::FindPorts& wanted);
   void FinishPreparing(const core::Prepared& prepared);
 
   EventLoop* loop_;
