@@ -62,7 +62,7 @@ constexpr std::array<std::string_view, 36> kOverridable = {
     "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
 };
 
-constexpr std::array<std::string_view, 26> kReserved = {
+constexpr std::array<std::string_view, 27> kReserved = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -89,6 +89,7 @@ constexpr std::array<std::string_view, 26> kReserved = {
     "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK",
+    "TF_CONFIG",
 };
 
 template <size_t N>
@@ -242,6 +243,18 @@ void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) 
   env.Set("HOROVOD_GLOO_RENDEZVOUS_PORT", id.master_port);
 }
 
+// What a cluster of workers alone is to tf.distribute.cluster_resolver.TFConfigClusterResolver.
+void SetForTensorFlow(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  if (id.endpoints.empty()) return;
+  std::string workers;
+  for (const std::string& endpoint : id.endpoints) {
+    workers.append(workers.empty() ? "\"" : ", \"").append(endpoint).append("\"");
+  }
+  env.Set("TF_CONFIG", R"({"cluster": {"worker": [)" + workers +
+                           R"(]}, "task": {"type": "worker", "index": )" +
+                           std::to_string(RankOf(spec, id.machine, id.local_rank)) + "}}");
+}
+
 // What `accelerate launch` always sets, with its own defaults.
 void SetForAccelerate(const ProcessIdentity& id, Collector& env) {
   env.Set("ACCELERATE_MIXED_PRECISION", "no");
@@ -263,13 +276,15 @@ void SetForFramework(const Spec& spec, const ProcessIdentity& id, Collector& env
     case Framework::kJax:
       SetForJax(spec, id, env);
       break;
+    case Framework::kTensorFlow:
+      SetForTensorFlow(spec, id, env);
+      break;
     case Framework::kMpi:
       if (ServesPmi(spec)) SetForPmi(spec, id, env);
       break;
     case Framework::kHorovod:
       SetForHorovod(spec, id, env);
       break;
-    case Framework::kTensorFlow:
     case Framework::kNone:
       break;
   }

@@ -27,7 +27,8 @@ struct ProcessIdentity {
   std::string job_uid;
   std::string master_addr;  // an IP
   int master_port = 0;
-  std::string socket_path;  // progress, heartbeats, commits
+  std::vector<std::string> endpoints;  // by rank: an IP:PORT that is free for it
+  std::string socket_path;             // progress, heartbeats, commits
   std::string checkpoint_dir;
   std::string resume_dir;     // the checkpoint this generation resumes from
   std::string local_dir;      // memory that survives restarts in place

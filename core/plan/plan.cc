@@ -22,6 +22,8 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"PET_MASTER_ADDR", "<IP of machine 0>"},
     {"PET_MASTER_PORT", "<new each generation>"},
     {"OMP_NUM_THREADS", "<cores bound>"},
+    {"TF_CONFIG", R"({"cluster": {"worker": [<IP:PORT of each rank>]}, )"
+                  R"("task": {"type": "worker", "index": <rank>}})"},
     {"TORCHELASTIC_RUN_ID", "<job UID>"},
     {"TORCHELASTIC_RESTART_COUNT", "<restarts so far>"},
     {"TORCHELASTIC_ERROR_FILE", "<a file of this rank and generation>"},
@@ -64,6 +66,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   identity.local_rank = local_rank;
   identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
       identity.interface = identity.pmi_address = "-";
+  identity.endpoints = {"-"};
   identity.cache_dir = "<disk that survives restarts>";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   if (StartsFromMachine0(job.spec) && machine == 0) identity.launcher_dir = "<the generation's>";

@@ -12,6 +12,7 @@
 #include "core/model/fields.h"
 #include "core/model/launch.h"
 #include "core/model/name_forms.h"
+#include "core/model/shortcuts.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 #include "core/validate/validator.h"
@@ -20,6 +21,8 @@ namespace lockstep::core {
 namespace {
 
 constexpr size_t kLongestJobName = 40;  // leaves room for "-1023-r1234567" in a pod's 63
+// TF_CONFIG names each, and execve takes 128 KiB of one variable.
+constexpr int64_t kMostTensorFlowWorkers = 2048;
 
 std::string Quote(const std::string& text) { return "the text \"" + text + "\""; }
 
@@ -144,6 +147,28 @@ void ValidateCommand(Validator& validator) {
     validator.Error("spec.image", "is missing; name the image that holds the command");
   }
   ValidateLauncher(validator, spec);
+}
+
+void ValidateTensorFlow(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  if (spec.framework != Framework::kTensorFlow) return;
+  if (spec.launch == Launch::kPerMachine) {
+    validator.Error("spec.launch",
+                    "must be PerProcess with framework: TensorFlow, whose workers find each other "
+                    "by TF_CONFIG; processesPerMachine: 1 is one worker a machine");
+  }
+  if (WorldSize(spec) > kMostTensorFlowWorkers) {
+    validator.Error("spec.numMachines",
+                    "makes more than 2048 workers, all of which stand in TensorFlow's TF_CONFIG",
+                    std::to_string(WorldSize(spec)) + " workers");
+  }
+  const bool shares_gpus = spec.processes_per_machine > 1 && AsksForGpus(spec) &&
+                           spec.topology.gpu_visibility != GpuVisibility::kIsolated;
+  if (shares_gpus) {
+    validator.Warn("spec.topology.gpuVisibility",
+                   "write Isolated: each process of TensorFlow takes the memory of every GPU that "
+                   "it sees, so the machine's second one would find none");
+  }
 }
 
 void ValidateEnvVar(Validator& validator, const std::string& path, const EnvVar& entry) {
@@ -362,6 +387,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateCommand(validator);
   ValidateServices(validator);
   ValidateEnv(validator);
+  ValidateTensorFlow(validator);
   ValidateTrainer(validator);
   ValidateResources(validator);
   ValidateTemplate(validator);

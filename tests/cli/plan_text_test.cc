@@ -49,6 +49,15 @@ TEST(PlanTextTest, ALargeJobIsCutInTheTableButWholeInJson) {
   EXPECT_EQ(PlanJson(view)["machines"].size(), 20u);
 }
 
+TEST(PlanTextTest, ShowsWhatTensorFlowIsTold) {
+  PlanView view = MakeView(2, 2);
+  view.job.spec.framework = core::Framework::kTensorFlow;
+  view.plan = core::MakePlan(view.job);
+  EXPECT_THAT(PlanTable(view),
+              HasSubstr(R"(TF_CONFIG={"cluster": {"worker": [<IP:PORT of each rank>]}, "task": )"
+                        R"({"type": "worker", "index": <rank>}})"));
+}
+
 TEST(PlanTextTest, JsonNamesWhatEachProcessGets) {
   auto json = PlanJson(MakeView(2, 2));
   EXPECT_EQ(json["worldSize"], 4);

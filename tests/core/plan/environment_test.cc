@@ -360,6 +360,27 @@ TEST(ProcessEnvironment, GivesNoOtherMachineWhatMpirunReads) {
   }
 }
 
+TEST(ProcessEnvironment, TellsTensorFlowOfEveryWorkerAndWhichOneItIs) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kTensorFlow;
+  ProcessIdentity id = Identity();
+  EXPECT_FALSE(Environment(job, id).contains("TF_CONFIG")) << "of nobody's address";
+  id.endpoints = {"10.0.0.1:20001", "[fd00::2]:20002"};
+  EXPECT_EQ(Environment(job, id).at("TF_CONFIG"),
+            R"({"cluster": {"worker": ["10.0.0.1:20001", "[fd00::2]:20002"]}, )"
+            R"("task": {"type": "worker", "index": 7}})");
+  EXPECT_EQ(Environment(job, id).at("RANK"), "7");
+  EXPECT_FALSE(Environment(Job(), id).contains("TF_CONFIG")) << "of another framework";
+}
+
+TEST(ProcessEnvironment, TheLargestTfConfigIsOneThatExecveTakes) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kTensorFlow;
+  ProcessIdentity id = Identity();
+  id.endpoints.assign(2048, "[2001:0db8:0000:0000:0000:ff00:0042:8329]:65535");
+  EXPECT_LT(Environment(job, id).at("TF_CONFIG").size(), 128U * 1024 - 64);
+}
+
 TEST(BuildEnvironment, NeverLetsTheUserReplaceARank) {
   TrainingJob job = Job();
   job.spec.env = {Var("RANK", "0")};

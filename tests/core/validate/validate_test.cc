@@ -208,6 +208,14 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal, "  command: [a]\n  priorityClassName: A\n", "name of a PriorityClass"},
       {Target::kLocal, "  command: [a]\n  schedulerName: A\n", "name of a scheduler"},
       {Target::kLocal, "  command: [a]\n  managedBy: me\n", "a domain and a name"},
+      {Target::kLocal, "  command: [a]\n  framework: TensorFlow\n  launch: PerMachine\n",
+       "must be PerProcess with framework: TensorFlow"},
+      {Target::kLocal,
+       "  command: [a]\n  framework: TensorFlow\n  numMachines: 1024\n  processesPerMachine: 3\n",
+       "spec.numMachines: makes more than 2048 workers, all of which stand in TensorFlow's "
+       "TF_CONFIG (found 3072 workers)"},
+      {Target::kLocal, "  command: [a]\n  env: [{name: TF_CONFIG, value: a}]\n",
+       "remove it: Lockstep sets it"},
       {Target::kLocal, "  command: [a]\n  failurePolicy: {maxRestarts: -1}\n",
        "between 0 and 2147483647"},
       {Target::kLocal, "  command: [a]\n  failurePolicy: {maxMachineReplacements: -1}\n",
@@ -315,6 +323,20 @@ TEST(Validate, HasAMessageForEveryRule) {
   for (const auto& c : cases) {
     EXPECT_THAT(Problems(Job(c.spec), c.target), HasSubstr(c.says)) << c.spec;
   }
+}
+
+TEST(Validate, TakesAsManyWorkersOfTensorFlowAsAVariableHolds) {
+  EXPECT_EQ(Local("  command: [a]\n  framework: TensorFlow\n  numMachines: 1024\n"
+                  "  processesPerMachine: 2\n"),
+            "");
+}
+
+TEST(Validate, WarnsOfProcessesOfTensorFlowThatWouldTakeEachOthersGpus) {
+  const std::string spec =
+      "  command: [a]\n  framework: TensorFlow\n  processesPerMachine: 2\n"
+      "  resourcesPerProcess: {gpu: 1}\n";
+  EXPECT_THAT(Local(spec), AllOf(HasSubstr("warning"), HasSubstr("write Isolated")));
+  EXPECT_EQ(Local(spec + "  topology: {gpuVisibility: Isolated}\n"), "");
 }
 
 TEST(Validate, RefusesTorchrunUnderPerProcess) {

@@ -100,6 +100,13 @@ def command_rules():
         rule("self.framework != 'Horovod' || self.numMachines * self.processesPerMachine <= 512",
              "makes more than 512 processes, which is as many as the rendezvous of Horovod takes",
              ".numMachines"),
+        rule("self.framework != 'TensorFlow' || self.launch != 'PerMachine'",
+             "must be PerProcess with framework: TensorFlow, whose workers find each other by "
+             "TF_CONFIG; processesPerMachine: 1 is one worker a machine", ".launch"),
+        rule("self.framework != 'TensorFlow' || "
+             "self.numMachines * self.processesPerMachine <= 2048",
+             "makes more than 2048 workers, all of which stand in TensorFlow's TF_CONFIG",
+             ".numMachines"),
         *_launcher_rules("self.launch == 'PerMachine' || ", no_torchrun, LAUNCHER),
         *_launcher_rules(f"{MPIRUN} || ", no_unsupported, UNSUPPORTED),
     ]

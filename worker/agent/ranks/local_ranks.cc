@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/text/columns.h"
+#include "base/text/endpoint.h"
 #include "core/exit_codes.h"
 #include "core/failure/peer_loss.h"
 #include "core/model/launch.h"
@@ -84,6 +85,17 @@ std::vector<std::string> Inherited(const core::AgentConfig& config) {
                   [](const std::string& entry) { return entry.starts_with("TMPDIR="); });
   }
   return environment;
+}
+
+// IP:PORT of each rank, where there are ports for them.
+std::vector<std::string> Endpoints(const core::Start& start, int processes) {
+  std::vector<std::string> endpoints;
+  for (const core::MachinePorts& machine : start.ports) {
+    for (uint32_t l = 0; l < static_cast<uint32_t>(processes); ++l) {
+      endpoints.push_back(EndpointText(machine.address, static_cast<uint16_t>(machine.first + l)));
+    }
+  }
+  return endpoints;
 }
 
 // Where `lockstep run` finds the trainer of the agent's release. In a pod the agent's folder holds
@@ -264,6 +276,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.job_uid = config_->job_uid;
   id.master_addr = start.master_address;
   id.master_port = static_cast<int>(start.master_port);
+  id.endpoints = Endpoints(start, ProcessCount(config_->job));
   id.socket_path = socket_path_;
   if (!config_->checkpoint_path.empty()) {
     CheckpointVolume volume(config_->checkpoint_path, config_->job_uid);

@@ -1,0 +1,82 @@
+"""Programs of MultiWorkerMirroredStrategy, which know nothing of who they are but TF_CONFIG."""
+
+import os
+import pathlib
+import signal
+
+import yaml
+from run import ROOT, Run
+from waiting import wait_until
+
+PROGRAM = pathlib.Path(__file__).parent / "programs/tf_sum.py"
+
+
+def start(python, folder, steps, *options):
+    return Run(folder, "-m", "2", "-p", "2", "--framework", "TensorFlow", *options, "--", python,
+               str(PROGRAM), str(folder), str(steps))
+
+
+def wait_steps(folder):
+    wait_until(lambda: len(list(folder.glob("rank-*"))) == 4, "the first step", patience=300)
+
+
+def test_workers_find_each_other_and_sum(python_with, tmp_path):
+    code, _, output = start(python_with("tensorflow"), tmp_path, 3).finish(300)
+    assert code == 0, output
+    for rank in range(4):
+        assert (tmp_path / f"rank-{rank}").read_text() == f"worker {rank} of 4", output
+
+
+def example(python, folder, name):
+    """examples/tensorflow.yaml as it stands, but for its Python and places, and slower."""
+    own = folder / name
+    own.mkdir()
+    job = yaml.safe_load((ROOT / "examples/tensorflow.yaml").read_text())
+    spec = job["spec"]
+    assert spec["command"][0] == "python3"
+    spec["command"] = [python, str(ROOT / spec["command"][1]), "--steps=60",
+                       "--checkpoint-every=10", "--seconds-per-step=0.05",
+                       f"--weights={own}/weights.npz"]
+    spec["checkpoint"]["path"] = str(own / "checkpoints")
+    (own / "job.yaml").write_text(yaml.safe_dump(job))
+    return Run(own, str(own / "job.yaml")), own
+
+
+def test_a_killed_worker_is_named_and_training_ends_as_if_it_had_not_been(python_with, tmp_path):
+    python = python_with("tensorflow")
+    whole, at_once = example(python, tmp_path, "at-once")
+    code, _, output = whole.finish(300)
+    assert code == 0, output
+
+    run, folder = example(python, tmp_path, "killed")
+    found = run.wait_ranks(4)
+    committed = folder / "checkpoints"
+    wait_until(lambda: list(committed.rglob("state.npz")), "a checkpoint", patience=300)
+    os.kill(found[2][0], signal.SIGKILL)
+    code, report, output = run.finish(300)
+    assert code == 0, output
+    assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
+    assert len(report["generations"]) == 2 and "training from step 0\n" in output
+    assert (folder / "weights.npz").read_bytes() == (at_once / "weights.npz").read_bytes(), output
+
+
+def test_who_says_unavailable_is_not_taken_for_the_cause(python_with, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAIL", "3")
+    job = tmp_path / "job.yaml"
+    job.write_text(yaml.safe_dump({
+        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "sum"},
+        "spec": {"numMachines": 2, "processesPerMachine": 2, "framework": "TensorFlow",
+                 "command": [python_with("tensorflow"), str(PROGRAM), str(tmp_path), "30"],
+                 "failurePolicy": {"restartGracePeriod": "60s"}}}))
+    code, report, output = Run(tmp_path, str(job)).finish(400)
+    assert code == 0, output
+    assert "rank 3 on machine 1 exited with code 3" in output, output
+    assert "UnavailableError" in output, output
+
+
+def test_a_suspend_is_no_matter_of_the_grace_period(python_with, tmp_path):
+    run = start(python_with("tensorflow"), tmp_path, 10**9)
+    run.wait_ranks(4)
+    wait_steps(tmp_path)
+    run.process.send_signal(signal.SIGTERM)
+    run.finish(60)  # of the two minutes that they have
