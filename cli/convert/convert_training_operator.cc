@@ -132,7 +132,7 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   if (const Node* servers = role("PS"); Replicas(servers) > 0) {
     builder.Error("spec.tfReplicaSpecs.PS", servers->position(),
                   "parameter servers need TF_CONFIG with roles, which Lockstep does not give yet; "
-                  "MirroredStrategy on one machine needs none");
+                  "MultiWorkerMirroredStrategy needs workers alone");
     return;
   }
   if (role("Evaluator") != nullptr) {
@@ -144,17 +144,19 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   const Node* worker = role("Worker");
   const int64_t machines = Replicas(chief) + Replicas(worker);
   if (machines > 1) {
-    builder.Error("spec.tfReplicaSpecs", replicas->position(),
-                  "MultiWorkerMirroredStrategy needs TF_CONFIG with the addresses of all " +
-                      std::to_string(machines) +
-                      " workers, which Lockstep does not give yet: each would train alone, and the "
-                      "job would succeed; MirroredStrategy on one machine needs none");
-    return;
+    if (Replicas(chief) > 0) {
+      builder.Remark(
+          "TF_CONFIG names workers alone: the Chief is worker 0, as MultiWorkerMirroredStrategy "
+          "has it, and all machines are made of its template. Where the program asks for a task of "
+          "type chief, let it ask for worker 0.");
+    }
+    job.spec().Add("framework", Node::String("TensorFlow"));
+  } else {
+    builder.Remark(
+        "TF_CONFIG is not set: the program is its only worker. A line that stops a wrong "
+        "world: assert \"TF_CONFIG\" not in os.environ");
+    job.spec().Add("framework", Node::String("None"));
   }
-  builder.Remark(
-      "TF_CONFIG is not set: the program is its only worker. A line that stops a wrong "
-      "world: assert \"TF_CONFIG\" not in os.environ");
-  job.spec().Add("framework", Node::String("None"));
   ConvertMachines(job, chief != nullptr ? chief : worker, machines, "tensorflow",
                   "spec.tfReplicaSpecs");
 }

@@ -154,7 +154,7 @@ TEST(ConvertJaxJob, BecomesAGangOfOneProcessAMachine) {
   EXPECT_THAT(Problems(Convert("kind: JAXJob\nspec: {}\n")), HasSubstr("holds no pod template"));
 }
 
-TEST(ConvertTfJob, RunsOneWorkerAndRefusesAWorldThatNobodyWouldJoin) {
+TEST(ConvertTfJob, RunsOneWorkerAndRefusesParameterServers) {
   const ConvertResult one = Convert(ReplicaJob("TFJob", Role("Worker", 1) + Role("Evaluator", 1)));
   const core::Spec spec = SpecOf(one);
   EXPECT_EQ(spec.num_machines, 1);
@@ -162,11 +162,23 @@ TEST(ConvertTfJob, RunsOneWorkerAndRefusesAWorldThatNobodyWouldJoin) {
   EXPECT_THAT(one.yaml, AllOf(HasSubstr("TF_CONFIG is not set"), HasSubstr("The Evaluator")));
   EXPECT_EQ(SpecOf(Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("PS", 0)))).num_machines, 1);
 
-  EXPECT_THAT(Problems(Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("Worker", 3)))),
-              HasSubstr("the addresses of all 4 workers"));
   EXPECT_THAT(Problems(Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("PS", 2)))),
               HasSubstr("parameter servers"));
   EXPECT_THAT(Problems(Convert("kind: TFJob\n")), HasSubstr("holds no pod template"));
+}
+
+TEST(ConvertTfJob, OfSeveralWorkersBecomesAGangThatFindsThemByTfConfig) {
+  const ConvertResult with_chief =
+      Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("Worker", 3)));
+  const core::Spec spec = SpecOf(with_chief);
+  EXPECT_EQ(spec.num_machines, 4);
+  EXPECT_EQ(spec.processes_per_machine, 1);
+  EXPECT_EQ(spec.framework, core::Framework::kTensorFlow);
+  EXPECT_EQ(spec.resources_per_process.gpu, 2);
+  EXPECT_THAT(with_chief.yaml, HasSubstr("the Chief is worker 0"));
+  const ConvertResult workers = Convert(ReplicaJob("TFJob", Role("Worker", 2)));
+  EXPECT_EQ(SpecOf(workers).framework, core::Framework::kTensorFlow);
+  EXPECT_THAT(workers.yaml, Not(HasSubstr("TF_CONFIG")));
 }
 
 constexpr const char* kRayJob = R"(
