@@ -20,7 +20,9 @@ from _bench import RANK, Shape, emit, floor, lockstep, quantile, spread
 from ports import free_port
 
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
-ROWS = ("small", "ddp1", "ddp2", "trainer", "accelerate", "slower", "refill", "parked", "compiled")
+ROWS = ("small", "frameworks", "ddp1", "ddp2", "trainer", "accelerate", "slower", "refill", "parked",
+        "compiled")
+FRAMEWORKS = ("None", "Torch", "Jax", "TensorFlow")
 PARTS = ("detect", "stop", "wait", "spawn")
 
 
@@ -52,6 +54,29 @@ def small_processes(shape, samples):
             reported=reported(runs),
             floor=floors[death]["p50"],
             ratioToFloor=round(ours["p50"] / floors[death]["p50"], 2),
+            leftOut=bad,
+        )
+
+
+def frameworks(shape, samples):
+    """The small process under each of them: what its variables and ports cost a restart."""
+    program = [RANK, "kill", shape.world - 1, 200, 100]
+    plain = None
+    for name in FRAMEWORKS:
+        command = lockstep(shape, program, "--framework", name)
+        runs, bad = programs.sample(command, shape.world, samples)
+        ours = spread([ms for ms, _ in runs])
+        plain = plain or ours
+        emit(
+            "restart",
+            "framework",
+            framework=name,
+            shape=str(shape),
+            death="kill",
+            unit="ms",
+            **ours,
+            reported=reported(runs),
+            ratioToNone=round(ours["p50"] / plain["p50"], 2),
             leftOut=bad,
         )
 
@@ -170,6 +195,9 @@ def main():
             small_processes(shape, options.samples)
         if os.environ.get("LOCKSTEP_BENCH_TORCHRUN"):
             torchruns(os.environ["LOCKSTEP_BENCH_TORCHRUN"], shapes, options.torchrun_samples)
+    if "frameworks" in options.rows:
+        for shape in shapes:
+            frameworks(shape, options.samples)
     real_programs(options)
 
 
