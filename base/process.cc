@@ -229,6 +229,13 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
     extra_fds.push_back(extra_copies.back().get());
   }
 
+  // Not where stdout or stderr go before it is looked at.
+  UniqueFd stdin_copy;
+  if (request.stdin_fd >= 0) {
+    stdin_copy.reset(fcntl(request.stdin_fd, F_DUPFD_CLOEXEC, first_free));
+    if (!stdin_copy.valid()) return FailureOf(Step::kPrepare, "dup", request.path, errno);
+  }
+
   ChildPlan plan;
   plan.path = request.path.c_str();
   plan.argv = argv.data();
@@ -238,7 +245,7 @@ SpawnResult Spawner::Spawn(const SpawnRequest& request) {
   plan.hook = request.hook;
   plan.hook_data = request.hook_data;
   plan.hook_name = request.hook_name;
-  plan.stdin_fd = null_.get();
+  plan.stdin_fd = stdin_copy.valid() ? stdin_copy.get() : null_.get();
   plan.stdout_fd = out ? out->write_end.get() : -1;
   plan.stderr_fd = err ? err->write_end.get() : -1;
   plan.extra_fds = extra_fds.data();

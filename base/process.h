@@ -46,6 +46,7 @@ struct SpawnRequest {
   SpawnHook hook = nullptr;
   void* hook_data = nullptr;
   const char* hook_name = "set-up";  // for errors
+  int stdin_fd = -1;                 // -1: empty
   // True: a pipe to this process. False: this process's own.
   bool capture_stdout = true;
   bool capture_stderr = true;

@@ -1,106 +1,20 @@
 #include "cli/evidence.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <map>
-#include <memory>
 #include <utility>
-#include <variant>
 
 #include "base/process.h"
 #include "base/text/json.h"
-#include "base/time.h"
-#include "base/unique_fd.h"
 #include "cli/program_path.h"
-#include "cli/run/run_folder.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/gang/whereabouts.h"
 #include "core/text/limited_text.h"
+#include "worker/place/run_folder.h"
 
 namespace lockstep::cli {
-namespace {
-
-constexpr Duration kPatience = seconds(40);
-constexpr size_t kMaxAnswer = size_t{32} << 20;
-constexpr size_t kMaxAsked = 16;  // at once: each is a kubectl
-
-// A child and what it has said so far.
-struct Asked {
-  size_t gang = 0;
-  const AgentQuestion* question = nullptr;
-  SpawnedProcess process;
-  Time until{};
-  std::string answer;
-  std::string words;
-};
-
-void Read(UniqueFd& fd, std::string& text) {
-  std::array<char, 65536> buffer;
-  const ssize_t got = read(fd.get(), buffer.data(), buffer.size());
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0 || text.size() > kMaxAnswer) return fd.reset();
-  text.append(buffer.data(), static_cast<size_t>(got));
-}
-
-bool HasEnded(const Asked& asked, Time now) {
-  return now >= asked.until ||
-         (!asked.process.stdout_fd.valid() && !asked.process.stderr_fd.valid());
-}
-
-// Waits until one of them says something, ends, or has had its time.
-void ReadSome(std::vector<Asked>& asked) {
-  std::vector<pollfd> waits;
-  std::vector<std::pair<UniqueFd*, std::string*>> pipes;
-  Time until = kNever;
-  for (Asked& each : asked) {
-    until = std::min(until, each.until);
-    pipes.emplace_back(&each.process.stdout_fd, &each.answer);
-    pipes.emplace_back(&each.process.stderr_fd, &each.words);
-  }
-  std::erase_if(pipes, [](const auto& pipe) { return !pipe.first->valid(); });
-  for (const auto& [fd, text] : pipes) waits.push_back({fd->get(), POLLIN, 0});
-  const auto left = std::max<int64_t>((until - BootTime()) / milliseconds(1) + 1, 0);
-  if (poll(waits.data(), waits.size(), static_cast<int>(left)) <= 0) return;
-  for (size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i].revents != 0) Read(*pipes[i].first, *pipes[i].second);
-  }
-}
-
-void End(const Asked& each) {
-  syscall(SYS_pidfd_send_signal, each.process.pidfd.get(), SIGKILL, nullptr, 0);
-  waitpid(each.process.pid, nullptr, 0);
-}
-
-Result<Asked> Ask(Spawner& spawner, const AgentQuestion& question) {
-  const char* path = std::getenv("PATH");
-  auto found = FindExecutable(question.argv.front(), path == nullptr ? "" : path, "");
-  if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
-    return Error::NotFound(failure->message);
-  }
-  SpawnRequest request;
-  request.path = std::get<std::string>(found);
-  request.argv = question.argv;
-  request.env = OwnEnvironment();
-  SpawnResult result = spawner.Spawn(request);
-  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
-    return Error::Unavailable(failure->message);
-  }
-  return Asked{0,  &question, std::move(std::get<SpawnedProcess>(result)), BootTime() + kPatience,
-               "", ""};
-}
-
-}  // namespace
 
 Result<MachineEvidence> ParseEvidence(std::string_view json) {
   const Json tree = ParseJson(json);
@@ -152,49 +66,34 @@ std::string EvidenceText(const std::vector<MachineEvidence>& machines,
   return out;
 }
 
-int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::optional<int32_t> rank) {
-  Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
-  if (!spawner.ok()) {
-    Say(spawner.error().message);
-    return core::kExitTrouble;
-  }
+int AskAndShow(const std::vector<std::vector<Question>>& gangs, std::optional<int32_t> rank) {
   int code = core::kExitSuccess;
-  const auto complain = [&code](const AgentQuestion& question, const std::string& words) {
-    Say(question.machine + ": " + words);
+  std::vector<Question> questions;
+  std::vector<size_t> gang_of;
+  for (size_t gang = 0; gang < gangs.size(); ++gang) {
+    questions.insert(questions.end(), gangs[gang].begin(), gangs[gang].end());
+    gang_of.resize(questions.size(), gang);
+  }
+  const auto complain = [&](size_t index, const std::string& words) {
+    Say(questions[index].who + ": " + words);
     code = core::kExitTrouble;
   };
   std::vector<std::vector<MachineEvidence>> answers(gangs.size());
-  std::vector<Asked> asked;
-  const auto take_ended = [&](size_t most) {
-    while (asked.size() > most) {
-      ReadSome(asked);
-      std::erase_if(asked, [&, now = BootTime()](Asked& each) {
-        if (!HasEnded(each, now)) return false;
-        End(each);
-        Result<MachineEvidence> machine = ParseEvidence(each.answer);
-        each.words.erase(each.words.find_last_not_of(" \n") + 1);
-        if (machine.ok()) {
-          answers[each.gang].push_back(std::move(*machine));
-        } else {
-          complain(*each.question, each.words.empty() ? machine.error().message : each.words);
-        }
-        return true;
-      });
+  AskOptions options;
+  options.env = OwnEnvironment();
+  const Status asked = AskAll(questions, options, [&](size_t index, const Result<Answer>& answer) {
+    if (!answer.ok()) return complain(index, answer.error().message);
+    Result<MachineEvidence> machine = ParseEvidence(answer->text);
+    if (machine.ok()) {
+      answers[gang_of[index]].push_back(std::move(*machine));
+    } else {
+      complain(index, answer->words.empty() ? machine.error().message : answer->words);
     }
-  };
-  for (size_t gang = 0; gang < gangs.size(); ++gang) {
-    for (const AgentQuestion& question : gangs[gang]) {
-      take_ended(kMaxAsked - 1);
-      Result<Asked> each = Ask(**spawner, question);
-      if (!each.ok()) {
-        complain(question, each.error().message);
-        continue;
-      }
-      each->gang = gang;
-      asked.push_back(std::move(*each));
-    }
+  });
+  if (!asked.ok()) {
+    Say(asked.error().message);
+    return core::kExitTrouble;
   }
-  take_ended(0);
   for (const std::vector<MachineEvidence>& machines : answers) {
     if (!machines.empty()) std::cout << EvidenceText(machines, rank);
   }
@@ -202,7 +101,7 @@ int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::option
 }
 
 int DebugHere(const DebugCommand& command) {
-  const std::vector<std::vector<std::string>> runs = AgentFoldersOfRuns();
+  const std::vector<std::vector<std::string>> runs = place::AgentFoldersOfRuns();
   if (runs.empty()) {
     Say("no `lockstep run` of yours is under way on this computer; of a cluster's job give its "
         "NAME");
@@ -213,9 +112,9 @@ int DebugHere(const DebugCommand& command) {
     Say(agent.error().message);
     return core::kExitTrouble;
   }
-  std::vector<std::vector<AgentQuestion>> gangs;
+  std::vector<std::vector<Question>> gangs;
   for (const std::vector<std::string>& folders : runs) {
-    std::vector<AgentQuestion>& questions = gangs.emplace_back();
+    std::vector<Question>& questions = gangs.emplace_back();
     for (const std::string& folder : folders) {
       questions.push_back({folder, {*agent, "--evidence", folder}});
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/ask.h"
 #include "cli/cluster_command.h"
 
 namespace lockstep::cli {
@@ -32,15 +33,9 @@ Result<MachineEvidence> ParseEvidence(std::string_view json);
 // Who waits for whom, and then each rank's evidence, or that of `rank` alone; fit for a terminal.
 std::string EvidenceText(const std::vector<MachineEvidence>& machines, std::optional<int32_t> rank);
 
-// A program that prints an agent's answer.
-struct AgentQuestion {
-  std::string machine;  // for messages: "machine 0", "pod gpt-0"
-  std::vector<std::string> argv;
-};
-
 // Asks all machines of all gangs, 16 at once, waits for each up to 40 s, and prints gang by gang.
 // Machines that give no answer are reported; the exit code then is 1.
-int AskAndShow(const std::vector<std::vector<AgentQuestion>>& gangs, std::optional<int32_t> rank);
+int AskAndShow(const std::vector<std::vector<Question>>& gangs, std::optional<int32_t> rank);
 
 // Of all runs of this user on this computer.
 int DebugHere(const DebugCommand& command);

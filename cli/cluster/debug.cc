@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kAgent = "/lockstep/lockstep-agent";
 constexpr const char* kRunFolder = "/run/lockstep/agent";
 
-AgentQuestion ForPod(const ClusterAddress& where, const kube::PodView& pod) {
-  AgentQuestion question{"pod " + pod.meta.name, {"kubectl", "exec", pod.meta.name}};
+Question ForPod(const ClusterAddress& where, const kube::PodView& pod) {
+  Question question{"pod " + pod.meta.name, {"kubectl", "exec", pod.meta.name}};
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) question.argv.insert(question.argv.end(), {option, value});
   };
@@ -45,7 +45,7 @@ Result<int> Debug(const ClusterAddress& where, const DebugCommand& command) {
   std::vector<const kube::PodView*> list;
   for (const kube::PodView& pod : *pods) list.push_back(&pod);
   // All of them, for who waits for whom, though one rank's evidence is shown.
-  std::vector<AgentQuestion> questions;
+  std::vector<Question> questions;
   for (const auto& [index, pod] : CurrentPods(list, std::nullopt)) {
     if (pod->worker.kind == kube::ContainerState::Kind::kRunning) {
       questions.push_back(ForPod(where, *pod));

@@ -1,16 +1,21 @@
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <sstream>
 
 #include "base/process.h"
 #include "base/time.h"
+#include "cli/ask.h"
 #include "cli/commands/commands.h"
 #include "cli/computer.h"
 #include "cli/job_file.h"
 #include "cli/plan_text.h"
 #include "cli/program_path.h"
 #include "cli/run/local_operator.h"
+#include "cli/run/nodes.h"
 #include "cli/say.h"
 #include "core/exit_codes.h"
 #include "core/plan/plan.h"
@@ -27,6 +32,8 @@ struct RunCommand {
   std::string file;
   JobFlags flags;
   std::string agent;
+  std::string hosts;
+  bool local = false;
   std::string report;
   bool no_namespace = false;
   bool no_table = false;
@@ -34,8 +41,9 @@ struct RunCommand {
   bool verbose = false;
 };
 
-// --agent, else beside this program, else in PATH.
-Result<std::string> FindAgent(const std::string& wanted) {
+// --agent, else beside this program, else in PATH. On other nodes it is at the same path.
+Result<std::string> FindAgent(const std::string& wanted, const Nodes& nodes) {
+  if (nodes.remote() && wanted.starts_with('/')) return wanted;  // it need not be here
   if (!wanted.empty()) {
     if (IsExecutable(wanted)) return fs::absolute(wanted).string();
     return Error::NotFound("--agent: " + wanted + " is no program that can be run");
@@ -55,6 +63,56 @@ void MakePathsAbsolute(core::Spec* spec) {
   if (IsPath(resume)) spec->checkpoint.resume = fs::absolute(resume).string();
 }
 
+// What scontrol makes of "n[1-3]".
+Result<std::vector<std::string>> ExpandNodeList(const std::string& list) {
+  Result<Answer> answer = Error::Unavailable("no answer");
+  const Status asked =
+      AskAll({{"scontrol", {"scontrol", "show", "hostnames", list}}}, {.env = OwnEnvironment()},
+             [&answer](size_t, const Result<Answer>& each) { answer = each; });
+  if (!asked.ok()) return asked.error();
+  if (!answer.ok()) return answer.error();
+  std::vector<std::string> names;
+  std::istringstream words(answer->text);
+  for (std::string name; words >> name;) names.push_back(name);
+  if (names.empty()) return Error::Unavailable("scontrol: " + answer->words);
+  return names;
+}
+
+Result<Nodes> FindNodes(const RunCommand& command) {
+  NodesRequest request;
+  request.hosts = command.hosts;
+  request.local = command.local;
+  request.variable = [](const std::string& name) {
+    const char* value = std::getenv(name.c_str());
+    return std::string(value == nullptr ? "" : value);
+  };
+  request.expand = ExpandNodeList;
+  return FindNodes(request);
+}
+
+// A command line alone takes all nodes there are, and each one's tasks or GPUs.
+JobFlags FlagsOn(const Nodes& nodes, const RunCommand& command) {
+  JobFlags flags = command.flags;
+  if (!command.file.empty() || !nodes.remote()) return flags;
+  if (!flags.machines) flags.machines = static_cast<int32_t>(nodes.names.size());
+  if (!flags.processes) flags.processes = nodes.processes;
+  return flags;
+}
+
+// What a job is told of nodes that are other computers, which have no folder of this program's.
+void FitToNodes(core::Spec* spec) {
+  if (spec->working_dir.empty()) spec->working_dir = fs::current_path().string();
+  spec->shared_memory.reset();  // of pods: says whose /dev/shm is
+}
+
+void ShowHints(const core::TrainingJob& job, const Computer& computer, bool hints) {
+  const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
+  if (!hint.empty() && hints) Say(hint);
+  topology::BindingRequest request = topology::RequestOf(job.spec, OwnEnvironment());
+  request.parts = job.spec.num_machines;
+  for (const std::string& note : topology::PlanBinding(computer.machine, request).notes) Say(note);
+}
+
 int Fail(const std::string& message, int code) {
   Say(message);
   return code;
@@ -65,23 +123,34 @@ int Run(const RunCommand& command, Time started,
   if (command.file.empty() && command.flags.command.empty()) {
     return Fail("run: give a FILE, or -- and a command line", core::kExitUsage);
   }
-  Computer computer = LookAround();
+  Result<Nodes> found = FindNodes(command);
+  if (!found.ok()) return Fail(found.error().message, core::kExitUsage);
+  const Computer computer = LookAround();
+  const std::optional<int> gpus = found->remote() ? std::nullopt : std::optional(computer.gpus);
   Result<LoadedJob> loaded =
-      LoadJob(command.file, command.flags, core::Target::kLocal, computer.gpus);
+      LoadJob(command.file, FlagsOn(*found, command), core::Target::kLocal, gpus);
   if (!loaded.ok()) return Fail(loaded.error().message, core::kExitUsage);
   ShowProblems(loaded->problems, loaded->file);
   if (!loaded->ok()) return core::kExitUsage;
   core::TrainingJob& job = loaded->job;
-  Result<std::string> agent = FindAgent(command.agent);
+  const size_t all = found->names.size();
+  Result<Nodes> nodes = FirstOf(*std::move(found), job.spec.num_machines);
+  if (!nodes.ok()) return Fail(nodes.error().message, core::kExitUsage);
+  if (nodes->remote() && job.spec.spare_machines > 0) {
+    return Fail("spares are of this computer alone: leave out --spares and spareMachines here",
+                core::kExitUsage);
+  }
+  if (nodes->names.size() < all) {
+    Say("takes " + std::to_string(nodes->names.size()) + " of the " + std::to_string(all) +
+        " nodes; -m " + std::to_string(all) + " takes all");
+  }
+  Result<std::string> agent = FindAgent(command.agent, *nodes);
   if (!agent.ok()) return Fail(agent.error().message, core::kExitTrouble);
   std::string ignored = core::IgnoredLocally(job);
   if (!ignored.empty()) Say("ignored on this computer: " + ignored);
-  const std::string hint = HintText(core::Recommend(job, computer.cores, computer.gpus));
-  if (!hint.empty() && !command.no_hints) Say(hint);
-  topology::BindingRequest request = topology::RequestOf(job.spec, OwnEnvironment());
-  request.parts = job.spec.num_machines;
-  for (const std::string& note : topology::PlanBinding(computer.machine, request).notes) Say(note);
+  if (!nodes->remote()) ShowHints(job, computer, !command.no_hints);
   MakePathsAbsolute(&job.spec);
+  if (nodes->remote()) FitToNodes(&job.spec);
   const std::string& resume = job.spec.checkpoint.resume;
   if (std::error_code error; IsPath(resume) && !fs::is_directory(resume, error)) {
     return Fail("checkpoint.resume names " + resume + ", which is no folder", core::kExitUsage);
@@ -91,6 +160,7 @@ int Run(const RunCommand& command, Time started,
   if (!state.ok()) return Fail(state.error().message, core::kExitTrouble);
   RunOptions options;
   options.agent = *agent;
+  options.nodes = *std::move(nodes);
   options.report = command.report.empty() ? "" : fs::absolute(command.report).string();
   options.namespaces = !command.no_namespace;
   options.table = !command.no_table;
@@ -106,8 +176,11 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
   auto add = [&](const std::string& name, auto& value, const std::string& description) {
     return command->add_option(name, value, description)->group(group);
   };
-  add("-m,--machines", flags->machines, "Machines, each an agent of this computer; default 1");
-  add("-p,--processes", flags->processes, "Processes on each; default 1");
+  add("-m,--machines", flags->machines,
+      "Machines, each an agent of this computer, or one on each of the nodes; default 1, or all "
+      "nodes");
+  add("-p,--processes", flags->processes,
+      "Processes on each; default 1, or SLURM's tasks or GPUs of a node");
   add("--spares", flags->spares,
       "Agents that wait, for one to take the place of each that is lost; default 0");
   add("--framework", flags->framework,
@@ -142,11 +215,19 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
 
 void AddRun(CLI::App& app, Invocation* invocation) {
   auto run = std::make_shared<RunCommand>();
-  CLI::App* command = app.add_subcommand("run", "Run a job on this computer, and heal it");
+  CLI::App* command =
+      app.add_subcommand("run",
+                         "Run a job on this computer, a SLURM allocation or a list of "
+                         "hosts, and heal it");
   command->add_option("FILE", run->file, "A TrainingJob in YAML or JSON; - for standard input");
   AddJobFlags(command, &run->flags);
+  command->add_option("--hosts", run->hosts,
+                      "Run one machine on each of these: HOST,USER@HOST,...; by ssh, without a "
+                      "password");
+  command->add_flag("--local", run->local,
+                    "Run all machines on this computer, though it is in a SLURM allocation");
   command->add_option("--report", run->report, "Write a JSON report of the run there at its end");
-  command->add_option("--agent", run->agent, "The lockstep-agent to use");
+  command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes");
   command->add_flag("--no-pid-namespace", run->no_namespace,
                     "Keep all processes in this PID namespace (CUDA IPC between machines)");
   command->add_flag("--no-table", run->no_table, "Plain lines on a terminal too");
@@ -157,6 +238,8 @@ void AddRun(CLI::App& app, Invocation* invocation) {
       "Examples:\n"
       "  lockstep run job.yaml\n"
       "  lockstep run -m 2 -p 2 --checkpoint ckpt -- python train.py --epochs 3\n"
+      "  sbatch -N 4 --gpus-per-node 8 --wrap 'exec lockstep run -- python train.py'\n"
+      "  lockstep run --hosts a,b -p 2 -- /shared/venv/bin/python train.py\n"
       "  lockstep run job.yaml --max-restarts 5 --report run.json\n"
       "\n"
       "Ctrl-C stops the job as a suspend does: SIGTERM, the grace period, SIGKILL. A second "

@@ -1,5 +1,6 @@
 #include "cli/run/agent_processes.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include <csignal>
 
 #include "base/file.h"
+#include "base/process.h"
 
 namespace lockstep::cli {
 namespace {
@@ -44,11 +46,6 @@ bool ReadLines(int fd, LineBuffer& lines, Take take) {
   return more;
 }
 
-void WriteConfig(const UniqueFd& config, const std::string& json) {
-  // An agent that is gone will be told by its end.
-  [[maybe_unused]] const Status written = WriteAll(config.get(), json, "an agent's configuration");
-}
-
 }  // namespace
 
 AgentProcesses::AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner,
@@ -57,53 +54,74 @@ AgentProcesses::AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner
       screen_(screen),
       spawner_(spawner),
       options_(std::move(options)),
-      isolation_(options_.namespaces ? Isolation::kNamespace : Isolation::kNone),
-      isolation_known_(!options_.namespaces) {}
+      isolation_(options_.namespaces ? place::Isolation::kNamespace : place::Isolation::kNone) {}
 
 // The first agent finds out what this computer allows.
-Result<SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> arguments) {
-  SpawnSpec spec;
+Result<place::SpawnedAgent> AgentProcesses::Spawn(std::vector<std::string> arguments) {
+  place::SpawnSpec spec;
   spec.program = options_.agent;
   spec.arguments = std::move(arguments);
   spec.own_shared_memory = options_.own_shared_memory;
-  while (true) {
-    spec.isolation = isolation_;
-    Result<SpawnedAgent> agent = SpawnAgent(spawner_, spec);
-    bool refused = !agent.ok() && agent.error().kind == ErrorKind::kDenied;
-    if (refused && !isolation_known_ && isolation_ != Isolation::kNone) {
-      if (isolation_ == Isolation::kUserNamespace) {
-        screen_->Event("no PID namespace is to be had here (" + agent.error().message +
-                       "): what an agent leaves behind is looked for and killed, and outlives a "
-                       "SIGKILL of lockstep itself");
-      }
-      isolation_ =
-          isolation_ == Isolation::kNamespace ? Isolation::kUserNamespace : Isolation::kNone;
-      continue;
-    }
-    if (agent.ok()) isolation_known_ = true;
-    return agent;
-  }
+  spec.isolation = isolation_;
+  Result<place::SpawnedAgent> agent = SpawnIsolated(spawner_, &spec, [&](const Error& error) {
+    if (isolation_known_ || spec.isolation != place::Isolation::kUserNamespace) return;
+    screen_->Event("no PID namespace is to be had here (" + error.message +
+                   "): what an agent leaves behind is looked for and killed, and outlives a "
+                   "SIGKILL of lockstep itself");
+  });
+  isolation_ = spec.isolation;
+  if (agent.ok()) isolation_known_ = true;
+  return agent;
 }
 
-Status AgentProcesses::Start(const core::AgentConfig& config) {
-  Result<SpawnedAgent> spawned = Spawn({"--config-fd", std::to_string(kConfigFd)});
+Status AgentProcesses::Start(const core::AgentConfig& config, const Place& place) {
+  if (place.by != Reach::kHere) return StartRemote(config, place);
+  Result<place::SpawnedAgent> spawned = Spawn({"--config-fd", std::to_string(place::kConfigFd)});
   if (!spawned.ok()) return spawned.error();
-  WriteConfig(spawned->config, core::ToJson(config));
-  return Adopt(std::move(*spawned), config.machine, config.attempt);
+  // An agent that is gone will be told by its end.
+  [[maybe_unused]] const Status written =
+      WriteAll(spawned->config.get(), core::ToJson(config), "an agent's configuration");
+  spawned->config.reset();
+  auto agent = std::make_shared<Agent>();
+  agent->machine = config.machine;
+  agent->attempt = config.attempt;
+  agent->process = std::move(*spawned);
+  return Adopt(std::move(agent));
+}
+
+Status AgentProcesses::StartRemote(const core::AgentConfig& config, const Place& place) {
+  std::vector<std::string> arguments = {"--remote"};
+  if (!options_.namespaces) arguments.emplace_back("--no-pid-namespace");
+  Result<place::SpawnedAgent> client =
+      place::SpawnClient(spawner_, CommandOn(place.by, place.node, options_.agent, arguments),
+                         ClientEnvironment(OwnEnvironment()));
+  if (!client.ok()) return client.error();
+  // All of it fits: a client that takes nothing must not stop this process.
+  fcntl(client->config.get(), F_SETPIPE_SZ, static_cast<int>(core::kMaxAgentConfig));
+  fcntl(client->config.get(), F_SETFL, O_NONBLOCK);
+  const Status written =
+      WriteAll(client->config.get(), core::ToJson(config) + "\n", "an agent's configuration");
+  auto agent = std::make_shared<Agent>();
+  agent->machine = config.machine;
+  agent->attempt = config.attempt;
+  agent->remote = true;
+  agent->process = std::move(*client);
+  if (!written.ok()) agent->process.config.reset();  // which ends it
+  return Adopt(std::move(agent));
 }
 
 Status AgentProcesses::StartSpare(uint32_t machine) {
-  Result<SpawnedAgent> spawned = Spawn({"--spare"});
+  Result<place::SpawnedAgent> spawned = Spawn({"--spare"});
   if (!spawned.ok()) return spawned.error();
-  return Adopt(std::move(*spawned), machine, 0);
-}
-
-Status AgentProcesses::Adopt(SpawnedAgent spawned, uint32_t machine, uint32_t attempt) {
-  spawned.config.reset();
+  spawned->config.reset();
   auto agent = std::make_shared<Agent>();
   agent->machine = machine;
-  agent->attempt = attempt;
-  agent->process = std::move(spawned);
+  agent->process = std::move(*spawned);
+  return Adopt(std::move(agent));
+}
+
+Status AgentProcesses::Adopt(std::shared_ptr<Agent> agent) {
+  const uint32_t machine = agent->machine;
   agents_[machine] = agent;
   WatchOutput(agent);
   WatchLog(agent);
@@ -140,6 +158,11 @@ bool AgentProcesses::ReadOutput(Agent& agent) {
 
 bool AgentProcesses::ReadLog(Agent& agent) {
   return ReadLines(agent.process.log.get(), agent.log, [&](std::string_view line) {
+    if (agent.remote) {
+      std::optional<core::AgentEnding> ending = core::ParseEndingLine(line);
+      if (ending) agent.ending = std::move(ending);
+      if (agent.ending) return;  // what the client says of it is nothing new
+    }
     if (options_.show_agent_logs) screen_->Event(std::string(line));
     agent.last_words.emplace_back(line);
     if (agent.last_words.size() > kLastWords) agent.last_words.pop_front();
@@ -149,7 +172,24 @@ bool AgentProcesses::ReadLog(Agent& agent) {
 void AgentProcesses::Signal(uint32_t machine, int signal) {
   auto found = agents_.find(machine);
   if (found == agents_.end()) return;
+  if (found->second->remote) return Order(found->second, signal);
   syscall(SYS_pidfd_send_signal, found->second->process.pidfd.get(), signal, nullptr, 0);
+}
+
+void AgentProcesses::Order(const std::shared_ptr<Agent>& agent, int signal) {
+  UniqueFd& orders = agent->process.config;
+  const bool kill = signal == SIGKILL;
+  if (orders.valid()) {
+    const std::string line(kill ? core::kKillOrder : core::kTerminateOrder);
+    if (!WriteAll(orders.get(), line + "\n", "an order").ok()) orders.reset();
+  }
+  if (!kill) return;
+  orders.reset();
+  loop_->StartTimer(BootTime() + kKillPatience, [weak = std::weak_ptr(agent)] {
+    const std::shared_ptr<Agent> late = weak.lock();
+    if (!late || !late->process.pidfd.valid()) return;
+    syscall(SYS_pidfd_send_signal, late->process.pidfd.get(), SIGKILL, nullptr, 0);
+  });
 }
 
 void AgentProcesses::OnEnd(uint32_t machine) {
@@ -171,6 +211,15 @@ void AgentProcesses::OnEnd(uint32_t machine) {
     end.code = WEXITSTATUS(status);
   }
   if (agent->process.log.valid()) ReadLog(*agent);
+  if (agent->remote) {
+    end.confirmed = agent->ending.has_value();
+    end.termination = "";
+  }
+  if (agent->ending) {
+    end.signal = agent->ending->signal;
+    end.code = end.signal > 0 ? -1 : agent->ending->exit_code;
+    end.termination = agent->ending->termination;
+  }
   if (!agent->last_words.empty()) end.last_words = agent->last_words.back();
   ending_.push_back(std::move(end));
   silent_.push_back(std::move(agent));
@@ -178,10 +227,10 @@ void AgentProcesses::OnEnd(uint32_t machine) {
 
 std::vector<AgentEnd> AgentProcesses::Collect() {
   if (ending_.empty()) return {};
-  if (isolation_ == Isolation::kNone) {
+  if (isolation_ == place::Isolation::kNone) {
     std::vector<pid_t> alive;
     for (const auto& [machine, agent] : agents_) alive.push_back(agent->process.pid);
-    if (!SweepOrphans(alive)) return {};
+    if (!place::SweepOrphans(alive)) return {};
   }
   return std::exchange(ending_, {});
 }

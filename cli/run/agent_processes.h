@@ -2,7 +2,8 @@
 //
 // An end is told only when nothing that the agent started is alive: in a PID namespace the kernel
 // sees to it before the end can be seen; without one, what is left comes to this process and is
-// swept.
+// swept. On another computer the agent's far end does the same, and its client here (srun, ssh)
+// brings the word; where the client ends without it, the end is told as not confirmed.
 #ifndef LOCKSTEP_CLI_RUN_AGENT_PROCESSES_H_
 #define LOCKSTEP_CLI_RUN_AGENT_PROCESSES_H_
 
@@ -11,15 +12,18 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/event_loop.h"
 #include "base/result.h"
 #include "base/text/line_buffer.h"
+#include "cli/run/places.h"
 #include "cli/run/screen.h"
-#include "cli/run/spawn.h"
 #include "core/plan/agent_config.h"
+#include "core/plan/far_end.h"
+#include "worker/place/spawn.h"
 
 namespace lockstep::cli {
 
@@ -30,6 +34,9 @@ struct AgentEnd {
   int signal = 0;
   Time at{};               // when its end was seen
   std::string last_words;  // of its own log
+  // Of an agent on another computer: the message that it left there.
+  std::optional<std::string> termination;
+  bool confirmed = true;  // false: its computer was lost, and it may be alive
 };
 
 struct AgentProcessesOptions {
@@ -43,11 +50,12 @@ class AgentProcesses {
  public:
   AgentProcesses(EventLoop* loop, Screen* screen, Spawner* spawner, AgentProcessesOptions options);
 
-  // Starts an agent for config.machine, which has none.
-  Status Start(const core::AgentConfig& config);
+  // Starts an agent for config.machine, which has none, at its place.
+  Status Start(const core::AgentConfig& config, const Place& place);
   // Starts one that waits; `machine` is a number that no machine has.
   Status StartSpare(uint32_t machine);
   void Terminate(uint32_t machine) { Signal(machine, SIGTERM); }
+  // One that is out of reach is given up after kKillPatience.
   void Kill(uint32_t machine) { Signal(machine, SIGKILL); }
 
   // Those that ended since the last call.
@@ -59,35 +67,39 @@ class AgentProcesses {
   // What ended agents have still left in their pipes.
   void FlushOutput();
 
-  Isolation isolation() const { return isolation_; }
+  place::Isolation isolation() const { return isolation_; }
 
  private:
   static constexpr size_t kMaxLine = size_t{64} << 10;
+  static constexpr Duration kKillPatience = seconds(10);
 
   struct Agent {
     uint32_t machine = 0;
     uint32_t attempt = 0;
-    SpawnedAgent process;
+    place::SpawnedAgent process;  // or its client
+    bool remote = false;
+    std::optional<core::AgentEnding> ending;  // as its far end tells it
     LineBuffer output{kMaxLine};
     LineBuffer log{kMaxLine};
     std::deque<std::string> last_words;
   };
 
-  Result<SpawnedAgent> Spawn(std::vector<std::string> arguments);
-  Status Adopt(SpawnedAgent spawned, uint32_t machine, uint32_t attempt);
+  Result<place::SpawnedAgent> Spawn(std::vector<std::string> arguments);
+  Status StartRemote(const core::AgentConfig& config, const Place& place);
+  Status Adopt(std::shared_ptr<Agent> agent);
   void Signal(uint32_t machine, int signal);
+  void Order(const std::shared_ptr<Agent>& agent, int signal);
   void WatchOutput(const std::shared_ptr<Agent>& agent);
   void WatchLog(const std::shared_ptr<Agent>& agent);
   void OnEnd(uint32_t machine);
   bool ReadOutput(Agent& agent);
   bool ReadLog(Agent& agent);
-  void Close(Agent& agent);
 
   EventLoop* loop_;
   Screen* screen_;
   Spawner* spawner_;
   AgentProcessesOptions options_;
-  Isolation isolation_;
+  place::Isolation isolation_;
   bool isolation_known_ = false;
   bool paused_ = false;
   std::map<uint32_t, std::shared_ptr<Agent>> agents_;  // that run

@@ -14,9 +14,9 @@ constexpr Duration kStopSlack = seconds(15);  // beyond the grace period, for ag
 
 }  // namespace
 
-LocalJob::LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<std::string> addresses,
+LocalJob::LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<MachinePlace> places,
                    control::Now start)
-    : job_(std::move(job)), addresses_(std::move(addresses)), machines_(start) {
+    : job_(std::move(job)), places_(std::move(places)), machines_(start) {
   // What only a cluster honours is not to be decided by.
   job_.spec.managed_by = control::kManager;
   job_.spec.suspend = false;
@@ -74,10 +74,10 @@ control::Snapshot LocalJob::Take() const {
   snapshot.uid = job_.metadata.uid;
   snapshot.generation = generation_;
   snapshot.status = status_;
-  snapshot.machines = machines_.Observe(addresses_);
+  snapshot.machines = machines_.Observe(places_);
   snapshot.spares = machines_.ObserveSpares();
   snapshot.has_names = true;
-  snapshot.coordinator_address = {"", addresses_.front(), status_.attempts.Of(0)};
+  snapshot.coordinator_address = {"", places_.front().address, status_.attempts.Of(0)};
   snapshot.coordinator = coordinator_;
   snapshot.member = member_;
   snapshot.desired_state_accepted = accepted_;

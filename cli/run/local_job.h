@@ -35,9 +35,9 @@ struct LocalStep {
 
 class LocalJob {
  public:
-  // `start` is one moment on both clocks; `epoch` the last that was recorded; `addresses` are of
-  // each machine's agent.
-  LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<std::string> addresses,
+  // `start` is one moment on both clocks; `epoch` the last that was recorded; `places` are of
+  // each machine.
+  LocalJob(core::TrainingJob job, uint32_t epoch, std::vector<MachinePlace> places,
            control::Now start);
 
   // ---- what happens ----
@@ -71,7 +71,7 @@ class LocalJob {
   control::Snapshot Take() const;
 
   core::TrainingJob job_;
-  std::vector<std::string> addresses_;
+  std::vector<MachinePlace> places_;
   LocalMachines machines_;
   core::JobStatus status_;
   control::Memory memory_;

@@ -88,14 +88,15 @@ control::MachineObservation LocalMachines::ObserveOne(const AgentProcess& proces
 }
 
 std::vector<control::MachineObservation> LocalMachines::Observe(
-    const std::vector<std::string>& addresses) const {
+    const std::vector<MachinePlace>& places) const {
   std::vector<control::MachineObservation> seen;
   for (const AgentProcess& process : processes_) {
     if (process.is_spare()) continue;
     control::MachineObservation& machine = seen.emplace_back(ObserveOne(process));
     machine.machine = static_cast<int32_t>(process.machine);
     machine.attempt = process.attempt;
-    machine.address = addresses[process.machine];
+    machine.address = places[process.machine].address;
+    machine.node = places[process.machine].node;
   }
   return seen;
 }

@@ -23,6 +23,11 @@ namespace lockstep::cli {
 inline constexpr uint32_t kFirstSpare = 1 << 20;
 static_assert(kFirstSpare >= core::kMostMachines);
 
+struct MachinePlace {
+  std::string address;  // of its agent
+  std::string node;     // "" on this computer
+};
+
 struct AgentProcess {
   uint32_t machine = 0;
   uint32_t attempt = 0;
@@ -60,8 +65,8 @@ class LocalMachines {
   // Forgets what was stopped and has ended, once that was decided on. Whether there was any.
   bool ForgetStopped();
 
-  // `addresses`: of each machine's agent.
-  std::vector<control::MachineObservation> Observe(const std::vector<std::string>& addresses) const;
+  // `places`: of each machine.
+  std::vector<control::MachineObservation> Observe(const std::vector<MachinePlace>& places) const;
   std::vector<control::MachineObservation> ObserveSpares() const;
   bool running() const;
   // Oldest first: all that are not forgotten.

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/event_loop.h"
@@ -57,12 +58,10 @@ core::TrainingJob WithUid(core::TrainingJob job, const std::string& uid) {
   return job;
 }
 
-std::vector<std::string> Addresses(const RunSetup& setup, int machines) {
-  std::vector<std::string> addresses;
-  for (int i = 0; i < machines; ++i) {
-    addresses.push_back(setup.addresses.Machine(static_cast<uint32_t>(i)));
-  }
-  return addresses;
+std::vector<MachinePlace> MachinePlaces(const RunSetup& setup) {
+  std::vector<MachinePlace> places;
+  for (const Place& place : setup.places) places.push_back({place.address, place.node});
+  return places;
 }
 
 gang::GangLinkOptions LinkOptions(int machines) {
@@ -104,8 +103,7 @@ class LocalOperator {
               {.on_status = [this](const std::string&, const core::GangStatus& status,
                                    Time at) { OnStatus(status, at); },
                .on_accepted = nullptr}),
-        job_(WithUid(job, state_.job_uid()), state_.epoch(),
-             Addresses(setup_, job.spec.num_machines),
+        job_(WithUid(job, state_.job_uid()), state_.epoch(), MachinePlaces(setup_),
              {.wall = options.started_wall, .boot = options.started}),
         printer_(options.started, ranks()) {
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
@@ -166,11 +164,16 @@ class LocalOperator {
   void OnEnd(const AgentEnd& end) {
     if (end.machine >= kFirstSpare)
       return job_.OnEnd(end.machine, MachineEndOf(end, std::string()));
+    if (!end.confirmed) lost_touch_.insert(end.machine);
     job_.OnEnd(end.machine,
-               MachineEndOf(end, ReadFile(setup_.folder.TerminationFile(end.machine, end.attempt),
-                                          kMaxTermination)));
+               MachineEndOf(end, end.termination ? *end.termination : Termination(end)));
     ends_.push_back(end);
     agents_.FlushOutput();
+  }
+
+  // The message that an agent of this computer left.
+  Result<std::string> Termination(const AgentEnd& end) const {
+    return ReadFile(setup_.folder.TerminationFile(end.machine, end.attempt), kMaxTermination);
   }
 
   // ---- what is decided ----
@@ -217,7 +220,10 @@ class LocalOperator {
       Result<core::AgentConfig> config =
           AgentConfigOf(setup_, job_.job(), state_.path(), job_.status(), first_epoch_, machine);
       if (!config.ok()) return config.error();
-      if (Status status = agents_.Start(*config); !status.ok()) return status;
+      // An agent before this one may be alive where nobody can look: the gang waits for its lease.
+      if (lost_touch_.contains(machine)) config->predecessor_dead = false;
+      Status started = agents_.Start(*config, setup_.places[machine]);
+      if (!started.ok()) return started;
     }
     return {};
   }
@@ -280,9 +286,9 @@ class LocalOperator {
     for (const AgentProcess& process : job_.machines().processes()) {
       const auto machine = static_cast<int>(process.machine);
       if (process.end || process.attempt != job_.status().attempts.Of(machine)) continue;
+      const Place& place = setup_.places[process.machine];
       peers.members.push_back(
-          {process.machine, process.attempt,
-           EndpointText(setup_.addresses.Machine(process.machine), core::kGangPort)});
+          {process.machine, process.attempt, EndpointText(place.address, place.gang_port)});
     }
     link_.Set(name(), std::move(peers));
   }
@@ -388,8 +394,9 @@ class LocalOperator {
   AgentProcesses agents_;
   gang::GangLink link_;
   LocalJob job_;
-  uint32_t first_epoch_ = 0;  // of this run
-  int stop_signal_ = 0;       // that asked for a stop
+  uint32_t first_epoch_ = 0;       // of this run
+  int stop_signal_ = 0;            // that asked for a stop
+  std::set<uint32_t> lost_touch_;  // machines of which an agent's end was never confirmed
   History history_;
   ProgressPrinter printer_;
   core::RateMeter rate_;
@@ -400,7 +407,8 @@ class LocalOperator {
 }  // namespace
 
 Result<int> RunJob(const core::TrainingJob& job, RunState state, const RunOptions& options) {
-  Result<RunSetup> setup = PrepareRun(static_cast<uint32_t>(job.spec.num_machines));
+  Result<RunSetup> setup =
+      PrepareRun(static_cast<uint32_t>(job.spec.num_machines), options.nodes, options.agent);
   if (!setup.ok()) return setup.error();
   LocalOperator local_operator(job, std::move(state), options, std::move(*setup));
   return local_operator.Run();

@@ -1,6 +1,6 @@
-// LocalOperator: the operator of one job on this computer, behind `lockstep run`. It sees (signals,
-// agents' ends, the coordinator's status), has Decide say what follows, and carries that out. One
-// thread, one loop.
+// LocalOperator: the operator of one job, on this computer, behind `lockstep run`. It sees
+// (signals, agents' ends, the coordinator's status), has Decide say what follows, and carries that
+// out. One thread, one loop.
 #ifndef LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
 #define LOCKSTEP_CLI_RUN_LOCAL_OPERATOR_H_
 
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cli/run/nodes.h"
 #include "cli/run/run_state.h"
 #include "core/model/spec.h"
 
@@ -15,6 +16,7 @@ namespace lockstep::cli {
 
 struct RunOptions {
   std::string agent;                                   // path of lockstep-agent
+  Nodes nodes;                                         // where it runs; as many as machines
   std::string report;                                  // file for the report; "": none
   bool namespaces = true;                              // PID namespaces where they are allowed
   bool table = true;                                   // a live table when stderr is a terminal

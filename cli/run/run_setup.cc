@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/net/route.h"
 #include "base/text/endpoint.h"
 #include "cli/run/agent_processes.h"
 #include "core/model/names.h"
@@ -14,36 +15,36 @@
 namespace lockstep::cli {
 namespace {
 
-template <typename T>
-Result<T> Random() {
-  T value{};
-  if (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
+Result<Key> RandomKey() {
+  Key key{};
+  if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
     return ErrnoError("getrandom", errno);
   }
-  return value;
+  return key;
 }
+
+// Whoever starts an agent on another node makes it a folder there.
+constexpr const char* kFolderThere = "/unset";
 
 }  // namespace
 
-Result<RunSetup> PrepareRun(uint32_t machines) {
-  Result<Key> key = Random<Key>();
+Result<RunSetup> PrepareRun(uint32_t machines, const Nodes& nodes, const std::string& agent) {
+  Result<Key> key = RandomKey();
   if (!key.ok()) return key.error();
-  auto random = [] {
-    Result<uint16_t> bits = Random<uint16_t>();
-    return bits.ok() ? *bits : static_cast<uint16_t>(getpid());
-  };
   Result<std::unique_ptr<Spawner>> spawner = Spawner::Create();
   if (!spawner.ok()) return spawner.error();
   (*spawner)->RaiseOwnFileLimit();  // ranks get what this process had
-  Result<AddressBlock> addresses = ChooseBlock(machines, random, GangPortsFree);
-  if (!addresses.ok()) return addresses.error();
-  Result<RunFolder> folder = RunFolder::Make();
+  Result<std::vector<Place>> places =
+      nodes.remote() ? PlacesOn(nodes, agent) : PlacesHere(machines);
+  if (!places.ok()) return places.error();
+  Result<place::RunFolder> folder = place::RunFolder::Make();
   if (!folder.ok()) return folder.error();
   Result<std::unique_ptr<EventLoop>> loop = EventLoop::Create();
   if (!loop.ok()) return loop.error();
-  if (Status status = BecomeSubreaper(); !status.ok()) return status.error();
+  if (Status status = place::BecomeSubreaper(); !status.ok()) return status.error();
   std::signal(SIGPIPE, SIG_IGN);
-  return RunSetup{*key, *addresses, std::move(*folder), std::move(*loop), std::move(*spawner)};
+  return RunSetup{*key, std::move(*places), std::move(*folder), std::move(*loop),
+                  std::move(*spawner)};
 }
 
 Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,
@@ -51,9 +52,11 @@ Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::Train
                                         const core::JobStatus& status, uint32_t first_attempt,
                                         uint32_t machine) {
   const uint32_t attempt = status.attempts.Of(static_cast<int>(machine));
-  Result<std::string> folder = setup.folder.MakeAgentFolder(machine, attempt);
+  const Place& place = setup.places[machine];
+  const bool here = place.by == Reach::kHere;
+  Result<std::string> folder =
+      here ? setup.folder.MakeAgentFolder(machine, attempt) : Result<std::string>(kFolderThere);
   if (!folder.ok()) return folder.error();
-  std::string address = setup.addresses.Machine(machine);
   core::AgentConfig config;
   config.job_uid = job.metadata.uid;
   config.job = job;
@@ -69,16 +72,18 @@ Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::Train
   }
   config.predecessor_dead = true;  // a new attempt follows an end, and ends are told when all is
   config.key = setup.key;
-  config.coordinator = EndpointText(setup.addresses.Machine(0), core::kGangPort);
-  config.listen = EndpointText(address, core::kGangPort);
-  config.metrics_listen = EndpointText(address, core::kMetricsPort);
-  config.advertise = address;
+  config.coordinator = EndpointText(setup.places[0].address, setup.places[0].gang_port);
+  config.listen = EndpointText(place.address, place.gang_port);
+  if (place.metrics_port != 0) {
+    config.metrics_listen = EndpointText(place.address, place.metrics_port);
+  }
+  config.advertise = place.address;
   config.run_dir = *folder;
   config.checkpoint_path = checkpoint_path;
   config.log_path = job.spec.logs.path;
-  config.termination_path = setup.folder.TerminationFile(machine, attempt);
-  config.interface = "lo";
-  config.shares_computer = true;
+  if (here) config.termination_path = setup.folder.TerminationFile(machine, attempt);
+  if (IsLoopback(place.address)) config.interface = "lo";
+  config.shares_computer = here;
   return config;
 }
 

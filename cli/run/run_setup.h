@@ -5,32 +5,35 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/crypto/hkdf.h"
 #include "base/event_loop.h"
 #include "base/process.h"
 #include "base/result.h"
-#include "cli/run/address.h"
-#include "cli/run/run_folder.h"
+#include "cli/run/places.h"
 #include "core/model/spec.h"
 #include "core/plan/agent_config.h"
 #include "core/status/status.h"
+#include "worker/place/run_folder.h"
 
 namespace lockstep::cli {
 
 struct RunSetup {
   Key key{};
-  AddressBlock addresses;
-  RunFolder folder;
+  std::vector<Place> places;  // of each machine
+  place::RunFolder folder;
   std::unique_ptr<EventLoop> loop;
   std::unique_ptr<Spawner> spawner;
 };
 
 // Changes this process: a subreaper, deaf to SIGPIPE, that may open many files.
-Result<RunSetup> PrepareRun(uint32_t machines);
+// `agent`: its path, on other nodes too.
+Result<RunSetup> PrepareRun(uint32_t machines, const Nodes& nodes, const std::string& agent);
 
-// For the attempt of `machine` that stands in `status`, whose folder is made. `job`: with its UID.
-// `checkpoint_path`: of the run's state; `first_attempt`: the first epoch of this run.
+// For the attempt of `machine` that stands in `status`, whose folder is made; on another node its
+// far end makes one there, and sets what names it. `job`: with its UID. `checkpoint_path`: of the
+// run's state; `first_attempt`: the first epoch of this run.
 Result<core::AgentConfig> AgentConfigOf(const RunSetup& setup, const core::TrainingJob& job,
                                         const std::string& checkpoint_path,
                                         const core::JobStatus& status, uint32_t first_attempt,

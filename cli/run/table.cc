@@ -102,8 +102,10 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
     if (progress->loss) cells[4] = Number(*progress->loss, "%.4g");
     if (progress->tokens_per_second > 0) cells[5] = Rate(progress->tokens_per_second);
   }
+  cells[6] = machine.node;
   if (machine.replacements > 0) {
-    cells[6] = "attempt " + std::to_string(view.status.attempts.Of(machine.index));
+    cells[6] += cells[6].empty() ? "" : ", ";
+    cells[6] += "attempt " + std::to_string(view.status.attempts.Of(machine.index));
   }
   return cells;
 }

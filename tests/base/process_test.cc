@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -50,6 +51,19 @@ TEST_F(SpawnTest, GivesArgumentsEnvironmentDirectoryAndPipes) {
   waitpid(process.pid, nullptr, 0);
   EXPECT_EQ(out.text(), "zero b c /tmp\n");
   EXPECT_EQ(err.text(), "oops\n");
+}
+
+TEST_F(SpawnTest, ItsStdinIsEmptyOrWhatIsGiven) {
+  EXPECT_EQ(OutputOf(Shell("cat")), "");
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd given(ends[0]);
+  UniqueFd writer(ends[1]);
+  ASSERT_EQ(write(writer.get(), "told", 4), 4);
+  writer.reset();
+  SpawnRequest request = Shell("cat");
+  request.stdin_fd = given.get();
+  EXPECT_EQ(OutputOf(request), "told");
 }
 
 TEST_F(SpawnTest, TheProcessLeadsItsOwnGroup) {

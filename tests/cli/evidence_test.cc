@@ -56,7 +56,7 @@ TEST(EvidenceTest, AsksAllMachinesOfABigGangButFewAtOnce) {
       "cd " + folder + R"J(; mkdir runs.$0; ls -d runs.* | wc -l >> seen; sleep 0.05
       echo "{\"machine\": $0, \"ranks\": [{\"rank\": $0, \"place\": \"main (a.py:1)\"}]}"
       rmdir runs.$0)J";
-  std::vector<AgentQuestion> questions;
+  std::vector<Question> questions;
   for (int i = 0; i < 40; ++i) {
     questions.push_back({"machine", {"sh", "-c", script, std::to_string(i)}});
   }

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import processes
 from tls import binary
@@ -16,6 +17,14 @@ from waiting import wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 MARK = "RUN_UNDER_TEST"
+
+# A program that says when SIGTERM came; it has no child that could be taken for it.
+TELLS = [sys.executable, "-c", """\
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("ready", os.environ["RANK"], flush=True)
+signal.sigwait([signal.SIGTERM])
+print("told", os.environ["RANK"], flush=True)"""]
 
 
 def ranks(mark):
@@ -31,11 +40,11 @@ def ranks(mark):
 class Run:
     """One `lockstep run`, its report, and a mark in the environment of all that it starts."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, variables=None):
         self.mark, self.folder = str(folder), folder
         self.report_file = folder / "report.json"
         environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT / "worker/python"),
-                       "PYTHONDONTWRITEBYTECODE": "1"}
+                       "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})}
         self.process = subprocess.Popen(
             [binary("lockstep"), "run", "--report", str(self.report_file), *arguments],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -20,7 +20,7 @@ void LocalControl::Begin() {
   job.spec = SpecOf();
   highest_.assign(shape.machines, 0);
   longest_l_ = shape.lost_after;
-  job_.emplace(job, 0, std::vector<std::string>(shape.machines, "127.0.0.1"),
+  job_.emplace(job, 0, std::vector<cli::MachinePlace>(shape.machines, {"127.0.0.1", ""}),
                control::Now{.wall = WallOf(world_.now()), .boot = kBoot + world_.now()});
   Work();
   Poll();

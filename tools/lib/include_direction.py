@@ -32,10 +32,12 @@ ALLOWED = {
     "operator/controller": BELOW
     | {"operator/kube", "operator/gang", "operator/policy", "operator/objects"},
     "worker/topology": BELOW,
-    "worker/agent": BELOW | {"worker/topology"},
+    "worker/place": BELOW,
+    "worker/agent": BELOW | {"worker/topology", "worker/place"},
     "worker/collectives": BELOW,
     "worker/trainer": BELOW | {"worker/collectives", "worker/topology"},
-    "cli": BELOW | {"worker/topology", "operator/policy", "operator/kube", "operator/gang"},
+    "cli": BELOW
+    | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

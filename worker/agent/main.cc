@@ -20,6 +20,7 @@
 #include "core/plan/agent_config.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/evidence/ask.h"
+#include "worker/agent/far_end.h"
 #include "worker/agent/install.h"
 #include "worker/agent/measure/measure_child.h"
 #include "worker/agent/ranks/guard.h"
@@ -32,8 +33,8 @@ using lockstep::Error;
 using lockstep::Result;
 
 constexpr char kUsage[] =
-    "lockstep-agent [--config-fd N | --spare | --install FOLDER | --evidence FOLDER | --version |\n"
-    "                --help]\n"
+    "lockstep-agent [--config-fd N | --spare | --install FOLDER | --evidence FOLDER | --facts |\n"
+    "                --remote [--no-pid-namespace] | --version | --help]\n"
     "\n"
     "Runs one machine of a TrainingJob: meets the other machines' agents, starts this machine's\n"
     "processes, restarts the gang in place. Whoever starts it tells it all it needs as one JSON\n"
@@ -42,6 +43,7 @@ constexpr char kUsage[] =
     "may be lost. With --install it only copies itself to FOLDER/lockstep-agent.\n"
     "With --evidence it asks the agent whose run folder that is where its processes stand, and\n"
     "prints the answer; that harms no job.\n"
+    "--facts and --remote are how `lockstep run` speaks to another computer, through srun or ssh.\n"
     "\n"
     "Exit codes: 0 all done; 70 the user's processes failed for good; 75 temporary (a peer lost,\n"
     "or fenced); 77 hang; 78 configuration; 143 stopped on request.\n";
@@ -95,6 +97,14 @@ int Run(int argc, char** argv) {
     if (!evidence.ok()) return Fail(evidence.error());
     std::fputs(evidence->c_str(), stdout);
     return 0;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--facts") == 0) {
+    const lockstep::Status printed = lockstep::agent::PrintFacts();
+    return printed.ok() ? 0 : Fail(printed.error());
+  }
+  const bool no_namespace = argc == 3 && std::strcmp(argv[2], "--no-pid-namespace") == 0;
+  if ((argc == 2 || no_namespace) && std::strcmp(argv[1], "--remote") == 0) {
+    return lockstep::agent::RunAsFarEnd(!no_namespace);
   }
   if (argc == 2 && std::strcmp(argv[1], "--spare") == 0) {
     return lockstep::agent::WaitAsSpare();

@@ -33,7 +33,8 @@ class Life : public LocalJob {
  public:
   explicit Life(const core::TrainingJob& job)
       : LocalJob(job, 0,
-                 std::vector<std::string>(static_cast<size_t>(job.spec.num_machines), "127.0.0.1"),
+                 std::vector<MachinePlace>(static_cast<size_t>(job.spec.num_machines),
+                                           {"127.0.0.1", ""}),
                  {.wall = kWall, .boot = kStart}) {}
   explicit Life(int machines) : Life(Job(machines)) {}
 

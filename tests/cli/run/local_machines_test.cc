@@ -31,7 +31,7 @@ LocalMachines TwoRun() {
 }
 
 std::vector<control::MachineObservation> Seen(const LocalMachines& machines) {
-  return machines.Observe({"127.0.0.1", "127.0.0.2"});
+  return machines.Observe({{"127.0.0.1", ""}, {"127.0.0.2", "n2"}});
 }
 
 StopMachine StopOf(const LocalMachines& machines, size_t which, std::optional<int64_t> grace) {
@@ -47,6 +47,7 @@ TEST(LocalMachines, AnAgentThatRunsIsSeenAtItsAddressWithItsTimes) {
   EXPECT_EQ(seen[1].stage, control::Stage::kRunning);
   EXPECT_TRUE(seen[1].ready);
   EXPECT_EQ(seen[1].address, "127.0.0.2");
+  EXPECT_EQ(seen[1].node, "n2");
   EXPECT_EQ(seen[1].created, kWall + seconds(1));
   EXPECT_EQ(seen[1].started, kWall + seconds(1));
   EXPECT_FALSE(seen[1].over() || seen[1].leave_by);

@@ -9,6 +9,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -77,6 +78,16 @@ TEST(TableTest, AMachineThatWasReplacedSaysWhichAttemptItIs) {
   shown.status.machine_statuses[1].replacements = 1;
   EXPECT_THAT(shown.Lines({80, 24}),
               Contains(HasSubstr("4-7   Running -    -    -        attempt 3")));
+}
+
+TEST(TableTest, AMachineOnAnotherNodeNamesIt) {
+  Shown shown(2);
+  shown.status.attempts.Set(1, 3);
+  shown.status.machine_statuses[0].node = "n1";
+  shown.status.machine_statuses[1].node = "n2";
+  shown.status.machine_statuses[1].replacements = 1;
+  EXPECT_THAT(shown.Lines({80, 24}), Contains(EndsWith(" n1")));
+  EXPECT_THAT(shown.Lines({80, 24}), Contains(EndsWith(" n2, attempt 3")));
 }
 
 TEST(TableTest, NoLineIsWiderThanTheTerminal) {

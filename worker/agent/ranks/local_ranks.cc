@@ -77,7 +77,7 @@ std::string TemporaryBase(const core::AgentConfig& config) {
 }
 
 // What ranks find of the environment that the agent has. A TMPDIR of the shell that `lockstep run`
-// was started in is where the ranks' own ones are (cli/run/run_folder.h).
+// was started in is where the ranks' own ones are (worker/place/run_folder.h).
 std::vector<std::string> Inherited(const core::AgentConfig& config) {
   std::vector<std::string> environment = OwnEnvironment();
   if (config.shares_computer) {

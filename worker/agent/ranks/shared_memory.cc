@@ -100,7 +100,7 @@ int SharedMemory::Sweep(const std::set<pid_t>& ours) const {
 }
 
 bool HasOwnSharedMemory(const core::AgentConfig& config, const std::string& mounts) {
-  if (!config.shares_computer) return config.job.spec.shared_memory.has_value();
+  if (!config.shares_computer && config.job.spec.shared_memory) return true;
   std::ifstream lines(mounts);
   bool own = false;
   for (std::string line; std::getline(lines, line);) {  // the last one is on top

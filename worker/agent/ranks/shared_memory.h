@@ -37,7 +37,7 @@ class SharedMemory {
 };
 
 // Of a pod: the job has `sharedMemory`, of which the operator tells agents only where no other
-// container has it. With `lockstep run`: this mount is the machine's (cli/run/spawn.h).
+// container has it. With `lockstep run`: this mount is the machine's (worker/place/spawn.h).
 bool HasOwnSharedMemory(const core::AgentConfig& config,
                         const std::string& mounts = "/proc/self/mounts");
 

@@ -85,6 +85,8 @@ TEST_F(SharedMemoryTest, IsOnesOwnWhereItIsMountedForTheMachineOrThePodHasItsSiz
   EXPECT_FALSE(HasOwnSharedMemory(config, folder_ / "mounts"));
   std::ofstream(folder_ / "mounts", std::ios::app) << "lockstep /dev/shm tmpfs rw 0 0\n";
   EXPECT_TRUE(HasOwnSharedMemory(config, folder_ / "mounts"));
+  core::AgentConfig on_another_node;
+  EXPECT_TRUE(HasOwnSharedMemory(on_another_node, folder_ / "mounts"));
 }
 
 }  // namespace

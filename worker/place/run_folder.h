@@ -2,8 +2,8 @@
 // sockets, local folders and termination messages, with one on disk beside it for their ranks'
 // temporary files. Both are removed with the run; what a killed run left is removed by the next
 // one.
-#ifndef LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
-#define LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
+#ifndef LOCKSTEP_WORKER_PLACE_RUN_FOLDER_H_
+#define LOCKSTEP_WORKER_PLACE_RUN_FOLDER_H_
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
-namespace lockstep::cli {
+namespace lockstep::place {
 
 class RunFolder {
  public:
@@ -39,6 +39,6 @@ class RunFolder {
 // newest attempt of each machine.
 std::vector<std::vector<std::string>> AgentFoldersOfRuns();
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::place
 
-#endif  // LOCKSTEP_CLI_RUN_RUN_FOLDER_H_
+#endif  // LOCKSTEP_WORKER_PLACE_RUN_FOLDER_H_

@@ -5,12 +5,13 @@
 //   write(agent->config.get(), json...); agent->config.reset();
 //
 // Call it from the main thread: SIGKILL comes to the agent when the *thread* that made it ends.
-#ifndef LOCKSTEP_CLI_RUN_SPAWN_H_
-#define LOCKSTEP_CLI_RUN_SPAWN_H_
+#ifndef LOCKSTEP_WORKER_PLACE_SPAWN_H_
+#define LOCKSTEP_WORKER_PLACE_SPAWN_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
-namespace lockstep::cli {
+namespace lockstep::place {
 
 // How an agent's processes are kept together. In a PID namespace the kernel ends all of them with
 // the agent, whatever they did to get away.
@@ -36,6 +37,7 @@ struct SpawnSpec {
   // Where the isolation has a mount namespace: an empty /dev/shm of its own, mounted as `lockstep`,
   // in which the folders that are there now are seen as ever. One that can't be had is not missed.
   bool own_shared_memory = false;
+  bool capture_output = true;  // else its stdout and stderr are this process's
 };
 
 struct SpawnedAgent {
@@ -50,6 +52,16 @@ struct SpawnedAgent {
 // no process or descriptor to be had.
 Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec);
 
+// The most isolation, from `isolation` on, that is allowed here, which it then says. `refused`
+// hears what was not.
+Result<SpawnedAgent> SpawnIsolated(Spawner* spawner, SpawnSpec* spec,
+                                   const std::function<void(const Error&)>& refused);
+
+// What reaches an agent on another computer: a client of ssh or srun, whose stdin is the `config`.
+// It outlives this process by as long as it takes to tell the far end.
+Result<SpawnedAgent> SpawnClient(Spawner* spawner, const std::vector<std::string>& argv,
+                                 std::vector<std::string> env);
+
 // The number of the descriptor that the agent's configuration is read from.
 inline constexpr int kConfigFd = 3;
 
@@ -60,6 +72,6 @@ bool SweepOrphans(const std::vector<pid_t>& agents);
 // Orphans of descendants come to this process from now on.
 Status BecomeSubreaper();
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::place
 
-#endif  // LOCKSTEP_CLI_RUN_SPAWN_H_
+#endif  // LOCKSTEP_WORKER_PLACE_SPAWN_H_

@@ -1,4 +1,4 @@
-#include "cli/run/spawn.h"
+#include "worker/place/spawn.h"
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <memory>
 
-namespace lockstep::cli {
+namespace lockstep::place {
 namespace {
 
 // Many that are dead already, then a parent that dies as soon as the first of them is reaped, so
@@ -83,4 +83,4 @@ TEST(SpawnAgent, WhatAsksItToLeaveBeforeItListensIsKept) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::place

@@ -1,4 +1,4 @@
-#include "cli/run/run_folder.h"
+#include "worker/place/run_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace lockstep::cli {
+namespace lockstep::place {
 namespace {
 
 namespace fs = std::filesystem;
@@ -40,4 +40,4 @@ TEST(RunFolder, TakesAShorterPlaceThanATmpdirThatLeavesSocketsNoRoom) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::place

@@ -1,4 +1,4 @@
-#include "cli/run/spawn.h"
+#include "worker/place/spawn.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,7 +23,7 @@
 #include "base/process.h"
 #include "base/stop_signals.h"
 
-namespace lockstep::cli {
+namespace lockstep::place {
 namespace {
 
 constexpr int kOutputPipe = 256 * 1024;  // bytes; a bonus that may be refused
@@ -118,6 +119,28 @@ Error SpawnError(const SpawnSpec& spec, const SpawnFailure& failure) {
                              : Error::Unavailable(failure.message);
 }
 
+struct ConfigPipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+Result<ConfigPipe> MakeConfigPipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe", errno);
+  return ConfigPipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+SpawnedAgent AgentOf(SpawnedProcess process, UniqueFd config) {
+  if (process.stdout_fd.valid()) fcntl(process.stdout_fd.get(), F_SETPIPE_SZ, kOutputPipe);
+  SpawnedAgent agent;
+  agent.pid = process.pid;
+  agent.pidfd = std::move(process.pidfd);
+  agent.config = std::move(config);
+  agent.output = std::move(process.stdout_fd);
+  agent.log = std::move(process.stderr_fd);
+  return agent;
+}
+
 std::vector<std::string> FoldersOfSharedMemory() {
   std::vector<std::string> folders;
   std::error_code error;
@@ -153,10 +176,8 @@ const char* ToString(Isolation isolation) {
 }
 
 Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoError("pipe", errno);
-  const UniqueFd config(ends[0]);
-  UniqueFd write_config(ends[1]);
+  Result<ConfigPipe> config = MakeConfigPipe();
+  if (!config.ok()) return config.error();
   const std::string user = std::to_string(geteuid());
   const std::string group = std::to_string(getegid());
   Preparation preparation{
@@ -170,11 +191,10 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
   request.path = spec.program;
   request.argv = {spec.program};
   request.argv.insert(request.argv.end(), spec.arguments.begin(), spec.arguments.end());
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    request.env.emplace_back(*variable);
-  }
+  request.env = OwnEnvironment();
   request.own_session = true;
-  request.extra_fds = {config.get()};
+  request.extra_fds = {config->read_end.get()};
+  request.capture_stdout = request.capture_stderr = spec.capture_output;
   request.namespaces = CloneFlags(spec.isolation);
   if (spec.isolation == Isolation::kNamespace) request.hook = &Mount;
   if (spec.isolation == Isolation::kUserNamespace) request.hook = &MapIdsAndMount;
@@ -183,15 +203,42 @@ Result<SpawnedAgent> SpawnAgent(Spawner* spawner, const SpawnSpec& spec) {
 
   SpawnResult result = spawner->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return SpawnError(spec, *failure);
-  auto& process = std::get<SpawnedProcess>(result);
-  fcntl(process.stdout_fd.get(), F_SETPIPE_SZ, kOutputPipe);
-  SpawnedAgent agent;
-  agent.pid = process.pid;
-  agent.pidfd = std::move(process.pidfd);
-  agent.config = std::move(write_config);
-  agent.output = std::move(process.stdout_fd);
-  agent.log = std::move(process.stderr_fd);
-  return agent;
+  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(config->write_end));
+}
+
+Result<SpawnedAgent> SpawnIsolated(Spawner* spawner, SpawnSpec* spec,
+                                   const std::function<void(const Error&)>& refused) {
+  while (true) {
+    Result<SpawnedAgent> agent = SpawnAgent(spawner, *spec);
+    const bool denied = !agent.ok() && agent.error().kind == ErrorKind::kDenied;
+    if (!denied || spec->isolation == Isolation::kNone) return agent;
+    refused(agent.error());
+    spec->isolation =
+        spec->isolation == Isolation::kNamespace ? Isolation::kUserNamespace : Isolation::kNone;
+  }
+}
+
+Result<SpawnedAgent> SpawnClient(Spawner* spawner, const std::vector<std::string>& argv,
+                                 std::vector<std::string> env) {
+  Result<ConfigPipe> config = MakeConfigPipe();
+  if (!config.ok()) return config.error();
+  const char* path = std::getenv("PATH");
+  auto found = FindExecutable(argv.front(), path == nullptr ? "" : path, "");
+  if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
+    return Error::NotFound(failure->message);
+  }
+  SpawnRequest request;
+  request.path = std::get<std::string>(found);
+  request.argv = argv;
+  request.env = std::move(env);
+  request.stdin_fd = config->read_end.get();
+  request.own_session = true;
+  request.dies_with_parent = false;
+  SpawnResult result = spawner->Spawn(request);
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+    return Error::Unavailable(failure->message);
+  }
+  return AgentOf(std::move(std::get<SpawnedProcess>(result)), std::move(config->write_end));
 }
 
 bool SweepOrphans(const std::vector<pid_t>& agents) {
@@ -216,4 +263,4 @@ Status BecomeSubreaper() {
   return {};
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::place

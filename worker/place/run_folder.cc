@@ -1,4 +1,4 @@
-#include "cli/run/run_folder.h"
+#include "worker/place/run_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 
 #include "base/text/ascii.h"
 
-namespace lockstep::cli {
+namespace lockstep::place {
 namespace {
 
 namespace fs = std::filesystem;
@@ -158,4 +158,4 @@ std::vector<std::vector<std::string>> AgentFoldersOfRuns() {
   return runs;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::place

@@ -1,0 +1,152 @@
+#include "cli/run/nodes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace lockstep::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+NodesRequest In(std::map<std::string, std::string> environment) {
+  NodesRequest request;
+  request.variable = [environment](const std::string& name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  request.expand = [](const std::string& list) -> Result<std::vector<std::string>> {
+    if (list == "n[1-2]") return std::vector<std::string>{"n1", "n2"};
+    return Error::Unavailable("no scontrol here");
+  };
+  return request;
+}
+
+std::map<std::string, std::string> Allocation() {
+  return {
+      {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "4(x2)"}};
+}
+
+std::string Refusal(const Result<Nodes>& nodes) {
+  return nodes.ok() ? "it is no error" : nodes.error().message;
+}
+
+TEST(FindNodes, WithoutAnAllocationAndHostsMachinesAreHere) {
+  const Result<Nodes> nodes = FindNodes(In({}));
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_FALSE(nodes->remote());
+  EXPECT_THAT(nodes->names, IsEmpty());
+}
+
+TEST(FindNodes, AnAllocationHasItsNodesAndItsTasks) {
+  const Result<Nodes> nodes = FindNodes(In(Allocation()));
+  ASSERT_TRUE(nodes.ok()) << nodes.error().message;
+  EXPECT_EQ(nodes->by, Reach::kSrun);
+  EXPECT_THAT(nodes->names, ElementsAre("n1", "n2"));
+  EXPECT_EQ(nodes->processes, 4);
+}
+
+TEST(FindNodes, OneTaskANodeMeansAProcessForEachOfItsGpus) {
+  auto environment = Allocation();
+  environment["SLURM_TASKS_PER_NODE"] = "1(x2)";
+  EXPECT_EQ(FindNodes(In(environment))->processes, std::nullopt);
+  environment["SLURM_GPUS_ON_NODE"] = "8";
+  EXPECT_EQ(FindNodes(In(environment))->processes, 8);
+}
+
+TEST(FindNodes, TasksThatDifferAreRefused) {
+  auto environment = Allocation();
+  environment["SLURM_TASKS_PER_NODE"] = "4,2";
+  EXPECT_THAT(Refusal(FindNodes(In(environment))), HasSubstr("differ from node to node (4,2)"));
+}
+
+TEST(FindNodes, NodesThatCannotBeToldAreRefusedWithTheWayOut) {
+  auto environment = Allocation();
+  environment["SLURM_JOB_NODELIST"] = "m[1-2]";
+  EXPECT_THAT(Refusal(FindNodes(In(environment))),
+              HasSubstr("no scontrol here; --local runs all machines here"));
+}
+
+TEST(FindNodes, LocalLeavesTheAllocationAloneAndHostsTakeItsPlace) {
+  NodesRequest request = In(Allocation());
+  request.local = true;
+  EXPECT_FALSE(FindNodes(request)->remote());
+  request.hosts = "a,b";
+  EXPECT_FALSE(FindNodes(request).ok());
+  request.local = false;
+  const Result<Nodes> nodes = FindNodes(request);
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_EQ(nodes->by, Reach::kSsh);
+  EXPECT_THAT(nodes->names, ElementsAre("a", "b"));
+  EXPECT_EQ(nodes->processes, std::nullopt);
+}
+
+TEST(FindNodes, OneOfManyThatALauncherStartedIsToldWhatToWrite) {
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    auto environment = Allocation();
+    environment[size] = "4";
+    EXPECT_THAT(Refusal(FindNodes(In(environment))), HasSubstr("`lockstep run --hosts a,b ...`"));
+    environment[size] = "1";
+    EXPECT_TRUE(FindNodes(In(environment)).ok());
+  }
+}
+
+TEST(ParseHosts, TakesNamesAndUsers) {
+  EXPECT_THAT(*ParseHosts("a, me@b.example,10.0.0.7"),
+              ElementsAre("a", "me@b.example", "10.0.0.7"));
+}
+
+TEST(ParseHosts, RefusesWhatIsNoNameOrStandsThereTwice) {
+  for (const char* list : {"", "a,", "-oProxyCommand=x", "a b", "a;b", "$(x)"}) {
+    EXPECT_FALSE(ParseHosts(list).ok()) << list;
+  }
+  EXPECT_THAT(ParseHosts("a,b,a").error().message, HasSubstr("names a twice"));
+}
+
+TEST(TasksPerNode, IsOneNumberForAllNodes) {
+  EXPECT_EQ(TasksPerNode("4"), 4);
+  EXPECT_EQ(TasksPerNode("4(x16)"), 4);
+  for (const char* text : {"", "4,2", "4(x2),1", "4(x", "4(xa)"}) {
+    EXPECT_EQ(TasksPerNode(text), std::nullopt) << text;
+  }
+}
+
+TEST(FirstOf, TakesTheFirstAndRefusesMoreThanThereAre) {
+  const Nodes nodes = *FindNodes(In(Allocation()));
+  EXPECT_THAT(FirstOf(nodes, 1)->names, ElementsAre("n1"));
+  EXPECT_THAT(FirstOf(nodes, 2)->names, ElementsAre("n1", "n2"));
+  EXPECT_THAT(Refusal(FirstOf(nodes, 3)),
+              HasSubstr("the job has 3 machines, and SLURM's job 7 has 2 nodes: say -m 2"));
+  EXPECT_TRUE(FirstOf(Nodes{}, 3).ok()) << "this computer is as many as you like";
+}
+
+TEST(CommandOn, NamesTheNodeAndQuotesWhatAShellReads) {
+  const auto srun = CommandOn(Reach::kSrun, "n1", "/opt/it's/agent", {"--remote"});
+  EXPECT_EQ(srun.front(), "srun");
+  EXPECT_THAT(srun, testing::Contains("--nodelist=n1"));
+  EXPECT_THAT(srun, testing::Contains("--overlap"));
+  EXPECT_EQ(srun[srun.size() - 2], "/opt/it's/agent");
+  const auto ssh = CommandOn(Reach::kSsh, "me@a", "/opt/it's/agent", {"--remote"});
+  EXPECT_THAT(ssh, testing::Contains("BatchMode=yes"));
+  ASSERT_GE(ssh.size(), 5U);
+  EXPECT_THAT(std::vector(ssh.end() - 5, ssh.end()),
+              ElementsAre("--", "me@a", "exec", "'/opt/it'\\''s/agent'", "--remote"));
+}
+
+TEST(ClientEnvironment, KeepsTheAllocationAndNoOptionOfSrun) {
+  EXPECT_THAT(ClientEnvironment({"PATH=/bin", "SLURM_JOB_ID=7", "SLURM_NTASKS=4",
+                                 "SLURM_GPUS_PER_TASK=1", "PMI_RANK=0", "SLURM_CONF=/etc/s.conf"}),
+              ElementsAre("PATH=/bin", "SLURM_JOB_ID=7", "SLURM_CONF=/etc/s.conf"));
+}
+
+TEST(AdviceOn, IsForTheClientThatSaidIt) {
+  EXPECT_THAT(AdviceOn(Reach::kSrun, "srun: unrecognized option '--overlap'"), HasSubstr("20.11"));
+  EXPECT_THAT(AdviceOn(Reach::kSsh, "Host key verification failed."), HasSubstr("by hand"));
+  EXPECT_EQ(AdviceOn(Reach::kSrun, "Host key verification failed."), "");
+}
+
+}  // namespace
+}  // namespace lockstep::cli
