@@ -9,7 +9,7 @@ import signal
 import processes
 import pytest
 import slurm
-from run import MARK, ROOT, TELLS, ranks
+from run import MARK, ROOT, TELLS, listening, ranks
 from tls import binary
 from waiting import wait_until
 
@@ -90,7 +90,7 @@ def test_the_job_ends_as_its_ranks_do(site, tmp_path):
 
 def test_scancel_lets_ranks_save_and_the_job_is_stopped(site, tmp_path):
     batch = Batch(site, tmp_path, TELLS)
-    batch.wait_said(r"(?s)(ready.*){4}")
+    wait_until(lambda: listening(batch.output()) == 4, batch.output, patience=90)
     site.ask("scancel", batch.job)
     report = batch.end("CANCELLED")
     assert sorted(re.findall(r"told (\d)", batch.output())) == ["0", "1", "2", "3"]
@@ -99,7 +99,7 @@ def test_scancel_lets_ranks_save_and_the_job_is_stopped(site, tmp_path):
 
 def test_a_signal_to_the_script_alone_stops_the_gang(site, tmp_path):
     batch = Batch(site, tmp_path, TELLS)
-    batch.wait_said(r"(?s)(ready.*){4}")
+    wait_until(lambda: listening(batch.output()) == 4, batch.output, patience=90)
     # As --signal=B:TERM@150 does when the time comes.
     site.ask("scancel", "--batch", "--signal=TERM", batch.job)
     report = batch.end("FAILED", "COMPLETED")

@@ -10,7 +10,7 @@ import subprocess
 import processes
 import pytest
 from ports import free_port
-from run import MARK, TELLS, Run, ranks
+from run import MARK, TELLS, Run, listening, ranks
 from run_output import Output
 from waiting import wait_until
 
@@ -113,9 +113,9 @@ def test_a_gang_runs_heals_and_is_stopped(start, tmp_path):
     agent = processes.parent(second[3][0])
     assert "--config-fd" in processes.command(agent)
     os.kill(agent, signal.SIGKILL)
-    run.wait_ranks(4, but_not_in=second[3][1])
+    third = run.wait_ranks(4, but_not_in=second[3][1])
     said.wait("machine failure 1 of 10", "the replacement")
-    said.wait(r"(?s)(ready.*){12}", "ranks that listen")
+    wait_until(lambda: listening(said.text, third[3][1]) == 4, "ranks that listen")
     run.process.send_signal(signal.SIGTERM)
     run.process.wait(60)
     output = said.join()

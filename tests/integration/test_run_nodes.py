@@ -8,7 +8,7 @@ import signal
 import far_client
 import processes
 import pytest
-from run import MARK, TELLS, Run, ranks
+from run import MARK, TELLS, Run, listening, ranks
 from run_output import Output
 from waiting import wait_until
 
@@ -114,7 +114,7 @@ def test_a_signal_stops_it_as_a_suspend_does(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
     run = start(*arguments, "--", *TELLS, variables=environment)
     said = Output(run)
-    said.wait(r"(?s)(ready.*){4}", "ranks that listen")
+    wait_until(lambda: listening(said.text) == 4, "ranks that listen")
     run.process.send_signal(signal.SIGTERM)
     run.process.wait(60)
     output = said.join()

@@ -8,6 +8,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,9 +23,14 @@ MARK = "RUN_UNDER_TEST"
 TELLS = [sys.executable, "-c", """\
 import os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-print("ready", os.environ["RANK"], flush=True)
+print("ready", os.environ["RANK"], os.environ["LOCKSTEP_GENERATION"], flush=True)
 signal.sigwait([signal.SIGTERM])
 print("told", os.environ["RANK"], flush=True)"""]
+
+
+def listening(text, generation="1-1"):
+    """How many of TELLS in this generation have said in `text` that they wait for SIGTERM."""
+    return len(re.findall(rf"ready \d+ {generation}\b", text))
 
 
 def ranks(mark):
