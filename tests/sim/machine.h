@@ -147,7 +147,9 @@ class Machine {
   // None comes before its time is up: what waits for it must do without.
   void Do(core::CollectEvidence&) {}
   void Do(core::MeasureMachine&) {}  // machines are alike in this world
-  void Do(core::DeliverFence&) {}    // and no rank asks for a fence
+  void Do(core::RunCommand&) {}      // no launcher runs in it,
+  void Do(core::AnswerRun&) {}
+  void Do(core::DeliverFence&) {}  // and no rank asks for a fence
   void Do(core::ProbePorts& action);
   void Do(core::SendTo& action);
   void Do(core::CloseConnection& action);
