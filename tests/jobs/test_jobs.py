@@ -150,11 +150,13 @@ def test_with_a_spare_nobody_waits_for_the_image_of_a_machine_that_is_lost(jobs,
     ready_spares(jobs, 1)
     began = time.monotonic()
     jobs.kubelet.process("gpt-1").send_signal(signal.SIGSTOP)  # its node stands still
-    jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
-              "the gang with its replacement")
+    status = jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
+                       "the gang with its replacement")
     took = time.monotonic() - began
+    lost = {to: milliseconds / 2 for to, milliseconds in
+            status["ledger"]["machineMilliseconds"].items() if to != "Productive"}
     print(f"silence to all ranks running: {took:.2f} s, machineLostAfter {lost_after} s, "
-          f"an image in {PULL:g} s")
+          f"an image in {PULL:g} s; milliseconds of the gang since its start: {lost}")
     assert lost_after * 0.8 < took < lost_after + PULL
     gate.touch()
     jobs.wait_state("gpt", "Succeeded")

@@ -35,6 +35,9 @@ inline void Measure(core::Coordinator* coordinator, Time now,
     hello.predecessor_dead = true;
     hello.now = now;
     coordinator->OnMessage(now, i + 1, hello);
+    core::Pong pong;
+    pong.ping_sent = pong.now = now;
+    coordinator->OnMessage(now, i + 1, pong);
   }
   for (const bool linked : {false, true}) {
     for (uint32_t i = 0; i < machines; ++i) {
