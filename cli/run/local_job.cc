@@ -76,8 +76,9 @@ control::Snapshot LocalJob::Take() const {
   snapshot.status = status_;
   snapshot.machines = machines_.Observe(places_);
   snapshot.spares = machines_.ObserveSpares();
-  snapshot.has_names = true;
-  snapshot.coordinator_address = {"", places_.front().address, status_.attempts.Of(0)};
+  snapshot.names = {.uid = "", .by = control::LeadBy::kItself};
+  snapshot.coordinator_address = {
+      .uid = "", .address = places_.front().address, .by = control::LeadBy::kItself};
   snapshot.coordinator = coordinator_;
   snapshot.member = member_;
   snapshot.desired_state_accepted = accepted_;

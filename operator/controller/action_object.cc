@@ -4,6 +4,7 @@
 
 #include "base/overloaded.h"
 #include "core/model/names.h"
+#include "operator/objects/endpoint_slice.h"
 #include "operator/objects/key_secret.h"
 #include "operator/objects/service_objects.h"
 
@@ -19,11 +20,14 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
           [&](const MakeNames&) -> Result<std::string> {
             return HeadlessServiceObject(record.job);
           },
-          [&](const MakeCoordinatorAddress& create) -> Result<std::string> {
-            return CoordinatorServiceObject(record.job, create.attempt);
+          [&](const MakeCoordinatorAddress&) -> Result<std::string> {
+            return CoordinatorServiceObject(record.job);
           },
           [&](const MoveCoordinatorAddress& point) -> Result<std::string> {
             return CoordinatorServicePatch(point.uid, point.attempt);
+          },
+          [&](const WriteSlice& write) -> Result<std::string> {
+            return EndpointSliceObject(record.job, write.key, write.uid, write.endpoints);
           },
           [&](const StartMachine& create) -> Result<std::string> {
             const core::Metadata& job = record.job.metadata;

@@ -13,6 +13,7 @@ struct Caches {
   kube::Cache<kube::JobView> jobs;
   kube::Cache<kube::PodView> pods;
   kube::Cache<kube::ServiceView> services;
+  kube::Cache<kube::SliceView> slices;
   kube::Cache<kube::NodeView> nodes;
 
   // Null unless it is there and belongs to the job of this UID.

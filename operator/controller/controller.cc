@@ -94,6 +94,9 @@ void Controller::OnBatch(uint64_t round, kube::Batch<kube::PodView> batch) {
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch) {
   Hand(round, Watched::kServices, std::move(batch), &Controller::ApplyServices);
 }
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::SliceView> batch) {
+  Hand(round, Watched::kSlices, std::move(batch), &Controller::ApplySlices);
+}
 void Controller::OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch) {
   Hand(round, Watched::kNodes, std::move(batch), &Controller::ApplyNodes);
 }
@@ -122,14 +125,22 @@ void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
   Pump();
 }
 
-void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
-  caches_.services.Apply(std::move(batch),
-                         [&](const kube::ServiceView* before, const kube::ServiceView* after) {
-                           const kube::ServiceView& service = after != nullptr ? *after : *before;
-                           Wake(service.meta.name_space, service.job, Priority::kNormal);
-                         });
-  queue_.Progress(Watched::kServices, caches_.services.resource_version(), BootTime());
+template <typename T>
+void Controller::Apply(kube::Batch<T> batch, kube::Cache<T>* cache, Watched resource) {
+  cache->Apply(std::move(batch), [&](const T* before, const T* after) {
+    const T& object = after != nullptr ? *after : *before;
+    Wake(object.meta.name_space, object.job, Priority::kNormal);
+  });
+  queue_.Progress(resource, cache->resource_version(), BootTime());
   Pump();
+}
+
+void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
+  Apply(std::move(batch), &caches_.services, Watched::kServices);
+}
+
+void Controller::ApplySlices(kube::Batch<kube::SliceView> batch) {
+  Apply(std::move(batch), &caches_.slices, Watched::kSlices);
 }
 
 // Only a node that goes, is declared out of service or cannot be reached changes what is decided.
@@ -160,7 +171,7 @@ void Controller::BeginRound(uint64_t round) {
 }
 
 bool Controller::synced() const {
-  return whole_.size() == (options_.watches_nodes ? size_t{4} : size_t{3});
+  return whole_.size() == kube::kWatchedTypes - (options_.watches_nodes ? 0 : 1);
 }
 
 void Controller::Wake(std::string_view name_space, std::string_view job, Priority priority) {

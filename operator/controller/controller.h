@@ -53,6 +53,7 @@ class Controller {
   void OnBatch(uint64_t round, kube::Batch<kube::JobView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::PodView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::SliceView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch);
 
   // All resources are read anew, consistently; nothing is decided before they are whole.
@@ -75,7 +76,11 @@ class Controller {
             void (Controller::*apply)(kube::Batch<T>));
   void ApplyJobs(kube::Batch<kube::JobView> batch);
   void ApplyPods(kube::Batch<kube::PodView> batch);
+  // Of what is known by its job alone, and no more urgent than others.
+  template <typename T>
+  void Apply(kube::Batch<T> batch, kube::Cache<T>* cache, kube::Watched resource);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
+  void ApplySlices(kube::Batch<kube::SliceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);
   void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
 

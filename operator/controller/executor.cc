@@ -6,6 +6,7 @@
 #include "base/text/json.h"
 #include "core/model/json.h"
 #include "core/model/names.h"
+#include "operator/objects/endpoint_slice.h"
 #include "operator/objects/metadata.h"
 #include "operator/objects/pod_object.h"
 
@@ -129,6 +130,22 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                       std::move(*body), kMergePatch},
                      Watched::kServices);
             },
+            [&](const DropNames& names) {
+              Change(Delete(kube::kServices, name_space, core::ServiceName(job), names.uid,
+                            std::nullopt),
+                     Watched::kServices);
+            },
+            [&](const DropCoordinatorAddress& address) {
+              Change(Delete(kube::kServices, name_space, core::CoordinatorServiceName(job),
+                            address.uid, std::nullopt),
+                     Watched::kServices);
+            },
+            [&](const WriteSlice& write) {
+              const std::string name = EndpointSliceName(job, write.key);
+              if (!write.uid.empty())
+                return Put(action, kube::kEndpointSlices, name, Watched::kSlices);
+              Create(action, kube::kEndpointSlices, name, Watched::kSlices);
+            },
             [&](const StartMachine& pod) {
               Create(action, kube::kPods,
                      core::PodName(job, static_cast<int>(pod.machine), pod.attempt, kFirstEpoch),
@@ -150,11 +167,27 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
         action);
   }
 
+  static std::string What(const kube::Resource& resource, const std::string& name) {
+    return std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
+  }
+
+  // In place of the one that is there.
+  void Put(const Action& action, const kube::Resource& resource, const std::string& name,
+           Watched watched) {
+    const std::string what = What(resource, name);
+    Result<std::string> body = order_.body_of(action);
+    if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message, false);
+    Call({Method::kPut, Path(resource, order_.job.name_space, name), std::move(*body)},
+         [this, resource, name, what, watched](const ApiResult<std::string>& answer) {
+           if (answer.ok()) return Wrote(watched, *answer);
+           OnCreateError(resource, name, what, watched, answer.error(), false);
+         });
+  }
+
   // `watched`: absent for what no cache is kept of.
   void Create(const Action& action, const kube::Resource& resource, const std::string& name,
               std::optional<Watched> watched) {
-    const std::string what =
-        std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
+    const std::string what = What(resource, name);
     Result<std::string> body = order_.body_of(action);
     const bool spare = std::holds_alternative<StartSpare>(action);
     if (!body.ok()) return Refuse(Refusal::Kind::kInvalid, what, body.error().message, spare);

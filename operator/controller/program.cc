@@ -159,6 +159,8 @@ class Operator {
     jobs_ = Follow<kube::JobView>(kube::kTrainingJobs, name_space, "");
     pods_ = Follow<kube::PodView>(kube::kPods, name_space, ours);
     services_ = Follow<kube::ServiceView>(kube::kServices, name_space, ours);
+    slices_ = Follow<kube::SliceView>(kube::kEndpointSlices, name_space,
+                                      kube::Query({{"labelSelector", kSlicesOfJobs}}));
     if (name_space.empty()) nodes_ = Follow<kube::NodeView>(kube::kNodes, "", "");
   }
 
@@ -233,7 +235,7 @@ class Operator {
 
   std::string NotReady() const {
     if (synced_) return "";
-    return "waits for its first view of TrainingJobs, pods, Services" +
+    return "waits for its first view of TrainingJobs, pods, Services, EndpointSlices" +
            std::string(options_.name_space.empty() ? " and nodes" : "") +
            ": is the CRD installed, and may it list and watch them?";
   }
@@ -255,6 +257,7 @@ class Operator {
   std::unique_ptr<kube::Reflector<kube::JobView>> jobs_;
   std::unique_ptr<kube::Reflector<kube::PodView>> pods_;
   std::unique_ptr<kube::Reflector<kube::ServiceView>> services_;
+  std::unique_ptr<kube::Reflector<kube::SliceView>> slices_;
   std::unique_ptr<kube::Reflector<kube::NodeView>> nodes_;
   uint64_t round_ = 0;
   std::atomic<bool> synced_ = false;

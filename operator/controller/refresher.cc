@@ -8,6 +8,7 @@
 #include "core/model/names.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode/decode.h"
+#include "operator/objects/endpoint_slice.h"
 
 namespace lockstep::control {
 namespace {
@@ -52,7 +53,7 @@ Refresher::Refresher(EventLoop* loop, kube::Client* client, Caches* caches)
 
 void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> done) {
   struct Reads {
-    int open = 3;
+    int open = 4;
     bool ok = true;
     std::function<void(bool)> done;
   };
@@ -74,6 +75,9 @@ void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> d
        [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->pods); });
   read(kube::Path(kube::kServices, job.name_space, {}, {}, selector),
        [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->services); });
+  read(kube::Path(kube::kEndpointSlices, job.name_space, {}, {},
+                  kube::Query({{"labelSelector", std::string(kSlicesOfJob) + job.name}})),
+       [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->slices); });
 }
 
 }  // namespace lockstep::control

@@ -3,10 +3,18 @@
 #include "base/text/endpoint.h"
 #include "core/model/names.h"
 #include "operator/controller/observe_pod.h"
+#include "operator/objects/endpoint_slice.h"
 #include "operator/policy/machines.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
+namespace {
+
+LeadBy LeadByOf(const kube::ServiceView& service) {
+  return service.selects ? LeadBy::kLabels : LeadBy::kSlices;
+}
+
+}  // namespace
 
 Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_nodes) {
   const kube::ObjectName key = record.name();
@@ -26,12 +34,20 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
     seen.push_back(ObservationOf(
         *pod, on_node ? StateOf(caches.nodes.Find({"", pod->node})) : NodeState::kWell));
   }
-  snapshot.has_names =
-      caches.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid) != nullptr;
+  if (const kube::ServiceView* service =
+          caches.OwnService({key.name_space, core::ServiceName(key.name)}, record.uid)) {
+    snapshot.names = {service->meta.uid, LeadByOf(*service)};
+  }
   if (const kube::ServiceView* service =
           caches.OwnService({key.name_space, core::CoordinatorServiceName(key.name)}, record.uid)) {
-    snapshot.coordinator_address = {service->meta.uid, service->cluster_ip,
-                                    service->selector_attempt};
+    snapshot.coordinator_address = {service->meta.uid, service->cluster_ip, LeadByOf(*service),
+                                    service->selector_attempt.value_or(0)};
+  }
+  for (const kube::SliceView* slice : caches.slices.ByJob(key)) {
+    if (slice->meta.owner_uid != record.uid) continue;
+    if (const std::optional<core::SliceKey> of = SliceKeyOf(key.name, slice->meta.name)) {
+      snapshot.slices[*of] = {slice->meta.uid, slice->endpoints};
+    }
   }
   snapshot.coordinator = record.coordinator;
   snapshot.member = record.member;

@@ -74,6 +74,7 @@ struct Resource {
 inline constexpr Resource kTrainingJobs{"lockstep.dev", "v1alpha1", "trainingjobs"};
 inline constexpr Resource kPods{"", "v1", "pods"};
 inline constexpr Resource kServices{"", "v1", "services"};
+inline constexpr Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices"};
 inline constexpr Resource kSecrets{"", "v1", "secrets"};
 inline constexpr Resource kNodes{"", "v1", "nodes"};
 inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases"};

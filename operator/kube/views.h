@@ -5,17 +5,20 @@
 #define LOCKSTEP_OPERATOR_KUBE_VIEWS_H_
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/fingerprint.h"
 #include "base/wall_time.h"
 
 namespace lockstep::kube {
 
 // The types that have a cache.
-enum class Watched : uint8_t { kTrainingJobs, kPods, kServices, kNodes };
+enum class Watched : uint8_t { kTrainingJobs, kPods, kServices, kSlices, kNodes };
+inline constexpr size_t kWatchedTypes = 5;
 
 struct ObjectName {
   std::string name_space;  // empty for a cluster's own objects
@@ -89,9 +92,20 @@ struct ServiceView {
   ObjectMeta meta;
   std::string job;                           // label lockstep.dev/job
   std::string cluster_ip;                    // "None" when headless
+  bool selects = false;                      // it has a selector
   std::optional<uint32_t> selector_attempt;  // selector lockstep.dev/attempt
 
   friend bool operator==(const ServiceView&, const ServiceView&) = default;
+};
+
+// An EndpointSlice that this operator writes.
+struct SliceView {
+  ObjectMeta meta;
+  std::string job;  // label lockstep.dev/job
+  // The Fingerprint of each endpoint's targetRef.uid and first address, in order.
+  uint64_t endpoints = Fingerprint().value();
+
+  friend bool operator==(const SliceView&, const SliceView&) = default;
 };
 
 struct NodeView {
@@ -107,6 +121,7 @@ struct NodeView {
 // The job that an object was made for, by its label; "" for jobs and nodes.
 inline std::string_view JobOf(const PodView& pod) { return pod.job; }
 inline std::string_view JobOf(const ServiceView& service) { return service.job; }
+inline std::string_view JobOf(const SliceView& slice) { return slice.job; }
 inline std::string_view JobOf(const JobView&) { return {}; }
 inline std::string_view JobOf(const NodeView&) { return {}; }
 

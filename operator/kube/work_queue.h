@@ -94,8 +94,8 @@ class WorkQueue {
     uint64_t turn = 0;          // among those of its priority
     Time timer = kNever;
     Priority timer_priority = Priority::kBackground;
-    Time park_until = kNever;              // kNever: not parked
-    std::array<std::string, 4> parked_on;  // by Watched; "" not; "?" cannot be compared
+    Time park_until = kNever;                          // kNever: not parked
+    std::array<std::string, kWatchedTypes> parked_on;  // by Watched; "" not; "?" cannot be compared
   };
   // As resource versions are ordered: longer ones are later.
   struct ByVersion {
@@ -128,8 +128,8 @@ class WorkQueue {
   std::set<Entry*, ByTurn> ready_;
   std::set<std::pair<Time, Entry*>> timers_;
   std::set<std::pair<Time, Entry*>> expiries_;  // of parked ones
-  std::array<std::set<std::pair<std::string, Entry*>, ByVersion>, 4> waiting_for_;
-  std::array<std::string, 4> seen_;
+  std::array<std::set<std::pair<std::string, Entry*>, ByVersion>, kWatchedTypes> waiting_for_;
+  std::array<std::string, kWatchedTypes> seen_;
 };
 
 }  // namespace lockstep::kube

@@ -6,10 +6,8 @@
 namespace lockstep::control {
 namespace {
 
-constexpr const char* kAttemptLabel = "lockstep.dev/attempt";
-
 Json Port(const char* name, int number) {
-  return {{"name", name}, {"port", number}, {"targetPort", name}, {"protocol", "TCP"}};
+  return {{"name", name}, {"port", number}, {"targetPort", number}, {"protocol", "TCP"}};
 }
 
 Json Service(const core::TrainingJob& job, const std::string& name, Json spec) {
@@ -26,24 +24,22 @@ std::string HeadlessServiceObject(const core::TrainingJob& job) {
   const std::string& name = job.metadata.name;
   return DumpJson(Service(job, core::ServiceName(name),
                           {{"clusterIP", "None"},
-                           {"selector", {{"lockstep.dev/job", name}}},
+                           // Else one without a selector is made to require both families, and a
+                           // cluster that has one takes no later change of it.
+                           {"ipFamilyPolicy", "PreferDualStack"},
                            {"ports", Json::array({Port(kGangPortName, core::kGangPort),
                                                   Port(kHttpPortName, core::kMetricsPort)})}}));
 }
 
-std::string CoordinatorServiceObject(const core::TrainingJob& job, uint32_t attempt) {
+std::string CoordinatorServiceObject(const core::TrainingJob& job) {
   const std::string& name = job.metadata.name;
-  return DumpJson(Service(job, core::CoordinatorServiceName(name),
-                          {{"type", "ClusterIP"},
-                           {"selector",
-                            {{"lockstep.dev/job", name},
-                             {"lockstep.dev/machine", "0"},
-                             {kAttemptLabel, std::to_string(attempt)}}},
-                           {"ports", Json::array({Port(kGangPortName, core::kGangPort)})}}));
+  return DumpJson(Service(
+      job, core::CoordinatorServiceName(name),
+      {{"type", "ClusterIP"}, {"ports", Json::array({Port(kGangPortName, core::kGangPort)})}}));
 }
 
 std::string CoordinatorServicePatch(std::string_view uid, uint32_t attempt) {
-  const Json selector = {{kAttemptLabel, std::to_string(attempt)}};
+  const Json selector = {{"lockstep.dev/attempt", std::to_string(attempt)}};
   return DumpJson(Json{{"metadata", {{"uid", uid}}}, {"spec", {{"selector", selector}}}});
 }
 

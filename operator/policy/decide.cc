@@ -26,6 +26,8 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     MakeMissing(context);
     DeleteStale(context);
   }
+  // While a gang is stopped they stay as they are.
+  if (!stop || snapshot.status.attempts.empty()) LeadAddresses(context);
   KeepSpares(context, !stop);
   SpeakToGang(context, stop);
   Observe(context, stop);

@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 #include "core/gang/coordinator.h"
+#include "core/model/endpoints.h"
 #include "core/status/status.h"
 #include "operator/policy/snapshot.h"
 
@@ -20,12 +21,24 @@ namespace lockstep::control {
 // other, and one address that leads to machine 0's current attempt.
 struct MakeKey {};
 struct MakeNames {};
-struct MakeCoordinatorAddress {
-  uint32_t attempt = 0;
-};
+struct MakeCoordinatorAddress {};
+// One that leads by labels, as older operators made it.
 struct MoveCoordinatorAddress {
   std::string uid;  // precondition
   uint32_t attempt = 0;
+};
+// Names or an address that lead by labels, so that the next ones go by slices.
+struct DropNames {
+  std::string uid;  // precondition
+};
+struct DropCoordinatorAddress {
+  std::string uid;  // precondition
+};
+// Where names or the coordinator's address lead.
+struct WriteSlice {
+  core::SliceKey key;
+  std::string uid;  // precondition; "": it is to be made
+  std::vector<core::MachineEndpoint> endpoints;
 };
 struct StartMachine {
   uint32_t machine = 0;
@@ -49,7 +62,8 @@ struct StopMachine {
 struct DeleteJob {};
 
 using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
-                            StartMachine, StartSpare, StopMachine, DeleteJob>;
+                            DropNames, DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare,
+                            StopMachine, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

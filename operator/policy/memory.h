@@ -39,9 +39,14 @@ struct RecordMemory {
 
 // pods.cc
 struct AssemblyMemory {
-  uint32_t made_in = 0;                // the epoch in which the whole gang was made; 0: not known
-  bool had_addresses = false;          // names and the coordinator's address were seen
-  std::optional<Time> addresses_gone;  // since when one of them is missing
+  uint32_t made_in = 0;  // the epoch in which the whole gang was made; 0: not known
+};
+
+// addresses.cc
+struct AddressesMemory {
+  bool had = false;               // names and the coordinator's address were seen
+  std::optional<Time> gone;       // since when one of them is missing
+  std::optional<Time> names_due;  // when names that lead elsewhere are written at the latest
 };
 
 // replacement.cc
@@ -132,6 +137,7 @@ struct Memory {
   AttemptsMemory attempts;
   RecordMemory record;
   AssemblyMemory assembly;
+  AddressesMemory addresses;
   ReplacementMemory replacement;
   SparesMemory spares;
   PlacementMemory placement;

@@ -11,10 +11,6 @@ namespace {
 
 using core::Condition;
 
-// Names and an address that were there and are gone went with their job, as a rule, of which
-// another watch tells a moment later.
-constexpr Duration kAddressesGone = seconds(3);
-
 // The job begins, or begins again: its clocks do, too.
 void StartClocks(ReconcileContext& context) {
   core::Timings& timings = context.next.timings;
@@ -33,20 +29,6 @@ void StartClocks(ReconcileContext& context) {
   context.AddEvent(false, "Resumed", "spec.suspend is false: the gang is made again");
 }
 
-void MakeAddresses(ReconcileContext& context, uint32_t machine0) {
-  const Snapshot& snapshot = context.snapshot;
-  const std::optional<CoordinatorAddress>& coordinator = snapshot.coordinator_address;
-  if (coordinator && coordinator->attempt != machine0) {
-    context.Do(MoveCoordinatorAddress{coordinator->uid, machine0});
-  }
-  if (snapshot.has_names && coordinator) return;
-  const std::optional<Time>& gone = context.memory().assembly.addresses_gone;
-  if (gone && context.now.boot < *gone + kAddressesGone)
-    return context.WakeAt(*gone + kAddressesGone);
-  if (!snapshot.has_names) context.Do(MakeNames{});
-  if (!coordinator) context.Do(MakeCoordinatorAddress{machine0});
-}
-
 }  // namespace
 
 // Those of a gang that was stopped as a whole did not fail: only attempts since it was made count.
@@ -61,22 +43,6 @@ std::vector<std::string> FailedNodes(const ReconcileContext& context, const Mach
     }
   }
   return nodes;
-}
-
-void RememberAddresses(ReconcileContext& context) {
-  const Snapshot& snapshot = context.snapshot;
-  AssemblyMemory& memory = context.Own<&Memory::assembly>();
-  const bool there = snapshot.has_names && snapshot.coordinator_address;
-  if (there) {
-    memory.had_addresses = true;
-    memory.addresses_gone.reset();
-  } else if (memory.had_addresses && !memory.addresses_gone) {
-    memory.addresses_gone = context.now.boot;
-  }
-  context.decision.nothing_missing =
-      there && snapshot.notes.key_made &&
-      std::ranges::none_of(context.machines,
-                           [](const Machine& machine) { return machine.life == Life::kToCreate; });
 }
 
 bool Assemble(ReconcileContext& context) {
@@ -104,19 +70,19 @@ bool Assemble(ReconcileContext& context) {
   return true;
 }
 
+bool WaitsAfterRefusal(ReconcileContext& context) {
+  const Time again = context.snapshot.notes.make_again;
+  if (context.refusal() == nullptr || context.now.boot >= again) return false;
+  context.WakeAt(again);
+  return true;
+}
+
 void MakeMissing(ReconcileContext& context) {
   if (IsBudgetSpent(context)) return;  // the job ends, with what it has
-  const Snapshot& snapshot = context.snapshot;
-  if (context.refusal() != nullptr && context.now.boot < snapshot.notes.make_again) {
-    context.WakeAt(snapshot.notes.make_again);
-    return;
-  }
-  const auto machine0 = static_cast<uint32_t>(snapshot.status.attempts.Of(0));
-  if (!snapshot.notes.key_made) context.Do(MakeKey{});
-  MakeAddresses(context, machine0);
-  const bool ready = snapshot.notes.key_made && snapshot.coordinator_address &&
-                     !snapshot.coordinator_address->address.empty();
-  if (!ready) return;
+  if (WaitsAfterRefusal(context)) return;
+  const bool key_made = context.snapshot.notes.key_made;
+  if (!key_made) context.Do(MakeKey{});
+  if (!MakeAddresses(context) || !key_made) return;
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kToCreate) continue;
     const auto& holds = context.memory().replacement.hold_until;

@@ -48,11 +48,18 @@ std::optional<Stop> StopForDeadline(ReconcileContext& context);
 std::optional<Stop> StopForScale(ReconcileContext& context);
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
 
-// pods.cc: an epoch for the whole gang; Secret, Services and pods that are missing; pods that are
-// not wanted any more.
+// pods.cc: an epoch for the whole gang; key and pods that are missing; pods that are not wanted any
+// more.
 bool Assemble(ReconcileContext& context);
 void MakeMissing(ReconcileContext& context);
 void DeleteStale(ReconcileContext& context);
+// The last try to make something was refused, and the next is not yet due.
+bool WaitsAfterRefusal(ReconcileContext& context);
+
+// addresses.cc: the job's names and its coordinator's address, and where they lead.
+// False: machines cannot be made yet, for these are not there.
+bool MakeAddresses(ReconcileContext& context);
+void LeadAddresses(ReconcileContext& context);
 
 // Nodes that are not for the next attempt of this machine, where others fit.
 std::vector<std::string> FailedNodes(const ReconcileContext& context, const Machine& machine);

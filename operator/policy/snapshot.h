@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "base/wall_time.h"
 #include "core/gang/status_api.h"
+#include "core/model/endpoints.h"
 #include "core/model/spec.h"
 #include "core/status/status.h"
 #include "core/text/problem.h"
@@ -62,11 +63,31 @@ struct Notes {
   std::map<MachineAttempt, MachineObservation> vanished;
 };
 
+// How names or an address come to lead somewhere.
+enum class LeadBy : uint8_t {
+  kSlices,  // that are written for them
+  kLabels,  // which they select machines by, as operators before slices made them
+  kItself,  // to whatever stands there: one computer's
+};
+
+// By which machines find each other.
+struct Names {
+  std::string uid;
+  LeadBy by = LeadBy::kSlices;
+};
+
+// One of the slices in which it stands where these lead.
+struct SliceSeen {
+  std::string uid;
+  uint64_t endpoints = 0;  // the Fingerprint of each endpoint's uid and address, in order
+};
+
 // Where those who join find machine 0, whatever its attempt.
 struct CoordinatorAddress {
   std::string uid;
-  std::string address;              // "" while it has none
-  std::optional<uint32_t> attempt;  // that it leads to
+  std::string address;  // "" while it has none
+  LeadBy by = LeadBy::kSlices;
+  uint32_t attempt = 0;  // to which labels lead it
 };
 
 struct Snapshot {
@@ -82,8 +103,9 @@ struct Snapshot {
 
   std::vector<MachineObservation> machines;  // of this UID, any attempt
   std::vector<MachineObservation> spares;    // likewise
-  bool has_names = false;                    // machines can be found by name
+  std::optional<Names> names;
   std::optional<CoordinatorAddress> coordinator_address;
+  std::map<core::SliceKey, SliceSeen> slices;
 
   std::optional<GangReport> coordinator;  // machine 0's, of its current attempt
   std::optional<GangReport> member;       // another's, asked because machine 0 was silent

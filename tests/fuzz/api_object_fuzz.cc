@@ -34,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadAll<lockstep::kube::PodView>(decoder, text);
   ReadAll<lockstep::kube::JobView>(decoder, text);
   ReadAll<lockstep::kube::ServiceView>(decoder, text);
+  ReadAll<lockstep::kube::SliceView>(decoder, text);
   ReadAll<lockstep::kube::NodeView>(decoder, text);
   auto job = decoder.Object<lockstep::kube::JobView>(text);
   if (job.ok() && job->json.size() > text.size()) std::abort();

@@ -3,6 +3,7 @@ them and through all that it does, and the API server's log says what it asked f
 
 import asyncio
 import contextlib
+import json
 import threading
 
 import chart
@@ -16,7 +17,7 @@ from rights import granted, requested
 from waiting import wait_until
 
 UNTIL = 'while [ ! -e "{gate}" ]; do sleep 0.05; done'
-WATCHED = ["trainingjobs", "pods", "services", "nodes"]
+WATCHED = ["trainingjobs", "pods", "services", "endpointslices", "nodes"]
 
 
 def doubts():
@@ -28,6 +29,7 @@ def doubts():
         # Created, but who knows: it looks whose the object is that is there already.
         Fault("POST", "pods", "gpt-0", do="drop-after"),
         Fault("POST", "services", "gpt", do="drop-after"),
+        Fault("POST", "endpointslices", "gpt-0", do="drop-after"),
         # The pods that it made do not come back to it.
         Fault("ADDED", "pods", "gpt-1", do="delay", seconds=8),
     ]
@@ -111,11 +113,20 @@ def namespace(cluster):
 @contextlib.contextmanager
 def jobs_under(account, namespace, folder, faults):
     with proxied(account.cluster, folder, faults) as (certificate, port), \
-            AgentKubelet(account.cluster, namespace, folder) as kubelet:
+            AgentKubelet(account.cluster, namespace, folder, unlike=1) as kubelet:
         kubeconfig = folder / "kubeconfig"
         certificate.write_kubeconfig(kubeconfig, port, account.token(), account.namespace)
         with operator(kubeconfig, folder, *account.options):
             yield Jobs(account.cluster, namespace, kubelet, folder)
+
+
+def select_pods(jobs):
+    """Its Services become such as operators made before there were EndpointSlices of theirs."""
+    machine0 = {"lockstep.dev/machine": "0", "lockstep.dev/attempt": "1"}
+    for service, more in (("gpt", {}), ("gpt-coordinator", machine0)):
+        selector = {"lockstep.dev/job": "gpt", **more}
+        jobs.kubectl("patch", "service", service, "--type", "merge", "-p",
+                     json.dumps({"spec": {"selector": selector}}))
 
 
 def lead_a_life(jobs, folder):
@@ -124,6 +135,8 @@ def lead_a_life(jobs, folder):
     jobs.apply("gpt", UNTIL.format(gate=gate), ttlSecondsAfterFinished=0)
     jobs.wait_state("gpt", "Running")
     for epoch, victim in ((2, "gpt-1"), (3, "gpt-0"), (4, "gpt-0-r3")):
+        if epoch == 3:
+            select_pods(jobs)
         jobs.kubelet.process(victim).kill()
         jobs.wait("gpt", lambda s, epoch=epoch: s["epoch"] == epoch and s["state"] == "Running",
                   f"the replacement of {victim}")

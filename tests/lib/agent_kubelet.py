@@ -1,6 +1,8 @@
 """Kubelets that run real agents: KubeletWriter for what the API server sees, and in place of each
 worker container a lockstep-agent on this computer, on an address of its own (127.x.y.z). What
-kube-proxy would do for the coordinator's Service, a TCP proxy does.
+kube-proxy would do for the coordinator's Service, a TCP proxy does; it leads to the newest machine 0
+that runs, as the operator's EndpointSlice would say if the API server took such addresses for one
+(tests/faults and tests/e2e have others), or to what a Service selects.
 
     with AgentKubelet(cluster, namespace, folder) as kubelet:
         kubelet.process("gpt-1").kill()     # as the kernel would: the pod fails with 137
@@ -18,11 +20,12 @@ import subprocess
 import threading
 
 from api_client import ApiClient, ApiServer
-from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, now
+from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, now, own_address
 from proxy import Proxy
 from tls import binary
 
 GANG_PORT, METRICS_PORT = 7070, 7071
+LOOPBACK = 127  # the first byte of agents' addresses
 
 
 def expand(text, variables):
@@ -37,8 +40,9 @@ def expand(text, variables):
 class _Writer(KubeletWriter):
     """Attends to pods of one namespace with real processes."""
 
-    def __init__(self, api, namespace, nodes, folder, pull):
+    def __init__(self, api, namespace, nodes, folder, pull, unlike):
         super().__init__(api, namespace, nodes)
+        self._unlike = unlike
         self._pull = pull
         self._pulled = set(nodes[:2])
         self._namespace, self._folder = namespace, folder
@@ -46,7 +50,7 @@ class _Writer(KubeletWriter):
         self._tasks = set()
         self._proxies = {}  # clusterIP -> Proxy
         self._targets = {}  # (job, attempt of machine 0) -> address
-        self._services = {}  # job -> (clusterIP, attempt)
+        self._services = {}  # job -> (clusterIP, attempt that is selected or None)
         self._asked = set()  # pods whose agents got SIGTERM
         self._keys = {}  # pod name -> files of its Secret
 
@@ -54,19 +58,20 @@ class _Writer(KubeletWriter):
         path = f"/api/v1/namespaces/{self._namespace}/services"
         async for kind, found in self._api.follow(path):
             for service in found if kind == "LIST" else [found]:
-                selector = service["spec"].get("selector", {})
-                if kind != "DELETED" and "lockstep.dev/attempt" in selector:
-                    job = selector["lockstep.dev/job"]
-                    attempt = int(selector["lockstep.dev/attempt"])
-                    self._services[job] = (service["spec"]["clusterIP"], attempt)
+                job = service["metadata"].get("labels", {}).get("lockstep.dev/job")
+                cluster_ip = service["spec"].get("clusterIP", "None")
+                if kind != "DELETED" and job and cluster_ip != "None":
+                    attempt = service["spec"].get("selector", {}).get("lockstep.dev/attempt")
+                    self._services[job] = (cluster_ip, attempt and int(attempt))
                     self._lead(job)
 
     def _lead(self, job):
-        """The Service's address leads to the machine 0 that its selector names, if that is there."""
+        """The Service's address leads to its machine 0, if that is there."""
         if job not in self._services:
             return
         cluster_ip, attempt = self._services[job]
-        target = self._targets.get((job, attempt))
+        newest = max((number for name, number in self._targets if name == job), default=None)
+        target = self._targets.get((job, attempt or newest))
         if target is None:
             return
         if cluster_ip in self._proxies:
@@ -120,12 +125,16 @@ class _Writer(KubeletWriter):
     def started(self):
         return now()
 
+    def address(self, pod):
+        machine = int(pod["metadata"]["labels"].get("lockstep.dev/machine", "-1"))
+        if self._unlike is not None and machine >= self._unlike:
+            return super().address(pod)
+        return own_address(pod, LOOPBACK)
+
     def _running(self, pod):
-        status = super()._running(pod)
-        name = pod["metadata"]["name"]
-        if name not in self.processes:
-            self._run(pod, status["podIP"])
-        return status
+        if pod["metadata"]["name"] not in self.processes:
+            self._run(pod, own_address(pod, LOOPBACK))
+        return super()._running(pod)
 
     def _run(self, pod, address):
         labels, name = pod["metadata"]["labels"], pod["metadata"]["name"]
@@ -207,14 +216,16 @@ class _Writer(KubeletWriter):
 
 class AgentKubelet:
     """The kubelets of one namespace, in a thread of their own, on `nodes` nodes. To all but the first
-    two of these an image takes `pull` seconds to come.
+    two of these an image takes `pull` seconds to come. Of machine `unlike` and those
+    after it the API server is told other addresses than they have, such as it takes for endpoints;
+    the operator cannot ask these then.
     """
 
-    def __init__(self, cluster, namespace, folder, nodes=4, pull=0):
+    def __init__(self, cluster, namespace, folder, nodes=4, pull=0, unlike=None):
         self._server = ApiServer.from_kubeconfig(cluster.kubeconfig)
         self._namespace, self._folder = namespace, pathlib.Path(folder)
         self._names = [f"{namespace}-{index}" for index in range(nodes)]
-        self._pull = pull
+        self._pull, self._unlike = pull, unlike
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
         self._failure = None
@@ -244,7 +255,7 @@ class AgentKubelet:
         nodes = Nodes(api, self._names)
         await nodes.make()
         self._writer = _Writer(following, self._namespace, self._names, self._folder,
-                               self._pull)
+                               self._pull, self._unlike)
         tasks = [asyncio.ensure_future(each) for each in (
             nodes.beat(), self._writer.follow(), self._writer.follow_services())]
         self._ready.set()

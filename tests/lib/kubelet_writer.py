@@ -65,6 +65,9 @@ class KubeletWriter:
         self._api, self._nodes, self._on_change = api, nodes, on_change
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self.pods = {}  # name -> as last seen
+        # The first byte of pods' addresses. Nobody listens there: a connection to a multicast group
+        # fails at once. And the API server takes them for endpoints, which it does of no loopback's.
+        self.network = 239
 
     async def follow(self):
         """Until cancelled."""
@@ -116,12 +119,14 @@ class KubeletWriter:
         """When a container was that starts now."""
         return NOT_YET
 
+    def address(self, pod):
+        """Of its own."""
+        return own_address(pod, self.network)
+
     def _running(self, pod):
-        digest = hashlib.sha256(pod["metadata"]["uid"].encode()).digest()
         return {
             "phase": "Running", "startTime": now(), "hostIP": "127.0.0.1",
-            # Of its own, and nobody listens there.
-            "podIP": "127.%d.%d.%d" % (100 + digest[0] % 100, digest[1], 1 + digest[2] % 254),
+            "podIP": self.address(pod),
             "conditions": [condition(each, "True") for each in
                            ("PodScheduled", "Initialized", "ContainersReady", "Ready")],
             "initContainerStatuses": [
@@ -144,6 +149,12 @@ class KubeletWriter:
     async def _write_status(self, pod, status):
         await self._api.patch(f"{self._path}/{pod['metadata']['name']}/status",
                               {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status})
+
+
+def own_address(pod, network):
+    """One that no other pod of `network`, an IPv4 address's first byte, is likely to have."""
+    digest = hashlib.sha256(pod["metadata"]["uid"].encode()).digest()
+    return "%d.%d.%d.%d" % (network, 100 + digest[0] % 100, digest[1], 1 + digest[2] % 254)
 
 
 def _preferred(pod):

@@ -29,6 +29,8 @@ struct Objects {
   std::map<std::string, control::MachineObservation> pods;  // as a watch of them would show
   bool has_names = false;
   std::optional<control::CoordinatorAddress> coordinator;
+  std::map<core::SliceKey, control::SliceSeen> slices;
+  std::optional<uint32_t> leads_to;     // the attempt of machine 0 in the coordinator's slice
   std::array<uint64_t, kKinds> seen{};  // the version of the last change of each kind
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/fingerprint.h"
 #include "core/model/names.h"
 #include "tests/sim/world.h"
 
@@ -109,6 +110,8 @@ void ControlPlane::GoBack(Duration later, Duration most) {
     api_.Apply(Kind::kServices, [before](Objects& objects) {
       objects.has_names = before.has_names;
       objects.coordinator = before.coordinator;
+      objects.slices = before.slices;
+      objects.leads_to = before.leads_to;
     });
     // The user sees to it that the job runs.
     if (suspended != before.spec.suspend) {
@@ -125,13 +128,13 @@ void ControlPlane::GoBack(Duration later, Duration most) {
 
 std::optional<Node> ControlPlane::Endpoint() const {
   const Objects& objects = api_.objects();
-  if (!objects.coordinator) return std::nullopt;
+  if (!objects.coordinator || !objects.leads_to) return std::nullopt;
   std::optional<Node> now;
   std::optional<Node> before;
   for (const auto& machine : world_.machines()) {
     const MachineSpec& spec = machine->spec();
     if (spec.index != 0) continue;
-    if (spec.attempt == objects.coordinator->attempt) {
+    if (spec.attempt == objects.leads_to) {
       now = machine->node();
     } else {
       before = machine->node();
@@ -184,17 +187,30 @@ ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
     if (objects.has_names) return {.ok = true, .kind = Kind::kServices, .version = 0};
     return Wrote(Kind::kServices, [](Objects& all) { all.has_names = true; });
   }
-  if (const auto* create = std::get_if<control::MakeCoordinatorAddress>(&action)) {
+  if (std::holds_alternative<control::MakeCoordinatorAddress>(action)) {
     if (objects.coordinator) return {.ok = true, .kind = Kind::kServices, .version = 0};
-    return Wrote(Kind::kServices, [attempt = create->attempt](Objects& all) {
-      all.coordinator = {"service", "10.96.0.7", attempt};
+    return Wrote(Kind::kServices, [](Objects& all) {
+      all.coordinator = {.uid = "service", .address = "10.96.0.7"};
     });
   }
-  if (const auto* point = std::get_if<control::MoveCoordinatorAddress>(&action)) {
-    return Wrote(Kind::kServices,
-                 [attempt = point->attempt](Objects& all) { all.coordinator->attempt = attempt; });
-  }
+  if (const auto* slice = std::get_if<control::WriteSlice>(&action)) return WriteOf(*slice);
   return {};
+}
+
+ControlPlane::Answer ControlPlane::WriteOf(const control::WriteSlice& write) {
+  const bool there = api_.objects().slices.contains(write.key);
+  if (there && write.uid.empty()) return {.ok = true, .kind = Kind::kServices, .version = 0};
+  if (!there && !write.uid.empty()) return {.gone = true};
+  Fingerprint print;
+  std::optional<uint32_t> leads_to;
+  for (const core::MachineEndpoint& each : write.endpoints) {
+    print.Add(each.uid).Add(each.address);
+    leads_to = each.attempt;
+  }
+  return Wrote(Kind::kServices, [key = write.key, print, leads_to](Objects& all) {
+    all.slices[key] = {"slice", print.value()};
+    if (key.coordinator) all.leads_to = leads_to;
+  });
 }
 
 ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create,

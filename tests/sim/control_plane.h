@@ -93,6 +93,7 @@ class ControlPlane : public Operator {
   Answer CreatePod(const control::StartMachine& create, const core::JobStatus& known);
   Answer CreateSpare(const control::StartSpare& create);
   Answer Delete(const control::StopMachine& deletion);
+  Answer WriteOf(const control::WriteSlice& write);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
   void ChangeSpec(const std::function<void(core::Spec&)>& change);
 

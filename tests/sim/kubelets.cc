@@ -162,6 +162,7 @@ void Kubelets::Tell(const std::string& name, const Machine& machine) {
   api_.Apply(Kind::kPods, [name, end](Objects& objects) {
     MachineObservation& pod = objects.pods.at(name);
     pod.stage = Stage::kRunning;
+    pod.address = "of " + name;
     pod.ready = !end;
     pod.end = end;
     pod.all_ended = end.has_value();

@@ -140,8 +140,9 @@ void ControlPlane::Work(Replica& replica) {
   for (const auto& [name, pod] : seen.pods) {
     (pod.spare < 0 ? snapshot.machines : snapshot.spares).push_back(pod);
   }
-  snapshot.has_names = seen.has_names;
+  if (seen.has_names) snapshot.names = control::Names{.uid = "names"};
   snapshot.coordinator_address = seen.coordinator;
+  snapshot.slices = seen.slices;
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;
   snapshot.desired_state_accepted = replica.desired && replica.desired_state_accepted;

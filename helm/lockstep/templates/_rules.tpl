@@ -14,7 +14,10 @@
   verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [services]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [get, list, watch, create, update]
 - apiGroups: [""]
   resources: [secrets]  # the jobs' keys; it can read none of them
   verbs: [create]

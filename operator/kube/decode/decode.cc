@@ -170,14 +170,17 @@ Result<T> Decoder::Object(std::string body) {
 template Result<WatchLine> Decoder::Line(std::string_view, PodView*);
 template Result<WatchLine> Decoder::Line(std::string_view, JobView*);
 template Result<WatchLine> Decoder::Line(std::string_view, ServiceView*);
+template Result<WatchLine> Decoder::Line(std::string_view, SliceView*);
 template Result<WatchLine> Decoder::Line(std::string_view, NodeView*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<PodView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<JobView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<ServiceView>*);
+template Result<ListPage> Decoder::Page(std::string, std::vector<SliceView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<NodeView>*);
 template Result<PodView> Decoder::Object(std::string);
 template Result<JobView> Decoder::Object(std::string);
 template Result<ServiceView> Decoder::Object(std::string);
+template Result<SliceView> Decoder::Object(std::string);
 template Result<NodeView> Decoder::Object(std::string);
 
 }  // namespace lockstep::kube

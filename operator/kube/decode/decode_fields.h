@@ -100,6 +100,7 @@ error_code ReadCondition(ondemand::value value, Condition& condition);
 error_code ReadView(ondemand::object object, std::string_view json, PodView& pod);
 error_code ReadView(ondemand::object object, std::string_view json, JobView& job);
 error_code ReadView(ondemand::object object, std::string_view json, ServiceView& service);
+error_code ReadView(ondemand::object object, std::string_view json, SliceView& slice);
 error_code ReadView(ondemand::object object, std::string_view json, NodeView& node);
 
 }  // namespace lockstep::kube::decode

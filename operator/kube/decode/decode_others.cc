@@ -1,4 +1,4 @@
-// Jobs, Services and Nodes.
+// Jobs, Services, EndpointSlices and Nodes.
 #include "operator/kube/decode/decode_fields.h"
 
 namespace lockstep::kube::decode {
@@ -46,12 +46,33 @@ error_code ReadNodeCondition(ondemand::value value, NodeView& node) {
 
 error_code ReadSelector(ondemand::value value, ServiceView& service) {
   return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
+    service.selects = true;
     if (!Is(key, "lockstep.dev/attempt")) return SUCCESS;
     std::string_view text;
     const error_code error = ReadText(field, text);
     if (text.data() != nullptr) service.selector_attempt = ParseNumber<uint32_t>(text).value_or(0);
     return error;
   });
+}
+
+// What stands of one endpoint; texts are good until the parser's next.
+error_code ReadEndpoint(ondemand::value value, Fingerprint& print) {
+  std::string_view uid;
+  std::string_view address;
+  const error_code error =
+      ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
+        if (Is(key, "targetRef")) {
+          return ReadObject(field, [&](ondemand::raw_json_string name, ondemand::value of) {
+            return Is(name, "uid") ? ReadText(of, uid) : SUCCESS;
+          });
+        }
+        if (!Is(key, "addresses")) return SUCCESS;
+        return ReadArray(field, [&](ondemand::value each) {
+          return address.data() == nullptr ? ReadText(each, address) : SUCCESS;
+        });
+      });
+  print.Add(uid).Add(address);
+  return error;
 }
 
 }  // namespace
@@ -81,6 +102,23 @@ error_code ReadView(ondemand::object object, std::string_view /*json*/, ServiceV
       if (Is(name, "selector")) return ReadSelector(field, service);
       return SUCCESS;
     });
+  });
+}
+
+error_code ReadView(ondemand::object object, std::string_view /*json*/, SliceView& slice) {
+  return ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
+    if (Is(key, "metadata")) {
+      Extras extras;
+      const error_code error = ReadMeta(value, slice.meta, extras);
+      slice.job = extras.job;
+      return error;
+    }
+    if (!Is(key, "endpoints")) return SUCCESS;
+    Fingerprint print;
+    const error_code error =
+        ReadArray(value, [&](ondemand::value each) { return ReadEndpoint(each, print); });
+    slice.endpoints = print.value();
+    return error;
   });
 }
 

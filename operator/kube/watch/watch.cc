@@ -20,6 +20,7 @@ Reflector<T>::~Reflector() = default;
 template class Reflector<JobView>;
 template class Reflector<PodView>;
 template class Reflector<ServiceView>;
+template class Reflector<SliceView>;
 template class Reflector<NodeView>;
 
 }  // namespace lockstep::kube

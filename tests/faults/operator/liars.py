@@ -25,6 +25,7 @@ BRIEF = 0.05        # seconds: what an API server's own moods come to
 async def play(testbed):
     """The violations."""
     async with World(testbed, []) as world, contextlib.AsyncExitStack() as stack:
+        world.kubelet.network = 127  # there they listen
         world.kubelet.started = kubelet_writer.now  # their silence is to be judged
         alone = await latencies(world, "alone")
         for index in range(LIARS):

@@ -6,12 +6,12 @@ import re
 
 from world import DECOYS, JOB
 
-MADE_FOR_A_JOB = ("pods", "services", "secrets")
+MADE_FOR_A_JOB = ("pods", "services", "secrets", "endpointslices")
 MASTER_KEY = "lockstep-master-key"
 MAY_WRITE = {
-    "POST": {"pods", "services", "secrets", "events", "leases"},
+    "POST": {"pods", "services", "secrets", "endpointslices", "events", "leases"},
     "PATCH": {"trainingjobs/status", "services", "events", "leases"},
-    "PUT": {"trainingjobs/status", "leases"},
+    "PUT": {"trainingjobs/status", "endpointslices", "leases"},
     "DELETE": {"pods", "trainingjobs"},
 }
 MEMORY_GROWTH, THREAD_GROWTH, DESCRIPTOR_GROWTH = 8 << 20, 4, 16
@@ -19,7 +19,7 @@ MEMORY_GROWTH, THREAD_GROWTH, DESCRIPTOR_GROWTH = 8 << 20, 4, 16
 _MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
     (re.compile(r"\b10\.96\.\d+\.\d+"), "SERVICE-IP"),
-    (re.compile(r"\b127\.\d+\.\d+\.\d+"), "POD-IP"),
+    (re.compile(r"\b(127|239)\.\d+\.\d+\.\d+"), "POD-IP"),
     # What an operator has not seen itself it cannot know, and then it says no.
     (re.compile(r'predecessorDead\\":(true|false)'), "PREDECESSOR"),
 ]
@@ -45,6 +45,10 @@ def _masked(item, uids, namespace):
     item.get("status", {}).pop("ledger", None)  # how long everything took
     # Which nodes to avoid, a preference, is told from what is still there of earlier attempts.
     item.get("spec", {}).pop("affinity", None)
+    if "addressType" in item:
+        metadata.pop("generation", None)  # how often it was written
+        for endpoint in item["endpoints"] or []:
+            endpoint["targetRef"].pop("uid")
     if "data" in item:
         item["data"] = sorted(item["data"])  # a key follows from the UID
     text = json.dumps(item, indent=1, sort_keys=True)

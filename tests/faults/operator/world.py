@@ -17,9 +17,12 @@ DECOYS = {
              "spec": {"schedulerName": "faults", "containers": [{"name": "worker", "image": "x"}]}},
     "services": {"metadata": {"name": "gpt-other", "labels": {"lockstep.dev/job": JOB}},
                  "spec": {"clusterIP": "None", "selector": {"lockstep.dev/job": JOB}}},
+    "endpointslices": {"metadata": {"name": "gpt-9", "labels": {"lockstep.dev/job": JOB}},
+                       "addressType": "IPv4", "endpoints": []},
     "secrets": {"metadata": {"name": "gpt-secret", "labels": {"lockstep.dev/job": JOB}}},
 }
 KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
+         "endpointslices": "/apis/discovery.k8s.io/v1",
          "trainingjobs": "/apis/lockstep.dev/v1alpha1"}
 
 
@@ -148,6 +151,11 @@ class World:
         for resource in KINDS:
             for item in (await self.api.call("GET", self.path(resource)))["items"]:
                 name = item["metadata"]["name"]
+                labels = item["metadata"].get("labels", {})
+                # Others are made by the cluster, for the Services that are decoys.
+                if resource == "endpointslices" and labels.get(
+                        "endpointslice.kubernetes.io/managed-by") != "lockstep.dev":
+                    continue
                 if name not in self._decoy_names(resource):
                     found[resource, name] = item
         return found

@@ -78,15 +78,45 @@ TEST_F(SnapshotBuilderTest, OnlyPodsAndServicesOfThisUidAreTheJobs) {
     service.meta = MetaOf(name, owner);
     service.job = "gpt";
     service.cluster_ip = "10.1.1.1";
-    service.selector_attempt = 4;
     Put(&caches_.services, service);
+  }
+  for (const auto& [name, owner] :
+       {std::pair("gpt-0", "another"), std::pair("gpt-coordinator", "uid"),
+        std::pair("gpt-x2b4c", "uid")}) {
+    kube::SliceView slice;
+    slice.meta = MetaOf(name, owner);
+    slice.meta.uid = "uid-of-slice";
+    slice.job = "gpt";
+    slice.endpoints = 7;
+    Put(&caches_.slices, slice);
   }
   const Snapshot snapshot = Take();
   ASSERT_EQ(snapshot.machines.size(), 1U);
   EXPECT_EQ(snapshot.machines[0].name, "gpt-0-of-uid");
-  EXPECT_FALSE(snapshot.has_names);
+  EXPECT_FALSE(snapshot.names);
   ASSERT_TRUE(snapshot.coordinator_address);
   EXPECT_EQ(snapshot.coordinator_address->address, "10.1.1.1");
+  EXPECT_EQ(snapshot.coordinator_address->by, LeadBy::kSlices);
+  ASSERT_EQ(snapshot.slices.size(), 1U);
+  EXPECT_EQ(snapshot.slices.begin()->first, core::SliceKey{.coordinator = true});
+  EXPECT_EQ(snapshot.slices.begin()->second.uid, "uid-of-slice");
+  EXPECT_EQ(snapshot.slices.begin()->second.endpoints, 7U);
+}
+
+TEST_F(SnapshotBuilderTest, ServicesThatSelectPodsLeadByTheirLabels) {
+  for (const auto& name : {core::ServiceName("gpt"), core::CoordinatorServiceName("gpt")}) {
+    kube::ServiceView service;
+    service.meta = MetaOf(name, "uid");
+    service.job = "gpt";
+    service.selects = true;
+    service.selector_attempt = 4;
+    Put(&caches_.services, service);
+  }
+  const Snapshot snapshot = Take();
+  ASSERT_TRUE(snapshot.names);
+  EXPECT_EQ(snapshot.names->by, LeadBy::kLabels);
+  ASSERT_TRUE(snapshot.coordinator_address);
+  EXPECT_EQ(snapshot.coordinator_address->by, LeadBy::kLabels);
   EXPECT_EQ(snapshot.coordinator_address->attempt, 4U);
 }
 

@@ -157,9 +157,26 @@ void Read(const Json& json, ServiceView& service) {
   service.job = Label(json, "lockstep.dev/job");
   service.cluster_ip = Text(At(json, "spec"), "clusterIP");
   const Json& selector = At(At(json, "spec"), "selector");
+  service.selects = selector.is_object() && !selector.empty();
   if (At(selector, "lockstep.dev/attempt").is_string()) {
     service.selector_attempt = NumberOr<uint32_t>(Text(selector, "lockstep.dev/attempt"), 0);
   }
+}
+
+void Read(const Json& json, SliceView& slice) {
+  slice.meta = Meta(json);
+  slice.job = Label(json, "lockstep.dev/job");
+  Fingerprint print;
+  for (const Json& endpoint : Elements(json, "endpoints")) {
+    std::string address;
+    for (const Json& each : Elements(endpoint, "addresses")) {
+      if (!each.is_string()) continue;
+      address = each.get<std::string>();
+      break;
+    }
+    print.Add(Text(At(endpoint, "targetRef"), "uid")).Add(address);
+  }
+  slice.endpoints = print.value();
 }
 
 void Read(const Json& json, NodeView& node) {
@@ -233,6 +250,7 @@ TEST_P(DecodeRandom, ReadsWhatAnotherJsonLibraryReads) {
     RandomObjects random(seed, GetParam());
     BothReadersAgree<PodView>(random.Pod(), decoder);
     BothReadersAgree<ServiceView>(random.Service(), decoder);
+    BothReadersAgree<SliceView>(random.Slice(), decoder);
     BothReadersAgree<NodeView>(random.Node(), decoder);
     BothReadersAgree<JobView>(random.TrainingJob(), decoder);
   }

@@ -51,6 +51,16 @@ Json RandomObjects::Service() {
   return service;
 }
 
+Json RandomObjects::Slice() {
+  Json slice = {{"metadata", Metadata("slice")}, {"addressType", "IPv4"}};
+  for (int i = Below(4); i > 0; --i) {
+    Json endpoint = {{"addresses", {Maybe(Text()), Text()}}, {"conditions", {{"ready", true}}}};
+    if (!OneIn(3)) endpoint["targetRef"] = Maybe({{"kind", "Pod"}, {"uid", Maybe(Text())}});
+    slice["endpoints"].push_back(Maybe(endpoint));
+  }
+  return slice;
+}
+
 Json RandomObjects::Node() {
   Json node = {{"metadata", Metadata("node")}};
   if (OneIn(2)) node["spec"]["unschedulable"] = Maybe(OneIn(2));

@@ -18,6 +18,7 @@ class RandomObjects {
   Json Pod();
   Json TrainingJob();
   Json Service();
+  Json Slice();
   Json Node();
 
   int Below(int limit) { return static_cast<int>(random_() % static_cast<uint64_t>(limit)); }

@@ -154,6 +154,20 @@ TEST_F(WorkQueueTest, OfSeveralWritesAllMustHaveBeenSeen) {
   EXPECT_EQ(Take(), "a");
 }
 
+TEST_F(WorkQueueTest, EachTypeThatIsWatchedIsWaitedForByItself) {
+  Add("a");
+  EXPECT_EQ(Take(), "a");
+  for (size_t type = 0; type < kWatchedTypes; ++type) {
+    queue_.Park(Job("a"), static_cast<Watched>(type), "12", kStart);
+  }
+  Done("a");
+  for (size_t type = 0; type < kWatchedTypes; ++type) {
+    EXPECT_EQ(Take(), "");
+    queue_.Progress(static_cast<Watched>(type), "12", kStart);
+  }
+  EXPECT_EQ(Take(), "a");
+}
+
 TEST_F(WorkQueueTest, AKeyParkedForTooLongIsHandedOutAsStaleUntilItSucceeds) {
   Add("a");
   EXPECT_EQ(Take(), "a");

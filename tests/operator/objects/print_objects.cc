@@ -36,7 +36,7 @@ Result<Json> Objects(const core::TrainingJob& job, PodRequest request,
   if (!key.ok()) return key.error();
   request.key_secret = KeySecretName(job, *key);
   Json items = {Json::parse(KeySecretObject(job, *key)), Json::parse(HeadlessServiceObject(job)),
-                Json::parse(CoordinatorServiceObject(job, 1))};
+                Json::parse(CoordinatorServiceObject(job))};
   for (int machine = 0; machine < job.spec.num_machines; ++machine) {
     request.machine = static_cast<uint32_t>(machine);
     const Result<std::string> pod = PodObject(job, FirstStatus(job), request, delivery);

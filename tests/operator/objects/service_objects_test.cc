@@ -31,23 +31,17 @@ TEST(HeadlessService, NamesEveryMachineBeforeItIsReady) {
   EXPECT_EQ(service["kind"], "Service");
   EXPECT_EQ(service["metadata"], Metadata("gpt"));
   EXPECT_EQ(service["spec"], json::parse(R"({
-    "clusterIP": "None", "publishNotReadyAddresses": true,
-    "selector": {"lockstep.dev/job": "gpt"},
-    "ports": [{"name": "lockstep-gang", "port": 7070, "targetPort": "lockstep-gang",
-               "protocol": "TCP"},
-              {"name": "lockstep-http", "port": 7071, "targetPort": "lockstep-http",
-               "protocol": "TCP"}]})"));
+    "clusterIP": "None", "ipFamilyPolicy": "PreferDualStack", "publishNotReadyAddresses": true,
+    "ports": [{"name": "lockstep-gang", "port": 7070, "targetPort": 7070, "protocol": "TCP"},
+              {"name": "lockstep-http", "port": 7071, "targetPort": 7071, "protocol": "TCP"}]})"));
 }
 
-TEST(CoordinatorService, LeadsToOneAttemptOfMachine0) {
-  const json service = json::parse(CoordinatorServiceObject(MakeJob("gpt"), 3));
+TEST(CoordinatorService, SelectsNoPods) {
+  const json service = json::parse(CoordinatorServiceObject(MakeJob("gpt")));
   EXPECT_EQ(service["metadata"], Metadata("gpt-coordinator"));
   EXPECT_EQ(service["spec"], json::parse(R"({
     "type": "ClusterIP", "publishNotReadyAddresses": true,
-    "selector": {"lockstep.dev/job": "gpt", "lockstep.dev/machine": "0",
-                 "lockstep.dev/attempt": "3"},
-    "ports": [{"name": "lockstep-gang", "port": 7070, "targetPort": "lockstep-gang",
-               "protocol": "TCP"}]})"));
+    "ports": [{"name": "lockstep-gang", "port": 7070, "targetPort": 7070, "protocol": "TCP"}]})"));
 }
 
 TEST(CoordinatorService, IsPointedElsewhereOnlyWhileItIsTheSame) {

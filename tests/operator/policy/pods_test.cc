@@ -25,7 +25,6 @@ TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
   EXPECT_THAT(All<MakeKey>(first), SizeIs(1));
   EXPECT_THAT(All<MakeNames>(first), SizeIs(1));
   ASSERT_THAT(All<MakeCoordinatorAddress>(first), SizeIs(1));
-  EXPECT_EQ(All<MakeCoordinatorAddress>(first)[0].attempt, 1U);
   EXPECT_THAT(All<StartMachine>(first), IsEmpty());
 
   scene.AddAddresses();
@@ -35,20 +34,6 @@ TEST(Pods, SecretAndServicesComeFirstAndPodsOnceTheCoordinatorHasAnAddress) {
   ASSERT_THAT(All<StartMachine>(second), SizeIs(2));
   EXPECT_TRUE(All<StartMachine>(second)[0].predecessor_dead);
   EXPECT_THAT(All<MakeCoordinatorAddress>(second), IsEmpty());
-}
-
-TEST(Pods, ServicesThatWereThereAreMadeAgainOnceTheJobIsSurelyNotGoneWithThem) {
-  Scene scene(MakeJob("gpt").Machines(2));
-  scene.Run();
-  scene.Pass(minutes(1));
-  scene.RemoveAddresses();
-  const Decision at_once = scene.Settle();
-  EXPECT_THAT(at_once.actions, IsEmpty());
-  ASSERT_NE(at_once.wake, kNever);
-  scene.now.boot = at_once.wake;
-  const Decision later = scene.Settle();
-  EXPECT_THAT(All<MakeNames>(later), SizeIs(1));
-  EXPECT_THAT(All<MakeCoordinatorAddress>(later), SizeIs(1));
 }
 
 // Its pods mount a Secret of another name; who replaces one of them mounts the new one's same key.
@@ -100,16 +85,6 @@ TEST(Pods, APodThatVanishedBeforeStatusKnewOfAllIsNotMadeUnderItsNumberAgain) {
   const Decision decision = scene.Decide();
   ASSERT_TRUE(decision.intent);
   EXPECT_EQ(decision.intent->attempts.Of(1), 2U);
-}
-
-TEST(Pods, TheCoordinatorsServiceFollowsMachine0) {
-  Scene scene(MakeJob("gpt").Machines(2));
-  scene.Run();
-  scene.machine(0).end = Killed(9);
-  const std::vector<MoveCoordinatorAddress> points = All<MoveCoordinatorAddress>(scene.Settle());
-  ASSERT_THAT(points, SizeIs(1));
-  EXPECT_EQ(points[0].attempt, 2U);
-  EXPECT_EQ(points[0].uid, "uid-service");
 }
 
 TEST(Pods, AReplacementAvoidsTheNodeWhereTheLastOneFailed) {

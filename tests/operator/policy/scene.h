@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/fingerprint.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/status_api.h"
 #include "operator/policy/decide.h"
@@ -29,7 +30,10 @@ namespace lockstep::control {
 
 class Scene {
  public:
-  explicit Scene(core::TrainingJob job) : job_(std::move(job)) {
+  // `by`: how its names and its coordinator's address lead. By slices, their writes are among what
+  // is decided.
+  explicit Scene(core::TrainingJob job, LeadBy by = LeadBy::kItself)
+      : job_(std::move(job)), lead_by_(by) {
     snapshot_.namespace_name = job_.metadata.name_space;
     snapshot_.uid = job_.metadata.uid;
     snapshot_.generation = 1;
@@ -109,12 +113,17 @@ class Scene {
   void RemoveMachines() { machines_.clear(); }
 
   void RemoveAddresses() {
-    snapshot_.has_names = false;
+    snapshot_.names.reset();
     snapshot_.coordinator_address.reset();
   }
   void AddAddresses() {
-    snapshot_.has_names = true;
-    snapshot_.coordinator_address = {"uid-service", "10.96.0.7", status().attempts.Of(0)};
+    snapshot_.names = Names{"uid-names", lead_by_};
+    snapshot_.coordinator_address = {"uid-service", "10.96.0.7", lead_by_, status().attempts.Of(0)};
+  }
+  void Write(const WriteSlice& write) {
+    Fingerprint print;
+    for (const core::MachineEndpoint& each : write.endpoints) print.Add(each.uid).Add(each.address);
+    snapshot_.slices[write.key] = {"uid-slice", print.value()};
   }
 
   // ---- the gang ----
@@ -196,6 +205,12 @@ class Scene {
         notes().key_made = true;
       } else if (std::holds_alternative<MakeCoordinatorAddress>(action)) {
         AddAddresses();
+      } else if (const auto* write = std::get_if<WriteSlice>(&action)) {
+        Write(*write);
+      } else if (std::holds_alternative<DropNames>(action)) {
+        snapshot_.names.reset();
+      } else if (std::holds_alternative<DropCoordinatorAddress>(action)) {
+        snapshot_.coordinator_address.reset();
       } else if (const auto* point = std::get_if<MoveCoordinatorAddress>(&action)) {
         snapshot_.coordinator_address->attempt = point->attempt;
       } else if (const auto* gone = std::get_if<StopMachine>(&action)) {
@@ -217,6 +232,7 @@ class Scene {
 
  private:
   core::TrainingJob job_;
+  LeadBy lead_by_;
   Snapshot snapshot_;
   std::list<MachineObservation> machines_;
   int spares_made_ = 0;
