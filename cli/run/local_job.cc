@@ -34,6 +34,22 @@ void LocalJob::OnEnd(uint32_t machine, control::MachineEnd end) {
   machines_.Ended(machine, std::move(end));
 }
 
+void LocalJob::OnLostTouch(uint32_t machine, Time at) {
+  unsure_until_[machine] = at + job_.spec.failure_policy.machine_lost_after;
+}
+
+bool LocalJob::PredecessorsDead(uint32_t machine, Time now) const {
+  const auto unsure = unsure_until_.find(machine);
+  return unsure == unsure_until_.end() || now >= unsure->second;
+}
+
+// An end that nobody saw is one to the policies, which would tell the gang that the dead are dead.
+void LocalJob::TellNoEndOfTheUnsure(Time now) {
+  const auto unsure = [&](const auto& each) { return !PredecessorsDead(each.machine, now); };
+  std::erase_if(desired_->terminated, unsure);
+  std::erase_if(desired_->fenced, unsure);
+}
+
 bool LocalJob::OnStatus(const core::GangStatus& status, Time at) {
   if (status.machine != 0) {
     member_ = control::GangReport{status, at};
@@ -96,7 +112,10 @@ LocalStep LocalJob::Decide(Time now) {
   control::Decision decision = control::Decide(Take(), machines_.At(now));
   memory_ = std::move(decision.memory);
   step.more = machines_.ForgetStopped();
-  if (decision.desired) desired_ = std::move(decision.desired);
+  if (decision.desired) {
+    desired_ = std::move(decision.desired);
+    TellNoEndOfTheUnsure(now);
+  }
   if (decision.intent) {
     step.before = std::exchange(status_, std::move(*decision.intent));
     step.events = std::move(decision.events);
@@ -131,6 +150,9 @@ LocalStep LocalJob::Decide(Time now) {
     }
   }
   step.wake = std::min(decision.wake, machines_.NextKill());
+  for (const auto& [machine, until] : unsure_until_) {
+    if (until > now) step.wake = std::min(step.wake, until);
+  }
   return step;
 }
 

@@ -4,6 +4,7 @@
 #define LOCKSTEP_CLI_RUN_LOCAL_JOB_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,6 +47,9 @@ class LocalJob {
   void Suspend();
   // The agent of this machine ended, with all that it started.
   void OnEnd(uint32_t machine, control::MachineEnd end);
+  // That end was not seen: the machine's computer was lost. For as long as the gang may not have
+  // noticed, what the agent started is not called dead.
+  void OnLostTouch(uint32_t machine, Time at);
   // An agent's answer. False: of a machine 0 whose time is over.
   bool OnStatus(const core::GangStatus& status, Time at);
   // Whether machine 0 has taken desired(). True when that is news to decide on.
@@ -64,11 +68,14 @@ class LocalJob {
   // Its last answer, if it still runs.
   const core::GangStatus* gang() const;
   bool over() const;
+  // Whether nothing of this machine's earlier attempts can be alive.
+  bool PredecessorsDead(uint32_t machine, Time now) const;
   // It ends, or has ended: nobody's place is taken any more.
   bool stopping() const;
 
  private:
   control::Snapshot Take() const;
+  void TellNoEndOfTheUnsure(Time now);
 
   core::TrainingJob job_;
   std::vector<MachinePlace> places_;
@@ -78,9 +85,10 @@ class LocalJob {
   std::optional<control::GangReport> coordinator_;
   std::optional<control::GangReport> member_;
   std::optional<core::DesiredState> desired_;
-  bool accepted_ = false;        // desired_ was
-  int64_t generation_ = 1;       // of the spec: a stop changes it
-  uint32_t spares_started_ = 0;  // each has its own name
+  std::map<uint32_t, Time> unsure_until_;  // machines whose earlier attempts may be alive
+  bool accepted_ = false;                  // desired_ was
+  int64_t generation_ = 1;                 // of the spec: a stop changes it
+  uint32_t spares_started_ = 0;            // each has its own name
 };
 
 }  // namespace lockstep::cli

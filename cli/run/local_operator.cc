@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "base/event_loop.h"
@@ -164,7 +163,7 @@ class LocalOperator {
   void OnEnd(const AgentEnd& end) {
     if (end.machine >= kFirstSpare)
       return job_.OnEnd(end.machine, MachineEndOf(end, std::string()));
-    if (!end.confirmed) lost_touch_.insert(end.machine);
+    if (!end.confirmed) job_.OnLostTouch(end.machine, end.at);
     job_.OnEnd(end.machine,
                MachineEndOf(end, end.termination ? *end.termination : Termination(end)));
     ends_.push_back(end);
@@ -220,8 +219,7 @@ class LocalOperator {
       Result<core::AgentConfig> config =
           AgentConfigOf(setup_, job_.job(), state_.path(), job_.status(), first_epoch_, machine);
       if (!config.ok()) return config.error();
-      // An agent before this one may be alive where nobody can look: the gang waits for its lease.
-      if (lost_touch_.contains(machine)) config->predecessor_dead = false;
+      config->predecessor_dead = job_.PredecessorsDead(machine, BootTime());
       Status started = agents_.Start(*config, setup_.places[machine]);
       if (!started.ok()) return started;
     }
@@ -394,9 +392,8 @@ class LocalOperator {
   AgentProcesses agents_;
   gang::GangLink link_;
   LocalJob job_;
-  uint32_t first_epoch_ = 0;       // of this run
-  int stop_signal_ = 0;            // that asked for a stop
-  std::set<uint32_t> lost_touch_;  // machines of which an agent's end was never confirmed
+  uint32_t first_epoch_ = 0;  // of this run
+  int stop_signal_ = 0;       // that asked for a stop
   History history_;
   ProgressPrinter printer_;
   core::RateMeter rate_;

@@ -68,6 +68,24 @@ TEST(LocalJob, EveryMachineIsStartedAtOnceAndOneThatEndedIsStartedAgain) {
   EXPECT_THAT(life.signals, IsEmpty());
 }
 
+TEST(LocalJob, OneWhoseEndNobodySawIsCalledDeadOnceTheGangMustHaveLostItToo) {
+  Life life(2);
+  life.DecideAll();
+  life.OnEnd(1, Exited(255));
+  life.OnLostTouch(1, life.now);
+  life.DecideAll();
+  EXPECT_FALSE(life.PredecessorsDead(1, life.now));
+  EXPECT_TRUE(life.PredecessorsDead(0, life.now));
+  ASSERT_TRUE(life.desired());
+  EXPECT_THAT(life.desired()->fenced, IsEmpty());
+  EXPECT_THAT(life.desired()->terminated, IsEmpty());
+  EXPECT_LE(life.Decide(life.now).wake, life.now + seconds(15));
+  life.now += seconds(15);
+  life.DecideAll();
+  EXPECT_TRUE(life.PredecessorsDead(1, life.now));
+  EXPECT_THAT(life.desired()->fenced, SizeIs(1));
+}
+
 TEST(LocalJob, ASpareLeavesBeforeTheMachineThatIsLostIsStartedAgainAndAnotherFollows) {
   core::TrainingJob job = Job(2);
   job.spec.spare_machines = 1;
