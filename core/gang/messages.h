@@ -344,7 +344,7 @@ struct CommitReply {
 struct Verdict {
   Generation generation;
   uint32_t exit_code = 0;  // 0, 70, 77 or 78
-  Failure failure;         // cause kNone on success
+  Failure failure;         // of a success the last one that was overcome, or cause kNone
   std::string reason;
 };
 

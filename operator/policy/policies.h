@@ -106,7 +106,7 @@ void ObserveStall(ReconcileContext& context);
 // stragglers.cc: condition Straggler. The coordinator finds it, and where failurePolicy.stragglers
 // is Replace says at the next checkpoint that its machine is to be replaced, as for a rule.
 void ObserveStraggler(ReconcileContext& context);
-// preflight.cc: what machines measured before ranks ran, and an event for each that is slow.
+// preflight.cc: what machines measured before ranks ran, and condition PreflightPassed.
 void ObservePreflight(ReconcileContext& context);
 // Why preflight wants another machine in place of this one; "": it does not, or the job has none.
 std::string SlownessOf(const ReconcileContext& context, const Machine& machine);
