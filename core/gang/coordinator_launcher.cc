@@ -6,6 +6,13 @@
 
 namespace lockstep::core {
 
+namespace {
+
+// That have not ended. A launcher has one for each machine.
+constexpr size_t kMostRuns = 2048;
+
+}  // namespace
+
 void Coordinator::Handle(Time, Slot& slot, const Run& run) {
   std::string problem;
   if (run.generation != generation_ || !Live()) {
@@ -13,6 +20,8 @@ void Coordinator::Handle(Time, Slot& slot, const Run& run) {
   } else if (!config_.launcher || slot.machine != 0 || run.machine == 0 ||
              run.machine >= roster_.size()) {
     problem = "only the launcher on machine 0 may run something on another machine of its job";
+  } else if (runs_.size() >= kMostRuns) {
+    problem = "too many commands of the launcher have not ended yet";
   }
   if (!problem.empty()) {
     Send(slot, Ran{run.generation, run.id, run.machine, kExitNeverBegan, std::move(problem)});

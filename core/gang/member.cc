@@ -22,6 +22,9 @@ constexpr Duration kMostEvidence = seconds(10);
 // How long after the grace period an agent that got SIGTERM may write checkpoints from memory; the
 // pod has 15 s.
 constexpr Duration kWriteSlack = seconds(10);
+// Ends of what a launcher asked for, of a generation, that are kept for the coordinator to ask of
+// them again.
+constexpr size_t kMostRunsKept = 4096;
 
 }  // namespace
 
@@ -251,6 +254,12 @@ MemberActions Member::OnRan(Time now, Ran ran) {
   if (ran.generation == report_.generation && found != runs_.end()) {
     found->second = ran;
     if (welcomed_) Send(std::move(ran));
+    if (runs_.size() > kMostRunsKept) {
+      // The newest stays, by which it is known what was asked for already.
+      const auto ended =
+          std::ranges::find_if(runs_, [](const auto& run) { return run.second.has_value(); });
+      if (ended->first != runs_.rbegin()->first) runs_.erase(ended);
+    }
   }
   return Take();
 }
@@ -495,6 +504,8 @@ void Member::Handle(Time, const Run& message) {
     Send(Ran{message.generation, message.id, config_.machine, kExitNeverBegan, std::move(why)});
   };
   if (message.generation != report_.generation) return refuse("its generation has ended");
+  const bool was_asked_for = !runs_.empty() && message.id <= runs_.rbegin()->first;
+  if (was_asked_for && !runs_.contains(message.id)) return refuse("it ended long ago");
   const auto [run, is_new] = runs_.try_emplace(message.id);
   if (!is_new) {
     if (run->second) Send(*run->second);

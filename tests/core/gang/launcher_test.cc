@@ -119,6 +119,30 @@ TEST_F(LauncherGang, InAnotherJobNobodyMayAsk) {
   ASSERT_THAT(machines_[0].answers, SizeIs(1));
 }
 
+TEST_F(LauncherGang, SoManyMayRunAtOnceAndNoMore) {
+  BeginLaunched(2);
+  for (uint64_t id = 1; id <= 2049; ++id) Ask(1, id);
+  EXPECT_THAT(machines_[1].runs, SizeIs(2048));
+  ASSERT_THAT(machines_[0].answers, SizeIs(1));
+  EXPECT_EQ(machines_[0].answers[0].exit_code, kExitNeverBegan);
+  EXPECT_THAT(machines_[0].answers[0].problem, HasSubstr("too many"));
+  End(1, 1, 0);
+  Ask(1, 2050);
+  EXPECT_THAT(machines_[1].runs, SizeIs(2049));
+}
+
+TEST_F(LauncherGang, WhatEndedLongAgoIsForgottenAndNotRunAgain) {
+  BeginLaunched(2);
+  for (uint64_t id = 1; id <= 4100; ++id) {
+    Ask(1, id);
+    End(1, id, 0);
+  }
+  ASSERT_THAT(machines_[1].runs, SizeIs(4100));
+  Do(1, machines_[1].member->OnMessage(now_, Asked(1, 1)));
+  Do(1, machines_[1].member->OnMessage(now_, Asked(1, 4000)));
+  EXPECT_THAT(machines_[1].runs, SizeIs(4100));
+}
+
 TEST_F(LauncherGang, ItsEndIsTheJobsAndTheOthersAreStopped) {
   BeginLaunched(2);
   Ask(1);
