@@ -77,8 +77,8 @@ class ControlPlane:
         self._programs.start(
             bin / "kwok", "--kubeconfig=kubeconfig", f"--config={bin}/stages.yaml",
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-            # Nobody listens there: a connection to a multicast group fails at once. They can stand in
-            # EndpointSlices, as loopback addresses cannot.
+            # Nobody listens there: a connection to a multicast group fails at once. They can stand
+            # in EndpointSlices, as loopback addresses cannot.
             "--cidr=239.64.0.1/16",
             "--node-lease-duration-seconds=40")
         for node in fake_nodes.manifests(count):

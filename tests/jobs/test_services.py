@@ -1,5 +1,5 @@
-"""Where a job's Services lead is said by the operator's own EndpointSlices, on a real API server with
-the cluster's own controllers, which leave them alone."""
+"""Where a job's Services lead is said by the operator's own EndpointSlices, on a real API server
+with the cluster's own controllers, which leave them alone."""
 
 import json
 
@@ -45,7 +45,7 @@ def wait_lead(jobs, name, *pods):
         wanted = addresses(jobs, *pods)
         return len(wanted) == len(pods) and leads(jobs, name) == wanted
 
-    wait_until(led, lambda: f"{name} to lead to {', '.join(pods)}; it leads to {leads(jobs, name)}\n"
+    wait_until(led, lambda: f"{name} to lead to {', '.join(pods)}, not {leads(jobs, name)}\n"
                + jobs.operator_log(), PATIENCE, 0.1)
 
 
@@ -101,7 +101,7 @@ def test_services_that_select_pods_are_made_anew_with_their_gang(jobs):
     wait_lead(jobs, "gpt-0", "gpt-0", "gpt-1")
     wait_lead(jobs, "gpt-coordinator", "gpt-0")
     services = items(jobs, "services")
-    assert {name for name, uid in before.items() if services[name]["metadata"]["uid"] == uid} == set()
+    assert not {each["metadata"]["uid"] for each in services.values()} & set(before.values())
     assert all("selector" not in services[name]["spec"] for name in before)
     wait_until(lambda: items(jobs, "endpointslices").keys() == {"gpt-0", "gpt-coordinator"},
                "what followed the old Services to go", PATIENCE, 0.2)

@@ -1,8 +1,8 @@
 """Kubelets that run real agents: KubeletWriter for what the API server sees, and in place of each
 worker container a lockstep-agent on this computer, on an address of its own (127.x.y.z). What
-kube-proxy would do for the coordinator's Service, a TCP proxy does; it leads to the newest machine 0
-that runs, as the operator's EndpointSlice would say if the API server took such addresses for one
-(tests/faults and tests/e2e have others), or to what a Service selects.
+kube-proxy would do for the coordinator's Service, a TCP proxy does; it leads to the newest machine
+0 that runs, as the operator's EndpointSlice would say if the API server took such addresses for
+one (tests/faults and tests/e2e have others), or to what a Service selects.
 
     with AgentKubelet(cluster, namespace, folder) as kubelet:
         kubelet.process("gpt-1").kill()     # as the kernel would: the pod fails with 137

@@ -66,7 +66,7 @@ class KubeletWriter:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self.pods = {}  # name -> as last seen
         # The first byte of pods' addresses. Nobody listens there: a connection to a multicast group
-        # fails at once. And the API server takes them for endpoints, which it does of no loopback's.
+        # fails at once. And the API server takes them for endpoints, as it takes no loopback's.
         self.network = 239
 
     async def follow(self):
