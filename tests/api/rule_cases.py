@@ -242,7 +242,6 @@ FAIL += [job({"image": "i", **_worker(command=command)}) for command in LAUNCHER
 PASS += [job(a_command(framework="Mpi", command=command))
          for command in (["mpirun", "-np", "4", "a"], ["bash", "-c", "mpiexec a"], ["./solve"])]
 FAIL += [job(a_command(framework="Mpi", mpi={"start": "Pmi"}, command=["mpirun", "a"])),
-         job(a_command(framework="Mpi", command=["torchrun", "a"])),
          job({**a_trainer(), "framework": "Mpi"})]
 FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-coordinator")]
 
@@ -254,6 +253,7 @@ CORE_ALONE = [
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),
     job(a_command(launch="PerMachine", command=["timeout", "1h", "mpirun"])),
     job(a_command(framework="Mpi", command=["accelerate", "launch", "a"])),
+    job(a_command(framework="Mpi", launch="PerMachine", command=["torchrun", "a"])),
     job(a_command(command=["bash", "-c", "cd '/a'; torchrun"])),
     job(a_command(command=["python", "-u", "-O", "-m", "torch.distributed.run"])),
     job(a_command(args=["a\0b"])),
