@@ -97,8 +97,6 @@ TEST(ConvertSbatch, ReadsTheLaunchersThatScriptsStart) {
        "--num_processes $((SLURM_NNODES * 8)) --machine_rank $SLURM_NODEID t.py",
        2, 8},
       {"-N 2 --gpus-per-node=8", "deepspeed --hostfile h t.py", 2, 8},
-      {"-N 2 -n 8", "mpirun python t.py", 2, 4},
-      {"-N 2 -n 8", "mpirun -np $SLURM_NTASKS -x A=b python t.py", 2, 4},
       {"-N 2 --ntasks-per-node=4", "horovodrun -np 8 python t.py", 2, 4},
       {"--ntasks=8 --ntasks-per-node=4", "srun python t.py", 2, 4},
       {"-N 2", "srun -n 6 python t.py", 2, 3},
@@ -120,6 +118,16 @@ TEST(ConvertSbatch, ReadsTheLaunchersThatScriptsStart) {
     EXPECT_EQ(spec.num_machines, c.machines) << c.launch << result.yaml;
     EXPECT_EQ(spec.processes_per_machine, c.processes) << c.launch << result.yaml;
     EXPECT_THAT(spec.command, ElementsAre("python", "t.py")) << c.launch;
+  }
+}
+
+TEST(ConvertSbatch, MpirunRunsAsItIs) {
+  for (const char* launch : {"mpirun python t.py", "mpirun -np $SLURM_NTASKS -x A=b python t.py"}) {
+    const core::Spec spec = SpecOf(Convert(std::string("#SBATCH -N 2 -n 8\n") + launch + "\n"));
+    EXPECT_EQ(spec.framework, core::Framework::kMpi) << launch;
+    EXPECT_EQ(spec.num_machines, 2) << launch;
+    EXPECT_EQ(spec.processes_per_machine, 4) << launch;
+    EXPECT_EQ(spec.command.front(), "mpirun") << launch;
   }
 }
 
