@@ -24,6 +24,7 @@ void SuspendAndResume(Scene& scene) {
   scene.RemoveMachines();
   scene.Settle();
   scene.spec().suspend = false;
+  scene.Pass(minutes(1));  // status is written no faster than a gang should live
   scene.Run();
 }
 
