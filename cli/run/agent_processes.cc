@@ -86,7 +86,7 @@ Status AgentProcesses::Start(const core::AgentConfig& config, const Place& place
   agent->machine = config.machine;
   agent->attempt = config.attempt;
   agent->process = std::move(*spawned);
-  return Adopt(std::move(agent));
+  return Adopt(agent);
 }
 
 Status AgentProcesses::StartRemote(const core::AgentConfig& config, const Place& place) {
@@ -107,7 +107,7 @@ Status AgentProcesses::StartRemote(const core::AgentConfig& config, const Place&
   agent->remote = true;
   agent->process = std::move(*client);
   if (!written.ok()) agent->process.config.reset();  // which ends it
-  return Adopt(std::move(agent));
+  return Adopt(agent);
 }
 
 Status AgentProcesses::StartSpare(uint32_t machine) {
@@ -117,10 +117,10 @@ Status AgentProcesses::StartSpare(uint32_t machine) {
   auto agent = std::make_shared<Agent>();
   agent->machine = machine;
   agent->process = std::move(*spawned);
-  return Adopt(std::move(agent));
+  return Adopt(agent);
 }
 
-Status AgentProcesses::Adopt(std::shared_ptr<Agent> agent) {
+Status AgentProcesses::Adopt(const std::shared_ptr<Agent>& agent) {
   const uint32_t machine = agent->machine;
   agents_[machine] = agent;
   WatchOutput(agent);

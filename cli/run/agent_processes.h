@@ -86,7 +86,7 @@ class AgentProcesses {
 
   Result<place::SpawnedAgent> Spawn(std::vector<std::string> arguments);
   Status StartRemote(const core::AgentConfig& config, const Place& place);
-  Status Adopt(std::shared_ptr<Agent> agent);
+  Status Adopt(const std::shared_ptr<Agent>& agent);
   void Signal(uint32_t machine, int signal);
   void Order(const std::shared_ptr<Agent>& agent, int signal);
   void WatchOutput(const std::shared_ptr<Agent>& agent);
