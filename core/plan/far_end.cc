@@ -5,6 +5,7 @@
 #include "base/text/ascii.h"
 #include "core/record/reader.h"
 #include "core/record/writer.h"
+#include "core/text/text.h"
 
 namespace lockstep::core {
 
