@@ -29,6 +29,7 @@
 #include "operator/kube/http/transport.h"
 #include "operator/kube/lease_election.h"
 #include "operator/kube/watch/watch.h"
+#include "operator/objects/endpoint_slice.h"
 
 namespace lockstep::control {
 namespace {
