@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-NodesRequest In(std::map<std::string, std::string> environment) {
+NodesRequest In(const std::map<std::string, std::string>& environment) {
   NodesRequest request;
   request.variable = [environment](const std::string& name) {
     const auto found = environment.find(name);
