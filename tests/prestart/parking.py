@@ -205,8 +205,14 @@ class Process:
 
     def printed(self):
         """The next line of its stdout."""
-        assert select.select([self.process.stdout], [], [], SECONDS)[0], "it has printed nothing"
-        return self.process.stdout.readline()
+        line = b""
+        while not line.endswith(b"\n"):
+            there, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+            assert there, f"it has printed {line!r} and no more"
+            byte = os.read(self.process.stdout.fileno(), 1)
+            assert byte, f"it has ended after {line!r}"
+            line += byte
+        return line.decode()
 
     def result(self):
         out, err = self.process.communicate(timeout=SECONDS)
