@@ -125,6 +125,8 @@ int Run(const RunCommand& command, Time started,
   }
   Result<Nodes> found = FindNodes(command);
   if (!found.ok()) return Fail(found.error().message, core::kExitUsage);
+  const bool counted = !command.file.empty() || command.flags.processes.has_value();
+  if (!counted && !found->unclear.empty()) return Fail(found->unclear, core::kExitUsage);
   const Computer computer = LookAround();
   const std::optional<int> gpus = found->remote() ? std::nullopt : std::optional(computer.gpus);
   Result<LoadedJob> loaded =

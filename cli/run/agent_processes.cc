@@ -96,17 +96,24 @@ Status AgentProcesses::StartRemote(const core::AgentConfig& config, const Place&
       place::SpawnClient(spawner_, CommandOn(place.by, place.node, options_.agent, arguments),
                          ClientEnvironment(OwnEnvironment()));
   if (!client.ok()) return client.error();
-  // All of it fits: a client that takes nothing must not stop this process.
-  fcntl(client->config.get(), F_SETPIPE_SZ, static_cast<int>(core::kMaxAgentConfig));
+  // All of it is to fit: a client that takes nothing must not stop this process. A user's pipes
+  // have few megabytes in all, so that most are left as they are.
+  constexpr size_t kFitsAnyway = size_t{48} << 10;
+  const std::string text = core::ToJson(config) + "\n";
+  if (text.size() > kFitsAnyway) {
+    fcntl(client->config.get(), F_SETPIPE_SZ, static_cast<int>(core::kMaxAgentConfig));
+  }
   fcntl(client->config.get(), F_SETFL, O_NONBLOCK);
-  const Status written =
-      WriteAll(client->config.get(), core::ToJson(config) + "\n", "an agent's configuration");
+  const Status written = WriteAll(client->config.get(), text, "an agent's configuration");
   auto agent = std::make_shared<Agent>();
   agent->machine = config.machine;
   agent->attempt = config.attempt;
   agent->remote = true;
   agent->process = std::move(*client);
-  if (!written.ok()) agent->process.config.reset();  // which ends it
+  if (!written.ok()) {
+    screen_->Event("machine " + std::to_string(config.machine) + ": " + written.error().message);
+    agent->process.config.reset();  // which ends it
+  }
   return Adopt(agent);
 }
 

@@ -67,8 +67,6 @@ class AgentProcesses {
   // What ended agents have still left in their pipes.
   void FlushOutput();
 
-  place::Isolation isolation() const { return isolation_; }
-
  private:
   static constexpr size_t kMaxLine = size_t{64} << 10;
   static constexpr Duration kKillPatience = seconds(10);

@@ -33,9 +33,12 @@ Status CheckAlone(const NodesRequest& request) {
   return {};
 }
 
-// More than one task a node, else its GPUs.
+// More than one task a node, else its GPUs. Where nobody asked for tasks, SLURM says as many of
+// them as a node has CPUs.
 Result<std::optional<int32_t>> ProcessesOf(const NodesRequest& request) {
-  const std::string tasks = request.variable("SLURM_TASKS_PER_NODE");
+  const bool asked = !request.variable("SLURM_NTASKS").empty() ||
+                     !request.variable("SLURM_NTASKS_PER_NODE").empty();
+  const std::string tasks = asked ? request.variable("SLURM_TASKS_PER_NODE") : "";
   const std::optional<int32_t> each = TasksPerNode(tasks);
   if (!tasks.empty() && !each) {
     return Error::Invalid("SLURM's tasks differ from node to node (" + tasks +
@@ -58,8 +61,11 @@ Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& job) {
   }
   nodes.names = std::move(*names);
   Result<std::optional<int32_t>> processes = ProcessesOf(request);
-  if (!processes.ok()) return processes.error();
-  nodes.processes = *processes;
+  if (processes.ok()) {
+    nodes.processes = *processes;
+  } else {
+    nodes.unclear = processes.error().message;
+  }
   return nodes;
 }
 

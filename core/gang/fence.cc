@@ -10,20 +10,23 @@ namespace {
 constexpr size_t kMostPart = size_t{16} << 10;  // bytes
 constexpr size_t kMostEntries = 512;            // of one part; a message's list takes 1,024
 
-size_t SizeOf(const TableEntry& entry) { return entry.key.size() + entry.value.size(); }
-
 }  // namespace
 
-size_t MostTableBytes(uint32_t world) {
+size_t TableBytes(const TableEntry& entry) { return entry.key.size() + entry.value.size() + 64; }
+
+size_t MostTableBytes(uint32_t machines, uint32_t processes) {
   constexpr size_t kAll = size_t{32} << 20;
-  return std::clamp(kAll / std::max(world, 1U), size_t{4} << 10, size_t{256} << 10);
+  constexpr size_t kOfMachine = size_t{1} << 20;
+  const size_t world = std::max<size_t>(size_t{machines} * processes, 1);
+  const size_t share = std::clamp(kAll / world, size_t{4} << 10, size_t{256} << 10);
+  return std::min(share, kOfMachine / std::max(processes, 1U));
 }
 
 std::vector<std::vector<TableEntry>> InParts(std::vector<TableEntry> entries) {
   std::vector<std::vector<TableEntry>> parts(1);
   size_t bytes = 0;
   for (TableEntry& entry : entries) {
-    const size_t size = SizeOf(entry);
+    const size_t size = TableBytes(entry);
     const bool full = bytes + size > kMostPart || parts.back().size() == kMostEntries;
     if (full && !parts.back().empty()) {
       parts.emplace_back();
@@ -36,7 +39,7 @@ std::vector<std::vector<TableEntry>> InParts(std::vector<TableEntry> entries) {
 }
 
 FenceDesk::FenceDesk(uint32_t machines, uint32_t processes)
-    : most_(processes * MostTableBytes(machines * processes)), gathered_(machines) {}
+    : most_(processes * MostTableBytes(machines, processes)), gathered_(machines) {}
 
 void FenceDesk::Begin(Generation generation) {
   generation_ = generation;
@@ -70,10 +73,10 @@ Result<FenceDesk::Answers> FenceDesk::OnFence(uint32_t machine, const Fence& fen
   }
   if (fence.part != gathered.parts || gathered.whole) return answers;
   ++gathered.parts;
-  for (const TableEntry& entry : fence.entries) gathered.bytes += SizeOf(entry);
+  for (const TableEntry& entry : fence.entries) gathered.bytes += TableBytes(entry);
   if (gathered.bytes > most_) {
     return Error::Invalid("FENCE: more than the " + std::to_string(most_) +
-                          " bytes that a machine may put");
+                          " bytes that a machine may put in a fence");
   }
   std::ranges::copy(fence.entries, std::back_inserter(gathered.entries));
   if (!fence.last) return answers;

@@ -6,8 +6,8 @@
 // first part of all of it, and asks for the others (FENCE_MORE): so a table of megabytes stands
 // once in memory and a part of it in each machine's queue. Saying anything again does no harm.
 //
-// Bounded: what a machine may put in a generation is (MostTableBytes), and what was put is kept
-// here only until the next fence is whole.
+// Bounded: what a machine may put in a fence is (MostTableBytes), and what was put is kept here
+// only until the next fence is whole.
 #ifndef LOCKSTEP_CORE_GANG_FENCE_H_
 #define LOCKSTEP_CORE_GANG_FENCE_H_
 
@@ -25,9 +25,13 @@ namespace lockstep::core {
 inline constexpr size_t kMaxTableKey = 64;  // bytes, as PMI-1's servers have it
 inline constexpr size_t kMaxTableValue = 1024;
 
-// Bytes of keys and values that one of `world` ranks may put in a generation: its share of 32 MiB,
-// at least 4 KiB and at most 256 KiB. MPICH takes some 1 KiB.
-size_t MostTableBytes(uint32_t world);
+// What an entry takes: of the wire and of memory, its key and value included.
+size_t TableBytes(const TableEntry& entry);
+
+// TableBytes that one of `processes` ranks of each of `machines` may put in a generation: its share
+// of 32 MiB, at least 4 KiB and at most 256 KiB, and of 1 MiB of its machine, half of what a
+// connection queues. MPICH takes some 1 KiB.
+size_t MostTableBytes(uint32_t machines, uint32_t processes);
 
 // In the order given, each small enough for a message; one that is empty if there are none.
 std::vector<std::vector<TableEntry>> InParts(std::vector<TableEntry> entries);

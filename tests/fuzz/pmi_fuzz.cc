@@ -27,8 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (answer.empty() || answer.back() != '\n') std::abort();
     }
     if (!effects->fence) continue;
-    for (const auto& entry : *effects->fence) put += entry.key.size() + entry.value.size();
-    if (put > 2 * lockstep::core::MostTableBytes(2)) std::abort();
+    for (const auto& entry : *effects->fence) put += lockstep::core::TableBytes(entry);
+    if (put > 2 * lockstep::core::MostTableBytes(1, 2)) std::abort();
     pmi.OnFence(*effects->fence, true);
   }
   return 0;

@@ -457,6 +457,9 @@ void Agent::AskToRun(ProgressSocket::ClientId client, const RunQuestion& questio
   if (question.generation != member_->generation().ToString()) {
     return refuse("generation " + question.generation + " has ended");
   }
+  if (question.command.size() > core::kMaxRunCommand) {
+    return refuse("the command for " + question.host + " has more than 8 KiB");
+  }
   const std::optional<uint32_t> machine = MachineNamed(config_.job, question.host);
   if (!core::StartsFromMachine0(config_.job.spec) || !machine) {
     return refuse("the job has no other machine of that name to run something on; machines are " +

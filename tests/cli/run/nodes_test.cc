@@ -26,8 +26,10 @@ NodesRequest In(const std::map<std::string, std::string>& environment) {
 }
 
 std::map<std::string, std::string> Allocation() {
-  return {
-      {"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_TASKS_PER_NODE", "4(x2)"}};
+  return {{"SLURM_JOB_ID", "7"},
+          {"SLURM_JOB_NODELIST", "n[1-2]"},
+          {"SLURM_NTASKS", "8"},
+          {"SLURM_TASKS_PER_NODE", "4(x2)"}};
 }
 
 std::string Refusal(const Result<Nodes>& nodes) {
@@ -57,10 +59,23 @@ TEST(FindNodes, OneTaskANodeMeansAProcessForEachOfItsGpus) {
   EXPECT_EQ(FindNodes(In(environment))->processes, 8);
 }
 
-TEST(FindNodes, TasksThatDifferAreRefused) {
+TEST(FindNodes, TasksThatNobodyAskedForAreTheNodesCpusAndCountForNothing) {
+  auto environment = Allocation();
+  environment.erase("SLURM_NTASKS");
+  environment["SLURM_TASKS_PER_NODE"] = "128(x2)";
+  environment["SLURM_GPUS_ON_NODE"] = "8";
+  EXPECT_EQ(FindNodes(In(environment))->processes, 8);
+  environment["SLURM_TASKS_PER_NODE"] = "128,64";
+  EXPECT_EQ(FindNodes(In(environment))->unclear, "");
+}
+
+TEST(FindNodes, TasksThatDifferAreUnclear) {
   auto environment = Allocation();
   environment["SLURM_TASKS_PER_NODE"] = "4,2";
-  EXPECT_THAT(Refusal(FindNodes(In(environment))), HasSubstr("differ from node to node (4,2)"));
+  const Result<Nodes> nodes = FindNodes(In(environment));
+  ASSERT_TRUE(nodes.ok()) << "-p and a file say it";
+  EXPECT_EQ(nodes->processes, std::nullopt);
+  EXPECT_THAT(nodes->unclear, HasSubstr("differ from node to node (4,2)"));
 }
 
 TEST(FindNodes, NodesThatCannotBeToldAreRefusedWithTheWayOut) {

@@ -38,9 +38,10 @@ TEST(InParts, KeepsTheOrderInPartsThatFitAMessage) {
 }
 
 TEST(MostTableBytes, IsARanksShareOfThirtyTwoMegabytesWithinLimits) {
-  EXPECT_EQ(MostTableBytes(1), size_t{256} << 10);
-  EXPECT_EQ(MostTableBytes(1024), size_t{32} << 10);
-  EXPECT_EQ(MostTableBytes(65536), size_t{4} << 10);
+  EXPECT_EQ(MostTableBytes(1, 1), size_t{256} << 10);
+  EXPECT_EQ(MostTableBytes(128, 8), size_t{32} << 10);
+  EXPECT_EQ(MostTableBytes(1024, 64), size_t{4} << 10);
+  EXPECT_EQ(MostTableBytes(2, 16), size_t{64} << 10) << "a machine's fence fits its connection";
 }
 
 TEST(FenceDesk, AnswersEverybodyWithEverythingOnceAllAreIn) {

@@ -101,8 +101,11 @@ std::vector<std::string> Endpoints(const core::Start& start, int processes) {
 // Where `lockstep run` finds the trainer of the agent's release. In a pod the agent's folder holds
 // nothing else, and the image's PATH decides.
 std::filesystem::path OwnProgram() {
+  constexpr std::string_view kReplaced = " (deleted)";  // what stands there now is its successor
   std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string path = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
+  return path;
 }
 
 }  // namespace
@@ -381,7 +384,8 @@ bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
 
 void LocalRanks::Run(const core::Run& run) {
   runs_.push_back(run);
-  if (runs_.size() == 1) RunNext();
+  if (runs_.size() == 1) return RunNext();
+  log_("what the launcher wants to run waits until what it ran here before has ended");
 }
 
 void LocalRanks::RunNext() {

@@ -1,20 +1,28 @@
 #include "worker/agent/services/horovod_store.h"
 
+#include <optional>
 #include <utility>
+
+#include "base/text/ascii.h"
 
 namespace lockstep::agent {
 
 namespace {
 
-constexpr size_t kMaxName = 256;           // of a scope or a key
+constexpr size_t kMaxPath = 512;
+constexpr size_t kNobody = SIZE_MAX;
 constexpr size_t kSpareConnections = 128;  // beside one for each rank
+
+size_t Takes(const std::string& scope, const std::string& key, const std::string& value) {
+  return scope.size() + key.size() + value.size() + HorovodTable::kEntryBytes;
+}
 
 }  // namespace
 
 HttpResponse HorovodTable::Answer(const HttpRequest& request) {
   const size_t slash = request.path.find('/', 1);
   if (slash == std::string::npos || slash == 1 || slash + 1 == request.path.size() ||
-      request.path.size() > 2 * kMaxName) {
+      request.path.size() > kMaxPath) {
     return {.status = 400, .body = "a path is /SCOPE/KEY\n"};
   }
   const std::string scope = request.path.substr(1, slash - 1);
@@ -37,25 +45,27 @@ HttpResponse HorovodTable::Answer(const HttpRequest& request) {
 
 HttpResponse HorovodTable::Put(const std::string& scope, const std::string& key,
                                const std::string& value) {
-  std::map<std::string, std::string>& values = scopes_[scope].values;
-  const auto old = values.find(key);
-  const size_t freed = old == values.end() ? 0 : scope.size() + key.size() + old->second.size();
-  const size_t size = scope.size() + key.size() + value.size();
+  const auto found = scopes_.find(scope);
+  size_t freed = 0;
+  if (found != scopes_.end()) {
+    const auto old = found->second.values.find(key);
+    if (old != found->second.values.end()) freed = Takes(scope, key, old->second);
+  }
+  const size_t size = Takes(scope, key, value);
   if (bytes_ - freed + size > kMaxBytes) return {.status = 413, .body = "the table is full\n"};
   bytes_ += size - freed;
-  values.insert_or_assign(key, value);
+  scopes_[scope].values.insert_or_assign(key, value);
   return {};
 }
 
 // A program may shut Horovod down and begin again; nothing of the first time may be left then.
 void HorovodTable::Finish(const std::string& scope, const std::string& rank) {
   const auto found = scopes_.find(scope);
-  if (found == scopes_.end()) return;
-  found->second.done.insert(rank.substr(0, kMaxName));
+  const std::optional<size_t> number = ParseNumber<size_t>(rank);
+  if (found == scopes_.end() || number.value_or(kNobody) >= size_t{machines_} * processes_) return;
+  found->second.done.insert(*number);
   if (found->second.done.size() < SizeOf(scope)) return;
-  for (const auto& [key, value] : found->second.values) {
-    bytes_ -= scope.size() + key.size() + value.size();
-  }
+  for (const auto& [key, value] : found->second.values) bytes_ -= Takes(scope, key, value);
   scopes_.erase(found);
 }
 

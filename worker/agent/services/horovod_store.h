@@ -22,7 +22,7 @@
 
 namespace lockstep::agent {
 
-// One generation's. Pure. Bounded: 64 MiB of keys and values.
+// One generation's. Pure. Bounded: 64 MiB of scopes, keys and values, and of what they take beside.
 class HorovodTable {
  public:
   HorovodTable(uint32_t machines, uint32_t processes)
@@ -31,11 +31,12 @@ class HorovodTable {
   HttpResponse Answer(const HttpRequest& request);
 
   static constexpr size_t kMaxBytes = size_t{64} << 20;
+  static constexpr size_t kEntryBytes = 512;  // what one value takes beside its bytes, at most
 
  private:
   struct Scope {
     std::map<std::string, std::string> values;
-    std::set<std::string> done;  // ranks
+    std::set<size_t> done;  // ranks
   };
 
   HttpResponse Put(const std::string& scope, const std::string& key, const std::string& value);

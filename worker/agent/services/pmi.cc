@@ -58,7 +58,7 @@ bool IsName(std::string_view text) {
 
 Pmi::Pmi(Shape shape)
     : shape_(std::move(shape)),
-      most_(core::MostTableBytes(shape_.machines * shape_.processes)),
+      most_(core::MostTableBytes(shape_.machines, shape_.processes)),
       ranks_(shape_.processes) {
   // Which ranks share a machine: blocks of P from machine 0 on.
   table_["PMI_process_mapping"] = "(vector,(0," + std::to_string(shape_.machines) + "," +
@@ -156,10 +156,12 @@ std::string Pmi::Put(Rank& rank, const Fields& fields) {
   if (key.empty() || key.size() > core::kMaxTableKey || value.size() > core::kMaxTableValue) {
     return refusal("too_long");
   }
-  if (rank.put + key.size() + value.size() > most_) return refusal("no_space");
-  rank.put += key.size() + value.size();
-  table_.insert_or_assign(std::string(key), std::string(value));
-  new_.push_back({std::string(key), std::string(value)});
+  core::TableEntry entry{std::string(key), std::string(value)};
+  const size_t size = core::TableBytes(entry);
+  if (rank.put + size > most_) return refusal("no_space");
+  rank.put += size;
+  table_.insert_or_assign(entry.key, entry.value);
+  new_.push_back(std::move(entry));
   return "cmd=put_result rc=0 msg=success";
 }
 

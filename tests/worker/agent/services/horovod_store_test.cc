@@ -53,7 +53,7 @@ TEST(HorovodTable, RefusesWhatIsNoScopeAndKey) {
 TEST(HorovodTable, IsBoundedAndFreesWhatIsReplaced) {
   HorovodTable table(1, 1);
   const std::string large(HttpParser::kMaxBody, 'v');
-  const size_t fit = HorovodTable::kMaxBytes / (large.size() + 16);
+  const size_t fit = HorovodTable::kMaxBytes / (large.size() + 16 + HorovodTable::kEntryBytes);
   for (size_t i = 0; i < fit; ++i) {
     ASSERT_EQ(Ask(table, "PUT", "/global/" + std::to_string(1000 + i), large).status, 200);
   }
@@ -65,8 +65,17 @@ TEST(HorovodTable, IsBoundedAndFreesWhatIsReplaced) {
     status = Ask(table, "PUT", "/cross_0/" + std::to_string(i), large).status;
   }
   EXPECT_EQ(status, 413);
+  Ask(table, "DELETE", "/global/1");
+  EXPECT_EQ(Ask(table, "PUT", "/cross_0/9", large).status, 413) << "there is no rank 1";
   Ask(table, "DELETE", "/global/0");
   EXPECT_EQ(Ask(table, "PUT", "/cross_0/9", large).status, 200);
+}
+
+TEST(HorovodTable, CountsWhatEmptyValuesTake) {
+  HorovodTable table(1, 1);
+  size_t taken = 0;
+  while (Ask(table, "PUT", "/scope" + std::to_string(taken) + "/k").status == 200) ++taken;
+  EXPECT_LT(taken, HorovodTable::kMaxBytes / HorovodTable::kEntryBytes);
 }
 
 }  // namespace

@@ -142,7 +142,8 @@ TEST_F(PmiTest, ARankMayPutItsShareAndNoMore) {
   while (Say(2, "cmd=put kvsname=kvs_1 key=k value=" + value).find("rc=0") != std::string::npos) {
     ASSERT_LT(++taken, 1000);
   }
-  EXPECT_EQ(static_cast<size_t>(taken), core::MostTableBytes(4) / (core::kMaxTableValue + 1));
+  EXPECT_EQ(static_cast<size_t>(taken),
+            core::MostTableBytes(2, 2) / core::TableBytes({"k", value}));
   EXPECT_THAT(Say(3, "cmd=put kvsname=kvs_1 key=k3 value=v"), HasSubstr("rc=0"));
 }
 
