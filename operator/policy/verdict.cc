@@ -42,6 +42,15 @@ bool Fail(ReconcileContext& context, Cause cause, int exit_code, const std::stri
              {.generation = {}, .exit_code = exit_code, .cause = cause});
 }
 
+// A termination message has less room for texts than status.
+bool IsKnown(const std::optional<core::LastFailure>& last, const core::Failure& told) {
+  constexpr size_t kAlike = 64;
+  return last && last->failure.cause == told.cause && last->failure.machine == told.machine &&
+         last->failure.rank == told.rank && last->failure.exit_code == told.exit_code &&
+         last->failure.signal == told.signal &&
+         last->failure.message.starts_with(told.message.substr(0, kAlike));
+}
+
 bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   const bool success = verdict.exit_code == core::kExitSuccess;
   context.next.gang_generation = verdict.generation;
@@ -51,7 +60,9 @@ bool EndByGang(ReconcileContext& context, const core::Termination& verdict) {
   }
   if (success) {
     const core::Generation last = verdict.generation;
-    RecordFailure(context, verdict.failure, {last.attempt, last.n > 0 ? last.n - 1 : 0});
+    if (!IsKnown(context.next.last_failure, verdict.failure)) {
+      RecordFailure(context, verdict.failure, {last.attempt, last.n > 0 ? last.n - 1 : 0});
+    }
   } else {
     context.next.last_failure = FailureRecord(context, verdict.failure, verdict.generation);
   }

@@ -75,9 +75,11 @@ TEST(Verdict, OfASuccessSaysNothingTwice) {
   core::Termination told;
   told.failure.cause = Cause::kProcessSignal;
   told.failure.message = "rank 3 was killed by signal 9";
+  told.failure.stderr_tail = std::string(1000, 'x');
   scene.Report(core::CoordinatorPhase::kRunning).last_failure = told.failure;
   scene.Settle();
   const auto before = scene.status().last_failure;
+  told.failure.stderr_tail.resize(500);  // as a termination message may cut it
   scene.Pass(minutes(1));
   scene.machine(1).end = Verdict(0, {1, 2}, 1, 1, told);
   const Decision decision = scene.Decide();
