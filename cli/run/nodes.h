@@ -20,7 +20,7 @@ struct Nodes {
   Reach by = Reach::kHere;
   std::vector<std::string> names;    // one machine each; empty: this computer
   std::optional<int32_t> processes;  // on each, as the allocation says
-  std::string unclear;               // why it says none, where it was asked for some
+  std::string unclear = {};          // why it says none, where it was asked for some
   std::string whose;                 // "SLURM's job 7 has", "--hosts names"; for messages
 
   bool remote() const { return by != Reach::kHere; }
