@@ -108,8 +108,15 @@ def agents(run):
 def wait_copied(found, step):
     """Until each machine holds its part, and the next machine a copy, and nothing older is left."""
     def parts(folder):
-        return sorted((part.parent.name, part.name.rpartition("-")[2], len(list(part.rglob("*"))))
-                      for part in folder.glob("memory/[0-9]*-*/*/*"))
+        # os.walk passes over what is removed meanwhile.
+        whole = [(pathlib.Path(path), folders) for path, folders, _ in os.walk(folder / "memory")]
+        return sorted((path.name, part.rpartition("-")[2], size(path / part))
+                      for path, folders in whole for part in folders
+                      if re.fullmatch(r"[0-9]+-[0-9]+", path.parent.name)
+                      and path.parent.parent == folder / "memory")
+
+    def size(part):
+        return sum(len(folders) + len(files) for _, folders, files in os.walk(part))
 
     wanted = [("0", str(step), 3), ("1", str(step), 3)]
     wait_until(lambda: all(parts(folder) == wanted for _, folder in found.values()),
