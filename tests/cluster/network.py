@@ -32,7 +32,10 @@ class Network:
         with _locked():
             number = _free_number(bridge)
             network = Network(bridge, number)
-            _ip(f"link add {bridge} type bridge",
+            # A bridge without an address of its own takes its ports' lowest: with that node's power
+            # its address would go, and for all others this computer, until they asked again who
+            # it is, a minute later.
+            _ip(f"link add {bridge} address 02:00:00:00:00:{number:02x} type bridge",
                 f"link set {bridge} alias '{folder}'",
                 f"addr add {network.address}/24 dev {bridge}",
                 f"link set {bridge} up")
