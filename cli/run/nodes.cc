@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text/ascii.h"
+#include "core/plan/launcher.h"
 #include "core/plan/leftovers.h"
 
 namespace lockstep::cli {
@@ -67,12 +68,6 @@ Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& job) {
     nodes.unclear = processes.error().message;
   }
   return nodes;
-}
-
-std::string Quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 struct Trouble {
@@ -186,7 +181,7 @@ std::vector<std::string> CommandOn(Reach by, const std::string& node, const std:
           "ControlPath=none", "ClearAllForwardings=yes", "LogLevel=ERROR"}) {
       command.insert(command.end(), {"-o", option});
     }
-    command.insert(command.end(), {"--", node, "exec", Quoted(agent)});
+    command.insert(command.end(), {"--", node, "exec", core::ShellQuote({agent})});
   }
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;

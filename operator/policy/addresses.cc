@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "base/net/route.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
@@ -22,9 +24,8 @@ using Wanted = std::map<core::SliceKey, std::vector<const MachineObservation*>>;
 bool IsIpv6(std::string_view address) { return address.find(':') != std::string_view::npos; }
 
 // The API server takes none of these as endpoints: the computer's own, and those of one link.
-bool IsOfNoNetwork(std::string_view address) {
-  return address.starts_with("127.") || address == "::1" || address.starts_with("169.254.") ||
-         address.starts_with("fe80:");
+bool IsOfNoNetwork(const std::string& address) {
+  return IsLoopback(address) || address.starts_with("169.254.") || address.starts_with("fe80:");
 }
 
 bool CanBeLedTo(const Machine& machine) {
