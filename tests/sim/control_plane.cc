@@ -100,6 +100,13 @@ void ControlPlane::GoBack(Duration later, Duration most) {
     if (finished_ != kNever) return;  // it would be a job that runs again
     world_.Log("the API server goes back to epoch ", before.status.epoch);
     JudgeGoingBack(before.status);
+    // Spares that were told to leave, or left, stay after all: no leader can know that at once.
+    const auto& now = api_.objects().pods;
+    for (const auto& [name, pod] : before.pods) {
+      const auto found = now.find(name);
+      const bool stayed = found != now.end() && !found->second.leave_by;
+      if (!pod.leave_by && !stayed) brought_back_.insert(pod.uid);
+    }
     const bool suspended = api_.objects().spec.suspend;
     api_.Apply(Kind::kJob, [before](Objects& objects) {
       objects.spec = before.spec;
@@ -227,7 +234,8 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   pod.attempt = create.attempt;
   if (kubelets_.HasRoom()) pod.stage = control::Stage::kPlaced;
   for (const auto& [other, seen] : api_.objects().pods) {
-    const bool stays = seen.spare >= 0 && seen.node == create.spare_node && !seen.leave_by;
+    const bool stays = seen.spare >= 0 && seen.node == create.spare_node && !seen.leave_by &&
+                       !brought_back_.contains(seen.uid);
     if (stays && !create.spare_node.empty()) {
       std::string what = name;
       what.append(" is to have the node of ").append(other);

@@ -119,6 +119,7 @@ class ControlPlane : public Operator {
   Kubelets kubelets_;
   std::array<Replica, 2> replicas_;
   Time stale_until_{};
+  std::set<std::string> brought_back_;  // uids of pods whose end a restored etcd has forgotten
   Time greedy_until_{};
   std::vector<Node> endpoints_;
 };
