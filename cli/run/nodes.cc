@@ -71,30 +71,30 @@ Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& job) {
 }
 
 struct Trouble {
-  Reach by;
+  std::optional<Reach> by;  // null: any
   std::string_view words;
   std::string_view advice;
 };
+
+constexpr std::string_view kArchitecture =
+    "the agent there is of another architecture; --agent names the one for these machines";
+constexpr std::string_view kNoAgent = "copy lockstep-agent there; --agent names its path";
 
 constexpr std::array kTroubles = {
     Trouble{Reach::kSrun, "unrecognized option '--overlap'",
             "`lockstep run` needs SLURM 20.11 or later"},
     Trouble{Reach::kSrun, "Unable to confirm allocation",
             "the allocation is over; --local runs all machines here"},
-    Trouble{Reach::kSrun, "Exec format error",
-            "the agent there is of another architecture; --agent names the one for these nodes"},
+    Trouble{std::nullopt, "Exec format error", kArchitecture},
+    Trouble{std::nullopt, "cannot execute binary file", kArchitecture},
     Trouble{Reach::kSrun, "No such file or directory",
             "the agent must be at the same path on all nodes; --agent names it"},
-    Trouble{Reach::kSsh, "Exec format error",
-            "the agent there is of another architecture; --agent names the one for these hosts"},
-    Trouble{Reach::kSsh, "cannot execute binary file",
-            "the agent there is of another architecture; --agent names the one for these hosts"},
     Trouble{Reach::kSsh, "Host key verification failed",
             "log in there once by hand, so that its key is known"},
     Trouble{Reach::kSsh, "Permission denied (",
             "it must let you in without a password: by a key, and an ssh-agent if that has one"},
-    Trouble{Reach::kSsh, "not found", "copy lockstep-agent there; --agent names its path"},
-    Trouble{Reach::kSsh, "No such file", "copy lockstep-agent there; --agent names its path"},
+    Trouble{Reach::kSsh, "not found", kNoAgent},
+    Trouble{Reach::kSsh, "No such file", kNoAgent},
 };
 
 }  // namespace
@@ -199,7 +199,8 @@ std::vector<std::string> ClientEnvironment(std::vector<std::string> environment)
 
 std::string AdviceOn(Reach by, std::string_view words) {
   for (const Trouble& trouble : kTroubles) {
-    if (trouble.by == by && words.find(trouble.words) != std::string_view::npos) {
+    const bool its = !trouble.by || trouble.by == by;
+    if (its && words.find(trouble.words) != std::string_view::npos) {
       return std::string(trouble.advice);
     }
   }
