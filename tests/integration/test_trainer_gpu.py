@@ -78,6 +78,14 @@ def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
     assert server.returncode == 2 and "write sync AllReduce, or device Cpu" in server.stderr
 
 
+def test_tells_of_xids_and_trains_on_without_nvml():
+    broken = train("--steps=1", "--device=cuda", LOCKSTEP_FAKE_NVML="xid")
+    assert broken.returncode == 0 and "GPU 0000:f0:00.0: Xid 79" in broken.stderr, broken
+    without = train("--steps=1", "--device=cuda", LOCKSTEP_NVML_LIBRARY="/nowhere/libnvidia-ml.so.1")
+    assert without.returncode == 0 and "Xid" not in without.stderr, without
+    assert "no figures of the GPU: cannot open /nowhere/libnvidia-ml.so.1" in without.stdout
+
+
 @pytest.mark.parametrize("lacks", [
     {"LOCKSTEP_CUBLASLT_LIBRARY": "/nowhere/libcublasLt.so.13"},
     {"LOCKSTEP_FAKE_IMAGE": "209"},

@@ -11,7 +11,7 @@ COLUMNS = 24
 # graph, singlestat, table-old and their like are gone from Grafana, or going.
 TYPES = {"bargauge", "gauge", "stat", "state-timeline", "table", "timeseries"}
 # Grafana's ids of units, as far as they are used.
-UNITS = {"none", "short", "percentunit", "s", "bytes", "Bps", "reqps", "watt", "celsius"}
+UNITS = {"none", "short", "percentunit", "s", "bytes", "Bps", "flops", "reqps", "watt", "celsius"}
 # Variables that Grafana itself fills in.
 BUILT_IN = {"__all", "__range", "__rate_interval", "__url_time_range", "__data"}
 

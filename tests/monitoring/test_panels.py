@@ -13,9 +13,9 @@ from waiting import wait_until
 pytestmark = pytest.mark.slow  # a Prometheus is built first
 
 # Without kubelets the agents share this computer's cgroup, which may have no limits; and on one NUMA
-# node no memory is far (tests/guests has this metric's samples of two).
+# node no memory is far (tests/guests has this metric's samples of two). Of CPUs no peak is known.
 NOT_HERE = ("lockstep_memory_limit_bytes", "lockstep_cpu_throttled_seconds_total",
-            "lockstep_rank_numa_memory_bytes")
+            "lockstep_rank_numa_memory_bytes", 'name="mfu"')
 
 
 def test_every_panel_and_every_variable_has_an_answer(watched_job):
@@ -50,6 +50,22 @@ def test_gpus_are_found_under_both_forms_of_the_exporter_s_labels(watched_job):
 
     # The panel asks agent and exporter together, which may not have been scraped at the same step.
     wait_until(lambda: machines() == {"0", "1"}, "the GPUs of both machines", PATIENCE, 0.2)
+
+
+def test_where_the_exporter_is_silent_the_ranks_tell_of_their_gpus(watched_job):
+    [panel] = [each for each in panels(dashboards()["job"]) if each["title"] == "Power"]
+    [target] = panel["targets"]
+    # Of the CPUs here no rank tells its power.
+    silent = target["expr"].replace("DCGM_FI_DEV_POWER_USAGE", "no_such_metric")
+    told = {**target, "expr": silent.replace("gpu_power_watts", "teraflops")}
+
+    def gpus():
+        view = View(watched_job.namespace, watched_job.name, watched_job.start, time.time())
+        return {(labels["machine"], labels["gpu"])
+                for labels, _ in answers(watched_job.prometheus, told, view)}
+
+    wait_until(lambda: gpus() == {("0", "of rank 0"), ("0", "of rank 1"), ("1", "of rank 2"),
+                                  ("1", "of rank 3")}, gpus, PATIENCE, 0.2)
 
 
 def test_a_query_without_an_answer_is_a_problem(watched_job):

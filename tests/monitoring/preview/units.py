@@ -6,6 +6,7 @@ _SHORT = [(1e9, " Bil"), (1e6, " Mil"), (1e3, " K"), (1, "")]
 _BYTES = [(2 ** 40, " TiB"), (2 ** 30, " GiB"), (2 ** 20, " MiB"), (2 ** 10, " KiB"), (1, " B")]
 _SECONDS = [(86400, " days"), (3600, " hours"), (60, " mins"), (1, " s"), (1e-3, " ms"),
             (1e-6, " µs")]
+_FLOPS = [(1e15, " PFLOP/s"), (1e12, " TFLOP/s"), (1e9, " GFLOP/s"), (1e6, " MFLOP/s"), (1, " FLOP/s")]
 _SUFFIX = {"reqps": " req/s", "watt": " W", "celsius": " °C", "none": ""}
 
 
@@ -16,7 +17,7 @@ def text(value, unit, decimals=None):
         return _number(value * 100, decimals) + "%"
     if unit in _SUFFIX:
         return _number(value, decimals) + _SUFFIX[unit]
-    steps = {"s": _SECONDS, "bytes": _BYTES, "Bps": _BYTES}.get(unit, _SHORT)
+    steps = {"s": _SECONDS, "bytes": _BYTES, "Bps": _BYTES, "flops": _FLOPS}.get(unit, _SHORT)
     end = "/s" if unit == "Bps" else ""
     for size, suffix in steps:
         if abs(value) >= size:

@@ -1,4 +1,5 @@
-"""Panels of GPUs, from NVIDIA's DCGM exporter, for the pods of one job.
+"""Panels of GPUs for the pods of one job: from NVIDIA's DCGM exporter, or where it does not tell
+of a machine, from what the ranks report of their own GPUs, as the built-in trainer does.
 
 The exporter names the pod that uses a GPU. Scraped with `honorLabels: true` that name is in
 `namespace` and `pod`; else Prometheus, which puts the exporter's own pod there, keeps it as
@@ -9,24 +10,28 @@ from dashboards.grafana import Query, Row, timeseries
 
 
 def gpus(where):
-    def panel(title, description, unit, metric, scale="", **options):
-        return timeseries(title, description, unit,
-                          Query(_of_the_job(metric, where) + scale, _LEGEND), **options)
+    def panel(title, description, unit, metric, scale="", reported=None, **options):
+        query = _of_the_job(metric, where) + scale
+        if reported:
+            query = f"({query}) or on (machine) {_of_the_ranks(reported, where)}"
+        return timeseries(title, description, unit, Query(query, _LEGEND), **options)
 
-    return Row("GPUs (needs NVIDIA's DCGM exporter)", [
+    return Row("GPUs (from NVIDIA's DCGM exporter, or the built-in trainer)", [
         panel("GPU utilization", "Share of time in which some kernel ran. High also when ranks "
               "wait in a collective: see tensor cores.", "percentunit", "DCGM_FI_DEV_GPU_UTIL",
-              " / 100", max=1),
+              " / 100", "gpu_utilization", max=1),
         panel("Tensor cores active", "Share of cycles in which tensor cores worked: what the GPU "
               "did for training.", "percentunit", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", max=1),
         panel("GPU memory", "Used memory of each GPU.", "bytes", "DCGM_FI_DEV_FB_USED",
-              " * 1024 * 1024"),
+              " * 1024 * 1024", "gpu_memory_bytes"),
         panel("Power", "What each GPU draws. One that draws less than its neighbours waits for "
-              "them, or is throttled.", "watt", "DCGM_FI_DEV_POWER_USAGE"),
-        panel("Temperature", "Of each GPU's chip.", "celsius", "DCGM_FI_DEV_GPU_TEMP"),
+              "them, or is throttled.", "watt", "DCGM_FI_DEV_POWER_USAGE",
+              reported="gpu_power_watts"),
+        panel("Temperature", "Of each GPU's chip.", "celsius", "DCGM_FI_DEV_GPU_TEMP",
+              reported="gpu_temperature_celsius"),
         panel("Last XID error", "Number of the driver's last error of each GPU; 0: none. "
               "NVIDIA's table of XID errors says what each means.", "none",
-              "DCGM_FI_DEV_XID_ERRORS"),
+              "DCGM_FI_DEV_XID_ERRORS", reported="gpu_xid"),
     ], collapsed=True)
 
 
@@ -39,3 +44,10 @@ def _of_the_job(metric, where):
     both = f'label_replace({pod}, "namespace", "$1", "exported_namespace", "(.+)")'
     machines = f"max by (namespace, pod, machine) (lockstep_build_info{{{where}}})"
     return f"max by (machine, gpu) ({both} * on (namespace, pod) group_left (machine) {machines})"
+
+
+def _of_the_ranks(name, where):
+    """What ranks report of their GPUs under this name, with the same labels."""
+    of_each = f'max by (machine, rank) (lockstep_reported{{name="{name}",{where}}})'
+    labelled = f'label_replace({of_each}, "gpu", "of rank $1", "rank", "(.+)")'
+    return f"max by (machine, gpu) ({labelled})"

@@ -86,6 +86,14 @@ def _training():
         timeseries("Tokens per second", "Of each machine's ranks together.", "short",
                    Query(f"sum by (machine) (lockstep_rank_tokens_per_second{{{WHERE}}})",
                          "machine {{machine}}"), stacked="normal"),
+        timeseries("Model FLOP/s", "Of all ranks together, where they report `teraflops`, as the "
+                   "built-in trainer does: what the model itself takes, 6 for each parameter and "
+                   "token and its attention.", "flops",
+                   Query(f'sum(lockstep_reported{{name="teraflops",{WHERE}}}) * 1e12', "all ranks")),
+        timeseries("Model FLOP/s utilization (MFU)", "The same as a share of what the GPUs could do, "
+                   "where they are known; mean and lowest of the ranks.", "percentunit",
+                   Query(f'avg(lockstep_reported{{name="mfu",{WHERE}}})', "mean"),
+                   Query(f'min(lockstep_reported{{name="mfu",{WHERE}}})', "lowest")),
         timeseries("Step time", "Time from one reported step of a rank to its next.", "s",
                    Query(mean("lockstep_step_seconds", WHERE), "mean"),
                    Query(quantile(0.95, "lockstep_step_seconds", WHERE), "95 %")),

@@ -69,4 +69,10 @@ size_t ParameterCount(const Shape& shape) {
   return rows * width + static_cast<size_t>(shape.layers) * block + 2 * width;
 }
 
+double FlopsPerToken(const Shape& shape) {
+  const double positions = static_cast<double>(shape.context) * shape.width;
+  const double products = static_cast<double>(ParameterCount(shape)) - positions;
+  return 6 * products + 12.0 * shape.layers * positions;
+}
+
 }  // namespace lockstep::trainer

@@ -44,6 +44,9 @@ struct Parameter {
 // Every parameter, in the order of the array, without holes.
 std::vector<Parameter> Parameters(const Shape& shape);
 size_t ParameterCount(const Shape& shape);
+// Floating-point operations of training on one token, forward and backward: 6 for each parameter
+// but the positions', and 12 L C T for attention, counted in full as the field counts it.
+double FlopsPerToken(const Shape& shape);
 
 }  // namespace lockstep::trainer
 

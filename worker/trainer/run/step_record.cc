@@ -13,17 +13,36 @@ double Rate(int64_t tokens, Duration duration) {
   return duration > Duration::zero() ? static_cast<double>(tokens) / Seconds(duration) : 0.0;
 }
 
+// Floating-point operations a second, of this rank.
+double Flops(const StepRecord& record) {
+  return Rate(record.my_tokens, record.whole) * record.flops_per_token;
+}
+
+std::string MfuText(const StepRecord& record) {
+  if (record.peak_flops <= 0) return "";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "  %.1f %% MFU", Flops(record) / record.peak_flops * 100);
+  return text.data();
+}
+
+// "teraflops" and "mfu", as far as they are known.
+void AddFlops(const StepRecord& record, std::string_view teraflops, std::string_view mfu,
+              Numbers& numbers) {
+  if (record.flops_per_token > 0) numbers.emplace_back(teraflops, Flops(record) / 1e12);
+  if (record.peak_flops > 0) numbers.emplace_back(mfu, Flops(record) / record.peak_flops);
+}
+
 }  // namespace
 
 std::string Line(const StepRecord& record) {
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(),
-                "step %lld/%lld  loss %.4f  lr %.1e  norm %.2f  %.0f tokens/s  %.0f ms (%.0f ms "
+                "step %lld/%lld  loss %.4f  lr %.1e  norm %.2f  %.0f tokens/s%s  %.0f ms (%.0f ms "
                 "waiting)",
                 static_cast<long long>(record.step), static_cast<long long>(record.total_steps),
                 record.loss, record.learning_rate, record.gradient_norm,
-                Rate(record.all_tokens, record.whole), Seconds(record.whole) * 1e3,
-                Seconds(record.exposed) * 1e3);
+                Rate(record.all_tokens, record.whole), MfuText(record).c_str(),
+                Seconds(record.whole) * 1e3, Seconds(record.exposed) * 1e3);
   return text.data();
 }
 
@@ -43,6 +62,7 @@ Numbers ForAgent(const StepRecord& record) {
                      {"optimizer_seconds", Seconds(record.optimizer)},
                      {"checkpoint_seconds", Seconds(record.checkpoint)},
                      {"checkpoint_write_seconds", Seconds(record.checkpoint_write)}};
+  AddFlops(record, "teraflops", "mfu", numbers);
   if (record.loaded > Duration::zero()) {
     numbers.emplace_back("checkpoint_load_seconds", Seconds(record.loaded));
   }
@@ -56,18 +76,20 @@ std::string Json(const StepRecord& record) {
 }
 
 Numbers ForTensorBoard(const StepRecord& record) {
-  return {{"train/loss", record.loss},
-          {"train/learning_rate", record.learning_rate},
-          {"train/gradient_norm", record.gradient_norm},
-          {"train/skipped_steps", static_cast<double>(record.skipped)},
-          {"speed/tokens_per_second", Rate(record.all_tokens, record.whole)},
-          {"time/step_seconds", Seconds(record.whole)},
-          {"time/data_seconds", Seconds(record.data)},
-          {"time/forward_seconds", Seconds(record.forward)},
-          {"time/backward_seconds", Seconds(record.backward)},
-          {"time/collective_wait_seconds", Seconds(record.exposed)},
-          {"time/optimizer_seconds", Seconds(record.optimizer)},
-          {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
+  Numbers numbers = {{"train/loss", record.loss},
+                     {"train/learning_rate", record.learning_rate},
+                     {"train/gradient_norm", record.gradient_norm},
+                     {"train/skipped_steps", static_cast<double>(record.skipped)},
+                     {"speed/tokens_per_second", Rate(record.all_tokens, record.whole)},
+                     {"time/step_seconds", Seconds(record.whole)},
+                     {"time/data_seconds", Seconds(record.data)},
+                     {"time/forward_seconds", Seconds(record.forward)},
+                     {"time/backward_seconds", Seconds(record.backward)},
+                     {"time/collective_wait_seconds", Seconds(record.exposed)},
+                     {"time/optimizer_seconds", Seconds(record.optimizer)},
+                     {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
+  AddFlops(record, "speed/teraflops", "speed/mfu", numbers);
+  return numbers;
 }
 
 }  // namespace lockstep::trainer

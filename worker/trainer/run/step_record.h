@@ -22,6 +22,8 @@ struct StepRecord {
   int64_t skipped = 0;     // so far
   int64_t my_tokens = 0;   // of this rank, in this step
   int64_t all_tokens = 0;  // of all ranks
+  double flops_per_token = 0;
+  double peak_flops = 0;  // of this rank's GPU, a second; 0: not known
 
   // Where this rank's time went. `exposed`: waiting for communication that backward didn't hide.
   Duration data{};
@@ -37,7 +39,8 @@ struct StepRecord {
 
 using Numbers = std::vector<std::pair<std::string_view, double>>;
 
-// "step 120/1000  loss 2.9812  lr 3.0e-04  norm 0.81  41 210 tokens/s  99 ms (3 ms waiting)"
+// "step 120/1000  loss 2.9812  lr 3.0e-04  norm 0.81  41 210 tokens/s  99 ms (3 ms waiting)", with
+// "38.1 % MFU" before the time where the peak is known.
 std::string Line(const StepRecord& record);
 // As programs report to the agent: step, total_steps, loss, tokens, ... and the rest by name.
 Numbers ForAgent(const StepRecord& record);

@@ -23,6 +23,7 @@
 #include "worker/trainer/run/environment.h"
 #include "worker/trainer/run/evidence_signal.h"
 #include "worker/trainer/run/exit_code.h"
+#include "worker/trainer/run/gpu_figures.h"
 #include "worker/trainer/run/memory_pace.h"
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/placement.h"
@@ -183,6 +184,7 @@ class Run {
 
   Status Begin() {
     const bool writes = first() && (line_->writes() || line_->in_memory());
+    if (place_->gpu()) gpu_figures_.emplace(*place_->gpu()->device, job_.precision);
     instruction_set_ = place_->gpu() ? place_->gpu()->InstructionSet() : InstructionSet();
     if (first()) SayPlan(writes);
     replica_.emplace(shape_);
@@ -253,6 +255,9 @@ class Run {
       std::printf("GPU: %s\n",
                   ToString(PlanCudaMemory(shape_, OptionsOfEngine(), all_->world())).c_str());
       memory.gradients = memory.activations = 0;
+      if (!gpu_figures_->why_not().empty()) {
+        std::printf("no figures of the GPU: %s\n", gpu_figures_->why_not().c_str());
+      }
     } else if (!place_->why_not().empty()) {
       std::printf("on CPUs: %s\n", place_->why_not().c_str());
     }
@@ -358,6 +363,8 @@ class Run {
     record_.skipped = at_.skipped;
     record_.all_tokens = batch_.global_batch * shape_.context;
     record_.my_tokens = record_.all_tokens / all_->world();
+    record_.flops_per_token = FlopsPerToken(shape_);
+    if (gpu_figures_) record_.peak_flops = gpu_figures_->peak_flops();
     record_.data = done.times.data;
     record_.forward = done.times.forward;
     record_.backward = done.times.backward;
@@ -425,7 +432,9 @@ class Run {
 
   void ReportStep(bool stopping) {
     if (saver_) record_.checkpoint_write = saver_->last_write();
-    agent_->Report(ForAgent(record_));
+    Numbers numbers = ForAgent(record_);
+    if (gpu_figures_) gpu_figures_->AddTo(numbers, BootTime());
+    agent_->Report(numbers);
     if (metrics_.is_open()) metrics_ << Json(record_) << std::endl;
     if (!first()) return;
     if (saver_) saver_->ReportEnded();
@@ -480,6 +489,7 @@ class Run {
   std::optional<Scalars> scalars_;
   std::ofstream metrics_;
   StepRecord record_;
+  std::optional<GpuFigures> gpu_figures_;   // none: on CPUs
   Duration loaded_{};                       // for the checkpoint; told with the first step
   std::optional<EvidenceSignal> evidence_;  // reads all_
   std::atomic<bool> leaving_ = false;       // the thread that sets it decides the exit code

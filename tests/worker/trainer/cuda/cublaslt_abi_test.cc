@@ -7,9 +7,9 @@
 #include <cublasLt.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "tests/worker/collectives/nccl/rank_processes.h"
+#include "tests/worker/collectives/nccl/same_abi.h"
 #include "worker/trainer/cuda/blas.h"
 
 namespace lockstep::trainer {
@@ -17,37 +17,21 @@ namespace {
 
 using collectives::Rank;
 
-// The same to the ABI, as far as this interface goes: both pointers; or both integers or
-// enumerations of one size.
-template <typename Ours, typename Theirs>
-constexpr bool SameType() {
-  return std::is_pointer_v<Ours> == std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs);
-}
-template <typename Ours, typename Theirs>
-struct SameAbi : std::false_type {};
-template <typename R1, typename... A1, typename R2, typename... A2>
-  requires(sizeof...(A1) == sizeof...(A2))
-struct SameAbi<R1 (*)(A1...), R2(A2...)>
-    : std::bool_constant<SameType<R1, R2>() && (SameType<A1, A2>() && ...)> {};
-
-#define EXPECT_SAME_ABI(member, function) \
-  static_assert(SameAbi<decltype(cublaslt::Api::member), decltype(::function)>::value)
-
-EXPECT_SAME_ABI(get_version, cublasLtGetVersion);
-EXPECT_SAME_ABI(get_status_name, cublasLtGetStatusName);
-EXPECT_SAME_ABI(create, cublasLtCreate);
-EXPECT_SAME_ABI(destroy, cublasLtDestroy);
-EXPECT_SAME_ABI(description_create, cublasLtMatmulDescCreate);
-EXPECT_SAME_ABI(description_destroy, cublasLtMatmulDescDestroy);
-EXPECT_SAME_ABI(description_set, cublasLtMatmulDescSetAttribute);
-EXPECT_SAME_ABI(layout_create, cublasLtMatrixLayoutCreate);
-EXPECT_SAME_ABI(layout_destroy, cublasLtMatrixLayoutDestroy);
-EXPECT_SAME_ABI(preference_create, cublasLtMatmulPreferenceCreate);
-EXPECT_SAME_ABI(preference_destroy, cublasLtMatmulPreferenceDestroy);
-EXPECT_SAME_ABI(preference_set, cublasLtMatmulPreferenceSetAttribute);
-EXPECT_SAME_ABI(get_choices, cublasLtMatmulAlgoGetHeuristic);
-EXPECT_SAME_ABI(algorithm_get, cublasLtMatmulAlgoConfigGetAttribute);
-EXPECT_SAME_ABI(multiply, cublasLtMatmul);
+EXPECT_SAME_ABI(cublaslt::Api, get_version, cublasLtGetVersion);
+EXPECT_SAME_ABI(cublaslt::Api, get_status_name, cublasLtGetStatusName);
+EXPECT_SAME_ABI(cublaslt::Api, create, cublasLtCreate);
+EXPECT_SAME_ABI(cublaslt::Api, destroy, cublasLtDestroy);
+EXPECT_SAME_ABI(cublaslt::Api, description_create, cublasLtMatmulDescCreate);
+EXPECT_SAME_ABI(cublaslt::Api, description_destroy, cublasLtMatmulDescDestroy);
+EXPECT_SAME_ABI(cublaslt::Api, description_set, cublasLtMatmulDescSetAttribute);
+EXPECT_SAME_ABI(cublaslt::Api, layout_create, cublasLtMatrixLayoutCreate);
+EXPECT_SAME_ABI(cublaslt::Api, layout_destroy, cublasLtMatrixLayoutDestroy);
+EXPECT_SAME_ABI(cublaslt::Api, preference_create, cublasLtMatmulPreferenceCreate);
+EXPECT_SAME_ABI(cublaslt::Api, preference_destroy, cublasLtMatmulPreferenceDestroy);
+EXPECT_SAME_ABI(cublaslt::Api, preference_set, cublasLtMatmulPreferenceSetAttribute);
+EXPECT_SAME_ABI(cublaslt::Api, get_choices, cublasLtMatmulAlgoGetHeuristic);
+EXPECT_SAME_ABI(cublaslt::Api, algorithm_get, cublasLtMatmulAlgoConfigGetAttribute);
+EXPECT_SAME_ABI(cublaslt::Api, multiply, cublasLtMatmul);
 
 #define EXPECT_SAME_VALUE(ours, theirs) \
   static_assert(static_cast<long long>(cublaslt::ours) == static_cast<long long>(theirs))

@@ -1,0 +1,105 @@
+#include "worker/trainer/cuda/gpu_monitor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/worker/collectives/nccl/rank_processes.h"
+
+namespace lockstep::trainer {
+namespace {
+
+using collectives::Rank;
+using collectives::RunRanks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr const char* kAddress = "0000:f0:00.0";
+using Read = std::map<std::string, double>;
+
+Result<GpuMonitor> Open(const char* mood, const char* address = kAddress) {
+  Rank::Set("LOCKSTEP_NVML_LIBRARY", LOCKSTEP_FAKES "/libnvidia-ml.so.1");
+  Rank::Set("LOCKSTEP_FAKE_NVML", mood);
+  return GpuMonitor::Open(address);
+}
+
+Read ReadOf(Result<GpuMonitor>& monitor) {
+  Read all;
+  for (const auto& [name, value] : monitor->Read()) all.emplace(name, value);
+  return all;
+}
+
+TEST(GpuMonitor, TellsOfTheGpuInSiUnits) {
+  RunRanks(1, [](Rank&) {
+    Result<GpuMonitor> monitor = Open("");
+    ASSERT_TRUE(monitor.ok()) << monitor.error().message;
+    EXPECT_EQ(ReadOf(monitor), (Read{{"gpu_utilization", 0.87},
+                                     {"gpu_memory_bytes", 60e9},
+                                     {"gpu_power_watts", 655.25},
+                                     {"gpu_temperature_celsius", 71},
+                                     {"gpu_sm_clock_hertz", 1755e6},
+                                     {"gpu_slowed_by_power", 1},
+                                     {"gpu_slowed_by_heat", 0},
+                                     {"gpu_slowed_by_hardware", 0},
+                                     {"gpu_ecc_corrected", 12},
+                                     {"gpu_ecc_uncorrected", 1},
+                                     {"gpu_nvlink_sent_bytes", 1125899906842624},
+                                     {"gpu_nvlink_received_bytes", 3072}}));
+  });
+}
+
+TEST(GpuMonitor, LeavesOutWhatTheGpuDoesNotTell) {
+  RunRanks(1, [](Rank&) {
+    Result<GpuMonitor> monitor = Open("bare");
+    ASSERT_TRUE(monitor.ok()) << monitor.error().message;
+    EXPECT_THAT(ReadOf(monitor), IsEmpty());
+  });
+}
+
+TEST(GpuMonitor, LeavesOutWhatMakesNoSense) {
+  RunRanks(1, [](Rank&) {
+    Result<GpuMonitor> monitor = Open("lies");
+    ASSERT_TRUE(monitor.ok()) << monitor.error().message;
+    const Read read = ReadOf(monitor);
+    EXPECT_FALSE(read.contains("gpu_utilization"));
+    EXPECT_FALSE(read.contains("gpu_memory_bytes"));
+    EXPECT_TRUE(read.contains("gpu_power_watts"));
+  });
+}
+
+TEST(GpuMonitor, TellsTheLastXid) {
+  RunRanks(1, [](Rank&) {
+    Result<GpuMonitor> monitor = Open("xid");
+    ASSERT_TRUE(monitor.ok()) << monitor.error().message;
+    EXPECT_EQ(ReadOf(monitor)["gpu_xid"], 79);
+    EXPECT_EQ(ReadOf(monitor)["gpu_xid"], 79) << "no newer one";
+  });
+}
+
+TEST(GpuMonitor, SaysWhatIsMissing) {
+  RunRanks(1, [](Rank&) {
+    EXPECT_THAT(Open("lost").error().message, HasSubstr("nvmlInit: Driver Not Loaded"));
+    EXPECT_THAT(Open("", "0000:aa:00.0").error().message, "GPU 0000:aa:00.0: Not Found");
+    Rank::Set("LOCKSTEP_NVML_LIBRARY", "libm.so.6");
+    EXPECT_THAT(GpuMonitor::Open(kAddress).error().message,
+                HasSubstr("libm.so.6 has no function nvmlInit_v2"));
+    Rank::Set("LOCKSTEP_NVML_LIBRARY", "/nowhere/libnvidia-ml.so.1");
+    const Result<GpuMonitor> none = GpuMonitor::Open(kAddress);
+    EXPECT_EQ(none.error().kind, ErrorKind::kNotFound);
+    EXPECT_THAT(none.error().message, HasSubstr("/nowhere/libnvidia-ml.so.1"));
+  });
+}
+
+TEST(PeakFlops, TakesTheLongestName) {
+  EXPECT_EQ(PeakFlops("NVIDIA H100 80GB HBM3"), 989e12);
+  EXPECT_EQ(PeakFlops("NVIDIA H100 PCIe"), 756e12);
+  EXPECT_EQ(PeakFlops("NVIDIA H200"), 989e12);
+  EXPECT_EQ(PeakFlops("NVIDIA L40S"), 362e12);
+  EXPECT_EQ(PeakFlops("Stand-in GPU"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
