@@ -60,6 +60,12 @@ enum class CleanPodPolicy : uint8_t { kNone, kRunning, kAll };
 enum class SuccessPolicy : uint8_t {
   kAll,       // every rank's
   kMachine0,  // those of machine 0: the other ranks are stopped, and count as done
+  kRole,      // those of the role that successRole names, likewise
+};
+// What the death of a rank costs.
+enum class RoleRestart : uint8_t {
+  kGang,   // a new generation
+  kAlone,  // that rank is started again; the others run on
 };
 
 struct Metadata {
@@ -160,6 +166,15 @@ struct Mpi {
   friend bool operator==(const Mpi&, const Mpi&) = default;
 };
 
+// Ranks that do the same work: `count` of them, after those of the roles before.
+struct Role {
+  std::string name;
+  int32_t count = 1;
+  RoleRestart restart = RoleRestart::kGang;
+
+  friend bool operator==(const Role&, const Role&) = default;
+};
+
 struct Health {
   Duration start_timeout = minutes(10);
   Duration hang_timeout = Duration::zero();  // 0: off
@@ -199,6 +214,8 @@ struct Spec {
   Placement placement;
   int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
   SuccessPolicy success_policy = SuccessPolicy::kAll;
+  std::string success_role;  // with SuccessPolicy::kRole alone
+  std::vector<Role> roles;   // empty: all ranks do the same work
   FailurePolicy failure_policy;
   Checkpoint checkpoint;
   Duration grace_period = seconds(120);
@@ -269,7 +286,10 @@ template <> inline constexpr auto kEnumNames<Prestart> = std::to_array<EnumName<
     {{Prestart::kNever, "Never"}, {Prestart::kAuto, "Auto"}, {Prestart::kAlways, "Always"}});
 template <> inline constexpr auto kEnumNames<SuccessPolicy> =
     std::to_array<EnumName<SuccessPolicy>>(
-    {{SuccessPolicy::kAll, "All"}, {SuccessPolicy::kMachine0, "Machine0"}});
+    {{SuccessPolicy::kAll, "All"}, {SuccessPolicy::kMachine0, "Machine0"},
+     {SuccessPolicy::kRole, "Role"}});
+template <> inline constexpr auto kEnumNames<RoleRestart> = std::to_array<EnumName<RoleRestart>>(
+    {{RoleRestart::kGang, "Gang"}, {RoleRestart::kAlone, "Alone"}});
 template <> inline constexpr auto kEnumNames<CleanPodPolicy> =
     std::to_array<EnumName<CleanPodPolicy>>(
     {{CleanPodPolicy::kNone, "None"}, {CleanPodPolicy::kRunning, "Running"},

@@ -33,6 +33,14 @@ struct TrainerModel {
   friend bool operator==(const TrainerModel&, const TrainerModel&) = default;
 };
 
+// How the ranks share one model's work; the rest of the world is data parallel.
+struct Parallel {
+  int32_t tensor = 1;    // ranks that share each layer's matrices
+  int32_t pipeline = 1;  // ranks that have some of the layers each
+
+  friend bool operator==(const Parallel&, const Parallel&) = default;
+};
+
 struct Trainer {
   TrainerModel model;
   std::vector<std::string> data;  // globs of text or llm.c .bin files
@@ -52,6 +60,7 @@ struct Trainer {
   Sync sync = Sync::kAllReduce;
   std::vector<int32_t> servers = {0};  // of the parameter server: ranks
   Reduce reduce = Reduce::kTree;
+  Parallel parallel;
   int32_t bucket_mb = 25;
   bool overlap = true;
   int64_t checkpoint_every = 100;  // steps; 0: only the last
