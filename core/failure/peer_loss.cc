@@ -16,6 +16,7 @@ constexpr auto kSentences = std::to_array<std::string_view>({
     "HorovodInternalError",                          // Horovod
     "peer process has unexpectedly disconnected",    // Open MPI, before MPI_Abort(14)
     "] Connection closed by peer [",                 // Gloo, in torch and JAX
+    "] Read error [",                                // likewise, where the peer had not read all
     "remote process exiting prematurely",            // NCCL: ncclRemoteError
     kDaemonExited,                                   // mpirun's
 });

@@ -84,6 +84,9 @@ TEST(RootCauseTest, WhoseLastWordsAreOfALostPeerYieldsToTheDeathOfOneThatSaysNoS
           Exited(0, 1, kStop - milliseconds(50)),
           "RuntimeError: [gloo/transport/tcp/pair.cc:525] Connection closed by peer [127.0.0.1]"),
       Saying(Exited(0, 1, kStop - milliseconds(50)),
+             "RuntimeError: [gloo/transport/tcp/pair.cc:545] Read error [127.0.0.1]:18836: "
+             "Connection reset by peer. This is typically caused by a remote worker hanging"),
+      Saying(Exited(0, 1, kStop - milliseconds(50)),
              "ncclRemoteError: A call failed possibly due to a network error or a remote process "
              "exiting prematurely."),
   };
