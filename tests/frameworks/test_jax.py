@@ -37,6 +37,15 @@ def test_a_dead_process_is_named_and_the_gang_begins_again(python_with, tmp_path
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
 
 
+def test_who_says_that_another_died_is_not_taken_for_the_cause(python_with, patient, tmp_path):
+    # Rank 0 is JAX's coordinator: the others notice its death within a second, not after 100.
+    run = patient("Jax", 0, python_with("jax"), str(PROGRAM), str(tmp_path), "30")
+    code, _, output = run.finish(400)
+    assert code == 0, output
+    assert "rank 0 on machine 0 exited with code 3" in output, output
+    assert "most likely indicates that another task died" in output, output
+
+
 def test_a_suspend_is_no_matter_of_the_grace_period(python_with, tmp_path):
     run = start(python_with("jax"), tmp_path, 10**9)
     run.wait_ranks(4)

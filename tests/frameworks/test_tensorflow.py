@@ -4,8 +4,7 @@ import os
 import pathlib
 import signal
 
-import yaml
-from run import ROOT, Run
+from run import Run
 from waiting import wait_until
 
 PROGRAM = pathlib.Path(__file__).parent / "programs/tf_sum.py"
@@ -27,48 +26,32 @@ def test_workers_find_each_other_and_sum(python_with, tmp_path):
         assert (tmp_path / f"rank-{rank}").read_text() == f"worker {rank} of 4", output
 
 
-def example(python, folder, name):
-    """examples/tensorflow.yaml as it stands, but for its Python and places, and slower."""
-    own = folder / name
-    own.mkdir()
-    job = yaml.safe_load((ROOT / "examples/tensorflow.yaml").read_text())
-    spec = job["spec"]
-    assert spec["command"][0] == "python3"
-    spec["command"] = [python, str(ROOT / spec["command"][1]), "--steps=60",
-                       "--checkpoint-every=10", "--seconds-per-step=0.05",
-                       f"--weights={own}/weights.npz"]
-    spec["checkpoint"]["path"] = str(own / "checkpoints")
-    (own / "job.yaml").write_text(yaml.safe_dump(job))
-    return Run(own, str(own / "job.yaml")), own
+OPTIONS = ["--steps=60", "--checkpoint-every=10", "--seconds-per-step=0.05",
+           "--weights=FOLDER/weights.npz"]
 
 
-def test_a_killed_worker_is_named_and_training_ends_as_if_it_had_not_been(python_with, tmp_path):
+def test_a_killed_worker_is_named_and_training_ends_as_if_it_had_not_been(
+        python_with, example, tmp_path):
     python = python_with("tensorflow")
-    whole, at_once = example(python, tmp_path, "at-once")
-    code, _, output = whole.finish(300)
+    code, _, output = example(python, "tensorflow.yaml", "at-once", *OPTIONS).finish(300)
     assert code == 0, output
 
-    run, folder = example(python, tmp_path, "killed")
+    run = example(python, "tensorflow.yaml", "killed", *OPTIONS)
     found = run.wait_ranks(4)
-    committed = folder / "checkpoints"
+    committed = run.folder / "checkpoints"
     wait_until(lambda: list(committed.rglob("state.npz")), "a checkpoint", patience=300)
     os.kill(found[2][0], signal.SIGKILL)
     code, report, output = run.finish(300)
     assert code == 0, output
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
     assert len(report["generations"]) == 2 and "training from step 0\n" in output
-    assert (folder / "weights.npz").read_bytes() == (at_once / "weights.npz").read_bytes(), output
+    whole = (tmp_path / "at-once/weights.npz").read_bytes()
+    assert (run.folder / "weights.npz").read_bytes() == whole, output
 
 
-def test_who_says_unavailable_is_not_taken_for_the_cause(python_with, tmp_path, monkeypatch):
-    monkeypatch.setenv("FAIL", "3")
-    job = tmp_path / "job.yaml"
-    job.write_text(yaml.safe_dump({
-        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "sum"},
-        "spec": {"numMachines": 2, "processesPerMachine": 2, "framework": "TensorFlow",
-                 "command": [python_with("tensorflow"), str(PROGRAM), str(tmp_path), "30"],
-                 "failurePolicy": {"restartGracePeriod": "60s"}}}))
-    code, report, output = Run(tmp_path, str(job)).finish(400)
+def test_who_says_unavailable_is_not_taken_for_the_cause(python_with, patient, tmp_path):
+    run = patient("TensorFlow", 3, python_with("tensorflow"), str(PROGRAM), str(tmp_path), "30")
+    code, _, output = run.finish(400)
     assert code == 0, output
     assert "rank 3 on machine 1 exited with code 3" in output, output
     assert "UnavailableError" in output, output
