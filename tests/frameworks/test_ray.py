@@ -1,0 +1,39 @@
+"""A cluster of Ray on the machines of a job, as examples/ray.yaml has it."""
+
+import os
+import signal
+
+import processes
+from run import MARK
+from waiting import wait_until
+
+VARIABLES = {"CPUS": "2", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def raylet_of(run, machine):
+    """What runs on each node of Ray, by the machine's index; None before."""
+    for pid in processes.with_variable(MARK, run.mark):
+        words = processes.command(pid).split()
+        if words and words[0].endswith("/raylet") and \
+                processes.environment(pid).get("LOCKSTEP_MACHINE") == str(machine):
+            return pid
+    return None
+
+
+def test_all_machines_are_one_cluster_which_ends_with_its_program(python_with, example):
+    code, report, output = example(python_with("torch"), "ray.yaml", "whole",
+                                   variables=VARIABLES).finish(300)
+    assert code == 0, output
+    assert "4 processors of 2 nodes did [8, 8] tasks" in output, output
+    assert "pi is 3.1" in output and len(report["generations"]) == 1, output
+
+
+def test_a_node_that_dies_is_named_and_a_new_cluster_begins(python_with, example):
+    run = example(python_with("torch"), "ray.yaml", "killed", "2", "2", variables=VARIABLES)
+    found = wait_until(lambda: raylet_of(run, 0) and raylet_of(run, 1), "the node on machine 1",
+                       patience=120)
+    os.kill(found, signal.SIGKILL)
+    code, report, output = run.finish(300)
+    assert code == 0, output
+    assert "rank 1 on machine 1 exited with code 1" in output, output
+    assert "4 processors of 2 nodes did [4, 4] tasks" in output and len(report["generations"]) == 2, output
