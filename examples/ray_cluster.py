@@ -2,8 +2,8 @@
 
     lockstep run examples/ray.yaml
 
-Machine 0 starts Ray's head, waits until all nodes are there and runs PROGRAM, whose exit code is the
-job's (`successPolicy: Machine0`). The other machines are nodes until they are told to stop. When a
+Machine 0 starts Ray's head, waits until all nodes are there and runs PROGRAM, with whose end the job
+ends (`successPolicy: Machine0`). The other machines are nodes until they are told to stop. When a
 node's processes die, or the program fails, the gang begins again with a new cluster.
 """
 

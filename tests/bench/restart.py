@@ -22,7 +22,7 @@ from ports import free_port
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
 ROWS = ("small", "frameworks", "ddp1", "ddp2", "trainer", "accelerate", "slower", "refill", "parked",
         "compiled")
-FRAMEWORKS = ("None", "Torch", "Jax", "TensorFlow")
+FRAMEWORKS = ("None", "Torch", "Accelerate", "Jax", "TensorFlow", "Horovod")
 PARTS = ("detect", "stop", "wait", "spawn")
 
 
