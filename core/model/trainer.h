@@ -35,8 +35,7 @@ struct TrainerModel {
 
 // How the ranks share one model's work; the rest of the world is data parallel.
 struct Parallel {
-  int32_t tensor = 1;    // ranks that share each layer's matrices
-  int32_t pipeline = 1;  // ranks that have some of the layers each
+  int32_t pipeline = 1;  // ranks that have an equal part of the layers each
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
@@ -101,6 +100,10 @@ inline constexpr auto kFields<TrainerModel> =
                Field{"vocabulary", &TrainerModel::vocabulary, Between{1, 1 << 24}});
 
 template <>
+inline constexpr auto kFields<Parallel> =
+    std::tuple(Field{"pipeline", &Parallel::pipeline, Between{1, 1024}});
+
+template <>
 inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"mode", &Trainer::mode}, Field{"model", &Trainer::model},
     Field{"data", &Trainer::data, AtMost{256, 4096}},
@@ -115,8 +118,8 @@ inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"seed", &Trainer::seed}, Field{"precision", &Trainer::precision},
     Field{"device", &Trainer::device}, Field{"backend", &Trainer::backend},
     Field{"sync", &Trainer::sync}, Field{"servers", &Trainer::servers, AtMost{1024}},
-    Field{"reduce", &Trainer::reduce}, Field{"bucketMb", &Trainer::bucket_mb, Between{1, 1024}},
-    Field{"overlap", &Trainer::overlap},
+    Field{"reduce", &Trainer::reduce}, Field{"parallel", &Trainer::parallel},
+    Field{"bucketMb", &Trainer::bucket_mb, Between{1, 1024}}, Field{"overlap", &Trainer::overlap},
     Field{"checkpointEvery", &Trainer::checkpoint_every, Between{0, kMostSteps}},
     Field{"memoryEvery", &Trainer::memory_every, Between{0, kMostSteps}},
     Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});

@@ -25,30 +25,50 @@ void ValidateModel(Validator& validator, const TrainerModel& model) {
   }
 }
 
-// The world sizes up to `limit` that divide `batch` evenly.
-std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit) {
+// The world sizes, of up to `limit` pipelines of `stages` processes, that divide `batch` evenly.
+std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit, int64_t stages) {
   std::string worlds;
   for (int64_t world = 1; world <= limit && world * micro <= batch; ++world) {
     if (batch % (world * micro) != 0) continue;
     if (!worlds.empty()) worlds += ", ";
-    worlds += std::to_string(world);
+    worlds += std::to_string(world * stages);
   }
   return worlds;
 }
 
 void ValidateBatch(Validator& validator, const Trainer& trainer) {
   const std::string path = kTrainerPath + ".globalBatchSize";
-  const int64_t world = WorldSize(validator.job.spec);
+  const int64_t stages = std::max<int64_t>(trainer.parallel.pipeline, 1);
+  const int64_t processes = WorldSize(validator.job.spec);
+  if (processes % stages != 0) return;  // told of the pipeline
+  const int64_t world = processes / stages;
   const int64_t micro = trainer.micro_batch_size.value_or(1);
   if (trainer.global_batch_size < 1 || micro < 1 || world < 1) return;
   if (trainer.global_batch_size % (world * micro) == 0) return;
   constexpr int64_t kShownWorlds = 64;
-  const std::string worlds = ValidWorlds(trainer.global_batch_size, micro, kShownWorlds);
-  std::string message = "can't be dealt out evenly to " + std::to_string(world) + " processes";
+  const std::string worlds = ValidWorlds(trainer.global_batch_size, micro, kShownWorlds, stages);
+  std::string message = "can't be dealt out evenly to " + std::to_string(processes) + " processes";
+  if (stages > 1) message += " in pipelines of " + std::to_string(stages);
   if (trainer.micro_batch_size) message += " in micro batches of " + std::to_string(micro);
   message += "; write a multiple of " + std::to_string(world * micro);
   if (!worlds.empty()) message += ", or run it with this many processes: " + worlds;
   validator.Error(path, message, std::to_string(trainer.global_batch_size));
+}
+
+// "1, 2, 4": what divides `number`.
+std::string Divisors(int64_t number) {
+  std::string text;
+  for (int64_t n = 1; n <= number; ++n) {
+    if (number % n != 0) continue;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(n);
+  }
+  return text;
+}
+
+bool OnGpus(const Spec& spec) {
+  const Device device = spec.trainer->device;
+  return device == Device::kCuda || (device == Device::kAuto && AsksForGpus(spec));
 }
 
 void ValidateGpus(Validator& validator, const Trainer& trainer) {
@@ -99,8 +119,7 @@ void ValidateModelOnGpus(Validator& validator, const TrainerModel& model) {
 void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateGpus(validator, trainer);
   const Spec& spec = validator.job.spec;
-  const bool on_gpus =
-      trainer.device == Device::kCuda || (trainer.device == Device::kAuto && AsksForGpus(spec));
+  const bool on_gpus = OnGpus(spec);
   // On this computer Auto may find a GPU.
   const bool on_cpus = !on_gpus && (trainer.device == Device::kCpu || !validator.local());
   if (trainer.backend == Backend::kNccl && on_cpus) {
@@ -131,6 +150,39 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
                     "must be AllReduce on GPUs; servers of parameters work on CPUs");
   }
   ValidateModelOnGpus(validator, trainer.model);
+}
+
+// The layers of a named model are the trainer's to know; it refuses stages that don't divide them.
+void ValidatePipeline(Validator& validator, const Trainer& trainer) {
+  const std::string path = kTrainerPath + ".parallel.pipeline";
+  const int32_t stages = trainer.parallel.pipeline;
+  if (stages <= 1) return;
+  const std::string value = std::to_string(stages);
+  const int64_t world = WorldSize(validator.job.spec);
+  if (world % stages != 0) {
+    validator.Error(path,
+                    "must divide the number of processes, " + std::to_string(world) +
+                        "; it may be " + Divisors(world),
+                    value);
+  }
+  if (trainer.model.preset.empty() && trainer.model.layers % stages != 0) {
+    validator.Error(path,
+                    "must divide the model's layers, " + std::to_string(trainer.model.layers) +
+                        "; it may be " + Divisors(trainer.model.layers),
+                    value);
+  }
+  if (OnGpus(validator.job.spec)) {
+    validator.Error(path, "must be 1 on GPUs; stages of a pipeline compute on CPUs", value);
+  }
+  if (trainer.mode == TrainerMode::kGenerate) {
+    validator.Error(path, "must be 1 for mode Generate, whose ranks share the prompts", value);
+  }
+  if (trainer.sync == Sync::kParameterServer) {
+    validator.Error(path, "must be 1 with a parameter server, which serves whole models", value);
+  }
+  if (trainer.reduce != Reduce::kTree) {
+    validator.Error(path, "must be 1 unless reduce is Tree, as copies of a stage add up", value);
+  }
 }
 
 void ValidateServers(Validator& validator, const Trainer& trainer) {
@@ -166,6 +218,7 @@ void ValidateTrainer(Validator& validator) {
                     "[/data/prompts.txt]");
   }
   ValidateServers(validator, trainer);
+  ValidatePipeline(validator, trainer);
   if (trainer.learning_rate <= 0)
     validator.Error(kTrainerPath + ".learningRate", "must be greater than 0");
   if (trainer.weight_decay < 0) validator.Error(kTrainerPath + ".weightDecay", "must be 0 or more");

@@ -60,6 +60,8 @@ PASS = [
     _on_gpus(mode="Generate"), _on_gpus(mode="Generate", device="Cuda"),
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
+    *(job(a_trainer(globalBatchSize=16, parallel={"pipeline": stages}) | {"numMachines": machines})
+      for stages, machines in ((1, 1), (2, 2), (2, 4), (3, 6), (3, 3))),
     job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
                                                            "processesPerMachine": 2}),
     job(a_command(sharedMemory="2Gi", processesPerMachine=2,
@@ -117,6 +119,10 @@ FAIL = [
     _on_gpus(gpus=2), _on_gpus(device="Cpu"), _on_gpus(gpus=0, device="Cuda"),
     job(a_trainer(backend="Nccl")), _on_gpus(backend="Gloo"), _on_gpus(sync="ParameterServer"),
     job(a_trainer(reduce="Nccl")), _on_gpus(reduce="Ring"),
+    *(job(a_trainer(globalBatchSize=16, parallel={"pipeline": stages}, **more) | {"numMachines": machines})
+      for stages, machines, more in (
+          (2, 3, {}), (0, 2, {}), (2, 6, {}), (2, 2, {"reduce": "Ring"}), (2, 2, {"mode": "Generate"}),
+          (2, 2, {"sync": "ParameterServer"}))),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),

@@ -37,6 +37,22 @@ Status Work::MakeWait(const CudaStream& stream) {
   return stream.WaitFor(*state_->end);
 }
 
+namespace {
+
+Error OfHostMemoryAlone() {
+  return Error::Invalid("groups of ranks and posted messages are Gloo's, in host memory");
+}
+
+}  // namespace
+
+Work Communicator::AllReduceWithin(const RankGroup&, Span, Reduction, std::string_view) {
+  auto state = std::make_shared<Work::State>();
+  state->Complete(OfHostMemoryAlone());
+  return Work(std::move(state));
+}
+
+Status Communicator::Post(ConstSpan, int, int, std::string_view) { return OfHostMemoryAlone(); }
+
 bool Work::done() const { return !state_ || state_->done.load(std::memory_order_acquire); }
 
 }  // namespace lockstep::collectives

@@ -60,6 +60,15 @@ struct Span {
   operator ConstSpan() const { return {data, count, type}; }  // NOLINT(google-explicit-constructor)
 };
 
+// Ranks first, first + stride, ..., `size` of them.
+struct RankGroup {
+  int first = 0;
+  int stride = 1;
+  int size = 1;
+
+  int RankOf(int member) const { return first + member * stride; }
+};
+
 // One operation under way. Copyable; the last copy may go before the operation is done.
 class Work {
  public:
@@ -100,12 +109,21 @@ class Communicator {
   // NOLINTNEXTLINE(google-default-arguments): no override has another default.
   virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
                               const CudaEvent* after = nullptr) = 0;
+  // The same within groups. All ranks call it at the same place among their collectives, each with
+  // the group that it is in; groups may differ in the buffer's size, which may be 0. kInvalid,
+  // where the transport adds up over all ranks only.
+  virtual Work AllReduceWithin(const RankGroup& group, Span buffer, Reduction op,
+                               std::string_view tag);
   virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;
   // `in` holds world() equal parts; `out` gets the reduction of everybody's part rank().
   virtual Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) = 0;
   // `out` gets world() parts of in.count elements, in rank order. `in` may be its place in `out`.
   virtual Status AllGather(ConstSpan in, Span out, std::string_view tag) = 0;
   virtual Status Send(ConstSpan buffer, int peer, std::string_view tag) = 0;
+  // Sends a copy that the transport makes; Receive() takes it. At most `most` of them to a peer lie
+  // here: one more waits until the oldest has been received. A collective of all ranks waits for
+  // them all. kInvalid in device memory.
+  virtual Status Post(ConstSpan buffer, int peer, int most, std::string_view tag);
   virtual Status Receive(Span buffer, int peer, std::string_view tag) = 0;
   virtual Status Barrier(std::string_view tag) = 0;
   Status AllReduce(Span buffer, Reduction op, std::string_view tag) {

@@ -17,6 +17,13 @@ uint64_t BytesOf(const Operation& operation) {
   return std::max(in, out);
 }
 
+bool IsIn(const RankGroup& group, int rank, int world) {
+  if (group.stride < 1 || group.size < 1 || group.first < 0) return false;
+  if (group.RankOf(group.size - 1) >= world || rank < group.first) return false;
+  const int from = rank - group.first;
+  return from % group.stride == 0 && from / group.stride < group.size;
+}
+
 EvidenceHeader HeaderOf(const Options& options, const Transport& transport) {
   return {.rank = options.rank,
           .world = options.world,
@@ -70,6 +77,16 @@ Work QueueCommunicator::AllReduceAsync(Span buffer, Reduction op, std::string_vi
                  tag);
 }
 
+Work QueueCommunicator::AllReduceWithin(const RankGroup& group, Span buffer, Reduction op,
+                                        std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kAllReduce,
+                  .in = buffer,
+                  .out = buffer,
+                  .reduction = op,
+                  .group = group},
+                 tag);
+}
+
 Status QueueCommunicator::Broadcast(Span buffer, int root, std::string_view tag) {
   return Enqueue({.kind = OperationKind::kBroadcast, .in = buffer, .out = buffer, .peer = root},
                  tag)
@@ -89,6 +106,16 @@ Status QueueCommunicator::AllGather(ConstSpan in, Span out, std::string_view tag
 
 Status QueueCommunicator::Send(ConstSpan buffer, int peer, std::string_view tag) {
   return Enqueue({.kind = OperationKind::kSend, .in = buffer, .out = {}, .peer = peer}, tag).Wait();
+}
+
+Status QueueCommunicator::Post(ConstSpan buffer, int peer, int most, std::string_view tag) {
+  return Enqueue({.kind = OperationKind::kSend,
+                  .in = buffer,
+                  .out = {},
+                  .peer = peer,
+                  .posts = std::max(most, 1)},
+                 tag)
+      .Wait();
 }
 
 Status QueueCommunicator::Receive(Span buffer, int peer, std::string_view tag) {
@@ -144,6 +171,12 @@ Status QueueCommunicator::Check(const Operation& operation) const {
   }
   if (operation.after != nullptr && memory() == Memory::kHost) {
     return Error::Invalid("only operations in device memory can begin after an event");
+  }
+  if (memory() == Memory::kDevice && (operation.group || operation.posts > 0)) {
+    return Error::Invalid("groups of ranks and posted messages are Gloo's, in host memory");
+  }
+  if (operation.group && !IsIn(*operation.group, rank_, world_)) {
+    return Error::Invalid("rank " + std::to_string(rank_) + " is not in the group that it names");
   }
   const bool has_peer = !IsCollective(kind) || kind == OperationKind::kBroadcast;
   if (has_peer && (operation.peer < 0 || operation.peer >= world_)) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,7 +33,9 @@ struct Operation {
   ConstSpan in;         // in place: in.data == out.data
   Span out;
   Reduction reduction = Reduction::kSum;
-  int peer = -1;                     // of send and receive; the root of a broadcast
+  int peer = -1;                        // of send and receive; the root of a broadcast
+  std::optional<RankGroup> group = {};  // of an allreduce that is not over all ranks
+  int posts = 0;  // of a send: 0 waits for the receiver, else the most that lie here for this peer
   const CudaEvent* after = nullptr;  // in device memory: begins when this is done
   Time deadline{};  // kTimeout after it; as much later as its turn came after Start
 };

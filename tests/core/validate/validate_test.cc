@@ -319,6 +319,31 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kCluster,
        "  numMachines: 4\n  trainer: {data: [a], globalBatchSize: 16, microBatchSize: 8}\n",
        "in micro batches of 8; write a multiple of 32, or run it with this many processes: 1, 2"},
+      {Target::kCluster, "  numMachines: 6\n  trainer: {data: [a], parallel: {pipeline: 4}}\n",
+       "spec.trainer.parallel.pipeline: must divide the number of processes, 6; it may be 1, 2, 3, "
+       "6"},
+      {Target::kCluster, "  numMachines: 6\n  trainer: {data: [a], parallel: {pipeline: 2}}\n",
+       "can't be dealt out evenly to 6 processes in pipelines of 2; write a multiple of 3, or run "
+       "it with this many processes: 2, 4, 8, 16, 32"},
+      {Target::kCluster,
+       "  numMachines: 4\n  trainer: {data: [a], parallel: {pipeline: 4}, model: {layers: 6, "
+       "heads: "
+       "1, width: 1, vocabulary: 1}}\n",
+       "must divide the model's layers, 6; it may be 1, 2, 3, 6"},
+      {Target::kLocal,
+       "  numMachines: 2\n  trainer: {data: [a], model: micro, device: Cuda, parallel: {pipeline: "
+       "2}}\n",
+       "must be 1 on GPUs"},
+      {Target::kCluster,
+       "  numMachines: 2\n  trainer: {prompts: [a], mode: Generate, parallel: {pipeline: 2}}\n",
+       "must be 1 for mode Generate"},
+      {Target::kCluster,
+       "  numMachines: 2\n  trainer: {data: [a], sync: ParameterServer, parallel: {pipeline: 2}}\n",
+       "must be 1 with a parameter server"},
+      {Target::kCluster,
+       "  numMachines: 2\n  trainer: {data: [a], reduce: Ring, parallel: {pipeline: 2}}\n",
+       "must be 1 unless reduce is Tree"},
+      {Target::kCluster, "  trainer: {data: [a], parallel: {pipeline: 0}}\n", "between 1 and 1024"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(Problems(Job(c.spec), c.target), HasSubstr(c.says)) << c.spec;

@@ -43,6 +43,74 @@ TEST_P(OperationsTest, AllReduceAddsWhatAllRanksHold) {
   });
 }
 
+// Groups of two ranks that stand `stride` apart; where the world is odd, the last ones are alone.
+RankGroup PairOf(int rank, int world) {
+  const int stride = world / 2;
+  const int first = rank % stride;
+  if (rank >= 2 * stride) return {rank, 1, 1};
+  return {first, stride, 2};
+}
+
+TEST_P(OperationsTest, AllReduceWithinAddsWhatTheGroupHolds) {
+  if (GetParam() < 2) return;
+  RunRanks(GetParam(), [](Communicator& all) {
+    const RankGroup group = PairOf(all.rank(), all.world());
+    for (size_t count : kCounts) {
+      count += static_cast<size_t>(group.first);  // groups may differ
+      std::vector<int64_t> mine = Values(all.rank(), count);
+      std::vector<int64_t> want(count);
+      for (int member = 0; member < group.size; ++member) {
+        const std::vector<int64_t> theirs = Values(group.RankOf(member), count);
+        for (size_t i = 0; i < count; ++i) want[i] += theirs[i];
+      }
+      ASSERT_TRUE(all.AllReduceWithin(group, Of(mine), Reduction::kSum, "sum").Wait().ok());
+      EXPECT_EQ(mine, want);
+    }
+    // Of all ranks again.
+    std::vector<int64_t> one{1};
+    ASSERT_TRUE(all.AllReduce(Of(one), Reduction::kSum, "one").ok());
+    EXPECT_EQ(one[0], all.world());
+  });
+}
+
+TEST_P(OperationsTest, AGroupWithoutItsRankIsRefused) {
+  RunRanks(GetParam(), [](Communicator& all) {
+    std::vector<int64_t> values{1};
+    for (const RankGroup& group :
+         {RankGroup{all.rank() + 1, 1, 1}, RankGroup{0, 1, all.world() + 1}, RankGroup{0, 0, 1},
+          RankGroup{0, 1, 0}}) {
+      const Status done = all.AllReduceWithin(group, Of(values), Reduction::kSum, "sum").Wait();
+      ASSERT_FALSE(done.ok());
+      EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
+    }
+  });
+}
+
+// Each rank posts to the next one before it receives: with Send all would wait for each other.
+TEST_P(OperationsTest, WhatIsPostedIsACopyAndWaitsForItsReceiver) {
+  if (GetParam() < 2) return;
+  RunRanks(GetParam(), [](Communicator& all) {
+    const int next = (all.rank() + 1) % all.world();
+    const int before = (all.rank() + all.world() - 1) % all.world();
+    std::vector<int64_t> mine = Values(all.rank(), 100'003);
+    for (int round = 0; round < 5; ++round) {
+      ASSERT_TRUE(all.Post(Of(mine), next, 3, "post").ok());
+      mine[0] += 1;
+      if (round < 2) continue;
+      std::vector<int64_t> got(mine.size());
+      ASSERT_TRUE(all.Receive(Of(got), before, "receive").ok());
+      std::vector<int64_t> want = Values(before, got.size());
+      want[0] += round - 2;
+      EXPECT_EQ(got, want);
+    }
+    for (int left = 0; left < 2; ++left) {
+      std::vector<int64_t> got(mine.size());
+      ASSERT_TRUE(all.Receive(Of(got), before, "receive").ok());
+    }
+    ASSERT_TRUE(all.Barrier("all received").ok());
+  });
+}
+
 TEST_P(OperationsTest, MinAndMaxComeFromTheFirstAndTheLastRank) {
   RunRanks(GetParam(), [](Communicator& all) {
     std::vector<int64_t> low = Values(all.rank(), 5000);

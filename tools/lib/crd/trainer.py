@@ -61,6 +61,10 @@ def trainer():
                                integer("", 0, 65535), kind="set", fewest=1),
             "reduce": choice("How gradients are added up: a Tree (the same bits in every world), "
                              "Gloo's own Ring, or NCCL's own addition (Nccl)."),
+            "parallel": struct("How the processes share one model; the rest is data parallel.", {
+                "pipeline": integer("Processes next to each other that have an equal part of the "
+                                    "layers each. Divides the processes and the layers."),
+            }),
             "bucketMb": integer("Megabytes of gradients that go out at once."),
             "overlap": boolean("Whether gradients go out while others are computed."),
             "checkpointEvery": integer("Steps between checkpoints; 0: only at the end."),
@@ -81,15 +85,20 @@ def rules():
     world = "self.numMachines * self.processesPerMachine"
     micro = "(has(self.trainer.microBatchSize) ? self.trainer.microBatchSize : 1)"
     batch = "self.trainer.globalBatchSize"
+    stages = "self.trainer.parallel.pipeline"
+    share = f"({world} / {stages} * {micro})"
     worlds = "[" + ", ".join(str(world) for world in range(1, 65)) + "]"
-    worlds += f".filter(w, {batch} % (w * {micro}) == 0)"
+    worlds += f".filter(w, {batch} % (w * {micro}) == 0).map(w, w * {stages})"
     return [
-        rule(f"!has(self.trainer) || {batch} % ({world} * {micro}) == 0",
+        rule(f"!has(self.trainer) || {world} % {stages} != 0 || {batch} % {share} == 0",
              "can't be dealt out evenly to all processes; write a multiple of numMachines x "
-             "processesPerMachine x microBatchSize", ".trainer.globalBatchSize",
+             "processesPerMachine x microBatchSize / parallel.pipeline", ".trainer.globalBatchSize",
              by="'can\\'t be dealt out evenly to %d processes in micro batches of %d; write a "
                 "multiple of %d, or run it with this many processes: %s'"
-                f".format([{world}, {micro}, {world} * {micro}, {worlds}])"),
+                f".format([{world}, {micro}, {share}, {worlds}])"),
+        rule(f"!has(self.trainer) || {world} % {stages} == 0",
+             "must divide the number of processes, numMachines x processesPerMachine",
+             ".trainer.parallel.pipeline"),
         rule(f"!has(self.trainer) || self.trainer.servers.all(s, s < {world})",
              "must be ranks of the job, which begin with 0", ".trainer.servers",
              by=f"'must lie between 0 and %d'.format([{world} - 1])"),
@@ -109,7 +118,21 @@ def _device_rules():
     def unless(wrong, message, path):
         return rule(f"!has(self.trainer) || !({wrong})", message, path)
 
+    pipeline = "self.trainer.parallel.pipeline > 1"
+
     return [
+        unless(f"{pipeline} && {on_gpus}",
+               "must be 1 on GPUs; stages of a pipeline compute on CPUs",
+               ".trainer.parallel.pipeline"),
+        unless(f"{pipeline} && self.trainer.mode == 'Generate'",
+               "must be 1 for mode Generate, whose ranks share the prompts",
+               ".trainer.parallel.pipeline"),
+        unless(f"{pipeline} && self.trainer.sync == 'ParameterServer'",
+               "must be 1 with a parameter server, which serves whole models",
+               ".trainer.parallel.pipeline"),
+        unless(f"{pipeline} && self.trainer.reduce != 'Tree'",
+               "must be 1 unless reduce is Tree, as copies of a stage add up",
+               ".trainer.parallel.pipeline"),
         unless(f"{asks} && self.resourcesPerProcess.gpu > 1",
                "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
                "spec.processesPerMachine", ".resourcesPerProcess.gpu"),

@@ -69,16 +69,12 @@ Direct::Buffer Direct::Bind(const void* data, size_t bytes) {
 
 template <typename Visit>
 void Direct::ForPeers(Visit visit) const {
-  for (int step = 1; step < context_->size; ++step) {
-    visit((context_->rank + step) % context_->size);
-  }
+  for (int step = 1; step < size_; ++step) visit((me_ + step) % size_);
 }
 
 template <typename Visit>
 void Direct::ForSenders(Visit visit) const {
-  for (int step = 1; step < context_->size; ++step) {
-    visit((context_->rank + context_->size - step) % context_->size);
-  }
+  for (int step = 1; step < size_; ++step) visit((me_ + size_ - step) % size_);
 }
 
 size_t Direct::MostChunks(const std::vector<Slice>& slices) const {
@@ -88,7 +84,7 @@ size_t Direct::MostChunks(const std::vector<Slice>& slices) const {
 }
 
 std::vector<Direct::Slice> Direct::Slices(size_t bytes) const {
-  const auto world = static_cast<size_t>(context_->size);
+  const auto world = static_cast<size_t>(size_);
   const size_t units = (bytes + kAlignment - 1) / kAlignment;
   std::vector<Slice> slices(world);
   for (size_t rank = 0; rank < world; ++rank) {
@@ -104,14 +100,26 @@ Direct::Slice Direct::Chunk(const Slice& slice, size_t index) const {
   return {slice.begin + from, std::min(sizes_.chunk, slice.size - from)};
 }
 
+void Direct::Enter(const RankGroup& group) {
+  group_ = group;
+  me_ = (context_->rank - group.first) / group.stride;
+  size_ = group.size;
+}
+
 void Direct::AllReduce(const Operation& operation) {
+  Enter(operation.group.value_or(everybody_));
+  AllReduceInGroup(operation);
+  Enter(everybody_);
+}
+
+void Direct::AllReduceInGroup(const Operation& operation) {
   const size_t bytes = operation.out.count * SizeOf(operation.out.type);
   if (bytes <= sizes_.whole) {
     AllReduceWhole(operation);
     return;
   }
   std::byte* const data = Bytes(operation.out.data);
-  const auto me = static_cast<size_t>(context_->rank);
+  const auto me = static_cast<size_t>(me_);
   Exchange exchange{.operation = operation,
                     .in = data,
                     .input = Bind(data, bytes),
@@ -130,7 +138,9 @@ void Direct::AllReduce(const Operation& operation) {
   ReceiveRows(operation, 0, parts, [&](size_t row) {
     ReduceRow(exchange, row);
     const Slice chunk = Chunk(slices[me], row);
-    ForPeers([&](int peer) { result->send(peer, Slot(operation, 1), chunk.begin, chunk.size); });
+    ForPeers([&](int peer) {
+      result->send(group_.RankOf(peer), Slot(operation, 1), chunk.begin, chunk.size);
+    });
   });
   ReceiveRows(operation, 1, results, [](size_t) {});
   AwaitSent(*result, parts.size(), operation);
@@ -139,7 +149,7 @@ void Direct::AllReduce(const Operation& operation) {
 
 void Direct::AllReduceWhole(const Operation& operation) {
   const size_t bytes = operation.out.count * SizeOf(operation.out.type);
-  const auto world = static_cast<size_t>(context_->size);
+  const auto world = static_cast<size_t>(size_);
   scratch_.resize(std::max(scratch_.size(), bytes * world));
   const Buffer received = Bind(scratch_.data(), bytes * world);
   const Buffer own = Bind(operation.out.data, bytes);
@@ -147,9 +157,9 @@ void Direct::AllReduceWhole(const Operation& operation) {
   ForPeers([&](int peer) {
     const size_t offset = bytes * static_cast<size_t>(peer);
     sources[static_cast<size_t>(peer)] = scratch_.data() + offset;
-    received->recv(peer, Slot(operation, 0), offset, bytes);
+    received->recv(group_.RankOf(peer), Slot(operation, 0), offset, bytes);
   });
-  ForPeers([&](int peer) { own->send(peer, Slot(operation, 0), 0, bytes); });
+  ForPeers([&](int peer) { own->send(group_.RankOf(peer), Slot(operation, 0), 0, bytes); });
   AwaitReceived(*received, world - 1, operation);
   AwaitSent(*own, world - 1, operation);
   ReduceTree(operation.reduction, operation.out.type, sources, operation.out.count,
@@ -164,14 +174,14 @@ void Direct::SendChunks(Exchange* exchange) {
       const Slice& slice = exchange->slices[static_cast<size_t>(peer)];
       if (i >= Chunks(slice)) return;
       const Slice chunk = Chunk(slice, i);
-      exchange->input->send(peer, slot, chunk.begin, chunk.size);
+      exchange->input->send(group_.RankOf(peer), slot, chunk.begin, chunk.size);
     });
   }
 }
 
 std::vector<Direct::Incoming> Direct::ReduceRows(Exchange* exchange) {
-  const auto world = static_cast<size_t>(context_->size);
-  const Slice& own = exchange->slices[static_cast<size_t>(context_->rank)];
+  const auto world = static_cast<size_t>(size_);
+  const Slice& own = exchange->slices[static_cast<size_t>(me_)];
   const size_t room = kRows * std::min(sizes_.chunk, own.size);
   scratch_.resize(std::max(scratch_.size(), room * world));
   exchange->parts.resize(world);
@@ -215,7 +225,7 @@ void Direct::ReceiveRows(const Operation& operation, uint64_t step,
     const size_t row = incoming[i].row;
     while (asked < incoming.size() && asked < i + kWindow && incoming[asked].row < row + kRows) {
       const Incoming& next = incoming[asked++];
-      next.buffer->recv(next.peer, slot, next.chunk.begin, next.chunk.size);
+      next.buffer->recv(group_.RankOf(next.peer), slot, next.chunk.begin, next.chunk.size);
     }
     AwaitReceived(*incoming[i].buffer, 1, operation);
     if (i + 1 == incoming.size() || incoming[i + 1].row != row) whole(row);
@@ -223,7 +233,7 @@ void Direct::ReceiveRows(const Operation& operation, uint64_t step,
 }
 
 void Direct::ReduceRow(const Exchange& exchange, size_t row) {
-  const auto me = static_cast<size_t>(context_->rank);
+  const auto me = static_cast<size_t>(me_);
   const Operation& operation = exchange.operation;
   const Slice chunk = Chunk(exchange.slices[me], row);
   std::vector<const void*> sources(exchange.slices.size(), exchange.in + chunk.begin);
@@ -338,6 +348,25 @@ void Direct::Send(const Operation& operation) {
   const Buffer buffer = Bind(operation.in.data, bytes);
   buffer->send(operation.peer, Slot(operation, OperationKind::kSend, 0), 0, bytes);
   AwaitSent(*buffer, 1, operation);
+}
+
+void Direct::Post(const Operation& operation) {
+  std::deque<Posted>& posts = posts_[operation.peer];
+  while (posts.size() >= static_cast<size_t>(operation.posts)) {
+    AwaitSent(*posts.front().buffer, 1, operation);
+    posts.pop_front();
+  }
+  const size_t bytes = operation.in.count * SizeOf(operation.in.type);
+  const std::byte* from = Bytes(operation.in.data);
+  Posted& posted = posts.emplace_back(Posted{{from, from + bytes}, nullptr});
+  posted.buffer = Bind(posted.bytes.data(), bytes);
+  posted.buffer->send(operation.peer, Slot(operation, OperationKind::kSend, 0), 0, bytes);
+}
+
+void Direct::AwaitPosts(const Operation& operation) {
+  for (auto& [peer, posts] : posts_) {
+    for (; !posts.empty(); posts.pop_front()) AwaitSent(*posts.front().buffer, 1, operation);
+  }
 }
 
 void Direct::Receive(const Operation& operation) {

@@ -20,6 +20,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -39,13 +41,19 @@ struct DirectSizes {
 // Every function throws gloo::Exception, as Gloo does, and blocks until the operation is done.
 class Direct {
  public:
-  Direct(gloo::Context* context, DirectSizes sizes) : context_(context), sizes_(sizes) {}
+  Direct(gloo::Context* context, DirectSizes sizes)
+      : context_(context), sizes_(sizes), everybody_{0, 1, context->size} {
+    Enter(everybody_);
+  }
 
   void AllReduce(const Operation& operation);
   void ReduceScatter(const Operation& operation);
   void AllGather(const Operation& operation);
   void Broadcast(const Operation& operation);
   void Send(const Operation& operation);
+  void Post(const Operation& operation);
+  // Returns when all that was posted has been received.
+  void AwaitPosts(const Operation& operation);
   void Receive(const Operation& operation);
   void Barrier(const Operation& operation);
 
@@ -55,6 +63,11 @@ class Direct {
   struct Slice {
     size_t begin = 0;
     size_t size = 0;
+  };
+  // A copy on its way.
+  struct Posted {
+    std::vector<std::byte> bytes;
+    Buffer buffer;
   };
   // A chunk that a peer sends. Row i holds the i-th chunks of all peers.
   struct Incoming {
@@ -67,6 +80,8 @@ class Direct {
   struct Exchange;
 
   Buffer Bind(const void* data, size_t bytes);
+  // From now on ranks are counted within `group`, which this one is in.
+  void Enter(const RankGroup& group);
   // Calls `visit` with every other rank, the next one first: no rank is everybody's first.
   template <typename Visit>
   void ForPeers(Visit visit) const;
@@ -78,6 +93,7 @@ class Direct {
   Slice Chunk(const Slice& slice, size_t index) const;
   size_t MostChunks(const std::vector<Slice>& slices) const;
 
+  void AllReduceInGroup(const Operation& operation);
   void AllReduceWhole(const Operation& operation);
   void BroadcastTree(const Operation& operation);
   void BroadcastSlices(const Operation& operation);
@@ -93,7 +109,12 @@ class Direct {
 
   gloo::Context* const context_;
   const DirectSizes sizes_;
-  std::vector<std::byte> scratch_;  // kept: memory once touched stays
+  const RankGroup everybody_;
+  RankGroup group_;                          // of the operation
+  int me_ = 0;                               // this rank's place in it
+  int size_ = 1;                             // and its size
+  std::map<int, std::deque<Posted>> posts_;  // by peer, the oldest first
+  std::vector<std::byte> scratch_;           // kept: memory once touched stays
 };
 
 }  // namespace lockstep::collectives

@@ -9,6 +9,7 @@
 #include "worker/collectives/gloo/direct.h"
 #include "worker/collectives/gloo/gloo_mesh.h"
 #include "worker/collectives/gloo/reduce.h"
+#include "worker/collectives/store/flight_recorder.h"
 #include "worker/collectives/store/no_sigpipe.h"
 #include "worker/collectives/transport.h"
 
@@ -39,10 +40,12 @@ class GlooTransport final : public Transport {
 
  private:
   void Carry(const Operation& operation) {
+    if (IsCollective(operation.kind) && !operation.group) direct_.AwaitPosts(operation);
     switch (operation.kind) {
       case OperationKind::kAllReduce:
         if (operation.out.count == 0) return;
-        return algorithm_ == core::Reduce::kTree ? direct_.AllReduce(operation) : Ring(operation);
+        return algorithm_ == core::Reduce::kTree || operation.group ? direct_.AllReduce(operation)
+                                                                    : Ring(operation);
       case OperationKind::kBroadcast:
         return direct_.Broadcast(operation);
       case OperationKind::kReduceScatter:
@@ -50,7 +53,7 @@ class GlooTransport final : public Transport {
       case OperationKind::kAllGather:
         return direct_.AllGather(operation);
       case OperationKind::kSend:
-        return direct_.Send(operation);
+        return operation.posts > 0 ? direct_.Post(operation) : direct_.Send(operation);
       case OperationKind::kReceive:
         return direct_.Receive(operation);
       case OperationKind::kBarrier:

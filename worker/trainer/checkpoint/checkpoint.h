@@ -32,6 +32,7 @@ struct Manifest {
   std::string precision;
   std::string data;  // Dataset::Fingerprint
   int world = 0;
+  int pipeline = 1;  // stages; the state is the whole model's, and fits any number of them
   int64_t global_batch = 0;
   int64_t micro_batch = 0;
 

@@ -36,6 +36,7 @@ Json RunJson(const Manifest& run) {
           {"precision", run.precision},
           {"data", run.data},
           {"world", run.world},
+          {"pipeline", run.pipeline},
           {"globalBatch", run.global_batch},
           {"microBatch", run.micro_batch}};
 }
@@ -53,6 +54,7 @@ Manifest RunOf(const Json& json) {
           .precision = json.at("precision").get<std::string>(),
           .data = json.at("data").get<std::string>(),
           .world = json.at("world").get<int>(),
+          .pipeline = json.value("pipeline", 1),
           .global_batch = json.at("globalBatch").get<int64_t>(),
           .micro_batch = json.at("microBatch").get<int64_t>()};
 }

@@ -52,6 +52,10 @@ void AddOptimizer(CLI::App* command, core::Trainer& job) {
 }
 
 void AddSync(CLI::App* command, TrainOptions& options) {
+  command
+      ->add_option("--pipeline", options.job.parallel.pipeline,
+                   "ranks that have an equal part of the layers each")
+      ->check(CLI::Range(1, 1024, "1..1024"));
   AddChoice(command, "--sync", options.job.sync, "how ranks agree on gradients");
   command->add_option("--server", options.job.servers, "a rank that serves parameters; repeatable")
       ->check(CLI::NonNegativeNumber);

@@ -1,8 +1,10 @@
 // Every rank gets the whole sum, bucket by bucket while backward goes on, and makes the whole step.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "worker/trainer/engine/buckets.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/engine/sync.h"
 
 namespace lockstep::trainer {
@@ -17,7 +19,14 @@ class AllReduceSync : public Sync {
         all_(&all),
         threads_(&threads),
         overlap_(options.overlap),
-        buckets_(CutBuckets(replica.parameters.size() + kTailSize, options.bucket_bytes)) {
+        mesh_{all.rank(), all.world(), options.stages},
+        buckets_(BucketsOf(replica.stage, options)) {
+    // All ranks issue as many: stages that have fewer, empty ones.
+    size_t most = 0;
+    for (int i = 0; i < mesh_.stages; ++i) {
+      most = std::max(most, BucketsOf({i, mesh_.stages}, options).size());
+    }
+    buckets_.resize(most);
     for (size_t i = 0; i < buckets_.size(); ++i) tags_.push_back("bucket " + std::to_string(i));
   }
 
@@ -38,18 +47,20 @@ class AllReduceSync : public Sync {
       if (!done.ok()) return done.error();
     }
     const Time reduced = BootTime();
-    const std::span<float> gradients = sum_.first(replica_->parameters.size());
-    const std::span<float> tail = sum_.subspan(gradients.size());
+    const std::span<float> gradients = sum_.first(replica_->moment1.size());
+    Result<Outcome> outcome = Share(gradients, sum_.subspan(gradients.size()));
+    if (!outcome.ok()) return outcome.error();
     StepResult result;
-    result.loss = tail[kTailLoss] / static_cast<double>(options.micro_batches);
-    result.stop = tail[kTailStop] > 0;
-    const Scale scale = ScaleOf(SumOfSquares(gradients, 1.0, *threads_), result.loss, options);
+    result.loss = outcome->loss / static_cast<double>(options.micro_batches);
+    result.stop = outcome->stop;
+    const Scale scale = ScaleOf(TreeSum(outcome->squares), result.loss, options);
     result.gradient_norm = scale.norm;
     result.skipped = !scale.finite;
     if (scale.finite) {
-      AdamWStep(replica_->layout, 0, replica_->parameters, gradients, replica_->moment1,
+      AdamWStep(replica_->layout, 0, replica_->owned(), gradients, replica_->moment1,
                 replica_->moment2, options.t, options.learning_rate, scale.value, options.adamw,
                 *threads_);
+      if (Status handed = HandOnHead(); !handed.ok()) return handed.error();
     }
     result.waited = reduced - began;
     result.updating = BootTime() - reduced;
@@ -60,13 +71,75 @@ class AllReduceSync : public Sync {
   bool HasAllMoments() const override { return true; }
 
  private:
+  // Of the whole model, at the end of a step.
+  struct Outcome {
+    double loss = 0;  // summed
+    bool stop = false;
+    std::vector<double> squares;  // of the gradient's pieces
+  };
+
+  std::vector<Bucket> BucketsOf(const Stage& stage, const SyncOptions& options) const {
+    return CutBuckets(OwnedCount(replica_->shape, stage) + kTailSize, options.bucket_bytes);
+  }
+
+  // What each stage of a pipeline knows, all get to know.
+  Result<Outcome> Share(std::span<const float> gradients, std::span<const float> tail) const {
+    Outcome mine{tail[kTailLoss], tail[kTailStop] > 0,
+                 SquaresOf(replica_->layout, gradients, *threads_)};
+    if (mesh_.stages == 1) return mine;
+    size_t most = 0;
+    std::vector<size_t> pieces;
+    for (int i = 0; i < mesh_.stages; ++i) {
+      pieces.push_back(PieceCount(Parameters(replica_->shape, Stage{i, mesh_.stages})));
+      most = std::max(most, pieces.back());
+    }
+    const size_t width = 2 + most;
+    std::vector<double> row(width);
+    row[0] = mine.loss;
+    row[1] = mine.stop ? 1 : 0;
+    std::copy(mine.squares.begin(), mine.squares.end(), row.begin() + 2);
+    std::vector<double> rows(width * static_cast<size_t>(mesh_.world));
+    constexpr auto kType = collectives::DataType::kByte;
+    Status gathered = all_->AllGather({row.data(), width * sizeof(double), kType},
+                                      {rows.data(), rows.size() * sizeof(double), kType}, "stages");
+    if (!gathered.ok()) return gathered.error();
+    Outcome all;
+    for (int i = 0; i < mesh_.stages; ++i) {
+      const double* of = rows.data() + width * static_cast<size_t>(mesh_.RankOf(i));
+      if (i == mesh_.stages - 1) all.loss = of[0];
+      all.stop = all.stop || of[1] > 0;
+      all.squares.insert(all.squares.end(), of + 2, of + 2 + pieces[static_cast<size_t>(i)]);
+    }
+    return all;
+  }
+
+  // The first stage's wte, which is the last one's head.
+  Status HandOnHead() {
+    if (mesh_.stages == 1) return {};
+    constexpr auto kType = collectives::DataType::kFloat32;
+    const Stage stage = mesh_.stage();
+    if (stage.first()) {
+      return all_->Send({replica_->parameters.data(), HeadCount(replica_->shape), kType},
+                        mesh_.RankOf(mesh_.stages - 1), "head");
+    }
+    if (!stage.last()) return {};
+    const std::span<float> head = replica_->head();
+    return all_->Receive({head.data(), head.size(), kType}, mesh_.RankOf(0), "head");
+  }
+
+  collectives::Work Add(const collectives::Span& bucket, const std::string& tag) {
+    constexpr auto kSum = collectives::Reduction::kSum;
+    return mesh_.stages == 1 ? all_->AllReduceAsync(bucket, kSum, tag)
+                             : all_->AllReduceWithin(mesh_.Copies(), bucket, kSum, tag);
+  }
+
   void Issue(size_t from) {
-    if (all_->world() == 1) return;
+    if (mesh_.pipelines() == 1) return;
     while (works_.size() < buckets_.size() && from <= buckets_[works_.size()].begin) {
       const Bucket& bucket = buckets_[works_.size()];
-      works_.push_back(all_->AllReduceAsync(
+      works_.push_back(Add(
           {sum_.data() + bucket.begin, bucket.end - bucket.begin, collectives::DataType::kFloat32},
-          collectives::Reduction::kSum, tags_[works_.size()]));
+          tags_[works_.size()]));
     }
   }
 
@@ -74,6 +147,7 @@ class AllReduceSync : public Sync {
   collectives::Communicator* all_;
   Threads* threads_;
   bool overlap_;
+  const Mesh mesh_;
   std::vector<Bucket> buckets_;
   std::vector<std::string> tags_;
   std::span<float> sum_;

@@ -15,40 +15,43 @@ int64_t ChooseMicroBatch(int64_t global_batch, int64_t world) {
   return 1;
 }
 
-std::string Worlds(int64_t micro_batches) {
+std::string Worlds(int64_t micro_batches, int64_t stages) {
   constexpr int64_t kMostShown = 1024;
   std::string worlds;
   for (int64_t world = 1; world <= micro_batches && world <= kMostShown; ++world) {
     if (micro_batches % world != 0) continue;
     if (!worlds.empty()) worlds += ", ";
-    worlds += std::to_string(world);
+    worlds += std::to_string(world * stages);
   }
   return worlds;
 }
 
 }  // namespace
 
-Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world) {
+Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world,
+                              int stages) {
+  const int pipelines = world / stages;
   if (global_batch < 1) return Error::Invalid("the global batch must have at least one sequence");
-  if (micro_batch == 0) micro_batch = ChooseMicroBatch(global_batch, world);
+  if (micro_batch == 0) micro_batch = ChooseMicroBatch(global_batch, pipelines);
   if (micro_batch < 0 || global_batch % micro_batch != 0) {
     return Error::Invalid("a global batch of " + std::to_string(global_batch) +
                           " sequences is no multiple of the micro-batch of " +
                           std::to_string(micro_batch));
   }
   const int64_t count = global_batch / micro_batch;
-  if (count % world != 0) {
-    return Error::Invalid(std::to_string(count) + " micro-batches of " +
-                          std::to_string(micro_batch) + " can't be dealt out evenly to " +
-                          std::to_string(world) + " processes; run it with " + Worlds(count) +
-                          " processes, or choose another global batch");
+  if (count % pipelines != 0) {
+    return Error::Invalid(
+        std::to_string(count) + " micro-batches of " + std::to_string(micro_batch) +
+        " can't be dealt out evenly to " + std::to_string(world) + " processes" +
+        (stages > 1 ? " in pipelines of " + std::to_string(stages) : "") + "; run it with " +
+        Worlds(count, stages) + " processes, or choose another global batch");
   }
   BatchPlan plan;
   plan.global_batch = global_batch;
   plan.micro_batch = static_cast<int>(micro_batch);
   plan.count = static_cast<int>(count);
-  plan.mine = static_cast<int>(count / world);
-  plan.first = plan.mine * rank;
+  plan.mine = static_cast<int>(count / pipelines);
+  plan.first = plan.mine * (rank / stages);
   return plan;
 }
 

@@ -1,6 +1,7 @@
 // BatchPlan: which rank computes which micro-batches of a step. A step's micro-batches are numbered
-// from 0; rank r of a world W has the r-th of W equal parts. Their number and content depend on the
-// job alone, never on the world, so a job gives the same run on any world.
+// from 0; rank r of a world W has the r-th of W equal parts (of pipelines: pipeline r of W). Their
+// number and content depend on the job alone, never on the world, so a job gives the same run on
+// any world.
 #ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_
 #define LOCKSTEP_WORKER_TRAINER_ENGINE_BATCH_PLAN_H_
 
@@ -25,8 +26,9 @@ struct BatchPlan {
 
 // micro_batch 0: chosen, as the largest that leaves at least eight micro-batches a step and is
 // dealt out evenly; so worlds of 1, 2, 4 and 8 choose the same. kInvalid names the worlds that
-// would do.
-Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world);
+// would do. Of pipelines of several stages, each is one that micro-batches are dealt to.
+Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world,
+                              int stages = 1);
 
 }  // namespace lockstep::trainer
 

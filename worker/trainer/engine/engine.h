@@ -31,7 +31,7 @@ class Engine {
 
   // One step of all ranks. An error ends the run.
   virtual Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) = 0;
-  // Makes rank 0's replica what the last step left; called on all ranks.
+  // Makes rank 0's replica of the whole model what the last step left; called on all ranks.
   virtual Status UpdateReplica() = 0;
   // Of what every rank has the same of after the last step, wherever that lies.
   virtual Result<uint64_t> HashOfReplica() = 0;
@@ -42,6 +42,7 @@ struct EngineOptions {
   Precision precision = Precision::kFp32;
   core::Sync sync = core::Sync::kAllReduce;
   SyncOptions sync_options;
+  Replica* whole = nullptr;  // rank 0's of the whole model, where ranks have a stage of it
 };
 
 // `replica`, `all` and `threads` outlive it; the steps write the replica itself. kInvalid: as of

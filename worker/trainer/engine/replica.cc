@@ -31,14 +31,60 @@ uint64_t HashOfBlock(std::span<const float> values) {
   return hash;
 }
 
-// The ranks whose hash differs from the most frequent one.
-std::string Strangers(const std::vector<int64_t>& hashes) {
+constexpr std::array kArrays = {&Replica::parameters, &Replica::moment1, &Replica::moment2};
+constexpr std::array<const char*, 3> kNames = {"parameters", "first moments", "second moments"};
+
+collectives::ConstSpan SpanOf(std::span<const float> values) {
+  return {values.data(), values.size(), collectives::DataType::kFloat32};
+}
+
+collectives::Span SpanOf(std::span<float> values) {
+  return {values.data(), values.size(), collectives::DataType::kFloat32};
+}
+
+// A stage's part of array `i` of the whole model's.
+template <typename Whole>
+auto PartOf(Whole& whole, size_t i, const Stage& stage) {
+  return std::span(whole.*kArrays[i])
+      .subspan(BeginOf(whole.shape, stage), OwnedCount(whole.shape, stage));
+}
+
+void CopyPart(const Replica& whole, Replica& part) {
+  for (size_t i = 0; i < kArrays.size(); ++i) {
+    const auto from = PartOf(whole, i, part.stage);
+    std::copy(from.begin(), from.end(), (part.*kArrays[i]).begin());
+  }
+}
+
+Status SendPart(const Replica& whole, const Stage& stage, int rank,
+                collectives::Communicator& all) {
+  for (size_t i = 0; i < kArrays.size(); ++i) {
+    Status sent = all.Send(SpanOf(PartOf(whole, i, stage)), rank, kNames[i]);
+    if (!sent.ok()) return sent;
+  }
+  if (!stage.has_head_copy()) return {};
+  const auto head = std::span(whole.parameters).first(HeadCount(whole.shape));
+  return all.Send(SpanOf(head), rank, "head");
+}
+
+Status ReceivePart(Replica& part, collectives::Communicator& all) {
+  for (size_t i = 0; i < kArrays.size(); ++i) {
+    const auto owned = std::span(part.*kArrays[i]).first(part.moment1.size());
+    Status got = all.Receive(SpanOf(owned), 0, kNames[i]);
+    if (!got.ok()) return got;
+  }
+  if (!part.stage.has_head_copy()) return {};
+  return all.Receive(SpanOf(part.head()), 0, "head");
+}
+
+// The ranks of a stage whose hash differs from the most frequent one.
+std::string Strangers(const std::vector<int64_t>& hashes, size_t stage, size_t stages) {
   std::map<int64_t, size_t> votes;
-  for (const int64_t hash : hashes) ++votes[hash];
+  for (size_t rank = stage; rank < hashes.size(); rank += stages) ++votes[hashes[rank]];
   const auto most = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string ranks;
-  for (size_t rank = 0; rank < hashes.size(); ++rank) {
+  for (size_t rank = stage; rank < hashes.size(); rank += stages) {
     if (hashes[rank] == most->first) continue;
     if (!ranks.empty()) ranks += ", ";
     ranks += std::to_string(rank);
@@ -48,12 +94,13 @@ std::string Strangers(const std::vector<int64_t>& hashes) {
 
 }  // namespace
 
-Replica::Replica(const Shape& model)
+Replica::Replica(const Shape& model, const Stage& of)
     : shape(model),
-      layout(Parameters(model)),
-      parameters(ParameterCount(model)),
-      moment1(parameters.size()),
-      moment2(parameters.size()) {}
+      stage(of),
+      layout(Parameters(model, of)),
+      parameters(HeldCount(model, of)),
+      moment1(OwnedCount(model, of)),
+      moment2(moment1.size()) {}
 
 uint64_t MixHashes(std::span<const uint64_t> hashes) {
   uint64_t mixed = kOffset;
@@ -95,7 +142,46 @@ Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Thread
   return CompareReplicas(HashOf(replica, true, threads), all);
 }
 
-Status CompareReplicas(uint64_t hash, collectives::Communicator& all) {
+Status DealReplica(const Replica* whole, Replica& part, const Mesh& mesh,
+                   collectives::Communicator& all, Threads& threads) {
+  if (mesh.stages == 1) return BroadcastReplica(part, all, threads);
+  for (int rank = 0; rank < mesh.world; ++rank) {
+    const Stage stage = mesh.StageOf(rank);
+    if (mesh.rank != 0 && mesh.rank != rank) continue;
+    if (mesh.rank == rank) {
+      if (rank == 0) {
+        CopyPart(*whole, part);
+      } else if (Status got = ReceivePart(part, all); !got.ok()) {
+        return got;
+      }
+      continue;
+    }
+    Status sent = SendPart(*whole, stage, rank, all);
+    if (!sent.ok()) return sent;
+  }
+  return CompareReplicas(HashOf(part, true, threads), all, mesh.stages);
+}
+
+Status GatherReplica(const Replica& part, Replica* whole, const Mesh& mesh,
+                     collectives::Communicator& all) {
+  if (mesh.stages == 1 || mesh.pipeline() != 0) return {};
+  for (size_t i = 0; i < kArrays.size(); ++i) {
+    const auto owned = std::span(part.*kArrays[i]).first(part.moment1.size());
+    if (mesh.rank != 0) {
+      Status sent = all.Send(SpanOf(owned), 0, kNames[i]);
+      if (!sent.ok()) return sent;
+      continue;
+    }
+    std::copy(owned.begin(), owned.end(), (whole->*kArrays[i]).begin());
+    for (int rank = 1; rank < mesh.stages; ++rank) {
+      Status got = all.Receive(SpanOf(PartOf(*whole, i, mesh.StageOf(rank))), rank, kNames[i]);
+      if (!got.ok()) return got;
+    }
+  }
+  return {};
+}
+
+Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int stages) {
   if (all.world() == 1) return {};
   const auto mine = static_cast<int64_t>(hash);
   std::vector<int64_t> hashes(static_cast<size_t>(all.world()));
@@ -103,7 +189,10 @@ Status CompareReplicas(uint64_t hash, collectives::Communicator& all) {
       all.AllGather({&mine, 1, collectives::DataType::kInt64},
                     {hashes.data(), hashes.size(), collectives::DataType::kInt64}, "checksums");
   if (!gathered.ok()) return gathered;
-  const std::string strangers = Strangers(hashes);
+  std::string strangers;
+  for (int stage = 0; stage < stages && strangers.empty(); ++stage) {
+    strangers = Strangers(hashes, static_cast<size_t>(stage), static_cast<size_t>(stages));
+  }
   if (strangers.empty()) return {};
   return Error::Internal("the replicas have come apart: rank " + strangers +
                          " holds other bits than the rest; look at the memory of its machine "

@@ -3,23 +3,32 @@
 #define LOCKSTEP_WORKER_TRAINER_ENGINE_REPLICA_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "worker/collectives/collectives.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/model/shape.h"
 #include "worker/trainer/parallel.h"
 
 namespace lockstep::trainer {
 
-// Flat, as Parameters(shape) arranges them.
+// Flat, as Parameters(shape, stage) arranges them; `parameters` also has the last stage's copy of
+// wte.
 struct Replica {
-  explicit Replica(const Shape& model);
+  explicit Replica(const Shape& model, const Stage& of = {});
 
   TrainingState state() { return {parameters, moment1, moment2}; }
   ConstTrainingState state() const { return {parameters, moment1, moment2}; }
 
+  std::span<float> owned() { return std::span(parameters).first(moment1.size()); }
+
+  // The last stage's copy of wte.
+  std::span<float> head() { return std::span(parameters).subspan(moment1.size()); }
+
   Shape shape;
+  Stage stage;
   std::vector<Parameter> layout;
   std::vector<float> parameters;
   std::vector<float> moment1;  // AdamW's exp_avg
@@ -29,8 +38,15 @@ struct Replica {
 // Rank 0's copy goes to all, and is compared.
 Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads);
 
-// kInternal names the ranks whose hash of their replica differs from most others'.
-Status CompareReplicas(uint64_t hash, collectives::Communicator& all);
+// Rank 0's `whole` is dealt out to the ranks' stages, and their copies are compared.
+Status DealReplica(const Replica* whole, Replica& part, const Mesh& mesh,
+                   collectives::Communicator& all, Threads& threads);
+// The other way round: rank 0's `whole` becomes what the stages of the first pipeline hold.
+Status GatherReplica(const Replica& part, Replica* whole, const Mesh& mesh,
+                     collectives::Communicator& all);
+
+// kInternal names the ranks whose hash of their replica differs from most others' of their stage.
+Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int stages = 1);
 
 // `with_moments`: a parameter server keeps moments where they are used only.
 uint64_t HashOf(const Replica& replica, bool with_moments, Threads& threads);

@@ -77,6 +77,7 @@ struct SyncOptions {
   size_t bucket_bytes = size_t{25} << 20;
   bool overlap = true;       // of the allreduce with backward
   std::vector<int> servers;  // of the parameter server: ranks
+  int stages = 1;            // of an allreduce: of each pipeline
 };
 
 std::unique_ptr<Sync> MakeAllReduceSync(Replica& replica, collectives::Communicator& all,

@@ -29,15 +29,14 @@ std::vector<Piece> Pieces(std::span<const Parameter> layout, size_t first, size_
   return pieces;
 }
 
-// The sum as a balanced tree: of each half, then of both.
+}  // namespace
+
 double TreeSum(std::span<const double> values) {
   if (values.empty()) return 0;
   if (values.size() == 1) return values[0];
   const size_t half = values.size() / 2;
   return TreeSum(values.first(half)) + TreeSum(values.subspan(half));
 }
-
-}  // namespace
 
 double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay) {
   constexpr double kFloor = 0.1;
@@ -71,6 +70,23 @@ double SumOfSquares(std::span<const float> values, double scale, Threads& thread
                                          std::min(kBlock, values.size() - first), scale);
   });
   return TreeSum(sums);
+}
+
+std::vector<double> SquaresOf(std::span<const Parameter> layout, std::span<const float> values,
+                              Threads& threads) {
+  const std::vector<Piece> pieces = Pieces(layout, 0, values.size());
+  std::vector<double> squares(pieces.size());
+  const auto& kernels = CpuKernels<float, float>();
+  threads.For(pieces.size(), [&](size_t i) {
+    squares[i] = kernels.sum_of_squares(values.data() + pieces[i].first, pieces[i].size, 1.0);
+  });
+  return squares;
+}
+
+size_t PieceCount(std::span<const Parameter> layout) {
+  size_t count = 0;
+  for (const Parameter& parameter : layout) count += (parameter.size + kBlock - 1) / kBlock;
+  return count;
 }
 
 void AdamWStep(std::span<const Parameter> layout, size_t first, std::span<float> parameters,

@@ -27,6 +27,18 @@ double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay);
 // sum of x * x * scale * scale, in fixed blocks, summed as a balanced tree in double.
 double SumOfSquares(std::span<const float> values, double scale, Threads& threads);
 
+// sum of x * x of each piece of `values`, in order: they are cut at the ends of `layout`'s
+// parameters and, within them, into blocks. So pieces of a model's stages, one behind the other,
+// are the model's.
+std::vector<double> SquaresOf(std::span<const Parameter> layout, std::span<const float> values,
+                              Threads& threads);
+
+// How many SquaresOf gives.
+size_t PieceCount(std::span<const Parameter> layout);
+
+// The sum as a balanced tree: of each half, then of both.
+double TreeSum(std::span<const double> values);
+
 // What step t multiplies by, of parameters that decay or not.
 AdamWFactors<float> FactorsOf(int64_t t, double learning_rate, double scale, bool decays,
                               const AdamWOptions& options);

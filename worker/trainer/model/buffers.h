@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "worker/trainer/model/shape.h"
+#include "worker/trainer/model/stage.h"
 
 namespace lockstep::trainer {
 
@@ -23,7 +24,7 @@ inline size_t BlocksOf(size_t n, size_t block) { return (n + block - 1) / block;
 
 // The sizes that buffers and loops are made of.
 struct Dimensions {
-  Dimensions(const Shape& shape, int batch)
+  Dimensions(const Shape& shape, int batch, const Stage& stage = {})
       : batch(static_cast<size_t>(batch)),
         tokens(static_cast<size_t>(shape.context)),
         rows(this->batch * tokens),
@@ -31,7 +32,7 @@ struct Dimensions {
         heads(static_cast<size_t>(shape.heads)),
         head_width(width / heads),
         vocabulary(static_cast<size_t>(shape.vocabulary)),
-        layers(static_cast<size_t>(shape.layers)),
+        layers(static_cast<size_t>(LayersOf(shape, stage))),
         row_blocks(BlocksOf(rows, kRowBlock)),
         attention_groups(batch_heads() < kAttentionGroups ? batch_heads() : kAttentionGroups) {}
 
@@ -105,21 +106,35 @@ struct LayerBuffers {
   T* out;      // [N, C], the residual stream after the block
 };
 
+// Of a micro-batch whose backward pass is still to come.
+template <typename T, typename A>
+struct HeldBuffers {
+  HeldBuffers(const Dimensions& d, Arena& arena) : embedded(arena.Take<T>(d.rows * d.width)) {
+    for (size_t l = 0; l < d.layers; ++l) layers.emplace_back(d, arena);
+  }
+
+  T* embedded;  // [N, C], what the first layer takes
+  std::vector<LayerBuffers<T, A>> layers;
+};
+
 template <typename T, typename A>
 struct Buffers {
   static constexpr bool kConverts = !std::is_same_v<T, A>;
 
-  Buffers(const Dimensions& d, size_t parameters, Arena& arena) {
+  // `held`: micro-batches at a time.
+  Buffers(const Dimensions& d, size_t parameters, const Stage& stage, int held_count,
+          Arena& arena) {
+    const size_t head_rows = stage.last() ? d.rows : 0;
     const auto copy = [&](size_t count) { return arena.Take<A>(kConverts ? count : 0); };
     weights = copy(parameters);
-    embedded = arena.Take<T>(d.rows * d.width);
-    for (size_t l = 0; l < d.layers; ++l) layers.emplace_back(d, arena);
-    mean = arena.Take<T>(d.rows);
-    rstd = arena.Take<T>(d.rows);
-    normal = arena.Take<A>(d.rows * d.width);
-    logits = arena.Take<T>(d.rows * d.vocabulary);
-    logits_copy = copy(d.rows * d.vocabulary);
-    losses = arena.Take<T>(d.rows);
+    for (int i = 0; i < held_count; ++i) held.emplace_back(d, arena);
+    mean = arena.Take<T>(head_rows);
+    rstd = arena.Take<T>(head_rows);
+    normal = arena.Take<A>(head_rows * d.width);
+    logits = arena.Take<T>(head_rows * d.vocabulary);
+    logits_copy = copy(head_rows * d.vocabulary);
+    losses = arena.Take<T>(head_rows);
+    head_gradient = arena.Take<T>(stage.has_head_copy() ? d.vocabulary * d.width : 0);
     dx = arena.Take<T>(d.rows * d.width);
     dx_copy = copy(d.rows * d.width);
     dmiddle = arena.Take<T>(d.rows * d.width);
@@ -136,25 +151,25 @@ struct Buffers {
     return kQueryBlock * (2 * d.tokens + d.head_width);
   }
 
-  A* weights;   // the parameters, converted (where A is not T)
-  T* embedded;  // [N, C]
-  std::vector<LayerBuffers<T, A>> layers;
-  T* mean;          // [N], of the last LayerNorm
-  T* rstd;          // [N]
-  A* normal;        // [N, C]
-  T* logits;        // [N, V], and at once their gradient
-  A* logits_copy;   // [N, V], converted
-  T* losses;        // [N]
-  T* dx;            // [N, C], gradient of a block's output, then of its input
-  A* dx_copy;       // [N, C], converted
-  T* dmiddle;       // [N, C], of `middle`
-  A* dmiddle_copy;  // [N, C], converted
-  T* dwide;         // [N, 4 C], of c_fc's output; [N, 3 C], of qkv
-  A* dwide_copy;    // the same, converted
-  T* dnormal;       // [N, C], of a LayerNorm's output, of `mixed`
-  A* transposed;    // one block's four weight matrices, transposed
-  T* partial;       // [row blocks, 8 C], sums over a row block, for biases and LayerNorms
-  T* scores;        // [attention groups, kQueryBlock (2 T + C / H)]
+  A* weights;  // the parameters, converted (where A is not T)
+  std::vector<HeldBuffers<T, A>> held;
+  T* mean;           // [N], of the last LayerNorm
+  T* rstd;           // [N]
+  A* normal;         // [N, C]
+  T* logits;         // [N, V], and at once their gradient
+  A* logits_copy;    // [N, V], converted
+  T* losses;         // [N]
+  T* head_gradient;  // [V, C], the head's part of wte's gradient, where that is another stage's
+  T* dx;             // [N, C], gradient of a block's output, then of its input
+  A* dx_copy;        // [N, C], converted
+  T* dmiddle;        // [N, C], of `middle`
+  A* dmiddle_copy;   // [N, C], converted
+  T* dwide;          // [N, 4 C], of c_fc's output; [N, 3 C], of qkv
+  A* dwide_copy;     // the same, converted
+  T* dnormal;        // [N, C], of a LayerNorm's output, of `mixed`
+  A* transposed;     // one block's four weight matrices, transposed
+  T* partial;        // [row blocks, 8 C], sums over a row block, for biases and LayerNorms
+  T* scores;         // [attention groups, kQueryBlock (2 T + C / H)]
 };
 
 }  // namespace lockstep::trainer

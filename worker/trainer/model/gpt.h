@@ -17,6 +17,7 @@
 
 #include "core/model/trainer.h"
 #include "worker/trainer/model/shape.h"
+#include "worker/trainer/model/stage.h"
 #include "worker/trainer/parallel.h"
 
 namespace lockstep::trainer {
@@ -34,22 +35,37 @@ std::string InstructionSet();
 template <typename T>
 class Gpt {
  public:
-  // batch: sequences in a micro-batch (B), of shape.context tokens each (T).
-  Gpt(const Shape& shape, int batch, Precision precision, Threads& threads);
+  // batch: sequences in a micro-batch (B), of shape.context tokens each (T). Of a stage, `held`
+  // micro-batches may have gone forward and not yet backward, each in a slot of its own.
+  Gpt(const Shape& shape, int batch, Precision precision, Threads& threads, const Stage& stage = {},
+      int held = 1);
   ~Gpt();
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
-  // parameters: as Parameters() arranges them. inputs, targets: [B, T], each in [0, V).
-  // Returns the mean cross entropy over B * T tokens. What Backward needs is kept.
+  // parameters: as Parameters() arranges them, and behind them the stage's copy of wte. inputs,
+  // targets: [B, T], each in [0, V); inputs are the first stage's, targets the last one's. Returns
+  // the mean cross entropy over B * T tokens, and 0 where that is a later stage's. What Backward
+  // needs is kept.
   T Forward(std::span<const T> parameters, std::span<const int32_t> inputs,
-            std::span<const int32_t> targets);
+            std::span<const int32_t> targets, size_t slot = 0);
 
-  // The gradient of the last Forward's loss, overwriting `gradients`. `complete(from)` says that
-  // gradients[from..] are final, with falling `from`, the last time 0; it is called from the
-  // caller's thread.
+  // The gradient of the last Forward's loss in this slot, overwriting `gradients`, which are of
+  // what the stage owns. `complete(from)` says that gradients[from..] are final, with falling
+  // `from`, the last time 0; it is called from the caller's thread. The last stage goes backward
+  // right after it went forward.
   void Backward(std::span<const T> parameters, std::span<T> gradients,
-                const std::function<void(size_t from)>& complete);
+                const std::function<void(size_t from)>& complete, size_t slot = 0);
+
+  // What stages hand each other. [N, C]: what another stage made, before Forward; what this one
+  // made, after it.
+  std::span<T> Entry(size_t slot);
+  std::span<const T> Exit(size_t slot) const;
+  // [N, C]: before Backward the gradient of Exit, after it that of Entry.
+  std::span<T> Gradient();
+  // [V, C]: of a last stage that is not the first: after Backward, its part of wte's gradient. The
+  // first stage takes it in `gradients`, before Backward.
+  std::span<const T> HeadGradient() const;
 
   // The logits [B, T, V] of `inputs`, for tests and for scoring; nothing is kept.
   void Logits(std::span<const T> parameters, std::span<const int32_t> inputs, std::span<T> logits);
@@ -57,7 +73,8 @@ class Gpt {
   // Of all buffers held here, fixed at construction.
   size_t ActivationBytes() const;
   // What ActivationBytes() of such a model will be, before it is made.
-  static size_t PredictActivationBytes(const Shape& shape, int batch, Precision precision);
+  static size_t PredictActivationBytes(const Shape& shape, int batch, Precision precision,
+                                       const Stage& stage = {}, int held = 1);
 
  private:
   struct State;

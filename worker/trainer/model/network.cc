@@ -18,8 +18,8 @@ constexpr size_t kEmbeddingColumns = 64;
 
 }  // namespace
 
-LayerOffsets::LayerOffsets(const std::vector<Parameter>& list, size_t layer) {
-  const Parameter* p = &list[2 + layer * 12];
+LayerOffsets::LayerOffsets(const std::vector<Parameter>& list, size_t layer, size_t before) {
+  const Parameter* p = &list[before + layer * 12];
   const std::array<size_t*, 12> fields = {&norm1_weight, &norm1_bias, &qkv_weight,   &qkv_bias,
                                           &proj_weight,  &proj_bias,  &norm2_weight, &norm2_bias,
                                           &fc_weight,    &fc_bias,    &out_weight,   &out_bias};
@@ -27,20 +27,27 @@ LayerOffsets::LayerOffsets(const std::vector<Parameter>& list, size_t layer) {
 }
 
 template <typename T, typename A>
-Network<T, A>::Network(const Shape& shape, int batch, Threads& threads)
-    : d_(shape, batch),
-      list_(Parameters(shape)),
+Network<T, A>::Network(const Shape& shape, int batch, Threads& threads, const Stage& stage,
+                       int held)
+    : stage_(stage),
+      d_(shape, batch, stage),
+      list_(Parameters(shape, stage)),
+      parameters_count_(HeldCount(shape, stage)),
+      head_(stage.has_head_copy() ? OwnedCount(shape, stage) : 0),
       threads_(threads),
       kernels_(CpuKernels<T, A>()),
-      arena_(PredictBytes(shape, batch)),
-      b_(d_, ParameterCount(shape), arena_) {
-  for (size_t l = 0; l < d_.layers; ++l) offsets_.emplace_back(list_, l);
+      arena_(PredictBytes(shape, batch, stage, held)),
+      b_(d_, parameters_count_, stage, held, arena_),
+      inputs_(b_.held.size()) {
+  const size_t before = stage.first() ? 2 : 0;
+  for (size_t l = 0; l < d_.layers; ++l) offsets_.emplace_back(list_, l, before);
 }
 
 template <typename T, typename A>
-size_t Network<T, A>::PredictBytes(const Shape& shape, int batch) {
+size_t Network<T, A>::PredictBytes(const Shape& shape, int batch, const Stage& stage, int held) {
   Arena counter;
-  const Buffers<T, A> buffers(Dimensions(shape, batch), ParameterCount(shape), counter);
+  const Buffers<T, A> buffers(Dimensions(shape, batch, stage), HeldCount(shape, stage), stage, held,
+                              counter);
   return counter.used();
 }
 
@@ -56,7 +63,7 @@ template <typename T, typename A>
 void Network<T, A>::UseParameters(const T* parameters) {
   parameters_ = parameters;
   if constexpr (Buffers<T, A>::kConverts) {
-    const size_t count = list_.back().offset + list_.back().size;
+    const size_t count = parameters_count_;
     threads_.For(BlocksOf(count, kConvertBlock), [&](size_t block) {
       const size_t first = block * kConvertBlock;
       const size_t n = std::min(kConvertBlock, count - first);
@@ -140,9 +147,12 @@ void Network<T, A>::SumOverRows(std::span<const WeightGradient> weights,
 // Forward.
 
 template <typename T, typename A>
-T Network<T, A>::Forward(const T* parameters, const int32_t* inputs, const int32_t* targets) {
+T Network<T, A>::Forward(const T* parameters, const int32_t* inputs, const int32_t* targets,
+                         size_t slot) {
   UseParameters(parameters);
+  slot_ = slot;
   Run(inputs);
+  if (!stage_.last()) return 0;
   const T scale = 1 / static_cast<T>(d_.rows);
   ForRows([&](const Rows& rows) {
     T* logits = b_.logits + rows.first * d_.vocabulary;
@@ -157,19 +167,29 @@ T Network<T, A>::Forward(const T* parameters, const int32_t* inputs, const int32
 }
 
 template <typename T, typename A>
+const T* Network<T, A>::LastOut() const {
+  const HeldBuffers<T, A>& held = b_.held[slot_];
+  return held.layers.empty() ? held.embedded : held.layers.back().out;
+}
+
+template <typename T, typename A>
 void Network<T, A>::Logits(const T* parameters, const int32_t* inputs, T* logits) {
+  assert(stage_.count == 1);
   UseParameters(parameters);
+  slot_ = 0;
   Run(inputs);
   ForRows([&](const Rows& rows) { Head(logits + rows.first * d_.vocabulary, rows); });
 }
 
 template <typename T, typename A>
 void Network<T, A>::Run(const int32_t* inputs) {
-  inputs_.assign(inputs, inputs + d_.rows);
-  ForRows([&](const Rows& rows) { Embed(rows); });
-  const T* x = b_.embedded;
+  if (stage_.first()) {
+    inputs_[slot_].assign(inputs, inputs + d_.rows);
+    ForRows([&](const Rows& rows) { Embed(rows); });
+  }
+  const T* x = held().embedded;
   for (size_t l = 0; l < d_.layers; ++l) {
-    Layer& layer = b_.layers[l];
+    Layer& layer = held().layers[l];
     ForRows([&](const Rows& rows) { NormAndQkv(x, offsets_[l], layer, rows); });
     ForHeads(layer, [&](const AttentionHead<T>& head, size_t at) {
       Attend(kernels_, head, layer.mixed + at);
@@ -185,10 +205,11 @@ void Network<T, A>::Embed(const Rows& rows) {
   const T* wte = parameters_;
   const T* wpe = parameters_ + list_[1].offset;
   for (size_t row = rows.first; row < rows.first + rows.count; ++row) {
-    assert(inputs_[row] >= 0 && static_cast<size_t>(inputs_[row]) < d_.vocabulary);
-    const T* token = wte + static_cast<size_t>(inputs_[row]) * d_.width;
+    const int32_t input = inputs_[slot_][row];
+    assert(input >= 0 && static_cast<size_t>(input) < d_.vocabulary);
+    const T* token = wte + static_cast<size_t>(input) * d_.width;
     const T* position = wpe + row % d_.tokens * d_.width;
-    T* x = b_.embedded + row * d_.width;
+    T* x = held().embedded + row * d_.width;
     for (size_t i = 0; i < d_.width; ++i) x[i] = token[i] + position[i];
   }
 }
@@ -255,10 +276,10 @@ void Network<T, A>::ProjectAndMlp(const T* x, const LayerOffsets& at, Layer& lay
 template <typename T, typename A>
 void Network<T, A>::Head(T* logits, const Rows& rows) {
   const size_t width = d_.width;
-  const T* x = b_.layers.empty() ? b_.embedded : b_.layers.back().out;
+  const T* x = LastOut();
   A* normal = b_.normal + rows.first * width;
   kernels_.layer_norm(x + rows.first * width, FinalNorm(rows.first), rows.count, width, normal);
-  Multiply({rows.count, d_.vocabulary, width}, {normal, width}, {weights_, width, true},
+  Multiply({rows.count, d_.vocabulary, width}, {normal, width}, {weights_ + head_, width, true},
            {logits, d_.vocabulary});
 }
 
@@ -266,12 +287,16 @@ void Network<T, A>::Head(T* logits, const Rows& rows) {
 
 template <typename T, typename A>
 void Network<T, A>::Backward(const T* parameters, T* gradients,
-                             const std::function<void(size_t from)>& complete) {
+                             const std::function<void(size_t from)>& complete, size_t slot) {
   assert(parameters == parameters_);
   static_cast<void>(parameters);
-  HeadBackward(gradients);
-  complete(list_[list_.size() - 2].offset);
+  slot_ = slot;
+  if (stage_.last()) {
+    HeadBackward(gradients);
+    complete(list_[list_.size() - 2].offset);
+  }
   for (size_t l = d_.layers; l-- > 0;) LayerBackward(l, gradients, complete);
+  if (!stage_.first()) return;
   EmbedBackward(gradients);
   complete(0);
 }
@@ -281,18 +306,19 @@ template <typename T, typename A>
 void Network<T, A>::HeadBackward(T* gradients) {
   const size_t width = d_.width;
   const size_t vocabulary = d_.vocabulary;
-  const T* x = b_.layers.empty() ? b_.embedded : b_.layers.back().out;
+  const T* x = LastOut();
   const A* dlogits = Operands(b_.logits, b_.logits_copy);
   ForRows([&](const Rows& rows) {
     T* dnormal = b_.dnormal + rows.first * width;
     T* sums = Partial(rows);
     std::fill_n(sums, 2 * width, T{0});
     Multiply({rows.count, width, vocabulary}, {dlogits + rows.first * vocabulary, vocabulary},
-             {weights_, width}, {dnormal, width});
+             {weights_ + head_, width}, {dnormal, width});
     kernels_.layer_norm_backward(dnormal, x + rows.first * width, FinalNorm(rows.first), rows.count,
                                  width, nullptr, b_.dx + rows.first * width, sums, sums + width);
   });
-  const WeightGradient wte{dlogits, b_.normal, vocabulary, width, gradients};
+  T* dwte = stage_.has_head_copy() ? b_.head_gradient : gradients;
+  const WeightGradient wte{dlogits, b_.normal, vocabulary, width, dwte};
   const std::array<PartialSum, 2> sums = {
       PartialSum{0, width, gradients + list_[list_.size() - 2].offset},
       PartialSum{width, width, gradients + list_.back().offset}};
@@ -304,8 +330,8 @@ void Network<T, A>::LayerBackward(size_t l, T* gradients,
                                   const std::function<void(size_t from)>& complete) {
   const size_t width = d_.width;
   const LayerOffsets& at = offsets_[l];
-  Layer& layer = b_.layers[l];
-  const T* x = l == 0 ? b_.embedded : b_.layers[l - 1].out;
+  Layer& layer = held().layers[l];
+  const T* x = l == 0 ? held().embedded : held().layers[l - 1].out;
   TransposeWeights(at);
 
   ForRows([&](const Rows& rows) { MlpBackward(at, layer, rows); });
@@ -428,7 +454,7 @@ void Network<T, A>::EmbedBackward(T* gradients) {
     const size_t end = std::min(width, begin + kEmbeddingColumns);
     for (size_t row = 0; row < d_.rows; ++row) {
       const T* dx = b_.dx + row * width;
-      T* token = gradients + static_cast<size_t>(inputs_[row]) * width;
+      T* token = gradients + static_cast<size_t>(inputs_[slot_][row]) * width;
       T* position = dwpe + row % d_.tokens * width;
       const bool first = row < d_.tokens;
       for (size_t i = begin; i < end; ++i) token[i] += dx[i];

@@ -13,6 +13,7 @@
 #include "worker/trainer/model/buffers.h"
 #include "worker/trainer/model/kernels.h"
 #include "worker/trainer/model/shape.h"
+#include "worker/trainer/model/stage.h"
 #include "worker/trainer/parallel.h"
 
 namespace lockstep::trainer {
@@ -26,16 +27,22 @@ class AnyNetwork {
   AnyNetwork(const AnyNetwork&) = delete;
   AnyNetwork& operator=(const AnyNetwork&) = delete;
 
-  virtual T Forward(const T* parameters, const int32_t* inputs, const int32_t* targets) = 0;
+  virtual T Forward(const T* parameters, const int32_t* inputs, const int32_t* targets,
+                    size_t slot) = 0;
   virtual void Backward(const T* parameters, T* gradients,
-                        const std::function<void(size_t from)>& complete) = 0;
+                        const std::function<void(size_t from)>& complete, size_t slot) = 0;
   virtual void Logits(const T* parameters, const int32_t* inputs, T* logits) = 0;
+  virtual T* Entry(size_t slot) = 0;
+  virtual const T* Exit(size_t slot) const = 0;
+  virtual T* Gradient() = 0;
+  virtual const T* HeadGradient() const = 0;
   virtual size_t bytes() const = 0;
 };
 
 // Where a block's parameters begin in the array.
 struct LayerOffsets {
-  LayerOffsets(const std::vector<Parameter>& list, size_t layer);
+  // `list`, whose layer number `layer` begins behind `before` other parameters.
+  LayerOffsets(const std::vector<Parameter>& list, size_t layer, size_t before = 2);
 
   size_t norm1_weight, norm1_bias;
   size_t qkv_weight, qkv_bias;    // [C, 3 C]
@@ -48,14 +55,19 @@ struct LayerOffsets {
 template <typename T, typename A>
 class Network final : public AnyNetwork<T> {
  public:
-  Network(const Shape& shape, int batch, Threads& threads);
+  Network(const Shape& shape, int batch, Threads& threads, const Stage& stage, int held);
 
-  T Forward(const T* parameters, const int32_t* inputs, const int32_t* targets) override;
-  void Backward(const T* parameters, T* gradients,
-                const std::function<void(size_t from)>& complete) override;
+  T Forward(const T* parameters, const int32_t* inputs, const int32_t* targets,
+            size_t slot) override;
+  void Backward(const T* parameters, T* gradients, const std::function<void(size_t from)>& complete,
+                size_t slot) override;
   void Logits(const T* parameters, const int32_t* inputs, T* logits) override;
+  T* Entry(size_t slot) override { return b_.held[slot].embedded; }
+  const T* Exit(size_t slot) const override { return b_.held[slot].layers.back().out; }
+  T* Gradient() override { return b_.dx; }
+  const T* HeadGradient() const override { return b_.head_gradient; }
   size_t bytes() const override { return arena_.used(); }
-  static size_t PredictBytes(const Shape& shape, int batch);
+  static size_t PredictBytes(const Shape& shape, int batch, const Stage& stage, int held);
 
  private:
   using Layer = LayerBuffers<T, A>;
@@ -108,16 +120,24 @@ class Network final : public AnyNetwork<T> {
   void QkvBackward(const T* x, const LayerOffsets& at, Layer& layer, const Rows& rows);
   void EmbedBackward(T* gradients);
 
+  HeldBuffers<T, A>& held() { return b_.held[slot_]; }
+  // What the head reads: the last layer's output.
+  const T* LastOut() const;
+
+  const Stage stage_;
   Dimensions d_;
-  std::vector<Parameter> list_;
+  std::vector<Parameter> list_;  // what the stage owns
+  const size_t parameters_count_;
+  const size_t head_;  // where the head's wte lies among the parameters
   std::vector<LayerOffsets> offsets_;
   Threads& threads_;
   const KernelTable<T, A>& kernels_;
   Arena arena_;
   Buffers<T, A> b_;
-  const T* parameters_ = nullptr;  // of the call
-  const A* weights_ = nullptr;     // the same as products' operands
-  std::vector<int32_t> inputs_;    // [N], of the last Forward
+  const T* parameters_ = nullptr;             // of the call
+  const A* weights_ = nullptr;                // the same as products' operands
+  size_t slot_ = 0;                           // of the call
+  std::vector<std::vector<int32_t>> inputs_;  // [slot][N], of the first stage
 };
 
 }  // namespace lockstep::trainer

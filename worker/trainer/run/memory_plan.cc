@@ -19,13 +19,17 @@ std::string Megabytes(size_t bytes) {
 }  // namespace
 
 MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision precision,
-                      bool writes_checkpoints) {
+                      bool writes_checkpoints, const Stage& stage) {
+  const size_t owned = OwnedCount(shape, stage) * sizeof(float);
+  const size_t state = 3 * ParameterCount(shape) * sizeof(float);
   MemoryPlan plan;
-  plan.parameters = ParameterCount(shape) * sizeof(float);
-  plan.gradients = plan.parameters * static_cast<size_t>(GradientTree::Arrays(batch.mine));
-  plan.optimizer = 2 * plan.parameters;
-  plan.activations = Gpt<float>::PredictActivationBytes(shape, batch.micro_batch, precision);
-  if (writes_checkpoints) plan.checkpoint = plan.parameters + plan.optimizer;
+  plan.parameters = HeldCount(shape, stage) * sizeof(float);
+  plan.gradients = owned * static_cast<size_t>(GradientTree::Arrays(batch.mine));
+  plan.optimizer = 2 * owned;
+  plan.activations = Gpt<float>::PredictActivationBytes(shape, batch.micro_batch, precision, stage,
+                                                        HeldMicroBatches(stage, batch.mine));
+  if (writes_checkpoints) plan.checkpoint = state;
+  if (stage.first() && !stage.last()) plan.checkpoint += state;
   return plan;
 }
 
@@ -34,6 +38,19 @@ std::string ToString(const MemoryPlan& plan) {
          ", gradients " + Megabytes(plan.gradients) + ", optimizer " + Megabytes(plan.optimizer) +
          ", activations " + Megabytes(plan.activations) + ", checkpoint's copy " +
          Megabytes(plan.checkpoint);
+}
+
+std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision precision,
+                       bool writes_checkpoints, const Mesh& mesh) {
+  std::string text = "mesh: " + std::to_string(mesh.pipelines()) + " pipelines of " +
+                     std::to_string(mesh.stages) + " stages";
+  for (int i = 0; i < mesh.stages; ++i) {
+    const Stage stage = mesh.StageOf(i);
+    text +=
+        "\n" + ToString(shape, stage) + ": " +
+        ToString(PlanMemory(shape, batch, precision, writes_checkpoints && stage.first(), stage));
+  }
+  return text;
 }
 
 size_t PeakResidentBytes() {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "worker/trainer/engine/batch_plan.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/model/gpt.h"
 
 namespace lockstep::trainer {
@@ -15,16 +16,22 @@ struct MemoryPlan {  // bytes
   size_t gradients = 0;  // one array, and one a level of the tree of this rank's micro-batches
   size_t optimizer = 0;  // two moments
   size_t activations = 0;
-  size_t checkpoint = 0;  // the copy that is written while training goes on; of rank 0
+  size_t checkpoint = 0;  // of rank 0: the copy that is written while training goes on; and where
+                          // ranks have a stage each, the whole model's state
 
   size_t sum() const { return parameters + gradients + optimizer + activations + checkpoint; }
 };
 
+// `batch`: as its stage's rank has it; `writes_checkpoints` says something of stage 0 alone.
 MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision precision,
-                      bool writes_checkpoints);
+                      bool writes_checkpoints, const Stage& stage = {});
 
 // "41 MB of parameters, 123 MB of gradients (3 arrays), ...: 412 MB".
 std::string ToString(const MemoryPlan& plan);
+
+// A line that says what a mesh is, and one for each of its stages.
+std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision precision,
+                       bool writes_checkpoints, const Mesh& mesh);
 
 // The most this process has held, or 0 where the kernel doesn't say.
 size_t PeakResidentBytes();

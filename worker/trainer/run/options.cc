@@ -6,6 +6,24 @@
 
 namespace lockstep::trainer {
 
+Result<Shape> ShapeOf(const core::Trainer& job) {
+  const core::TrainerModel& model = job.model;
+  if (!model.preset.empty()) return PresetShape(model.preset, job.sequence_length);
+  const Shape shape{.layers = model.layers,
+                    .heads = model.heads,
+                    .width = model.width,
+                    .vocabulary = model.vocabulary,
+                    .context = job.sequence_length};
+  if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.vocabulary < 1) {
+    return Error::Invalid("a model needs layers, heads, width and vocabulary of at least 1");
+  }
+  if (shape.width % shape.heads != 0) {
+    return Error::Invalid("width " + std::to_string(shape.width) + " is no multiple of heads, " +
+                          std::to_string(shape.heads));
+  }
+  return shape;
+}
+
 int ThreadCount(int asked) {
   if (asked > 0) return asked;
   if (const char* openmp = std::getenv("OMP_NUM_THREADS")) {

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
 #include "core/model/trainer.h"
+#include "worker/trainer/model/shape.h"
 
 namespace lockstep::trainer {
 
@@ -25,6 +27,9 @@ struct TrainOptions {
   int64_t log_every = 10;
   double collective_timeout = 120;  // seconds
 };
+
+// The model that the job names or gives the sizes of. kInvalid: none such.
+Result<Shape> ShapeOf(const core::Trainer& job);
 
 // Threads to use: `asked`, else OMP_NUM_THREADS, else what this process may run on.
 int ThreadCount(int asked);

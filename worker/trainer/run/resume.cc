@@ -96,14 +96,15 @@ Result<Position> Begin(const CheckpointLine& line, const Manifest& expected, Rep
 }  // namespace
 
 Result<Position> Resume(const CheckpointLine& line, const Manifest& expected, Replica& replica,
-                        collectives::Communicator& all, Threads& threads) {
+                        Replica* whole, const Mesh& mesh, collectives::Communicator& all,
+                        Threads& threads) {
   struct Message {
     Position position;
     int64_t failed = 0;
   } message;
   std::string why = "rank 0 could not begin";
   if (all.rank() == 0) {
-    Result<Position> begun = Begin(line, expected, replica);
+    Result<Position> begun = Begin(line, expected, whole == nullptr ? replica : *whole);
     message.failed = begun.ok() ? 0 : 1;
     if (begun.ok()) message.position = *begun;
     if (!begun.ok()) why = begun.error().message;
@@ -112,7 +113,7 @@ Result<Position> Resume(const CheckpointLine& line, const Manifest& expected, Re
       all.Broadcast({&message, sizeof message, collectives::DataType::kByte}, 0, "position");
   if (!told.ok()) return told.error();
   if (message.failed != 0) return Error::Invalid(why);
-  Status copied = BroadcastReplica(replica, all, threads);
+  Status copied = DealReplica(whole, replica, mesh, all, threads);
   if (!copied.ok()) return copied.error();
   return message.position;
 }

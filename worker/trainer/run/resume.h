@@ -19,12 +19,14 @@ struct Position {
   int64_t skipped = 0;
 };
 
-// Fills `replica` on every rank, from the newest checkpoint of `line` that can be read, or anew
+// Fills `replica`, of its rank's stage, on every rank, and `whole`, which is null but at rank 0 of
+// a mesh of several stages, from the newest checkpoint of `line` that can be read, or anew
 // from `expected.seed`. `expected` is what this run would write: where a checkpoint says otherwise
 // in a way that ends bitwise equality (data, batch, instruction set, ...), rank 0 warns. Torn
 // checkpoints are skipped with a warning; kInvalid when there are some and none can be used.
 Result<Position> Resume(const CheckpointLine& line, const Manifest& expected, Replica& replica,
-                        collectives::Communicator& all, Threads& threads);
+                        Replica* whole, const Mesh& mesh, collectives::Communicator& all,
+                        Threads& threads);
 
 }  // namespace lockstep::trainer
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "worker/trainer/data/dataset.h"
 #include "worker/trainer/engine/batch_plan.h"
 #include "worker/trainer/engine/engine.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/run/agent_link.h"
 #include "worker/trainer/run/checkpoint_line.h"
@@ -38,24 +40,6 @@ namespace lockstep::trainer {
 namespace {
 
 using collectives::Communicator;
-
-Result<Shape> ShapeOf(const core::Trainer& job) {
-  const core::TrainerModel& model = job.model;
-  if (!model.preset.empty()) return PresetShape(model.preset, job.sequence_length);
-  const Shape shape{.layers = model.layers,
-                    .heads = model.heads,
-                    .width = model.width,
-                    .vocabulary = model.vocabulary,
-                    .context = job.sequence_length};
-  if (shape.layers < 1 || shape.heads < 1 || shape.width < 1 || shape.vocabulary < 1) {
-    return Error::Invalid("a model needs layers, heads, width and vocabulary of at least 1");
-  }
-  if (shape.width % shape.heads != 0) {
-    return Error::Invalid("width " + std::to_string(shape.width) + " is no multiple of heads, " +
-                          std::to_string(shape.heads));
-  }
-  return shape;
-}
 
 std::string Sha256Of(std::span<const float> values) {
   Sha256 hash;
@@ -93,6 +77,8 @@ class Run {
   }
 
   bool first() const { return all_->rank() == 0; }
+  // Of rank 0.
+  Replica& Whole() { return whole_ ? *whole_ : *replica_; }
   // For what is in host memory.
   Communicator& host() { return place_->host_view() == nullptr ? *all_ : *place_->host_view(); }
 
@@ -104,8 +90,10 @@ class Run {
     Result<Shape> shape = ShapeOf(job_);
     if (!shape.ok()) return shape.error();
     shape_ = *shape;
+    mesh_ = {connection_.rank, connection_.world, job_.parallel.pipeline};
+    if (Status mesh = CheckMesh(job_, shape_, mesh_); !mesh.ok()) return mesh;
     Result<BatchPlan> batch = PlanBatches(job_.global_batch_size, job_.micro_batch_size.value_or(0),
-                                          connection_.rank, connection_.world);
+                                          connection_.rank, connection_.world, mesh_.stages);
     if (!batch.ok()) return batch.error();
     batch_ = *batch;
     Result<Placement> place = Placement::Choose(job_, shape_, batch_.micro_batch, connection_);
@@ -187,9 +175,24 @@ class Run {
     if (place_->gpu()) gpu_figures_.emplace(*place_->gpu()->device, job_.precision);
     instruction_set_ = place_->gpu() ? place_->gpu()->InstructionSet() : InstructionSet();
     if (first()) SayPlan(writes);
-    replica_.emplace(shape_);
+    try {
+      return Build(writes);
+    } catch (const std::bad_alloc&) {
+      return Error::Invalid(
+          "rank " + std::to_string(all_->rank()) + ", " + ToString(shape_, mesh_.stage()) +
+          ", does not get its memory, " +
+          ToString(PlanMemory(shape_, batch_, job_.precision, writes, mesh_.stage())) +
+          ": lower microBatchSize or sequenceLength, or raise parallel.pipeline or the memory");
+    }
+  }
+
+  // Takes the memory that training needs.
+  Status Build(bool writes) {
+    replica_.emplace(shape_, mesh_.stage());
+    if (first() && mesh_.stages > 1) whole_.emplace(shape_);
     const Time began = BootTime();
-    Result<Position> position = Resume(*line_, ManifestNow(), *replica_, host(), threads_);
+    Result<Position> position = Resume(*line_, ManifestNow(), *replica_,
+                                       whole_ ? &*whole_ : nullptr, mesh_, host(), threads_);
     if (!position.ok()) return position.error();
     at_ = *position;
     if (at_.step > 0) loaded_ = BootTime() - began;
@@ -233,13 +236,15 @@ class Run {
     return line_->writes() ? line_->Root() + "/tensorboard" : "";
   }
 
-  EngineOptions OptionsOfEngine() const {
+  EngineOptions OptionsOfEngine() {
     return {.batch = batch_,
             .precision = job_.precision,
             .sync = job_.sync,
             .sync_options = {.bucket_bytes = static_cast<size_t>(job_.bucket_mb) << 20,
                              .overlap = job_.overlap,
-                             .servers = job_.servers}};
+                             .servers = job_.servers,
+                             .stages = mesh_.stages},
+            .whole = whole_ ? &*whole_ : nullptr};
   }
 
   void SayPlan(bool writes) {
@@ -261,7 +266,9 @@ class Run {
     } else if (!place_->why_not().empty()) {
       std::printf("on CPUs: %s\n", place_->why_not().c_str());
     }
-    std::printf("%s\n", ToString(memory).c_str());
+    std::printf("%s\n", mesh_.stages > 1
+                            ? TellStages(shape_, batch_, job_.precision, writes, mesh_).c_str()
+                            : ToString(memory).c_str());
     std::fflush(stdout);
   }
 
@@ -295,7 +302,7 @@ class Run {
 
   Status ReplicasAreEqual() {
     Result<uint64_t> hash = engine_->HashOfReplica();
-    return hash.ok() ? CompareReplicas(*hash, host()) : hash.error();
+    return hash.ok() ? CompareReplicas(*hash, host(), mesh_.stages) : hash.error();
   }
 
   Error Diverged() const {
@@ -395,7 +402,7 @@ class Run {
     const Time began = BootTime();
     Status updated = UpdateReplica();
     if (!updated.ok()) return updated;
-    if (saver_) saver_->Save(std::as_const(*replica_).state(), ManifestNow(), in_memory);
+    if (saver_) saver_->Save(std::as_const(Whole()).state(), ManifestNow(), in_memory);
     if (part_ && in_memory) part_->Commit(at_.step);
     if (saver_ && last) saver_->Wait();
     const Duration stall = BootTime() - began;
@@ -425,6 +432,7 @@ class Run {
     manifest.precision = job_.precision == Precision::kBf16 ? "bf16" : "fp32";
     manifest.data = data_->Fingerprint();
     manifest.world = all_->world();
+    manifest.pipeline = mesh_.stages;
     manifest.global_batch = batch_.global_batch;
     manifest.micro_batch = batch_.micro_batch;
     return manifest;
@@ -456,7 +464,7 @@ class Run {
       std::printf("stopped on request after step %lld\n", static_cast<long long>(at_.step));
     }
     std::printf("weights after step %lld: sha256 %s\n", static_cast<long long>(at_.step),
-                Sha256Of(replica_->parameters).c_str());
+                Sha256Of(Whole().parameters).c_str());
     std::printf("peak memory %.0f MB\n", static_cast<double>(PeakResidentBytes()) / 1e6);
     std::fflush(stdout);
     return {};
@@ -469,11 +477,13 @@ class Run {
   Threads threads_;
   collectives::Options connection_;
   Shape shape_;
+  Mesh mesh_;
   BatchPlan batch_;
   std::optional<Dataset> data_;
   std::optional<AgentLink> agent_;
   std::optional<CheckpointLine> line_;
-  std::optional<Replica> replica_;
+  std::optional<Replica> replica_;  // of this rank's stage
+  std::optional<Replica> whole_;    // of rank 0 of a mesh of several stages
   Position at_;
   std::optional<Placement> place_;
   std::string instruction_set_;

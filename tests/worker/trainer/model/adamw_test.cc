@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/worker/trainer/model/random.h"
+#include "worker/trainer/model/stage.h"
 
 namespace lockstep::trainer {
 namespace {
@@ -84,6 +85,26 @@ TEST(SumOfSquaresTest, IsTheSumWhateverTheThreads) {
   EXPECT_NEAR(sum / expected, 1, 1e-12);
   EXPECT_EQ(sum, SumOfSquares(values, 0.5, three));
   EXPECT_EQ(SumOfSquares({}, 1, one), 0);
+}
+
+TEST(SquaresOfTest, OfStagesAreThoseOfTheModelOneBehindTheOther) {
+  constexpr Shape kDeep = {.layers = 4, .heads = 2, .width = 40, .vocabulary = 500, .context = 9};
+  Threads threads(2);
+  const auto values = Random(9).Numbers<float>(ParameterCount(kDeep), 1);
+  const std::vector<double> whole = SquaresOf(Parameters(kDeep), values, threads);
+  EXPECT_EQ(whole.size(), PieceCount(Parameters(kDeep)));
+  EXPECT_NEAR(TreeSum(whole) / SumOfSquares(values, 1, threads), 1, 1e-12);
+  for (const int count : {2, 4}) {
+    std::vector<double> stages;
+    for (int i = 0; i < count; ++i) {
+      const Stage stage{i, count};
+      const auto part = std::span(values).subspan(BeginOf(kDeep, stage), OwnedCount(kDeep, stage));
+      for (const double square : SquaresOf(Parameters(kDeep, stage), part, threads)) {
+        stages.push_back(square);
+      }
+    }
+    EXPECT_EQ(stages, whole);
+  }
 }
 
 TEST(LearningRateTest, WarmsUpThenFallsAlongACosineToATenth) {
