@@ -161,6 +161,11 @@ core::Node NodeOf(const OrderedJson& json) {
                       DumpJson(json));
 }
 
+// Of a pipeline of the built-in trainer's.
+int64_t StagesOf(const PlanView& view) {
+  return view.job.spec.trainer ? view.job.spec.trainer->parallel.pipeline : 1;
+}
+
 }  // namespace
 
 std::string Describe(const core::FailureRule& rule) {
@@ -191,6 +196,11 @@ std::string PlanTable(const PlanView& view) {
                     " = world size " + std::to_string(plan.world_size) + ", launch " +
                     core::ToString(plan.launch) + ", framework " +
                     core::ToString(view.job.spec.framework) + "\n";
+  if (const int64_t stages = StagesOf(view); stages > 1) {
+    const std::string n = std::to_string(stages);
+    out += "Mesh: " + std::to_string(plan.world_size / stages) + " pipelines of " + n +
+           " stages: rank = pipeline x " + n + " + stage\n";
+  }
   out += "Command: " + core::ShellQuote(plan.command) + "\n\n";
   AddMachines(view, &out);
   out += "\nEvery process also gets:\n";
@@ -254,6 +264,9 @@ OrderedJson PlanJson(const PlanView& view) {
     json["machines"].push_back(std::move(entry));
   }
   for (const core::PlannedRule& rule : plan.rules) json["rules"].push_back(RuleJson(rule));
+  if (const int64_t stages = StagesOf(view); stages > 1) {
+    json["mesh"] = {{"pipelines", plan.world_size / stages}, {"stages", stages}};
+  }
   json["ignoredLocally"] = view.ignored;
   json["recommendation"] = {{"numMachines", view.recommendation.num_machines},
                             {"processesPerMachine", view.recommendation.processes_per_machine},

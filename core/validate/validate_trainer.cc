@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/model/presets.h"
 #include "core/model/shortcuts.h"
 #include "core/validate/validator.h"
 
@@ -13,7 +14,7 @@ const std::string kTrainerPath = "spec.trainer";
 void ValidateModel(Validator& validator, const TrainerModel& model) {
   const std::string path = kTrainerPath + ".model";
   if (!model.preset.empty()) {
-    if (model.preset != "nano" && model.preset != "micro" && model.preset != "gpt2") {
+    if (FindPreset(model.preset) == nullptr) {
       validator.Error(path, "must be nano, micro or gpt2, or {layers, heads, width, vocabulary}",
                       "the text \"" + model.preset + "\"");
     }
@@ -152,7 +153,6 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateModelOnGpus(validator, trainer.model);
 }
 
-// The layers of a named model are the trainer's to know; it refuses stages that don't divide them.
 void ValidatePipeline(Validator& validator, const Trainer& trainer) {
   const std::string path = kTrainerPath + ".parallel.pipeline";
   const int32_t stages = trainer.parallel.pipeline;
@@ -165,10 +165,12 @@ void ValidatePipeline(Validator& validator, const Trainer& trainer) {
                         "; it may be " + Divisors(world),
                     value);
   }
-  if (trainer.model.preset.empty() && trainer.model.layers % stages != 0) {
+  const Preset* preset = FindPreset(trainer.model.preset);
+  const int32_t layers = preset == nullptr ? trainer.model.layers : preset->layers;
+  if (layers % stages != 0) {
     validator.Error(path,
-                    "must divide the model's layers, " + std::to_string(trainer.model.layers) +
-                        "; it may be " + Divisors(trainer.model.layers),
+                    "must divide the model's layers, " + std::to_string(layers) + "; it may be " +
+                        Divisors(layers),
                     value);
   }
   if (OnGpus(validator.job.spec)) {

@@ -106,6 +106,10 @@ def _keep_company(spec, path, value):
     if path.startswith("spec.trainer.servers"):
         spec.update(numMachines=1024, processesPerMachine=64)
         spec["trainer"]["globalBatchSize"] = 65536
+    if path == "spec.trainer.parallel.pipeline" and type(value) is int:
+        stages = min(max(value, 1), 1024)
+        spec["numMachines"] = stages
+        spec["trainer"]["model"] = {**_SIZES, "layers": stages}
     if path.startswith("spec.trainer.") and value in ("Cuda", "Nccl"):
         spec["trainer"]["model"] = "gpt2"
         spec["resourcesPerProcess"] = {"gpu": 1}

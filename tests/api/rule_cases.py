@@ -32,6 +32,11 @@ _CLAIMED = {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "b"}],
             "containers": [{"name": "worker", "resources": {"claims": [{"name": "a"}]}}]}
 
 
+def _pipeline(stages, machines, **trainer):
+    return job({**a_trainer(globalBatchSize=16, parallel={"pipeline": stages}, **trainer),
+                "numMachines": machines})
+
+
 def _on_gpus(gpus=1, model="gpt2", **trainer):
     return job({**a_trainer(model=model, **trainer), "resourcesPerProcess": {"gpu": gpus}})
 
@@ -60,8 +65,7 @@ PASS = [
     _on_gpus(mode="Generate"), _on_gpus(mode="Generate", device="Cuda"),
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
-    *(job(a_trainer(globalBatchSize=16, parallel={"pipeline": stages}) | {"numMachines": machines})
-      for stages, machines in ((1, 1), (2, 2), (2, 4), (3, 6), (3, 3))),
+    _pipeline(1, 1), _pipeline(2, 2), _pipeline(2, 4), _pipeline(4, 8),
     job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
                                                            "processesPerMachine": 2}),
     job(a_command(sharedMemory="2Gi", processesPerMachine=2,
@@ -119,10 +123,10 @@ FAIL = [
     _on_gpus(gpus=2), _on_gpus(device="Cpu"), _on_gpus(gpus=0, device="Cuda"),
     job(a_trainer(backend="Nccl")), _on_gpus(backend="Gloo"), _on_gpus(sync="ParameterServer"),
     job(a_trainer(reduce="Nccl")), _on_gpus(reduce="Ring"),
-    *(job(a_trainer(globalBatchSize=16, parallel={"pipeline": stages}, **more) | {"numMachines": machines})
-      for stages, machines, more in (
-          (2, 3, {}), (0, 2, {}), (2, 6, {}), (2, 2, {"reduce": "Ring"}), (2, 2, {"mode": "Generate"}),
-          (2, 2, {"sync": "ParameterServer"}))),
+    job({**a_trainer(model="gpt2", parallel={"pipeline": 2}, globalBatchSize=16), "numMachines": 2,
+         "resourcesPerProcess": {"gpu": 1}}),
+    _pipeline(2, 3), _pipeline(0, 2), _pipeline(2, 6), _pipeline(2, 2, reduce="Ring"),
+    _pipeline(2, 2, mode="Generate"), _pipeline(2, 2, sync="ParameterServer"),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),
@@ -254,6 +258,8 @@ FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-co
 # What core alone finds: the CRD lets it in, and the operator fails the job with core's message.
 CORE_ALONE = [
     job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
+    job(a_trainer(model={"layers": 3, "heads": 1, "width": 64, "vocabulary": 256},
+                  parallel={"pipeline": 2}) | {"numMachines": 2}), _pipeline(3, 3),
     _on_gpus(model="nano"), _on_gpus(model={"layers": 1, "heads": 1, "width": 128, "vocabulary": 1}),
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),

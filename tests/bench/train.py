@@ -30,8 +30,10 @@ MODELS = {"nano": (4, 4, 192, 128, 8), "micro": (6, 6, 384, 256, 4)}
 LIMIT_EXPOSED, LIMIT_STALL = 0.20, 0.05
 
 
-def run_ranks(command, world, threads=1):
-    """Rank 0's output of `command` in a world of so many ranks here."""
+def run_ranks(command, world, threads=1, peaks=None):
+    """Rank 0's output of `command` in a world of so many ranks here. `peaks` gets what the others held
+    at most, bytes.
+    """
     port, processes = free_port(), []
     for rank in range(world):
         environment = {
@@ -42,6 +44,10 @@ def run_ranks(command, world, threads=1):
             [str(word) for word in command], env=environment, text=True,
             stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL))
     output, _ = processes[0].communicate()
+    for process in processes[1:] if peaks is not None else []:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        peaks.append(usage.ru_maxrss * 1024)
     if any(process.wait() for process in processes):
         sys.exit(f"{' '.join(map(str, command))} failed in a world of {world}")
     return output
@@ -50,22 +56,26 @@ def run_ranks(command, world, threads=1):
 class Trained:
     """A run of lockstep-trainer: its records, less those of the warm-up, and what it printed."""
 
-    def __init__(self, model, world, *options, steps=12, warmup=3, checkpoint_every=0):
+    def __init__(self, model, world, *options, steps=12, warmup=3, checkpoint_every=0, micro=None):
         _, _, _, length, batch = MODELS[model]
+        others = []
         with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
             metrics = Path(folder, "{rank}.metrics")
             self.output = run_ranks(
                 [TRAINER, "train", f"--model={model}", f"--data={DATA}", f"--metrics={metrics}",
                  f"--steps={steps + warmup}", f"--global-batch-size={batch * world}",
-                 f"--micro-batch-size={batch}", f"--sequence-length={length}",
+                 f"--micro-batch-size={micro or batch}", f"--sequence-length={length}",
                  f"--checkpoint-dir={folder}", f"--checkpoint-every={checkpoint_every}",
                  "--tensorboard=none",
-                 "--compare-every=0", *options], world)
+                 "--compare-every=0", *options], world, peaks=others)
             everyone = [Path(folder, f"{rank}.metrics").read_text().splitlines()[warmup:]
                         for rank in range(world)]
             self.ranks = [[json.loads(line) for line in lines] for lines in everyone]
             self.records = self.ranks[0]
         self.world, self.tokens = world, batch * length * world
+        self.weights = re.search(r"sha256 (\w+)", self.output)[1]
+        self.peaks = [int(re.search(r"^peak memory (\d+) MB", self.output, re.M)[1]),
+                      *(round(peak / 1e6) for peak in others)]
 
     def median(self, name):
         return statistics.median(record[name] for record in self.records)
@@ -223,15 +233,29 @@ def checkpoint(arguments):
 
 def memory(arguments):
     for model, world in (("nano", 1), ("micro", 1), ("micro", 2)):
-        output = Trained(model, world, steps=4).output
+        run = Trained(model, world, steps=4)
+        output, peak = run.output, run.peaks[0]
         predicted = int(re.search(r"^(\d+) MB of memory", output, re.M)[1])
-        peak = int(re.search(r"^peak memory (\d+) MB", output, re.M)[1])
         emit("train", "memory", model=model, ranks=world, unit="MB", predicted=predicted,
              peak=peak, limit=round(predicted * 1.2 + 64 * 1.048576))
 
 
+def mesh(arguments):
+    """Four ranks as pipelines, micro-batches of two sequences: the same bits, which is looked at."""
+    for model in arguments.models:
+        runs = {stages: [] for stages in (1, 2, 4) if MODELS[model][0] % stages == 0}
+        for _ in range(arguments.rounds):
+            for stages, found in runs.items():
+                found.append(Trained(model, 4, f"--pipeline={stages}", micro=2))
+        same = len({run.weights for found in runs.values() for run in found}) == 1
+        for stages, found in runs.items():
+            emit("train", "mesh", model=model, data=4 // stages, pipeline=stages, unit="tokens/s",
+                 rate=round(statistics.median(run.tokens_per_second for run in found)),
+                 peakMb=found[0].peaks, sameBits=same)
+
+
 FIGURES = {"speed": speed, "exposed": exposed, "scaling": scaling, "checkpoint": checkpoint,
-           "memory": memory}
+           "memory": memory, "mesh": mesh}
 
 
 def main():

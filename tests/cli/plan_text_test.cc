@@ -49,6 +49,18 @@ TEST(PlanTextTest, ALargeJobIsCutInTheTableButWholeInJson) {
   EXPECT_EQ(PlanJson(view)["machines"].size(), 20u);
 }
 
+TEST(PlanTextTest, ShowsTheMeshOfATrainerWhoseRanksShareTheLayers) {
+  PlanView view = MakeView(2, 2);
+  view.job.spec.command.clear();
+  view.job.spec.trainer.emplace();
+  EXPECT_THAT(PlanTable(view), Not(HasSubstr("Mesh")));
+  EXPECT_FALSE(PlanJson(view).contains("mesh"));
+  view.job.spec.trainer->parallel.pipeline = 2;
+  EXPECT_THAT(PlanTable(view),
+              HasSubstr("Mesh: 2 pipelines of 2 stages: rank = pipeline x 2 + stage\n"));
+  EXPECT_EQ(PlanJson(view)["mesh"], OrderedJson({{"pipelines", 2}, {"stages", 2}}));
+}
+
 TEST(PlanTextTest, ShowsWhatTensorFlowIsTold) {
   PlanView view = MakeView(2, 2);
   view.job.spec.framework = core::Framework::kTensorFlow;

@@ -2,10 +2,12 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 
+import processes
 from run import Run, ranks
 from tls import binary
 from trainer_jobs import job, wait_commits, weights
@@ -75,3 +77,28 @@ def test_a_job_written_by_hand_is_held_to_what_a_job_may_say():
                               capture_output=True, text=True)
         assert done.returncode == 2, done.stderr
         assert message in done.stderr
+
+
+def test_pipelines_heal_to_the_bit_from_the_disk_and_from_memory(tmp_path):
+    steps = 800  # far more than are done before the signal
+    mesh = {"parallel": {"pipeline": 2}, "steps": steps}
+    alone = run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
+    run = Run(tmp_path, job(tmp_path, **mesh))
+    wait_commits(tmp_path, 1)
+    os.kill(ranks(run.mark)[3][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert [each["failure"].get("rank") for each in report["generations"]] == [3, None], output
+    assert weights(output) == alone
+    # Rank 1 has a later stage of the machine that keeps the checkpoint.
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    run = Run(memory, "-v", job(memory, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}, **mesh))
+    first = run.wait_ranks(4)
+    folder = pathlib.Path(processes.environment(first[0][0])["LOCKSTEP_SOCKET"]).parent
+    wait_until(lambda: len(list(folder.glob("memory/1-1/0/0*.step-*"))) > 1, "checkpoints in memory", 90)
+    os.kill(first[1][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert "resuming at step" in output
+    assert weights(output) == alone

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from trainer import Trainer, fails, options, train
+from waiting import wait_until
 
 MODEL = options(layers=8)
 
@@ -102,3 +103,12 @@ def test_what_each_stage_holds_is_said_before_it_is_taken(tmp_path):
     assert "mesh: 2 pipelines of 2 stages" in output
     assert "stage 0 of 2 (the embeddings, layers 0 to 3): " in output
     assert "stage 1 of 2 (layers 4 to 7 and the head): " in output
+
+
+def test_a_stage_that_hangs_is_named(tmp_path):
+    arguments = [pipeline(2), "--collective-timeout=1", "--checkpoint-every=0"]
+    with Trainer(tmp_path, 4, arguments, steps=100_000, model=MODEL) as run:
+        run.start().wait_step(3)
+        run.kill(3, signal.SIGSTOP)
+        wait_until(lambda: all(run.processes[rank].poll() == 75 for rank in range(3)), lambda: run.errors)
+        assert "rank 3" in (tmp_path / "0.err").read_text()

@@ -55,6 +55,7 @@ TEST(Reference, NamesEveryField) {
   ExpectNamed<Spec>(reference);
   ExpectNamed<Trainer>(reference);
   ExpectNamed<TrainerModel>(reference);
+  ExpectNamed<Parallel>(reference);
   ExpectNamed<ResourcesPerProcess>(reference);
   ExpectNamed<Topology>(reference);
   ExpectNamed<Placement>(reference);

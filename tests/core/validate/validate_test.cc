@@ -330,6 +330,8 @@ TEST(Validate, HasAMessageForEveryRule) {
        "heads: "
        "1, width: 1, vocabulary: 1}}\n",
        "must divide the model's layers, 6; it may be 1, 2, 3, 6"},
+      {Target::kCluster, "  numMachines: 3\n  trainer: {data: [a], parallel: {pipeline: 3}}\n",
+       "must divide the model's layers, 4; it may be 1, 2, 4"},
       {Target::kLocal,
        "  numMachines: 2\n  trainer: {data: [a], model: micro, device: Cuda, parallel: {pipeline: "
        "2}}\n",

@@ -64,7 +64,7 @@ def trainer():
             "parallel": struct("How the processes share one model; the rest is data parallel.", {
                 "pipeline": integer("Processes next to each other that have an equal part of the "
                                     "layers each. Divides the processes and the layers."),
-            }),
+            }, filled=True),
             "bucketMb": integer("Megabytes of gradients that go out at once."),
             "overlap": boolean("Whether gradients go out while others are computed."),
             "checkpointEvery": integer("Steps between checkpoints; 0: only at the end."),

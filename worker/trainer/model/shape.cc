@@ -1,5 +1,7 @@
 #include "worker/trainer/model/shape.h"
 
+#include "core/model/presets.h"
+
 namespace lockstep::trainer {
 namespace {
 
@@ -37,9 +39,9 @@ std::string ToString(const Shape& shape) {
 
 Result<Shape> PresetShape(std::string_view name, int context) {
   if (context < 1) return Error::Invalid("context must be at least 1");
-  if (name == "nano") return Shape{4, 4, 192, 256, context};
-  if (name == "micro") return Shape{6, 6, 384, 256, context};
-  if (name == "gpt2") return Shape{12, 12, 768, 50257, context};
+  if (const core::Preset* preset = core::FindPreset(name)) {
+    return Shape{preset->layers, preset->heads, preset->width, preset->vocabulary, context};
+  }
   return Error::Invalid("there is no model '" + std::string(name) +
                         "': use nano, micro, gpt2, or give layers, heads, width and vocabulary");
 }
