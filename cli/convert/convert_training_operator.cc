@@ -5,6 +5,7 @@
 #include "cli/convert/command_role.h"
 #include "cli/convert/job_builder.h"
 #include "cli/convert/kubeflow_job.h"
+#include "core/model/roles.h"
 #include "core/plan/environment.h"
 #include "core/plan/launcher.h"
 
@@ -84,6 +85,34 @@ void ConvertMachines(KubeflowJob& job, const Node* role, int64_t machines, const
   job.resources().Write(job.builder());
 }
 
+// Roles of a job with parameter servers, in TensorFlow's names.
+void AddTensorFlowRoles(const Node* chief, const Node* worker, const Node& servers,
+                        KubeflowJob& job) {
+  Node roles = Node::List();
+  const auto add = [&](std::string_view name, const Node* role, const char* restart) {
+    if (Replicas(role) == 0) return;
+    Node one = Node::Map();
+    one.Add("name", Node::String(std::string(name)));
+    one.Add("count", Node::Integer(Replicas(role)));
+    if (restart != nullptr) one.Add("restart", Node::String(restart));
+    roles.Append(std::move(one));
+  };
+  add(core::kTensorFlowChief, chief, nullptr);
+  add(core::kTensorFlowWorker, worker, "Alone");
+  add(core::kTensorFlowServer, &servers, nullptr);
+  job.spec().Add("roles", std::move(roles));
+  job.spec().Add("successPolicy", Node::String("Role"));
+  job.spec().Add("successRole", Node::String(std::string(core::kTensorFlowChief)));
+  for (const Node* role : {worker, &servers}) {
+    const Node* own = FirstContainer(role);
+    if (own == nullptr || CommandOf(*own) == CommandOf(*FirstContainer(chief))) continue;
+    job.builder().Remark(
+        "All machines are made of the Chief's template; the commands of Worker and PS are not "
+        "carried over. A program that is given LOCKSTEP_ROLE (chief, worker or ps) may run them.");
+    break;
+  }
+}
+
 }  // namespace
 
 void ConvertMpiJob(const Node& document, JobBuilder& builder) {
@@ -129,12 +158,6 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   const auto role = [&](const char* name) {
     return replicas == nullptr ? nullptr : replicas->Find(name);
   };
-  if (const Node* servers = role("PS"); Replicas(servers) > 0) {
-    builder.Error("spec.tfReplicaSpecs.PS", servers->position(),
-                  "parameter servers need TF_CONFIG with roles, which Lockstep does not give yet; "
-                  "MultiWorkerMirroredStrategy needs workers alone");
-    return;
-  }
   if (role("Evaluator") != nullptr) {
     builder.Remark(
         "The Evaluator is not carried over: write it as a TrainingJob of its own, which "
@@ -142,8 +165,18 @@ void ConvertTfJob(const Node& document, JobBuilder& builder) {
   }
   const Node* chief = role("Chief") != nullptr ? role("Chief") : role("Master");
   const Node* worker = role("Worker");
-  const int64_t machines = Replicas(chief) + Replicas(worker);
-  if (machines > 1) {
+  const Node* servers = role("PS");
+  const int64_t machines = Replicas(chief) + Replicas(worker) + Replicas(servers);
+  if (Replicas(servers) > 0) {
+    if (Replicas(chief) != 1 || FirstContainer(chief) == nullptr) {
+      builder.Error("spec.tfReplicaSpecs.PS", servers->position(),
+                    "parameter servers need one Chief, whose program hands out the work; workers "
+                    "that do so by themselves are Estimators', which TensorFlow has no more");
+      return;
+    }
+    AddTensorFlowRoles(chief, worker, *servers, job);
+    job.spec().Add("framework", Node::String("TensorFlow"));
+  } else if (machines > 1) {
     if (Replicas(chief) > 0) {
       builder.Remark(
           "TF_CONFIG names workers alone: the Chief is worker 0, as MultiWorkerMirroredStrategy "

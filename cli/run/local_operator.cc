@@ -27,6 +27,7 @@
 #include "core/model/names.h"
 #include "core/text/limited_text.h"
 #include "operator/gang/gang_link.h"
+#include "operator/policy/last_failure.h"
 
 namespace lockstep::cli {
 namespace {
@@ -261,11 +262,13 @@ class LocalOperator {
     return BootTime();
   }
 
-  // Of its decisions people are told which machines it replaces, and for which one the others wait;
-  // the rest the gang's own lines say.
+  // Of its decisions people are told which machines it replaces, for which one the others wait, and
+  // which ranks are started again alone; the rest the gang's own lines say.
   void PrintEvent(const control::EventNote& event) {
-    if (event.reason == "Straggler" || event.reason == "Preflight")
+    if (event.reason == "Straggler" || event.reason == "Preflight" ||
+        event.reason == control::kRankRestarted) {
       return screen_.Event(event.note);
+    }
     if (event.reason != "MachineReplaced") return;
     std::string line = event.note;
     if (event.warning) {

@@ -21,6 +21,7 @@ void Counters::Merge(const Counters& other) {
   raise(replacements_base, other.replacements_base);
   raise(leases_expired, other.leases_expired);
   raise(stops, other.stops);
+  raise(alone, other.alone);
 }
 
 void Counters::Saturate() {

@@ -21,6 +21,7 @@ struct Counters {
   uint32_t replacements_base = 0;   // operator
   uint32_t leases_expired = 0;      // coordinator
   uint32_t stops = 0;               // coordinator
+  uint32_t alone = 0;  // ranks started again alone; coordinator, process_failures among them
 
   int application_used() const {
     return static_cast<int>(process_failures - process_failures_base + out_of_memory -
@@ -42,7 +43,8 @@ inline constexpr auto kFields<Counters> =
                Field{"outOfMemoryBase", &Counters::out_of_memory_base},
                Field{"replacements", &Counters::replacements},
                Field{"replacementsBase", &Counters::replacements_base},
-               Field{"leasesExpired", &Counters::leases_expired}, Field{"stops", &Counters::stops});
+               Field{"leasesExpired", &Counters::leases_expired}, Field{"stops", &Counters::stops},
+               Field{"alone", &Counters::alone});
 
 }  // namespace lockstep::core
 

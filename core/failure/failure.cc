@@ -12,8 +12,6 @@ namespace lockstep::core {
 
 namespace {
 
-constexpr Duration kShortLife = seconds(60);
-
 std::string Number(int64_t value) { return std::to_string(value); }
 
 bool Contains(const std::vector<int>& values, int value) {

@@ -148,7 +148,10 @@ inline constexpr auto kFields<FailurePolicy> = std::tuple(
 // 76 replaces the machine.
 const std::vector<FailureRule>& DefaultRules();
 
-// What the coordinator knows when a generation has ended.
+// What lives so long was no crash at the start.
+inline constexpr Duration kShortLife = seconds(60);
+
+// What the coordinator knows when a generation has ended, or a rank that is started again alone.
 struct FailureContext {
   Failure failure;                    // the root cause
   int application_failures_used = 0;  // charged since the last reset, this one not counted

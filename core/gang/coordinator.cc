@@ -152,6 +152,7 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kPreparing) wake = std::min(wake, preparation_is_slow_at_);
   if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
   if (persisting_) wake = std::min(wake, persisting_->give_up);
+  for (const auto& [rank, alone] : alone_) wake = std::min(wake, Live() ? alone.due : kNever);
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
   return wake;
@@ -415,6 +416,7 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckSilence(now);
   CheckSpawned(now);
   CheckSettled(now);
+  CheckAlone(now);
   CheckPersisting(now);
   CheckFinished(now);
   CheckCommits(now);

@@ -72,7 +72,7 @@ struct CoordinatorConfig {
   uint32_t attempt = 1;
   uint32_t machines = 1;
   uint32_t processes = 1;
-  // The machines whose exit 0 ends the job well; the other ranks are stopped then. Empty: all.
+  // The ranks whose exit 0 ends the job well; the other ranks are stopped then. Empty: all.
   std::vector<uint32_t> deciders;
   // A launcher on machine 0 starts what runs on the others, by RUN. It must have asked every one of
   // them, or the job, which was smaller than it is said to be, fails.
@@ -329,6 +329,10 @@ class Coordinator {
   bool AllFinished() const;
   bool Finished(const Slot& slot) const;
   void CheckFinished(Time now);
+  // A rank that can be started again alone has died, or is said to have once more.
+  void LearnAlone(Time now, const Slot& slot, Failure death);
+  void CheckAlone(Time now);
+  void StartRankAgain(uint32_t rank);
   // Once the lease is live, and what is in memory is written.
   void Succeed(Time now);
   void CheckSettled(Time now);
@@ -426,6 +430,17 @@ class Coordinator {
 
   std::vector<PendingCommit> commits_;
   uint32_t commit_number_ = 0;
+
+  // A rank of this generation that died and is started again alone.
+  struct Alone {
+    Time died{};             // the last time, as its machine says
+    Time began{};            // its last process, on our clock
+    int short_lives = 0;     // in a row
+    Time due = kNever;       // when it is started again; kNever: it was, or it ends the generation
+    bool escalated = false;  // its death is the gang's
+  };
+  std::map<uint32_t, Alone> alone_;  // by rank
+  Time last_alone_ = Time::min();    // of these deaths, when we heard of it
 
   std::map<uint64_t, Run> runs_;  // of this generation, that have not ended, by id
   std::set<uint32_t> asked_;      // machines, in this generation

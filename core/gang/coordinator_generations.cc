@@ -1,5 +1,6 @@
 // How generations begin and end: obstacles, announcement, stop, root cause, verdict, commits.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -13,7 +14,6 @@ namespace lockstep::core {
 namespace {
 
 constexpr Duration kVerdictPatience = seconds(5);
-constexpr Duration kShortLife = seconds(60);
 constexpr Duration kSlowPreparation = seconds(5);
 constexpr Duration kEvidencePatience = seconds(5);
 constexpr size_t kMostStragglersReplaced = 2;
@@ -106,6 +106,8 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
   commit_number_ = 0;
+  alone_.clear();
+  last_alone_ = Time::min();
   runs_.clear();
   asked_.clear();
   fences_.Begin(generation_);
@@ -181,6 +183,8 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
     Record().first_step = now;
   }
   if (!Live()) return;
+  for (const Failure& death : report.down) LearnAlone(now, slot, death);
+  if (!Live()) return;
   const auto by_itself = std::ranges::count_if(report.deaths, &Failure::by_itself);
   const auto hangs = std::ranges::count_if(report.deaths, [](const Failure& death) {
     return death.by_itself && death.cause == Cause::kHang;
@@ -213,8 +217,10 @@ bool Coordinator::AllFinished() const {
 bool Coordinator::Decided() const {
   if (history_.empty() || !history_.back().spawned) return false;
   if (config_.deciders.empty()) return AllFinished();
-  return std::ranges::all_of(config_.deciders,
-                             [this](uint32_t machine) { return Finished(roster_[machine]); });
+  return std::ranges::all_of(config_.deciders, [this](uint32_t rank) {
+    const Report& report = roster_[rank / config_.processes].report;
+    return report.generation == generation_ && report.decided;
+  });
 }
 
 void Coordinator::CheckFinished(Time now) {
@@ -287,7 +293,7 @@ void Coordinator::RefuseCommits(const std::string& reason) {
 
 void Coordinator::CheckReset(Time now) {
   if (phase_ != CoordinatorPhase::kRunning || !Record().spawned) return;
-  if (now - *Record().spawned < config_.policy.reset_after) return;
+  if (now - std::max(*Record().spawned, last_alone_) < config_.policy.reset_after) return;
   short_lives_ = 0;
   if (counters_.application_used() == 0) return;
   counters_.process_failures_base = counters_.process_failures;
@@ -380,6 +386,11 @@ void Coordinator::Conclude(Time now) {
     fate.clock_uncertainty = pulse.has_echo ? pulse.clock_uncertainty : Duration::zero();
     if (reported) {
       fate.deaths = slot.report.deaths;
+      std::ranges::copy_if(slot.report.down, std::back_inserter(fate.deaths),
+                           [this](const Failure& death) {
+                             const auto found = alone_.find(static_cast<uint32_t>(death.rank));
+                             return found != alone_.end() && found->second.escalated;
+                           });
       fate.whereabouts = slot.report.whereabouts;
     }
     fates.push_back(std::move(fate));

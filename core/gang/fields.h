@@ -43,7 +43,8 @@ inline constexpr auto kFields<Report> = std::tuple(
     Field{"binding", &Report::binding}, Field{"bindingReason", &Report::binding_reason},
     Field{"deaths", &Report::deaths}, Field{"whereabouts", &Report::whereabouts},
     Field{"warm", &Report::warm}, Field{"loaded", &Report::loaded},
-    Field{"parked", &Report::parked}, Field{"finished", &Report::finished});
+    Field{"parked", &Report::parked}, Field{"finished", &Report::finished},
+    Field{"decided", &Report::decided}, Field{"down", &Report::down});
 
 template <>
 inline constexpr auto kFields<LeaseGrant> =
@@ -212,6 +213,11 @@ template <>
 inline constexpr auto kFields<PortsTried> =
     std::tuple(Field{"generation", &PortsTried::generation}, Field{"first", &PortsTried::first},
                Field{"taken", &PortsTried::taken});
+
+template <>
+inline constexpr auto kFields<StartAgain> =
+    std::tuple(Field{"generation", &StartAgain::generation}, Field{"rank", &StartAgain::rank},
+               Field{"died", &StartAgain::died});
 
 // ---- both: in the order of the wire, with JSON's names and forms ----
 

@@ -100,12 +100,22 @@ MemberActions Member::OnParked(Time now, Generation generation, Parked parked) {
 
 MemberActions Member::OnProcessDied(Time now, Generation generation, Failure death) {
   Begin(now);
-  if (generation == report_.generation && report_.deaths.size() < kMaxDeathsInReport) {
-    // What the guard killed did not die by itself, nor did what dies while we look where it hangs;
-    // what died just before we signalled it did.
-    death.by_itself =
-        !report_.lease_expired && evidence_until_ == kNever && (death.by_itself || !signalled_);
-    if (death.stderr_tail.size() > kMaxStderrTail) death.stderr_tail.resize(kMaxStderrTail);
+  if (generation != report_.generation) return Take();
+  // What the guard killed did not die by itself, nor did what dies while we look where it hangs;
+  // what died just before we signalled it did.
+  death.by_itself =
+      !report_.lease_expired && evidence_until_ == kNever && (death.by_itself || !signalled_);
+  if (death.stderr_tail.size() > kMaxStderrTail) death.stderr_tail.resize(kMaxStderrTail);
+  if (IsAlone(death) && death.by_itself) {
+    last_progress_.erase(static_cast<uint32_t>(death.rank));
+    if (!signalled_ && report_.down.size() < kMaxDownInReport) {
+      report_.down.push_back(std::move(death));
+      SendReport();
+      return Take();
+    }
+    death.by_itself = !signalled_;  // the others end for another reason
+  }
+  if (report_.deaths.size() < kMaxDeathsInReport) {
     report_.deaths.push_back(std::move(death));
     if (report_.deaths.back().by_itself) SendReport();
   }
@@ -118,15 +128,31 @@ MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_
   if (generation == report_.generation) {
     last_progress_.erase(rank);
     const bool asked = !by_itself && signalled_;
-    if (!asked || !Holds(Rule::kAskedExitsAreNoSuccess)) ++finished_;
-    report_.finished = finished_ == config_.processes;
-    if (report_.finished && phase() == MemberPhase::kRunning) {
+    if (!asked || !Holds(Rule::kAskedExitsAreNoSuccess)) finished_.insert(rank);
+    report_.finished = finished_.size() == config_.processes;
+    const bool decides = !std::exchange(report_.decided, Decided()) && report_.decided;
+    if ((report_.finished || decides) && phase() == MemberPhase::kRunning) {
       if (next_progress_ != kNever) SendProgress();  // the last steps, before the end
-      report_.phase = MemberPhase::kFinished;
+      if (report_.finished) report_.phase = MemberPhase::kFinished;
       SendReport();
     }
   }
   return Take();
+}
+
+// Whether it is of a rank that can be started again alone: one that ran.
+bool Member::IsAlone(const Failure& death) const {
+  const bool ran = death.cause == Cause::kProcessExit || death.cause == Cause::kProcessSignal ||
+                   death.cause == Cause::kOutOfMemory;
+  return ran &&
+         std::ranges::find(config_.alone, static_cast<uint32_t>(death.rank)) != config_.alone.end();
+}
+
+bool Member::Decided() const {
+  if (config_.deciders.empty()) return report_.finished;
+  return std::ranges::all_of(config_.deciders, [this](uint32_t rank) {
+    return rank / config_.processes != config_.machine || finished_.contains(rank);
+  });
 }
 
 MemberActions Member::OnAllDead(Time now, Generation generation) {
@@ -378,7 +404,7 @@ void Member::Handle(Time now, const Start& message) {
   signalled_ = false;
   kill_at_ = kNever;
   evidence_until_ = kNever;
-  finished_ = 0;
+  finished_.clear();
   runs_.clear();
   fence_.reset();
   fence_number_ = 0;

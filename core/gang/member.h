@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,6 +39,10 @@ struct MemberConfig {
   std::string address = {};  // an IP, where other machines reach this one's ranks
   std::string memory_address =
       {};  // IP:PORT where its checkpoints in memory are got; "": it keeps none
+  // Ranks of the job on whose exit 0 its success hangs, where it isn't all of them.
+  std::vector<uint32_t> deciders = {};
+  // Ranks whose death is no matter of the others': they are started again alone.
+  std::vector<uint32_t> alone = {};
 };
 
 // ---- actions ----
@@ -113,6 +118,14 @@ struct DeliverFence {
 struct ProbePorts {
   TryPorts ports;
 };
+// Start the rank again, of a generation that runs, as it was started at first, unless the lease has
+// ended by then; nothing of its last process is alive before. Answer with OnProcessDied where it
+// can't be.
+struct SpawnAgain {
+  Generation generation;
+  uint32_t rank = 0;
+  Time lease_end{};
+};
 // Leave, with this exit code, once what was sent has gone out. `verdict` is set for 0, 70, 77, 78.
 struct ExitAgent {
   int code = 0;
@@ -126,7 +139,7 @@ struct MemberLog {
 using MemberAction =
     std::variant<SendToCoordinator, Disconnect, Spawn, StopProcesses, SetLease, AnswerCommit,
                  FetchPart, DropParts, PersistPart, ExitAgent, MemberLog, CollectEvidence,
-                 MeasureMachine, RunCommand, AnswerRun, DeliverFence, ProbePorts>;
+                 MeasureMachine, RunCommand, AnswerRun, DeliverFence, ProbePorts, SpawnAgain>;
 using MemberActions = std::vector<MemberAction>;
 
 class Member {
@@ -213,11 +226,15 @@ class Member {
   void Handle(Time now, const Ran& message);
   void Handle(Time now, const Fence& message);
   void Handle(Time now, const TryPorts& message);
+  void Handle(Time now, const StartAgain& message);
 
   void Begin(Time now);
   MemberActions Take();
   void CheckLease(Time now);
   void CheckHangs(Time now);
+  bool IsAlone(const Failure& death) const;
+  // Of all ranks on this machine on whose exit 0 the job's success hangs.
+  bool Decided() const;
   // It got SIGTERM, and no rank keeps it here.
   bool Stays() const;
   void CheckDrain(Time now);
@@ -260,7 +277,7 @@ class Member {
   Time kill_at_ = kNever;
   Time evidence_until_ = kNever;  // a STOP waits for the evidence of a hang
   Duration evidence_grace_{};     // its grace
-  uint32_t finished_ = 0;         // ranks of this generation that exited 0, unasked
+  std::set<uint32_t> finished_;   // ranks of this generation that exited 0, unasked
 
   Time last_ping_ = Time::min();  // from any coordinator that is obeyed
   Time heard_ = kNever;           // from this connection's peer, or since it stands

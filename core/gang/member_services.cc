@@ -99,6 +99,17 @@ void Member::Handle(Time, const Fence& message) {
 
 void Member::Handle(Time, const TryPorts& message) { actions_.emplace_back(ProbePorts{message}); }
 
+void Member::Handle(Time, const StartAgain& message) {
+  if (message.generation != report_.generation) return;
+  if (signalled_ || evidence_until_ != kNever) return;  // it ends
+  const auto down = std::ranges::find_if(report_.down, [&](const Failure& death) {
+    return death.rank == static_cast<int>(message.rank) && death.at == message.died;
+  });
+  if (down == report_.down.end()) return;  // it has been, around a reconnect
+  report_.down.erase(down);
+  actions_.emplace_back(SpawnAgain{report_.generation, message.rank, lease_end_});
+}
+
 // Whatever of it was said before a reconnect: its own part until there is an answer, then what it
 // wants next.
 void Member::SendFence() {

@@ -185,7 +185,7 @@ const char* NameOf(const Message& message) {
       "VERDICT_ACK",  "WELCOME", "REFUSED",    "PING",         "START",          "STOP",
       "COMMIT_REPLY", "VERDICT", "MEMORY",     "FETCH_FAILED", "PERSISTED",      "FETCH",
       "KEEP",         "PERSIST", "DISMISS",    "MEASURE",      "MEASURED",       "RUN",
-      "RAN",          "FENCE",   "FENCE_MORE", "TRY_PORTS",    "PORTS_TRIED"};
+      "RAN",          "FENCE",   "FENCE_MORE", "TRY_PORTS",    "PORTS_TRIED",    "START_AGAIN"};
   return kNames.at(message.index());
 }
 

@@ -100,6 +100,7 @@ inline constexpr size_t kMaxStderrTail = 1024;
 inline constexpr size_t kMaxBindingReason = 200;
 inline constexpr size_t kMaxParkedReason = 200;
 inline constexpr size_t kMaxDeathsInReport = 16;
+inline constexpr size_t kMaxDownInReport = 16;
 inline constexpr size_t kMaxPlace = 120;               // bytes
 inline constexpr size_t kMaxWhereaboutsInReport = 64;  // ranks of one machine
 
@@ -143,6 +144,9 @@ struct Report {
   Parked parked;
   bool finished = false;  // every rank exited 0 and was not asked to; a STOP that comes later, or
                           // was on its way, changes nothing
+  bool decided = false;   // likewise, of those ranks on whose exits the job's success hangs
+  // The last deaths of ranks that wait to be started again alone; a rank is here once.
+  std::vector<Failure> down;
 
   friend bool operator==(const Report&, const Report&) = default;
 };
@@ -445,11 +449,19 @@ struct TryPorts {
   uint32_t count = 0;
 };
 
+// Start this rank again, alone, in the generation that runs. What is told twice is done once.
+struct StartAgain {
+  Generation generation;
+  uint32_t rank = 0;
+  Time died{};  // the `at` of the death in the REPORT that this answers
+};
+
 // The order is the wire's: a message's type byte is its index, from 1. Append only.
-using Message = std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress,
-                             VerdictAck, Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict,
-                             Memory, FetchFailed, Persisted, Fetch, Keep, Persist, Dismiss, Measure,
-                             Measured, Run, Ran, Fence, FenceMore, TryPorts, PortsTried>;
+using Message =
+    std::variant<Hello, Pong, ReportMessage, StopRequest, CommitRequest, Progress, VerdictAck,
+                 Welcome, Refused, Ping, Start, Stop, CommitReply, Verdict, Memory, FetchFailed,
+                 Persisted, Fetch, Keep, Persist, Dismiss, Measure, Measured, Run, Ran, Fence,
+                 FenceMore, TryPorts, PortsTried, StartAgain>;
 
 inline constexpr size_t kMaxMessage = 64 * 1024;  // bytes of one encoded message, type included
 

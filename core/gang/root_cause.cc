@@ -23,6 +23,8 @@ std::string NameOf(const Failure& death, bool launcher) {
   return (death.machine == 0 ? "the launcher" : "the launcher's daemon") + on;
 }
 
+}  // namespace
+
 std::string Describe(const Failure& death, bool launcher) {
   const std::string who = NameOf(death, launcher);
   switch (death.cause) {
@@ -48,6 +50,8 @@ std::string Describe(const Failure& death, bool launcher) {
              (death.exit_code == 0 ? " before MPI_Finalize" : "");
   }
 }
+
+namespace {
 
 // A SIGKILL or a fault begins in the process itself or comes from outside; what peers of a dead
 // process do is exit, abort or die of SIGPIPE. They may be noticed first: their connections to the

@@ -27,6 +27,9 @@ struct MachineFate {
   std::vector<Whereabouts> whereabouts;
 };
 
+// "rank 3 on machine 1 was killed by SIGKILL". `launcher`: as below.
+std::string Describe(const Failure& death, bool launcher);
+
 // A lost machine first, then an unkillable process, then the first process that died by itself
 // before its machine was told to stop, or an expired lease: its machine's peers fail by themselves
 // soon after, so that a death comes before it only if it surely happened before.

@@ -38,6 +38,7 @@ enum class Rule : uint8_t {
   kWritesAsItsOwnCommit,   // and as a commit of the generation that runs
   kEndWaitsForWrite,       // no gang ends before that, or before it is said what is not written
   kAskedExitsAreNoSuccess,  // a rank that exits 0 on SIGTERM has not finished
+  kAloneIsCharged,          // a rank that is started again alone is charged like a gang
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -64,9 +65,10 @@ constexpr auto NamesOf(Rule) {
                                      "WriteNeedsEveryPart",
                                      "WritesAsItsOwnCommit",
                                      "EndWaitsForWrite",
-                                     "AskedExitsAreNoSuccess"});
+                                     "AskedExitsAreNoSuccess",
+                                     "AloneIsCharged"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kAskedExitsAreNoSuccess) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kAloneIsCharged) + 1);
 
 }  // namespace lockstep::core
 

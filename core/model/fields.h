@@ -72,6 +72,12 @@ template <>
 inline constexpr auto kFields<Mpi> = std::tuple(Field{"start", &Mpi::start});
 
 template <>
+inline constexpr auto kFields<Role> =
+    std::tuple(Field{"name", &Role::name, AtMost{63}},
+               Field{"count", &Role::count, Between{1, kMostMachines* kMostProcessesPerMachine}},
+               Field{"restart", &Role::restart});
+
+template <>
 inline constexpr auto kFields<MemoryCheckpoints> =
     std::tuple(Field{"size", &MemoryCheckpoints::size},
                Field{"replicas", &MemoryCheckpoints::replicas, Between{0, 1}});
@@ -123,10 +129,12 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
     Field{"placement", &Spec::placement},
     Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
-    Field{"successPolicy", &Spec::success_policy}, Field{"failurePolicy", &Spec::failure_policy},
-    Field{"checkpoint", &Spec::checkpoint}, Field{"gracePeriod", &Spec::grace_period},
-    Field{"health", &Spec::health}, Field{"preflight", &Spec::preflight},
-    Field{"logs", &Spec::logs}, Field{"suspend", &Spec::suspend},
+    Field{"successPolicy", &Spec::success_policy},
+    Field{"successRole", &Spec::success_role, AtMost{63}}, Field{"roles", &Spec::roles, AtMost{16}},
+    Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},
+    Field{"gracePeriod", &Spec::grace_period}, Field{"health", &Spec::health},
+    Field{"preflight", &Spec::preflight}, Field{"logs", &Spec::logs},
+    Field{"suspend", &Spec::suspend},
     Field{"activeDeadlineSeconds", &Spec::active_deadline_seconds, Between{0}},
     Field{"ttlSecondsAfterFinished", &Spec::ttl_seconds_after_finished, Between{0}},
     Field{"cleanPodPolicy", &Spec::clean_pod_policy},

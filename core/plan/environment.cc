@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/model/launch.h"
+#include "core/model/roles.h"
 #include "core/plan/leftovers.h"
 #include "core/plan/plan.h"
 #include "core/plan/trainer_command.h"
@@ -176,8 +177,10 @@ void SetRanks(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("GROUP_RANK", id.machine);
   env.Set("GROUP_WORLD_SIZE", spec.num_machines);
   env.Set("NODE_RANK", id.machine);
-  env.Set("ROLE_RANK", rank);
-  env.Set("ROLE_WORLD_SIZE", world);
+  const std::optional<RoleRank> role = RoleOf(spec, rank);
+  env.Set("ROLE_RANK", role ? role->index : rank);
+  env.Set("ROLE_WORLD_SIZE", role ? role->role->count : world);
+  if (role) env.Set("ROLE_NAME", role->role->name);
   env.Set("MASTER_ADDR", id.master_addr);
   env.Set("MASTER_PORT", id.master_port);
 }
@@ -243,16 +246,28 @@ void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) 
   env.Set("HOROVOD_GLOO_RENDEZVOUS_PORT", id.master_port);
 }
 
-// What a cluster of workers alone is to tf.distribute.cluster_resolver.TFConfigClusterResolver.
+// As tf.distribute.cluster_resolver.TFConfigClusterResolver takes it: without roles a cluster of
+// workers alone. An evaluator is a task of its own, of which the cluster does not know.
 void SetForTensorFlow(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   if (id.endpoints.empty()) return;
-  std::string workers;
-  for (const std::string& endpoint : id.endpoints) {
-    workers.append(workers.empty() ? "\"" : ", \"").append(endpoint).append("\"");
+  const int64_t own = RankOf(spec, id.machine, id.local_rank);
+  std::string cluster;
+  const std::vector<Role> workers = {
+      {.name = std::string(kTensorFlowWorker), .count = static_cast<int32_t>(id.endpoints.size())}};
+  const std::vector<Role>& roles = spec.roles.empty() ? workers : spec.roles;
+  size_t rank = 0;
+  for (const Role& role : roles) {
+    std::string tasks;
+    for (int32_t i = 0; i < role.count && rank < id.endpoints.size(); ++i, ++rank) {
+      tasks.append(i == 0 ? "\"" : ", \"").append(id.endpoints[rank]).append("\"");
+    }
+    if (role.name == kTensorFlowEvaluator) continue;
+    cluster.append(cluster.empty() ? "\"" : ", \"").append(role.name);
+    cluster.append("\": [").append(tasks).append("]");
   }
-  env.Set("TF_CONFIG", R"({"cluster": {"worker": [)" + workers +
-                           R"(]}, "task": {"type": "worker", "index": )" +
-                           std::to_string(RankOf(spec, id.machine, id.local_rank)) + "}}");
+  const RoleRank task = RoleOf(spec, own).value_or(RoleRank{workers.data(), own});
+  env.Set("TF_CONFIG", R"({"cluster": {)" + cluster + R"(}, "task": {"type": ")" + task.role->name +
+                           R"(", "index": )" + std::to_string(task.index) + "}}");
 }
 
 // What `accelerate launch` always sets, with its own defaults.
@@ -297,6 +312,11 @@ void SetOwn(const TrainingJob& job, const ProcessIdentity& id, Collector& env) {
   env.Set("LOCKSTEP_GENERATION", std::to_string(id.attempt) + "-" + std::to_string(id.n));
   env.Set("LOCKSTEP_RESTARTS", id.restarts);
   if (!StartsFromMachine0(job.spec)) env.Set("LOCKSTEP_MACHINE", id.machine);
+  if (const auto role = RoleOf(job.spec, RankOf(job.spec, id.machine, id.local_rank))) {
+    env.Set("LOCKSTEP_ROLE", role->role->name);
+    env.Set("LOCKSTEP_ROLE_RANK", role->index);
+    env.Set("LOCKSTEP_ROLE_SIZE", role->role->count);
+  }
   env.SetUnlessEmpty("LOCKSTEP_SOCKET", id.socket_path);
   env.SetUnlessEmpty("LOCKSTEP_CHECKPOINT_DIR", id.checkpoint_dir);
   env.SetUnlessEmpty("LOCKSTEP_RESUME_DIR", id.resume_dir);

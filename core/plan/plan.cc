@@ -45,11 +45,13 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
 });
 
 constexpr auto kOfOneProcess = std::to_array<std::string_view>(
-    {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK", "PET_NODE_RANK",
-     "LOCKSTEP_MACHINE", "PMI_RANK", "MPI_LOCALRANKID", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK",
-     "HOROVOD_CROSS_RANK", "HOROVOD_HOSTNAME"});
+    {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK", "ROLE_NAME", "PET_NODE_RANK",
+     "LOCKSTEP_MACHINE", "LOCKSTEP_ROLE", "LOCKSTEP_ROLE_RANK", "LOCKSTEP_ROLE_SIZE", "PMI_RANK",
+     "MPI_LOCALRANKID", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_CROSS_RANK",
+     "HOROVOD_HOSTNAME"});
 
-bool IsOfOneProcess(std::string_view name) {
+bool IsOfOneProcess(std::string_view name, const Spec& spec) {
+  if (name == "ROLE_WORLD_SIZE") return !spec.roles.empty();
   return std::find(kOfOneProcess.begin(), kOfOneProcess.end(), name) != kOfOneProcess.end();
 }
 
@@ -75,18 +77,24 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   return identity;
 }
 
-Variables Select(const Variables& all, bool of_one_process) {
+Variables Select(const Variables& all, bool of_one_process, const Spec& spec) {
   Variables selected;
   for (const auto& variable : all) {
-    if (IsOfOneProcess(variable.first) == of_one_process) selected.push_back(variable);
+    if (IsOfOneProcess(variable.first, spec) == of_one_process) selected.push_back(variable);
   }
   return selected;
 }
 
 // The environment that all processes share, with the user's values where spec.env overrides it.
 Variables CommonEnvironment(const TrainingJob& job) {
-  Variables common = Select(ProcessEnvironment(job, PlannedIdentity(job, 0, 0)), false);
-  for (auto& variable : common) ShowPlaceholder(variable);
+  Variables common = Select(ProcessEnvironment(job, PlannedIdentity(job, 0, 0)), false, job.spec);
+  for (auto& variable : common) {
+    ShowPlaceholder(variable);
+    if (variable.first == "TF_CONFIG" && !job.spec.roles.empty()) {
+      variable.second = R"({"cluster": {"<role>": [<IP:PORT of each of its ranks>], ...}, )"
+                        R"("task": {"type": "<role>", "index": <rank in it>}})";
+    }
+  }
   for (const EnvVar& entry : job.spec.env) {
     const std::string value = entry.value_from.IsNull() ? entry.value : "<valueFrom>";
     const auto same = std::ranges::find(common, entry.name, &Variables::value_type::first);
@@ -108,9 +116,10 @@ PlannedMachine PlanMachine(const TrainingJob& job, int index) {
   machine.last_rank = RankOf(spec, index, spec.processes_per_machine - 1);
   for (int local_rank = 0; local_rank < ProcessesStarted(spec); ++local_rank) {
     const ProcessIdentity identity = PlannedIdentity(job, index, local_rank);
-    machine.processes.push_back({.local_rank = local_rank,
-                                 .rank = RankOf(spec, index, local_rank),
-                                 .environment = Select(ProcessEnvironment(job, identity), true)});
+    machine.processes.push_back(
+        {.local_rank = local_rank,
+         .rank = RankOf(spec, index, local_rank),
+         .environment = Select(ProcessEnvironment(job, identity), true, spec)});
   }
   return machine;
 }

@@ -388,6 +388,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateServices(validator);
   ValidateEnv(validator);
   ValidateTensorFlow(validator);
+  ValidateRoles(validator);
   ValidateTrainer(validator);
   ValidateResources(validator);
   ValidateTemplate(validator);

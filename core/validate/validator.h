@@ -44,6 +44,7 @@ void ValidateTrainer(Validator& validator);
 void ValidateResources(Validator& validator);
 void ValidateTemplate(Validator& validator);
 void ValidateFailurePolicy(Validator& validator);
+void ValidateRoles(Validator& validator);
 
 }  // namespace lockstep::core
 

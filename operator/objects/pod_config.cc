@@ -50,8 +50,8 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   copy(&Spec::num_machines, &Spec::processes_per_machine, &Spec::command, &Spec::args,
        &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::prestart,
        &Spec::prestart_exclude, &Spec::preflight, &Spec::trainer, &Spec::resources_per_process,
-       &Spec::topology, &Spec::success_policy, &Spec::failure_policy, &Spec::checkpoint,
-       &Spec::grace_period, &Spec::health, &Spec::logs);
+       &Spec::topology, &Spec::success_policy, &Spec::success_role, &Spec::roles,
+       &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period, &Spec::health, &Spec::logs);
   if (const core::Node* claims = core::WorkerClaims(job.spec)) {
     slim.spec.template_ = TemplateWithClaims(*claims);
   }

@@ -2,15 +2,21 @@
 #ifndef LOCKSTEP_OPERATOR_POLICY_LAST_FAILURE_H_
 #define LOCKSTEP_OPERATOR_POLICY_LAST_FAILURE_H_
 
+#include <string_view>
+
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
 #include "operator/policy/reconcile_context.h"
 
 namespace lockstep::control {
 
-// What ended `generation`, with an event, if it is news; nothing for kNone.
+// The event of a rank that is started again while its generation runs on.
+inline constexpr std::string_view kRankRestarted = "RankRestarted";
+
+// What ended `generation`, or, `alone`, one rank of it, with an event, if it is news; nothing for
+// kNone.
 void RecordFailure(ReconcileContext& context, const core::Failure& failure,
-                   core::Generation generation);
+                   core::Generation generation, bool alone = false);
 
 }  // namespace lockstep::control
 

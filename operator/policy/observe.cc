@@ -142,11 +142,16 @@ void ObserveGang(ReconcileContext& context) {
   const core::GangStatus* gang = Coordinator(context);
   if (gang == nullptr) return;
   JobStatus& next = context.next;
+  // A generation's end tells of itself in its record.
+  const bool alone = gang->counters.alone > next.counters.alone &&
+                     std::ranges::none_of(gang->history, [&](const core::GenerationRecord& record) {
+                       return record.failure.message == gang->last_failure.message;
+                     });
   if (!Holds(Rule::kCountersMerge)) next.counters = {};
   next.counters.Merge(gang->counters);
   if (gang->generation.exists()) next.gang_generation = gang->generation;
   RecordHistory(context, *gang);
-  RecordFailure(context, gang->last_failure, gang->generation);
+  RecordFailure(context, gang->last_failure, gang->generation, alone);
   ObserveProgress(context, *gang);
 }
 

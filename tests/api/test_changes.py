@@ -19,6 +19,7 @@ CHANGES = {
     "preflight": {"enabled": True},
     "topology": {"bind": "None"}, "placement": {"onePerNode": "None"}, "spareMachines": 1,
     "failurePolicy": {"maxRestarts": 7}, "successPolicy": "Machine0",
+    "roles": [{"name": "other"}], "successRole": "",
     "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",
     "health": {"hangTimeout": "1m"}, "logs": {"format": "Json"}, "suspend": True,
     "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",

@@ -22,11 +22,11 @@ def hello(gang, **changes):
     numbers = ("machine", "attempt", "machines", "processes", "machine0_attempt")
     report = (struct.pack(">IIB?3q?B", 0, 0, 0, False, 0, 0, 0, False, 0) + string("")
               + struct.pack(">HH?qI", 0, 0, False, 0, 0) + string("")
-              + struct.pack(">q?", 0, False))
+              + struct.pack(">q??H", 0, False, False, 0))
     return (b"\x01" + string(field["job_uid"])
             + struct.pack(">5I", *(field[name] for name in numbers))
             + struct.pack(">??", field["predecessor_dead"], field["draining"])
-            + struct.pack(">3q", 0, 0, 0) + struct.pack(">9I", *[0] * 9) + report
+            + struct.pack(">3q", 0, 0, 0) + struct.pack(">10I", *[0] * 10) + report
             + string("127.0.0.1"))
 
 

@@ -156,7 +156,12 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const co
   for (const auto& other : world_.machines()) {
     if (other->frozen()) continue;
     for (const Process& old : other->processes()) {
-      if (old.generation == process.generation || !other->Counts(old)) continue;
+      if (!other->Counts(old) || old.pid == process.pid) continue;
+      if (old.rank == process.rank && old.generation == process.generation) {
+        Violate("ARankIsOneProcess", machine.Name() + " starts rank " + std::to_string(old.rank) +
+                                         " again while its last process is alive");
+      }
+      if (old.generation == process.generation) continue;
       Violate("OneGenerationRuns", machine.Name() + " starts rank " + std::to_string(process.rank) +
                                        " of " + process.generation.ToString() + " while rank " +
                                        std::to_string(old.rank) + " of " +
@@ -318,9 +323,14 @@ void Invariants::OnCoordinator(const Machine& zero) {
                   " processes failed: " + coordinator.last_failure().message);
     }
   }
+  if (seen.alone > seen.process_failures) {
+    Violate("AloneIsCharged", std::to_string(seen.alone) + " ranks were started again alone, and " +
+                                  std::to_string(seen.process_failures) + " failures are charged");
+  }
   size_t& judged = judged_[zero.node()];
   const auto& history = coordinator.history();
   while (judged < history.size() && history[judged].ended != kNever) {
+    CheckAlone(coordinator, history[judged]);
     CheckRootCause(history[judged++]);
   }
 }
@@ -342,7 +352,7 @@ void Invariants::OnProcessFault(core::Generation generation, uint32_t rank, int 
   }
   const Run* run = Find(generation);
   // A rank that dies while others are not yet exec'ed is taken for itself as well.
-  if (run == nullptr) alone = false;
+  if (run == nullptr || IsAlone(world_.shape(), rank)) alone = false;
   faults_.push_back({generation, rank, exit_code, signal, world_.now(), alone});
 }
 
@@ -352,6 +362,25 @@ void Invariants::OnOtherFault(Time until) {
   for (ProcessFault& fault : faults_) {
     if (world_.now() < fault.at + world_.op().longest_l() * 2) fault.alone = false;
   }
+}
+
+// What is started again alone ends a generation only when the budget is used up, or where the
+// policy says something else of it than that it is started again.
+void Invariants::CheckAlone(const core::Coordinator& coordinator,
+                            const core::GenerationRecord& record) {
+  const core::Failure& failure = record.failure;
+  const bool ran =
+      failure.cause == core::Cause::kProcessExit || failure.cause == core::Cause::kProcessSignal;
+  if (!ran || !IsAlone(world_.shape(), static_cast<uint32_t>(failure.rank))) return;
+  core::FailureContext context;
+  context.failure = failure;
+  context.first_step_seen = true;
+  const core::FailurePolicy& policy = coordinator.config().policy;
+  const bool restarts =
+      core::DecideFailure(policy, context).action == core::FailureAction::kRestart;
+  if (!restarts || coordinator.counters().application_used() > policy.max_restarts) return;
+  Violate("OthersRunOn", "generation " + record.generation.ToString() +
+                             " ends, and it is said: " + failure.message);
 }
 
 void Invariants::CheckRootCause(const core::GenerationRecord& record) {

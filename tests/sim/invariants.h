@@ -95,6 +95,7 @@ class Invariants {
   void CheckWaking(const Machine& machine);
   Time LastPong(Node node, uint32_t machine0_attempt) const;
   void CheckRootCause(const core::GenerationRecord& record);
+  void CheckAlone(const core::Coordinator& coordinator, const core::GenerationRecord& record);
 
   World& world_;
   std::optional<Violation> violation_;

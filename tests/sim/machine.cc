@@ -2,6 +2,7 @@
 #include "tests/sim/machine.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "tests/sim/world.h"
@@ -11,6 +12,12 @@ namespace lockstep::sim {
 namespace {
 
 constexpr Duration kLeavePatience = seconds(35);  // as the agent's
+
+std::vector<uint32_t> Deciders(const Shape& shape) {
+  std::vector<uint32_t> ranks(shape.machine0_decides ? shape.processes : 0);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSpec& spec) {
   core::MemberConfig config;
@@ -23,6 +30,10 @@ core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSp
   config.predecessor_dead = spec.predecessor_dead;
   config.address = std::to_string(node);
   if (world.shape().memory_every > 0) config.memory_address = std::to_string(node);
+  config.deciders = Deciders(world.shape());
+  for (uint32_t rank = 0; rank < config.machines * config.processes; ++rank) {
+    if (IsAlone(world.shape(), rank)) config.alone.push_back(rank);
+  }
   return config;
 }
 
@@ -42,7 +53,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.attempt = spec.attempt;
   config.machines = world.shape().machines;
   config.processes = world.shape().processes;
-  if (world.shape().machine0_decides) config.deciders = {0};
+  config.deciders = Deciders(world.shape());
   config.policy = world.op().policy_at_birth();
   config.grace = world.shape().grace;
   config.hang_timeout = world.shape().hang_timeout;

@@ -151,6 +151,7 @@ class Machine {
   void Do(core::AnswerRun&) {}
   void Do(core::DeliverFence&) {}  // and no rank asks for a fence
   void Do(core::ProbePorts& action);
+  void Do(core::SpawnAgain& action);
   void Do(core::SendTo& action);
   void Do(core::CloseConnection& action);
   void Do(core::PrepareGeneration& action);
@@ -168,6 +169,8 @@ class Machine {
   bool HasPart(const core::MemoryPart& part) const;
   void Write(const core::Persist& persist, bool held);
   void Exec(const core::Start& start, uint32_t local_rank);
+  void ExecAgain(core::Generation generation, uint32_t rank);
+  void Run(const core::Start& start, uint32_t rank);
   void KillProcess(Process& process);
   void KillGeneration(core::Generation generation);
   void KillAll();
@@ -203,6 +206,7 @@ class Machine {
 
   std::vector<Process> processes_;
   core::Generation spawning_;
+  core::Start start_;  // of the last generation
   uint32_t spawned_ = 0;
   struct Stopping {
     core::Generation generation;

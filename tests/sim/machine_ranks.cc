@@ -48,6 +48,7 @@ void Machine::Do(core::Spawn& action) {
   lease_end_ = action.lease_end;
   ArmGuard();
   spawning_ = action.start.generation;
+  start_ = action.start;
   spawned_ = 0;
   stopping_.reset();
   bool slow = world_.now() < spawn_delay_until_;
@@ -79,6 +80,13 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
     Do(member_.OnProcessDied(Local(), start.generation, death));
     return;
   }
+  Run(start, rank);
+  if (++spawned_ == world_.shape().processes) {
+    Do(member_.OnSpawned(Local(), start.generation));
+  }
+}
+
+void Machine::Run(const core::Start& start, uint32_t rank) {
   Process process;
   process.pid = world_.NextPid();
   process.rank = rank;
@@ -88,9 +96,21 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
   world_.invariants().OnExec(*this, process, start);
   world_.training().OnExec(node_, process.pid, start.generation, rank,
                            start.memory.exists() ? InMemory(start.memory) : start.resume);
-  if (++spawned_ == world_.shape().processes) {
-    Do(member_.OnSpawned(Local(), start.generation));
-  }
+}
+
+void Machine::Do(core::SpawnAgain& action) {
+  // What it left behind is killed first.
+  world_.queue().After(world_.random().Between(microseconds(200), milliseconds(4)),
+                       [this, generation = action.generation, rank = action.rank] {
+                         InAgent([this, generation, rank] { ExecAgain(generation, rank); });
+                       });
+}
+
+void Machine::ExecAgain(core::Generation generation, uint32_t rank) {
+  if (generation != spawning_) return;
+  if (stopping_ && stopping_->generation == generation) return;
+  if (Local() >= lease_end_ && Holds(core::Rule::kLeaseExpires)) return;
+  Run(start_, rank);
 }
 
 void Machine::Do(core::StopProcesses& action) {

@@ -387,6 +387,7 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.skew = random.Chance(30) ? 0 : 50'000;
   shape.start_timeout = seconds(4);
   if (Has(faults, FaultKind::kHang)) shape.hang_timeout = seconds(3);
+  shape.alone = seed % 7 == 2 && shape.memory_every == 0 && !Has(faults, FaultKind::kHang);
   return shape;
 }
 

@@ -95,11 +95,16 @@ struct Shape {
   int max_restarts = 3;
   bool machine0_decides =
       false;                // successPolicy: Machine0; most others serve until they are stopped
+  bool alone = false;       // ranks of machines but 0 are started again alone
   bool ports = false;       // its ranks get some, and are told of the others'
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors
   Duration network{};       // of a message, at most
   int64_t skew = 0;         // clocks' rates differ from the truth by at most this, in millionths
 };
+// Whether the rank's death is no matter of the others'.
+inline bool IsAlone(const Shape& shape, uint32_t rank) {
+  return shape.alone && rank >= shape.processes;
+}
 Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults);
 
 struct Schedule {

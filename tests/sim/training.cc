@@ -29,7 +29,12 @@ void Training::OnExec(Node node, uint32_t pid, core::Generation generation, uint
     run->step = world_.volume().StepOf(resume);
     current_ = generation;
   }
-  run->ranks.at(rank) = {node, pid, true, false};
+  const bool again = run->ranks.at(rank).executed;
+  run->ranks[rank] = {node, pid, true, false, true};
+  if (again) {
+    if (run->step >= world_.shape().steps) Finish(*run, rank);
+    return;
+  }
   if (++run->execs == run->ranks.size() && !run->over) {
     world_.queue().After(world_.shape().step, [this, generation] { Step(generation); });
   }
@@ -40,7 +45,7 @@ void Training::OnEnd(core::Generation generation, uint32_t rank, bool well) {
   if (run == nullptr) return;
   run->ranks.at(rank).alive = false;
   run->ranks.at(rank).well = well;
-  if (well || run->over) return;
+  if (well || run->over || IsAlone(world_.shape(), rank)) return;
   run->over = true;
   if (world_.shape().peers_fail) FailPeers(*run);
 }
@@ -74,21 +79,17 @@ void Training::Step(core::Generation generation) {
   Run& run = *Find(generation);
   bool all =
       std::all_of(run.ranks.begin(), run.ranks.end(), [](const Rank& rank) { return rank.alive; });
-  if (!all || run.over) return;
+  if (run.over) return;
+  for (uint32_t rank = 0; rank < run.ranks.size(); ++rank) {
+    if (!run.ranks[rank].alive && !ComesAgain(run, rank)) return;
+  }
   // A hang is noticed by progress that ends, so there was some.
   if (hung_ == generation && run.reported) return;
   Duration next = world_.shape().step;
-  if (Connected(run)) {
+  if (all && Connected(run)) {
     ++run.step;
     if (run.step >= world_.shape().steps) {
-      for (size_t r = 0; r < run.ranks.size(); ++r) {
-        const Rank& rank = run.ranks[r];
-        if (!Decides(r) && world_.random().Chance(70)) continue;
-        world_.queue().After(world_.random().Between(Duration::zero(), milliseconds(5)),
-                             [this, node = rank.node, pid = rank.pid] {
-                               world_.machine(node).EndProcess(pid, 0, 0);
-                             });
-      }
+      for (uint32_t rank = 0; rank < run.ranks.size(); ++rank) Finish(run, rank);
       return;
     }
     const Rank& first = run.ranks.front();
@@ -111,6 +112,18 @@ void Training::Step(core::Generation generation) {
     next = milliseconds(50);
   }
   world_.queue().After(next, [this, generation] { Step(generation); });
+}
+
+bool Training::ComesAgain(const Run& run, uint32_t rank) const {
+  return IsAlone(world_.shape(), rank) && !run.ranks[rank].well && current_ == run.generation;
+}
+
+void Training::Finish(const Run& run, uint32_t rank) {
+  if (!Decides(rank) && world_.random().Chance(70)) return;
+  world_.queue().After(world_.random().Between(Duration::zero(), milliseconds(5)),
+                       [this, node = run.ranks[rank].node, pid = run.ranks[rank].pid] {
+                         world_.machine(node).EndProcess(pid, 0, 0);
+                       });
 }
 
 void Training::OnCommitAnswered(core::Generation generation, bool granted, uint32_t number) {

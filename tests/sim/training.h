@@ -41,6 +41,7 @@ class Training {
     uint32_t pid = 0;
     bool alive = false;
     bool well = false;
+    bool executed = false;  // once, at least
   };
   struct Run {
     core::Generation generation;
@@ -58,6 +59,9 @@ class Training {
   const Run* Find(core::Generation generation) const;
   void Step(core::Generation generation);
   void FailPeers(const Run& run);
+  // Whether the others wait for it, should it have ended.
+  bool ComesAgain(const Run& run, uint32_t rank) const;
+  void Finish(const Run& run, uint32_t rank);
   bool Connected(const Run& run) const;
   // Whether the success of the job hangs on it.
   bool Decides(size_t rank) const;

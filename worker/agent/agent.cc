@@ -19,6 +19,7 @@
 #include "core/exit_codes.h"
 #include "core/model/launch.h"
 #include "core/model/names.h"
+#include "core/model/roles.h"
 #include "worker/agent/ranks/launcher_folder.h"
 #include "worker/topology/topology.h"
 
@@ -59,7 +60,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.machines = static_cast<uint32_t>(spec.num_machines);
   c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
   c.launcher = core::StartsFromMachine0(spec);
-  if (c.launcher || spec.success_policy == core::SuccessPolicy::kMachine0) c.deciders = {0};
+  c.deciders = core::DecidingRanks(spec);
   c.policy = spec.failure_policy;
   c.grace = spec.grace_period;
   c.hang_timeout = spec.health.hang_timeout;
@@ -85,6 +86,8 @@ core::MemberConfig ForMember(const core::AgentConfig& config) {
   m.machine0_attempt = config.machine0_attempt;
   m.predecessor_dead = config.predecessor_dead;
   m.address = config.advertise;
+  m.deciders = core::DecidingRanks(config.job.spec);
+  m.alone = core::AloneRanks(config.job.spec);
   const Result<Endpoint> listen = ParseEndpoint(config.listen);
   if (KeepsMemory(config) && listen.ok()) {
     m.memory_address = EndpointText(config.advertise, listen->port());
@@ -392,6 +395,8 @@ void Agent::Do(core::MemberActions actions) {
     } else if (auto* probe = std::get_if<core::ProbePorts>(&action)) {
       const auto& [generation, first, count] = probe->ports;
       Do(member_->OnPortsTried(Now(), {generation, first, FirstTakenPort(first, count)}));
+    } else if (auto* again = std::get_if<core::SpawnAgain>(&action)) {
+      ranks_->StartAgain(again->generation, again->rank, again->lease_end);
     } else if (auto* log = std::get_if<core::MemberLog>(&action)) {
       Log(log->line);
     }

@@ -154,7 +154,7 @@ TEST(ConvertJaxJob, BecomesAGangOfOneProcessAMachine) {
   EXPECT_THAT(Problems(Convert("kind: JAXJob\nspec: {}\n")), HasSubstr("holds no pod template"));
 }
 
-TEST(ConvertTfJob, RunsOneWorkerAndRefusesParameterServers) {
+TEST(ConvertTfJob, OfOneWorkerRunsItAlone) {
   const ConvertResult one = Convert(ReplicaJob("TFJob", Role("Worker", 1) + Role("Evaluator", 1)));
   const core::Spec spec = SpecOf(one);
   EXPECT_EQ(spec.num_machines, 1);
@@ -162,8 +162,6 @@ TEST(ConvertTfJob, RunsOneWorkerAndRefusesParameterServers) {
   EXPECT_THAT(one.yaml, AllOf(HasSubstr("TF_CONFIG is not set"), HasSubstr("The Evaluator")));
   EXPECT_EQ(SpecOf(Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("PS", 0)))).num_machines, 1);
 
-  EXPECT_THAT(Problems(Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("PS", 2)))),
-              HasSubstr("parameter servers"));
   EXPECT_THAT(Problems(Convert("kind: TFJob\n")), HasSubstr("holds no pod template"));
 }
 
@@ -179,6 +177,27 @@ TEST(ConvertTfJob, OfSeveralWorkersBecomesAGangThatFindsThemByTfConfig) {
   const ConvertResult workers = Convert(ReplicaJob("TFJob", Role("Worker", 2)));
   EXPECT_EQ(SpecOf(workers).framework, core::Framework::kTensorFlow);
   EXPECT_THAT(workers.yaml, Not(HasSubstr("TF_CONFIG")));
+}
+
+TEST(ConvertTfJob, WithParameterServersBecomesAGangOfRoles) {
+  const ConvertResult result =
+      Convert(ReplicaJob("TFJob", Role("Worker", 2) + Role("PS", 1) + Role("Chief", 1)));
+  const core::Spec spec = SpecOf(result);
+  EXPECT_EQ(spec.num_machines, 4);
+  EXPECT_EQ(spec.framework, core::Framework::kTensorFlow);
+  EXPECT_EQ(spec.success_policy, core::SuccessPolicy::kRole);
+  EXPECT_EQ(spec.success_role, "chief");
+  EXPECT_THAT(spec.roles, testing::ElementsAre(core::Role{"chief", 1, core::RoleRestart::kGang},
+                                               core::Role{"worker", 2, core::RoleRestart::kAlone},
+                                               core::Role{"ps", 1, core::RoleRestart::kGang}));
+  EXPECT_THAT(result.yaml, Not(HasSubstr("the commands of Worker and PS")));
+
+  std::string other = Role("PS", 1);
+  other.replace(other.find("t.py"), 4, "s.py");
+  EXPECT_THAT(Convert(ReplicaJob("TFJob", Role("Chief", 1) + Role("Worker", 1) + other)).yaml,
+              HasSubstr("the commands of Worker and PS"));
+  EXPECT_THAT(Problems(Convert(ReplicaJob("TFJob", Role("Worker", 1) + Role("PS", 2)))),
+              HasSubstr("parameter servers need one Chief"));
 }
 
 constexpr const char* kRayJob = R"(

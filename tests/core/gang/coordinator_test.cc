@@ -221,7 +221,7 @@ TEST_F(CoordinatorTest, GrantsACommitOnlyAfterAPingThatEveryoneAnswered) {
 class SuccessTest : public GangFixture {
  protected:
   void BeginWithMachine0Deciding() {
-    deciders_ = {0};
+    deciders_ = {0, 1};
     Begin(2);
   }
   void Finish(uint32_t index, uint32_t rank, bool by_itself) {
@@ -317,6 +317,18 @@ TEST_F(SuccessTest, OfMachineZeroNeedsEveryMachineToHaveRun) {
   Exit(0, 1, 0);
   Exit(1, 2, 127);
   EXPECT_FALSE(Succeeded());
+}
+
+TEST_F(SuccessTest, OfARoleIsThatOfItsRanksWhereverTheyAre) {
+  deciders_ = {1, 2};
+  Begin(2);
+  Exit(0, 1, 0);
+  EXPECT_TRUE(machines_[0].stops.empty());
+  EXPECT_FALSE(coordinator_->verdict());
+  Exit(1, 2, 0);
+  ASSERT_TRUE(Succeeded());
+  EXPECT_THAT(machines_[0].stops, testing::SizeIs(1));
+  EXPECT_THAT(machines_[1].stops, testing::SizeIs(1));
 }
 
 // A rank that says that it lost a peer: somebody else's end may not be seen yet.

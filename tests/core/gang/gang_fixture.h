@@ -43,6 +43,7 @@ class GangFixture : public ::testing::Test {
     std::vector<Persist> persists;
     std::vector<core::Run> runs;  // as RunCommand has them; not answered
     std::vector<AnswerRun> answers;
+    std::vector<SpawnAgain> agains;
     std::vector<TableEntry> table;      // what fences have brought
     int fences = 0;                     // that its ranks went on from
     bool hold_ports = false;            // ProbePorts is not answered
@@ -82,6 +83,8 @@ class GangFixture : public ::testing::Test {
     config.processes = processes;
     config.machine0_attempt = coordinator_->config().attempt;
     config.predecessor_dead = predecessor_dead;
+    config.deciders = deciders_;
+    config.alone = alone_;
     config.address = "10.0.0." + std::to_string(10 * attempt + index);
     if (memory_) config.memory_address = "machine-" + std::to_string(index);
     Machine& m = machines_[index];
@@ -276,6 +279,8 @@ class GangFixture : public ::testing::Test {
         m.runs.push_back(run->run);
       } else if (auto* ran = std::get_if<AnswerRun>(&action)) {
         m.answers.push_back(*ran);
+      } else if (auto* again = std::get_if<SpawnAgain>(&action)) {
+        m.agains.push_back(*again);
       } else if (auto* fence = std::get_if<DeliverFence>(&action)) {
         m.table.insert(m.table.end(), fence->entries.begin(), fence->entries.end());
         m.fences += fence->last ? 1 : 0;
@@ -287,6 +292,7 @@ class GangFixture : public ::testing::Test {
 
   Time now_ = seconds(1000);
   std::vector<uint32_t> deciders_;
+  std::vector<uint32_t> alone_;
   bool launcher_ = false;
   FailurePolicy policy_;
   std::unique_ptr<Coordinator> coordinator_;

@@ -26,6 +26,8 @@ Report SomeReport() {
   report.whereabouts = {{3, "load_batch (train.py:30)"}};
   report.parked = {.ready = 8, .why_not = "it ended", .saved = milliseconds(1700)};
   report.finished = true;
+  report.decided = true;
+  report.down = {death};
   return report;
 }
 
@@ -80,7 +82,8 @@ std::vector<Message> OneOfEach() {
           Fence{{1, 2}, 3, 0, true, {{"P0-businesscard", "10.0.0.1$4711"}}},
           FenceMore{{1, 2}, 3, 1},
           TryPorts{{1, 2}, 20001, 4},
-          PortsTried{{1, 2}, 20001, 20003}};
+          PortsTried{{1, 2}, 20001, 20003},
+          StartAgain{{1, 2}, 3, seconds(7)}};
 }
 
 TEST(MessagesTest, EveryMessageReadsBackAsItWasWritten) {
@@ -141,6 +144,9 @@ TEST(MessagesTest, TheLargestReportFitsAFrame) {
     death.stderr_tail = std::string(kMaxStderrTail, 'x');
     report.deaths.push_back(death);
   }
+  report.down = report.deaths;
+  ASSERT_EQ(kMaxDownInReport, kMaxDeathsInReport);
+  report.whereabouts.assign(kMaxWhereaboutsInReport, {1, std::string(kMaxPlace, 'x')});
   EXPECT_LT(Encode(ReportMessage{report}).size(), kMaxMessage);
 }
 
@@ -200,8 +206,18 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\0\0\0\x08"
       "\0\x08it ended"
       "\0\0\0\0\x65\x53\xf1\x00"
-      "\x01",
-      163);
+      "\x01"
+      "\x01"
+      "\0\x01"
+      "\0\0\0\x03"
+      "\x02"
+      "\xff\xff\xff\xff"
+      "\0\0\0\x09"
+      "\0\0\0\x01\xa1\x3b\x86\x00"
+      "\x01"
+      "\0\x0a"
+      "CUDA error",
+      200);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 
@@ -230,6 +246,14 @@ TEST(MessagesTest, PortsHaveTheBytesOfTheProtocolDocument) {
                                                                   "\0\0\x4e\x21"
                                                                   "\0\0\x4e\x23",
                                                                   17));
+}
+
+TEST(MessagesTest, StartAgainHasTheBytesOfTheProtocolDocument) {
+  EXPECT_EQ(Encode(StartAgain{{1, 2}, 3, seconds(7)}), std::string("\x1e"
+                                                                   "\0\0\0\x01\0\0\0\x02"
+                                                                   "\0\0\0\x03"
+                                                                   "\0\0\0\x01\xa1\x3b\x86\x00",
+                                                                   21));
 }
 
 TEST(CountersTest, MergeTakesTheMaximumOfEach) {

@@ -134,7 +134,7 @@ TEST(DesiredStateTest, IsWrittenAsAgentsOfAnyVersionReadIt) {
       R"("machineLostAfter":"15s","stragglers":"Report","rules":[{"exitCodes":[],"signals":[7],)"
       R"("stderr":"","action":"ReplaceMachine"}]},"machineFailures":{"generations":0,"processFailures":0,)"
       R"("processFailuresBase":0,"outOfMemory":0,"outOfMemoryBase":0,"replacements":0,)"
-      R"("replacementsBase":0,"leasesExpired":0,"stops":0},"stop":null,"terminated":[],)"
+      R"("replacementsBase":0,"leasesExpired":0,"stops":0,"alone":0},"stop":null,"terminated":[],)"
       R"("fenced":[]})");
 }
 

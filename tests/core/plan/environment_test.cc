@@ -373,6 +373,34 @@ TEST(ProcessEnvironment, TellsTensorFlowOfEveryWorkerAndWhichOneItIs) {
   EXPECT_FALSE(Environment(Job(), id).contains("TF_CONFIG")) << "of another framework";
 }
 
+TEST(ProcessEnvironment, TellsTensorFlowOfEveryRoleButEvaluatorsWhomTheClusterDoesNotKnow) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kTensorFlow;
+  job.spec.roles = {{"chief", 1}, {"worker", 4}, {"ps", 1}, {"evaluator", 2}};
+  ProcessIdentity id = Identity();
+  id.endpoints = {"a:1", "b:1", "c:1", "d:1", "e:1", "f:1", "g:1", "h:1"};
+  const std::string cluster =
+      R"({"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1", "d:1", "e:1"], "ps": ["f:1"]}, )";
+  EXPECT_EQ(Environment(job, id).at("TF_CONFIG"),
+            cluster + R"("task": {"type": "evaluator", "index": 1}})");
+  id.local_rank = 0;
+  EXPECT_EQ(Environment(job, id).at("TF_CONFIG"),
+            cluster + R"("task": {"type": "worker", "index": 3}})");
+}
+
+TEST(ProcessEnvironment, NamesARanksRole) {
+  TrainingJob job = Job();
+  job.spec.roles = {{"actor", 5}, {"learner", 3}};
+  const auto environment = Environment(job, Identity());
+  for (const char* name : {"LOCKSTEP_ROLE", "ROLE_NAME"})
+    EXPECT_EQ(environment.at(name), "learner");
+  for (const char* name : {"LOCKSTEP_ROLE_RANK", "ROLE_RANK"}) EXPECT_EQ(environment.at(name), "2");
+  for (const char* name : {"LOCKSTEP_ROLE_SIZE", "ROLE_WORLD_SIZE"}) {
+    EXPECT_EQ(environment.at(name), "3");
+  }
+  EXPECT_EQ(environment.at("RANK"), "7");
+}
+
 TEST(ProcessEnvironment, TheLargestTfConfigIsOneThatExecveTakes) {
   TrainingJob job = Job();
   job.spec.framework = Framework::kTensorFlow;

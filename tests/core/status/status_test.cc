@@ -47,7 +47,8 @@ JobStatus Whole() {
                      .replacements = 9,
                      .replacements_base = 8,
                      .leases_expired = 4,
-                     .stops = 6};
+                     .stops = 6,
+                     .alone = 7};
   status.machine_lost_after = seconds(15);
   status.gang_generation = {2, 5};
   status.replicas = 4;
@@ -163,7 +164,7 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("verdict":{"generation":"2-5","exitCode":70,"cause":"ProcessExit"},)"
       R"("counters":{"generations":7,"processFailures":3,"processFailuresBase":2,)"
       R"("outOfMemory":2,"outOfMemoryBase":1,"replacements":9,"replacementsBase":8,)"
-      R"("leasesExpired":4,"stops":6},"machineLostAfter":"15s","gangGeneration":"2-5",)"
+      R"("leasesExpired":4,"stops":6,"alone":7},"machineLostAfter":"15s","gangGeneration":"2-5",)"
       R"("replicas":4,"selector":"lockstep.dev/job=gpt",)"
       R"("machines":{"desired":4,"ready":3,"byState":{"Pending":1,"Running":3},"spares":1},)"
       R"("machineStatuses":[{"index":2,"pod":"gpt-2-r5","node":"a","state":"Pending",)"

@@ -75,6 +75,10 @@ TEST(PodConfig, TellsTheAgentWhatItIs) {
 
 TEST(PodConfig, TellsTheAgentWhoseExitEndsTheJob) {
   core::TrainingJob job = MakeJob("gpt");
+  job.spec.roles = {{"chief", 1, core::RoleRestart::kGang}, {"ps", 1, core::RoleRestart::kAlone}};
+  job.spec.success_role = "chief";
+  EXPECT_EQ(Config(job).job.spec.roles, job.spec.roles);
+  EXPECT_EQ(Config(job).job.spec.success_role, "chief");
   job.spec.success_policy = core::SuccessPolicy::kMachine0;
   EXPECT_EQ(Config(job).job.spec.success_policy, core::SuccessPolicy::kMachine0);
 }

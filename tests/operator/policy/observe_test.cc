@@ -121,6 +121,41 @@ TEST(Observe, AGangThatIsAlwaysInAnotherGenerationIsWrittenOnceASecondAfterABurs
   EXPECT_EQ(events, writes);
 }
 
+TEST(Observe, ARankThatIsStartedAgainAloneIsToldOfAsSuch) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Pass(minutes(1));
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+  gang.counters.process_failures = gang.counters.alone = 1;
+  gang.last_failure.cause = core::Cause::kProcessSignal;
+  gang.last_failure.message =
+      "rank 1 on machine 0 was killed by SIGKILL; it alone is started again";
+  const Decision decision = scene.Decide();
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_EQ(decision.events[0].reason, "RankRestarted");
+  EXPECT_TRUE(decision.events[0].warning);
+  EXPECT_EQ(decision.events[0].note, gang.last_failure.message);
+  ASSERT_TRUE(decision.status);
+  EXPECT_EQ(decision.status->last_failure->failure.message, gang.last_failure.message);
+  EXPECT_EQ(decision.status->restarts.application, 1);
+  EXPECT_EQ(decision.status->state, JobState::kRunning);
+}
+
+TEST(Observe, WhatEndedAGenerationIsNoRanksRestartThoughThereWasOneBefore) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Pass(minutes(1));
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+  gang.counters.process_failures = 2;
+  gang.counters.alone = 1;
+  gang.last_failure.cause = core::Cause::kProcessSignal;
+  gang.last_failure.message = "rank 0 on machine 0 was killed by SIGKILL";
+  gang.history.emplace_back().failure = gang.last_failure;
+  const Decision decision = scene.Decide();
+  ASSERT_FALSE(decision.events.empty());
+  EXPECT_EQ(decision.events[0].reason, "ProcessSignal");
+}
+
 TEST(Observe, PodsOnTheirWayAreCountedOnceASecondAndTheLastOneAtOnce) {
   Scene scene(MakeJob("gpt").Machines(4));
   scene.Run();

@@ -30,8 +30,8 @@ UNSUPPORTED_MODULES = [
     "deepspeed.launcher.runner", "horovod.runner",
 ]
 
-_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-SUBDOMAIN = rf"{_LABEL}([.]{_LABEL})*"
+LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+SUBDOMAIN = rf"{LABEL}([.]{LABEL})*"
 QUALIFIED_NAME = rf"({SUBDOMAIN}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
 IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 INDEX_LIST = "[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"

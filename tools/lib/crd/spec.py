@@ -2,7 +2,7 @@
 
 from crd import shortcuts
 from crd.core import TABLE
-from crd.names import IDENTIFIER, INDEX_LIST, QUALIFIED_NAME, SUBDOMAIN, matches
+from crd.names import IDENTIFIER, INDEX_LIST, LABEL, QUALIFIED_NAME, SUBDOMAIN, matches
 from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
                         number, quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
@@ -206,8 +206,23 @@ def _life():
         "activeDeadlineSeconds": integer("How long the job may run; 0: any time."),
         "ttlSecondsAfterFinished": integer("When a finished job is deleted; absent: never."),
         "successPolicy": choice(
-            "Whose exit 0 ends the job: that of All processes, or of those of Machine0; the others "
-            "are stopped then, and count as done."),
+            "Whose exit 0 ends the job: that of All processes, of those of Machine0, or of those of "
+            "a Role, successRole; the others are stopped then, and count as done."),
+        "successRole": text("The role whose exit 0 ends the job; with successPolicy Role."),
+        "roles": listing(
+            "Ranks that do different work, in order: the first role has ranks 0 to count - 1, and "
+            "so on.", struct("", {
+                "name": text("For programs, in LOCKSTEP_ROLE; with framework TensorFlow one of its "
+                             "tasks: chief, worker, ps or evaluator.",
+                             rule(matches(LABEL), "must be at most 63 lower-case letters, digits "
+                                  "and dashes (a DNS-1123 label)")),
+                "count": integer("Ranks of the role; the sum of all roles' is the world size."),
+                "restart": choice("What the death of one of them costs: a new generation of the "
+                                  "whole Gang, or a start of that rank Alone, while the others run "
+                                  "on."),
+            }, required=["name"]),
+            rule("self.all(a, self.exists_one(b, b.name == a.name))",
+                 "must have each name once")),
         "cleanPodPolicy": choice("Pods to delete at the end: None, those Running, or All."),
         "managedBy": text("Who reconciles the job; another's name leaves it alone.", rule(
             matches(f"{SUBDOMAIN}/.+"),
@@ -272,6 +287,45 @@ def _resource_rules():
     ]
 
 
+def _role_rules():
+    """core/validate/validate_roles.cc."""
+    def where(condition, expression, message, path=".roles"):
+        return rule(f"!has(self.roles) || self.roles.size() == 0 || !({condition}) || {expression}",
+                    message, path)
+
+    tasks = "self.framework == 'TensorFlow'"
+    return [
+        rule("self.successPolicy == 'Role' || !has(self.successRole) || self.successRole == ''",
+             "needs successPolicy: Role", ".successRole"),
+        rule("self.successPolicy != 'Role' || (has(self.successRole) && has(self.roles) && "
+             "self.roles.exists(r, r.name == self.successRole))",
+             "must name one of spec.roles, whose exit 0 ends the job (successPolicy: Role)",
+             ".successRole"),
+        where("true", "self.roles.map(r, r.count).sum() == "
+              "self.numMachines * self.processesPerMachine",
+              "must have as many ranks as the job (numMachines x processesPerMachine): the sum of "
+              "count"),
+        where("self.framework in ['Mpi', 'Horovod']", "false",
+              "must be empty with framework: Mpi or Horovod, whose processes are one world of "
+              "equals"),
+        where("self.launch == 'PerMachine'", "false",
+              "must be empty with launch: PerMachine, under which a launcher of yours numbers the "
+              "ranks"),
+        where("has(self.trainer)", "false",
+              "must be empty beside spec.trainer, whose ranks are equals"),
+        where("has(self.checkpoint.memory.size)", "self.roles.all(r, r.restart != 'Alone')",
+              "must be absent where a role has restart: Alone: a checkpoint in memory is one step "
+              "of all ranks", ".checkpoint.memory.size"),
+        where(tasks, "self.roles.all(r, r.name in ['chief', 'worker', 'ps', 'evaluator'])",
+              "must be named chief, worker, ps or evaluator, the tasks that TensorFlow knows"),
+        where(tasks, "self.roles.all(r, !(r.name in ['chief', 'ps']) || r.restart != 'Alone')",
+              "must have restart: Gang for chief and ps: the training's variables and its steps are "
+              "theirs, and end with them"),
+        where(tasks, "self.roles.all(r, r.name != 'chief' || r.count == 1)",
+              "must be 1 chief: a cluster of TensorFlow has one"),
+    ]
+
+
 def spec(pod):
     """`pod` gives the parts that are the API server's own: crd.pod_template.Pod."""
     return struct(
@@ -286,7 +340,7 @@ def spec(pod):
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
-        *_resource_rules(), *_required_rules(),
+        *_resource_rules(), *_required_rules(), *_role_rules(),
         rule("self.topology.bind != 'Map' || (has(self.topology.map) ? self.topology.map.size() : 0)"
              " == self.processesPerMachine", "must hold one entry for each of processesPerMachine, "
              "in order of rank", ".topology.map"))

@@ -118,6 +118,7 @@ def _counters():
         "replacementsBase": "Of those, forgiven.",
         "leasesExpired": "Leases that ran out.",
         "stops": "Stops on request.",
+        "alone": "Ranks started again alone; processFailures counts them, too.",
     }
     return struct("What budgets go by; no operator or coordinator may forget it.",
                   {name: integer(words, 0, None) for name, words in names.items()})

@@ -212,6 +212,10 @@ void GangMetrics::AddFailures(Families* page) const {
                   "replacement, lease.",
                   count, {{"kind", kind}});
   }
+  page->Counter("lockstep_rank_restarts_total",
+                "Ranks started again alone (roles with restart: Alone) in the whole life of the "
+                "job; lockstep_failures_total counts their deaths as process, too.",
+                counters.alone);
   page->Counter("lockstep_requested_stops_total",
                 "Generations stopped on request in the whole life of the job: suspend, drain, "
                 "scale and so on.",

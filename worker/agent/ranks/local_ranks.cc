@@ -20,6 +20,7 @@
 #include "core/failure/peer_loss.h"
 #include "core/model/launch.h"
 #include "core/plan/trainer_command.h"
+#include "worker/agent/evidence/process_environment.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 #include "worker/agent/ranks/compile_caches.h"
 #include "worker/agent/ranks/launcher_folder.h"
@@ -30,6 +31,7 @@ namespace {
 
 // The loop stands still as long, and so does the next generation.
 constexpr Duration kClearCachesWithin = milliseconds(200);
+constexpr Duration kOrphansLook = milliseconds(2);
 
 int ExitCodeOf(const SpawnFailure& failure) {
   return failure.not_found() ? core::kExitCommandNotFound : core::kExitNotExecutable;
@@ -155,6 +157,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                      }));
                    }},
               log_),
+      down_timer_(loop, [this] { StartThoseDown(); }),
       placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
   oom_kills_ = stats_.ReadOomKills();
   topology::BindingRequest request = topology::RequestOf(config->job.spec, inherited_);
@@ -229,6 +232,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   start_ = start;
   generation_ = start.generation;
   runs_.clear();
+  down_.clear();
   const auto count = static_cast<size_t>(ProcessCount(config_->job));
   const bool launched = core::StartsFromMachine0(config_->job.spec);
   const int started = launched && config_->machine != 0 ? 0 : static_cast<int>(count);
@@ -342,14 +346,18 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
   }
   if (LaunchSpare(index, request)) return "";
   parked_.Record(index, &request);
-  launches_[index].binding = &prepared_[index];
-  request.hook_data = &launches_[index];
+  return LaunchCold(index, std::move(request), exit_code);
+}
+
+std::string LocalRanks::LaunchCold(size_t local_rank, SpawnRequest request, int* exit_code) {
+  launches_[local_rank].binding = &prepared_[local_rank];
+  request.hook_data = &launches_[local_rank];
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
-  Status added = Adopt(index, std::move(std::get<SpawnedProcess>(result)));
+  Status added = Adopt(local_rank, std::move(std::get<SpawnedProcess>(result)));
   if (added.ok()) return "";
   *exit_code = core::kExitNotExecutable;
   return added.error().message;
@@ -378,6 +386,50 @@ bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
   processes_.Discard(pid);
   views_[local_rank].pid = 0;
   return false;
+}
+
+// ---- ranks that are started again alone ----
+
+void LocalRanks::StartAgain(Generation generation, uint32_t rank, Time lease_end) {
+  if (generation != generation_) return;
+  down_[rank] = lease_end;
+  StartThoseDown();
+}
+
+void LocalRanks::StartThoseDown() {
+  if (processes_.stopping()) return down_.clear();
+  bool started = false;
+  for (auto down = down_.begin(); down != down_.end();) {
+    const auto [rank, lease_end] = *down;
+    const auto index = static_cast<size_t>(rank - RankOf(0));
+    const auto left_behind = [own = std::to_string(rank)](pid_t pid) {
+      return ProcessEnvironment(pid).FirstOf({"RANK"}) == own;
+    };
+    if (BootTime() < lease_end && processes_.KillOrphans(left_behind)) {
+      ++down;  // they are gone in a moment
+      continue;
+    }
+    down = down_.erase(down);
+    if (BootTime() >= lease_end || index >= views_.size() || views_[index].pid != 0) continue;
+    int exit_code = 0;
+    SpawnRequest request = RequestFor(start_, static_cast<int>(index));
+    std::string failure;
+    if (const auto missing = FindProgram(&request)) {
+      exit_code = ExitCodeOf(*missing);
+      failure = missing->message;
+    } else {
+      failure = LaunchCold(index, std::move(request), &exit_code);
+    }
+    if (!failure.empty()) {
+      Fail(rank, exit_code, failure);
+      continue;
+    }
+    started = true;
+    views_[index].stepped = false;
+    log_("rank " + std::to_string(rank) + " is started again, alone");
+  }
+  if (!down_.empty()) down_timer_.WakeAt(BootTime() + kOrphansLook);
+  if (started) ReadBindings();
 }
 
 // ---- for a launcher on machine 0 ----

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,6 +82,10 @@ class LocalRanks {
   // The lease is read again before each exec: an agent that was stopped on the way starts no more,
   // and the member, which finds the lease lapsed, stops those that run.
   void Start(const core::Start& start, Time lease_end);
+  // One rank whose process has ended, as Start started it, but of no spare; once nothing that it
+  // left behind is alive. What cleared its environment is not known as its own, and is swept with
+  // the generation.
+  void StartAgain(core::Generation generation, uint32_t rank, Time lease_end);
   void Stop(core::Generation generation, Time kill_at);
   // A launcher on machine 0 runs this here, by a shell, as this machine's process of the generation
   // at hand: after the one before it, should that still be about to end. A death by a signal is
@@ -135,6 +140,8 @@ class LocalRanks {
   void OnCommandEnded(core::Failure death);
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
+  std::string LaunchCold(size_t local_rank, SpawnRequest request, int* exit_code);
+  void StartThoseDown();
   topology::BoundProcess BoundAs(size_t local_rank) const;
   void ReadBindings();
   void LogBindings();
@@ -186,6 +193,8 @@ class LocalRanks {
   std::vector<Launch> launches_;
   std::vector<Launch> spare_launches_;
   std::vector<View> views_;
+  std::map<uint32_t, Time> down_;  // ranks that are started again, and when the lease ends
+  WakeTimer down_timer_;
   size_t warm_ = 0;  // ranks of this generation that came of spares
   bool binding_said_ = false;
   // For numa_maps, which may take a second of a large process, and caches; made when first needed.

@@ -116,6 +116,18 @@ void ProcessSet::ReapLater() {
   if (!reap_timer_.armed()) reap_timer_.WakeAt(BootTime() + kReapRetry);
 }
 
+bool ProcessSet::KillOrphans(const std::function<bool(pid_t)>& is_meant) {
+  std::set<pid_t> others = left_out_;
+  for (const auto& [pid, leader] : leaders_) others.insert(pid);
+  siginfo_t info{};
+  for (const pid_t child : ChildrenOf(getpid())) {
+    if (!others.contains(child) && (IsZombie(child, &info) || !is_meant(child))) {
+      others.insert(child);
+    }
+  }
+  return KillDescendants(getpid(), others) > 0;
+}
+
 void ProcessSet::Stop(Time kill_at) {
   const bool now = kill_at <= BootTime();
   if (!stopping_) {

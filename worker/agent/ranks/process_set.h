@@ -70,6 +70,10 @@ class ProcessSet {
   // Takes back one that was added and never ran: killed, and told to nobody.
   void Discard(pid_t pid);
 
+  // SIGKILL to what processes that have ended left behind and `is_meant`, with what descends from
+  // it: whether there was anything.
+  bool KillOrphans(const std::function<bool(pid_t)>& is_meant);
+
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
   // with an earlier time. on_gone follows, at the earliest at the end of this round.
   void Stop(Time kill_at);
