@@ -31,12 +31,17 @@ def main() -> None:
     args = parser.parse_args()
 
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    # A step waits within its worker's pool for what other processes do: as many threads as cores, of
+    # which a process that is bound may have one, would wait for each other for ever.
+    threads = max(len(os.sched_getaffinity(0)), cluster.cluster_spec().num_tasks("worker") + 1)
     if cluster.task_type in ("worker", "ps"):
+        config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=threads)
         server = tf.distribute.Server(cluster.cluster_spec(), job_name=cluster.task_type,
-                                      task_index=cluster.task_id, protocol="grpc")
+                                      task_index=cluster.task_id, protocol="grpc", config=config)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         print(f"{cluster.task_type} {cluster.task_id} serves", flush=True)
         server.join()  # for ever: it is stopped when the chief is done
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
     coordinate(cluster, args)
 
 

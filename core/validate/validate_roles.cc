@@ -45,7 +45,7 @@ void ValidateNames(Validator& validator) {
       ValidateTensorFlowRole(validator, path, role);
     }
     if (!seen.insert(role.name).second) {
-      validator.Error(path, role.name + " stands here twice; keep one of them");
+      validator.Error(path, "must have each name once: " + role.name + " stands here twice");
     }
   }
 }

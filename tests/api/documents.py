@@ -60,6 +60,9 @@ _COMPANY = {
     "spec.placement.topologyLevels[]": {"topologyKey": "a"},
     "spec.topology.map[]": {"cpus": "0"},
     "spec.topology.map[].memory": {"cpus": "0"},
+    "spec.roles[]": {"name": "a"},
+    "spec.roles[].count": {"name": "a"},
+    "spec.roles[].restart": {"name": "a"},
 }
 _SIZES = {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}
 
@@ -113,6 +116,14 @@ def _keep_company(spec, path, value):
     if path.startswith("spec.trainer.") and value in ("Cuda", "Nccl"):
         spec["trainer"]["model"] = "gpt2"
         spec["resourcesPerProcess"] = {"gpu": 1}
+    if path == "spec.successRole" and isinstance(value, str):
+        spec.update(successPolicy="Role", roles=[{"name": value}])
+    if (path, value) == ("spec.successPolicy", "Role"):
+        spec.update(successRole="a", roles=[{"name": "a"}])
+    if path == "spec.roles" and isinstance(value, list):
+        spec["numMachines"] = max(len(value), 1)
+    if path == "spec.roles[].count" and type(value) is int and value > 1:
+        spec.update(numMachines=1024, processesPerMachine=64)
     if path == "spec.trainer.model.heads" and type(value) is int:
         spec["trainer"]["model"]["width"] = value
 
@@ -147,6 +158,8 @@ def _items(path, schema, count):
         return [{"name": f"A{i}"} for i in range(count)]
     if path == "spec.trainer.servers":
         return list(range(count))
+    if path == "spec.roles":
+        return [{"name": f"a{i}"} for i in range(count)]
     if path == "spec.failurePolicy.rules[].exitCodes":
         return [1 + i % 255 for i in range(count)]
     if path == "spec.envFrom":
@@ -224,7 +237,8 @@ def _bounds(path, schema, case):
         most = schema["maxLength"]
         yield case("bound", _long_text(path, most), True)
         yield case("past its bound", _long_text(path, most + 1), False)
-        if most < 10000 and "a" * most == _long_text(path, most) and "name" not in path.lower():
+        if most < 10000 and "a" * most == _long_text(path, most) and "name" not in path.lower() and (
+                path != "spec.successRole"):
             yield case("bound", "é" * most, True)
         yield case("empty text", "", None)
     elif kind == "array":

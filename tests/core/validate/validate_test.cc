@@ -150,7 +150,7 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal, "  command: [a]\n  roles: [{name: B}]\n", "spec.roles[0].name: must be at"},
       {Target::kLocal,
        "  command: [a]\n  processesPerMachine: 2\n  roles: [{name: b}, {name: b}]\n",
-       "spec.roles[1]: b stands here twice"},
+       "spec.roles[1]: must have each name once: b stands here twice"},
       {Target::kLocal, "  command: [a]\n  framework: TensorFlow\n  roles: [{name: server}]\n",
        "spec.roles[0].name: must be chief, worker, ps or evaluator"},
       {Target::kLocal,

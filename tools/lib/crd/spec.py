@@ -317,9 +317,9 @@ def _role_rules():
               "must be absent where a role has restart: Alone: a checkpoint in memory is one step "
               "of all ranks", ".checkpoint.memory.size"),
         where(tasks, "self.roles.all(r, r.name in ['chief', 'worker', 'ps', 'evaluator'])",
-              "must be named chief, worker, ps or evaluator, the tasks that TensorFlow knows"),
+              "must be chief, worker, ps or evaluator, the tasks that TensorFlow knows"),
         where(tasks, "self.roles.all(r, !(r.name in ['chief', 'ps']) || r.restart != 'Alone')",
-              "must have restart: Gang for chief and ps: the training's variables and its steps are "
+              "must be Gang for chief and ps (restart): the training's variables and its steps are "
               "theirs, and end with them"),
         where(tasks, "self.roles.all(r, r.name != 'chief' || r.count == 1)",
               "must be 1 chief: a cluster of TensorFlow has one"),
