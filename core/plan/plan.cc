@@ -131,7 +131,7 @@ std::vector<std::string> WholeCommand(const Spec& spec) {
 }
 
 bool HasEqualCommands(const Spec& spec) {
-  return !spec.command.empty() && !StartsFromMachine0(spec) &&
+  return !spec.command.empty() && !StartsFromMachine0(spec) && spec.roles.empty() &&
          LauncherOf(WholeCommand(spec)).empty();
 }
 

@@ -19,7 +19,7 @@ class AloneTest : public GangFixture {
     GangFixture::Begin(2);
     first_ = coordinator_->generation();
   }
-  const std::vector<SpawnAgain>& agains() const { return machines_[1].agains; }
+  const std::vector<SpawnAgain>& again() const { return machines_[1].again; }
   bool RunsOn() const {
     return coordinator_->phase() == CoordinatorPhase::kRunning &&
            coordinator_->generation() == first_ && machines_[0].stops.empty() &&
@@ -31,12 +31,12 @@ class AloneTest : public GangFixture {
 TEST_F(AloneTest, ADeadRankIsStartedAgainInItsGenerationAndTheOthersAreLeftAlone) {
   Begin();
   Kill(1, 3, SIGKILL);
-  ASSERT_THAT(agains(), SizeIs(1));
-  EXPECT_EQ(agains()[0].rank, 3u);
-  EXPECT_EQ(agains()[0].generation, first_);
-  EXPECT_EQ(agains()[0].lease_end, machines_[1].member->lease_end());
+  ASSERT_THAT(again(), SizeIs(1));
+  EXPECT_EQ(again()[0].rank, 3u);
+  EXPECT_EQ(again()[0].generation, first_);
+  EXPECT_EQ(again()[0].lease_end, machines_[1].member->lease_end());
   EXPECT_TRUE(RunsOn());
-  EXPECT_THAT(machines_[0].agains, IsEmpty());
+  EXPECT_THAT(machines_[0].again, IsEmpty());
 }
 
 TEST_F(AloneTest, ItIsChargedAndNamedLikeAnyFailure) {
@@ -57,12 +57,12 @@ TEST_F(AloneTest, OneThatDiesAgainAtOnceWaits) {
   Kill(1, 3, SIGKILL);
   now_ += milliseconds(10);
   Kill(1, 3, SIGKILL);
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
   EXPECT_LE(coordinator_->NextWake(), now_ + seconds(1));
   Advance(milliseconds(900));
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
   Advance(milliseconds(200));
-  EXPECT_THAT(agains(), SizeIs(2));
+  EXPECT_THAT(again(), SizeIs(2));
   EXPECT_THAT(coordinator_->last_failure().message, HasSubstr("again in 1s, restart 2 of 3"));
   EXPECT_TRUE(RunsOn());
 }
@@ -72,7 +72,7 @@ TEST_F(AloneTest, OneThatLivedForAMinuteStartsAtOnceAgain) {
   Kill(1, 3, SIGKILL);
   Advance(seconds(61), milliseconds(500));
   Kill(1, 3, SIGKILL);
-  EXPECT_THAT(agains(), SizeIs(2));
+  EXPECT_THAT(again(), SizeIs(2));
 }
 
 TEST_F(AloneTest, TheBudgetsEndEndsTheJobWithItsCause) {
@@ -112,7 +112,7 @@ TEST_F(AloneTest, WhatARuleSaysOtherwiseOfItsExitIsTheGangs) {
   Exit(1, 3, 9);
   ASSERT_TRUE(coordinator_->verdict());
   EXPECT_THAT(coordinator_->verdict()->reason, HasSubstr("rule 0"));
-  EXPECT_THAT(agains(), IsEmpty());
+  EXPECT_THAT(again(), IsEmpty());
 }
 
 TEST_F(AloneTest, AnotherRanksDeathMakesANewGeneration) {
@@ -143,23 +143,23 @@ TEST_F(AloneTest, ItsDeathWhileTheOthersAreStoppedIsNobodysCause) {
   for (uint32_t i : {0u, 1u}) Do(i, machines_[i].member->OnAllDead(now_, first_));
   Settle();
   EXPECT_EQ(coordinator_->last_failure().rank, 0);
-  EXPECT_THAT(agains(), IsEmpty());
+  EXPECT_THAT(again(), IsEmpty());
 }
 
 TEST_F(AloneTest, AnAnswerThatWasLostWithAConnectionIsGivenAgain) {
   Begin();
   machines_[1].cut = true;  // both ways
   Kill(1, 3, SIGKILL);
-  EXPECT_THAT(agains(), IsEmpty());
+  EXPECT_THAT(again(), IsEmpty());
   Connect(1);
   Settle();
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
   EXPECT_EQ(coordinator_->counters().process_failures, 1u);
   // Once more the report of a time at which it was down.
   Cut(1);
   Connect(1);
   Settle();
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
   EXPECT_EQ(coordinator_->counters().process_failures, 1u);
   EXPECT_TRUE(RunsOn());
 }
@@ -169,9 +169,9 @@ TEST_F(AloneTest, WhatIsToldTwiceIsDoneOnce) {
   const Time died = now_;
   Kill(1, 3, SIGKILL);
   Do(1, machines_[1].member->OnMessage(now_, StartAgain{first_, 3, died}));
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
   Do(1, machines_[1].member->OnMessage(now_, StartAgain{{1, 9}, 3, died}));
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
 }
 
 TEST_F(AloneTest, NoneIsStartedInAGenerationThatStops) {
@@ -183,13 +183,13 @@ TEST_F(AloneTest, NoneIsStartedInAGenerationThatStops) {
   Kill(0, 1, SIGKILL);
   Advance(seconds(3));
   EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
 }
 
 TEST_F(AloneTest, OneThatExitedWithZeroIsDone) {
   Begin();
   Exit(1, 3, 0);
-  EXPECT_THAT(agains(), IsEmpty());
+  EXPECT_THAT(again(), IsEmpty());
   Exit(0, 0, 0);
   Exit(0, 1, 0);
   Exit(1, 2, 0);
@@ -206,7 +206,7 @@ TEST_F(AloneTest, TheEndOfThoseThatDecideIsNotHeldUpByOneThatWaits) {
   Exit(0, 0, 0);
   ASSERT_TRUE(coordinator_->verdict());
   EXPECT_EQ(coordinator_->verdict()->exit_code, 0u);
-  EXPECT_THAT(agains(), SizeIs(1));
+  EXPECT_THAT(again(), SizeIs(1));
 }
 
 TEST_F(AloneTest, MoreAtOnceOnAMachineThanAReportHoldsAreTheGangs) {

@@ -43,7 +43,7 @@ class GangFixture : public ::testing::Test {
     std::vector<Persist> persists;
     std::vector<core::Run> runs;  // as RunCommand has them; not answered
     std::vector<AnswerRun> answers;
-    std::vector<SpawnAgain> agains;
+    std::vector<SpawnAgain> again;
     std::vector<TableEntry> table;      // what fences have brought
     int fences = 0;                     // that its ranks went on from
     bool hold_ports = false;            // ProbePorts is not answered
@@ -280,7 +280,7 @@ class GangFixture : public ::testing::Test {
       } else if (auto* ran = std::get_if<AnswerRun>(&action)) {
         m.answers.push_back(*ran);
       } else if (auto* again = std::get_if<SpawnAgain>(&action)) {
-        m.agains.push_back(*again);
+        m.again.push_back(*again);
       } else if (auto* fence = std::get_if<DeliverFence>(&action)) {
         m.table.insert(m.table.end(), fence->entries.begin(), fence->entries.end());
         m.fences += fence->last ? 1 : 0;

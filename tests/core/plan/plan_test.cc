@@ -25,6 +25,21 @@ TrainingJob Job(int machines, int processes) {
   return job;
 }
 
+TEST(Plan, OfRolesShowsEachRanksOwnAndNoLauncherThatWouldDoTheSame) {
+  TrainingJob job = Job(2, 1);
+  job.spec.framework = Framework::kTensorFlow;
+  job.spec.roles = {{"chief", 1}, {"ps", 1}};
+  const Plan plan = MakePlan(job);
+  EXPECT_THAT(plan.machines.at(1).processes.at(0).environment,
+              testing::IsSupersetOf(Variables{{"ROLE_WORLD_SIZE", "1"},
+                                              {"ROLE_NAME", "ps"},
+                                              {"LOCKSTEP_ROLE", "ps"},
+                                              {"LOCKSTEP_ROLE_RANK", "0"}}));
+  EXPECT_THAT(plan.environment, Contains(Pair("TF_CONFIG", HasSubstr("<role>"))));
+  EXPECT_THAT(plan.torchrun, IsEmpty());
+  EXPECT_THAT(plan.accelerate, IsEmpty());
+}
+
 TEST(Plan, GivesEveryRankOnce) {
   const Plan plan = MakePlan(Job(3, 4));
   EXPECT_EQ(plan.world_size, 12);
