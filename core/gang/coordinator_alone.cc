@@ -29,7 +29,7 @@ void Coordinator::LearnAlone(Time now, const Slot& slot, Failure death) {
   context.application_failures_used = counters_.application_used();
   context.machine_failures_used = counters_.infrastructure_used();
   context.lived = now - alone.began;
-  context.first_step_seen = true;  // of the gang: no rank's own tells that it crashes for ever
+  context.first_step_seen = true;  // no EarlyCrash: programs with roles often report no steps
   context.short_lives = alone.short_lives;
   const FailureDecision decision = DecideFailure(config_.policy, context);
   if (decision.action != FailureAction::kRestart) {

@@ -117,6 +117,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                        std::string socket_path, Handlers handlers, LogFn log)
     : loop_(loop),
       spawner_(spawner),
+      table_(table),
       logs_(logs),
       config_(config),
       socket_path_(std::move(socket_path)),
@@ -397,7 +398,6 @@ void LocalRanks::StartAgain(Generation generation, uint32_t rank, Time lease_end
 }
 
 void LocalRanks::StartThoseDown() {
-  if (processes_.stopping()) return down_.clear();
   bool started = false;
   for (auto down = down_.begin(); down != down_.end();) {
     const auto [rank, lease_end] = *down;
@@ -405,12 +405,13 @@ void LocalRanks::StartThoseDown() {
     const auto left_behind = [own = std::to_string(rank)](pid_t pid) {
       return ProcessEnvironment(pid).FirstOf({"RANK"}) == own;
     };
-    if (BootTime() < lease_end && processes_.KillOrphans(left_behind)) {
+    const bool lives = BootTime() < std::max(lease_end, table_->lease_end());
+    if (lives && processes_.KillOrphans(left_behind)) {
       ++down;  // they are gone in a moment
       continue;
     }
     down = down_.erase(down);
-    if (BootTime() >= lease_end || index >= views_.size() || views_[index].pid != 0) continue;
+    if (!lives || index >= views_.size() || views_[index].pid != 0) continue;
     int exit_code = 0;
     SpawnRequest request = RequestFor(start_, static_cast<int>(index));
     std::string failure;
@@ -601,6 +602,7 @@ FileWorker* LocalRanks::Reader() {
 // ---- ending ----
 
 void LocalRanks::Stop(Generation generation, Time kill_at) {
+  down_.clear();
   if (generation == generation_ && generation_.exists()) return processes_.Stop(kill_at);
   loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
 }

@@ -164,6 +164,7 @@ class LocalRanks {
 
   EventLoop* loop_;
   Spawner* spawner_;
+  LiveTable* table_;
   LogPump* logs_;
   const core::AgentConfig* config_;
   std::string socket_path_;
@@ -193,7 +194,7 @@ class LocalRanks {
   std::vector<Launch> launches_;
   std::vector<Launch> spare_launches_;
   std::vector<View> views_;
-  std::map<uint32_t, Time> down_;  // ranks that are started again, and when the lease ends
+  std::map<uint32_t, Time> down_;  // ranks to start again, and a time to which the lease lasts
   WakeTimer down_timer_;
   size_t warm_ = 0;  // ranks of this generation that came of spares
   bool binding_said_ = false;
