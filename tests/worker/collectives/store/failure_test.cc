@@ -163,7 +163,8 @@ TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
         EXPECT_NE(late.error().message.find("rank 1 issued only 1"), std::string::npos)
             << late.error().message;
       }
-      // Until rank 1's watchdog has heard, and written its evidence, its next operation would begin.
+      // Until rank 1's watchdog has heard, and written its evidence, its next operation would
+      // begin.
       for (int seen = told; seen < 3; seen = told) told.wait(seen);
       if (rank != 1) return;
       // Its next operation fails, with the same words.
