@@ -32,6 +32,7 @@ namespace lockstep::core {
 
 enum class JobState : uint8_t {
   kPending,     // not all machines are scheduled
+  kQueued,      // it waits for its share of the cluster; no machine of it is there
   kStarting,    // they are; the first generation has not begun
   kRunning,     // every rank of a generation runs
   kRestarting,  // a generation ended and another will follow
@@ -171,6 +172,15 @@ struct JobProgress {
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
+// Where its share of the cluster comes from (docs/queues.md).
+struct QueueStatus {
+  std::string workload{};                        // what is queued for it
+  std::string cluster_queue{};                   // that admitted it; empty while it waits
+  std::map<std::string, std::string> flavors{};  // what it is to run on, by resource
+
+  friend bool operator==(const QueueStatus&, const QueueStatus&) = default;
+};
+
 struct Timings {
   std::optional<WallTime> created{};
   std::optional<WallTime> scheduled{};
@@ -214,6 +224,7 @@ struct JobStatus {
   std::optional<PrestartStatus> prestart;    // absent where spec.prestart is Never
   std::optional<PreflightStatus> preflight;  // absent until machines were measured
   std::optional<JobProgress> progress;
+  std::optional<QueueStatus> queue;  // absent where it is not queued
   Timings timings;
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;
@@ -252,7 +263,8 @@ Result<JobStatus> ParseJobStatus(std::string_view json);
 
 // clang-format off
 template <> inline constexpr auto kEnumNames<JobState> = std::to_array<EnumName<JobState>>(
-    {{JobState::kPending, "Pending"}, {JobState::kStarting, "Starting"},
+    {{JobState::kPending, "Pending"}, {JobState::kQueued, "Queued"},
+     {JobState::kStarting, "Starting"},
      {JobState::kRunning, "Running"}, {JobState::kRestarting, "Restarting"},
      {JobState::kStopping, "Stopping"}, {JobState::kSuspended, "Suspended"},
      {JobState::kSucceeded, "Succeeded"}, {JobState::kFailed, "Failed"}});

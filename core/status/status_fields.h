@@ -79,6 +79,11 @@ inline constexpr auto kFields<JobProgress> = std::tuple(
     Field{"metrics", &JobProgress::metrics}, Field{"lastUpdated", &JobProgress::last_updated});
 
 template <>
+inline constexpr auto kFields<QueueStatus> = std::tuple(
+    Field{"workload", &QueueStatus::workload}, Field{"clusterQueue", &QueueStatus::cluster_queue},
+    Field{"flavors", &QueueStatus::flavors});
+
+template <>
 inline constexpr auto kFields<Timings> =
     std::tuple(Field{"created", &Timings::created}, Field{"scheduled", &Timings::scheduled},
                Field{"started", &Timings::started}, Field{"firstStep", &Timings::first_step},
@@ -122,7 +127,7 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
     Field{"ledger", &JobStatus::ledger}, Field{"prestart", &JobStatus::prestart},
     Field{"preflight", &JobStatus::preflight}, Field{"progress", &JobStatus::progress},
-    Field{"timings", &JobStatus::timings});
+    Field{"queue", &JobStatus::queue}, Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

@@ -4,11 +4,30 @@
 
 #include "base/overloaded.h"
 #include "core/model/names.h"
+#include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/key_secret.h"
 #include "operator/objects/service_objects.h"
 
 namespace lockstep::control {
+
+namespace {
+
+const kube::WorkloadView* WorkloadOf(const JobRecord& record, const Caches& caches) {
+  return caches.OwnWorkload(record.name(), record.uid);
+}
+
+// The pod as the job's admission has it, where the job is queued.
+Result<std::string> Admitted(Result<std::string> pod, const JobRecord& record,
+                             const Caches& caches) {
+  const kube::WorkloadView* workload = WorkloadOf(record, caches);
+  if (!pod.ok() || workload == nullptr) return pod;
+  const auto flavors = caches.FlavorsOf(ReadWorkload(workload->json).flavors);
+  if (!flavors) return Error::NotFound("a ResourceFlavor that Kueue gave it is not there");
+  return AdmittedPod(*pod, workload->json, *flavors);
+}
+
+}  // namespace
 
 Result<std::string> ObjectOf(const Action& action, const JobRecord& record, const Caches& caches,
                              AgentDelivery delivery) {
@@ -34,19 +53,34 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
             const kube::ServiceView* service =
                 caches.services.Find({job.name_space, core::CoordinatorServiceName(job.name)});
             if (service == nullptr) return Error::NotFound("the coordinator's Service is gone");
-            return PodObject(record.job, record.status,
-                             {.machine = create.machine,
-                              .attempt = create.attempt,
-                              .predecessor_dead = create.predecessor_dead,
-                              .coordinator_ip = service->cluster_ip,
-                              .key_secret = KeySecretName(record.job, record.key),
-                              .avoid_nodes = create.avoid_nodes,
-                              .spare_node = create.spare_node},
-                             delivery);
+            return Admitted(PodObject(record.job, record.status,
+                                      {.machine = create.machine,
+                                       .attempt = create.attempt,
+                                       .predecessor_dead = create.predecessor_dead,
+                                       .coordinator_ip = service->cluster_ip,
+                                       .key_secret = KeySecretName(record.job, record.key),
+                                       .avoid_nodes = create.avoid_nodes,
+                                       .spare_node = create.spare_node},
+                                      delivery),
+                            record, caches);
           },
           [&](const StartSpare& create) -> Result<std::string> {
-            return SparePodObject(record.job, record.status.agent.image, create.number,
-                                  create.avoid_nodes, delivery);
+            return Admitted(SparePodObject(record.job, record.status.agent.image, create.number,
+                                           create.avoid_nodes, delivery),
+                            record, caches);
+          },
+          [&](const MakeWorkload& make) -> Result<std::string> {
+            return WorkloadObject(record.job, make, delivery);
+          },
+          [&](const TellWorkload& tell) -> Result<std::string> {
+            const kube::WorkloadView* workload = WorkloadOf(record, caches);
+            if (workload == nullptr) return Error::NotFound("the Workload is gone");
+            return WorkloadCondition(workload->json, tell, WallNow());
+          },
+          [&](const ReleaseWorkload& release) -> Result<std::string> {
+            const kube::WorkloadView* workload = WorkloadOf(record, caches);
+            if (workload == nullptr) return Error::NotFound("the Workload is gone");
+            return WorkloadRelease(workload->json, release, WallNow());
           },
           [](const auto&) -> Result<std::string> { return Error::Internal("nothing to make"); },
       },

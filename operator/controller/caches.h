@@ -2,7 +2,11 @@
 #ifndef LOCKSTEP_OPERATOR_CONTROLLER_CACHES_H_
 #define LOCKSTEP_OPERATOR_CONTROLLER_CACHES_H_
 
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "operator/kube/views.h"
 #include "operator/kube/watch/cache.h"
@@ -15,11 +19,34 @@ struct Caches {
   kube::Cache<kube::ServiceView> services;
   kube::Cache<kube::SliceView> slices;
   kube::Cache<kube::NodeView> nodes;
+  kube::Cache<kube::WorkloadView> workloads;
+  kube::Cache<kube::FlavorView> flavors;
 
   // Null unless it is there and belongs to the job of this UID.
   const kube::ServiceView* OwnService(const kube::ObjectName& name, const std::string& uid) const {
     const kube::ServiceView* service = services.Find(name);
     return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
+  }
+
+  // What is queued for the job of this UID; null: nothing is.
+  const kube::WorkloadView* OwnWorkload(const kube::ObjectName& job, const std::string& uid) const {
+    for (const kube::WorkloadView* workload : workloads.ByJob(job)) {
+      if (workload->meta.owner_uid == uid) return workload;
+    }
+    return nullptr;
+  }
+  // The objects of the flavors that it was given; absent while one of them is not known.
+  std::optional<std::vector<std::string>> FlavorsOf(
+      const std::map<std::string, std::string>& names_by_resource) const {
+    std::map<std::string, std::string> objects;
+    for (const auto& [resource, name] : names_by_resource) {
+      const kube::FlavorView* flavor = flavors.Find({"", name});
+      if (flavor == nullptr) return std::nullopt;
+      objects[name] = flavor->json;
+    }
+    std::vector<std::string> found;
+    for (auto& [name, json] : objects) found.push_back(std::move(json));
+    return found;
   }
 };
 

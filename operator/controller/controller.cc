@@ -101,6 +101,24 @@ void Controller::OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch) {
   Hand(round, Watched::kNodes, std::move(batch), &Controller::ApplyNodes);
 }
 
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::WorkloadView> batch) {
+  Hand(round, Watched::kWorkloads, std::move(batch), &Controller::ApplyWorkloads);
+}
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch) {
+  Hand(round, Watched::kFlavors, std::move(batch), &Controller::ApplyFlavors);
+}
+
+void Controller::OnNoQueues(uint64_t round, ErrorKind why) {
+  loop_->PostFromAnyThread(lifetime_.Guard([this, round, why] {
+    if (round != round_ || queues() == Queues::kAbsent) return;
+    if (queues() == Queues::kThere && why == ErrorKind::kDenied) return;
+    no_queues_ = true;
+    whole_.erase(Watched::kWorkloads);
+    whole_.erase(Watched::kFlavors);
+    WakeQueued();
+  }));
+}
+
 void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
   caches_.jobs.Apply(std::move(batch), [&](const kube::JobView* before,
                                            const kube::JobView* after) {
@@ -143,6 +161,35 @@ void Controller::ApplySlices(kube::Batch<kube::SliceView> batch) {
   Apply(std::move(batch), &caches_.slices, Watched::kSlices);
 }
 
+void Controller::ApplyWorkloads(kube::Batch<kube::WorkloadView> batch) {
+  const bool whole = batch.replace;
+  Apply(std::move(batch), &caches_.workloads, Watched::kWorkloads);
+  if (whole) WakeQueued();
+}
+
+void Controller::ApplyFlavors(kube::Batch<kube::FlavorView> batch) {
+  bool changed = batch.replace;
+  caches_.flavors.Apply(std::move(batch),
+                        [&](const kube::FlavorView*, const kube::FlavorView*) { changed = true; });
+  queue_.Progress(Watched::kFlavors, caches_.flavors.resource_version(), BootTime());
+  if (changed) WakeQueued();
+}
+
+Queues Controller::queues() const {
+  if (whole_.contains(Watched::kWorkloads) && whole_.contains(Watched::kFlavors)) {
+    return Queues::kThere;
+  }
+  return no_queues_ || !options_.watches_queues ? Queues::kAbsent : Queues::kUnknown;
+}
+
+// What holds of Kueue as a whole has changed.
+void Controller::WakeQueued() {
+  caches_.jobs.ForEach([this](const kube::JobView& job) {
+    if (job.json.find(kQueueLabel) == std::string::npos) return;
+    Wake(job.meta.name_space, job.meta.name, Priority::kNormal);
+  });
+}
+
 // Only a node that goes, is declared out of service or cannot be reached changes what is decided.
 void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
   std::set<std::string> changed;
@@ -168,10 +215,13 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
 void Controller::BeginRound(uint64_t round) {
   round_ = round;
   whole_.clear();
+  no_queues_ = false;
 }
 
 bool Controller::synced() const {
-  return whole_.size() == kube::kWatchedTypes - (options_.watches_nodes ? 0 : 1);
+  const auto read = [this](Watched each) { return whole_.contains(each); };
+  return read(Watched::kTrainingJobs) && read(Watched::kPods) && read(Watched::kServices) &&
+         read(Watched::kSlices) && (read(Watched::kNodes) || !options_.watches_nodes);
 }
 
 void Controller::Wake(std::string_view name_space, std::string_view job, Priority priority) {
@@ -267,6 +317,7 @@ void Controller::Work(const kube::Work& work) {
 Snapshot Controller::Take(const JobRecord& record) {
   const std::string name = NameOf(record.name());
   Snapshot snapshot = SnapshotOf(record, caches_, options_.watches_nodes);
+  AddQueue(record, caches_, queues(), &snapshot);
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
   snapshot.desired_state_accepted = record.desired && link_.Accepted(name, *record.desired);
   snapshot.gang_error = link_.LastError(name);
@@ -351,7 +402,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
 }
 
 void Controller::Refresh(const JobKey& key) {
-  refresher_.Read(key, [this, key](bool ok) {
+  refresher_.Read(key, queues() == Queues::kThere, [this, key](bool ok) {
     // Whatever was read counts, also from a server that went back to an older state.
     if (JobRecord* record = jobs_.Find(key); ok && record != nullptr) {
       record->resource_version.clear();

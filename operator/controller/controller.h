@@ -40,7 +40,8 @@ struct ControllerOptions {
   std::string agent_image;
   AgentDelivery delivery;
   std::string system_namespace;
-  bool watches_nodes = true;  // not with a Role only
+  bool watches_nodes = true;   // not with a Role only
+  bool watches_queues = true;  // else there are none
 };
 
 class Controller {
@@ -55,6 +56,11 @@ class Controller {
   void OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::SliceView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::WorkloadView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch);
+  // Kueue's objects cannot be read: it is not installed, or this operator may not. A batch of each
+  // shows that they can. kDenied, after they were read: what was read holds.
+  void OnNoQueues(uint64_t round, ErrorKind why);
 
   // All resources are read anew, consistently; nothing is decided before they are whole.
   void BeginRound(uint64_t round);
@@ -63,7 +69,7 @@ class Controller {
   // since: caches of different age, in which a new pod is missing, would show a lost machine.
   void Lead();
 
-  // Every resource was read as a whole in this round.
+  // Every resource was read as a whole in this round, but for Kueue's, which may not be there.
   bool synced() const;
   // No decision is begun any more.
   void Stop() { stopped_ = true; }
@@ -82,6 +88,10 @@ class Controller {
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
   void ApplySlices(kube::Batch<kube::SliceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);
+  void ApplyWorkloads(kube::Batch<kube::WorkloadView> batch);
+  void ApplyFlavors(kube::Batch<kube::FlavorView> batch);
+  Queues queues() const;
+  void WakeQueued();
   void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
 
   void LoadKeys();
@@ -109,6 +119,7 @@ class Controller {
   kube::WorkQueue queue_;
   uint64_t round_ = 0;
   std::set<kube::Watched> whole_;  // resources that were read in this round
+  bool no_queues_ = false;         // Kueue's could not be, when it was tried last
   std::optional<MasterKeys> keys_;
   int orders_ = 0;  // that are carried out now
   bool leading_ = false;

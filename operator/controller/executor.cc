@@ -6,6 +6,7 @@
 #include "base/text/json.h"
 #include "core/model/json.h"
 #include "core/model/names.h"
+#include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/metadata.h"
 #include "operator/objects/pod_object.h"
@@ -21,6 +22,7 @@ using kube::Request;
 using kube::Watched;
 
 constexpr const char* kJsonPatch = "application/json-patch+json";
+constexpr const char* kApplyPatch = "application/apply-patch+yaml";
 constexpr const char* kMergePatch = "application/merge-patch+json";
 
 // The whole status in one write, refused with 409 unless the object is still the one it was made
@@ -159,6 +161,19 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
               Change(Delete(kube::kPods, name_space, pod.name, pod.uid, pod.grace_seconds),
                      Watched::kPods);
             },
+            [&](const MakeWorkload& make) { MakeOf(make); },
+            [&](const TellWorkload& tell) {
+              ChangeWorkload(action, tell.name, kApplyPatch,
+                             kube::Query({{"fieldManager", kStatusManager}, {"force", "true"}}));
+            },
+            [&](const ReleaseWorkload& release) {
+              ChangeWorkload(action, release.name, kJsonPatch, "");
+            },
+            [&](const DropWorkload& workload) {
+              Change(
+                  Delete(kube::kWorkloads, name_space, workload.name, workload.uid, std::nullopt),
+                  Watched::kWorkloads);
+            },
             [&](const DeleteJob&) {
               Change(Delete(kube::kTrainingJobs, name_space, job, order_.uid, std::nullopt),
                      Watched::kTrainingJobs);
@@ -169,6 +184,43 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   static std::string What(const kube::Resource& resource, const std::string& name) {
     return std::string(resource.plural.substr(0, resource.plural.size() - 1)) + " " + name;
+  }
+
+  // Its priority is its class's, which Kueue does not look up.
+  void MakeOf(const MakeWorkload& make) {
+    const kube::Resource& classes = make.of_queues ? kube::kQueuePriorities : kube::kPriorities;
+    if (make.priority_class.empty()) return Create(make);
+    Call({Method::kGet, Path(classes, "", make.priority_class), ""},
+         [this, make,
+          what = What(classes, make.priority_class)](const ApiResult<std::string>& answer) {
+           if (answer.ok()) {
+             MakeWorkload known = make;
+             known.priority = ReadPriority(*answer);
+             return Create(known);
+           }
+           const kube::ApiError& error = answer.error();
+           if (error.kind == ApiErrorKind::kNotFound) {
+             return Refuse(Refusal::Kind::kInvalid, "the job's Workload", what + " does not exist",
+                           false);
+           }
+           if (error.kind == ApiErrorKind::kForbidden) {
+             return Refuse(Refusal::Kind::kForbidden, what, error.message, false);
+           }
+           TryAgain(error);
+         });
+  }
+
+  void Create(const MakeWorkload& make) {
+    Create(make, kube::kWorkloads, WorkloadName(order_.job.name, order_.uid), Watched::kWorkloads);
+  }
+
+  void ChangeWorkload(const Action& action, const std::string& name, const char* type,
+                      const std::string& query) {
+    Result<std::string> body = order_.body_of(action);
+    if (!body.ok()) return;  // it is another by now, which will be decided on
+    Change({Method::kPatch, Path(kube::kWorkloads, order_.job.name_space, name, "status", query),
+            std::move(*body), type},
+           Watched::kWorkloads);
   }
 
   // In place of the one that is there.

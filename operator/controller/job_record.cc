@@ -22,6 +22,16 @@ void LearnSpec(core::Node document, JobRecord* record) {
   });
 }
 
+// They change without the generation.
+void LearnLabels(const core::Node& metadata, JobRecord* record) {
+  record->job.metadata.labels.clear();
+  const core::Node* labels = metadata.Find("labels");
+  if (labels == nullptr || !labels->IsMap()) return;
+  for (const core::NodeMember& label : labels->members()) {
+    record->job.metadata.labels[label.key] = label.value.text();
+  }
+}
+
 }  // namespace
 
 Status Learn(const kube::JobView& view, JobRecord* record) {
@@ -42,10 +52,13 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
   if (!document.root) return Error::Invalid("the object is no JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
   if (!status.ok()) return status.error();
+  core::Node labelled;
+  if (const core::Node* metadata = document.root->Find("metadata")) labelled = *metadata;
   if (record->generation != view.meta.generation) {
     LearnSpec(std::move(*document.root), record);
     record->generation = view.meta.generation;
   }
+  LearnLabels(labelled, record);
   record->created = view.meta.created;
   record->deleting = view.meta.deleted.has_value();
   record->job.metadata.name = view.meta.name;

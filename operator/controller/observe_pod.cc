@@ -24,6 +24,10 @@ constexpr auto kMisalignments =
 constexpr auto kRequests = std::to_array<std::string_view>(
     {"Evicted", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"});
 
+constexpr const char* kTaken =
+    "Kueue takes the pods for jobs of their own: its integrations.externalFrameworks must name "
+    "TrainingJob.v1alpha1.lockstep.dev, and the job needs label kueue.x-k8s.io/queue-name";
+
 bool IsOneOf(std::string_view text, const auto& names) {
   return std::find(names.begin(), names.end(), text) != names.end();
 }
@@ -104,7 +108,7 @@ MachineObservation ObservationOf(const PodView& pod, NodeState node) {
   seen.address = pod.pod_ip;
   seen.node = pod.node;
   seen.node_state = node;
-  seen.unplaced_because = pod.schedule_message;
+  seen.unplaced_because = pod.taken ? kTaken : pod.schedule_message;
   seen.unprepared = pod.unprepared;
   if (seen.stage == Stage::kPlaced) seen.trouble = TroubleOf(pod);
   return seen;

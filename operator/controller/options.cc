@@ -24,6 +24,10 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--namespace", options->name_space,
                  "Work in this namespace alone: a Role is enough")
       ->envname("LOCKSTEP_NAMESPACE");
+  app.add_flag("--kueue", options->kueue,
+               "Queue the jobs that have the label kueue.x-k8s.io/queue-name; without this they "
+               "only wait")
+      ->envname("LOCKSTEP_KUEUE");
   app.add_option("--system-namespace", options->system_namespace,
                  "Home of the master key and the Lease; the operator's own by default")
       ->envname("LOCKSTEP_SYSTEM_NAMESPACE");

@@ -16,6 +16,7 @@ struct Options {
   std::string kubeconfig;                // "": in the cluster, else $KUBECONFIG or ~/.kube/config
   std::string context;
   std::string name_space;        // "": all namespaces
+  bool kueue = false;            // jobs with a queue wait for Kueue's word
   std::string system_namespace;  // "": the operator's own
   std::string agent_image;
   AgentDelivery delivery;

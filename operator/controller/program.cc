@@ -89,7 +89,8 @@ class Operator {
                     {.agent_image = options.agent_image,
                      .delivery = options.delivery,
                      .system_namespace = system_namespace_,
-                     .watches_nodes = options.name_space.empty()}) {
+                     .watches_nodes = options.name_space.empty(),
+                     .watches_queues = options.kueue}) {
     prometheus::BuildGauge()
         .Name("lockstep_operator_build_info")
         .Help("1, with the version of this program")
@@ -128,7 +129,7 @@ class Operator {
   template <typename T>
   std::unique_ptr<kube::Reflector<T>> Follow(const kube::Resource& resource,
                                              const std::string& name_space,
-                                             const std::string& query) {
+                                             const std::string& query, bool of_queues = false) {
     const std::string name(resource.plural);
     prometheus::Counter* restarts = api_metrics_.RestartsOf(name);
     return std::make_unique<kube::Reflector<T>>(
@@ -137,19 +138,25 @@ class Operator {
                            .query = query,
                            .seed = std::hash<std::string>()(identity_ + name),
                            .silence = options_.watch_silence},
-        kube::WatchHandlers<T>{.on_batch =
-                                   [this, round = round_](kube::Batch<T> batch) {
-                                     controller_.OnBatch(round, std::move(batch));
-                                     loop_->PostFromAnyThread(
-                                         [this] { synced_ = controller_.synced(); });
-                                   },
-                               .on_problem =
-                                   [said = std::string(), name](const Error& error) mutable {
-                                     if (error.message == said) return;
-                                     said = error.message;
-                                     spdlog::warn("cannot follow {}: {}", name, error.message);
-                                   },
-                               .on_restart = [restarts] { restarts->Increment(); }});
+        kube::WatchHandlers<T>{
+            .on_batch =
+                [this, round = round_](kube::Batch<T> batch) {
+                  controller_.OnBatch(round, std::move(batch));
+                  loop_->PostFromAnyThread([this] { synced_ = controller_.synced(); });
+                },
+            .on_problem =
+                [this, round = round_, of_queues, said = std::string(),
+                 name](const Error& error) mutable {
+                  if (of_queues &&
+                      (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kDenied)) {
+                    controller_.OnNoQueues(round, error.kind);
+                    return;
+                  }
+                  if (error.message == said) return;
+                  said = error.message;
+                  spdlog::warn("cannot follow {}: {}", name, error.message);
+                },
+            .on_restart = [restarts] { restarts->Increment(); }});
   }
 
   // Begins to read everything; again when this operator begins to lead.
@@ -163,6 +170,9 @@ class Operator {
     slices_ = Follow<kube::SliceView>(kube::kEndpointSlices, name_space,
                                       kube::Query({{"labelSelector", kSlicesOfJobs}}));
     if (name_space.empty()) nodes_ = Follow<kube::NodeView>(kube::kNodes, "", "");
+    if (!options_.kueue) return;
+    workloads_ = Follow<kube::WorkloadView>(kube::kWorkloads, name_space, ours, true);
+    flavors_ = Follow<kube::FlavorView>(kube::kFlavors, "", "", true);
   }
 
   void Elect() {
@@ -260,6 +270,8 @@ class Operator {
   std::unique_ptr<kube::Reflector<kube::ServiceView>> services_;
   std::unique_ptr<kube::Reflector<kube::SliceView>> slices_;
   std::unique_ptr<kube::Reflector<kube::NodeView>> nodes_;
+  std::unique_ptr<kube::Reflector<kube::WorkloadView>> workloads_;
+  std::unique_ptr<kube::Reflector<kube::FlavorView>> flavors_;
   uint64_t round_ = 0;
   std::atomic<bool> synced_ = false;
   std::atomic<Time::rep> last_beat_ = 0;

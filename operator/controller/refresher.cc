@@ -51,13 +51,14 @@ bool TakeList(const kube::ObjectName& job, Answer answer, kube::Cache<T>* cache)
 Refresher::Refresher(EventLoop* loop, kube::Client* client, Caches* caches)
     : loop_(loop), client_(client), caches_(caches) {}
 
-void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> done) {
+void Refresher::Read(const kube::ObjectName& job, bool queues, std::function<void(bool ok)> done) {
   struct Reads {
-    int open = 4;
+    int open = 0;
     bool ok = true;
     std::function<void(bool)> done;
   };
   auto reads = std::make_shared<Reads>();
+  reads->open = queues ? 5 : 4;
   reads->done = std::move(done);
   const auto read = [&](std::string path, std::function<bool(Answer)> take) {
     client_->Call({kube::Method::kGet, std::move(path), ""},
@@ -78,6 +79,10 @@ void Refresher::Read(const kube::ObjectName& job, std::function<void(bool ok)> d
   read(kube::Path(kube::kEndpointSlices, job.name_space, {}, {},
                   kube::Query({{"labelSelector", std::string(kSlicesOfJob) + job.name}})),
        [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->slices); });
+  if (!queues) return;
+  read(kube::Path(kube::kWorkloads, job.name_space, {}, {}, selector), [this, job](Answer answer) {
+    return TakeList(job, std::move(answer), &caches_->workloads);
+  });
 }
 
 }  // namespace lockstep::control

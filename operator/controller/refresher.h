@@ -20,7 +20,8 @@ class Refresher {
   Refresher(EventLoop* loop, kube::Client* client, Caches* caches);
 
   // Calls `done` once, from the loop, never from within: whether all of it could be read.
-  void Read(const kube::ObjectName& job, std::function<void(bool ok)> done);
+  // `queues`: Kueue is there, and the job may be queued.
+  void Read(const kube::ObjectName& job, bool queues, std::function<void(bool ok)> done);
 
  private:
   EventLoop* loop_;

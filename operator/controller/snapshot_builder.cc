@@ -3,6 +3,7 @@
 #include "base/text/endpoint.h"
 #include "core/model/names.h"
 #include "operator/controller/observe_pod.h"
+#include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/policy/machines.h"
 #include "operator/policy/policies.h"
@@ -54,6 +55,29 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
   snapshot.notes = record.notes;
   snapshot.memory = record.memory;
   return snapshot;
+}
+
+void AddQueue(const JobRecord& record, const Caches& caches, Queues queues, Snapshot* snapshot) {
+  const auto label = record.job.metadata.labels.find(kQueueLabel);
+  QueueSeen queue;
+  queue.queues = queues;
+  if (label != record.job.metadata.labels.end()) queue.name = label->second;
+  // What was read of them before they were gone, or by an earlier leader, holds no more.
+  const kube::WorkloadView* own =
+      queues == Queues::kThere ? caches.OwnWorkload(record.name(), record.uid) : nullptr;
+  if (own != nullptr) queue.workload = ReadWorkload(own->json);
+  if (queue.name.empty() && own == nullptr) return;
+  if (own != nullptr && queue.workload->admitted && record.status.epoch == 0) {
+    const auto flavors = caches.FlavorsOf(queue.workload->flavors);
+    std::string conflict =
+        flavors ? AdmissionConflict(record.job, own->json, *flavors) : std::string();
+    if (!conflict.empty()) {
+      core::Problem problem;
+      problem.message = std::move(conflict);
+      snapshot->problems.push_back(std::move(problem));
+    }
+  }
+  snapshot->queue = std::move(queue);
 }
 
 gang::GangPeers PeersOf(const JobRecord& record, const Snapshot& snapshot) {

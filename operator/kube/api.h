@@ -75,6 +75,10 @@ inline constexpr Resource kTrainingJobs{"lockstep.dev", "v1alpha1", "trainingjob
 inline constexpr Resource kPods{"", "v1", "pods"};
 inline constexpr Resource kServices{"", "v1", "services"};
 inline constexpr Resource kEndpointSlices{"discovery.k8s.io", "v1", "endpointslices"};
+inline constexpr Resource kWorkloads{"kueue.x-k8s.io", "v1beta2", "workloads"};
+inline constexpr Resource kFlavors{"kueue.x-k8s.io", "v1beta2", "resourceflavors"};
+inline constexpr Resource kQueuePriorities{"kueue.x-k8s.io", "v1beta2", "workloadpriorityclasses"};
+inline constexpr Resource kPriorities{"scheduling.k8s.io", "v1", "priorityclasses"};
 inline constexpr Resource kSecrets{"", "v1", "secrets"};
 inline constexpr Resource kNodes{"", "v1", "nodes"};
 inline constexpr Resource kLeases{"coordination.k8s.io", "v1", "leases"};

@@ -17,8 +17,16 @@
 namespace lockstep::kube {
 
 // The types that have a cache.
-enum class Watched : uint8_t { kTrainingJobs, kPods, kServices, kSlices, kNodes };
-inline constexpr size_t kWatchedTypes = 5;
+enum class Watched : uint8_t {
+  kTrainingJobs,
+  kPods,
+  kServices,
+  kSlices,
+  kNodes,
+  kWorkloads,
+  kFlavors,
+};
+inline constexpr size_t kWatchedTypes = 7;
 
 struct ObjectName {
   std::string name_space;  // empty for a cluster's own objects
@@ -63,6 +71,7 @@ struct PodView {
   uint32_t attempt = 0;  // label lockstep.dev/attempt; 0 absent or no number
   int32_t spare = -1;    // label lockstep.dev/spare of a spare's pod; -1: it is none
   PodPhase phase = PodPhase::kUnknown;
+  bool taken = false;       // gate kueue.x-k8s.io/admission: Kueue counts it as a job of its own
   bool scheduled = false;   // condition PodScheduled
   bool ready = false;       // condition Ready
   bool unprepared = false;  // condition PodReadyToStartContainers=False: no volumes or no network
@@ -108,6 +117,23 @@ struct SliceView {
   friend bool operator==(const SliceView&, const SliceView&) = default;
 };
 
+// What Kueue admits: one for each job that is queued.
+struct WorkloadView {
+  ObjectMeta meta;
+  std::string job;   // label lockstep.dev/job
+  std::string json;  // as of JobView
+
+  friend bool operator==(const WorkloadView&, const WorkloadView&) = default;
+};
+
+// A kind of nodes that Kueue gives quota of.
+struct FlavorView {
+  ObjectMeta meta;
+  std::string json;  // as of JobView
+
+  friend bool operator==(const FlavorView&, const FlavorView&) = default;
+};
+
 struct NodeView {
   ObjectMeta meta;
   bool ready = false;           // condition Ready=True
@@ -118,11 +144,14 @@ struct NodeView {
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };
 
-// The job that an object was made for, by its label; "" for jobs and nodes.
+// The job that an object was made for, by its label; "" for jobs, nodes and
+// flavors.
 inline std::string_view JobOf(const PodView& pod) { return pod.job; }
 inline std::string_view JobOf(const ServiceView& service) { return service.job; }
 inline std::string_view JobOf(const SliceView& slice) { return slice.job; }
+inline std::string_view JobOf(const WorkloadView& workload) { return workload.job; }
 inline std::string_view JobOf(const JobView&) { return {}; }
+inline std::string_view JobOf(const FlavorView&) { return {}; }
 inline std::string_view JobOf(const NodeView&) { return {}; }
 
 }  // namespace lockstep::kube

@@ -1,4 +1,4 @@
-// Parts that a job's objects have in common. Private to the builders of operator/objects.
+// Parts that a job's objects have in common, for those who build them.
 #ifndef LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 #define LOCKSTEP_OPERATOR_OBJECTS_OBJECT_PARTS_H_
 

@@ -57,6 +57,10 @@ Result<std::string> SparePodObject(const core::TrainingJob& job, const std::stri
                                    uint32_t number, const std::vector<std::string>& avoid_nodes,
                                    const AgentDelivery& delivery);
 
+// What a machine's pod asks for and where it may run, as a pod template: all that a queue counts
+// by.
+Result<std::string> CountedTemplate(const core::TrainingJob& job, const AgentDelivery& delivery);
+
 }  // namespace lockstep::control
 
 #endif  // LOCKSTEP_OPERATOR_OBJECTS_POD_OBJECT_H_

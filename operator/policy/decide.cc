@@ -12,6 +12,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {
     CleanUp(context);
     KeepSpares(context, false);
+    FinishWorkload(context);
     return context.decision;
   }
   if (Conclude(context) || Outrank(context) || RecordLease(context)) return context.decision;
@@ -31,6 +32,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   KeepSpares(context, !stop);
   SpeakToGang(context, stop);
   Observe(context, stop);
+  KeepWorkload(context, stop);
   return context.decision;
 }
 

@@ -58,12 +58,38 @@ struct StopMachine {
   std::string uid;                       // precondition
   std::optional<int64_t> grace_seconds;  // the job's own when absent
 };
+// What Kueue is to admit before machines are made.
+struct MakeWorkload {
+  int64_t pods = 0;
+  std::string priority_class;  // "": none
+  bool of_queues = false;      // the class is a WorkloadPriorityClass
+  int32_t priority = 0;        // the class's, once it was read
+};
+// One condition of it, as only the job's owner knows.
+struct TellWorkload {
+  std::string name;
+  std::string uid;  // precondition
+  std::string type;
+  bool holds = false;
+  std::string reason;  // CamelCase
+  std::string message;
+};
+// Evicted, and nothing of the job runs any more: Kueue may give what it held to others.
+struct ReleaseWorkload {
+  std::string name;
+  std::string version;  // precondition
+};
+struct DropWorkload {
+  std::string name;
+  std::string uid;  // precondition
+};
 // The TrainingJob itself, and with it everything it owns.
 struct DeleteJob {};
 
-using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
-                            DropNames, DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare,
-                            StopMachine, DeleteJob>;
+using Action =
+    std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress, DropNames,
+                 DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare, StopMachine,
+                 MakeWorkload, TellWorkload, ReleaseWorkload, DropWorkload, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

@@ -104,7 +104,8 @@ JobState StateOf(const ReconcileContext& context, const std::optional<Stop>& sto
   if (context.machines.empty()) {
     if (!stop) return JobState::kPending;
     const bool gone = context.snapshot.machines.empty() && context.snapshot.spares.empty();
-    return gone ? JobState::kSuspended : JobState::kStopping;
+    if (!gone) return JobState::kStopping;
+    return stop->queues ? JobState::kQueued : JobState::kSuspended;
   }
   if (stop) return JobState::kStopping;
   const bool begun = status.timings.started.has_value();
@@ -129,6 +130,7 @@ void ObserveConditions(ReconcileContext& context) {
   if (next.state == JobState::kSuspended) {
     SetCondition(context, "Suspended", true, "SpecSuspend", "spec.suspend is true");
   }
+  ObserveQueue(context);
   ObserveAlignment(context);
   ObserveStall(context);
   ObserveStraggler(context);

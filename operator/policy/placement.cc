@@ -31,6 +31,8 @@ void RememberRelease(ReconcileContext& context) {
 // All or nothing: a gang that can't be placed whole lets go, so that two jobs never hold half a
 // cluster each for ever. The oldest keeps what it has.
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
+  // There Kueue does the same, by its waitForPodsReady.
+  if (context.snapshot.queue) return std::nullopt;
   const MachineObservation* first = nullptr;
   int pending = 0;
   for (const Machine& machine : context.machines) {

@@ -32,10 +32,11 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
 void CleanUp(ReconcileContext& context);
 
 // stop.cc: the gang is stopped at one moment and its attempts are taken back; then its pods go.
-// What for is judged in suspend, deadline, scale and placement, in that order.
+// What for is judged in suspend, queue, deadline, scale and placement, in that order.
 struct Stop {
   core::StopReason reason = core::StopReason::kSuspended;
   bool fails = false;     // the job ends with it
+  bool queues = false;    // the job waits for its turn
   bool releases = false;  // the gang lets go of its nodes and will try again
   std::string message;
 };
@@ -43,10 +44,21 @@ std::optional<Stop> WantedStop(ReconcileContext& context);
 bool CarryOut(ReconcileContext& context, const Stop& stop);
 // Deletes what no gang needs. Whether nothing of it can be alive any more.
 bool ClearAway(ReconcileContext& context);
+// No process of it can be alive: it was seen to be over, or should have gone long ago, its lease
+// included, from a node that nobody hears of.
+bool IsGone(ReconcileContext& context, const MachineObservation& seen);
 std::optional<Stop> StopForSuspend(ReconcileContext& context);
 std::optional<Stop> StopForDeadline(ReconcileContext& context);
 std::optional<Stop> StopForScale(ReconcileContext& context);
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
+
+// queue.cc: no gang before Kueue admits it, and none after Kueue takes that back; what it held is
+// released when nothing of the job runs any more.
+std::optional<Stop> StopForQueue(ReconcileContext& context);
+void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
+void FinishWorkload(ReconcileContext& context);
+// Condition Admitted and status.queue.
+void ObserveQueue(ReconcileContext& context);
 
 // pods.cc: an epoch for the whole gang; key and pods that are missing; pods that are not wanted any
 // more.

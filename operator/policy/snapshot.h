@@ -20,6 +20,7 @@
 #include "core/text/problem.h"
 #include "operator/policy/memory.h"
 #include "operator/policy/observation.h"
+#include "operator/policy/queue.h"
 
 namespace lockstep::control {
 
@@ -113,6 +114,8 @@ struct Snapshot {
       false;                     // machine 0's current attempt took the desired state that stands
   std::string gang_error;        // why the last question to its agents got no answer
   bool gang_unreadable = false;  // machine 0 gave one, of no use
+
+  std::optional<QueueSeen> queue;  // absent: the job is in none
 
   Notes notes;
   Memory memory;

@@ -53,13 +53,15 @@ void Dissolve(ReconcileContext& context, const Stop& stop) {
   }
   if (stop.fails) context.AddEvent(true, "Failed", stop.message);
   if (stop.releases) context.AddEvent(true, "GangReleased", stop.message);
+  if (stop.queues) context.AddEvent(false, "Requeued", stop.message);
   context.Intend();
 }
 
 }  // namespace
 
 std::optional<Stop> WantedStop(ReconcileContext& context) {
-  for (auto* policy : {StopForSuspend, StopForDeadline, StopForScale, StopForStartTimeout}) {
+  for (auto* policy :
+       {StopForSuspend, StopForQueue, StopForDeadline, StopForScale, StopForStartTimeout}) {
     if (std::optional<Stop> stop = policy(context)) return stop;
   }
   context.Own<&Memory::stop>().since.reset();
@@ -78,18 +80,22 @@ bool CarryOut(ReconcileContext& context, const Stop& stop) {
   return true;
 }
 
+bool IsGone(ReconcileContext& context, const MachineObservation& seen) {
+  if (seen.over()) return true;
+  if (!seen.leave_by) return false;
+  const WallTime dead = *seen.leave_by + context.snapshot.status.machine_lost_after;
+  if (context.now.wall >= dead) return true;
+  context.WakeAt(context.now.Boot(dead));
+  return false;
+}
+
 bool ClearAway(ReconcileContext& context) {
   bool some_left = false;
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
     if (!seen->leave_by) {
       context.Do(StopMachine{seen->name, seen->uid, std::nullopt});
       some_left = true;
-    } else if (!seen->over()) {
-      // One that should have gone long ago, its lease included, is on a node that nobody hears of:
-      // its ranks are dead.
-      const WallTime dead = *seen->leave_by + context.snapshot.status.machine_lost_after;
-      if (context.now.wall >= dead) continue;
-      context.WakeAt(context.now.Boot(dead));
+    } else if (!IsGone(context, *seen)) {
       some_left = true;
     }
   }

@@ -73,6 +73,7 @@ GROUPS = {
         "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     }, minutes=2, tags="remove_all_sd,enable_kubernetes_sd"),
     "katib": Group(HERE.parent / "frameworks/katib", {"katib-verdict": "."}, minutes=0.1),
+    "kueue": Group(HERE / "kueue", {"kueue": "sigs.k8s.io/kueue/cmd/kueue"}, minutes=4),
     "peers": Group(HERE.parent / "bench/peers", {"jobset": "sigs.k8s.io/jobset"}, minutes=1),
 }
 # How kwok's nodes and pods behave: at once, with no delays of their own.

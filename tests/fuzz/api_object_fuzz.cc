@@ -36,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ReadAll<lockstep::kube::ServiceView>(decoder, text);
   ReadAll<lockstep::kube::SliceView>(decoder, text);
   ReadAll<lockstep::kube::NodeView>(decoder, text);
+  ReadAll<lockstep::kube::WorkloadView>(decoder, text);
   auto job = decoder.Object<lockstep::kube::JobView>(text);
   if (job.ok() && job->json.size() > text.size()) std::abort();
   return 0;

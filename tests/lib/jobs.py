@@ -33,10 +33,10 @@ class Jobs:
     def kubectl(self, *arguments, **options):
         return self.cluster.kubectl("-n", self.namespace, *arguments, **options)
 
-    def apply(self, name, command, **spec):
+    def apply(self, name, command, labels=None, **spec):
         """A job of two machines with two processes each, running a shell's `command`."""
         job = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-               "metadata": {"name": name},
+               "metadata": {"name": name, "labels": labels or {}},
                "spec": {"numMachines": 2, "processesPerMachine": 2, "framework": "None",
                         "image": "example.com/test:1", "command": ["sh", "-c", command],
                         "topology": {"bind": "None"}, "schedulerName": "nobody", **spec}}

@@ -48,7 +48,7 @@ error_code TextOf(ondemand::object& object, std::string_view& json) {
 template <typename T>
 error_code ReadWhole(ondemand::object object, T& view) {
   std::string_view json;
-  if constexpr (std::is_same_v<T, JobView>) {
+  if constexpr (requires { view.json; }) {
     if (auto error = TextOf(object, json)) return error;
   }
   if (auto error = decode::ReadView(object, json, view)) return error;
@@ -172,15 +172,21 @@ template Result<WatchLine> Decoder::Line(std::string_view, JobView*);
 template Result<WatchLine> Decoder::Line(std::string_view, ServiceView*);
 template Result<WatchLine> Decoder::Line(std::string_view, SliceView*);
 template Result<WatchLine> Decoder::Line(std::string_view, NodeView*);
+template Result<WatchLine> Decoder::Line(std::string_view, WorkloadView*);
+template Result<WatchLine> Decoder::Line(std::string_view, FlavorView*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<PodView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<JobView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<ServiceView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<SliceView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<NodeView>*);
+template Result<ListPage> Decoder::Page(std::string, std::vector<WorkloadView>*);
+template Result<ListPage> Decoder::Page(std::string, std::vector<FlavorView>*);
 template Result<PodView> Decoder::Object(std::string);
 template Result<JobView> Decoder::Object(std::string);
 template Result<ServiceView> Decoder::Object(std::string);
 template Result<SliceView> Decoder::Object(std::string);
 template Result<NodeView> Decoder::Object(std::string);
+template Result<WorkloadView> Decoder::Object(std::string);
+template Result<FlavorView> Decoder::Object(std::string);
 
 }  // namespace lockstep::kube

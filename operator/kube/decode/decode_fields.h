@@ -102,6 +102,8 @@ error_code ReadView(ondemand::object object, std::string_view json, JobView& job
 error_code ReadView(ondemand::object object, std::string_view json, ServiceView& service);
 error_code ReadView(ondemand::object object, std::string_view json, SliceView& slice);
 error_code ReadView(ondemand::object object, std::string_view json, NodeView& node);
+error_code ReadView(ondemand::object object, std::string_view json, WorkloadView& workload);
+error_code ReadView(ondemand::object object, std::string_view json, FlavorView& flavor);
 
 }  // namespace lockstep::kube::decode
 

@@ -1,4 +1,4 @@
-// Jobs, Services, EndpointSlices and Nodes.
+// Jobs, Services, EndpointSlices, Nodes, and what Kueue has.
 #include "operator/kube/decode/decode_fields.h"
 
 namespace lockstep::kube::decode {
@@ -75,17 +75,35 @@ error_code ReadEndpoint(ondemand::value value, Fingerprint& print) {
   return error;
 }
 
+// Its metadata, and all of it as text.
+template <typename T>
+error_code ReadWhole(ondemand::object object, std::string_view json, T& view, Extras& extras) {
+  const error_code error =
+      ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
+        return Is(key, "metadata") ? ReadMeta(value, view.meta, extras) : SUCCESS;
+      });
+  if (error) return error;
+  view.json = extras.managed_fields.empty() ? json : Without(json, extras.managed_fields);
+  return SUCCESS;
+}
+
 }  // namespace
 
 error_code ReadView(ondemand::object object, std::string_view json, JobView& job) {
   Extras extras;
-  const error_code error =
-      ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
-        return Is(key, "metadata") ? ReadMeta(value, job.meta, extras) : SUCCESS;
-      });
-  if (error) return error;
-  job.json = extras.managed_fields.empty() ? json : Without(json, extras.managed_fields);
-  return SUCCESS;
+  return ReadWhole(object, json, job, extras);
+}
+
+error_code ReadView(ondemand::object object, std::string_view json, WorkloadView& workload) {
+  Extras extras;
+  const error_code error = ReadWhole(object, json, workload, extras);
+  workload.job = extras.job;
+  return error;
+}
+
+error_code ReadView(ondemand::object object, std::string_view json, FlavorView& flavor) {
+  Extras extras;
+  return ReadWhole(object, json, flavor, extras);
 }
 
 error_code ReadView(ondemand::object object, std::string_view /*json*/, ServiceView& service) {

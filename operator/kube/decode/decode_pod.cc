@@ -98,6 +98,16 @@ error_code ReadInitContainers(ondemand::value value, PodView& pod) {
   });
 }
 
+error_code ReadGate(ondemand::value value, PodView& pod) {
+  return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
+    if (!Is(key, "name")) return SUCCESS;
+    std::string_view name;
+    const error_code error = ReadText(field, name);
+    pod.taken |= name == "kueue.x-k8s.io/admission";
+    return error;
+  });
+}
+
 error_code ReadPodStatus(ondemand::value value, PodView& pod) {
   return ReadObject(value, [&](ondemand::raw_json_string key, ondemand::value field) {
     if (Is(key, "phase")) {
@@ -137,6 +147,9 @@ error_code ReadView(ondemand::object object, std::string_view /*json*/, PodView&
     }
     if (Is(key, "spec")) {
       return ReadObject(value, [&](ondemand::raw_json_string name, ondemand::value field) {
+        if (Is(name, "schedulingGates")) {
+          return ReadArray(field, [&](ondemand::value gate) { return ReadGate(gate, pod); });
+        }
         return Is(name, "nodeName") ? Read(field, pod.node) : SUCCESS;
       });
     }

@@ -22,5 +22,7 @@ template class Reflector<PodView>;
 template class Reflector<ServiceView>;
 template class Reflector<SliceView>;
 template class Reflector<NodeView>;
+template class Reflector<WorkloadView>;
+template class Reflector<FlavorView>;
 
 }  // namespace lockstep::kube

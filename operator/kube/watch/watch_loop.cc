@@ -183,6 +183,8 @@ bool WatchLoop::OnApiError(const ApiError& error, Time now) {
   } else if (VersionIsLost(error)) {
     StartOver(error.message, now);
   } else {
+    // The type itself is gone (its CRD): what comes back of that name is another's.
+    if (error.kind == ApiErrorKind::kNotFound && state_ == State::kFollow) state_ = State::kInitial;
     Retry(reason, error.retry_after, now);
   }
   return false;

@@ -6,7 +6,7 @@
 //     v                                                          |
 //   kList     LIST in pages, consistent  --- last page --->  kFollow  WATCH from version_
 //                                                                |
-//   kInitial  <---- 410; a version too new or going backwards ---+
+//   kInitial  <---- 410, 404; a version too new or going backwards
 //
 // Anything else that goes wrong is tried again from the same place, after a backoff unless the
 // stream had got somewhere. version_ moves only by what the server sent in order: events of

@@ -112,6 +112,8 @@ JobStatus Whole() {
                                 .eta_seconds = 4200,
                                 .metrics = {{"loss", "2.51"}},
                                 .last_updated = At(3'000)};
+  status.queue = QueueStatus{
+      .workload = "trainingjob-gpt-1b9d6bcd", .cluster_queue = "gpus", .flavors = {{"cpu", "a3"}}};
   status.timings = {.created = At(0),
                     .scheduled = At(1'000),
                     .started = At(1'001),
@@ -188,6 +190,8 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("because":"link 0.1 GB/s","replaced":true}]},)"
       R"("progress":{"step":1200,"totalSteps":5000,"percent":24,"etaSeconds":4200,)"
       R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
+      R"("queue":{"workload":"trainingjob-gpt-1b9d6bcd","clusterQueue":"gpus",)"
+      R"("flavors":{"cpu":"a3"}},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"
       R"("started":"1970-01-01T00:00:01.001000Z","firstStep":"1970-01-01T00:00:01.002000Z",)"
       R"("finished":"1970-01-01T00:00:09Z"}})");
@@ -226,9 +230,9 @@ TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
   std::set<std::string> kept;
   SchemaPaths(*schema, "status", kept);
   // A map's names are its own.
-  for (const char* map :
-       {"status.machines.byState", "status.ledger.machineMilliseconds", "status.ledger.lostTo",
-        "status.ledger.open.machineMilliseconds", "status.ledger.open.lostTo"}) {
+  for (const char* map : {"status.machines.byState", "status.ledger.machineMilliseconds",
+                          "status.ledger.lostTo", "status.ledger.open.machineMilliseconds",
+                          "status.ledger.open.lostTo", "status.queue.flavors"}) {
     EXPECT_EQ(kept.erase(map), 1u) << map;
   }
   // What older operators wrote is read, and not written again.
@@ -237,6 +241,7 @@ TEST(Status, HasTheFieldsThatTheApiServerKeeps) {
   JobStatus status = Whole();
   status.machines.by_state.clear();
   status.ledger->sums = status.ledger->open->sums = {};
+  status.queue->flavors.clear();
   status.last_failure->failure.exit_code = 1;
   std::set<std::string> written;
   Paths(ToNode(status), "status", written);

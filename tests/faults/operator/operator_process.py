@@ -22,7 +22,7 @@ class OperatorProcess:
             binary(OPERATOR), "--kubeconfig", kubeconfig, "--namespace", namespace,
             "--system-namespace", namespace, "--agent-image", "agent:test",
             "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0",
-            "--lease-duration", LEASE_SECONDS,
+            "--lease-duration", LEASE_SECONDS, "--kueue",
             "--log-format", "text", *options]
         self._process = self._running = None
         self._killed = self._stopping = False

@@ -6,13 +6,13 @@ import re
 
 from world import DECOYS, JOB
 
-MADE_FOR_A_JOB = ("pods", "services", "secrets", "endpointslices")
+MADE_FOR_A_JOB = ("pods", "services", "secrets", "endpointslices", "workloads")
 MASTER_KEY = "lockstep-master-key"
 MAY_WRITE = {
-    "POST": {"pods", "services", "secrets", "endpointslices", "events", "leases"},
-    "PATCH": {"trainingjobs/status", "services", "events", "leases"},
+    "POST": {"pods", "services", "secrets", "endpointslices", "workloads", "events", "leases"},
+    "PATCH": {"trainingjobs/status", "workloads/status", "services", "events", "leases"},
     "PUT": {"trainingjobs/status", "endpointslices", "leases"},
-    "DELETE": {"pods", "trainingjobs"},
+    "DELETE": {"pods", "trainingjobs", "workloads"},
 }
 MEMORY_GROWTH, THREAD_GROWTH, DESCRIPTOR_GROWTH = 8 << 20, 4, 16
 
@@ -140,6 +140,23 @@ def epoch_before_pods(writes):
             if attempt < attempts.get((owner, machine), 0):
                 violations.append(f"{call.key}: attempt {attempt} after a higher one")
             attempts[owner, machine] = attempt
+    return violations
+
+
+def pods_only_while_admitted(writes, admitted_at):
+    """admitted_at: how many writes there had been, of each admission. A turn ends by its release,
+    of which there is one."""
+    violations, admitted = [], False
+    for index, call in enumerate(writes):
+        admitted |= index in admitted_at
+        if not call.committed:
+            continue
+        if (call.key.verb, call.key.resource) == ("POST", "pods") and not admitted:
+            violations.append(f"{call.key}, which nobody has admitted")
+        if call.key.resource == "workloads/status" and "patch" in call.body:
+            if not admitted:
+                violations.append(f"{call.key}: released twice")
+            admitted = False
     return violations
 
 

@@ -9,8 +9,9 @@ import subprocess
 import time
 
 import oracles
+import queue_writer
 import scenarios
-from api_client import ApiClient, ApiServer
+from api_client import ApiClient, ApiError, ApiServer
 from api_proxy import Certificate
 from kubelet_writer import Nodes
 from world import World
@@ -54,11 +55,29 @@ class Testbed:
                         self.cluster.kubeconfig, "apply", "--server-side", "--force-conflicts",
                         "-f", ROOT / "crds"], check=True, capture_output=True)
         self._api = ApiClient(self.server)
+        await self._make_queues()
         mark = secrets.token_hex(4)
         self.nodes = Nodes(self._api, [f"faults-{mark}-{index}" for index in range(4)])
         await self.nodes.make()
         self._beating = asyncio.create_task(self.nodes.beat())
         return self
+
+    async def _make_queues(self):
+        crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for crd in queue_writer.CRDS:
+            if not await self._api.find(f"{crds}/{crd['metadata']['name']}"):
+                await self._api.call("POST", crds, crd)
+        group = "/apis/kueue.x-k8s.io/v1beta2"
+        while not await self._serves(f"{group}/workloads", f"{group}/resourceflavors"):
+            await asyncio.sleep(0.05)
+        if not await self._api.find(f"{group}/resourceflavors/plain"):
+            await self._api.call("POST", f"{group}/resourceflavors", queue_writer.FLAVOR)
+
+    async def _serves(self, *paths):
+        try:
+            return all([await self._api.call("GET", path) for path in paths])
+        except ApiError:
+            return False
 
     async def __aexit__(self, *_):
         self._beating.cancel()
@@ -116,6 +135,8 @@ async def _judge(world, plan, reference):
                              "deleted"),
         *oracles.nothing_foreign_written(writes, world.uids),
         *oracles.epoch_before_pods(writes),
+        *(oracles.pods_only_while_admitted(writes, world.queue.admitted_at)
+          if world.queue.admitted_at else []),
         *oracles.few_writes(reference.writes, writes, len(plan.faults)),
         *oracles.no_growth(reference.usage, run.usage),
         *(f"an operator ended by itself: {code}"

@@ -75,6 +75,24 @@ async def quota(world):
     await world.until_ready("gpt-0", "gpt-1")
 
 
+async def queue(world):
+    """Admitted, pushed out, admitted again, suspended."""
+    await world.submit_queued(machines=2)
+    await world.queue.admit()
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.queue.until_told("PodsReady", "True")
+    await world.queue.evict()
+    await world.queue.until_released()
+    await world.until(lambda: world.status().get("state") == "Queued", "the job to be queued")
+    await world.queue.admit()
+    await world.until_ready("gpt-0-r2", "gpt-1-r2")
+    await world.queue.until_told("PodsReady", "True")
+    await world.change(suspend=True)
+    await world.until(lambda: world.status().get("state") == "Suspended" and not world.running(),
+                      "the job to be suspended")
+    await world.queue.until_gone()
+
+
 ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
                                         suspend_and_resume, delete, finish_with_ttl, made_again,
-                                        quota)}
+                                        quota, queue)}

@@ -8,6 +8,7 @@ from api_client import ApiClient, ApiError
 from api_proxy import ApiProxy
 from kubelet_writer import KubeletWriter, termination
 from operator_process import OperatorProcess
+from queue_writer import Queue
 
 JOB = "gpt"
 PATIENCE = 120.0  # seconds for a step of a scenario
@@ -23,7 +24,8 @@ DECOYS = {
 }
 KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
          "endpointslices": "/apis/discovery.k8s.io/v1",
-         "trainingjobs": "/apis/lockstep.dev/v1alpha1"}
+         "trainingjobs": "/apis/lockstep.dev/v1alpha1",
+         "workloads": "/apis/kueue.x-k8s.io/v1beta2"}
 
 
 class World:
@@ -39,6 +41,7 @@ class World:
         self.operators = [OperatorProcess(folder / f"operator-{index}.log", folder / "kubeconfig",
                                           self.namespace, options)
                           for index in range(operators)]
+        self.queue = Queue(self)
         self.kubelet = KubeletWriter(self.api, self.namespace, testbed.nodes.names, self._changed)
         self.jobs, self.uids, self.decoys = {}, [], {}
         self._change, self._tasks = asyncio.Event(), []
@@ -65,12 +68,15 @@ class World:
 
     # ---- what a scenario does ----
 
-    async def submit(self, machines, name=JOB, **spec):
+    async def submit(self, machines, name=JOB, labels=None, **spec):
         await self.api.call("POST", self.path("trainingjobs"), {
             "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": labels or {}},
             "spec": {"numMachines": machines, "image": "train:1", "command": ["train"],
                      "schedulerName": "faults", **spec}})
+
+    async def submit_queued(self, machines):
+        await self.submit(machines, labels={"kueue.x-k8s.io/queue-name": "lq"})
 
     async def change(self, **spec):
         await self.api.patch(self.path("trainingjobs", JOB), {"spec": spec})

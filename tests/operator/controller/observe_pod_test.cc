@@ -170,5 +170,15 @@ TEST(ObservePod, ANodeIsGoneOutOfServiceOrOutOfReach) {
   EXPECT_EQ(StateOf(nullptr), NodeState::kGone);
 }
 
+TEST(ObservePod, WhatKueueHoldsBackSaysWhichSettingIsMissing) {
+  kube::PodView pod = RunningPod();
+  pod.schedule_message = "Scheduling is blocked due to non-empty scheduling gates";
+  EXPECT_EQ(ObservationOf(pod, NodeState::kWell).unplaced_because, pod.schedule_message);
+  pod.taken = true;
+  const std::string why = ObservationOf(pod, NodeState::kWell).unplaced_because;
+  EXPECT_NE(why.find("externalFrameworks"), std::string::npos);
+  EXPECT_NE(why.find("kueue.x-k8s.io/queue-name"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::control

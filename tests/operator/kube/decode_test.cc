@@ -152,6 +152,18 @@ void Read(const Json& json, JobView& job) {
   job.json = rest.dump();
 }
 
+void Read(const Json& json, WorkloadView& workload) {
+  JobView same;
+  Read(json, same);
+  workload = {same.meta, Label(json, "lockstep.dev/job"), same.json};
+}
+
+void Read(const Json& json, FlavorView& flavor) {
+  JobView same;
+  Read(json, same);
+  flavor = {same.meta, same.json};
+}
+
 void Read(const Json& json, ServiceView& service) {
   service.meta = Meta(json);
   service.job = Label(json, "lockstep.dev/job");
@@ -253,10 +265,23 @@ TEST_P(DecodeRandom, ReadsWhatAnotherJsonLibraryReads) {
     BothReadersAgree<SliceView>(random.Slice(), decoder);
     BothReadersAgree<NodeView>(random.Node(), decoder);
     BothReadersAgree<JobView>(random.TrainingJob(), decoder);
+    BothReadersAgree<WorkloadView>(random.Service(), decoder);
+    BothReadersAgree<FlavorView>(random.TrainingJob(), decoder);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(OddValuesOfAHundred, DecodeRandom, testing::Values(0, 10, 40));
+
+TEST(Decode, APodThatKueueTookForItselfIsSeenToBe) {
+  Decoder decoder;
+  for (const char* gate : {"kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"}) {
+    const Json object = {{"metadata", {{"name", "gpt-0"}}},
+                         {"spec", {{"schedulingGates", {{{"name", gate}}}}}}};
+    const auto pod = decoder.Object<PodView>(object.dump());
+    ASSERT_TRUE(pod.ok());
+    EXPECT_EQ(pod->taken, std::string(gate).ends_with("/admission"));
+  }
+}
 
 TEST(Decode, ABookmarkCarriesItsVersionAndTheEndOfTheInitialState) {
   PodView pod;

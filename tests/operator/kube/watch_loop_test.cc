@@ -413,6 +413,19 @@ TEST_F(WatchLoopTest, AMissingPermissionOrTypeIsSaidAndTriedAgain) {
   EXPECT_THAT(told_, ElementsAre("=3"));
 }
 
+TEST_F(WatchLoopTest, ATypeThatWentAndCameAgainBringsTheWholeState) {
+  Follow();
+  End();
+  Next();
+  EXPECT_FALSE(loop_.OnHead(Answer(404, "404 page not found"), now_));
+  ASSERT_EQ(problems_.size(), 1U);
+  EXPECT_EQ(problems_[0].kind, ErrorKind::kNotFound);
+  EXPECT_THAT(Accept(), HasSubstr("sendInitialEvents=true"));
+  EXPECT_GT(waited_, Duration(0));
+  Data(EndOfState(20));
+  EXPECT_THAT(told_, ElementsAre("=20"));
+}
+
 TEST_F(WatchLoopTest, PagesThatAreTooLargeAreAskedForInSmallerOnes) {
   NextPath(Kind::kStream);
   loop_.OnHead(Answer(400), now_);

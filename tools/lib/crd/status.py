@@ -17,8 +17,8 @@ def _words(description, longest=_TEXT):
 
 
 def _conditions():
-    return listing("PodsReady, Running, TopologyAligned, PreflightPassed, Stalled, Straggler, Suspended, "
-                   "Complete, Failed and NameConflict, as far as they apply.", struct("", {
+    return listing("PodsReady, Running, Admitted, TopologyAligned, PreflightPassed, Stalled, Straggler, "
+                   "Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether it holds."),
                        "reason": _words("Why, in one word.", 1024),
@@ -209,6 +209,11 @@ def status():
             })),
         }),
         "progress": _progress(),
+        "queue": struct("Where its share of the cluster comes from.", {
+            "workload": _words("The Workload that is queued for it."),
+            "clusterQueue": _words("The ClusterQueue that admitted it."),
+            "flavors": mapping("The ResourceFlavor of each resource.", _words(""), most=64),
+        }),
         "timings": struct("When it happened.", {
             "created": time("Pods were created."),
             "scheduled": time("All pods were scheduled."),

@@ -13,7 +13,8 @@ CALLS = "lockstep_operator_api_calls_total"
 # Answers that are part of normal work: not there (yet), there already, changed meanwhile, a watch
 # that is too old. Without an answer `code` is the kind of error.
 FAILED = 'code!~"[23]..|404|409|410"'
-JOB_STATES = {"Pending": "yellow", "Starting": "blue", "Running": "green", "Restarting": "orange",
+JOB_STATES = {"Pending": "yellow", "Queued": "light-yellow", "Starting": "blue",
+              "Running": "green", "Restarting": "orange",
               "Stopping": "light-blue", "Suspended": "purple", "Succeeded": "dark-green",
               "Failed": "red"}
 LEADING = "on (instance) group_left () (lockstep_operator_leader == 1)"

@@ -1,0 +1,152 @@
+#include "operator/policy/queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/policy/policies.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::Condition;
+
+// Spares take as much as machines.
+int64_t PodsOf(const core::Spec& spec) { return int64_t{spec.num_machines} + spec.spare_machines; }
+
+// It stands for the job as it is now.
+bool Fits(const core::Spec& spec, const QueueSeen& queue, const WorkloadSeen& workload) {
+  return !workload.finished && workload.count == PodsOf(spec) && workload.queue == queue.name;
+}
+
+// A gang may be made.
+bool IsAdmitted(const core::Spec& spec, const QueueSeen& queue) {
+  const std::optional<WorkloadSeen>& workload = queue.workload;
+  return workload && Fits(spec, queue, *workload) && !workload->deleting && workload->active &&
+         workload->admitted && !workload->evicted;
+}
+
+// A gang that was made may not run on. Where nobody has judged it (its Workload was deleted and
+// made anew, Kueue is gone), it does.
+bool IsTakenBack(const QueueSeen& queue) {
+  const std::optional<WorkloadSeen>& workload = queue.workload;
+  return workload &&
+         (workload->evicted || !workload->active || workload->finished || workload->waits);
+}
+
+std::string Words(ReconcileContext& context, const QueueSeen& queue) {
+  if (queue.queues == Queues::kAbsent) {
+    return "Kueue is not installed, or the operator was not told of it (--kueue)";
+  }
+  if (queue.queues == Queues::kUnknown) return "Kueue's objects are being read";
+  if (!queue.workload) {
+    return context.refusal() == nullptr ? "its Workload is being made" : WhyNotRunning(context);
+  }
+  const WorkloadSeen& workload = *queue.workload;
+  if (!workload.active) return "Workload " + workload.name + " is not active";
+  if (workload.message.empty()) return "Kueue has not yet looked at Workload " + workload.name;
+  return workload.message;
+}
+
+// Nothing of the job runs, or will: what it held may go to others.
+bool HasLeft(ReconcileContext& context) {
+  const Snapshot& snapshot = context.snapshot;
+  const auto gone = [&](const MachineObservation& seen) { return IsGone(context, seen); };
+  return std::all_of(snapshot.machines.begin(), snapshot.machines.end(), gone) &&
+         std::all_of(snapshot.spares.begin(), snapshot.spares.end(), gone);
+}
+
+// Whether Kueue is to hear of it: only what differs from what it was told.
+void TellOfPods(ReconcileContext& context, const WorkloadSeen& workload) {
+  const core::MachineCounts& machines = context.next.machines;
+  const bool ready = !context.machines.empty() && machines.ready == machines.desired;
+  if (!workload.admitted || ready == workload.pods_ready.value_or(false)) return;
+  context.Do(TellWorkload{.name = workload.name,
+                          .uid = workload.uid,
+                          .type = "PodsReady",
+                          .holds = ready,
+                          .reason = !ready              ? "WaitForRecovery"
+                                    : workload.recovers ? "Recovered"
+                                                        : "Started",
+                          .message = ready ? "" : context.next.ready + " machines are ready"});
+}
+
+MakeWorkload WorkloadFor(const core::TrainingJob& job) {
+  const std::map<std::string, std::string>& labels = job.metadata.labels;
+  const auto priority = labels.find(kPriorityLabel);
+  MakeWorkload make;
+  make.pods = PodsOf(job.spec);
+  make.of_queues = priority != labels.end() && !priority->second.empty();
+  make.priority_class = make.of_queues ? priority->second : job.spec.priority_class_name;
+  return make;
+}
+
+}  // namespace
+
+std::optional<Stop> StopForQueue(ReconcileContext& context) {
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  if (!queue) return std::nullopt;
+  const bool made = !context.snapshot.status.attempts.empty();
+  if (made ? !IsTakenBack(*queue) : IsAdmitted(context.spec(), *queue)) return std::nullopt;
+  return Stop{.reason = core::StopReason::kSuspended,
+              .queues = true,
+              .message = "queue " + queue->name + ": " + Words(context, *queue)};
+}
+
+void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  if (!queue || queue->queues != Queues::kThere) return;
+  const bool left = context.snapshot.status.attempts.empty() && HasLeft(context);
+  const bool suspended = context.spec().suspend;
+  if (!queue->workload) {
+    if (suspended || queue->name.empty() || WaitsAfterRefusal(context)) return;
+    context.Do(WorkloadFor(*context.snapshot.job));
+    return;
+  }
+  const WorkloadSeen& workload = *queue->workload;
+  if (workload.deleting) return;
+  if (left && (suspended || !Fits(context.spec(), *queue, workload))) {
+    context.Do(DropWorkload{workload.name, workload.uid});
+  } else if (left && workload.evicted && workload.holds_quota) {
+    context.Do(ReleaseWorkload{workload.name, workload.version});
+  } else if (!stop) {
+    TellOfPods(context, workload);
+  }
+}
+
+void FinishWorkload(ReconcileContext& context) {
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  if (!queue || !queue->workload || queue->workload->finished || !HasLeft(context)) return;
+  const core::JobStatus& status = context.snapshot.status;
+  const bool succeeded = status.state == core::JobState::kSucceeded;
+  context.Do(TellWorkload{.name = queue->workload->name,
+                          .uid = queue->workload->uid,
+                          .type = "Finished",
+                          .holds = true,
+                          .reason = succeeded ? "Succeeded" : "Failed",
+                          .message = status.reason});
+}
+
+void ObserveQueue(ReconcileContext& context) {
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  std::optional<core::QueueStatus>& told = context.next.queue;
+  if (!queue) {
+    told.reset();
+    SetCondition(context, "Admitted", false, "NotQueued", "");
+    return;
+  }
+  if (queue->queues != Queues::kThere) return;
+  if (!queue->workload) {
+    told.reset();
+    SetCondition(context, "Admitted", false, "NoWorkload", "");
+    return;
+  }
+  const WorkloadSeen& workload = *queue->workload;
+  told = {.workload = workload.name,
+          .cluster_queue = workload.cluster_queue,
+          .flavors = workload.flavors};
+  const bool admitted = workload.admitted && !workload.evicted;
+  PutCondition(context, "Admitted", admitted ? Condition::Value::kTrue : Condition::Value::kFalse,
+               workload.reason.empty() ? "Pending" : workload.reason.c_str(), workload.message);
+}
+
+}  // namespace lockstep::control

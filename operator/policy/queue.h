@@ -1,0 +1,57 @@
+// A job that waits in a queue for its share of the cluster, as policies see it: Kueue's Workload of
+// it (docs/queues.md). Plain values; operator/controller/workload_object.h reads them of the
+// object.
+#ifndef LOCKSTEP_OPERATOR_POLICY_QUEUE_H_
+#define LOCKSTEP_OPERATOR_POLICY_QUEUE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace lockstep::control {
+
+// Labels of the job.
+inline constexpr const char* kQueueLabel = "kueue.x-k8s.io/queue-name";
+inline constexpr const char* kPriorityLabel = "kueue.x-k8s.io/priority-class";
+inline constexpr const char* kLongestLabel = "kueue.x-k8s.io/max-exec-time-seconds";
+
+// Whether the cluster has queues.
+enum class Queues : uint8_t {
+  kUnknown,  // they were not read yet
+  kAbsent,   // Kueue is not there, or its objects may not be read
+  kThere,
+};
+
+struct WorkloadSeen {
+  std::string name;
+  std::string uid;
+  std::string version;  // of the object
+  bool deleting = false;
+  std::string queue;
+  int64_t count = 0;  // of pods
+  bool active = true;
+  bool holds_quota = false;  // until it is released, though it be evicted
+  bool waits = false;        // Kueue has judged it, and there is no quota for it
+  bool admitted = false;
+  bool evicted = false;  // its pods are to go
+  bool finished = false;
+  std::optional<bool> pods_ready;  // as Kueue was told
+  bool recovers = false;           // it was told that they were, and are not any more
+  std::string reason;              // Kueue's, of why it is admitted or not
+  std::string message;             // likewise
+  std::string cluster_queue;
+  std::map<std::string, std::string> flavors;  // by resource
+
+  friend bool operator==(const WorkloadSeen&, const WorkloadSeen&) = default;
+};
+
+struct QueueSeen {
+  Queues queues = Queues::kUnknown;
+  std::string name;  // of the queue; "": the job has left it while its gang runs
+  std::optional<WorkloadSeen> workload;
+};
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_POLICY_QUEUE_H_

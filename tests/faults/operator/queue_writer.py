@@ -1,0 +1,108 @@
+"""Kueue as one job sees it: CRDs of its two kinds that take anything, and the answers of its
+scheduler written by hand. What Kueue itself makes of the operator's writes is tests/jobs/test_queues.py's."""
+
+import asyncio
+import contextlib
+import datetime
+
+from api_client import ApiError
+
+GROUP = "kueue.x-k8s.io"
+JSON_PATCH = "application/json-patch+json"
+RESERVATION = {"clusterQueue": "cq", "podSetAssignments": [
+    {"name": "main", "count": 2, "flavors": {"cpu": "plain"}}]}
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+CONDITION = {**ANYTHING, "properties": {"type": {"type": "string"}}, "required": ["type"]}
+CONDITIONS = {"type": "array", "x-kubernetes-list-type": "map",
+              "x-kubernetes-list-map-keys": ["type"], "items": CONDITION}
+
+
+def crd(kind, plural, scope):
+    schema = {**ANYTHING, "properties": {"status": {
+        **ANYTHING, "properties": {"conditions": CONDITIONS}}}}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{GROUP}",
+                         "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"}},
+            "spec": {"group": GROUP, "scope": scope,
+                     "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+                     "versions": [{"name": "v1beta2", "served": True, "storage": True,
+                                   "subresources": {"status": {}},
+                                   "schema": {"openAPIV3Schema": schema}}]}}
+
+
+CRDS = [crd("Workload", "workloads", "Namespaced"),
+        crd("ResourceFlavor", "resourceflavors", "Cluster")]
+FLAVOR = {"apiVersion": f"{GROUP}/v1beta2", "kind": "ResourceFlavor",
+          "metadata": {"name": "plain"}, "spec": {"nodeLabels": {"pool": "plain"}}}
+
+
+class Queue:
+    def __init__(self, world):
+        self._world = world
+        self.admitted_at = []  # how many writes there had been
+
+    async def workload(self):
+        """The one that is there, or None."""
+        found = (await self._world.api.call("GET", self._world.path("workloads")))["items"]
+        return found[0] if found else None
+
+    async def admit(self):
+        await self._until(lambda workload: True, "a Workload")
+        self.admitted_at.append(len(self._world.proxy.writes()))
+        await self._judge({"QuotaReserved": ("True", "QuotaReserved"),
+                           "Admitted": ("True", "Admitted"), "Evicted": ("False", "QuotaReserved")})
+
+    async def evict(self):
+        await self._judge({"Evicted": ("True", "Preempted")})
+
+    async def until_released(self):
+        def released(workload):
+            return "admission" not in workload.get("status", {})
+
+        await self._until(released, "the release")
+        pods = (await self._world.api.call("GET", self._world.path("pods")))["items"]
+        left = [pod["metadata"]["name"] for pod in pods if "ownerReferences" in pod["metadata"]
+                and pod["status"]["phase"] in ("Pending", "Running")]
+        assert not left, f"released while {left} are there"
+
+    async def until_gone(self):
+        while await self.workload():
+            await asyncio.sleep(0.05)
+
+    async def until_told(self, kind, status):
+        def told(workload):
+            return any((each["type"], each["status"]) == (kind, status)
+                       for each in workload.get("status", {}).get("conditions", []))
+
+        await self._until(told, f"{kind} to be {status}")
+
+    async def _judge(self, changes):
+        """As Kueue's scheduler would write. Again where the operator was faster."""
+        while True:
+            with contextlib.suppress(ApiError):
+                return await self._write(changes)
+
+    async def _write(self, changes):
+        workload = await self._until(lambda workload: True, "a Workload")
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = dict(workload.get("status", {}))
+        kept = [each for each in status.get("conditions", []) if each["type"] not in changes]
+        status["conditions"] = kept + [
+            {"type": kind, "status": value, "reason": reason, "message": "",
+             "lastTransitionTime": now}
+            for kind, (value, reason) in changes.items()]
+        status["admission"] = RESERVATION
+        path = self._world.path("workloads", workload["metadata"]["name"]) + "/status"
+        version = workload["metadata"]["resourceVersion"]
+        await self._world.api.call("PATCH", path, [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "add", "path": "/status", "value": status}], JSON_PATCH)
+
+    async def _until(self, condition, what):
+        deadline = asyncio.get_running_loop().time() + 120
+        while True:
+            workload = await self.workload()
+            if workload is not None and condition(workload):
+                return workload
+            assert asyncio.get_running_loop().time() < deadline, f"waited for {what}: {workload}"
+            await asyncio.sleep(0.05)

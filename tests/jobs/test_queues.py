@@ -1,0 +1,227 @@
+"""TrainingJobs in the queues of a real Kueue, with the real operator and real agents."""
+
+import contextlib
+import datetime
+import json
+
+import pytest
+from agent_kubelet import AgentKubelet
+from cluster import cluster_in
+from jobs import Jobs, operator
+from kueue import kueue
+from waiting import wait_until
+
+pytestmark = pytest.mark.slow  # Kueue's manager is minutes of building
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+# Ranks that live until somebody opens the gate, and save when they are asked to leave.
+RANK = ('trap \'sleep 1; date +%s.%N > "{folder}/saved-$RANK"; exit 0\' TERM; '
+        'touch "{folder}/began-$RANK"; while [ ! -e "{folder}/gate" ]; do sleep 0.05; done')
+CPU = {"resourcesPerProcess": {"cpu": 1}}  # 4 of a job
+FLAVOR = {"nodeLabels": {"pool": "a3"},
+          "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]}
+
+
+@pytest.fixture(scope="module")
+def queued_cluster(tmp_path_factory):
+    """A cluster of its own, for Kueue sees all namespaces."""
+    with cluster_in(tmp_path_factory.mktemp("cluster"), "--audit") as made:
+        made.install_crd()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def queues(queued_cluster, tmp_path_factory):
+    with kueue(queued_cluster, tmp_path_factory.mktemp("kueue")) as made:
+        made.make("ResourceFlavor", "a3", spec=FLAVOR)
+        made.make("WorkloadPriorityClass", "high", value=1000)
+        yield made
+
+
+@pytest.fixture
+def jobs(queued_cluster, queues, tmp_path):
+    with contextlib.ExitStack() as stack:
+        namespace = stack.enter_context(queued_cluster.namespace("queues"))
+        kubelet = stack.enter_context(AgentKubelet(queued_cluster, namespace, tmp_path))
+        made = Jobs(queued_cluster, namespace, kubelet, tmp_path)
+        stack.enter_context(operator(queued_cluster.kubeconfig, tmp_path,
+                                     "--system-namespace", namespace, "--kueue"))
+        made.queue = namespace
+        yield made
+        made.kubectl("delete", "tj", "--all")
+        wait_until(lambda: not made.kubectl("get", "pods", "-o", "name"), "pods to go", 120, 0.1)
+
+
+def begin(jobs, folder, name, priority=None, queue=None, **spec):
+    """A job in the queue, whose ranks leave their marks in a folder of its name."""
+    (folder / name).mkdir()
+    labels = {QUEUE: queue or jobs.queue} | ({PRIORITY: priority} if priority else {})
+    jobs.apply(name, RANK.format(folder=folder / name), labels=labels, **CPU, **spec)
+    return folder / name
+
+
+def wait_queued(jobs, name, words):
+    return jobs.wait(name, lambda status: status.get("state") == "Queued"
+                     and words in status["reason"], f"{name} Queued: {words}")
+
+
+def began(folder):
+    return len(list(folder.glob("began-*")))
+
+
+def audited(cluster, condition):
+    """When requests of which it holds were granted."""
+    entries = map(json.loads, (cluster.folder / "audit.log").read_text().splitlines())
+    return [each["stageTimestamp"] for each in entries
+            if each["stage"] == "ResponseComplete" and each["responseStatus"]["code"] < 300
+            and condition(each)]
+
+
+def test_a_job_waits_for_quota_and_has_no_pod_until_then(jobs, queues, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    first = begin(jobs, tmp_path, "first")
+    status = jobs.wait_state("first", "Running")
+    assert status["queue"]["clusterQueue"] == jobs.queue
+    assert status["queue"]["flavors"] == {"cpu": "a3", "memory": "a3"}
+    for pod in json.loads(jobs.kubectl("get", "pods", "-o", "json"))["items"]:
+        assert pod["spec"]["nodeSelector"] == FLAVOR["nodeLabels"]
+        assert FLAVOR["tolerations"][0] in pod["spec"]["tolerations"]
+        assert pod["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "main"
+        assert QUEUE not in pod["metadata"]["labels"]
+    wait_until(lambda: queues.conditions(jobs.namespace, "first").get("PodsReady")
+               == ("True", "Started"), "Kueue to hear of ready pods", 60, 0.1)
+    second = begin(jobs, tmp_path, "second")
+    status = wait_queued(jobs, "second", "insufficient unused quota")
+    [admitted] = [each for each in status["conditions"] if each["type"] == "Admitted"]
+    assert admitted["status"] == "False" and admitted["message"] in status["reason"]
+    assert jobs.pods("second") == {}
+    (first / "gate").touch()
+    jobs.wait_state("first", "Succeeded")
+    jobs.wait_state("second", "Running")
+    assert queues.conditions(jobs.namespace, "first")["Finished"] == ("True", "Succeeded")
+    (second / "gate").touch()
+    jobs.wait_state("second", "Succeeded")
+
+
+def test_a_job_that_is_pushed_out_saves_before_its_quota_goes_and_comes_again(
+        jobs, queues, queued_cluster, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    low = begin(jobs, tmp_path, "low")
+    jobs.wait_state("low", "Running")
+    wait_until(lambda: began(low) == 4, "its ranks", 60)
+    before = queues.workload(jobs.namespace, "low")["metadata"]["uid"]
+    name = queues.workload(jobs.namespace, "low")["metadata"]["name"]
+    high = begin(jobs, tmp_path, "high", "high")
+    jobs.wait_state("high", "Running")
+    status = wait_queued(jobs, "low", "queue ")
+    saved = [float(mark.read_text()) for mark in low.glob("saved-*")]
+    assert len(saved) == 4
+    # The operator's patch without a field manager is the release.
+    [released] = audited(queued_cluster, lambda each: each["verb"] == "patch"
+                         and each["requestURI"].endswith(f"/workloads/{name}/status"))
+    assert max(saved) <= datetime.datetime.fromisoformat(released).timestamp()
+    made = audited(queued_cluster, lambda each: each["verb"] == "create"
+                   and each["requestURI"].endswith(f"/{jobs.namespace}/pods"))
+    assert sum(each > released for each in made) == 2  # those of the other
+    assert status.get("lastFailure") is None
+    assert status["restarts"]["application"] == status["restarts"]["infrastructure"] == 0
+    (high / "gate").touch()
+    jobs.wait_state("high", "Succeeded")
+    status = jobs.wait_state("low", "Running")
+    assert queues.workload(jobs.namespace, "low")["metadata"]["uid"] == before
+    wait_until(lambda: queues.conditions(jobs.namespace, "low").get("PodsReady")
+               == ("True", "Started"), "Kueue to hear of the new pods", 60, 0.1)
+    (low / "gate").touch()
+    jobs.wait_state("low", "Succeeded")
+
+
+def test_a_suspended_job_leaves_the_queue(jobs, queues, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    folder = begin(jobs, tmp_path, "gpt")
+    jobs.wait_state("gpt", "Running")
+    jobs.kubectl("patch", "tj", "gpt", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    jobs.wait_state("gpt", "Suspended")
+    wait_until(lambda: queues.workload(jobs.namespace, "gpt") is None, "its Workload to go", 60)
+    wait_until(lambda: queues.used(jobs.queue) == ["0"], "its quota to be free", 60, 0.1)
+    jobs.kubectl("patch", "tj", "gpt", "--type=merge", "-p", '{"spec":{"suspend":false}}')
+    jobs.wait_state("gpt", "Running")
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_a_lost_machine_is_replaced_within_the_same_admission(jobs, queues, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    folder = begin(jobs, tmp_path, "gpt")
+    jobs.wait_state("gpt", "Running")
+    ready = wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("PodsReady"),
+                       "Kueue to hear of ready pods", 60, 0.1)
+    assert ready == ("True", "Started")
+    uid = queues.workload(jobs.namespace, "gpt")["metadata"]["uid"]
+    jobs.kubelet.process("gpt-1").kill()
+    wait_until(lambda: queues.conditions(jobs.namespace, "gpt")["PodsReady"]
+               == ("True", "Recovered"), "Kueue to hear of the replacement", 120, 0.1)
+    assert queues.workload(jobs.namespace, "gpt")["metadata"]["uid"] == uid
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_a_workload_that_is_stopped_by_hand_stops_its_gang(jobs, queues, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    folder = begin(jobs, tmp_path, "gpt")
+    jobs.wait_state("gpt", "Running")
+    workload = "workload/" + queues.workload(jobs.namespace, "gpt")["metadata"]["name"]
+    jobs.kubectl("patch", workload, "--type=merge", "-p", '{"spec":{"active":false}}')
+    wait_queued(jobs, "gpt", "not active")
+    wait_until(lambda: queues.used(jobs.queue) == ["0"], "its quota to be free", 60, 0.1)
+    jobs.kubectl("patch", workload, "--type=merge", "-p", '{"spec":{"active":true}}')
+    jobs.wait_state("gpt", "Running")
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_a_queue_that_is_not_there_is_told_and_awaited(jobs, queues, tmp_path):
+    folder = begin(jobs, tmp_path, "gpt")
+    wait_queued(jobs, "gpt", "doesn't exist")
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    jobs.wait_state("gpt", "Running")
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_pods_that_kueue_takes_for_jobs_of_their_own_are_told(jobs, queues, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    queues.make("LocalQueue", "default", jobs.namespace, spec={"clusterQueue": jobs.queue})
+    jobs.apply("bare", "true", **CPU)
+    jobs.wait("bare", lambda status: "externalFrameworks" in status.get("reason", ""),
+              "word of the setting")
+    folder = begin(jobs, tmp_path, "gpt")
+    jobs.kubectl("delete", "tj", "bare")
+    jobs.wait_state("gpt", "Running")
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_a_template_for_other_nodes_than_the_flavors_is_not_admitted(jobs, queues):
+    queues.make("ResourceFlavor", "zone", spec={"nodeLabels": {"zone": "a"}})
+    queues.make_queue(jobs.namespace, jobs.queue + "-z", cpu=4, flavor="zone")
+    template = {"spec": {"nodeSelector": {"zone": "b"}, "containers": [{"name": "worker"}]}}
+    jobs.apply("bad", "true", labels={QUEUE: jobs.queue + "-z"}, template=template, **CPU)
+    wait_queued(jobs, "bad", "affinity")
+    assert jobs.pods("bad") == {}
+
+
+def test_a_gang_outlives_kueue(jobs, queues, tmp_path):
+    """The last one: afterwards there is none."""
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    folder = begin(jobs, tmp_path, "gpt")
+    jobs.wait_state("gpt", "Running")
+    pods = jobs.pods("gpt")
+    queues.remove()
+    begin(jobs, tmp_path, "late")
+    wait_queued(jobs, "late", "Kueue is not installed")
+    assert jobs.status("gpt")["state"] == "Running"
+    assert jobs.pods("gpt") == pods
+    assert jobs.pods("late") == {}
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")

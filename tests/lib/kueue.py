@@ -1,0 +1,160 @@
+"""A real Kueue for tests, beside the control plane of tests/cluster: its CRDs, its manager with the
+webhooks that judge what others write, and objects of its administrator.
+
+    with kueue(cluster, folder) as queues:
+        queues.make_queue(namespace, "lq", cpu=8)
+        workload = queues.workload(namespace, "gpt")
+"""
+
+import base64
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import ports
+import yaml
+from certificate import self_signed
+from waiting import wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cluster"))
+
+import parts  # noqa: E402
+
+GROUP = "kueue.x-k8s.io"
+VERSION = f"{GROUP}/v1beta2"
+PATIENCE = 120.0
+CONFIGURATIONS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+# Those of Workloads, of pods and of what an administrator makes.
+WEBHOOKS = {"mworkload.kb.io", "vworkload.kb.io", "mpod.kb.io", "vpod.kb.io",
+            "mresourceflavor.kb.io", "mclusterqueue.kb.io", "vclusterqueue.kb.io"}
+# Its manager wants certificates for its metrics in /etc; only this process sees them there.
+START = """
+mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/etc,workdir=$1/work /etc
+exec "$2" --config="$1/config.yaml" --feature-gates=VisibilityOnDemand=false,MultiKueue=false
+"""
+
+
+class Kueue:
+    def __init__(self, cluster, folder):
+        self.cluster, self.folder = cluster, folder
+        self._crds = parts.source("kueue", "sigs.k8s.io/kueue") / "config/components/crd/bases"
+        self._webhooks = self._crds.parents[1] / "webhook/manifests.yaml"
+        self._process = None
+
+    def install(self):
+        for file in sorted(self._crds.glob("*.yaml")):
+            self.cluster.kubectl("create", "-f", file)
+        self.cluster.kubectl("create", "namespace", "kueue-system")
+        for kind in ("workloads", "clusterqueues", "localqueues", "resourceflavors"):
+            wait_until(lambda kind=kind: self.cluster.kubectl(
+                "get", f"{kind}.{GROUP}", "-A", check=False).returncode == 0,
+                f"{kind} to be served", PATIENCE, 0.1)
+
+    def start(self, **configuration):
+        """`configuration`: further fields of its Configuration."""
+        certificates, etc = self.folder / "certificates", self.folder / "etc/kueue/metrics/certs"
+        for each in (certificates, etc, self.folder / "work"):
+            each.mkdir(parents=True)
+        for each in (certificates, etc):
+            self_signed(each / "tls.crt", each / "tls.key")
+        webhook, health, metrics = (ports.free_port() for _ in range(3))
+        self._judge(webhook, (certificates / "tls.crt").read_bytes())
+        (self.folder / "config.yaml").write_text(yaml.safe_dump({
+            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+            "namespace": "kueue-system", "leaderElection": {"leaderElect": False},
+            "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+            "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
+            "webhook": {"port": webhook, "host": "127.0.0.1", "certDir": str(certificates)},
+            "internalCertManagement": {"enable": False},
+            "integrations": {"frameworks": ["batch/job", "pod"],
+                             "externalFrameworks": ["TrainingJob.v1alpha1.lockstep.dev"]},
+            **configuration}))
+        with open(self.folder / "kueue.log", "ab") as log:
+            self._process = subprocess.Popen(
+                ["unshare", "--mount", "sh", "-ec", START, "sh", self.folder,
+                 parts.build("kueue", print) / "kueue"],
+                env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def stop(self):
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def remove(self):
+        """As its uninstallation does, and its objects with it."""
+        self.stop()
+        for kind in CONFIGURATIONS:
+            self.cluster.kubectl("delete", kind, "--all")
+        for name in self.cluster.kubectl("get", "crd", "-o", "name").split():
+            if name.endswith(GROUP):
+                self.cluster.kubectl("delete", name, "--wait=false")
+
+    def make(self, kind, name, namespace=None, **fields):
+        """Tried until its webhooks answer."""
+        place = {"namespace": namespace} if namespace else {}
+        text = json.dumps({"apiVersion": VERSION, "kind": kind,
+                           "metadata": {"name": name, **place}, **fields})
+        wait_until(lambda: self.cluster.kubectl("apply", "-f", "-", input=text,
+                                                check=False).returncode == 0,
+                   lambda: f"{kind} {name}; {self.log()}", PATIENCE, 0.2)
+
+    def make_queue(self, namespace, name, cpu, flavor="a3"):
+        """A ClusterQueue and a LocalQueue of this name, where higher priorities push out lower."""
+        resources = [{"name": "cpu", "nominalQuota": str(cpu)},
+                     {"name": "memory", "nominalQuota": "1Ti"}]
+        self.make("ClusterQueue", name, spec={
+            "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [{"coveredResources": ["cpu", "memory"],
+                                "flavors": [{"name": flavor, "resources": resources}]}]})
+        self.make("LocalQueue", name, namespace, spec={"clusterQueue": name})
+
+    def workload(self, namespace, job):
+        """Of this job; None while there is none."""
+        found = json.loads(self.cluster.kubectl(
+            "-n", namespace, "get", f"workloads.{GROUP}", "-l", f"lockstep.dev/job={job}",
+            "-o", "json"))["items"]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def conditions(self, namespace, job):
+        """(status, reason) by type."""
+        workload = self.workload(namespace, job) or {}
+        return {each["type"]: (each["status"], each["reason"])
+                for each in workload.get("status", {}).get("conditions", [])}
+
+    def used(self, name):
+        """What is taken of a ClusterQueue's CPUs."""
+        status = json.loads(self.cluster.kubectl("get", f"clusterqueues.{GROUP}", name, "-o",
+                                                 "json")).get("status", {})
+        return [resource["total"] for flavor in status.get("flavorsReservation", [])
+                for resource in flavor["resources"] if resource["name"] == "cpu"]
+
+    def log(self):
+        return (self.folder / "kueue.log").read_text(errors="replace")[-3000:]
+
+    def _judge(self, port, certificate):
+        authority = base64.b64encode(certificate).decode()
+        for document in yaml.safe_load_all(self._webhooks.read_text()):
+            kept = [each for each in document["webhooks"] if each["name"] in WEBHOOKS]
+            for each in kept:
+                path = each["clientConfig"]["service"]["path"]
+                each["clientConfig"] = {"url": f"https://127.0.0.1:{port}{path}",
+                                        "caBundle": authority}
+            document["webhooks"] = kept
+            document["metadata"]["name"] = "kueue-" + document["metadata"]["name"]
+            self.cluster.kubectl("create", "-f", "-", input=yaml.safe_dump(document))
+
+
+@contextlib.contextmanager
+def kueue(cluster, folder, **configuration):
+    made = Kueue(cluster, folder)
+    made.install()
+    made.start(**configuration)
+    try:
+        yield made
+    finally:
+        made.stop()
