@@ -132,14 +132,15 @@ class Environment:
     def record(self, *words, extra=None):
         return self.run(*words, mode="record", extra=extra)
 
-    def park(self, *words, mode="park", extra=None):
-        return Process(self, words, mode, extra)
+    def park(self, *words, mode="park", extra=None, before=()):
+        return Process(self, words, mode, extra, before)
 
 
 class Process:
-    """One started interpreter; parked where `mode` says so. Kills it when it is left."""
+    """One started interpreter; parked where `mode` says so. Kills it when it is left. `before`:
+    words of a command that becomes it."""
 
-    def __init__(self, environment, words, mode, extra=None):
+    def __init__(self, environment, words, mode, extra=None, before=()):
         parked = mode in ("park", "park+record", "probe")
         self.socket, theirs = socket.socketpair() if parked else (None, None)
         variables = {
@@ -156,7 +157,7 @@ class Process:
             paths = filter(None, [str(environment.hook), users])
             variables["PYTHONPATH"] = ":".join(paths)
         self.process = subprocess.Popen(
-            [environment.python, *words],
+            [*before, environment.python, *words],
             cwd=environment.home,
             env=variables,
             stdin=subprocess.DEVNULL,

@@ -77,9 +77,39 @@ MUTANTS = {
         "test_park.py::test_an_import_that_changes_its_process_is_left_to_the_program",
     ),
     "overlooks children": (
-        'raise _Unparkable("%s starts a process when it is imported" % name, _top(name))',
+        "raise _Unparkable(_STARTS % name, _top(name))",
         "return",
         "test_park.py::test_an_import_that_starts_a_process_says_so_and_never_runs_on",
+    ),
+    "overlooks a daemon that was started": (
+        "or self.mark in environment.split",
+        "or False and self.mark in environment.split",
+        "test_park.py::test_an_import_that_leaves_a_daemon",
+    ),
+    "overlooks a daemon that was forked": (
+        "return environment == self.mine or",
+        "return",
+        "test_park.py::test_an_import_that_leaves_a_daemon",
+    ),
+    "takes every new process for an import's": (
+        "if any(pid.isdigit() and self._is_ours(pid)",
+        "if any(pid.isdigit()",
+        "test_park.py::test_a_daemon_of_another_program",
+    ),
+    "looks for what the last package left no more": (
+        "        left.check(None)\n",
+        "",
+        "test_park.py::test_an_import_that_leaves_a_daemon_last",
+    ),
+    "shows the program its mark": (
+        "        del os.environ[_MARK]\n",
+        "",
+        "test_park.py::test_what_an_import_starts_is_marked",
+    ),
+    "holds the GPU beside the rank": (
+        "for path in sorted(_opened() - self.devices):",
+        "for path in ():",
+        "test_park.py::test_an_import_that_opens_the_gpus_driver",
     ),
     "parks in a fork, too": (
         "if os.getpid() != self.pid:\n            os._exit(_LOST)",

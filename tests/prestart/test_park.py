@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import textwrap
 import time
 
@@ -98,6 +99,88 @@ def test_an_import_that_starts_a_process_says_so_and_never_runs_on(first):
         assert process.process.wait(60) == 0
         os.killpg(process.pid, signal.SIGKILL)
         assert process.process.stdout.read() == ""
+
+
+# A daemon is nobody's child: by a shell that leaves it, and by two forks of Python's own.
+DAEMONS = {
+    "a program": "import subprocess; subprocess.check_call(['sh', '-c', 'exec 3>&-; sleep 60 &'])",
+    "a fork": """
+        import os, time
+        middle = os.fork()
+        if middle == 0:
+            if os.fork() == 0:
+                time.sleep(60)
+            os._exit(0)
+        os.waitpid(middle, 0)
+    """,
+}
+
+
+@pytest.mark.parametrize("what", DAEMONS)
+def test_an_import_that_leaves_a_daemon_says_so_and_never_runs_on(first, what):
+    first.package("daemon", textwrap.dedent(DAEMONS[what]))
+    first.learn("colorsys", "daemon", "wave")
+    with first.park("-c", "print('ran')") as process:
+        assert process.message() == {"held": "n1"}
+        why = "daemon starts a process when it is imported"
+        assert process.message() == {"cannot": "n1", "why": why}
+        assert process.process.wait(60) == 0
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.process.stdout.read() == ""
+    assert "exclude daemon" in first.learnt()
+
+
+def test_an_import_that_leaves_a_daemon_last_is_found_too(first):
+    first.package("daemon", DAEMONS["a program"])
+    first.learn("colorsys", "daemon")
+    with first.park("-c", "print('ran')") as process:
+        assert process.message() == {"held": "n1"}
+        assert process.message()["why"] == "daemon starts a process when it is imported"
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_daemon_of_another_program_is_not_an_imports(first):
+    code = "import subprocess; subprocess.check_call(['sh', '-c', 'sleep 60 &'])"
+    first.package("slow", SLOW)
+    first.learn("slow", "colorsys")
+    with first.park("-c", "print('ran')") as process:
+        importing(process)
+        with first.start("-c", code):
+            assert process.message()["modules"] == 2
+            process.go()
+            assert process.result() == (0, "ran\n", "")
+
+
+def test_what_an_import_starts_is_marked_and_the_program_sees_no_mark(first):
+    first.package("early", "import os; mark = os.environ.get('LOCKSTEP_PARKED')")
+    first.learn("early")
+    code = "import early, os; print(early.mark, sorted(n for n in os.environ if n[:8] == 'LOCKSTEP'))"
+    with first.park("-c", code) as process:
+        pid = process.pid
+        process.ready()
+        process.go()
+        assert process.result() == (0, f"n1.{pid} []\n", "")
+
+
+# A /dev of this process's own, where the driver's file is one that anybody may open, as NVIDIA's is.
+WITH_A_GPU = ["unshare", "--mount", "sh", "-c",
+              'mount -t tmpfs none /dev && : >/dev/nvidiactl && exec "$@"', "sh"]
+
+
+def test_an_import_that_opens_the_gpus_driver_is_left_to_the_program(first):
+    if subprocess.run([*WITH_A_GPU, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mount namespace of one's own here")
+    first.package("cuda_at_import", "driver = open('/dev/nvidiactl')")
+    first.learn("colorsys", "cuda_at_import", "wave")
+    code = "import sys; print(sorted({'cuda_at_import', 'wave'} & set(sys.modules)))"
+    with first.park("-c", code, before=WITH_A_GPU) as process:
+        assert process.ready()["modules"] == 2
+        opened = [os.readlink(f"/proc/{process.pid}/fd/{fd}")
+                  for fd in os.listdir(f"/proc/{process.pid}/fd")]
+        assert "/dev/nvidiactl" not in opened
+        process.go()
+        assert process.result() == (0, "['wave']\n", "")
+    assert "exclude cuda_at_import" in first.learnt()
 
 
 def test_a_fork_inside_an_import_that_comes_back_does_not_park_twice(first):

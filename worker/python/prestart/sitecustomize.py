@@ -27,6 +27,10 @@ _MOST_NAMES = 20000
 # asks before rank 0 listens asks again up to a second later.
 _HEAD_START = 0.05
 _SECRETS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS")
+# A marker in the environment while a parked interpreter imports: who inherits it was started then.
+_MARK = "LOCKSTEP_PARKED"
+# Devices that are not to be open twice: what opens them counts GPUs, or takes memory of them.
+_ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/vfio/", "/dev/neuron")
 _EVIDENCE_SIGNAL = 51  # as lockstep.py and the agent have it
 
 
@@ -221,6 +225,9 @@ class _Recorder:
             self._say(line, lines)
 
 
+_STARTS = "%s starts a process when it is imported"
+
+
 class _Unparkable(Exception):
     """This interpreter is no longer what a plain start would be; `top` is why, if it is known."""
 
@@ -281,6 +288,55 @@ def _process_state(path_length):
     }
 
 
+def _opened():
+    """Accelerators that this process has open."""
+    paths = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            paths.add(os.readlink("/proc/self/fd/" + fd))
+        except OSError:  # the listing's own
+            continue
+    return {path for path in paths if path.startswith(_ACCELERATORS)}
+
+
+def _contents(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+class _Left:
+    """What imports leave outside this process, or hold of its devices. Looked for once a package:
+    only new processes are looked at, for each is a file to read."""
+
+    def __init__(self, nonce):
+        self.mine = _contents("/proc/self/environ")
+        os.environ[_MARK] = "%s.%d" % (nonce, os.getpid())
+        self.mark = os.fsencode("%s=%s" % (_MARK, os.environ[_MARK]))
+        self.processes = set(os.listdir("/proc"))
+        self.devices = _opened()
+        self.top = None
+
+    def check(self, top):
+        """Before a package is imported: what the one before it has left."""
+        before, self.top = self.top, top
+        if before is None or before == top:
+            return
+        now = set(os.listdir("/proc"))
+        new, self.processes = now - self.processes, now
+        # A daemon is no child any more. One that was only forked has this process's own block.
+        if any(pid.isdigit() and self._is_ours(pid) for pid in new):
+            raise _Unparkable(_STARTS % before, before)
+        for path in sorted(_opened() - self.devices):
+            raise _Unparkable("%s opens %s when it is imported" % (before, path), before)
+
+    def _is_ours(self, pid):
+        environment = _contents("/proc/%s/environ" % pid)
+        return environment == self.mine or self.mark in environment.split(b"\0")
+
+
 class _Spare:
     """One parked interpreter: its socket, its list, and how it was before it imported anything."""
 
@@ -321,6 +377,7 @@ class _Spare:
         """Imports what the list names, until "go" comes; the environment is put back afterwards."""
         lines = _read_list(self.path)
         excluded, volatile = _words(lines, "exclude"), _words(lines, "volatile")
+        left = _Left(self.nonce)
         gate, plain = _Gate(excluded), os.environ._data
         watched = _Watched(plain)
         sys.meta_path.insert(0, gate)
@@ -345,12 +402,15 @@ class _Spare:
                 found[_top(line)] = _top(line) in sys.builtin_module_names or _installed(
                     _PathFinder.find_spec(_top(line))
                 )
+            left.check(_top(line))
             if not found[_top(line)] or not self._import(line):
                 self.gone.append(line)
                 continue
             self._check(line, gate, watched, state)
+        left.check(None)
         for name, value in replayed.items():  # as the program will find it, and set it itself
             self._replay(name, value, {})
+        del os.environ[_MARK]
         plain.clear()
         plain.update(watched)
         os.environ._data = os.environb._data = plain
@@ -396,7 +456,7 @@ class _Spare:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        raise _Unparkable("%s starts a process when it is imported" % name, _top(name))
+        raise _Unparkable(_STARTS % name, _top(name))
 
     def fingerprint(self):
         """Each loaded module's file, with what changes when somebody installs or edits it."""
