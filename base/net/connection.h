@@ -74,6 +74,8 @@ class Connection : private Semaphore::Waiter {
   // Freed with the connection: for whoever counts connections.
   void Hold(std::shared_ptr<void> held) { held_ = std::move(held); }
 
+  // Of a client: the peer was reached, and has to prove the key.
+  bool connected() const { return state_ == State::kHandshaking || open(); }
   bool open() const { return state_ == State::kOpen; }
   size_t queued() const;
 

@@ -2,6 +2,11 @@
 // connection is tried again after 5 ms, then twice as long each time up to 1 s, each time
 // shortened at random by up to half so that a thousand agents do not come back at one moment.
 //
+// A dial that nobody answers has another beside it after 0.5 s; the first line to open is kept.
+// Where a Service's address leads is settled for good when a connection begins, in every of its
+// packets: one that began towards a dead machine never reaches the machine that came in its place,
+// and one that begins now does. The older ones wait on, up to 5 s, for peers that are slow or far.
+//
 //   GangClient client(loop, &tls, endpoint, {.on_open = ..., .on_message = ..., .on_close = ...});
 //   client.Start();
 //   client.Send(Encode(hello));            // in on_open, and after it
@@ -13,6 +18,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/backoff.h"
 #include "base/crypto/tls_psk.h"
@@ -33,14 +39,18 @@ class GangClient {
     // An open line ended, or an attempt failed; the next try is already arranged.
     std::function<void(const std::string& reason)> on_close;
   };
+  // A socket whose connect() is under way, as ConnectTcp gives it.
+  using Dial = std::function<Result<UniqueFd>(const Endpoint&)>;
 
   static constexpr Duration kFirstRetry = milliseconds(5);
   static constexpr Duration kLastRetry = seconds(1);
   static constexpr Duration kConnectDeadline = seconds(5);
+  // The kernel's own second packet to where the first one went follows after a second.
+  static constexpr Duration kDialBeside = milliseconds(500);
 
   // `tls` is a client's context and outlives this; `seed` is for the jitter.
   GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, Handlers handlers,
-             uint64_t seed);
+             uint64_t seed, Dial dial = ConnectTcp);
   GangClient(const GangClient&) = delete;
   GangClient& operator=(const GangClient&) = delete;
 
@@ -54,8 +64,10 @@ class GangClient {
 
  private:
   void Connect();
-  void OnOpen();
+  void OnDialOpen(const Connection* dialed);
+  void OnDialEnd(const Connection* dialed, const std::string& reason);
   void OnClose(const std::string& reason);
+  std::unique_ptr<Connection> TakeDial(const Connection* dialed);
   Duration NextDelay();
 
   EventLoop* loop_;
@@ -64,8 +76,9 @@ class GangClient {
   Handlers handlers_;
   std::mt19937_64 random_;
   DoublingPause delay_{kFirstRetry, kLastRetry};
+  Dial dial_;
   WakeTimer retry_;
-  std::unique_ptr<Connection> connecting_;
+  std::vector<std::unique_ptr<Connection>> dials_;  // none of them open; the oldest first
   std::unique_ptr<FrameConnection> frames_;
 };
 

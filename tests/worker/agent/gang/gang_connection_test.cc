@@ -1,8 +1,10 @@
 // GangListener and GangClient over real sockets on 127.0.0.1.
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -80,14 +82,34 @@ class GangConnectionTest : public LoopTest {
   std::vector<std::string> heard_, ends_, http_, log_;
 };
 
+// Where connections end that a dead machine was to take: no packet is answered. On Linux that is a
+// queue which is full.
+class DeadEnd {
+ public:
+  DeadEnd()
+      : listener_(std::move(*ListenTcp(*MakeEndpoint("127.0.0.1", 0), 0))),
+        endpoint_(*LocalEndpoint(listener_.get())),
+        filler_(std::move(*ConnectTcp(endpoint_))) {
+    pollfd connected{.fd = filler_.get(), .events = POLLOUT, .revents = 0};
+    EXPECT_EQ(poll(&connected, 1, 5000), 1);
+  }
+  Result<UniqueFd> Dial() const { return ConnectTcp(endpoint_); }
+
+ private:
+  UniqueFd listener_;
+  Endpoint endpoint_;
+  UniqueFd filler_;
+};
+
 // A client that can be told what to do in its callbacks.
 struct Talker {
-  Talker(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint)
+  Talker(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
+         GangClient::Dial dial = ConnectTcp)
       : client(loop, tls, endpoint,
                {.on_open = [this] { client.Send("hello"); },
                 .on_message = [this](std::string_view body) { heard.emplace_back(body); },
                 .on_close = [this](const std::string& reason) { ends.push_back(reason); }},
-               1) {
+               1, std::move(dial)) {
     client.Start();
   }
   std::vector<std::string> heard;
@@ -273,6 +295,44 @@ TEST_F(GangConnectionTest, TheClientGetsInOnceTheListenerIsThere) {
                            [](const std::string&) {});
   ASSERT_TRUE(listener.ok());
   EXPECT_TRUE(RunUntil([&] { return members_.size() == 1; }));
+}
+
+TEST_F(GangConnectionTest, ADialToADeadMachineDoesNotKeepTheClientFromWhoCameInItsPlace) {
+  Listen();
+  const DeadEnd dead;
+  int dials = 0;
+  Talker talker(loop(), &client_tls_, listener_->endpoint(), [&](const Endpoint& endpoint) {
+    return ++dials == 1 ? dead.Dial() : ConnectTcp(endpoint);
+  });
+  ASSERT_TRUE(RunUntil([&] { return !talker.heard.empty(); }));
+  EXPECT_EQ(dials, 2);
+  EXPECT_TRUE(talker.ends.empty()) << "it waited until " << talker.ends[0];
+}
+
+TEST_F(GangConnectionTest, APeerThatTakesItsTimeIsDialledNoSecondTime) {
+  Listen({.max_handshakes = 0, .greeting_deadline = GangClient::kDialBeside + milliseconds(200)});
+  int dials = 0;
+  Talker talker(loop(), &client_tls_, listener_->endpoint(), [&](const Endpoint& endpoint) {
+    ++dials;
+    return ConnectTcp(endpoint);
+  });
+  ASSERT_TRUE(RunUntil([&] { return !talker.ends.empty(); }));
+  EXPECT_EQ(dials, 1);
+}
+
+TEST_F(GangConnectionTest, ADialThatWaitsIsKeptBesideTheNextOnes) {
+  Listen();
+  const DeadEnd dead;
+  std::vector<int> dials;
+  Talker talker(loop(), &client_tls_, listener_->endpoint(), [&](const Endpoint&) {
+    Result<UniqueFd> fd = dead.Dial();
+    dials.push_back(fd->get());
+    return fd;
+  });
+  ASSERT_TRUE(RunUntil([&] { return dials.size() == 3; }));
+  EXPECT_EQ(std::set(dials.begin(), dials.end()).size(), 3U)
+      << "a socket was closed and its number taken again";
+  EXPECT_TRUE(talker.ends.empty());
 }
 
 TEST_F(GangConnectionTest, AMemberSpeaksAgainAfterWhatCannotBeRead) {
