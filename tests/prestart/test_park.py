@@ -90,7 +90,8 @@ def test_what_needs_such_an_import_is_left_out_too(every):
 
 
 def test_an_import_that_starts_a_process_says_so_and_never_runs_on(first):
-    first.package("hostile", "import subprocess; subprocess.Popen(['sleep', '60'])")
+    # A child is found whatever its environment says.
+    first.package("hostile", "import subprocess; subprocess.Popen(['/bin/sleep', '60'], env={})")
     first.learn("hostile")
     with first.park("-c", "print('ran')") as process:
         assert process.message() == {"held": "n1"}
