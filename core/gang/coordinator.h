@@ -74,6 +74,8 @@ struct CoordinatorConfig {
   uint32_t processes = 1;
   // The ranks whose exit 0 ends the job well; the other ranks are stopped then. Empty: all.
   std::vector<uint32_t> deciders;
+  // The ranks whose death is theirs alone.
+  std::vector<uint32_t> alone;
   // A launcher on machine 0 starts what runs on the others, by RUN. It must have asked every one of
   // them, or the job, which was smaller than it is said to be, fails.
   bool launcher = false;
@@ -333,6 +335,8 @@ class Coordinator {
   void LearnAlone(Time now, const Slot& slot, Failure death);
   void CheckAlone(Time now);
   void StartRankAgain(uint32_t rank);
+  // What only followed from `root`, which ended the generation, is not charged.
+  void TakeBackCharges(const Failure& root);
   // Once the lease is live, and what is in memory is written.
   void Succeed(Time now);
   void CheckSettled(Time now);
@@ -441,6 +445,7 @@ class Coordinator {
   };
   std::map<uint32_t, Alone> alone_;  // by rank
   Time last_alone_ = Time::min();    // of these deaths, when we heard of it
+  std::vector<Time> alone_charged_;  // of these deaths, when each was charged; the latest of them
 
   std::map<uint64_t, Run> runs_;  // of this generation, that have not ended, by id
   std::set<uint32_t> asked_;      // machines, in this generation

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "core/exit_codes.h"
@@ -107,6 +108,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   unprepared_ = 0;
   commit_number_ = 0;
   alone_.clear();
+  alone_charged_.clear();
   last_alone_ = Time::min();
   runs_.clear();
   asked_.clear();
@@ -183,7 +185,10 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
     Record().first_step = now;
   }
   if (!Live()) return;
-  for (const Failure& death : report.down) LearnAlone(now, slot, death);
+  for (const Failure& death :
+       std::span(report.down).first(std::min(report.down.size(), kMaxDownInReport))) {
+    LearnAlone(now, slot, death);
+  }
   if (!Live()) return;
   const auto by_itself = std::ranges::count_if(report.deaths, &Failure::by_itself);
   const auto hangs = std::ranges::count_if(report.deaths, [](const Failure& death) {
@@ -420,6 +425,7 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
 
   FailureContext context;
   context.failure = root;
+  TakeBackCharges(root);
   context.application_failures_used = counters_.application_used() - (counted ? 1 : 0);
   context.machine_failures_used = counters_.infrastructure_used();
   bool spawned = record.spawned && *record.spawned < *record.stop_sent;

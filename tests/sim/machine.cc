@@ -19,6 +19,14 @@ std::vector<uint32_t> Deciders(const Shape& shape) {
   return ranks;
 }
 
+std::vector<uint32_t> AloneRanks(const Shape& shape) {
+  std::vector<uint32_t> ranks;
+  for (uint32_t rank = 0; rank < shape.machines * shape.processes; ++rank) {
+    if (IsAlone(shape, rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSpec& spec) {
   core::MemberConfig config;
   config.job_uid = kJobUid;
@@ -31,9 +39,7 @@ core::MemberConfig MemberConfigOf(const World& world, Node node, const MachineSp
   config.address = std::to_string(node);
   if (world.shape().memory_every > 0) config.memory_address = std::to_string(node);
   config.deciders = Deciders(world.shape());
-  for (uint32_t rank = 0; rank < config.machines * config.processes; ++rank) {
-    if (IsAlone(world.shape(), rank)) config.alone.push_back(rank);
-  }
+  config.alone = AloneRanks(world.shape());
   return config;
 }
 
@@ -54,6 +60,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   config.machines = world.shape().machines;
   config.processes = world.shape().processes;
   config.deciders = Deciders(world.shape());
+  config.alone = AloneRanks(world.shape());
   config.policy = world.op().policy_at_birth();
   config.grace = world.shape().grace;
   config.hang_timeout = world.shape().hang_timeout;

@@ -61,6 +61,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
   c.launcher = core::StartsFromMachine0(spec);
   c.deciders = core::DecidingRanks(spec);
+  c.alone = core::AloneRanks(spec);
   c.policy = spec.failure_policy;
   c.grace = spec.grace_period;
   c.hang_timeout = spec.health.hang_timeout;

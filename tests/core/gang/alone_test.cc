@@ -122,6 +122,30 @@ TEST_F(AloneTest, AnotherRanksDeathMakesANewGeneration) {
   EXPECT_EQ(coordinator_->counters().alone, 0u);
 }
 
+TEST_F(AloneTest, DeathsThatFollowedFromTheOneThatEndedTheGangAreNotCharged) {
+  Begin();
+  Kill(1, 3, SIGKILL);
+  Advance(seconds(2));
+  Kill(1, 2, SIGKILL);
+  now_ += milliseconds(50);
+  Kill(1, 3, SIGKILL);
+  EXPECT_EQ(coordinator_->counters().application_used(), 3);
+  now_ += milliseconds(100);
+  Kill(0, 1, SIGKILL);  // whom they had lost
+  Settle();
+  EXPECT_FALSE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->last_failure().rank, 1);
+  EXPECT_EQ(coordinator_->counters().application_used(), 2) << "the first one's, and the gang's";
+}
+
+TEST_F(AloneTest, WhoIsAloneIsMachine0sToSay) {
+  gangs_ = true;
+  Begin();
+  Kill(1, 3, SIGKILL);
+  EXPECT_THAT(again(), IsEmpty());
+  EXPECT_EQ(coordinator_->counters().process_failures, 0u);
+}
+
 TEST_F(AloneTest, OneThatCouldNotBeStartedIsTheGangs) {
   Begin();
   Kill(1, 3, 0, Cause::kCommandNotFound);

@@ -60,6 +60,7 @@ class GangFixture : public ::testing::Test {
     config.processes = processes;
     config.policy = policy_;
     config.deciders = deciders_;
+    config.alone = gangs_ ? std::vector<uint32_t>() : alone_;
     config.launcher = launcher_;
     config.memory = config.memory_copies = memory_;
     config.checkpoint_path = checkpoint_path_;
@@ -293,6 +294,7 @@ class GangFixture : public ::testing::Test {
   Time now_ = seconds(1000);
   std::vector<uint32_t> deciders_;
   std::vector<uint32_t> alone_;
+  bool gangs_ = false;  // machine 0 knows these for the gang's
   bool launcher_ = false;
   FailurePolicy policy_;
   std::unique_ptr<Coordinator> coordinator_;

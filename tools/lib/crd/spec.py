@@ -136,7 +136,7 @@ def _failure_policy():
              "has(self.signals) && self.signals.size() > 0)",
              "matches nothing: no process ends with an exit code and of a signal; write two rules"))
     return struct("What follows a failure.", {
-        "maxRestarts": integer("Restarts of the whole gang for failures of the application."),
+        "maxRestarts": integer("Restarts for failures of the application, of the gang or of a rank alone."),
         "maxMachineReplacements": integer("Replacements of lost machines before the job fails."),
         "resetAfter": duration("After so long without a failure the budgets are whole again.",
                                "1s", "8760h"),

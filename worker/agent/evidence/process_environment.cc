@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/file.h"
 #include "base/unique_fd.h"
@@ -21,8 +22,12 @@ ProcessEnvironment::ProcessEnvironment(pid_t pid) {
   const auto state = status ? topology::StatusField(*status, "State") : std::nullopt;
   if (!state || state->starts_with('D')) return;
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return;
+  if (!fd.valid()) {
+    hidden_ = errno != EACCES && errno != EPERM;
+    return;
+  }
   const Result<std::string> text = ReadToEnd(fd.get(), path, kMaxEnvironment);
+  hidden_ = !text.ok();
   if (!text.ok()) return;
   for (std::string_view rest = *text; !rest.empty();) {
     const std::string_view entry = rest.substr(0, rest.find('\0'));

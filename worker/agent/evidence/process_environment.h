@@ -16,10 +16,14 @@ namespace lockstep::agent {
 class ProcessEnvironment {
  public:
   explicit ProcessEnvironment(pid_t pid);
+  // Whether the kernel may show it another time: not now, for the process hangs.
+  bool hidden() const { return hidden_; }
+  bool empty() const { return variables_.empty(); }
   // The first of these that is set to more than nothing; "" without one.
   std::string FirstOf(std::initializer_list<std::string_view> names) const;
 
  private:
+  bool hidden_ = true;
   std::map<std::string, std::string, std::less<>> variables_;
 };
 

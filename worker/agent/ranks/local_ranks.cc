@@ -402,11 +402,16 @@ void LocalRanks::StartThoseDown() {
   for (auto down = down_.begin(); down != down_.end();) {
     const auto [rank, lease_end] = *down;
     const auto index = static_cast<size_t>(rank - RankOf(0));
-    const auto left_behind = [own = std::to_string(rank)](pid_t pid) {
-      return ProcessEnvironment(pid).FirstOf({"RANK"}) == own;
+    const auto whose = [own = std::to_string(rank)](pid_t pid) {
+      const ProcessEnvironment environment(pid);
+      // One that ends gives its memory back before its files and ports.
+      const bool hidden = environment.hidden() || (environment.empty() && IsEnding(pid));
+      if (hidden) return ProcessSet::Whose::kUnknown;
+      const bool meant = environment.FirstOf({"RANK"}) == own;
+      return meant ? ProcessSet::Whose::kMeant : ProcessSet::Whose::kOthers;
     };
     const bool lives = BootTime() < std::max(lease_end, table_->lease_end());
-    if (lives && processes_.KillOrphans(left_behind)) {
+    if (lives && processes_.KillOrphans(whose)) {
       ++down;  // they are gone in a moment
       continue;
     }
@@ -430,7 +435,10 @@ void LocalRanks::StartThoseDown() {
     log_("rank " + std::to_string(rank) + " is started again, alone");
   }
   if (!down_.empty()) down_timer_.WakeAt(BootTime() + kOrphansLook);
-  if (started) ReadBindings();
+  if (!started) return;
+  // What the kernel killed beside a rank that is dead explains no later death.
+  oom_kills_ = stats_.ReadOomKills();
+  ReadBindings();
 }
 
 // ---- for a launcher on machine 0 ----

@@ -116,16 +116,19 @@ void ProcessSet::ReapLater() {
   if (!reap_timer_.armed()) reap_timer_.WakeAt(BootTime() + kReapRetry);
 }
 
-bool ProcessSet::KillOrphans(const std::function<bool(pid_t)>& is_meant) {
-  std::set<pid_t> others = left_out_;
-  for (const auto& [pid, leader] : leaders_) others.insert(pid);
+bool ProcessSet::KillOrphans(const std::function<Whose(pid_t)>& whose) {
+  bool any = false;
   siginfo_t info{};
   for (const pid_t child : ChildrenOf(getpid())) {
-    if (!others.contains(child) && (IsZombie(child, &info) || !is_meant(child))) {
-      others.insert(child);
-    }
+    if (left_out_.contains(child) || leaders_.contains(child) || IsZombie(child, &info)) continue;
+    const Whose is = whose(child);
+    any = any || is != Whose::kOthers;
+    if (is != Whose::kMeant) continue;
+    // What becomes the agent's child meanwhile is judged by itself, the next time.
+    KillDescendants(child, {});
+    KillDescendant({child, getpid()}, getpid());
   }
-  return KillDescendants(getpid(), others) > 0;
+  return any;
 }
 
 void ProcessSet::Stop(Time kill_at) {

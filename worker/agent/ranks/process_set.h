@@ -70,9 +70,14 @@ class ProcessSet {
   // Takes back one that was added and never ran: killed, and told to nobody.
   void Discard(pid_t pid);
 
-  // SIGKILL to what processes that have ended left behind and `is_meant`, with what descends from
-  // it: whether there was anything.
-  bool KillOrphans(const std::function<bool(pid_t)>& is_meant);
+  enum class Whose : uint8_t {
+    kOthers,
+    kMeant,
+    kUnknown,  // as long as the kernel doesn't show it
+  };
+  // SIGKILL to what processes that have ended left behind and is meant, with what descends from it:
+  // whether there was anything, or may have been.
+  bool KillOrphans(const std::function<Whose(pid_t)>& whose);
 
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
   // with an earlier time. on_gone follows, at the earliest at the end of this round.

@@ -334,7 +334,8 @@ class _Left:
 
     def _is_ours(self, pid):
         environment = _contents("/proc/%s/environ" % pid)
-        return environment == self.mine or self.mark in environment.split(b"\0")
+        forked = bool(self.mine) and environment == self.mine
+        return forked or self.mark in environment.split(b"\0")
 
 
 class _Spare:
@@ -410,7 +411,7 @@ class _Spare:
         left.check(None)
         for name, value in replayed.items():  # as the program will find it, and set it itself
             self._replay(name, value, {})
-        del os.environ[_MARK]
+        os.environ.pop(_MARK, None)
         plain.clear()
         plain.update(watched)
         os.environ._data = os.environb._data = plain
