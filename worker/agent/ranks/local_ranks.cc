@@ -23,6 +23,7 @@
 #include "worker/agent/evidence/process_environment.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 #include "worker/agent/ranks/compile_caches.h"
+#include "worker/agent/ranks/descendants.h"
 #include "worker/agent/ranks/launcher_folder.h"
 
 namespace lockstep::agent {
