@@ -120,7 +120,11 @@ void RememberAddresses(ReconcileContext& context) {
   } else if (memory.had && !memory.gone) {
     memory.gone = context.now.boot;
   }
-  context.decision.nothing_missing = there && snapshot.notes.key_made &&
+  // Its Workload is to be made: that it was refused counts, though the rest is still there.
+  const std::optional<QueueSeen>& queue = snapshot.queue;
+  const bool queueing = queue && queue->queues == Queues::kThere && !queue->workload &&
+                        !queue->name.empty() && !context.spec().suspend;
+  context.decision.nothing_missing = !queueing && there && snapshot.notes.key_made &&
                                      std::ranges::none_of(context.machines,
                                                           [](const Machine& machine) {
                                                             return machine.life == Life::kToCreate;

@@ -278,6 +278,37 @@ TEST_F(QueueTest, WhyAWorkloadCannotBeMadeIsTold) {
   EXPECT_THAT(All<MakeWorkload>(scene_.Decide()), SizeIs(1));
 }
 
+TEST_F(QueueTest, ARefusedWorkloadIsWaitedForThoughTheJobHasRunBefore) {
+  Run();
+  scene_.spec().suspend = true;
+  LetGo();
+  queue().workload.reset();
+  scene_.Settle();
+  scene_.spec().suspend = false;
+  EXPECT_THAT(All<MakeWorkload>(scene_.Decide()), SizeIs(1));
+  scene_.notes().refusal = Refusal{Refusal::Kind::kForbidden, "workload gpt", "exceeded quota"};
+  scene_.notes().make_again = scene_.now.boot + seconds(1);
+  const Decision decision = scene_.Settle();
+  EXPECT_THAT(decision.actions, IsEmpty());
+  EXPECT_FALSE(decision.nothing_missing);
+  EXPECT_EQ(decision.wake, scene_.notes().make_again);
+  EXPECT_THAT(scene_.status().reason, HasSubstr("exceeded quota"));
+  scene_.Pass(seconds(1));
+  EXPECT_THAT(All<MakeWorkload>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, ARefusedWorkloadOfAGangThatRunsIsWaitedFor) {
+  Run();
+  queue().workload.reset();
+  scene_.notes().refusal = Refusal{Refusal::Kind::kForbidden, "workload gpt", "exceeded quota"};
+  scene_.notes().make_again = scene_.now.boot + seconds(1);
+  const Decision decision = scene_.Settle();
+  EXPECT_THAT(decision.actions, IsEmpty());
+  EXPECT_EQ(decision.wake, scene_.notes().make_again);
+  EXPECT_FALSE(decision.desired->stop);
+  EXPECT_EQ(scene_.status().state, JobState::kRunning);
+}
+
 TEST_F(QueueTest, TheEndIsToldOnceNothingRunsAnyMore) {
   Run();
   scene_.machine(0).end = Verdict(0, {1, 1}, 0, 1);
