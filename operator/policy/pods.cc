@@ -83,6 +83,7 @@ void MakeMissing(ReconcileContext& context) {
   const bool key_made = context.snapshot.notes.key_made;
   if (!key_made) context.Do(MakeKey{});
   if (!MakeAddresses(context) || !key_made) return;
+  const bool may_make = MayMakePods(context.snapshot);
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kToCreate) continue;
     const auto& holds = context.memory().replacement.hold_until;
@@ -90,6 +91,10 @@ void MakeMissing(ReconcileContext& context) {
     if (hold != holds.end() && context.now.boot < hold->second) {
       context.WakeAt(hold->second);
       continue;
+    }
+    if (!may_make) {
+      context.note = WhyNoPods(context);
+      return;
     }
     std::optional<std::string> place = PlaceOfSpare(context, machine);
     if (!place) continue;

@@ -55,6 +55,11 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context);
 // queue.cc: no gang before Kueue admits it, and none after Kueue takes that back; what it held is
 // released when nothing of the job runs any more.
 std::optional<Stop> StopForQueue(ReconcileContext& context);
+// Pods are made as an admission has them, and not beside one that is not known, or not given yet;
+// of a gang that runs, too, once its Workload was made anew. False: WhyNoPods says what they wait
+// for.
+bool MayMakePods(const Snapshot& snapshot);
+std::string WhyNoPods(ReconcileContext& context);
 void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.

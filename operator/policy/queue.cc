@@ -92,6 +92,17 @@ std::optional<Stop> StopForQueue(ReconcileContext& context) {
               .message = "queue " + queue->name + ": " + Words(context, *queue)};
 }
 
+bool MayMakePods(const Snapshot& snapshot) {
+  const std::optional<QueueSeen>& queue = snapshot.queue;
+  if (!queue || queue->name.empty() || queue->queues == Queues::kAbsent) return true;
+  return queue->queues == Queues::kThere && queue->workload && queue->workload->admitted;
+}
+
+std::string WhyNoPods(ReconcileContext& context) {
+  const QueueSeen& queue = *context.snapshot.queue;
+  return "pods that are missing wait for queue " + queue.name + ": " + Words(context, queue);
+}
+
 void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
   if (!queue || queue->queues != Queues::kThere) return;

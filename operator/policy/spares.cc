@@ -122,6 +122,16 @@ void MakeRoom(ReconcileContext& context) {
   }
 }
 
+// As many as are wanted, and no more than were queued for.
+size_t MostSpares(const ReconcileContext& context) {
+  int64_t most = context.spec().spare_machines;
+  if (const std::optional<QueueSeen>& queue = context.snapshot.queue; queue && queue->workload) {
+    const int64_t queued = queue->workload->count - context.spec().num_machines;
+    most = std::min(most, std::max<int64_t>(queued, 0));
+  }
+  return static_cast<size_t>(most);
+}
+
 void Make(ReconcileContext& context, size_t missing) {
   SparesMemory& memory = context.Own<&Memory::spares>();
   if (context.now.boot < memory.make_again) return context.WakeAt(memory.make_again);
@@ -180,9 +190,7 @@ std::optional<std::string> PlaceOfSpare(ReconcileContext& context, const Machine
 
 void KeepSpares(ReconcileContext& context, bool wanted) {
   const bool none = !wanted || context.machines.empty() || IsBudgetSpent(context);
-  const size_t most = none && Holds(Rule::kSparesLeaveAtTheEnd)
-                          ? 0
-                          : static_cast<size_t>(context.spec().spare_machines);
+  const size_t most = none && Holds(Rule::kSparesLeaveAtTheEnd) ? 0 : MostSpares(context);
   if (most > 0) MakeRoom(context);
   for (const MachineObservation& spare : context.snapshot.spares) {
     const bool goes = !IsThere(spare) || IsTaken(context.memory().spares, spare.uid);
@@ -194,7 +202,9 @@ void KeepSpares(ReconcileContext& context, bool wanted) {
   });
   for (; spares.size() > most; spares.pop_back()) Release(context, *spares.back());
   const bool placed = !context.machines.empty() && std::ranges::all_of(context.machines, IsPlaced);
-  if (spares.size() < most && placed) Make(context, most - spares.size());
+  if (spares.size() < most && placed && MayMakePods(context.snapshot)) {
+    Make(context, most - spares.size());
+  }
 }
 
 int32_t ReadySpares(const ReconcileContext& context) {

@@ -260,6 +260,78 @@ TEST_F(QueueTest, AGangRunsOnWhileNobodyJudgesIt) {
   EXPECT_TRUE(scene_.Decide().desired->stop);
 }
 
+// What is known of the queue, and whether pods that are missing are made.
+struct Known {
+  const char* what;
+  Queues queues;
+  bool workload;
+  bool admitted;
+  bool makes;
+};
+
+TEST_F(QueueTest, PodsOfAGangThatRunsAreMadeAsAnAdmissionHasThemAlone) {
+  Run();
+  scene_.machine(1).end = Killed(9);
+  scene_.Settle();
+  const std::vector<Known> all = {
+      {"being read", Queues::kUnknown, false, false, false},
+      {"deleted", Queues::kThere, false, false, false},
+      {"made anew", Queues::kThere, true, false, false},
+      {"admitted", Queues::kThere, true, true, true},
+      {"Kueue is gone", Queues::kAbsent, false, false, true},
+  };
+  for (const Known& known : all) {
+    queue() = {.queues = known.queues, .name = "lq", .workload = {}};
+    if (known.workload) {
+      Queue();
+      if (known.admitted) Admit();
+    }
+    const Decision decision = scene_.Decide();
+    EXPECT_THAT(All<StartMachine>(decision), SizeIs(known.makes ? 1 : 0)) << known.what;
+    EXPECT_FALSE(decision.desired->stop) << known.what;
+    if (known.makes) continue;
+    ASSERT_TRUE(decision.status) << known.what;
+    EXPECT_THAT(decision.status->reason, HasSubstr("wait for queue lq: ")) << known.what;
+  }
+  scene_.snapshot().queue = std::nullopt;
+  EXPECT_THAT(All<StartMachine>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, SparesAreMadeAsAnAdmissionHasThemAlone) {
+  scene_.spec().spare_machines = 1;
+  Queue();
+  workload().count = 3;
+  Admit();
+  const WorkloadSeen admitted = workload();
+  for (int i = 0; i < 2; ++i) scene_.Make(scene_.Settle());
+  scene_.Running();
+  queue().workload.reset();
+  EXPECT_THAT(All<StartSpare>(scene_.Decide()), IsEmpty());
+  queue().workload = admitted;
+  EXPECT_THAT(All<StartSpare>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, SparesBeyondTheAdmittedWaitForTheNextAdmission) {
+  struct Wanted {
+    int count;  // of pods that are admitted, two of them machines
+    int spares;
+    size_t made;
+  };
+  for (const Wanted& wanted : {Wanted{2, 2, 0}, {3, 2, 1}, {4, 2, 2}, {4, 1, 1}, {1, 1, 0}}) {
+    SCOPED_TRACE(wanted.count);
+    Scene scene(MakeJob("gpt").Machines(2));
+    scene.Run();
+    WorkloadSeen seen;
+    seen.name = "trainingjob-gpt-1b9d6";
+    seen.queue = "lq";
+    seen.count = wanted.count;
+    seen.admitted = seen.holds_quota = true;
+    scene.snapshot().queue = QueueSeen{.queues = Queues::kThere, .name = "lq", .workload = seen};
+    scene.spec().spare_machines = wanted.spares;
+    EXPECT_THAT(All<StartSpare>(scene.Decide()), SizeIs(wanted.made));
+  }
+}
+
 TEST_F(QueueTest, WithoutKueueAJobWaitsAndSaysSo) {
   queue().queues = Queues::kAbsent;
   const Decision decision = scene_.Settle();
