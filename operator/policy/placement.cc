@@ -31,8 +31,9 @@ void RememberRelease(ReconcileContext& context) {
 // All or nothing: a gang that can't be placed whole lets go, so that two jobs never hold half a
 // cluster each for ever. The oldest keeps what it has.
 std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
-  // There Kueue does the same, by its waitForPodsReady.
-  if (context.snapshot.queue) return std::nullopt;
+  // Where Kueue is, it does the same, by its waitForPodsReady.
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  if (queue && queue->queues != Queues::kAbsent) return std::nullopt;
   const MachineObservation* first = nullptr;
   int pending = 0;
   for (const Machine& machine : context.machines) {

@@ -408,6 +408,12 @@ TEST_F(QueueTest, NodesThatDoNotComeAreKueuesToJudge) {
   const Decision decision = scene_.Decide();
   EXPECT_FALSE(decision.intent);
   EXPECT_THAT(All<StopMachine>(decision), IsEmpty());
+  // Kueue is gone, and nobody else would.
+  queue() = {.queues = Queues::kAbsent, .name = "lq", .workload = {}};
+  const Decision release = scene_.Decide();
+  ASSERT_TRUE(release.intent);
+  EXPECT_TRUE(release.intent->attempts.empty());
+  EXPECT_THAT(release.intent->reason, HasSubstr("found no node within startTimeout"));
 }
 
 }  // namespace
