@@ -108,14 +108,12 @@ void Controller::OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch) {
   Hand(round, Watched::kFlavors, std::move(batch), &Controller::ApplyFlavors);
 }
 
-void Controller::OnNoQueues(uint64_t round, ErrorKind why) {
-  loop_->PostFromAnyThread(lifetime_.Guard([this, round, why] {
-    if (round != round_ || queues() == Queues::kAbsent) return;
-    if (queues() == Queues::kThere && why == ErrorKind::kDenied) return;
-    no_queues_ = true;
-    whole_.erase(Watched::kWorkloads);
-    whole_.erase(Watched::kFlavors);
-    WakeQueued();
+void Controller::OnNoQueues(uint64_t round, Watched which, ErrorKind why) {
+  loop_->PostFromAnyThread(lifetime_.Guard([this, round, which, why] {
+    if (round != round_) return;
+    const Queues before = queues();
+    queue_reads_.OnFailed(which, why);
+    if (queues() != before) WakeQueued();
   }));
 }
 
@@ -163,12 +161,14 @@ void Controller::ApplySlices(kube::Batch<kube::SliceView> batch) {
 
 void Controller::ApplyWorkloads(kube::Batch<kube::WorkloadView> batch) {
   const bool whole = batch.replace;
+  if (whole) queue_reads_.OnRead(Watched::kWorkloads);
   Apply(std::move(batch), &caches_.workloads, Watched::kWorkloads);
   if (whole) WakeQueued();
 }
 
 void Controller::ApplyFlavors(kube::Batch<kube::FlavorView> batch) {
   bool changed = batch.replace;
+  if (changed) queue_reads_.OnRead(Watched::kFlavors);
   caches_.flavors.Apply(std::move(batch),
                         [&](const kube::FlavorView*, const kube::FlavorView*) { changed = true; });
   queue_.Progress(Watched::kFlavors, caches_.flavors.resource_version(), BootTime());
@@ -176,10 +176,7 @@ void Controller::ApplyFlavors(kube::Batch<kube::FlavorView> batch) {
 }
 
 Queues Controller::queues() const {
-  if (whole_.contains(Watched::kWorkloads) && whole_.contains(Watched::kFlavors)) {
-    return Queues::kThere;
-  }
-  return no_queues_ || !options_.watches_queues ? Queues::kAbsent : Queues::kUnknown;
+  return options_.watches_queues ? queue_reads_.queues() : Queues::kAbsent;
 }
 
 // What holds of Kueue as a whole has changed.
@@ -215,7 +212,7 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
 void Controller::BeginRound(uint64_t round) {
   round_ = round;
   whole_.clear();
-  no_queues_ = false;
+  queue_reads_ = {};
 }
 
 bool Controller::synced() const {

@@ -23,6 +23,7 @@
 #include "operator/controller/executor.h"
 #include "operator/controller/job_store.h"
 #include "operator/controller/master_key.h"
+#include "operator/controller/queue_reads.h"
 #include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
 #include "operator/gang/gang_link.h"
@@ -58,9 +59,9 @@ class Controller {
   void OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::WorkloadView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch);
-  // Kueue's objects cannot be read: it is not installed, or this operator may not. A batch of each
-  // shows that they can. kDenied, after they were read: what was read holds.
-  void OnNoQueues(uint64_t round, ErrorKind why);
+  // One of Kueue's types cannot be read: it is not installed, or this operator may not. A batch
+  // that replaces shows that it can.
+  void OnNoQueues(uint64_t round, kube::Watched which, ErrorKind why);
 
   // All resources are read anew, consistently; nothing is decided before they are whole.
   void BeginRound(uint64_t round);
@@ -119,7 +120,7 @@ class Controller {
   kube::WorkQueue queue_;
   uint64_t round_ = 0;
   std::set<kube::Watched> whole_;  // resources that were read in this round
-  bool no_queues_ = false;         // Kueue's could not be, when it was tried last
+  QueueReads queue_reads_;         // likewise
   std::optional<MasterKeys> keys_;
   int orders_ = 0;  // that are carried out now
   bool leading_ = false;

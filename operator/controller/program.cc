@@ -129,7 +129,8 @@ class Operator {
   template <typename T>
   std::unique_ptr<kube::Reflector<T>> Follow(const kube::Resource& resource,
                                              const std::string& name_space,
-                                             const std::string& query, bool of_queues = false) {
+                                             const std::string& query,
+                                             std::optional<kube::Watched> of_queues = {}) {
     const std::string name(resource.plural);
     prometheus::Counter* restarts = api_metrics_.RestartsOf(name);
     return std::make_unique<kube::Reflector<T>>(
@@ -149,8 +150,7 @@ class Operator {
                  name](const Error& error) mutable {
                   if (of_queues &&
                       (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kDenied)) {
-                    controller_.OnNoQueues(round, error.kind);
-                    return;
+                    controller_.OnNoQueues(round, *of_queues, error.kind);
                   }
                   if (error.message == said) return;
                   said = error.message;
@@ -171,8 +171,9 @@ class Operator {
                                       kube::Query({{"labelSelector", kSlicesOfJobs}}));
     if (name_space.empty()) nodes_ = Follow<kube::NodeView>(kube::kNodes, "", "");
     if (!options_.kueue) return;
-    workloads_ = Follow<kube::WorkloadView>(kube::kWorkloads, name_space, ours, true);
-    flavors_ = Follow<kube::FlavorView>(kube::kFlavors, "", "", true);
+    workloads_ =
+        Follow<kube::WorkloadView>(kube::kWorkloads, name_space, ours, kube::Watched::kWorkloads);
+    flavors_ = Follow<kube::FlavorView>(kube::kFlavors, "", "", kube::Watched::kFlavors);
   }
 
   void Elect() {

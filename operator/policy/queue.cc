@@ -35,7 +35,9 @@ bool IsTakenBack(const QueueSeen& queue) {
 
 std::string Words(ReconcileContext& context, const QueueSeen& queue) {
   if (queue.queues == Queues::kAbsent) {
-    return "Kueue is not installed, or the operator was not told of it (--kueue)";
+    return "Kueue is not installed, or the operator was not told of it (--kueue) or may not read "
+           "its "
+           "objects (the operator's log says why)";
   }
   if (queue.queues == Queues::kUnknown) return "Kueue's objects are being read";
   if (!queue.workload) {
