@@ -169,11 +169,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
             [&](const ReleaseWorkload& release) {
               ChangeWorkload(action, release.name, kJsonPatch, "");
             },
-            [&](const DropWorkload& workload) {
-              Change(
-                  Delete(kube::kWorkloads, name_space, workload.name, workload.uid, std::nullopt),
-                  Watched::kWorkloads);
-            },
+            [&](const DropWorkload& workload) { Drop(workload); },
             [&](const DeleteJob&) {
               Change(Delete(kube::kTrainingJobs, name_space, job, order_.uid, std::nullopt),
                      Watched::kTrainingJobs);
@@ -212,6 +208,18 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   void Create(const MakeWorkload& make) {
     Create(make, kube::kWorkloads, WorkloadName(order_.job.name, order_.uid), Watched::kWorkloads);
+  }
+
+  // The answer to a deletion has no version to wait for; and an admission that is gone by now must
+  // not be decided from.
+  void Drop(const DropWorkload& workload) {
+    Call(Delete(kube::kWorkloads, order_.job.name_space, workload.name, workload.uid, std::nullopt),
+         [this](const ApiResult<std::string>& answer) {
+           if (!answer.ok() && answer.error().kind != ApiErrorKind::kNotFound) {
+             return TryAgain(answer.error());
+           }
+           carried_.uncertain = true;
+         });
   }
 
   void ChangeWorkload(const Action& action, const std::string& name, const char* type,
