@@ -18,6 +18,7 @@ MODEL = {"model": {"layers": 1, "heads": 1, "width": 64, "vocabulary": 256}, "se
          "globalBatchSize": 4, "microBatchSize": 1, "precision": "Bf16", "device": "Cuda", "checkpointEvery": 4}
 ROOT = pathlib.Path(__file__).parents[2]
 DATA = "/usr/share/common-licenses/GPL-3"
+XIDS = [f"GPU 0000:f0:00.0: Xid {number}" for number in (31, 79)]  # that the stand-in tells
 # For ranks by hand.
 MODEL_OF_RANKS = ["--layers=1", "--heads=1", "--width=64", "--vocabulary=256", "--sequence-length=32",
                   "--global-batch-size=2", "--micro-batch-size=1"]
@@ -80,7 +81,7 @@ def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
 
 def test_tells_of_xids_and_trains_on_without_nvml():
     broken = train("--steps=1", "--device=cuda", LOCKSTEP_FAKE_NVML="xid")
-    assert broken.returncode == 0 and "GPU 0000:f0:00.0: Xid 79" in broken.stderr, broken
+    assert broken.returncode == 0 and broken.stderr.splitlines()[:2] == XIDS, broken
     without = train("--steps=1", "--device=cuda", LOCKSTEP_NVML_LIBRARY="/nowhere/libnvidia-ml.so.1")
     assert without.returncode == 0 and "Xid" not in without.stderr, without
     assert "no figures of the GPU: cannot open /nowhere/libnvidia-ml.so.1" in without.stdout
@@ -126,6 +127,22 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fau
                  arguments=["--device=cuda", "--collective-timeout=4"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={1: faults}) as made:
         assert made.start().wait() == codes, made.errors
+
+
+def test_tells_of_the_xids_that_end_its_first_step():
+    broken = train("--steps=2", "--device=cuda", LOCKSTEP_FAKE_NVML="xid", LOCKSTEP_FAKE_LOST_AT="8")
+    assert broken.returncode == 76 and "step 1/" not in broken.stdout, broken
+    assert broken.stderr.splitlines()[:2] == XIDS, broken
+
+
+def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
+    stuck = {"LOCKSTEP_FAKE_NVML": "xid", "LOCKSTEP_FAKE_STUCK_AT": "10"}
+    with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
+                 arguments=["--device=cuda", "--collective-timeout=4"],
+                 environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={0: stuck}) as made:
+        assert made.start().wait() == [75, 75], made.errors
+        errors = (made.folder / "0.err").read_text().splitlines()
+        assert "step 1/" not in made.output and errors[:2] == XIDS, errors
 
 
 def test_a_gpu_that_is_broken_is_no_reason_to_train_on_cpus():

@@ -156,13 +156,19 @@ std::vector<std::pair<std::string_view, double>> GpuMonitor::Read() {
   reading.Add("gpu_ecc_corrected", errors(nvml::kCorrected), 1);
   reading.Add("gpu_ecc_uncorrected", errors(nvml::kUncorrected), 1);
   AddLinks(api_, device_, reading);
+  reading.Add("gpu_xid", xid_);
+  return reading.Take();
+}
+
+std::vector<unsigned long long> GpuMonitor::NewXids() {
+  std::vector<unsigned long long> xids;
   for (int i = 0; events_ != nullptr && i < kMostEvents; ++i) {
     nvml::EventData event{};
     if (api_.next_event(events_, &event, 0) != Code::kSuccess) break;
-    if (event.type == nvml::kXidEvent) xid_ = static_cast<double>(event.data);
+    if (event.type == nvml::kXidEvent) xids.push_back(event.data);
   }
-  reading.Add("gpu_xid", xid_);
-  return reading.Take();
+  if (!xids.empty()) xid_ = static_cast<double>(xids.back());
+  return xids;
 }
 
 std::optional<double> PeakFlops(std::string_view name) {

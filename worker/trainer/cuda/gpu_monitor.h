@@ -30,9 +30,11 @@ class GpuMonitor {
   //   gpu_slowed_by_power, gpu_slowed_by_heat, gpu_slowed_by_hardware   1 while it is, else 0
   //   gpu_ecc_corrected, gpu_ecc_uncorrected   errors of its memory since the driver was loaded
   //   gpu_nvlink_sent_bytes, gpu_nvlink_received_bytes   by all its links
-  //   gpu_xid                   the number of the last critical Xid since Open; none yet: left out
+  //   gpu_xid                   the last that NewXids() told; none yet: left out
   // It takes about a millisecond, on the CPU.
   std::vector<std::pair<std::string_view, double>> Read();
+  // The numbers of critical Xids since Open or the last call, in their order.
+  std::vector<unsigned long long> NewXids();
 
  private:
   GpuMonitor(const nvml::Api& api, nvml::Device device) : api_(api), device_(device) {}

@@ -25,11 +25,20 @@ GpuFigures::GpuFigures(const collectives::CudaDevice& device, core::Precision pr
 void GpuFigures::AddTo(Numbers& numbers, Time now) {
   if (!monitor_ || now < due_) return;
   due_ = now + kInterval;
-  for (const auto& [name, value] : monitor_->Read()) {
-    numbers.emplace_back(name, value);
-    if (name != "gpu_xid" || value == xid_) continue;
-    xid_ = value;
-    std::fprintf(stderr, "GPU %s: Xid %.0f\n", address_.c_str(), value);
+  const std::lock_guard lock(asking_);
+  SayNewXids();
+  for (const auto& [name, value] : monitor_->Read()) numbers.emplace_back(name, value);
+}
+
+void GpuFigures::SayXids() {
+  if (!monitor_) return;
+  const std::unique_lock lock(asking_, std::try_to_lock);
+  if (lock.owns_lock()) SayNewXids();
+}
+
+void GpuFigures::SayNewXids() {
+  for (const unsigned long long xid : monitor_->NewXids()) {
+    std::fprintf(stderr, "GPU %s: Xid %llu\n", address_.c_str(), xid);
   }
 }
 

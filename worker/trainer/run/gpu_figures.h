@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_GPU_FIGURES_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_GPU_FIGURES_H_
 
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -23,17 +24,21 @@ class GpuFigures {
   const std::string& why_not() const { return why_not_; }
   // StepRecord's.
   double peak_flops() const { return peak_flops_; }
-  // Appends GpuMonitor::Read()'s where kInterval has passed since the last. A new Xid is a line of
-  // stderr as well, for it may be the rank's last.
+  // Where kInterval has passed since the last: SayXids(), and appends GpuMonitor::Read()'s.
   void AddTo(Numbers& numbers, Time now);
+  // A line of stderr for each Xid that was not said yet: it may be why this rank fails. From any
+  // thread; where another one asks NVML just now it leaves that to it, and does not wait.
+  void SayXids();
 
  private:
+  void SayNewXids();
+
   std::string address_;
   std::string why_not_;
   double peak_flops_ = 0;
-  std::optional<GpuMonitor> monitor_;
+  std::mutex asking_;
+  std::optional<GpuMonitor> monitor_;  // under asking_, but for whether there is one
   Time due_{};
-  double xid_ = 0;
 };
 
 }  // namespace lockstep::trainer

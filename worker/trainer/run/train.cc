@@ -58,6 +58,7 @@ class Run {
   // The exit code.
   Result<int> Go() {
     Result<int> code = Work();
+    if (!code.ok()) SayXids();
     // The peers' reaction to this rank's own leaving is no error; a failure reported before it is.
     if (leaving_.exchange(true)) pause();
     return code;
@@ -74,6 +75,11 @@ class Run {
     Status finished = End(*code);
     if (!finished.ok()) return finished.error();
     return code;
+  }
+
+  // Of this rank's GPU, before the error that they may have led to. From any thread.
+  void SayXids() {
+    if (GpuFigures* figures = xids_.load()) figures->SayXids();
   }
 
   bool first() const { return all_->rank() == 0; }
@@ -125,6 +131,7 @@ class Run {
     }
     connection_.on_failure = [this](const Error& error) {
       if (leaving_.exchange(true)) return;
+      SayXids();
       Complain(error);
       std::fflush(nullptr);
       _exit(ExitCodeOf(error));
@@ -172,7 +179,9 @@ class Run {
 
   Status Begin() {
     const bool writes = first() && (line_->writes() || line_->in_memory());
-    if (place_->gpu()) gpu_figures_.emplace(*place_->gpu()->device, job_.precision);
+    if (place_->gpu()) {
+      xids_ = &gpu_figures_.emplace(*place_->gpu()->device, job_.precision);
+    }
     instruction_set_ = place_->gpu() ? place_->gpu()->InstructionSet() : InstructionSet();
     if (first()) SayPlan(writes);
     try {
@@ -499,10 +508,11 @@ class Run {
   std::optional<Scalars> scalars_;
   std::ofstream metrics_;
   StepRecord record_;
-  std::optional<GpuFigures> gpu_figures_;   // none: on CPUs
-  Duration loaded_{};                       // for the checkpoint; told with the first step
-  std::optional<EvidenceSignal> evidence_;  // reads all_
-  std::atomic<bool> leaving_ = false;       // the thread that sets it decides the exit code
+  std::optional<GpuFigures> gpu_figures_;    // none: on CPUs
+  std::atomic<GpuFigures*> xids_ = nullptr;  // gpu_figures_, for on_failure's thread
+  Duration loaded_{};                        // for the checkpoint; told with the first step
+  std::optional<EvidenceSignal> evidence_;   // reads all_
+  std::atomic<bool> leaving_ = false;        // the thread that sets it decides the exit code
 };
 
 }  // namespace

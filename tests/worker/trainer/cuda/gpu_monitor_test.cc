@@ -14,6 +14,7 @@ namespace {
 using collectives::Rank;
 using collectives::RunRanks;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -55,6 +56,7 @@ TEST(GpuMonitor, LeavesOutWhatTheGpuDoesNotTell) {
   RunRanks(1, [](Rank&) {
     Result<GpuMonitor> monitor = Open("bare");
     ASSERT_TRUE(monitor.ok()) << monitor.error().message;
+    EXPECT_THAT(monitor->NewXids(), IsEmpty());
     EXPECT_THAT(ReadOf(monitor), IsEmpty());
   });
 }
@@ -70,11 +72,14 @@ TEST(GpuMonitor, LeavesOutWhatMakesNoSense) {
   });
 }
 
-TEST(GpuMonitor, TellsTheLastXid) {
+TEST(GpuMonitor, TellsEachXidOnceAndTheLastForEver) {
   RunRanks(1, [](Rank&) {
     Result<GpuMonitor> monitor = Open("xid");
     ASSERT_TRUE(monitor.ok()) << monitor.error().message;
+    EXPECT_FALSE(ReadOf(monitor).contains("gpu_xid")) << "reading leaves them to NewXids()";
+    EXPECT_THAT(monitor->NewXids(), ElementsAre(31, 79));
     EXPECT_EQ(ReadOf(monitor)["gpu_xid"], 79);
+    EXPECT_THAT(monitor->NewXids(), IsEmpty());
     EXPECT_EQ(ReadOf(monitor)["gpu_xid"], 79) << "no newer one";
   });
 }
