@@ -172,6 +172,8 @@ std::vector<unsigned long long> GpuMonitor::NewXids() {
 }
 
 std::optional<double> PeakFlops(std::string_view name) {
+  // "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+  if (name.find(" MIG ") != std::string_view::npos) return std::nullopt;
   for (const Peak& peak : kPeaks) {
     if (name.starts_with(peak.name)) return peak.teraflops * 1e12;
   }

@@ -47,7 +47,8 @@ class GpuMonitor {
 };
 
 // The FLOP/s of products of bf16, summed in fp32 and without sparsity, that NVIDIA publishes for
-// the GPU that calls itself `name`. Nullopt: it stands in no table here.
+// the GPU that calls itself `name`. Nullopt: it stands in no table here, or is a MIG instance, a
+// part of one.
 std::optional<double> PeakFlops(std::string_view name);
 
 }  // namespace lockstep::trainer

@@ -106,5 +106,10 @@ TEST(PeakFlops, TakesTheLongestName) {
   EXPECT_EQ(PeakFlops("Stand-in GPU"), std::nullopt);
 }
 
+TEST(PeakFlops, AreNotThoseOfTheWholeGpuForAPartOfIt) {
+  EXPECT_EQ(PeakFlops("NVIDIA H100 80GB HBM3 MIG 1g.10gb"), std::nullopt);
+  EXPECT_EQ(PeakFlops("NVIDIA A100-SXM4-40GB MIG 3g.20gb"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace lockstep::trainer
