@@ -26,6 +26,9 @@ def test_every_factorisation_of_1_2_4_and_8_ends_with_the_same_weights_losses_an
     for name in ("loss", "gradient_norm", "learning_rate"):
         assert len({tuple(record[name] for record in run.records) for run in runs.values()}) == 1
     assert len(runs[1, 1].losses) == 4
+    # By which a straggler would be looked for.
+    told = {cut: "collective_wait_seconds" in run.records[0] for cut, run in runs.items()}
+    assert told == {(world, stages): stages == 1 for world, stages in runs}
 
 
 @pytest.mark.parametrize("arguments", [

@@ -58,7 +58,8 @@ Numbers ForAgent(const StepRecord& record) {
                      {"data_seconds", Seconds(record.data)},
                      {"forward_seconds", Seconds(record.forward)},
                      {"backward_seconds", Seconds(record.backward)},
-                     {"collective_wait_seconds", Seconds(record.exposed)},
+                     {record.pipeline ? "pipeline_wait_seconds" : "collective_wait_seconds",
+                      Seconds(record.exposed)},
                      {"optimizer_seconds", Seconds(record.optimizer)},
                      {"checkpoint_seconds", Seconds(record.checkpoint)},
                      {"checkpoint_write_seconds", Seconds(record.checkpoint_write)}};
@@ -76,18 +77,20 @@ std::string Json(const StepRecord& record) {
 }
 
 Numbers ForTensorBoard(const StepRecord& record) {
-  Numbers numbers = {{"train/loss", record.loss},
-                     {"train/learning_rate", record.learning_rate},
-                     {"train/gradient_norm", record.gradient_norm},
-                     {"train/skipped_steps", static_cast<double>(record.skipped)},
-                     {"speed/tokens_per_second", Rate(record.all_tokens, record.whole)},
-                     {"time/step_seconds", Seconds(record.whole)},
-                     {"time/data_seconds", Seconds(record.data)},
-                     {"time/forward_seconds", Seconds(record.forward)},
-                     {"time/backward_seconds", Seconds(record.backward)},
-                     {"time/collective_wait_seconds", Seconds(record.exposed)},
-                     {"time/optimizer_seconds", Seconds(record.optimizer)},
-                     {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
+  Numbers numbers = {
+      {"train/loss", record.loss},
+      {"train/learning_rate", record.learning_rate},
+      {"train/gradient_norm", record.gradient_norm},
+      {"train/skipped_steps", static_cast<double>(record.skipped)},
+      {"speed/tokens_per_second", Rate(record.all_tokens, record.whole)},
+      {"time/step_seconds", Seconds(record.whole)},
+      {"time/data_seconds", Seconds(record.data)},
+      {"time/forward_seconds", Seconds(record.forward)},
+      {"time/backward_seconds", Seconds(record.backward)},
+      {record.pipeline ? "time/pipeline_wait_seconds" : "time/collective_wait_seconds",
+       Seconds(record.exposed)},
+      {"time/optimizer_seconds", Seconds(record.optimizer)},
+      {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
   AddFlops(record, "speed/teraflops", "speed/mfu", numbers);
   return numbers;
 }

@@ -24,6 +24,9 @@ struct StepRecord {
   int64_t all_tokens = 0;  // of all ranks
   double flops_per_token = 0;
   double peak_flops = 0;  // of this rank's GPU, a second; 0: not known
+  // This rank has a stage of a pipeline: it waits for its neighbours, which says nothing of who is
+  // slow, so `exposed` goes by another name.
+  bool pipeline = false;
 
   // Where this rank's time went. `exposed`: waiting for communication that backward didn't hide.
   Duration data{};

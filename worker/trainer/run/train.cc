@@ -380,6 +380,7 @@ class Run {
     record_.all_tokens = batch_.global_batch * shape_.context;
     record_.my_tokens = record_.all_tokens / all_->world();
     record_.flops_per_token = FlopsPerToken(shape_);
+    record_.pipeline = mesh_.stages > 1;
     if (gpu_figures_) record_.peak_flops = gpu_figures_->peak_flops();
     record_.data = done.times.data;
     record_.forward = done.times.forward;

@@ -39,5 +39,17 @@ TEST(StepRecord, TellsFlopsAndTheirShareOfThePeak) {
   EXPECT_NE(Line(record).find("tokens/s  25.0 % MFU  500 ms"), std::string::npos) << Line(record);
 }
 
+// The agents look for stragglers by collective_wait_seconds.
+TEST(StepRecord, TellsAPipelinesWaitsByAnotherName) {
+  StepRecord record;
+  record.exposed = milliseconds(250);
+  EXPECT_DOUBLE_EQ(ByName(ForAgent(record)).at("collective_wait_seconds"), 0.25);
+  EXPECT_FALSE(ByName(ForAgent(record)).contains("pipeline_wait_seconds"));
+  record.pipeline = true;
+  EXPECT_DOUBLE_EQ(ByName(ForAgent(record)).at("pipeline_wait_seconds"), 0.25);
+  EXPECT_FALSE(ByName(ForAgent(record)).contains("collective_wait_seconds"));
+  EXPECT_DOUBLE_EQ(ByName(ForTensorBoard(record)).at("time/pipeline_wait_seconds"), 0.25);
+}
+
 }  // namespace
 }  // namespace lockstep::trainer
