@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "worker/trainer/engine/gradient_tree.h"
@@ -14,6 +15,21 @@ std::string Megabytes(size_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f MB", static_cast<double>(bytes) / 1e6);
   return text;
+}
+
+// The copies that Communicator::Post makes, of which as many as there are stages lie for each
+// neighbour: they are awaited at the end of a step, and where there would be one more.
+size_t PostedBytes(const Shape& shape, const BatchPlan& batch, const Stage& stage) {
+  // Of two stages the last has one neighbour for both of its gradients, which take turns.
+  const int places = stage.has_head_copy() && stage.index == 1 ? 1 : stage.count;
+  const auto most = static_cast<size_t>(std::min(places, batch.mine));
+  const size_t values = static_cast<size_t>(batch.micro_batch) *
+                        static_cast<size_t>(shape.context) * static_cast<size_t>(shape.width);
+  size_t bytes = 0;
+  if (!stage.last()) bytes += values * sizeof(float);   // activations
+  if (!stage.first()) bytes += values * sizeof(float);  // their gradient
+  if (stage.has_head_copy()) bytes += HeadCount(shape) * sizeof(float);
+  return most * bytes;
 }
 
 }  // namespace
@@ -30,6 +46,7 @@ MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision prec
                                                         HeldMicroBatches(stage, batch.mine));
   if (writes_checkpoints) plan.checkpoint = state;
   if (stage.first() && !stage.last()) plan.checkpoint += state;
+  plan.posted = PostedBytes(shape, batch, stage);
   return plan;
 }
 
@@ -37,7 +54,8 @@ std::string ToString(const MemoryPlan& plan) {
   return Megabytes(plan.sum()) + " of memory: parameters " + Megabytes(plan.parameters) +
          ", gradients " + Megabytes(plan.gradients) + ", optimizer " + Megabytes(plan.optimizer) +
          ", activations " + Megabytes(plan.activations) + ", checkpoint's copy " +
-         Megabytes(plan.checkpoint);
+         Megabytes(plan.checkpoint) +
+         (plan.posted == 0 ? "" : ", posted copies " + Megabytes(plan.posted));
 }
 
 std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision precision,

@@ -18,8 +18,11 @@ struct MemoryPlan {  // bytes
   size_t activations = 0;
   size_t checkpoint = 0;  // of rank 0: the copy that is written while training goes on; and where
                           // ranks have a stage each, the whole model's state
+  size_t posted = 0;      // of a stage: copies on their way to others
 
-  size_t sum() const { return parameters + gradients + optimizer + activations + checkpoint; }
+  size_t sum() const {
+    return parameters + gradients + optimizer + activations + checkpoint + posted;
+  }
 };
 
 // `batch`: as its stage's rank has it; `writes_checkpoints` says something of stage 0 alone.
