@@ -349,9 +349,10 @@ class Run {
     return done;
   }
 
-  // The last checkpoint is copied from what the optimizer is about to write.
+  // The last checkpoint is copied from what the optimizer is about to write; of a pipeline from
+  // whole_, which UpdateReplica() alone writes.
   void WaitForCopy() {
-    if (!saver_) return;
+    if (!saver_ || whole_) return;
     const Time began = BootTime();
     saver_->WaitForCopy();
     const Duration stall = BootTime() - began;
