@@ -69,7 +69,8 @@ def test_a_machine_that_is_lost_runs_again_where_a_spare_has_kept_its_place(site
     began = time.monotonic()
     with site.stack.powerless(node):
         wait_replaced(job, index, before)
-        print(f"node lost to all ranks running: {time.monotonic() - began:.1f} s, 3 s of them lease")
+        print(f"machine {index}'s node lost to all ranks running: {time.monotonic() - began:.1f} s, "
+              "3 s of them lease")
         assert job.node(index) == spare.spec.node_name
 
 
