@@ -16,7 +16,7 @@ GpuFigures::GpuFigures(const collectives::CudaDevice& device, core::Precision pr
   address_ = std::move(*address);
   Result<GpuMonitor> monitor = GpuMonitor::Open(address_);
   if (monitor.ok()) {
-    monitor_ = std::move(*monitor);
+    monitor_ = *monitor;
   } else {
     why_not_ = monitor.error().message;
   }
