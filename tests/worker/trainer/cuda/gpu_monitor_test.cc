@@ -13,7 +13,6 @@ namespace {
 
 using collectives::Rank;
 using collectives::RunRanks;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
