@@ -196,11 +196,11 @@ def _kind(schema):
     return "quantity" if schema.get("x-kubernetes-int-or-string") else schema.get("type", "open")
 
 
-def cases(crd):
-    for path, schema in schema_walk.spec_fields(crd).items():
+def cases(whole):
+    for path, schema in schema_walk.spec_fields(whole).items():
         yield from _of_field(path, schema)
     yield from _of_model()
-    for path, schema in schema_walk.spec_fields(crd).items():
+    for path, schema in schema_walk.spec_fields(whole).items():
         if "properties" in schema and path != "spec.trainer.model":
             right = _right(path, schema)
             if path == "spec.trainer":

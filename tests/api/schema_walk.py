@@ -1,8 +1,13 @@
-"""Going over the CRD's schema: its fields, and its CEL rules with the places where they stand."""
+"""Going over a TrainingJob's schema: its fields, and its CEL rules with the places where they stand.
+"""
 
+import pathlib
 import re
+import sys
 
-RULES = "x-kubernetes-validations"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools/lib"))
+
+from crd.schema import RULES  # noqa: E402
 # The API server's own, which core hands through unread; rules of ours about them are covered.
 HANDED_THROUGH = re.compile(r"^spec\.(template|env\[\]\.valueFrom|envFrom\[\])(\.|\[|$)")
 
@@ -13,8 +18,7 @@ class Rule:
         self.path = path + source.get("fieldPath", "") if path else source.get("fieldPath", "")[1:]
         self.expression = source["rule"]
         self.message = source["message"]
-        # With optionalOldSelf it judges new jobs, and lets old ones be.
-        self.about_changes = "oldSelf" in source["rule"] and not source.get("optionalOldSelf")
+        self.about_changes = "oldSelf" in source["rule"]
         by = source.get("messageExpression")
         self.shown = re.match(r"'((?:\\'|[^'%])*)", by)[1].replace("\\'", "'") if by else (
             self.message)
@@ -50,14 +54,15 @@ def schema_of(crd):
     return crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
-def rules(crd):
-    return [Rule(path, source) for path, schema in walk("", schema_of(crd))
+def rules(whole):
+    """Of a schema: the job's with all rules, or what the CRD has of it."""
+    return [Rule(path, source) for path, schema in walk("", whole)
             for source in schema.get(RULES, [])]
 
 
-def spec_fields(crd):
+def spec_fields(whole):
     """Of the spec, less what core hands through: {path: schema}."""
-    spec = schema_of(crd)["properties"]["spec"]
+    spec = whole["properties"]["spec"]
     return {path: schema for path, schema in walk("spec", spec)
             if path != "spec" and not HANDED_THROUGH.match(path)}
 

@@ -11,9 +11,9 @@ KINDS = ("valid value", "null", "wrong type")
 
 
 @pytest.fixture(scope="module")
-def validated(crd, server, core):
+def validated(whole, server, core):
     """Every case with the API server's verdict and core's."""
-    cases = [*documents.cases(crd), *rule_cases.cases(core.names())]
+    cases = [*documents.cases(whole), *rule_cases.cases(core.names())]
     jobs = [case.document for case in cases]
     print(f"\n{len(jobs)} documents")
     return list(zip(cases, server.validate(jobs), core.validate(jobs), strict=True))
@@ -31,11 +31,11 @@ def test_each_answer_is_the_expected_one(validated):
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_field_is_covered(crd, validated):
+def test_every_field_is_covered(whole, validated):
     kinds = collections.defaultdict(set)
     for case, _, _ in validated:
         kinds[case.path].add(case.kind)
-    fields = schema_walk.spec_fields(crd)
+    fields = schema_walk.spec_fields(whole)
     missing = [f"{path}: no {kind}" for path, schema in fields.items()
                for kind in _kinds_of(path, schema) if kind not in kinds[path]]
     print(f"\n{len(fields)} fields, {len(missing)} not covered", *missing, sep="\n")
@@ -51,8 +51,8 @@ def _kinds_of(path, schema):
         yield "unknown sibling"
 
 
-def test_every_rule_has_a_job_that_passes_and_one_that_fails(crd, validated):
-    rules = [rule for rule in schema_walk.rules(crd) if not rule.about_changes]
+def test_every_rule_has_a_job_that_passes_and_one_that_fails(whole, validated):
+    rules = [rule for rule in schema_walk.rules(whole) if not rule.about_changes]
     told = {(schema_walk.normal(field), message) for _, of_server, _ in validated
             for field, message in of_server.errors}
     right = [case.document for case, of_server, _ in validated if of_server.accepted]
@@ -64,8 +64,8 @@ def test_every_rule_has_a_job_that_passes_and_one_that_fails(crd, validated):
     assert not missing
 
 
-def test_core_says_of_a_rule_what_the_api_server_says(crd, validated):
-    rules = [rule for rule in schema_walk.rules(crd) if not rule.about_changes]
+def test_core_says_of_a_rule_what_the_api_server_says(whole, validated):
+    rules = [rule for rule in schema_walk.rules(whole) if not rule.about_changes]
     apart = set()
     for _, of_server, of_core in validated:
         for rule in rules:

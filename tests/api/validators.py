@@ -3,6 +3,7 @@
 import base64
 import concurrent.futures
 import json
+import re
 import subprocess
 import threading
 
@@ -74,6 +75,12 @@ def as_kubectl_sends(value):
 
 def errors_of(answer):
     """The (path, message) pairs of a Status."""
+    _, by_policy, told = answer["message"].partition(
+        "'rules.trainingjobs.lockstep.dev' denied request: ")
+    if by_policy:
+        problems = [each.partition(": ") for each in re.split(r"; (?=spec\.|metadata\.)", told)]
+        return [(path, message) if path.startswith("spec.") else ("", path + separator + message)
+                for path, separator, message in problems]
     causes = answer.get("details", {}).get("causes")
     if not causes:
         return [("", answer["message"])]

@@ -9,6 +9,7 @@ import chart
 import parts
 import pytest
 import yaml
+from cluster import RULES
 from test_chart import MONITORS, PROMETHEUS_OPERATOR
 from waiting import wait_until
 
@@ -41,9 +42,13 @@ def restricted(cluster):
 @pytest.fixture
 def without_crd(cluster):
     """Other tests install it by hand, and Helm takes over nothing that it did not make."""
-    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
+    def delete():
+        cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
+        cluster.kubectl("delete", "-f", RULES, "--ignore-not-found")
+
+    delete()
     yield
-    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
+    delete()
 
 
 class Release:

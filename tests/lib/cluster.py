@@ -9,6 +9,7 @@ cluster it changes back.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import secrets
@@ -19,7 +20,9 @@ import pytest
 from kubernetes.client import CoreV1Api
 from waiting import wait_until
 
-CRD = pathlib.Path(__file__).parents[2] / "crds/lockstep.dev_trainingjobs.yaml"
+CRDS = pathlib.Path(__file__).parents[2] / "crds"
+CRD = CRDS / "lockstep.dev_trainingjobs.yaml"
+RULES = CRDS / "rules.yaml"
 SCRIPTS = pathlib.Path(__file__).parents[1] / "cluster"
 
 
@@ -44,10 +47,13 @@ class Cluster:
         return done.stdout
 
     def install_crd(self):
-        """TrainingJobs as committed in crds/, once they are served."""
-        self.kubectl("apply", "-f", CRD)
-        wait_until(lambda: self.kubectl("get", "trainingjobs", "-A", check=False).returncode == 0,
-                   "TrainingJobs to be served", 120, 0.05)
+        """TrainingJobs as committed in crds/ with their rules, once they are served and judged."""
+        self.kubectl("apply", "-f", CRD, "-f", RULES)
+        wrong = json.dumps({"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+                            "metadata": {"name": "wrong"}, "spec": {}})
+        wait_until(lambda: "denied request" in self.kubectl(
+            "create", "--dry-run=server", "-f", "-", input=wrong, check=False).stderr,
+            "TrainingJobs to be served, and their rules to be in force", 120, 0.05)
 
     def client(self):
         """A new client of Python's `kubernetes`, as cluster-admin."""

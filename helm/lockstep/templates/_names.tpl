@@ -52,7 +52,7 @@ matchExpressions:
 {{/* A file of crds/ with the release's labels, and the annotations that come second. */}}
 {{- define "lockstep.file" -}}
 {{- $context := index . 0 -}}
-{{- $name := "\n  name: trainingjobs.lockstep.dev\n" -}}
 {{- $labels := printf "  labels:\n    %s\n" (include "lockstep.labels" $context | indent 4 | trim) -}}
-{{- $context.Files.Get (index . 1) | replace $name (printf "%s%s%s" $name $labels (index . 2)) -}}
+{{- $named := printf "${1}%s%s" $labels (index . 2) -}}
+{{- regexReplaceAll "(\n  name: [a-z.]*trainingjobs[.]lockstep[.]dev\n)" ($context.Files.Get (index . 1)) $named -}}
 {{- end -}}

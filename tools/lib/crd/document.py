@@ -1,13 +1,14 @@
-"""The whole CustomResourceDefinition, and its text."""
+"""The CustomResourceDefinition, its text, and the policy with the rules that aren't in it."""
 
+import copy
 import json
 
 import yaml
 
-from crd import spec, status
+from crd import rules, spec, status
 from crd.core import CORE, fill, without_blanks
 from crd.names import JOB_NAME
-from crd.schema import rule
+from crd.schema import ONLY_NEW, RULES, rule
 
 # Everything else waits for the job to be suspended and its pods to be gone.
 ALWAYS_MUTABLE = ["suspend", "numMachines", "failurePolicy", "health", "activeDeadlineSeconds",
@@ -28,34 +29,28 @@ _COLUMNS = [
 
 
 def _mutability(fields):
-    """One rule for all fields, whose message names those that changed: the API server evaluates
-    every rule at every write, of status too, and each word like self.spec costs it a copy of all
-    that the schema says there (a rule a field was a third of a status write)."""
+    """One rule for all fields, whose message names those that changed."""
     waiting = [name for name in fields if name not in ALWAYS_MUTABLE + NEVER_MUTABLE]
-    # Values in a list are compared whole; of an object by itself the API server can't bound the
-    # cost. The two all() give the specs short names.
-    same = " && ".join(f"[now.?{name}] == [was.?{name}]" for name in waiting)
-    same = f"[self.spec].all(now, [oldSelf.spec].all(was, {same}))"
+    same = " && ".join(f"self.spec.?{name} == oldSelf.spec.?{name}" for name in waiting)
     suspended = ("(oldSelf.spec.suspend && has(oldSelf.status) && has(oldSelf.status.state) && "
                  "oldSelf.status.state == 'Suspended')")
-    changed = " + ".join(f"([self.spec.?{name}] == [oldSelf.spec.?{name}] ? '' : ' spec.{name}')"
+    changed = " + ".join(f"(self.spec.?{name} == oldSelf.spec.?{name} ? '' : ' spec.{name}')"
                          for name in waiting)
     when = "can change only while the job is suspended and has no pods (status.state: Suspended)"
-    return rule(f"{same} || {suspended}", f"suspend first: this {when}", ".spec",
+    return rule(f"({same}) || {suspended}", f"suspend first: this {when}", ".spec",
                 by=f"'suspend first:' + {changed} + ' {when}'")
 
 
-def document(pod):
+def schema(pod):
+    """Of the whole job, with all rules."""
     fields = fill(spec.spec(pod), CORE["spec"], "spec")
     name = rule(f"self.metadata.name.matches(r'^{JOB_NAME}$')",
                 "metadata.name must be at most 40 lower-case letters, digits and dashes, begin "
                 "with a letter and end with a letter or digit (a DNS-1035 label)")
-    # Judged when a job is made alone: one that was let in before keeps its status.
-    coordinator = {**rule("oldSelf.hasValue() || !self.metadata.name.endsWith('-coordinator')",
+    coordinator = {**rule("!self.metadata.name.endsWith('-coordinator')",
                           "metadata.name must not end in -coordinator: the Services of another "
-                          "job have such names"),
-                   "optionalOldSelf": True}
-    schema = {
+                          "job have such names"), ONLY_NEW: True}
+    return without_blanks({
         "description": "TrainingJob runs one distributed training job as one unit.",
         "type": "object",
         "required": ["spec"],
@@ -66,8 +61,18 @@ def document(pod):
             "spec": fields,
             "status": fill(status.status(), CORE["status"], "status"),
         },
-        "x-kubernetes-validations": [name, coordinator, _mutability(fields["properties"])],
-    }
+        RULES: [name, coordinator, _mutability(fields["properties"])],
+    })
+
+
+def documents(whole):
+    """Of the job's schema: the CustomResourceDefinition, and the policy with its binding."""
+    rest = copy.deepcopy(whole)
+    policy = rules.documents(rest["properties"]["spec"], rest.pop(RULES))
+    return _definition(rest), policy
+
+
+def _definition(schema):
     columns = [{"name": column, "type": kind, "jsonPath": path, **({"priority": 1} if wide else {})}
                for column, kind, path, wide in _COLUMNS]
     return {
@@ -91,7 +96,7 @@ def document(pod):
                               "statusReplicasPath": ".status.replicas",
                               "labelSelectorPath": ".status.selector"},
                 },
-                "schema": {"openAPIV3Schema": without_blanks(schema)},
+                "schema": {"openAPIV3Schema": schema},
             }],
         },
     }

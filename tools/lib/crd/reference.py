@@ -1,11 +1,11 @@
-"""docs/reference.md: every field of a TrainingJob, as the CustomResourceDefinition has it."""
+"""docs/reference.md: every field of a TrainingJob, and what the rules say."""
 
 import json
 
 HEAD = """\
 # TrainingJob, as the API server knows it
 
-Made by `tools/crd` of `crds/lockstep.dev_trainingjobs.yaml`; `kubectl explain trainingjob.spec` says the same. What the
+Made by `tools/crd`, which also makes `crds/`; `kubectl explain trainingjob.spec` says the same. What the
 fields mean together stands in [trainingjob.md](trainingjob.md).
 The inside of `spec.template` is a pod template and is left out: `kubectl explain pod.spec` describes it.
 """
@@ -13,9 +13,9 @@ The inside of `spec.template` is a pod template and is left out: `kubectl explai
 OPAQUE = ("spec.template", "spec.envFrom", "spec.env[].valueFrom")
 
 
-def reference(crd):
-    version = crd["spec"]["versions"][0]
-    properties = version["schema"]["openAPIV3Schema"]["properties"]
+def reference(schema):
+    """`schema`: the job's, with all rules."""
+    properties = schema["properties"]
     parts = [HEAD.rstrip()]
     for section in ("spec", "status"):
         parts += [f"\n## {section}\n", "| field | type | default | limits | meaning |", "|---|---|---|---|---|"]

@@ -7,6 +7,11 @@ says what to write, as core's own does (core/validate/).
 
 from crd.core import MEMBERS, TABLE
 
+RULES = "x-kubernetes-validations"
+# Of a rule: jobs that are there already are let be; and, it stands in the schema, not in the policy.
+ONLY_NEW = "onlyNew"
+IN_SCHEMA = "inSchema"
+
 
 def rule(expression, message, path=None, by=None):
     """`by` is an expression for the message that knows values; `message` stands in for it."""
@@ -22,7 +27,7 @@ def _field(description, *rules, **schema):
     made = {"description": description} if description else {}
     made.update({key: value for key, value in schema.items() if value is not None})
     if rules:
-        made["x-kubernetes-validations"] = list(rules)
+        made[RULES] = list(rules)
     return made
 
 

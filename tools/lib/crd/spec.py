@@ -3,7 +3,7 @@
 from crd import shortcuts
 from crd.core import TABLE
 from crd.names import IDENTIFIER, INDEX_LIST, LABEL, QUALIFIED_NAME, SUBDOMAIN, matches
-from crd.schema import (above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
+from crd.schema import (IN_SCHEMA, above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
                         number, quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
 from crd.trainer import rules as trainer_rules, trainer
@@ -125,8 +125,9 @@ def _failure_policy():
                              integer("")),
         "signals": listing("Signals, of one of which the process must have died.", choice("")),
         "stderr": text("RE2 expression that must match among its last lines of standard error.",
-                       rule("'x'.matches(self) in [true, false]", "is no regular expression "
-                            "(https://github.com/google/re2/wiki/Syntax)")),
+                       # Evaluating it fails, which a policy can't put into words.
+                       {**rule("'x'.matches(self) in [true, false]", "is no regular expression "
+                               "(https://github.com/google/re2/wiki/Syntax)"), IN_SCHEMA: True}),
         "action": choice("What follows."),
     }, rule("(has(self.exitCodes) && self.exitCodes.size() > 0) || "
             "(has(self.signals) && self.signals.size() > 0) || "
