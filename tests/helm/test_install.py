@@ -86,9 +86,13 @@ class Release:
 
 
 def older(folder):
-    """The chart as it was when the CustomResourceDefinition had no printer columns."""
+    """The chart as it was when the CustomResourceDefinition had no printer columns, and its rules were
+    no policy."""
     copied = folder / "older"
     shutil.copytree(chart.CHART, copied)
+    file = copied / "templates/crd.yaml"
+    file.write_text("".join(line for line in file.read_text().splitlines(keepends=True)
+                            if "rules.yaml" not in line))
     file = copied / "files/lockstep.dev_trainingjobs.yaml"
     crd = yaml.safe_load(file.read_text())
     del crd["spec"]["versions"][0]["additionalPrinterColumns"]
@@ -114,6 +118,8 @@ def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(
 
     release.helm("rollback", "1")
     assert release.deployment()["spec"]["replicas"] == 2
+    # They are of the newer release's fields.
+    assert cluster.kubectl("get", "-f", RULES, check=False).returncode != 0
     assert release.job() == job
 
     release.helm("uninstall")
