@@ -4,13 +4,13 @@ import sys
 
 import pytest
 import yaml
-from validators import Core, Server
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools/lib"))
 
 from crd.document import schema  # noqa: E402
 from crd.pod_template import Pod  # noqa: E402
+from validators import Core, Server  # noqa: E402
 
 
 @pytest.fixture(scope="session")

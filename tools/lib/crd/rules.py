@@ -12,7 +12,7 @@ import yaml
 from crd.schema import IN_SCHEMA, ONLY_NEW, RULES
 
 NAME = "rules.trainingjobs.lockstep.dev"
-# A message is cut off by the API server if it is longer than 5 KiB.
+# The API server takes the fixed message in place of one of more than 5 KiB.
 MOST_PROBLEMS = 10
 
 _HEADER = """\
@@ -134,7 +134,7 @@ def _problem(holder, rule, holds):
     path = (holder + rule.get("fieldPath", "")).removeprefix(".")
     told = _quoted(f"{path}: {rule['message']}" if path else rule["message"])
     if by := rule.get("messageExpression"):
-        told = f"{_quoted(path + ': ')} + {_of_old(by, 'map')}"
+        told = f"{_quoted(path + ': ')} + {_of_old(by)}"
     return f"({holds} ? [] : [{told}])"
 
 
@@ -145,10 +145,10 @@ def _holds(rule):
     return f"request.operation != 'CREATE' || {rule['rule']}" if rule.get(ONLY_NEW) else rule["rule"]
 
 
-def _of_old(expression, macro):
+def _of_old(expression):
     if "oldSelf" not in expression:
         return f"({expression})"
-    return f"oldSelves.{macro}(oldSelf, {expression})[0]"
+    return f"oldSelves.map(oldSelf, {expression})[0]"
 
 
 def _every(value, steps, schema, rule, depth):

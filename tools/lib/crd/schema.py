@@ -8,9 +8,9 @@ says what to write, as core's own does (core/validate/).
 from crd.core import MEMBERS, TABLE
 
 RULES = "x-kubernetes-validations"
-# Of a rule: jobs that are there already are let be; and, it stands in the schema, not in the policy.
-ONLY_NEW = "onlyNew"
-IN_SCHEMA = "inSchema"
+# Marks of a rule, for crd/rules.py.
+ONLY_NEW = "onlyNew"  # it judges a job that is made, not one that changes
+IN_SCHEMA = "inSchema"  # it stays in the CRD
 
 
 def rule(expression, message, path=None, by=None):

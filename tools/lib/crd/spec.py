@@ -3,8 +3,8 @@
 from crd import shortcuts
 from crd.core import TABLE
 from crd.names import IDENTIFIER, INDEX_LIST, LABEL, QUALIFIED_NAME, SUBDOMAIN, matches
-from crd.schema import (IN_SCHEMA, above_zero, at_most, boolean, choice, duration, integer, listing, mapping,
-                        number, quantity, rule, struct, text, whole)
+from crd.schema import (IN_SCHEMA, above_zero, at_most, boolean, choice, duration, integer,
+                        listing, mapping, number, quantity, rule, struct, text, whole)
 from crd.shortcuts import name_of
 from crd.trainer import rules as trainer_rules, trainer
 
