@@ -68,6 +68,7 @@ StragglerFinder::Round StragglerFinder::Take() {
     double least = 0;
     double most = 0;
     double throttled = 0;
+    double longest = 0;
     bool first = true;
     for (auto& [number, rank] : machine.ranks) {
       const int64_t count = rank.now.steps - rank.before.steps;
@@ -77,15 +78,15 @@ StragglerFinder::Round StragglerFinder::Take() {
       most = first ? wait : std::max(most, wait);
       first = false;
       steps.push_back(passed / static_cast<double>(count));
-      if (passed > 0) {
-        throttled = std::max(throttled, (rank.now.throttled - rank.before.throttled) / passed);
-      }
+      throttled = std::max(throttled, rank.now.throttled - rank.before.throttled);
+      longest = std::max(longest, passed);
       round.steps = round.steps == 0 ? count : std::min(round.steps, count);
       rank.before = rank.now;
     }
     waits.push_back(least);
     round.spread.push_back(most - least);
     round.throttled.push_back(throttled);
+    round.seconds.push_back(longest);
   }
   const double step = Median(steps);
   if (!(step > 0)) {
@@ -124,15 +125,18 @@ void StragglerFinder::Judge() {
 }
 
 std::string StragglerFinder::Because(uint32_t machine) const {
-  std::vector<double> throttled;
+  // Of all rounds together: the kernel's counter is read less often than a round may be over.
+  double throttled = 0;
+  double seconds = 0;
   std::vector<double> spread;
   for (const Round& round : rounds_) {
-    throttled.push_back(round.throttled[machine]);
+    throttled += round.throttled[machine];
+    seconds += round.seconds[machine];
     spread.push_back(round.spread[machine]);
   }
   std::string because;
-  if (const double share = Median(std::move(throttled)); share >= kThrottled) {
-    because = "its CPU limit holds it for " + Percent(share) + " of the time";
+  if (seconds > 0 && throttled / seconds >= kThrottled) {
+    because = "its CPU limit holds it for " + Percent(throttled / seconds) + " of the time";
   }
   if (processes_ < 2) return because;
   if (!because.empty()) because += "; ";

@@ -67,7 +67,8 @@ class StragglerFinder {
   struct Round {
     uint32_t last = 0;
     std::vector<double> costs;      // of each machine, as a share of a step; less than 0 for most
-    std::vector<double> throttled;  // share of the time, of each machine
+    std::vector<double> throttled;  // seconds, of each machine
+    std::vector<double> seconds;    // that it took each machine
     std::vector<double> spread;     // of its ranks' waits, as a share of a step
     int64_t steps = 0;
   };

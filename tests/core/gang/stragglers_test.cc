@@ -19,6 +19,7 @@ class Gang {
       : machines_(machines),
         processes_(processes),
         ranks_(machines * processes),
+        held_(machines),
         finder_(machines, processes) {}
 
   // How long a rank works on a step, in seconds.
@@ -26,6 +27,8 @@ class Gang {
   std::function<double(uint32_t machine)> throttled = [](uint32_t) { return 0.0; };
   // Of how many steps each machine tells at once.
   int told_every = 5;
+  // After how many steps the kernel's counter of the time a limit held a machine is read again.
+  int counted_every = 1;
 
   // The steps that it took until a straggler was found; `most` if none was.
   int StepsUntilFound(int most) {
@@ -50,7 +53,13 @@ class Gang {
       said.step = step;
       ++said.waits;
       said.waited += slowest - works[rank] + 0.01;
-      said.throttled += throttled(rank / processes_) * (slowest + 0.01);
+    }
+    for (uint32_t machine = 0; machine < machines_; ++machine) {
+      held_[machine] += throttled(machine) * (slowest + 0.01);
+      if (step % counted_every != 0) continue;
+      for (uint32_t l = 0; l < processes_; ++l) {
+        ranks_[machine * processes_ + l].throttled = held_[machine];
+      }
     }
     // Machines tell one after the other, and not of the same steps.
     for (uint32_t machine = 0; machine < machines_; ++machine) {
@@ -67,6 +76,7 @@ class Gang {
   uint32_t machines_;
   uint32_t processes_;
   std::vector<RankProgress> ranks_;
+  std::vector<double> held_;  // seconds
   StragglerFinder finder_;
   Time now_ = seconds(100);
 };
@@ -146,6 +156,12 @@ TEST(Stragglers, TheReasonIsNamedWhereItIsKnown) {
   throttled.throttled = [](uint32_t machine) { return machine == 1 ? 0.4 : 0.0; };
   throttled.StepsUntilFound(1000);
   EXPECT_EQ(throttled.finder().found()->because, "its CPU limit holds it for 40% of the time");
+  Gang seldom(3, 1);  // most rounds see no change of the counter
+  seldom.work = throttled.work;
+  seldom.throttled = throttled.throttled;
+  seldom.counted_every = 15;
+  seldom.StepsUntilFound(1000);
+  EXPECT_EQ(seldom.finder().found()->because, throttled.finder().found()->because);
   Gang one_rank(3, 2);
   one_rank.work = [](uint32_t rank) { return rank == 3 ? 0.2 : 0.1; };
   one_rank.StepsUntilFound(1000);

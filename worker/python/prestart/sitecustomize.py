@@ -31,6 +31,8 @@ _SECRETS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS
 _MARK = "LOCKSTEP_PARKED"
 # Devices that are not to be open twice: what opens them counts GPUs, or takes memory of them.
 _ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/vfio/", "/dev/neuron")
+# How often a process is looked at while it becomes another program, and the seconds in between.
+_EXEC_LOOKS, _EXEC_PAUSE = 2000, 0.001
 _EVIDENCE_SIGNAL = 51  # as lockstep.py and the agent have it
 
 
@@ -333,9 +335,23 @@ class _Left:
             raise _Unparkable("%s opens %s when it is imported" % (before, path), before)
 
     def _is_ours(self, pid):
-        environment = _contents("/proc/%s/environ" % pid)
+        environment = self._environment(pid)
         forked = bool(self.mine) and environment == self.mine
         return forked or self.mark in environment.split(b"\0")
+
+    @staticmethod
+    def _environment(pid):
+        """A process that is just becoming another program has memory and neither command line nor
+        environment, for a moment: it gets the environment last."""
+        folder = "/proc/%s/" % pid
+        for _ in range(_EXEC_LOOKS):
+            named = _contents(folder + "cmdline")
+            environment = _contents(folder + "environ")
+            memory = _contents(folder + "statm")
+            if environment or named or not memory or memory.startswith(b"0 "):
+                break
+            __import__("time").sleep(_EXEC_PAUSE)
+        return environment
 
 
 class _Spare:
