@@ -27,7 +27,7 @@ class Gang {
   std::function<double(uint32_t machine)> throttled = [](uint32_t) { return 0.0; };
   // Of how many steps each machine tells at once.
   int told_every = 5;
-  // After how many steps the kernel's counter of the time a limit held a machine is read again.
+  // How many steps apart machines read the kernel's counter of throttled time.
   int counted_every = 1;
 
   // The steps that it took until a straggler was found; `most` if none was.

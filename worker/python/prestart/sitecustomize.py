@@ -347,8 +347,7 @@ class _Left:
         for _ in range(_EXEC_LOOKS):
             named = _contents(folder + "cmdline")
             environment = _contents(folder + "environ")
-            memory = _contents(folder + "statm")
-            if environment or named or not memory or memory.startswith(b"0 "):
+            if environment or named or _contents(folder + "statm")[:2] in (b"", b"0 "):
                 break
             __import__("time").sleep(_EXEC_PAUSE)
         return environment
