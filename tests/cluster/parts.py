@@ -111,13 +111,16 @@ def build(name, say):
 
 def files(module):
     """The folder with the files of NAME@VERSION, which Go's cache keeps."""
-    return pathlib.Path(json.loads(_go(HERE, "mod", "download", "-json", module))["Dir"])
+    return _downloaded(HERE, module)
 
 
 def source(name, module):
     """The folder with the files of a module, in the version that a group's go.mod names."""
-    folder = GROUPS[name].module
-    return pathlib.Path(_go(folder, "list", "-m", "-f", "{{.Dir}}", module).strip())
+    return _downloaded(GROUPS[name].module, module)
+
+
+def _downloaded(folder, module):
+    return pathlib.Path(json.loads(_go(folder, "mod", "download", "-json", module))["Dir"])
 
 
 def _folder(name):
