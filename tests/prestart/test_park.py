@@ -50,18 +50,29 @@ def wait_asleep(pid):
     def asleep():
         before = woken(pid)
         time.sleep(0.5)
-        return before if woken(pid) == before else None
+        # One that gets no CPU does not sleep.
+        states = [status(task)["State"][0] for task in before]
+        return before if set(states) == {"S"} and woken(pid) == before else None
 
     return wait_until(asleep, f"{pid} to sleep")
 
 
-# Says on stdout that it is being imported, and takes its time.
-SLOW = "import os, time; os.write(1, b'importing\\n'); time.sleep(0.2)"
+# Says on stdout that it is being imported, and goes on when it is let.
+SLOW = """
+import os, time
+os.write(1, b'importing\\n')
+while not os.path.exists('imported'):
+    time.sleep(0.01)
+"""
 
 
 def importing(process):
     assert process.message() == {"held": "n1"}
     assert process.printed() == "importing\n"
+
+
+def import_on(environment):
+    (environment.home / "imported").touch()
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -146,7 +157,9 @@ def test_a_daemon_of_another_program_is_not_an_imports(first):
     first.learn("slow", "colorsys")
     with first.park("-c", "print('ran')") as process:
         importing(process)
-        with first.start("-c", code):
+        with first.start("-c", code) as other:
+            assert other.process.wait(60) == 0  # and its daemon runs on
+            import_on(first)
             assert process.message()["modules"] == 2
             process.go()
             assert process.result() == (0, "ran\n", "")
@@ -217,6 +230,7 @@ def test_an_agent_that_is_gone_ends_it_while_it_imports_too(first):
     with first.park("-c", "print('ran')") as process:
         importing(process)
         process.let_go()
+        import_on(first)
         assert process.result() == (0, "", "")
 
 
@@ -228,17 +242,19 @@ def test_a_go_that_comes_early_ends_the_imports(every):
     with every.park("-c", code) as process:
         importing(process)
         process.go(MASTER_PORT="4711")
+        import_on(every)
         assert process.message() is None
         assert process.result() == (0, "4711 True\n", "")
 
 
 def test_a_go_that_comes_while_an_import_fails_is_a_plain_start(first):
-    first.package("hostile", SLOW + "; os.chdir('/')")
+    first.package("hostile", SLOW + "os.chdir('/')")
     first.learn("hostile", "colorsys")
     code = "import os; print(os.getcwd(), os.environ['MASTER_PORT'], os.environ.get('PYTHONPATH'))"
     with first.park("-c", code) as process:
         importing(process)
         process.go(MASTER_PORT="4711")
+        import_on(first)
         assert process.result() == (0, f"{first.home} 4711 None\n", "")
 
 
