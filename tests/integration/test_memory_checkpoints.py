@@ -3,11 +3,11 @@ copies of a part are lost."""
 
 import os
 import pathlib
-import re
 import signal
 
 import processes
 import pytest
+from memory_parts import held
 from run import Run
 from waiting import wait_until
 
@@ -107,20 +107,9 @@ def agents(run):
 
 def wait_copied(found, step):
     """Until each machine holds its part, and the next machine a copy, and nothing older is left."""
-    def parts(folder):
-        # os.walk passes over what is removed meanwhile.
-        whole = [(pathlib.Path(path), folders) for path, folders, _ in os.walk(folder / "memory")]
-        return sorted((path.name, part.rpartition("-")[2], size(path / part))
-                      for path, folders in whole for part in folders
-                      if re.fullmatch(r"[0-9]+-[0-9]+", path.parent.name)
-                      and path.parent.parent == folder / "memory")
-
-    def size(part):
-        return sum(len(folders) + len(files) for _, folders, files in os.walk(part))
-
     wanted = [("0", str(step), 3), ("1", str(step), 3)]
-    wait_until(lambda: all(parts(folder) == wanted for _, folder in found.values()),
-               lambda: f"{wanted}: {[parts(folder) for _, folder in found.values()]}")
+    wait_until(lambda: all(held(folder) == wanted for _, folder in found.values()),
+               lambda: f"{wanted}: {[held(folder) for _, folder in found.values()]}")
 
 
 def test_a_dead_process_resumes_from_memory_on_every_machine(job, tmp_path):

@@ -10,6 +10,7 @@ import sys
 
 import processes
 import pytest
+from memory_parts import held
 from run import ROOT, Run
 from waiting import wait_until
 
@@ -95,10 +96,6 @@ def go_on(run, step, kill):
 def wait_held_twice(pids, step):
     """Until each machine holds both parts of a step's checkpoint, and none before it."""
     folders = [pathlib.Path(processes.environment(pid)["LOCKSTEP_SOCKET"]).parent for pid in pids.values()]
-
-    def held(folder):
-        return sorted((path.parent.name, path.name.rpartition("-")[2], len(list(path.iterdir())))
-                      for path in folder.glob("memory/[0-9]*-*/*/*"))
     wait_until(lambda: all(held(folder) == [("0", str(step), 1), ("1", str(step), 1)] for folder in folders),
                lambda: f"both parts of step {step}: {[held(folder) for folder in folders]}")
 
