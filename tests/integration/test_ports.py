@@ -40,8 +40,9 @@ def test_workers_of_two_machines_of_one_computer_meet_and_after_a_restart_at_oth
     assert not set(before) & set(after)
     hosts = [each.rsplit(":", 1)[0] for each in before]
     assert [each.rsplit(":", 1)[0] for each in after] == hosts
+    (tmp_path / "open").touch()
+    (tmp_path / "open").rename(gate)  # in one step, for a worker may be about to open it
     os.close(held)
-    gate.unlink()
     code, report, output = run.finish()
     assert code == 0, output
     assert len(report["generations"]) == 2, report

@@ -53,6 +53,10 @@ class Job:
         os.kill(self.pids[rank], signal.SIGKILL)
 
     def end(self, rank, code=0):
+        """Now, and whenever it starts again."""
+        plain = self.folder / f"open-{rank}"
+        plain.write_text(str(code))
+        plain.rename(self.folder / rank)  # for a rank that has told, and not yet opened it
         os.write(self.gates[rank], str(code).encode())
         os.close(self.gates.pop(rank))  # the last writer
 
@@ -138,8 +142,6 @@ def test_a_dead_server_makes_a_new_generation(job):
 
 def test_a_worker_that_dies_for_ever_ends_the_job_with_its_cause(job):
     made = job(failurePolicy={"maxRestarts": 1})
-    (made.folder / "always").write_text("3")
-    (made.folder / "always").rename(made.folder / "worker-0")  # what it reads when it starts again
     made.end("worker-0", 3)
     code, report, output = made.run.finish()
     assert code == 3, output

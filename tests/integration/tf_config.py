@@ -48,6 +48,7 @@ answering = threading.Thread(target=answer, args=(listener,))
 answering.start()
 assert [ask(worker) for worker in range(len(workers))] == list(range(len(workers)))
 answering.join()
-(folder / f"{os.environ['LOCKSTEP_GENERATION']}.{own}").write_text(text)
+(folder / f"new-{own}").write_text(text)
+(folder / f"new-{own}").rename(folder / f"{os.environ['LOCKSTEP_GENERATION']}.{own}")
 if (folder / "gate").exists():
     (folder / "gate").read_text()
