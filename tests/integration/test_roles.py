@@ -63,16 +63,7 @@ class Job:
 
 @pytest.fixture(name="job")
 def fixture_job(tmp_path):
-    made = []
-
-    def make(**options):
-        made.append(Job(tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for job in made:
-        if job.run.process.poll() is None:
-            job.run.process.kill()
+    return lambda **options: Job(tmp_path, **options)
 
 
 def test_each_rank_is_told_its_role_and_tensorflow_its_cluster(job):

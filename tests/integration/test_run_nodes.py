@@ -17,16 +17,8 @@ SLEEPS = ["--", "sleep", "1000"]
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a `lockstep run`, which a test that fails takes along."""
-    runs = []
-
-    def made(*arguments, variables):
-        runs.append(Run(tmp_path, *arguments, variables=variables))
-        return runs[-1]
-
-    yield made
-    for run in runs:
-        run.process.kill()
+    """Starts a `lockstep run`."""
+    return lambda *arguments, variables: Run(tmp_path, *arguments, variables=variables)
 
 
 @pytest.fixture(params=["srun", "ssh"])
@@ -48,7 +40,7 @@ def stop(run):
 
 def test_a_job_takes_the_nodes_and_ends_with_its_ranks(start, tmp_path, two_nodes):
     arguments, environment = two_nodes
-    run = start(*arguments, "--", "/bin/sh", "-c", "echo rank $RANK of $WORLD_SIZE in $PWD",
+    run = start(*arguments, "--", "/bin/sh", "-c", "echo rank $RANK of $WORLD_SIZE in $(pwd -P)",
               variables=environment)
     code, report, output = run.finish()
     assert code == 0, output
@@ -89,11 +81,11 @@ def test_what_is_killed_is_replaced_on_the_same_node(start, tmp_path, two_nodes,
     said = Output(run)
     first = run.wait_ranks(4)
     victim = first[3][0]
-    while True:  # from the rank up to who is to die
-        victim = processes.parent(victim)
+    while victim := processes.parent(victim):  # from the rank up to who is to die
         command = processes.command(victim)
         if (who == "agent" and "--config-fd" in command) or "--remote" in command:
             break
+    assert victim, f"no {who} above the rank"
     if who == "client":
         victim = processes.parent(victim)
         assert "far-bin" in processes.command(victim)

@@ -43,10 +43,23 @@ def ranks(mark):
     return found
 
 
+_started = []
+
+
+def end_runs():
+    """Kills what a test that failed has left, which would be in the way of those that follow."""
+    while _started:
+        process = getattr(_started.pop(), "process", None)
+        if process and process.poll() is None:
+            process.kill()
+            process.wait()
+
+
 class Run:
     """One `lockstep run`, its report, and a mark in the environment of all that it starts."""
 
     def __init__(self, folder, *arguments, variables=None):
+        _started.append(self)
         self.mark, self.folder = str(folder), folder
         self.report_file = folder / "report.json"
         environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT / "worker/python"),

@@ -16,7 +16,7 @@ from waiting import wait_until
 class Output:
     def __init__(self, run):
         self.text = ""
-        self._thread = threading.Thread(target=self._read, args=(run.process.stdout,))
+        self._thread = threading.Thread(target=self._read, args=(run.process.stdout,), daemon=True)
         self._thread.start()
 
     def _read(self, stream):
