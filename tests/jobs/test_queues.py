@@ -72,7 +72,8 @@ def began(folder):
 
 def audited(cluster, condition):
     """When requests of which it holds were granted."""
-    entries = map(json.loads, (cluster.folder / "audit.log").read_text().splitlines())
+    lines = (cluster.folder / "audit.log").read_text().splitlines(keepends=True)
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]  # whole ones
     return [each["stageTimestamp"] for each in entries
             if each["stage"] == "ResponseComplete" and each["responseStatus"]["code"] < 300
             and condition(each)]
@@ -154,9 +155,8 @@ def test_a_lost_machine_is_replaced_within_the_same_admission(jobs, queues, tmp_
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     folder = begin(jobs, tmp_path, "gpt")
     jobs.wait_state("gpt", "Running")
-    ready = wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("PodsReady"),
-                       "Kueue to hear of ready pods", 60, 0.1)
-    assert ready == ("True", "Started")
+    wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("PodsReady")
+               == ("True", "Started"), "Kueue to hear of ready pods", 60, 0.1)
     uid = queues.workload(jobs.namespace, "gpt")["metadata"]["uid"]
     jobs.kubelet.process("gpt-1").kill()
     wait_until(lambda: queues.conditions(jobs.namespace, "gpt")["PodsReady"]

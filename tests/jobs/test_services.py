@@ -103,6 +103,7 @@ def test_services_that_select_pods_are_made_anew_with_their_gang(jobs):
     services = items(jobs, "services")
     assert not {each["metadata"]["uid"] for each in services.values()} & set(before.values())
     assert all("selector" not in services[name]["spec"] for name in before)
-    wait_until(lambda: items(jobs, "endpointslices").keys() == {"gpt-0", "gpt-coordinator"},
+    # A controller for each of the two.
+    wait_until(lambda: items(jobs, "endpointslices").keys() == {"gpt-0", "gpt-coordinator"}
+               and not before.keys() & items(jobs, "endpoints").keys(),
                "what followed the old Services to go", PATIENCE, 0.2)
-    assert not before.keys() & items(jobs, "endpoints").keys()
