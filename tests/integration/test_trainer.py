@@ -97,7 +97,7 @@ def test_peers_of_a_rank_that_dies_leave_with_75(tmp_path):
 
 
 def test_a_rank_that_hangs_is_named(tmp_path):
-    arguments = ["--collective-timeout=1", "--checkpoint-every=0",
+    arguments = ["--collective-timeout=5", "--checkpoint-every=0",
                  f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path, 3, arguments, steps=100_000,
                  model=options(global_batch_size=12)) as run:

@@ -109,7 +109,7 @@ def test_what_each_stage_holds_is_said_before_it_is_taken(tmp_path):
 
 
 def test_a_stage_that_hangs_is_named(tmp_path):
-    arguments = [pipeline(2), "--collective-timeout=1", "--checkpoint-every=0"]
+    arguments = [pipeline(2), "--collective-timeout=5", "--checkpoint-every=0"]
     with Trainer(tmp_path, 4, arguments, steps=100_000, model=MODEL) as run:
         run.start().wait_step(3)
         run.kill(3, signal.SIGSTOP)
