@@ -107,7 +107,9 @@ def test_a_release_is_installed_upgraded_rolled_back_and_uninstalled(
     release.helm("install", older(tmp_path), values=values)
     assert release.size() < MEBIBYTE / 2  # room for its dashboards to grow
     wait_until(lambda: len(release.operators()) == 2, "two pods to be admitted", PATIENCE, 0.1)
-    cluster.kubectl("apply", "-n", restricted, "-f", "-", input=json.dumps(JOB))
+    wait_until(lambda: cluster.kubectl("apply", "-n", restricted, "-f", "-", input=json.dumps(JOB),
+                                       check=False).returncode == 0,
+               "TrainingJobs to be served", PATIENCE, 0.1)
     job = release.job()
 
     release.helm("upgrade", chart.CHART, values=values | {"replicas": 3})
