@@ -30,9 +30,13 @@ CONFIGURATIONS = {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguratio
 # Those of Workloads, of pods and of what an administrator makes.
 WEBHOOKS = {"mworkload.kb.io", "vworkload.kb.io", "mpod.kb.io", "vpod.kb.io",
             "mresourceflavor.kb.io", "mclusterqueue.kb.io", "vclusterqueue.kb.io"}
-# Its manager wants certificates for its metrics in /etc; only this process sees them there.
+# Its manager wants certificates for its metrics in /etc; only this process sees them there. No layer
+# of an overlay may be an overlay itself, as a container's disk is.
 START = """
-mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/etc,workdir=$1/work /etc
+mount -t tmpfs layers "$1/layers"
+mkdir "$1/layers/work"
+cp -r "$1/etc" "$1/layers"
+mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/layers/etc,workdir=$1/layers/work /etc
 exec "$2" --config="$1/config.yaml" --feature-gates=VisibilityOnDemand=false,MultiKueue=false
 """
 
@@ -56,7 +60,7 @@ class Kueue:
     def start(self, **configuration):
         """`configuration`: further fields of its Configuration."""
         certificates, etc = self.folder / "certificates", self.folder / "etc/kueue/metrics/certs"
-        for each in (certificates, etc, self.folder / "work"):
+        for each in (certificates, etc, self.folder / "layers"):
             each.mkdir(parents=True)
         for each in (certificates, etc):
             self_signed(each / "tls.crt", each / "tls.key")
