@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "base/crypto/uuid.h"
@@ -23,17 +24,22 @@ constexpr Duration kMostLinkTime = seconds(2);     // a link that takes longer i
 constexpr Duration kPartnerPatience = seconds(6);  // it may be held up by a slow one
 constexpr int kLinkBacklog = 64;
 constexpr size_t kMachineDigits = 8;
+constexpr size_t kMostCallers = 64;  // of whom it isn't known yet who they are
 constexpr char kReady = 'r';
 
-bool WaitFor(int fd, short events, Time until) {
+bool WaitForOneOf(std::span<pollfd> waits, Time until) {
   for (;;) {
     const auto left = (until - BootTime()) / milliseconds(1);
     if (left <= 0) return false;
-    pollfd wait{fd, events, 0};
-    const int ready = poll(&wait, 1, static_cast<int>(left));
+    const int ready = poll(waits.data(), waits.size(), static_cast<int>(left));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
+}
+
+bool WaitFor(int fd, short events, Time until) {
+  pollfd wait{fd, events, 0};
+  return WaitForOneOf({&wait, 1}, until);
 }
 
 // What got through of `size` bytes; less: the time is up, or the peer is gone.
@@ -154,23 +160,37 @@ UniqueFd LinkMeter::Reach(const core::Partner& partner, Time until) const {
   return told ? std::move(*link) : UniqueFd{};
 }
 
+// Whoever says nothing holds nobody else up, and has as much time as there is: a partner's machine
+// may be busy.
 UniqueFd LinkMeter::Await(uint32_t machine, Time until) {
   while (!early_.contains(machine)) {
-    if (!WaitFor(listener_.get(), POLLIN, until)) return {};
+    std::vector<pollfd> waits = {{listener_.get(), POLLIN, 0}};
+    for (const Caller& caller : callers_) waits.push_back({caller.link.get(), POLLIN, 0});
+    if (!WaitForOneOf(waits, until)) return {};
+    std::erase_if(callers_, [this](Caller& caller) { return !StillGreets(&caller); });
     UniqueFd link(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!link.valid()) continue;
     SetTcpOptions(link.get());
-    std::string greeting(token_.size() + kMachineDigits, '\0');
-    const Time soon = std::min(until, BootTime() + kLinkTime);
-    if (ReceiveBytes(link.get(), greeting.data(), greeting.size(), soon) != greeting.size() ||
-        !greeting.starts_with(token_)) {
-      continue;
-    }
-    const auto from = ParseNumber<uint32_t>(greeting.substr(token_.size()));
-    if (from) early_[*from] = std::move(link);
+    if (callers_.size() == kMostCallers) callers_.erase(callers_.begin());
+    callers_.push_back({std::move(link), ""});
   }
   UniqueFd link = std::move(early_.extract(machine).mapped());
   return SendBytes(link.get(), &kReady, 1, until) == 1 ? std::move(link) : UniqueFd{};
+}
+
+bool LinkMeter::StillGreets(Caller* caller) {
+  const size_t whole = token_.size() + kMachineDigits;
+  std::array<char, 64> buffer;
+  const size_t missing = std::min(whole - caller->said.size(), buffer.size());
+  const ssize_t got = recv(caller->link.get(), buffer.data(), missing, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  if (got <= 0) return false;
+  caller->said.append(buffer.data(), static_cast<size_t>(got));
+  if (caller->said.size() < whole) return true;
+  if (!caller->said.starts_with(token_)) return false;
+  const auto from = ParseNumber<uint32_t>(caller->said.substr(token_.size()));
+  if (from) early_[*from] = std::move(caller->link);
+  return false;
 }
 
 }  // namespace lockstep::agent

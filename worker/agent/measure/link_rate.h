@@ -38,11 +38,19 @@ class LinkMeter {
   // Connected to that partner, who is ready; not valid: it didn't come in time.
   UniqueFd Reach(const core::Partner& partner, Time until) const;
   UniqueFd Await(uint32_t machine, Time until);
+  // A connection of somebody who has not said yet who it is.
+  struct Caller {
+    UniqueFd link;
+    std::string said;
+  };
+  // Reads on. False: it is a partner, who has come early, or nobody's.
+  bool StillGreets(Caller* caller);
 
   UniqueFd listener_;
   uint32_t machine_;
   std::string address_;
   std::string token_;
+  std::vector<Caller> callers_;         // the oldest first
   std::map<uint32_t, UniqueFd> early_;  // partners that came before their turn
 };
 

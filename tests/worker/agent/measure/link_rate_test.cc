@@ -62,6 +62,22 @@ TEST(LinkMeterTest, WhoeverDoesNotKnowTheTokenIsTurnedAwayAndThePartnerStillCome
   EXPECT_THAT(rates, ElementsAre(Gt(0)));
 }
 
+// As many as would use up a partner's patience if each were given a quarter of a second.
+TEST(LinkMeterTest, WhoSaysNothingHoldsNoPartnerUp) {
+  LinkMeter low = Meter(0);
+  LinkMeter high = Meter(1);
+  const Result<Endpoint> there = ParseEndpoint(high.address());
+  ASSERT_TRUE(there.ok());
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 40; ++i) strangers.push_back(std::move(*ConnectTcp(*there)));
+  std::vector<double> rates;
+  {
+    const std::jthread other([&] { rates = high.Measure({PartnerOf(0, low)}); });
+    EXPECT_THAT(low.Measure({PartnerOf(1, high)}), ElementsAre(Gt(0)));
+  }
+  EXPECT_THAT(rates, ElementsAre(Gt(0)));
+}
+
 TEST(LinkMeterTest, APartnerThatIsGoneIsNoLink) {
   LinkMeter low = Meter(0);
   const core::Partner gone = PartnerOf(1, Meter(1));
