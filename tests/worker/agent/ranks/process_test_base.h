@@ -2,6 +2,10 @@
 #ifndef LOCKSTEP_TESTS_WORKER_AGENT_RANKS_PROCESS_TEST_BASE_H_
 #define LOCKSTEP_TESTS_WORKER_AGENT_RANKS_PROCESS_TEST_BASE_H_
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +15,7 @@
 #include "base/process.h"
 #include "tests/base/loop_test_base.h"
 #include "tests/base/shell.h"
+#include "worker/agent/ranks/descendants.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/process_set.h"
 
@@ -26,6 +31,13 @@ class ProcessTest : public LoopTest {
             {.on_death = [this](core::Failure death) { deaths_.push_back(std::move(death)); },
              .on_gone = [this] { ++gone_; },
              .on_unkillable = [this](const std::string& names) { unkillable_ = names; }}) {}
+
+  // A child that is left would be the next test's. One that dies leaves its own children to us.
+  ~ProcessTest() override {
+    do {
+      for (const pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);
+    } while (waitpid(-1, nullptr, 0) > 0);
+  }
 
   // Starts the script and, if it says "ready" at some time, returns once it has.
   pid_t Start(int rank, const std::string& script) {
