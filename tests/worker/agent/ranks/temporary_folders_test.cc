@@ -58,8 +58,9 @@ TEST_F(TemporaryFoldersTest, OfAnEarlierAgentAreRemovedAndWhatTheyLinkToStays) {
 TEST_F(TemporaryFoldersTest, AreWhereALinkLeadsForThatPathIsShorter) {
   const fs::path far = root_ / std::string(60, 'x');
   fs::create_directories(far);
-  fs::create_directory_symlink(root_, far / "tmp");
-  EXPECT_EQ(Folders(far / "tmp").Begin({1, 1}), root_ / "1-1");
+  fs::create_directory(root_ / "tmp");
+  fs::create_directory_symlink(root_ / "tmp", far / "tmp");
+  EXPECT_EQ(Folders(far / "tmp").Begin({1, 1}), root_ / "tmp/1-1");
 }
 
 TEST_F(TemporaryFoldersTest, AreLeftOutWhereNoSocketWouldHaveRoom) {
