@@ -119,16 +119,11 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
              ended.cause == Cause::kOutOfMemory ? "went over its memory limit" : "lost its agent");
     slot.report.phase = MemberPhase::kStopped;
   }
+  for (Slot& slot : roster_) slot.fenced = 0;
   for (const DesiredState::Fenced& fenced : desired.fenced) {
-    if (fenced.machine >= roster_.size()) continue;
-    Slot& slot = roster_[fenced.machine];
-    if (slot.attempt != fenced.attempt || slot.predecessor_confirmed) continue;
-    slot.predecessor_confirmed = true;
-    slot.predecessor_out = Time::min();
-    if (lease_.of(slot.machine).has_echo) {
-      slot.older_out = std::min(slot.older_out, now + lease_.LossLength(now));
-    }
+    if (fenced.machine < roster_.size()) roster_[fenced.machine].fenced = fenced.attempt;
   }
+  for (Slot& slot : roster_) ConfirmPredecessors(now, slot);
   desired_stop_ = desired.stop;
   if (desired_stop_) {
     if (Live()) {
@@ -235,6 +230,7 @@ void Coordinator::Handle(Time now, ConnectionId connection, const Hello& hello) 
     const auto writer = persisting_->writers.find(slot.machine);
     if (writer != persisting_->writers.end()) Send(slot, writer->second);
   }
+  ConfirmPredecessors(now, slot);
   Witness(now, slot, hello);
   Send(slot, Welcome{config_.attempt, counters_});
   PingOne(now, slot);
@@ -259,6 +255,17 @@ void Coordinator::Replace(Time now, Slot& slot, const Hello& hello, const std::s
   const bool answered = lease_.of(slot.machine).has_echo;
   roster_.Replace(slot, hello, answered, lease_.SilentSince(slot.machine) + lease_.LossLength(now));
   lease_.Reset(slot.machine);
+}
+
+// What the operator says holds for whoever says HELLO later, too: it is not said again.
+void Coordinator::ConfirmPredecessors(Time now, Slot& slot) {
+  const bool said = slot.attempt != 0 && slot.fenced == slot.attempt && !slot.twin;
+  if (!said || slot.predecessor_confirmed) return;
+  slot.predecessor_confirmed = true;
+  slot.predecessor_out = Time::min();
+  if (lease_.of(slot.machine).has_echo) {
+    slot.older_out = std::min(slot.older_out, now + lease_.LossLength(now));
+  }
 }
 
 // An agent that has taken part in a generation proves that its predecessors were fenced then; and
@@ -298,6 +305,9 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
 void Coordinator::Handle(Time now, Slot& slot, const Pong& pong) {
   slot.leaving = pong.phase == MemberPhase::kExiting;
   if (!lease_.OnPong(now, slot.machine, pong)) return;
+  if (slot.predecessor_confirmed && slot.older_out == kNever) {
+    slot.older_out = now + lease_.LossLength(now);  // confirmed since its HELLO
+  }
   if (slot.lost && !slot.confirmed_dead) {
     slot.lost = false;  // taken back, until a higher attempt says HELLO
     ++version_;

@@ -356,6 +356,7 @@ class Coordinator {
   void TryStart(Time now);
   // What keeps the next generation from starting; kPreparing if nothing does.
   CoordinatorPhase Obstacle(Time now) const;
+  void ConfirmPredecessors(Time now, Slot& slot);
   void Witness(Time now, Slot& slot, const Hello& hello);
   // Asks machines that are new for their figures; whether all are known, and none is to be
   // replaced for them.

@@ -34,6 +34,8 @@ void Roster::Replace(Slot& slot, const Hello& hello, bool answered, Time out) {
   fresh.machine = slot.machine;
   fresh.attempt = hello.attempt;
   fresh.lowest = slot.lowest;
+  fresh.fenced = slot.fenced;
+  fresh.twin = hello.attempt == slot.attempt;
   fresh.predecessor_confirmed = hello.predecessor_dead;
   fresh.lost_in = slot.lost_in;
   fresh.lost_at = slot.lost_at;

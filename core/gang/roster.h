@@ -34,6 +34,9 @@ class Roster {
     std::string slow;             // why `replace`, where preflight says so
     bool straggles = false;       // to be replaced, though it is none the worse for the others
     bool confirmed_dead = false;  // its container was seen to end
+    // Every attempt below this one was seen to end, as the operator said last; 0: it says nothing.
+    uint32_t fenced = 0;
+    bool twin = false;  // another agent had its attempt before it, of whose end that says nothing
     bool predecessor_confirmed = false;
     Time predecessor_out = Time::min();  // when every earlier attempt's ranks are surely dead
     Report report;

@@ -25,10 +25,19 @@ std::vector<core::DesiredState::Terminated> Terminated(const ReconcileContext& c
   return ended;
 }
 
-// A coordinator that has all its members and still waits for the end of earlier ranks has nobody
-// who could tell. Where it has waited for L, a pod that is gone from the API server is dead:
-// Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
-// a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
+std::vector<core::DesiredState::Fenced> Fenced(const ReconcileContext& context) {
+  std::vector<core::DesiredState::Fenced> fenced;
+  for (const Machine& machine : context.machines) {
+    if (machine.attempt <= 1) continue;
+    if (PredecessorsDead(context.memory().attempts, machine)) {
+      fenced.push_back({machine.index, machine.attempt});
+    }
+  }
+  return fenced;
+}
+
+}  // namespace
+
 bool GoneMeansDead(ReconcileContext& context) {
   const std::optional<Time>& since = context.memory().gang.fencing_since;
   if (!since || !Holds(Rule::kGoneMeansDead)) return false;
@@ -42,20 +51,6 @@ bool GoneMeansDead(ReconcileContext& context) {
   context.WakeAt(due);
   return false;
 }
-
-std::vector<core::DesiredState::Fenced> Fenced(ReconcileContext& context) {
-  const bool gone_means_dead = GoneMeansDead(context);
-  std::vector<core::DesiredState::Fenced> fenced;
-  for (const Machine& machine : context.machines) {
-    if (machine.attempt <= 1) continue;
-    if (gone_means_dead || PredecessorsDead(context.memory().attempts, machine)) {
-      fenced.push_back({machine.index, machine.attempt});
-    }
-  }
-  return fenced;
-}
-
-}  // namespace
 
 void RememberFencing(ReconcileContext& context) {
   std::optional<Time>& since = context.Own<&Memory::gang>().fencing_since;

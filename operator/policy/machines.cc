@@ -150,7 +150,7 @@ std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot) {
 
 bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine) {
   if (machine.attempt <= 1 || !Holds(Rule::kPredecessorsSeenDead)) return true;
-  if (!memory.from_the_beginning) return false;
+  if (!memory.from_the_beginning && !memory.accounted.contains(machine.index)) return false;
   const auto begin = memory.attempts.lower_bound({machine.index, 0});
   const auto end = memory.attempts.lower_bound({machine.index, machine.attempt});
   return std::all_of(begin, end, [](const auto& each) { return each.second.over; });

@@ -42,7 +42,7 @@ const core::GangStatus::MachineStatus* Told(const core::GangStatus& status, cons
 // an epoch that is yet to be heard of.
 std::vector<const MachineObservation*> Leftovers(const Snapshot& snapshot);
 
-// Every lower attempt of the machine was seen to be over, or there is none.
+// Every lower attempt of the machine was seen to be over or taken for dead, or there is none.
 bool PredecessorsDead(const AttemptsMemory& memory, const Machine& machine);
 
 enum class EndKind : uint8_t {

@@ -27,6 +27,8 @@ struct AttemptsMemory {
     bool over = false;     // its processes were seen to be
   };
   bool from_the_beginning = false;  // this operator has seen every attempt of the job
+  // Machines of which it has seen every attempt but those that it has taken for dead.
+  std::set<uint32_t> accounted;
   // The machines' current attempts, and what may be alive of earlier ones: who is over and has a
   // successor is forgotten.
   std::map<MachineAttempt, Known> attempts;

@@ -103,6 +103,11 @@ bool RecordLease(ReconcileContext& context);
 // status went back, the epoch goes above them.
 bool Outrank(ReconcileContext& context);
 void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop);
+// A coordinator that has all its members and still waits for the end of earlier ranks has nobody
+// who could tell. Where it has waited for L, a pod that is gone from the API server is dead:
+// Kubernetes removes it when its containers are, or because somebody said so (a node that is gone,
+// a deletion by force). Else a gang all of whose pods vanished unseen would wait for ever.
+bool GoneMeansDead(ReconcileContext& context);
 
 // observe.cc: what is seen, as status.
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop);

@@ -29,6 +29,13 @@ void Remember(ReconcileContext& context) {
   RememberSpares(context);
   RememberRelease(context);
   RememberFencing(context);
+  if (!GoneMeansDead(context)) return;
+  for (const Machine& machine : context.machines) {
+    memory.accounted.insert(machine.index);
+    std::erase_if(memory.attempts, [&](const auto& each) {
+      return each.first.first == machine.index && each.first.second < machine.attempt;
+    });
+  }
 }
 
 }  // namespace lockstep::control

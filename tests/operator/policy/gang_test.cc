@@ -127,6 +127,27 @@ TEST(Fencing, WhatVanishedUnseenIsDeadOnceTheWholeGangHasWaitedForL) {
   EXPECT_TRUE(SaidFenced(scene.Settle(), 0)) << "or a job of one machine would wait for ever";
 }
 
+TEST(Fencing, WhatWasTakenForDeadIsToldToEachMachine0) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.ForgetAll();
+  scene.RemoveMachines();
+  scene.Make(scene.Settle());
+  scene.Make(scene.Settle());
+  scene.Report(core::CoordinatorPhase::kFencing);
+  scene.Settle();
+  scene.Pass(seconds(15));
+  EXPECT_TRUE(SaidFenced(scene.Settle(), 1));
+  // Before a rank has run; its pod stays for as long as nobody says what became of its node.
+  scene.machine(0).node_state = NodeState::kGone;
+  const Decision decision = scene.Settle();
+  ASSERT_THAT(All<StartMachine>(decision), SizeIs(1));
+  scene.Make(decision);
+  scene.Report(core::CoordinatorPhase::kFencing);
+  EXPECT_TRUE(SaidFenced(scene.Settle(), 1)) << "else it would wait for ever";
+  EXPECT_FALSE(SaidFenced(scene.Settle(), 0)) << "its last attempt may run yet";
+}
+
 TEST(Fencing, AnOperatorThatHasJustStartedTellsItASuccessorThatHasNoWitness) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();
