@@ -21,7 +21,7 @@ struct Counters {
   uint32_t replacements_base = 0;   // operator
   uint32_t leases_expired = 0;      // coordinator
   uint32_t stops = 0;               // coordinator
-  uint32_t alone = 0;  // ranks started again alone; coordinator, process_failures among them
+  uint32_t alone = 0;  // ranks started again alone, not all of them charged; coordinator
 
   int application_used() const {
     return static_cast<int>(process_failures - process_failures_base + out_of_memory -

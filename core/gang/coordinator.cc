@@ -148,6 +148,10 @@ Time Coordinator::NextWake() const {
   if (phase_ == CoordinatorPhase::kRunning) wake = std::min(wake, next_persist_);
   if (persisting_) wake = std::min(wake, persisting_->give_up);
   for (const auto& [rank, alone] : alone_) wake = std::min(wake, Live() ? alone.due : kNever);
+  for (const Uncharged& each : uncharged_) {
+    const bool awaited = Live() && settled_at_ == kNever && each.asked == kNever;
+    if (awaited) wake = std::min(wake, each.settled);
+  }
   if (preflight_ && phase_ == CoordinatorPhase::kGathering)
     wake = std::min(wake, preflight_->deadline());
   return wake;
@@ -387,6 +391,13 @@ void Coordinator::PingOne(Time now, const Slot& slot) {
   if (slot.connection == 0) return;
   Time stamp = lease_.Stamp(now);
   Send(slot, Ping{stamp, config_.attempt, lease_.Grant(stamp, slot.machine)});
+}
+
+bool Coordinator::AllAnsweredSince(Time stamp) const {
+  return std::ranges::all_of(roster_, [&](const Slot& slot) {
+    const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
+    return pulse.answered_sent > stamp && pulse.answered_generation == generation_;
+  });
 }
 
 void Coordinator::CheckLease(Time now) {

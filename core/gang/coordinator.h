@@ -334,9 +334,13 @@ class Coordinator {
   // A rank that can be started again alone has died, or is said to have once more.
   void LearnAlone(Time now, const Slot& slot, Failure death);
   void CheckAlone(Time now);
+  void BringBack(Time now, FailureContext context, const FailureDecision& decision);
   void StartRankAgain(uint32_t rank);
-  // What only followed from `root`, which ended the generation, is not charged.
-  void TakeBackCharges(const Failure& root);
+  // Charges such deaths once it is known that they did not follow from the gang's end.
+  void CheckCharges(Time now);
+  void Charge();
+  // All that were started again.
+  void ChargeAlone();
   // Once the lease is live, and what is in memory is written.
   void Succeed(Time now);
   void CheckSettled(Time now);
@@ -365,6 +369,8 @@ class Coordinator {
   void LogFigures();
 
   void PingAll(Time now);
+  // Every machine has answered, from this generation, a PING that was sent after this stamp.
+  bool AllAnsweredSince(Time stamp) const;
   void PingOne(Time now, const Slot& slot);
 
   // Once every machine has its part of the checkpoint in memory that the generation begins from.
@@ -441,12 +447,21 @@ class Coordinator {
     Time died{};             // the last time, as its machine says
     Time began{};            // its last process, on our clock
     int short_lives = 0;     // in a row
-    Time due = kNever;       // when it is started again; kNever: it was, or it ends the generation
+    Time due = kNever;       // when it is started again; kNever: it was, or will not be
+    bool held = false;       // the budget has no room for it, if it is charged
     bool escalated = false;  // its death is the gang's
   };
   std::map<uint32_t, Alone> alone_;  // by rank
   Time last_alone_ = Time::min();    // of these deaths, when we heard of it
-  std::vector<Time> alone_charged_;  // of these deaths, when each was charged; the latest of them
+  // One of these deaths that is not charged yet. It is when every machine has answered a PING that
+  // was sent kSettle after it: what it followed from would have ended the generation by then.
+  struct Uncharged {
+    uint32_t rank = 0;
+    Time settled{};
+    Time asked = kNever;                      // a stamp: PINGs with a later one were sent since
+    std::optional<FailureContext> held = {};  // judged then, where the rank waits for it
+  };
+  std::vector<Uncharged> uncharged_;
 
   std::map<uint64_t, Run> runs_;  // of this generation, that have not ended, by id
   std::set<uint32_t> asked_;      // machines, in this generation

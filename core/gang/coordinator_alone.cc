@@ -1,6 +1,9 @@
 // Ranks whose death is theirs alone: each is started again while the others run on, out of the same
 // budget and with the same waits as a gang. What the policy answers with anything but a restart
 // ends the generation, as any other rank's death does.
+//
+// A rank that lost a peer ends as well, and may be heard of first. So a death is charged, and the
+// budget's end is one, only when it is known that the gang goes on; a start does not wait for that.
 #include <algorithm>
 #include <utility>
 
@@ -9,11 +12,6 @@
 #include "core/gang/rules.h"
 
 namespace lockstep::core {
-namespace {
-
-constexpr size_t kMostCharged = 256;  // remembered of a generation
-
-}  // namespace
 
 void Coordinator::LearnAlone(Time now, const Slot& slot, Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
@@ -36,23 +34,34 @@ void Coordinator::LearnAlone(Time now, const Slot& slot, Failure death) {
   death.machine = static_cast<int>(slot.machine);
 
   FailureContext context;
-  context.failure = death;
-  context.application_failures_used = counters_.application_used();
+  context.failure = std::move(death);
+  context.application_failures_used =
+      counters_.application_used() + static_cast<int>(uncharged_.size());
   context.machine_failures_used = counters_.infrastructure_used();
   context.lived = now - alone.began;
   context.first_step_seen = true;  // no EarlyCrash: programs with roles often report no steps
   context.short_lives = alone.short_lives;
   const FailureDecision decision = DecideFailure(config_.policy, context);
-  if (decision.action != FailureAction::kRestart) {
+  Uncharged uncharged;
+  uncharged.rank = rank;
+  uncharged.settled = now + kSettle;
+  if (decision.action == FailureAction::kRestart) {
+    BringBack(now, std::move(context), decision);
+  } else if (decision.cause == Cause::kRestartsExhausted) {
+    alone.held = true;
+    uncharged.held = std::move(context);
+  } else {
     alone.escalated = true;
     return BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
   }
-  if (Holds(Rule::kAloneIsCharged)) {
-    ++counters_.process_failures;
-    if (alone_charged_.size() == kMostCharged) alone_charged_.erase(alone_charged_.begin());
-    alone_charged_.push_back(now);
-  }
+  uncharged_.push_back(std::move(uncharged));
+}
+
+void Coordinator::BringBack(Time now, FailureContext context, const FailureDecision& decision) {
+  Failure& death = context.failure;
+  Alone& alone = alone_.at(static_cast<uint32_t>(death.rank));
   ++counters_.alone;
+  alone.held = false;
   alone.short_lives = context.lived < kShortLife ? alone.short_lives + 1 : 0;
   alone.due = now + decision.backoff;
   last_alone_ = now;
@@ -66,21 +75,45 @@ void Coordinator::LearnAlone(Time now, const Slot& slot, Failure death) {
   Log("generation " + generation_.ToString() + " runs on: " + last_failure_.message);
 }
 
-// Ranks whose peer died end as well, and before we hear of it; a machine is lost long before.
-void Coordinator::TakeBackCharges(const Failure& root) {
-  const auto found = alone_.find(static_cast<uint32_t>(root.rank));
-  if (root.rank >= 0 && found != alone_.end() && found->second.escalated) return;
-  Time since = root.at;
-  if (since == kNever && root.machine >= 0) {
-    since = roster_[static_cast<size_t>(root.machine)].lost_at.value_or(kNever);
+void Coordinator::CheckCharges(Time now) {
+  // A process has ended that lost a peer; the gang will, too.
+  if (settled_at_ != kNever) return;
+  bool ask = false;
+  for (Uncharged& each : uncharged_) {
+    if (each.asked != kNever || now < each.settled) continue;
+    each.asked = lease_.Stamp(now);
+    ask = true;
   }
-  if (since == kNever) return;
-  const auto followed = std::ranges::count_if(
-      alone_charged_, [since](Time charged) { return charged >= since - kSettle; });
-  counters_.process_failures_base += static_cast<uint32_t>(followed);
+  if (ask) PingAll(now);
+  while (!uncharged_.empty() && AllAnsweredSince(uncharged_.front().asked)) {
+    Uncharged own = std::move(uncharged_.front());
+    uncharged_.erase(uncharged_.begin());
+    if (own.held) {
+      own.held->application_failures_used = counters_.application_used();
+      const FailureDecision decision = DecideFailure(config_.policy, *own.held);
+      if (decision.action != FailureAction::kRestart) {
+        alone_.at(own.rank).escalated = true;
+        return BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period);
+      }
+      BringBack(now, *std::move(own.held), decision);
+    }
+    Charge();
+  }
+}
+
+void Coordinator::Charge() {
+  if (Holds(Rule::kAloneIsCharged)) ++counters_.process_failures;
+  ++version_;
+}
+
+void Coordinator::ChargeAlone() {
+  for (const Uncharged& each : std::exchange(uncharged_, {})) {
+    if (!each.held) Charge();
+  }
 }
 
 void Coordinator::CheckAlone(Time now) {
+  if (Live()) CheckCharges(now);
   if (!Live()) return;
   for (auto& [rank, alone] : alone_) {
     if (now < alone.due) continue;
@@ -92,9 +125,8 @@ void Coordinator::CheckAlone(Time now) {
 
 void Coordinator::StartRankAgain(uint32_t rank) {
   const Alone& alone = alone_.at(rank);
-  if (!alone.escalated) {
-    Send(roster_[rank / config_.processes], StartAgain{generation_, rank, alone.died});
-  }
+  if (alone.held || alone.escalated) return;
+  Send(roster_[rank / config_.processes], StartAgain{generation_, rank, alone.died});
 }
 
 }  // namespace lockstep::core

@@ -108,7 +108,6 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   unprepared_ = 0;
   commit_number_ = 0;
   alone_.clear();
-  alone_charged_.clear();
   last_alone_ = Time::min();
   runs_.clear();
   asked_.clear();
@@ -237,6 +236,7 @@ void Coordinator::CheckFinished(Time now) {
 void Coordinator::Succeed(Time now) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return;
   if (PersistLast(now)) return;
+  ChargeAlone();  // they followed from no other's
   Record().ended = now;
   if (const std::optional<uint32_t> machine = NeverAsked()) return FailAsSmaller(now, *machine);
   Verdict success;
@@ -262,10 +262,7 @@ void Coordinator::CheckCommits(Time now) {
   }
   CheckMemoryCommits(now);
   std::erase_if(commits_, [&](const PendingCommit& pending) {
-    bool fresh = std::all_of(roster_.begin(), roster_.end(), [&](const Slot& slot) {
-      const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
-      return pulse.answered_sent > pending.requested && pulse.answered_generation == generation_;
-    });
+    const bool fresh = AllAnsweredSince(pending.requested);
     if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
     Send(roster_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
     ReplaceStraggler();
@@ -368,6 +365,7 @@ void Coordinator::Conclude(Time now) {
   record.all_stopped = now;
   record.ended = now;
   RefuseCommits("the generation has ended");
+  uncharged_.clear();
   Wait();
   if (Requested(stop_reason_)) {
     ++counters_.stops;
@@ -425,7 +423,6 @@ void Coordinator::ApplyFailurePolicy(Time now, const Failure& root) {
 
   FailureContext context;
   context.failure = root;
-  TakeBackCharges(root);
   context.application_failures_used = counters_.application_used() - (counted ? 1 : 0);
   context.machine_failures_used = counters_.infrastructure_used();
   bool spawned = record.spawned && *record.spawned < *record.stop_sent;

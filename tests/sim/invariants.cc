@@ -323,16 +323,37 @@ void Invariants::OnCoordinator(const Machine& zero) {
                   " processes failed: " + coordinator.last_failure().message);
     }
   }
-  if (seen.alone > seen.process_failures) {
-    Violate("AloneIsCharged", std::to_string(seen.alone) + " ranks were started again alone, and " +
-                                  std::to_string(seen.process_failures) + " failures are charged");
-  }
+  CheckCharges(zero);
   size_t& judged = judged_[zero.node()];
   const auto& history = coordinator.history();
   while (judged < history.size() && history[judged].ended != kNever) {
     CheckAlone(coordinator, history[judged]);
     CheckRootCause(history[judged++]);
   }
+}
+
+// What was started again alone in a generation is charged once that has gone on for so long that
+// every machine has answered since, or the lease would be out.
+void Invariants::CheckCharges(const Machine& zero) {
+  const core::Coordinator& coordinator = *zero.coordinator();
+  const core::Counters& seen = coordinator.counters();
+  Charges& charges = charges_[zero.node()];
+  if (charges.generation != coordinator.generation()) {
+    charges = {coordinator.generation(), seen, seen.alone, world_.now()};
+  }
+  if (seen.alone != charges.alone) {
+    charges.alone = seen.alone;
+    charges.since = world_.now();
+  }
+  const Duration known = core::kSettle * 2 + world_.op().longest_l() * 2;
+  const bool runs = coordinator.phase() == core::CoordinatorPhase::kRunning;
+  if (!runs || world_.now() < charges.since + known) return;
+  const uint32_t alone = seen.alone - charges.at_first.alone;
+  const uint32_t charged = seen.process_failures - charges.at_first.process_failures;
+  if (alone <= charged) return;
+  Violate("AloneIsCharged", std::to_string(alone) + " ranks were started again alone in " +
+                                charges.generation.ToString() + ", and " + std::to_string(charged) +
+                                " failures are charged");
 }
 
 // A pod is replaced only if something happened to its machine, or to its link to machine 0.

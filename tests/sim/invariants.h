@@ -95,6 +95,7 @@ class Invariants {
   void CheckWaking(const Machine& machine);
   Time LastPong(Node node, uint32_t machine0_attempt) const;
   void CheckRootCause(const core::GenerationRecord& record);
+  void CheckCharges(const Machine& zero);
   void CheckAlone(const core::Coordinator& coordinator, const core::GenerationRecord& record);
 
   World& world_;
@@ -107,6 +108,13 @@ class Invariants {
   Time others_until_ = Time::min();
   std::map<Node, size_t> judged_;
   std::map<Node, core::Counters> counters_;
+  struct Charges {
+    core::Generation generation;
+    core::Counters at_first;  // in that generation
+    uint32_t alone = 0;
+    Time since{};  // the last rank was started again alone
+  };
+  std::map<Node, Charges> charges_;
 };
 
 }  // namespace lockstep::sim

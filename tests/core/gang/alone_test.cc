@@ -12,6 +12,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
+// By then it is known whether a death was its rank's own.
+constexpr Duration kKnown = kSettle + milliseconds(50);
+
 class AloneTest : public GangFixture {
  protected:
   void Begin() {
@@ -42,6 +45,7 @@ TEST_F(AloneTest, ADeadRankIsStartedAgainInItsGenerationAndTheOthersAreLeftAlone
 TEST_F(AloneTest, ItIsChargedAndNamedLikeAnyFailure) {
   Begin();
   Kill(1, 3, SIGKILL);
+  Advance(kKnown);
   EXPECT_EQ(coordinator_->counters().process_failures, 1u);
   EXPECT_EQ(coordinator_->counters().alone, 1u);
   EXPECT_EQ(coordinator_->counters().generations, 1u);
@@ -81,6 +85,7 @@ TEST_F(AloneTest, TheBudgetsEndEndsTheJobWithItsCause) {
   Kill(1, 3, SIGKILL);
   now_ += milliseconds(10);
   Kill(1, 3, SIGKILL);
+  Advance(kKnown);
   ASSERT_TRUE(coordinator_->verdict());
   EXPECT_EQ(coordinator_->verdict()->exit_code, 70u);
   EXPECT_EQ(coordinator_->verdict()->failure.rank, 3);
@@ -129,13 +134,72 @@ TEST_F(AloneTest, DeathsThatFollowedFromTheOneThatEndedTheGangAreNotCharged) {
   Kill(1, 2, SIGKILL);
   now_ += milliseconds(50);
   Kill(1, 3, SIGKILL);
-  EXPECT_EQ(coordinator_->counters().application_used(), 3);
   now_ += milliseconds(100);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u) << "the first one's";
   Kill(0, 1, SIGKILL);  // whom they had lost
   Settle();
   EXPECT_FALSE(coordinator_->verdict());
   EXPECT_EQ(coordinator_->last_failure().rank, 1);
-  EXPECT_EQ(coordinator_->counters().application_used(), 2) << "the first one's, and the gang's";
+  Advance(seconds(1));
+  EXPECT_EQ(coordinator_->counters().process_failures, 2u) << "and the gang's";
+}
+
+TEST_F(AloneTest, WhereTheBudgetHasNoRoomForADeathItIsAskedOnceTheGangGoesOn) {
+  policy_.max_restarts = 1;
+  Begin();
+  Kill(1, 2, SIGKILL);
+  Kill(1, 3, SIGKILL);
+  Advance(milliseconds(100));
+  EXPECT_TRUE(RunsOn());
+  ASSERT_THAT(again(), SizeIs(1));
+  EXPECT_EQ(again()[0].rank, 2u);
+  Cut(1);
+  Connect(1);  // says again that it is down
+  Settle();
+  EXPECT_THAT(again(), SizeIs(1));
+  Kill(0, 1, SIGKILL);  // of what the others died as well
+  EXPECT_FALSE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->last_failure().rank, 1);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
+  EXPECT_EQ(coordinator_->generation().n, first_.n + 1);
+}
+
+TEST_F(AloneTest, AHigherBudgetThatComesInTimeLetsARankThatWaitsForItStart) {
+  policy_.max_restarts = 0;
+  Begin();
+  Kill(1, 3, SIGKILL);
+  DesiredState desired;
+  desired.job_uid = "job";
+  desired.policy = policy_;
+  desired.policy->max_restarts = 1;
+  Desire(desired);
+  Advance(kKnown);
+  EXPECT_TRUE(RunsOn());
+  EXPECT_THAT(again(), SizeIs(1));
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
+}
+
+TEST_F(AloneTest, ADeathIsNotChargedWhileAMachineThatMayBeLostIsSilent) {
+  Begin();
+  machines_[0].cut = true;
+  Kill(1, 3, SIGKILL);
+  EXPECT_THAT(again(), SizeIs(1)) << "it starts all the same";
+  Advance(seconds(5));
+  EXPECT_EQ(coordinator_->counters().process_failures, 0u);
+  machines_[0].cut = false;
+  Advance(seconds(5));
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
+  EXPECT_TRUE(RunsOn());
+}
+
+TEST_F(AloneTest, AJobThatEndsWellBeforeThatIsKnownHasItCharged) {
+  deciders_ = {0};
+  Begin();
+  Kill(1, 3, SIGKILL);
+  Exit(0, 0, 0);
+  ASSERT_TRUE(coordinator_->verdict());
+  EXPECT_EQ(coordinator_->verdict()->exit_code, 0u);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
 }
 
 TEST_F(AloneTest, WhoIsAloneIsMachine0sToSay) {
@@ -178,12 +242,12 @@ TEST_F(AloneTest, AnAnswerThatWasLostWithAConnectionIsGivenAgain) {
   Connect(1);
   Settle();
   EXPECT_THAT(again(), SizeIs(1));
-  EXPECT_EQ(coordinator_->counters().process_failures, 1u);
   // Once more the report of a time at which it was down.
   Cut(1);
   Connect(1);
   Settle();
   EXPECT_THAT(again(), SizeIs(1));
+  Advance(kKnown);
   EXPECT_EQ(coordinator_->counters().process_failures, 1u);
   EXPECT_TRUE(RunsOn());
 }

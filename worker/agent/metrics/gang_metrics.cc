@@ -214,7 +214,8 @@ void GangMetrics::AddFailures(Families* page) const {
   }
   page->Counter("lockstep_rank_restarts_total",
                 "Ranks started again alone (roles with restart: Alone) in the whole life of the "
-                "job; lockstep_failures_total counts their deaths as process, too.",
+                "job; lockstep_failures_total counts their deaths as process, too, but for those "
+                "that came with the gang's end.",
                 counters.alone);
   page->Counter("lockstep_requested_stops_total",
                 "Generations stopped on request in the whole life of the job: suspend, drain, "
