@@ -259,6 +259,7 @@ void Coordinator::Replace(Time now, Slot& slot, const Hello& hello, const std::s
   const bool answered = lease_.of(slot.machine).has_echo;
   roster_.Replace(slot, hello, answered, lease_.SilentSince(slot.machine) + lease_.LossLength(now));
   lease_.Reset(slot.machine);
+  if (preflight_) preflight_->OnReplaced(slot.machine);
 }
 
 // What the operator says holds for whoever says HELLO later, too: it is not said again.

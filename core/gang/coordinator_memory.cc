@@ -130,6 +130,9 @@ void Coordinator::CheckMemoryCommits(Time now) {
 void Coordinator::CheckPrepared(Time now) {
   if (phase_ != CoordinatorPhase::kPreparing || !prepared_) return;
   if (Obstacle(now) != CoordinatorPhase::kPreparing) return Wait();
+  // Who took another's place meanwhile.
+  const bool measured = !preflight_ || preflight_->Knows(Attempts());
+  if (!measured && Holds(Rule::kMeasuredBeforeStart)) return Wait();
   if (!HavePorts()) return;
   CheckpointId memory;
   if (config_.memory) {

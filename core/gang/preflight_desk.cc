@@ -109,6 +109,11 @@ void PreflightDesk::OnJoined(uint32_t machine) {
   if (round_ && round_->awaited.contains(machine)) round_.reset();
 }
 
+void PreflightDesk::OnReplaced(uint32_t machine) {
+  known_[machine].attempt = 0;
+  if (round_ && round_->asked.contains(machine)) round_.reset();
+}
+
 void PreflightDesk::OnHindered(Time now) {
   if (now >= deadline()) round_.reset();
 }

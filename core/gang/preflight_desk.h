@@ -42,6 +42,8 @@ class PreflightDesk {
   void OnMeasured(uint32_t machine, const Measured& measured);
   // What was asked on its last connection may be lost.
   void OnJoined(uint32_t machine);
+  // Another agent stands in for it, perhaps under the same attempt.
+  void OnReplaced(uint32_t machine);
 
   // Something else keeps ranks from starting, so that Step is not asked; a round that takes too
   // long meanwhile is given up.

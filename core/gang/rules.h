@@ -39,6 +39,7 @@ enum class Rule : uint8_t {
   kEndWaitsForWrite,       // no gang ends before that, or before it is said what is not written
   kAskedExitsAreNoSuccess,  // a rank that exits 0 on SIGTERM has not finished
   kAloneIsCharged,          // a rank that is started again alone is charged like a gang
+  kMeasuredBeforeStart,     // with preflight no rank starts on a machine that was not measured
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -66,9 +67,10 @@ constexpr auto NamesOf(Rule) {
                                      "WritesAsItsOwnCommit",
                                      "EndWaitsForWrite",
                                      "AskedExitsAreNoSuccess",
-                                     "AloneIsCharged"});
+                                     "AloneIsCharged",
+                                     "MeasuredBeforeStart"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kAloneIsCharged) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kMeasuredBeforeStart) + 1);
 
 }  // namespace lockstep::core
 

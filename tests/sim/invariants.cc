@@ -149,8 +149,21 @@ void Invariants::OnStart(const Machine& zero, Node member, const core::Start& st
                                        ", yet " + world_.machine(member).Name() +
                                        " has not answered it for the length of a lease");
   }
+  const auto measured = measured_.find({zero.node(), member});
+  const bool known = measured != measured_.end() && world_.now() >= measured->second;
+  if (world_.shape().preflight && !known) {
+    Violate("MeasuredBeforeStart", zero.Name() + " announces " + start.generation.ToString() +
+                                       " to " + world_.machine(member).Name() +
+                                       ", which was not measured");
+  }
   run.members.push_back(member);
 }
+
+void Invariants::OnAskedToMeasure(Node zero, Node member) {
+  measured_[{zero, member}] = world_.now() + core::kMeasureAlonePatience * 95 / 100;
+}
+
+void Invariants::OnMeasured(Node zero, Node member) { measured_[{zero, member}] = world_.now(); }
 
 void Invariants::OnExec(const Machine& machine, const Process& process, const core::Start& start) {
   for (const auto& other : world_.machines()) {

@@ -40,6 +40,9 @@ class Invariants {
   // What was `id` in memory has become commit `to`, of these machines' parts.
   void OnWritten(core::CheckpointId to, core::CheckpointId id, const std::set<uint32_t>& parts);
   void OnStart(const Machine& zero, Node member, const core::Start& start);
+  // By machine 0's agent `zero`.
+  void OnAskedToMeasure(Node zero, Node member);
+  void OnMeasured(Node zero, Node member);
   void OnExec(const Machine& machine, const Process& process, const core::Start& start);
   // A machine was granted its part.
   void OnMemoryCommit(core::CheckpointId id);
@@ -105,6 +108,8 @@ class Invariants {
   std::vector<ProcessFault> faults_;
   uint32_t application_faults_ = 0;
   std::set<uint32_t> touched_;
+  // By (machine 0, member): when that one has measured itself for this one, or was given up.
+  std::map<std::pair<Node, Node>, Time> measured_;
   Time others_until_ = Time::min();
   std::map<Node, size_t> judged_;
   std::map<Node, core::Counters> counters_;

@@ -70,6 +70,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   if (world.shape().persists) config.checkpoint_path = "/ckpt";
   config.persist_every = world.shape().persist_every;
   config.ports = world.shape().ports;
+  if (world.shape().preflight) config.preflight.emplace();
   coordinator_.emplace(std::move(config), Local());
 }
 
@@ -265,6 +266,8 @@ void Machine::Do(core::SendTo& action) {
       action.connection == kLocalConnection ? node_ : world_.network().ClientOf(action.connection);
   if (const auto* start = std::get_if<core::Start>(&action.message)) {
     world_.invariants().OnStart(*this, to, *start);
+  } else if (const auto* measure = std::get_if<core::Measure>(&action.message)) {
+    if (measure->alone) world_.invariants().OnAskedToMeasure(node_, to);
   } else if (const auto* reply = std::get_if<core::CommitReply>(&action.message)) {
     if (reply->granted) world_.invariants().OnCommitGranted(*this);
   } else if (const auto* verdict = std::get_if<core::Verdict>(&action.message)) {

@@ -146,8 +146,8 @@ class Machine {
   void Do(core::MemberLog& action);
   // None comes before its time is up: what waits for it must do without.
   void Do(core::CollectEvidence&) {}
-  void Do(core::MeasureMachine&) {}  // machines are alike in this world
-  void Do(core::RunCommand&) {}      // no launcher runs in it,
+  void Do(core::MeasureMachine& action);
+  void Do(core::RunCommand&) {}  // no launcher runs in this world,
   void Do(core::AnswerRun&) {}
   void Do(core::DeliverFence&) {}  // and no rank asks for a fence
   void Do(core::ProbePorts& action);
@@ -168,6 +168,7 @@ class Machine {
   void Hold(const core::MemoryPart& part, Duration after);
   bool HasPart(const core::MemoryPart& part) const;
   void Write(const core::Persist& persist, bool held);
+  void EndMeasure(uint64_t id, bool linked);
   void Exec(const core::Start& start, uint32_t local_rank);
   void ExecAgain(core::Generation generation, uint32_t rank);
   void Run(const core::Start& start, uint32_t rank);
@@ -213,6 +214,7 @@ class Machine {
     Time kill_at{};  // true time
   };
   std::optional<Stopping> stopping_;
+  std::optional<core::Measure> measuring_;
   bool fail_next_spawn_ = false;
   uint32_t next_port_ = 20'000;
   Duration death_delay_{};

@@ -44,7 +44,38 @@ void Machine::Do(core::ProbePorts& action) {
   Do(member_.OnPortsTried(Local(), {generation, first, taken ? first : 0}));
 }
 
+// Machines are alike, and so are links.
+void Machine::Do(core::MeasureMachine& action) {
+  measuring_ = action.measure;
+  world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(100)),
+                       [this, id = action.measure.id, linked = action.measure.linked] {
+                         InAgent([this, id, linked] { EndMeasure(id, linked); });
+                       });
+}
+
+void Machine::EndMeasure(uint64_t id, bool linked) {
+  if (!measuring_ || measuring_->id != id || measuring_->linked != linked) return;
+  core::Measured measured;
+  measured.id = id;
+  measured.linked = linked;
+  measured.rates.assign(measuring_->partners.size(), 1.0);
+  if (!linked) {
+    measured.address = std::to_string(node_);
+    measured.token = "token";
+  }
+  if (measuring_->alone) {
+    measured.figures = {1, 1, 1, core::kNotMeasured};
+    const bool local = connection_ == kLocalConnection;
+    if (connection_ != 0) {
+      world_.invariants().OnMeasured(local ? node_ : world_.network().ServerOf(connection_), node_);
+    }
+  }
+  measuring_.reset();
+  Do(member_.OnMeasured(Local(), std::move(measured)));
+}
+
 void Machine::Do(core::Spawn& action) {
+  measuring_.reset();
   lease_end_ = action.lease_end;
   ArmGuard();
   spawning_ = action.start.generation;

@@ -20,6 +20,7 @@ core::Spec Operator::SpecOf() const {
   spec.failure_policy.max_restarts = shape.max_restarts;
   spec.failure_policy.restart_grace_period = shape.restart_grace;
   spec.failure_policy.max_machine_replacements = 20;
+  spec.preflight.enabled = shape.preflight;
   if (shape.memory_every > 0) spec.checkpoint.memory.size = Quantity::FromUnits(1 << 20);
   if (shape.persists) spec.checkpoint.path = "/ckpt";
   spec.checkpoint.persist_every = shape.persist_every;

@@ -150,6 +150,10 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kKillAgent, 50, 150, 0, 0, true, 0, 0},
             {kKillAgent, 50, 100, 0, 0, true, 0, 0}};
   }
+  if (schedule.Off("MeasuredBeforeStart")) {
+    return {{kSlowVolume, 0, 1, 200, 400, true, 2000, 8000},
+            {kKillAgent, 0, 5, 0, 0, false, 0, 0, kPreparing}};
+  }
   if (schedule.Off("AskedNeedsEvidence")) return {{kTermAgent, 10, 60, 0, 0, false, 0, 0}};
   if (schedule.Off("SparesAreNotAwaited")) return {{kKillAgent, 100, 200, 0, 0, false, 0, 0}};
   if (schedule.Off("OneBucketForAll")) return {{kGreed, 10, 60, 100, 200, true, 0, 0}};
@@ -381,6 +385,7 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   }
   shape.machine0_decides = seed % 4 == 1;  // likewise
   shape.ports = seed % 5 == 3;
+  shape.preflight = seed % 8 == 2;
   shape.max_restarts = static_cast<int>(1 + random.Below(6));
   shape.peers_fail = random.Chance(50);
   shape.network = random.Between(microseconds(100), milliseconds(random.Chance(20) ? 20 : 2));

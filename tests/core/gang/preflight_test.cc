@@ -200,6 +200,36 @@ TEST_F(CoordinatorPreflightTest, ARestartInPlaceMeasuresNobodyAgain) {
   EXPECT_THAT(machines_[1].measures, SizeIs(measured));
 }
 
+TEST_F(CoordinatorPreflightTest, WhoTakesAnothersPlaceWhileTheFolderIsMadeIsMeasuredFirst) {
+  prepare_hangs_ = true;
+  BeginHeld(4);
+  AnswerAll();
+  ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kPreparing);
+  Cut(3);
+  JoinHeld(3, 2);
+  Do(coordinator_->OnPrepared(now_, {prepared_.back(), "127.0.0.1", 29500, "", ""}));
+  Settle();
+  for (const Machine& machine : machines_) EXPECT_THAT(machine.spawns, SizeIs(0));
+  EXPECT_EQ(State(), PreflightState::kMeasuring);
+  prepare_hangs_ = false;
+  AnswerAll();
+  for (const Machine& machine : machines_) EXPECT_THAT(machine.spawns, SizeIs(1));
+}
+
+// Attempts are given out twice after an etcd was restored.
+TEST_F(CoordinatorPreflightTest, AnotherAgentOfTheSameAttemptIsMeasuredToo) {
+  Begin(4);
+  ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kRunning);
+  Cut(1);
+  JoinHeld(1, 1);
+  Advance(seconds(16));  // the first one's lease
+  EXPECT_EQ(State(), PreflightState::kMeasuring);
+  EXPECT_THAT(machines_[1].spawns, SizeIs(0));
+  Answer({1});
+  Answer({1});
+  EXPECT_THAT(machines_[1].spawns, SizeIs(1));
+}
+
 TEST_F(CoordinatorPreflightTest, NumbersThatAreNoneAreNotBelieved) {
   BeginHeld(4);
   machines_[1].figures.products = std::numeric_limits<double>::quiet_NaN();
