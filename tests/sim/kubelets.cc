@@ -108,7 +108,11 @@ void Kubelets::Look(const std::string& name, Container& container) {
   }
   const bool ended = machine.terminated() && world_.now() > machine.terminated_at() + kTick / 2;
   const bool told = ended ? pod.over() : pod.stage == Stage::kRunning;
-  if (!told && !pod.over()) Tell(name, machine);
+  if (!told && !pod.over()) {
+    // Of a pod that was deleted before its end was told, as after a restore, the policy sees both.
+    if (ended && pod.leave_by) machine.ShowAsked();
+    Tell(name, machine);
+  }
   if (ended && pod.leave_by) Remove(name);
 }
 

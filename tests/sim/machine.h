@@ -67,6 +67,7 @@ class Machine {
   void OnDesiredState(const core::DesiredState& desired);
   // `evidence`: whoever replaces it can see that it was asked to leave.
   void Terminate(Duration grace, bool evidence = true);
+  void ShowAsked() { asked_in_the_open_ = true; }
 
   // ---- faults ----
   void Kill(bool out_of_memory);
