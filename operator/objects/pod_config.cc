@@ -48,7 +48,7 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   const auto copy = [&](auto... fields) { ((slim.spec.*fields = job.spec.*fields), ...); };
   using core::Spec;
   copy(&Spec::num_machines, &Spec::processes_per_machine, &Spec::command, &Spec::args,
-       &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::prestart,
+       &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::mpi, &Spec::prestart,
        &Spec::prestart_exclude, &Spec::preflight, &Spec::trainer, &Spec::resources_per_process,
        &Spec::topology, &Spec::success_policy, &Spec::success_role, &Spec::roles,
        &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period, &Spec::health, &Spec::logs);

@@ -83,6 +83,14 @@ TEST(PodConfig, TellsTheAgentWhoseExitEndsTheJob) {
   EXPECT_EQ(Config(job).job.spec.success_policy, core::SuccessPolicy::kMachine0);
 }
 
+TEST(PodConfig, TellsTheAgentWhoStartsTheRanksOfAnMpiProgram) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.framework = core::Framework::kMpi;
+  EXPECT_EQ(Config(job).job.spec.mpi.start, core::MpiStart::kLauncher);
+  job.spec.mpi.start = core::MpiStart::kPmi;
+  EXPECT_EQ(Config(job).job.spec.mpi.start, core::MpiStart::kPmi);
+}
+
 TEST(PodConfig, TellsTheAgentOfInterpretersToParkAndMachinesToMeasure) {
   core::TrainingJob job = MakeJob("gpt");
   job.spec.prestart = core::Prestart::kAuto;
