@@ -82,6 +82,8 @@ class Cache {
 
   void Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change);
   const T* Set(T object, const OnChange& on_change);
+  // Of an object that was deleted. What a read has found under its name since then stays.
+  void EraseUnlessTaken(T& last, const OnChange& on_change);
   // `last`: its last state, when newer than the cached one.
   void Erase(const Name& name, T* last, const OnChange& on_change);
   void AddToJob(const T& object);
@@ -103,7 +105,7 @@ void Cache<T>::Apply(Batch<T> batch, const OnChange& on_change) {
   }
   for (WatchEvent<T>& event : batch.events) {
     if (event.kind == EventKind::kDeleted) {
-      Erase(NameOf(event.object), &event.object, on_change);
+      EraseUnlessTaken(event.object, on_change);
     } else {
       Put(std::move(event.object), on_change);
     }
@@ -174,6 +176,17 @@ const T* Cache<T>::Set(T object, const OnChange& on_change) {
   AddToJob(*current);
   on_change(&object, current);
   return current;
+}
+
+template <typename T>
+void Cache<T>::EraseUnlessTaken(T& last, const OnChange& on_change) {
+  const T* known = Find({last.meta.name_space, last.meta.name});
+  if (known != nullptr && known->meta.uid != last.meta.uid &&
+      Covers(known->meta.resource_version, last.meta.resource_version)) {
+    on_change(&last, nullptr);
+    return;
+  }
+  Erase(NameOf(last), &last, on_change);
 }
 
 template <typename T>

@@ -100,6 +100,16 @@ TEST_F(CacheTest, AWatchThatLagsBehindAReadDoesNotTakeItBack) {
   EXPECT_EQ(cache_.Find({"default", "a"})->meta.resource_version, "9");
 }
 
+TEST_F(CacheTest, AnObjectsDeletionLeavesTheNextOneOfItsNameThatWasReadAlready) {
+  Apply(Whole({Pod("a", "1")}, "1"));
+  PodView next = Pod("a", "9");
+  next.meta.uid = "other";
+  std::vector<std::string> changes;
+  cache_.Put(next, Into(changes));
+  EXPECT_THAT(Apply(One(EventKind::kDeleted, Pod("a", "8"))), ElementsAre("a@8>-"));
+  EXPECT_EQ(OfJob("gpt"), std::vector<std::string>{"a@9"});
+}
+
 TEST_F(CacheTest, AWholeStateIsBelievedEvenIfTheServerWentBackInTime) {
   Apply(Whole({Pod("a", "90")}, "90"));
   EXPECT_THAT(Apply(Whole({Pod("a", "12")}, "14")), ElementsAre("a@90>a@12"));
