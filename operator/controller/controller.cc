@@ -145,6 +145,9 @@ template <typename T>
 void Controller::Apply(kube::Batch<T> batch, kube::Cache<T>* cache, Watched resource) {
   cache->Apply(std::move(batch), [&](const T* before, const T* after) {
     const T& object = after != nullptr ? *after : *before;
+    if (after == nullptr) {
+      jobs_.OnOwnedDeleted({object.meta.name_space, object.job}, object.meta.owner_uid);
+    }
     Wake(object.meta.name_space, object.job, Priority::kNormal);
   });
   queue_.Progress(resource, cache->resource_version(), BootTime());
@@ -374,7 +377,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
     Notes& notes = record->notes;
     notes.key_made |= result.key_made;
     notes.made.insert(result.pods_made.begin(), result.pods_made.end());
-    record->uncertain = result.uncertain;
+    record->uncertain |= result.uncertain;
     if (result.refusal) {
       notes.refusal = result.refusal;
       notes.make_again =
@@ -401,8 +404,9 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
 void Controller::Refresh(const JobKey& key) {
   refresher_.Read(key, queues() == Queues::kThere, [this, key](bool ok) {
     // Whatever was read counts, also from a server that went back to an older state.
-    if (JobRecord* record = jobs_.Find(key); ok && record != nullptr) {
-      record->resource_version.clear();
+    if (JobRecord* record = jobs_.Find(key); record != nullptr) {
+      if (ok) record->resource_version.clear();
+      record->uncertain |= !ok;
     }
     queue_.Done(key, BootTime(), ok ? kube::Outcome::kOk : kube::Outcome::kRetry);
     if (ok) Wake(key.name_space, key.name, Priority::kNormal);

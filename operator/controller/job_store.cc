@@ -39,6 +39,11 @@ void JobStore::OnPodDeleted(const kube::PodView& pod) {
   record->notes.vanished.insert_or_assign(key, ObservationOf(pod));
 }
 
+void JobStore::OnOwnedDeleted(const JobKey& key, const std::string& owner_uid) {
+  JobRecord* record = Find(key);
+  if (record != nullptr && record->uid == owner_uid) record->uncertain = true;
+}
+
 bool JobStore::Knows(const kube::ObjectMeta& job) const {
   const auto record = records_.find({job.name_space, job.name});
   return record != records_.end() && record->second.uid == job.uid &&

@@ -39,6 +39,10 @@ class JobStore {
   // A pod's end counts, though it is gone before anything was decided.
   void OnPodDeleted(const kube::PodView& pod);
 
+  // Something else of it was deleted, by somebody or with the job itself, of which another watch
+  // may tell later: whether the job is there is read before anything is made anew.
+  void OnOwnedDeleted(const JobKey& key, const std::string& owner_uid);
+
   // The object says only what this operator itself wrote, or what came before that.
   bool Knows(const kube::ObjectMeta& job) const;
   // No other job that waits for nodes is older.

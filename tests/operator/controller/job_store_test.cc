@@ -77,6 +77,15 @@ TEST_F(JobStoreTest, TheOldestThatWaitsForNodesIsOldestUntilItRunsOrIsGone) {
   EXPECT_TRUE(jobs_.IsOldestWaiting(*newer));
 }
 
+TEST_F(JobStoreTest, WhatAJobOwnedIsDeletedWithItPerhapsSoThatTheJobIsRead) {
+  const JobRecord* record = Learned(ViewOf("gpt", seconds(1)));
+  jobs_.OnOwnedDeleted({"ns", "gpt"}, "of an earlier job of that name");
+  jobs_.OnOwnedDeleted({"ns", "bert"}, "uid-bert");
+  EXPECT_FALSE(record->uncertain);
+  jobs_.OnOwnedDeleted({"ns", "gpt"}, "uid-gpt");
+  EXPECT_TRUE(record->uncertain);
+}
+
 TEST_F(JobStoreTest, RemembersHowAPodOfTheJobWasWhenItWentAway) {
   JobRecord* record = Learned(ViewOf("gpt", seconds(1)));
   kube::PodView pod;
