@@ -7,11 +7,12 @@ run, end as a test says, and go when they are deleted. No container exists.
 """
 
 import asyncio
+import contextlib
 import datetime
 import hashlib
 import json
 
-from api_client import ApiError
+from api_client import UNANSWERED, ApiError
 
 EXIT_STOPPED = 143
 # When containers were started in which no agent is: in a while. So what status says of their silence
@@ -43,7 +44,8 @@ class Nodes:
     async def beat(self):
         while True:
             await asyncio.sleep(HEARTBEAT)
-            await self._renew()
+            with contextlib.suppress(ApiError, *UNANSWERED):  # the next one comes in time
+                await self._renew()
 
     async def remove(self):
         for name in self.names:

@@ -62,7 +62,7 @@ class OperatorProcess:
             return {"threads": 0, "descriptors": 0, "memory": 0}
 
     def log_end(self):
-        return self._log.read_text(errors="replace")[-4000:]
+        return self._log.read_text(errors="replace")[-4000:] if self._log.exists() else ""
 
     async def _spawn(self):
         with self._log.open("a") as log:

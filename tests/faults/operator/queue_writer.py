@@ -47,7 +47,7 @@ class Queue:
         return found[0] if found else None
 
     async def admit(self):
-        await self._until(lambda workload: True, "a Workload")
+        await self._until(_is_there, "a Workload")
         self.admitted_at.append(len(self._world.proxy.writes()))
         await self._judge({"QuotaReserved": ("True", "QuotaReserved"),
                            "Admitted": ("True", "Admitted"), "Evicted": ("False", "QuotaReserved")})
@@ -57,7 +57,7 @@ class Queue:
 
     async def until_released(self):
         def released(workload):
-            return "admission" not in workload.get("status", {})
+            return _is_there(workload) and "admission" not in workload.get("status", {})
 
         await self._until(released, "the release")
         pods = (await self._world.api.call("GET", self._world.path("pods")))["items"]
@@ -66,13 +66,13 @@ class Queue:
         assert not left, f"released while {left} are there"
 
     async def until_gone(self):
-        while await self.workload():
-            await asyncio.sleep(0.05)
+        await self._until(lambda workload: workload is None, "the Workload to go")
 
     async def until_told(self, kind, status):
         def told(workload):
-            return any((each["type"], each["status"]) == (kind, status)
-                       for each in workload.get("status", {}).get("conditions", []))
+            return _is_there(workload) and any(
+                (each["type"], each["status"]) == (kind, status)
+                for each in workload.get("status", {}).get("conditions", []))
 
         await self._until(told, f"{kind} to be {status}")
 
@@ -83,7 +83,7 @@ class Queue:
                 return await self._write(changes)
 
     async def _write(self, changes):
-        workload = await self._until(lambda workload: True, "a Workload")
+        workload = await self._until(_is_there, "a Workload")
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         status = dict(workload.get("status", {}))
         kept = [each for each in status.get("conditions", []) if each["type"] not in changes]
@@ -102,7 +102,11 @@ class Queue:
         deadline = asyncio.get_running_loop().time() + 120
         while True:
             workload = await self.workload()
-            if workload is not None and condition(workload):
+            if condition(workload):
                 return workload
             assert asyncio.get_running_loop().time() < deadline, f"waited for {what}: {workload}"
             await asyncio.sleep(0.05)
+
+
+def _is_there(workload):
+    return workload is not None

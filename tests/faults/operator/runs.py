@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
-import pathlib
 import secrets
-import subprocess
 import time
 
 import oracles
@@ -13,10 +11,10 @@ import queue_writer
 import scenarios
 from api_client import ApiClient, ApiError, ApiServer
 from api_proxy import Certificate
+from cluster import CRDS
 from kubelet_writer import Nodes
 from world import World
 
-ROOT = pathlib.Path(__file__).parents[3]
 QUIET = 3.0       # seconds without a write once everything matches
 PATIENCE = 90.0   # seconds for the end state to match and for quiet to come
 
@@ -51,9 +49,7 @@ class Testbed:
         self.nodes = None
 
     async def __aenter__(self):
-        subprocess.run([self.cluster.folder / "bin/kubectl", "--kubeconfig",
-                        self.cluster.kubeconfig, "apply", "--server-side", "--force-conflicts",
-                        "-f", ROOT / "crds"], check=True, capture_output=True)
+        self.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", CRDS)
         self._api = ApiClient(self.server)
         await self._make_queues()
         mark = secrets.token_hex(4)
@@ -97,14 +93,15 @@ async def record(testbed, scenario, quiet=QUIET):
 
 async def play(testbed, plan, reference):
     started = time.monotonic()
-    async with World(testbed, plan.made_faults(), plan.operators, plan.options) as world:
-        try:
+    world = World(testbed, plan.made_faults(), plan.operators, plan.options)
+    try:
+        async with world:
             violations = await _judge(world, plan, reference)
-        except Exception as error:  # one that cannot be judged is told like any other
-            violations = [f"{type(error).__name__}: {error}"]
-        return Verdict(plan, violations, any(fault.fired for fault in world.proxy.faults),
-                       time.monotonic() - started,
-                       world.operators[0].log_end() if violations else "")
+    except Exception as error:  # one that cannot be judged is told like any other
+        violations = [f"{type(error).__name__}: {error}"]
+    return Verdict(plan, violations, any(fault.fired for fault in world.proxy.faults),
+                   time.monotonic() - started,
+                   world.operators[0].log_end() if violations else "")
 
 
 async def play_all(testbed, plans, references, at_once, on_verdict):

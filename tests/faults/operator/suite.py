@@ -63,7 +63,7 @@ def parser():
 
 
 async def play(cluster, folder, given):
-    """How many plans were violated."""
+    """What was violated, one text for each plan."""
     started, report = time.monotonic(), Report(given.results)
     async with runs.Testbed(cluster, folder) as testbed:
         wanted = [plans.Plan.read(path) for path in given.plans]
@@ -74,8 +74,8 @@ async def play(cluster, folder, given):
         random.Random(given.seed).shuffle(chosen)
         await runs.play_all(testbed, chosen, references, given.at_once, report.add)
     print(f"{report.plans} plans in {time.monotonic() - started:.0f} s, in {report.not_struck} the "
-          f"fault did not come; {report.violations} violations", flush=True)
-    return report.violations
+          f"fault did not come; {len(report.violated)} violations", flush=True)
+    return report.violated
 
 
 async def record_all(testbed, names, quiet):
@@ -111,7 +111,8 @@ def choose(references, given):
 class Report:
     def __init__(self, folder):
         self._folder = folder
-        self.planned = self.plans = self.violations = self.not_struck = 0
+        self.planned = self.plans = self.not_struck = 0
+        self.violated = []
 
     def add(self, verdict):
         self.plans += 1
@@ -120,12 +121,12 @@ class Report:
         self.not_struck += not verdict.struck
         if not verdict.violations:
             return
-        self.violations += 1
-        kept = self._folder / f"violated-{self.violations}.json"
+        kept = self._folder / f"violated-{len(self.violated) + 1}.json"
         verdict.plan.write(kept)
-        print(f"violated after {verdict.seconds:.0f} s: {verdict.plan.name} ({kept})")
-        for violation in verdict.violations:
-            print(f"  {violation}")
+        self.violated.append("\n  ".join([
+            f"violated after {verdict.seconds:.0f} s: {verdict.plan.name} ({kept})",
+            *verdict.violations]))
+        print(self.violated[-1])
         print("  the operator's last words:\n" + verdict.log, file=sys.stderr, flush=True)
 
 
