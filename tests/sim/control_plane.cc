@@ -172,6 +172,11 @@ ControlPlane::Answer ControlPlane::Wrote(Kind kind, const ApiServer::Change& cha
   return answer;
 }
 
+// Who finds it there reads it, and waits until its cache has come as far.
+ControlPlane::Answer ControlPlane::Found(Kind kind) const {
+  return {.ok = true, .kind = kind, .version = api_.objects().seen.at(static_cast<size_t>(kind))};
+}
+
 ControlPlane::Answer ControlPlane::WriteStatus(uint64_t version, const core::JobStatus& status) {
   const bool stale = api_.objects().job_version != version;
   if (stale && !world_.Mutated("NoCompareAndSwap")) return {};
@@ -191,11 +196,11 @@ ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
     return answer;
   }
   if (std::holds_alternative<control::MakeNames>(action)) {
-    if (objects.has_names) return {.ok = true, .kind = Kind::kServices, .version = 0};
+    if (objects.has_names) return Found(Kind::kServices);
     return Wrote(Kind::kServices, [](Objects& all) { all.has_names = true; });
   }
   if (std::holds_alternative<control::MakeCoordinatorAddress>(action)) {
-    if (objects.coordinator) return {.ok = true, .kind = Kind::kServices, .version = 0};
+    if (objects.coordinator) return Found(Kind::kServices);
     return Wrote(Kind::kServices, [](Objects& all) {
       all.coordinator = {.uid = "service", .address = "10.96.0.7"};
     });
@@ -206,7 +211,7 @@ ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
 
 ControlPlane::Answer ControlPlane::WriteOf(const control::WriteSlice& write) {
   const bool there = api_.objects().slices.contains(write.key);
-  if (there && write.uid.empty()) return {.ok = true, .kind = Kind::kServices, .version = 0};
+  if (there && write.uid.empty()) return Found(Kind::kServices);
   if (!there && !write.uid.empty()) return {.gone = true};
   Fingerprint print;
   std::optional<uint32_t> leads_to;
@@ -225,7 +230,7 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   const std::string name =
       core::PodName("gpt", static_cast<int>(create.machine), create.attempt, kFirstEpoch);
   // Ours, from an earlier try.
-  if (api_.objects().pods.contains(name)) return {.ok = true, .kind = Kind::kPods, .version = 0};
+  if (api_.objects().pods.contains(name)) return Found(Kind::kPods);
   control::MachineObservation pod;
   pod.name = name;
   pod.uid = name + "/" + std::to_string(world_.NextPid());
@@ -261,7 +266,7 @@ ControlPlane::Answer ControlPlane::CreateSpare(const control::StartSpare& create
   control::MachineObservation pod;
   pod.name = core::SparePodName("gpt", static_cast<int>(create.number));
   // Ours, from an earlier try.
-  if (api_.objects().pods.contains(pod.name)) return {.ok = true, .kind = Kind::kPods};
+  if (api_.objects().pods.contains(pod.name)) return Found(Kind::kPods);
   pod.uid = pod.name + "/" + std::to_string(world_.NextPid());
   pod.created = WallOf(world_.now());
   pod.spare = static_cast<int32_t>(create.number);

@@ -95,6 +95,7 @@ class ControlPlane : public Operator {
   Answer Delete(const control::StopMachine& deletion);
   Answer WriteOf(const control::WriteSlice& write);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
+  Answer Found(Kind kind) const;
   void ChangeSpec(const std::function<void(core::Spec&)>& change);
 
   // ---- the replicas ----
