@@ -69,6 +69,9 @@ inline constexpr auto kFields<Placement> =
                Field{"topologyMode", &Placement::topology_mode});
 
 template <>
+inline constexpr auto kFields<Network> = std::tuple(Field{"hostnames", &Network::hostnames});
+
+template <>
 inline constexpr auto kFields<Mpi> = std::tuple(Field{"start", &Mpi::start});
 
 template <>
@@ -127,7 +130,7 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"resourcesPerProcess", &Spec::resources_per_process},
     Field{"resourcesPerMachine", &Spec::resources_per_machine, AtMost{32}},
     Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
-    Field{"placement", &Spec::placement},
+    Field{"placement", &Spec::placement}, Field{"network", &Spec::network},
     Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
     Field{"successPolicy", &Spec::success_policy},
     Field{"successRole", &Spec::success_role, AtMost{63}}, Field{"roles", &Spec::roles, AtMost{16}},

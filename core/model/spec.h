@@ -160,6 +160,12 @@ struct Preflight {
   friend bool operator==(const Preflight&, const Preflight&) = default;
 };
 
+struct Network {
+  bool hostnames = true;  // <job>-<machine>.<job> leads to a machine
+
+  friend bool operator==(const Network&, const Network&) = default;
+};
+
 struct Mpi {
   MpiStart start = MpiStart::kLauncher;
 
@@ -212,6 +218,7 @@ struct Spec {
   std::optional<Quantity> shared_memory;
   Topology topology;
   Placement placement;
+  Network network;
   int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
   SuccessPolicy success_policy = SuccessPolicy::kAll;
   std::string success_role;  // with SuccessPolicy::kRole alone

@@ -92,6 +92,12 @@ void ValidatePod(Validator& validator, const Node& pod) {
                     "must be Never: Lockstep restarts processes itself, by spec.failurePolicy",
                     policy->Describe());
   }
+  const Node* qualified = pod.Find("setHostnameAsFQDN");
+  if (qualified != nullptr && qualified->text() == "true" &&
+      !validator.job.spec.network.hostnames) {
+    validator.Error(kTemplatePath + ".spec.setHostnameAsFQDN",
+                    "needs spec.network.hostnames: without it a pod has no domain name");
+  }
   // Of init containers, restartPolicy Always makes a sidecar.
   const Node* containers = pod.Find("containers");
   if (containers != nullptr && std::ranges::any_of(containers->items(), [](const Node& container) {

@@ -16,8 +16,10 @@ constexpr auto kAgentGrace = seconds(15);
 
 void SetOwnFields(const core::TrainingJob& job, uint32_t machine, Json& spec) {
   const core::Spec& wanted = job.spec;
-  spec["hostname"] = core::HostName(job.metadata.name, static_cast<int>(machine));
-  spec["subdomain"] = core::ServiceName(job.metadata.name);
+  if (wanted.network.hostnames) {
+    spec["hostname"] = core::HostName(job.metadata.name, static_cast<int>(machine));
+    spec["subdomain"] = core::ServiceName(job.metadata.name);
+  }
   spec["terminationGracePeriodSeconds"] =
       (std::chrono::ceil<seconds>(wanted.grace_period) + kAgentGrace).count();
   if (!wanted.priority_class_name.empty()) spec["priorityClassName"] = wanted.priority_class_name;

@@ -34,6 +34,8 @@ bool CanBeLedTo(const Machine& machine) {
          !seen->address.empty() && !IsOfNoNetwork(seen->address);
 }
 
+bool WantsNames(const ReconcileContext& context) { return context.spec().network.hostnames; }
+
 bool NamesLeadBy(const Snapshot& snapshot, LeadBy by) {
   return (snapshot.names ? snapshot.names->by : LeadBy::kSlices) == by;
 }
@@ -52,7 +54,10 @@ Wanted WantedSlices(const ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     if (!CanBeLedTo(machine)) continue;
     const bool ipv6 = IsIpv6(machine.seen->address);
-    wanted[{.number = machine.index / core::kMachinesASlice, .ipv6 = ipv6}].push_back(machine.seen);
+    if (WantsNames(context)) {
+      wanted[{.number = machine.index / core::kMachinesASlice, .ipv6 = ipv6}].push_back(
+          machine.seen);
+    }
     if (machine.index == 0) wanted[{.coordinator = true, .ipv6 = ipv6}].push_back(machine.seen);
   }
   const bool keep_names = !NamesLeadBy(snapshot, LeadBy::kSlices);
@@ -97,11 +102,14 @@ bool IsMadeAnew(const ReconcileContext& context) {
 }
 
 // What leads by labels is never changed to lead by slices: the slices and the Endpoints that a
-// controller has made for it would stay. It goes as a whole, when a gang is made anew.
+// controller has made for it would stay. It goes as a whole, when a gang is made anew; and so do
+// names that are no longer wanted.
 bool DropOldAddresses(ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
   if (!IsMadeAnew(context)) return false;
-  const bool names = NamesLeadBy(snapshot, LeadBy::kLabels);
+  const bool unwanted = snapshot.names && !WantsNames(context);
+  const bool names = NamesLeadBy(snapshot, LeadBy::kLabels) ||
+                     (unwanted && NamesLeadBy(snapshot, LeadBy::kSlices));
   const bool coordinator = CoordinatorLeadsBy(snapshot, LeadBy::kLabels);
   if (names) context.Do(DropNames{snapshot.names->uid});
   if (coordinator) context.Do(DropCoordinatorAddress{snapshot.coordinator_address->uid});
@@ -113,7 +121,7 @@ bool DropOldAddresses(ReconcileContext& context) {
 void RememberAddresses(ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
   AddressesMemory& memory = context.Own<&Memory::addresses>();
-  const bool there = snapshot.names && snapshot.coordinator_address;
+  const bool there = (snapshot.names || !WantsNames(context)) && snapshot.coordinator_address;
   if (there) {
     memory.had = true;
     memory.gone.reset();
@@ -144,7 +152,7 @@ bool MakeAddresses(ReconcileContext& context) {
   if (gone && context.now.boot < *gone + kAddressesGone) {
     context.WakeAt(*gone + kAddressesGone);
   } else {
-    if (!snapshot.names) context.Do(MakeNames{});
+    if (!snapshot.names && WantsNames(context)) context.Do(MakeNames{});
     if (!coordinator) context.Do(MakeCoordinatorAddress{});
   }
   return coordinator && !coordinator->address.empty();

@@ -27,7 +27,8 @@ struct MoveCoordinatorAddress {
   std::string uid;  // precondition
   uint32_t attempt = 0;
 };
-// Names or an address that lead by labels, so that the next ones go by slices.
+// Names or an address that lead by labels, so that the next ones go by slices; names that are not
+// wanted.
 struct DropNames {
   std::string uid;  // precondition
 };

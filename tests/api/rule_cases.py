@@ -88,6 +88,9 @@ PASS = [
     job(a_command(placement={"topologyMode": "Required", "topologyKey": "a.b/c"})),
     job(a_command(placement={"topologyKey": "a.b/c", "topologyLevels": ["a.b/d"]})),
     job(a_command(placement={"topologyKey": ""})),
+    job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": False}))),
+    job(a_command(network={"hostnames": False}, **_template({"hostNetwork": True}))),
+    job(a_command(network={}, **_template({"setHostnameAsFQDN": True}))),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGBUS"]}, {"stderr": r"(?i)\bECC\b"}]})),
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
     job(a_command(checkpoint={"claim": "", "path": "", "resume": "Never"})),
@@ -239,6 +242,7 @@ FAIL += [job(a_command(**_template({field: value}))) for field, value in (
     ("containers", [{"name": "lockstep-a"}]), ("initContainers", [{"name": "lockstep-a"}]),
     ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
     ("schedulerName", "A"), ("imagePullSecrets", [{"name": "A"}]))]
+FAIL += [job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": True})))]
 FAIL += [job(a_command(**_template({field: [{"name": "a", "volumeMounts": [
     {"name": "b", "mountPath": "/b"}, {"name": volume, "mountPath": "/a"}]}]})))
     for field in ("containers", "initContainers") for volume in ("lockstep-key", "lockstep-agent")]

@@ -19,6 +19,7 @@ CHANGES = {
     "sharedMemory": "1Gi",
     "preflight": {"enabled": True},
     "topology": {"bind": "None"}, "placement": {"onePerNode": "None"}, "spareMachines": 1,
+    "network": {"hostnames": False},
     "failurePolicy": {"maxRestarts": 7}, "successPolicy": "Machine0",
     "roles": [{"name": "other"}], "successRole": "",
     "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",

@@ -97,6 +97,64 @@ def test_machine_0_is_replaced_like_any_other(jobs, tmp_path):
     lose(jobs, tmp_path, 0)
 
 
+def service_names(jobs):
+    return {each.removeprefix("service/")
+            for each in jobs.kubectl("get", "services", "-o", "name").split()}
+
+
+def pod_names(jobs):
+    """What machines' pods are called within the cluster's DNS, by pod."""
+    pods = json.loads(jobs.kubectl("get", "pods", "-l", "lockstep.dev/job=gpt", "-o", "json"))
+    return {each["metadata"]["name"]: (each["spec"].get("hostname"), each["spec"].get("subdomain"))
+            for each in pods["items"]}
+
+
+def address_of(jobs, pod):
+    return json.loads(jobs.kubectl("get", "pod", pod, "-o", "json"))["status"]["podIP"]
+
+
+def test_without_hostnames_a_gang_finds_itself_and_a_new_machine_0_by_addresses(jobs, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", f'echo "rank $RANK meets at $MASTER_ADDR"; {UNTIL.format(gate=gate)}',
+               network={"hostnames": False})
+    jobs.wait_state("gpt", "Running")
+    wait_log(jobs, "gpt-1", f"rank 2 meets at {address_of(jobs, 'gpt-0')}")
+    victim = wait_until(lambda: ranks_of(jobs.kubelet.process("gpt-1").pid).get(2), "rank 2")
+    os.kill(victim, signal.SIGKILL)
+    jobs.wait("gpt", lambda s: s.get("restarts", {}).get("application") == 1
+              and s["state"] == "Running", "the gang in its second generation")
+    jobs.kubelet.process("gpt-0").kill()
+    jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running",
+              "the gang with its replacement")
+    wait_log(jobs, "gpt-1", f"rank 2 meets at {address_of(jobs, 'gpt-0-r2')}")
+    assert set(pod_names(jobs).values()) == {(None, None)}
+    assert service_names(jobs) == {"gpt-coordinator"}
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_hostnames_change_while_a_job_is_suspended(jobs, tmp_path):
+    gate = tmp_path / "gate"
+
+    def change(**spec):
+        jobs.kubectl("patch", "tj", "gpt", "--type", "merge", "-p", json.dumps({"spec": spec}))
+
+    jobs.apply("gpt", UNTIL.format(gate=gate))
+    jobs.wait_state("gpt", "Running")
+    named = {f"gpt-{machine}": (f"gpt-{machine}", "gpt") for machine in range(2)}
+    assert pod_names(jobs) == named
+    for hostnames in (False, True):
+        change(suspend=True)
+        jobs.wait_state("gpt", "Suspended")
+        change(suspend=False, network={"hostnames": hostnames})
+        jobs.wait_state("gpt", "Running")
+        assert set(pod_names(jobs).values()) == (
+            set(named.values()) if hostnames else {(None, None)})
+        assert service_names(jobs) == {"gpt-coordinator", *(["gpt"] if hostnames else [])}
+    gate.touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
 def test_what_preflight_measured_is_a_condition_that_kubectl_describes(jobs, tmp_path):
     gate = tmp_path / "gate"
     jobs.apply("gpt", UNTIL.format(gate=gate), preflight={"enabled": True, "margin": 1})

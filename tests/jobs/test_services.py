@@ -78,6 +78,19 @@ def test_names_and_the_coordinators_address_lead_where_the_operator_says(jobs):
                PATIENCE, 0.2)
 
 
+def test_without_hostnames_a_start_writes_one_service_and_one_slice(jobs):
+    jobs.apply("gpt", "sleep 1000", numMachines=MACHINES, network={"hostnames": False})
+    wait_lead(jobs, "gpt-coordinator", "gpt-0")
+    machines = [f"gpt-{machine}" for machine in range(MACHINES)]
+    wait_until(lambda: len(addresses(jobs, *machines)) == MACHINES, "all to have addresses", PATIENCE)
+    # After the loss of machine 0 the operator has seen all of them.
+    jobs.kubelet.process("gpt-0").kill()
+    wait_lead(jobs, "gpt-coordinator", "gpt-0-r2")
+    [led] = items(jobs, "endpointslices").values()
+    assert (led["metadata"]["name"], led["metadata"]["generation"]) == ("gpt-coordinator", 2)
+    assert items(jobs, "services").keys() == {"gpt-coordinator"}
+
+
 def test_services_that_select_pods_are_made_anew_with_their_gang(jobs):
     """Such as an operator made before these slices were its own."""
     jobs.apply("gpt", "sleep 1000", suspend=True)

@@ -325,6 +325,12 @@ TEST(Validate, HasAMessageForEveryRule) {
        "  template: {spec: {containers: [{name: worker, restartPolicy: Always}]}}\n",
        "spec.template.spec.containers: has a restartPolicy"},
       {Target::kLocal, "  command: [a]\n  template: {spec: {hostname: a}}\n", "remove it"},
+      {Target::kCluster,
+       "  command: [a]\n  network: {hostnames: false}\n"
+       "  template: {spec: {setHostnameAsFQDN: true}}\n",
+       "spec.template.spec.setHostnameAsFQDN: needs spec.network.hostnames: without it a pod has "
+       "no "
+       "domain name"},
       {Target::kLocal, "  command: [a]\n  template: {spec: {terminationGracePeriodSeconds: 1}}\n",
        "write it as spec.gracePeriod"},
       {Target::kLocal, "  command: [a]\n  template: {spec: {volumes: [{name: lockstep-a}]}}\n",
@@ -594,11 +600,12 @@ TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {
   EXPECT_EQ(IgnoredLocally(
                 Job("  image: i\n  imagePullSecrets: [{name: s}]\n  sharedMemory: 1Gi\n"
                     "  resourcesPerProcess: {gpu: 1, cpu: 1, memory: 1Gi}\n"
-                    "  placement: {onePerNode: None}\n  checkpoint: {claim: c, path: /c}\n"
+                    "  placement: {onePerNode: None}\n  network: {hostnames: false}\n"
+                    "  checkpoint: {claim: c, path: /c}\n"
                     "  ttlSecondsAfterFinished: 0\n  cleanPodPolicy: All\n  priorityClassName: p\n"
                     "  schedulerName: s\n  health: {startTimeout: 1m}\n")),
             "image, imagePullSecrets, resourcesPerProcess.cpu, resourcesPerProcess.memory, "
-            "sharedMemory, placement, checkpoint.claim, health.startTimeout, "
+            "sharedMemory, placement, network, checkpoint.claim, health.startTimeout, "
             "ttlSecondsAfterFinished, cleanPodPolicy, priorityClassName, schedulerName");
 }
 

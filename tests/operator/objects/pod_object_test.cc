@@ -79,6 +79,17 @@ TEST(Pod, OfASmallJobIsThis) {
       << pod.dump(2);
 }
 
+TEST(Pod, HasNoNameButItsOwnWithoutHostnames) {
+  const core::TrainingJob job = MakeJob("gpt").Machines(2);
+  core::TrainingJob without = job;
+  without.spec.network.hostnames = false;
+  const PodRequest request = Request(1, 7);
+  json expected = Pod(job, request);
+  EXPECT_EQ(expected["spec"].erase("hostname"), 1U);
+  EXPECT_EQ(expected["spec"].erase("subdomain"), 1U);
+  EXPECT_EQ(Pod(without, request), expected);
+}
+
 TEST(Pod, OfALaterEpochSaysItsAttempt) {
   const json pod = Pod(MakeJob("gpt").Machines(4), Request(3, 7));
   EXPECT_EQ(pod["metadata"]["name"], "gpt-3-r7");

@@ -186,6 +186,47 @@ TEST(Addresses, ARefusedSliceIsToldAndNotTriedBeforeItsTime) {
   EXPECT_THAT(All<WriteSlice>(scene.Decide()), SizeIs(2));
 }
 
+// ---- without names ----
+
+core::TrainingJob Nameless(int machines) {
+  core::TrainingJob job = MakeJob("gpt").Machines(machines);
+  job.spec.network.hostnames = false;
+  return job;
+}
+
+TEST(Addresses, WithoutNamesAGangNeedsTheCoordinatorsAlone) {
+  Scene scene(Nameless(2), LeadBy::kSlices);
+  std::vector<WriteSlice> writes;
+  for (int i = 0; i < 4; ++i) {
+    const Decision decision = scene.Settle();
+    EXPECT_THAT(All<MakeNames>(decision), IsEmpty());
+    for (const WriteSlice& write : All<WriteSlice>(decision)) writes.push_back(write);
+    scene.Make(decision);
+    scene.snapshot().names.reset();  // it makes both Services
+  }
+  EXPECT_THAT(scene.machines(), SizeIs(2));
+  ASSERT_THAT(writes, SizeIs(1));
+  EXPECT_EQ(writes[0].key, kCoordinator);
+  EXPECT_TRUE(scene.Settle().nothing_missing);
+}
+
+TEST(Addresses, NamesThatAreNoLongerWantedGoBeforeTheGangIsMadeAnew) {
+  Scene scene(Nameless(2), LeadBy::kSlices);
+  scene.notes().key_made = true;
+  scene.AddAddresses();
+  scene.snapshot().slices[kNames] = {"uid-slice", 1};
+  const Decision drop = scene.Settle();
+  ASSERT_THAT(All<DropNames>(drop), SizeIs(1));
+  EXPECT_EQ(All<DropNames>(drop)[0].uid, "uid-names");
+  EXPECT_THAT(All<DropCoordinatorAddress>(drop), IsEmpty());
+  EXPECT_THAT(*Written(drop, kNames), IsEmpty());
+  scene.Make(drop);
+  const Decision make = scene.Settle();
+  EXPECT_THAT(All<StartMachine>(make), SizeIs(2))
+      << "the coordinator's stays, nothing is waited for";
+  EXPECT_THAT(All<DropNames>(make), IsEmpty());
+}
+
 // ---- of operators before slices ----
 
 TEST(Addresses, ThoseThatSelectPodsAreKeptWhileTheirGangIsThereAndFollowMachine0) {
@@ -225,16 +266,19 @@ TEST(Addresses, ThoseThatSelectPodsGoBeforeAGangIsMadeAnew) {
 }
 
 TEST(Addresses, WhatLeadsByItselfIsLeftAlone) {
-  Scene scene(MakeJob("gpt").Machines(2));
-  scene.notes().key_made = true;
-  scene.AddAddresses();
-  for (int i = 0; i < 3; ++i) {
-    const Decision decision = scene.Settle();
-    EXPECT_THAT(All<WriteSlice>(decision), IsEmpty());
-    EXPECT_THAT(All<DropNames>(decision), IsEmpty());
-    scene.Make(decision);
+  for (const core::TrainingJob& job :
+       {core::TrainingJob(MakeJob("gpt").Machines(2)), Nameless(2)}) {
+    Scene scene(job);
+    scene.notes().key_made = true;
+    scene.AddAddresses();
+    for (int i = 0; i < 3; ++i) {
+      const Decision decision = scene.Settle();
+      EXPECT_THAT(All<WriteSlice>(decision), IsEmpty());
+      EXPECT_THAT(All<DropNames>(decision), IsEmpty());
+      scene.Make(decision);
+    }
+    EXPECT_THAT(scene.machines(), SizeIs(2));
   }
-  EXPECT_THAT(scene.machines(), SizeIs(2));
 }
 
 }  // namespace

@@ -114,6 +114,11 @@ def _place():
                  "(has(self.topologyKey) && self.topologyKey != '')",
                  "needs topologyKey, the label of the nearest place", ".topologyLevels"),
             filled=True),
+        "network": struct("How machines find each other.", {
+            "hostnames": boolean(
+                "Each machine has a name that leads to it, as in gpt-3.gpt. false: machines are "
+                "known by their addresses alone, and there are no DNS records to wait for."),
+        }, filled=True),
         "spareMachines": integer("Pods that hold a node, its GPUs and the image, for the "
                                  "replacement of a lost machine."),
     }
@@ -342,6 +347,10 @@ def spec(pod):
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
         *_resource_rules(), *_required_rules(), *_role_rules(),
+        rule("self.network.hostnames || !has(self.template) || !has(self.template.spec) || "
+             "!has(self.template.spec.setHostnameAsFQDN) || !self.template.spec.setHostnameAsFQDN",
+             "needs spec.network.hostnames: without it a pod has no domain name",
+             ".template.spec.setHostnameAsFQDN"),
         rule("self.topology.bind != 'Map' || (has(self.topology.map) ? self.topology.map.size() : 0)"
              " == self.processesPerMachine", "must hold one entry for each of processesPerMachine, "
              "in order of rank", ".topology.map"))
