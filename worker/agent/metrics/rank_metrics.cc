@@ -13,9 +13,18 @@ constexpr size_t kMaxRanks = 64;
 constexpr Duration kSmoothing = seconds(2);
 constexpr const char* kWaitName = "collective_wait_seconds";
 constexpr const char* kLoadName = "checkpoint_load_seconds";
+constexpr const char* kValidationName = "validation_seconds";
 constexpr double kLongestLoad = 1e6;
 constexpr int64_t kMostStepsAtOnce = 1'000'000;
 constexpr Duration kThrottledEvery = milliseconds(500);  // as often as progress is told
+
+// Of what passed since the last step: what went into steps, and not into a validation.
+Duration InSteps(const ProgressReport& report, Duration passed) {
+  const auto validation = report.metrics.find(kValidationName);
+  if (validation == report.metrics.end() || !(validation->second > 0)) return passed;
+  if (validation->second >= Seconds(passed)) return Duration::zero();
+  return passed - duration_cast<Duration>(std::chrono::duration<double>(validation->second));
+}
 
 Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
 
@@ -56,9 +65,9 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   Pace& pace = it->second;
   core::RankProgress& progress = pace.progress;
   if (first) progress.loss = std::numeric_limits<double>::quiet_NaN();
-  if (!first && now > pace.at) {
-    Duration passed = now - pace.at;
-    if (report.step > progress.step) {
+  const Duration passed = first ? Duration::zero() : InSteps(report, now - pace.worked);
+  if (passed > Duration::zero()) {
+    if (progress.step > 0 && report.step > progress.step) {
       ObserveStep(report.rank, passed / (report.step - progress.step));
     }
     if (report.tokens > 0) {
@@ -69,6 +78,10 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
     }
   }
   pace.at = now;
+  // A bare sign of life ends no step; one begins after a validation that is told by itself.
+  if (first || report.step > 0 || report.tokens > 0 || report.metrics.contains(kValidationName)) {
+    pace.worked = now;
+  }
   progress.rank = report.rank;
   AddWait(report, &progress);
   const auto load = report.metrics.find(kLoadName);
@@ -126,13 +139,15 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
     prometheus::ClientMetric sample;
     sample.summary.sample_count = times.count;
     sample.summary.sample_sum = times.seconds;
-    page.Summary("lockstep_rank_step_seconds",
-                 "Time from one reported step of the rank to its next, per step.", sample,
-                 {Of(rank)});
+    page.Summary(
+        "lockstep_rank_step_seconds",
+        "Time from one reported step of the rank to its next, validations left out, per step.",
+        sample, {Of(rank)});
   }
   return page
       .Histogram("lockstep_step_seconds",
-                 "Time from one reported step of a rank to its next, per step, over this machine's "
+                 "Time from one reported step of a rank to its next, validations left out, per "
+                 "step, over this machine's "
                  "ranks.",
                  steps_.Collect())
       .Take();
@@ -195,6 +210,7 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
     page->Gauge("lockstep_rank_loss", "The last loss that the rank reported.", progress.loss,
                 {rank});
   }
+  AddValidation(pace, page);
   if (progress.tokens_per_second > 0) {
     page->Gauge("lockstep_rank_tokens_per_second",
                 "Tokens a second that the rank processed lately.", progress.tokens_per_second,
@@ -203,6 +219,23 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
   page->Gauge("lockstep_rank_progress_age_seconds",
               "Time since the rank last reported progress in this generation.",
               Seconds(now_() - pace.at), {rank});
+}
+
+void RankMetrics::AddValidation(const Pace& pace, Families* page) {
+  const Labels rank = {Of(pace.progress.rank)};
+  const auto loss = pace.reported.find("validation_loss");
+  if (loss != pace.reported.end()) {
+    page->Gauge("lockstep_trainer_validation_loss",
+                "The last loss on held-out data that the rank reported, as `validation_loss`.",
+                loss->second, rank);
+  }
+  const auto perplexity = pace.reported.find("validation_perplexity");
+  if (perplexity != pace.reported.end()) {
+    page->Gauge("lockstep_trainer_validation_perplexity",
+                "The last perplexity of held-out data that the rank reported, as "
+                "`validation_perplexity`.",
+                perplexity->second, rank);
+  }
 }
 
 bool RankMetrics::IsKept(const std::string& name) {

@@ -44,6 +44,7 @@ class RankMetrics : public prometheus::Collectable {
   // Of one rank, in the running generation.
   struct Pace {
     Time at{};
+    Time worked{};                // the last report of a step, of tokens or of a validation
     core::RankProgress progress;  // 0 and NaN are "not said"
     std::map<std::string, double> reported;
   };
@@ -68,6 +69,7 @@ class RankMetrics : public prometheus::Collectable {
   void AddProcess(const LocalRanks::View& view, Families* page) const;
   void AddPlacement(const LocalRanks::View& view, Families* page) const;
   void AddProgress(const Pace& pace, Families* page) const;
+  static void AddValidation(const Pace& pace, Families* page);
 
   Views views_;
   std::function<Time()> now_;

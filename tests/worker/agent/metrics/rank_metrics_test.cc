@@ -53,6 +53,43 @@ TEST_F(RankMetricsTest, TheRateOfTokensIsTheirNumberOverTheTimeBetweenReports) {
   EXPECT_EQ(Report(seconds(12), 3, 1000).tokens_per_second, 750);
 }
 
+TEST_F(RankMetricsTest, AValidationIsInNoStepAndInNoRateOfTokens) {
+  Report(seconds(10), 1, 500);
+  Report(seconds(12), 0, 0);  // a sign of life from the midst of it
+  now_ = seconds(14);
+  const auto progress = ranks_.OnReport(
+      {3, 2, 0, kNotSaid, 500, {{"validation_seconds", 3}, {"validation_loss", 2}}});
+  EXPECT_EQ(progress.tokens_per_second, 500);
+  EXPECT_EQ(At("lockstep_rank_step_seconds_sum"), 1);
+  EXPECT_EQ(At("lockstep_trainer_validation_loss"), 2);
+  EXPECT_EQ(At("lockstep_rank_progress_age_seconds"), 0);
+  // One that took longer than there was time is of no step.
+  now_ = seconds(15);
+  ranks_.OnReport({3, 3, 0, kNotSaid, 500, {{"validation_seconds", 9}}});
+  EXPECT_EQ(At("lockstep_rank_step_seconds_count"), 1);
+  EXPECT_EQ(At("lockstep_rank_tokens_per_second"), 500);
+}
+
+TEST_F(RankMetricsTest, AValidationBeforeTheFirstStepIsInNoStepEither) {
+  Report(seconds(10), 0, 0);  // from the midst of it
+  now_ = seconds(13);
+  ranks_.OnReport(Reporting({{"validation_seconds", 4}, {"validation_loss", 2}}));
+  EXPECT_EQ(Report(seconds(15), 31, 500).tokens_per_second, 250);
+  EXPECT_FALSE(PageOf(ranks_).families.contains("lockstep_step_seconds"));
+  Report(seconds(16), 32, 500);
+  EXPECT_EQ(At("lockstep_rank_step_seconds_sum"), 1);
+}
+
+TEST_F(RankMetricsTest, ShowsTheLossOnHeldOutDataOnceItWasToldInThisGeneration) {
+  ranks_.OnReport({3, 4, 0, 1.5, 0, {}});
+  EXPECT_FALSE(PageOf(ranks_).families.contains("lockstep_trainer_validation_loss"));
+  ranks_.OnReport(Reporting({{"validation_loss", 2}, {"validation_perplexity", 7.389}}));
+  ranks_.OnReport({3, 5, 0, 1.5, 0, {}});
+  EXPECT_EQ(At("lockstep_trainer_validation_loss"), 2);
+  EXPECT_EQ(At("lockstep_trainer_validation_perplexity"), 7.389);
+  EXPECT_EQ(At("lockstep_reported", R"(,name="validation_loss")"), 2);
+}
+
 TEST_F(RankMetricsTest, WaitsAddUpOverTheStepsThatTheyAreTheMeanOf) {
   const auto report = [&](int64_t step, double wait) {
     return ranks_.OnReport({3, step, 0, kNotSaid, 0, {{"collective_wait_seconds", wait}}});
