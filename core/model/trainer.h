@@ -66,6 +66,9 @@ struct Trainer {
   // Steps between checkpoints in memory, where the job keeps any; 0: none; absent: as often as they
   // cost 2 % of the time.
   std::optional<int64_t> memory_every;
+  std::vector<std::string> validation_data;  // globs, like `data`; empty: nothing is held out
+  int64_t validate_every = 0;                // steps; 0: only after the last
+  int64_t validation_samples = 256;          // sequences of it, at most
   TrainerMode mode = TrainerMode::kTrain;
   std::vector<std::string> prompts;  // globs of text files, a prompt a line
 
@@ -122,6 +125,9 @@ inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"bucketMb", &Trainer::bucket_mb, Between{1, 1024}}, Field{"overlap", &Trainer::overlap},
     Field{"checkpointEvery", &Trainer::checkpoint_every, Between{0, kMostSteps}},
     Field{"memoryEvery", &Trainer::memory_every, Between{0, kMostSteps}},
+    Field{"validationData", &Trainer::validation_data, AtMost{256, 4096}},
+    Field{"validateEvery", &Trainer::validate_every, Between{0, kMostSteps}},
+    Field{"validationSamples", &Trainer::validation_samples, Between{1, 1'000'000}},
     Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
 
 }  // namespace lockstep::core

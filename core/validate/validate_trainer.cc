@@ -219,6 +219,11 @@ void ValidateTrainer(Validator& validator) {
                     "is missing; mode: Generate needs files of prompts, a prompt a line, as in "
                     "[/data/prompts.txt]");
   }
+  if (trainer.validate_every > 0 && trainer.validation_data.empty()) {
+    validator.Error(kTrainerPath + ".validationData",
+                    "is missing; name the files to validate on, as in [/data/held-out.txt], or "
+                    "leave validateEvery out");
+  }
   ValidateServers(validator, trainer);
   ValidatePipeline(validator, trainer);
   if (trainer.learning_rate <= 0)

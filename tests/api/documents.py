@@ -43,7 +43,7 @@ def a_command(**more):
 
 
 def a_trainer(**more):
-    return {"trainer": {"data": ["a"], "prompts": ["a"], **more}}
+    return {"trainer": {"data": ["a"], "prompts": ["a"], "validationData": ["a"], **more}}
 
 
 # What stands beside a field for it to be right.

@@ -152,6 +152,8 @@ FAIL = [
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),
     job({"trainer": {"mode": "Generate", "data": ["a"]}}),
+    job({"trainer": {"data": ["a"], "validateEvery": 5}}),
+    job(a_trainer(validateEvery=5, validationData=[])),
     job(a_trainer(globalBatchSize=16) | {"numMachines": 3}),
     job(a_trainer(globalBatchSize=16, microBatchSize=8) | {"numMachines": 4}),
     job(a_command(env=[{"value": "a"}])), job(a_command(env=[{"name": ""}])),

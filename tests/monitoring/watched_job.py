@@ -109,7 +109,8 @@ def apply(jobs, name, machines=2, **trainer):
             "trainer": {"model": {"layers": 2, "heads": 2, "width": 32, "vocabulary": 256},
                         "data": ["/usr/share/common-licenses/GPL-3"], "steps": 1000000,
                         "globalBatchSize": 8, "sequenceLength": 32, "checkpointEvery": 20,
-                        **trainer}}}))
+                        "validationData": ["/usr/share/common-licenses/Apache-2.0"],
+                        "validateEvery": 20, "validationSamples": 8, **trainer}}}))
 
 
 def _lead_to_operator(jobs, objects, port):

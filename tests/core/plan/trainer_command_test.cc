@@ -36,6 +36,9 @@ TEST(TrainerCommand, IsReadBackByTheTrainerAsItWas) {
   trainer.servers = {1, 3};
   trainer.reduce = Reduce::kRing;
   trainer.overlap = false;
+  trainer.validation_data = {"/data/held-out.txt"};
+  trainer.validate_every = 50;
+  trainer.validation_samples = 64;
   const Result<Trainer> read = ParseTrainer(TrainerCommand(spec).back());
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(*read, trainer);

@@ -71,12 +71,20 @@ def trainer():
             "memoryEvery": integer("Steps between checkpoints in memory, where checkpoint.memory "
                                    "has a size; 0: none; absent: as often as they cost 2 % of the "
                                    "time."),
+            "validationData": _files("Globs of held-out text or llm.c .bin files, of which the loss "
+                                     "is told, and which are not trained on."),
+            "validateEvery": integer("Steps between validations; 0: only after the last step."),
+            "validationSamples": integer("Sequences of a validation, at most."),
         },
         rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
              "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
         rule("self.mode != 'Generate' || (has(self.prompts) && self.prompts.size() > 0)",
              "is missing; mode: Generate needs files of prompts, a prompt a line, as in "
              "[/data/prompts.txt]", ".prompts"),
+        rule("self.validateEvery == 0 || (has(self.validationData) && "
+             "self.validationData.size() > 0)",
+             "is missing; name the files to validate on, as in [/data/held-out.txt], or leave "
+             "validateEvery out", ".validationData"),
     )
 
 

@@ -24,6 +24,7 @@ struct Manifest {
   int64_t cursor = 0;           // sequences consumed
   int64_t optimizer_steps = 0;  // t of AdamW: steps less the skipped ones
   int64_t skipped = 0;          // for a loss that was no number
+  int64_t validated = 0;        // the last step that was validated; 0: none was
   uint64_t seed = 0;
   double loss = 0;  // of the last step
   std::string job_uid;

@@ -33,6 +33,19 @@ void AddData(CLI::App* command, core::Trainer& job) {
   command->add_option("--seed", job.seed, "of the weights and of the data's order");
 }
 
+void AddValidation(CLI::App* command, core::Trainer& job) {
+  CLI::Option* data = command->add_option("--validation-data", job.validation_data,
+                                          "held-out text or llm.c .bin files; globs");
+  command
+      ->add_option("--validate-every", job.validate_every,
+                   "steps between validations (0: only after the last step)")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(data);
+  command->add_option("--validation-samples", job.validation_samples, "sequences of one, at most")
+      ->check(CLI::PositiveNumber)
+      ->needs(data);
+}
+
 void AddOptimizer(CLI::App* command, core::Trainer& job) {
   command->add_option("--learning-rate", job.learning_rate, "the highest")
       ->check(CLI::PositiveNumber);
@@ -112,6 +125,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
   command->option_defaults()->always_capture_default();
   AddModel(command, options->job);
   AddData(command, options->job);
+  AddValidation(command, options->job);
   AddOptimizer(command, options->job);
   AddSync(command, *options);
   AddFiles(command, *options);

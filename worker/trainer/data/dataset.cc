@@ -39,6 +39,8 @@ Status AddSample(const std::string& path, Sha256* digest) {
 }  // namespace
 
 struct Dataset::State {
+  explicit State(const Options& given) : options(given) {}
+
   Options options;
   std::vector<TokenFile> files;
   std::vector<int64_t> ends;  // of each file's sequences in the row of all
@@ -46,14 +48,21 @@ struct Dataset::State {
   std::string fingerprint;
 
   int64_t sequences() const { return ends.empty() ? 0 : ends.back(); }
+  Error Of(const Error& error) const;
   Status Add(const std::string& path);
   Status CheckSize() const;
   Status TakeFingerprint();
 };
 
+// The error with the name of what a job calls these data.
+Error Dataset::State::Of(const Error& error) const {
+  return {error.kind,
+          (options.use == Use::kTraining ? "data: " : "validationData: ") + error.message};
+}
+
 Status Dataset::State::Add(const std::string& path) {
   Result<TokenFile> file = TokenFile::Open(path);
-  if (!file.ok()) return Error{file.error().kind, "data: " + file.error().message};
+  if (!file.ok()) return file.error();
   if (files.size() >= kOpenFiles) file->Close();
   tokens += file->tokens();
   // A sequence's last token is the next one's first; a file's rest is left out.
@@ -66,12 +75,13 @@ Status Dataset::State::Add(const std::string& path) {
 Status Dataset::State::CheckSize() const {
   int64_t wanted = std::max<int64_t>(1, options.at_least);
   if (sequences() >= wanted) return {};
-  return Error::Invalid("data: " + std::to_string(files.size()) + " file(s) with " +
-                        std::to_string(tokens) + " tokens hold " + std::to_string(sequences()) +
-                        " sequences of " + std::to_string(options.sequence_length) +
-                        " tokens, but a step takes " + std::to_string(wanted) + " (the first is " +
-                        files.front().path() +
-                        "); give more data, or lower globalBatchSize or sequenceLength");
+  const bool training = options.use == Use::kTraining;
+  return Error::Invalid(std::to_string(files.size()) + " file(s) with " + std::to_string(tokens) +
+                        " tokens hold " + std::to_string(sequences()) + " sequences of " +
+                        std::to_string(options.sequence_length) + " tokens, but a " +
+                        (training ? "step" : "micro-batch") + " takes " + std::to_string(wanted) +
+                        " (the first is " + files.front().path() + "); give more data, or lower " +
+                        (training ? "globalBatchSize" : "microBatchSize") + " or sequenceLength");
 }
 
 Status Dataset::State::TakeFingerprint() {
@@ -87,22 +97,22 @@ Status Dataset::State::TakeFingerprint() {
 }
 
 Result<Dataset> Dataset::Open(const Options& options) {
+  auto state = std::make_unique<State>(options);
   if (options.sequence_length < 1 || options.vocabulary < 1) {
-    return Error::Invalid("data: a sequence length of " + std::to_string(options.sequence_length) +
-                          " and a vocabulary of " + std::to_string(options.vocabulary) +
-                          " are given; both must be at least 1");
+    return state->Of(Error::Invalid("a sequence length of " +
+                                    std::to_string(options.sequence_length) +
+                                    " and a vocabulary of " + std::to_string(options.vocabulary) +
+                                    " are given; both must be at least 1"));
   }
   Result<std::vector<std::string>> paths = FindFiles(options.globs);
-  if (!paths.ok()) return paths.error();
-  auto state = std::make_unique<State>();
-  state->options = options;
+  if (!paths.ok()) return state->Of(paths.error());
+  Status checked;
   for (const std::string& path : *paths) {
-    Status added = state->Add(path);
-    if (!added.ok()) return added.error();
+    if (checked.ok()) checked = state->Add(path);
   }
-  Status checked = state->CheckSize();
+  if (checked.ok()) checked = state->CheckSize();
   if (checked.ok()) checked = state->TakeFingerprint();
-  if (!checked.ok()) return checked.error();
+  if (!checked.ok()) return state->Of(checked.error());
   return Dataset(std::move(state));
 }
 
@@ -132,7 +142,7 @@ Status Dataset::Read(int64_t n, std::span<int32_t> inputs, std::span<int32_t> ta
   std::vector<int32_t> tokens(length + 1);
   Status read = state_->files[index].Read((sequence - begin) * state_->options.sequence_length,
                                           state_->options.vocabulary, tokens);
-  if (!read.ok()) return Error{read.error().kind, "data: " + read.error().message};
+  if (!read.ok()) return state_->Of(read.error());
   std::copy(tokens.begin(), tokens.end() - 1, inputs.begin());
   std::copy(tokens.begin() + 1, tokens.end(), targets.begin());
   return {};

@@ -21,12 +21,15 @@ namespace lockstep::trainer {
 
 class Dataset {
  public:
+  enum class Use : uint8_t { kTraining, kValidation };
+
   struct Options {
     std::vector<std::string> globs;
     int sequence_length = 0;  // T
     int vocabulary = 0;       // tokens must be below it
-    int64_t at_least = 1;     // sequences, else kInvalid: one global batch
+    int64_t at_least = 1;     // sequences, else kInvalid: one global batch, or micro-batch
     uint64_t seed = 0;
+    Use use = Use::kTraining;  // for errors
   };
 
   // Every error names the file or the glob, and what to do.

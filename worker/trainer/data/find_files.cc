@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error NoMatch(const std::string& pattern) {
-  return Error::NotFound("data: nothing matches " + pattern +
+  return Error::NotFound("nothing matches " + pattern +
                          "; check the path, and that its volume is mounted in every process");
 }
 
@@ -37,7 +37,7 @@ Status Match(const std::string& pattern, std::set<std::string>* found) {
   globfree(&matches);
   if (result == GLOB_NOMATCH) return NoMatch(pattern);
   if (result == GLOB_ABORTED) {
-    return Error::Denied("data: a folder on the way to " + pattern +
+    return Error::Denied("a folder on the way to " + pattern +
                          " can't be read: " + std::system_category().message(reason) +
                          "; change its permissions, or name the files");
   }
@@ -48,7 +48,7 @@ Status Match(const std::string& pattern, std::set<std::string>* found) {
 }  // namespace
 
 Result<std::vector<std::string>> FindFiles(std::span<const std::string> globs) {
-  if (globs.empty()) return Error::Invalid("data: no files are given; name at least one");
+  if (globs.empty()) return Error::Invalid("no files are given; name at least one");
   std::set<std::string> found;
   for (const std::string& pattern : globs) {
     Status matched = Match(pattern, &found);

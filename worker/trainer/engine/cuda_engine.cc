@@ -136,6 +136,19 @@ class CudaEngine final : public Engine {
     return Update(options, data);
   }
 
+  // Into the tail of an array that the next step writes anew.
+  Result<float> Loss(int index, const ReadBatch& read) override {
+    float* on_gpu = tree_.total().data() + replica_->parameters.size() + kTailLoss;
+    float loss = 0;
+    Status done = read(index, inputs_, targets_);
+    if (done.ok()) done = parts_.model->SetBatch(inputs_, targets_);
+    if (done.ok()) done = parts_.model->Forward(on_gpu);
+    if (done.ok()) done = kernels().Synchronize();
+    if (done.ok()) done = parts_.arrays.memory.CopyTo(&loss, sizeof loss, OffsetOf(on_gpu));
+    if (!done.ok()) return done.error();
+    return loss;
+  }
+
   Status UpdateReplica() override {
     if (all_->rank() != 0) return {};
     const CudaReplica on_gpu = parts_.arrays.replica();

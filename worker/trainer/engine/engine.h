@@ -31,6 +31,10 @@ class Engine {
 
   // One step of all ranks. An error ends the run.
   virtual Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) = 0;
+  // The loss on micro-batch `index`, which `read` is asked for, of what the last step left: no step
+  // notices. A stage of a pipeline does its part of it, and its last one has the loss; elsewhere it
+  // is 0.
+  virtual Result<float> Loss(int index, const ReadBatch& read) = 0;
   // Makes rank 0's replica of the whole model what the last step left; called on all ranks.
   virtual Status UpdateReplica() = 0;
   // Of what every rank has the same of after the last step, wherever that lies.

@@ -9,7 +9,7 @@ namespace lockstep::trainer {
 
 Result<std::vector<std::string>> ReadPrompts(const std::vector<std::string>& globs) {
   Result<std::vector<std::string>> files = FindFiles(globs);
-  if (!files.ok()) return files.error();
+  if (!files.ok()) return Error{files.error().kind, "prompts: " + files.error().message};
   std::vector<std::string> prompts;
   for (const std::string& name : *files) {
     std::ifstream file(name);

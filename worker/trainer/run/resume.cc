@@ -29,7 +29,8 @@ void WarnOfDifferences(const std::string& folder, const Manifest& found, const M
 }
 
 Position PositionIn(const Manifest& manifest) {
-  return {manifest.step, manifest.cursor, manifest.optimizer_steps, manifest.skipped};
+  return {manifest.step, manifest.cursor, manifest.optimizer_steps, manifest.skipped,
+          manifest.validated};
 }
 
 // A folder that somebody else wrote: its weights, at step 0.

@@ -17,6 +17,7 @@ struct Position {
   int64_t cursor = 0;           // sequences consumed
   int64_t optimizer_steps = 0;  // t of AdamW
   int64_t skipped = 0;
+  int64_t validated = 0;  // the last step that was
 };
 
 // Fills `replica`, of its rank's stage, on every rank, and `whole`, which is null but at rank 0 of

@@ -28,11 +28,11 @@ Scalars::Scalars(const std::string& folder, int64_t step) {
   }
 }
 
-void Scalars::Add(const StepRecord& record) {
+void Scalars::Add(int64_t step, const Numbers& numbers) {
   if (file_ == nullptr) return;
   std::vector<Scalar> scalars;
-  for (const auto& [tag, value] : ForTensorBoard(record)) scalars.push_back({tag, value});
-  Give(file_->Scalars(record.step, WallTime(), scalars));
+  for (const auto& [tag, value] : numbers) scalars.push_back({tag, value});
+  Give(file_->Scalars(step, WallTime(), scalars));
   if (BootTime() - flushed_ >= kFlushEvery) Flush();
 }
 

@@ -19,7 +19,7 @@ class Scalars {
   // on was undone.
   Scalars(const std::string& folder, int64_t step);
 
-  void Add(const StepRecord& record);
+  void Add(int64_t step, const Numbers& numbers);
   void Flush();
 
  private:

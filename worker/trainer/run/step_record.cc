@@ -32,6 +32,16 @@ void AddFlops(const StepRecord& record, std::string_view teraflops, std::string_
   if (record.peak_flops > 0) numbers.emplace_back(mfu, Flops(record) / record.peak_flops);
 }
 
+void Append(const Numbers& more, Numbers& numbers) {
+  numbers.insert(numbers.end(), more.begin(), more.end());
+}
+
+std::string LineOf(const Numbers& numbers) {
+  OrderedJson json;
+  for (const auto& [name, value] : numbers) json[std::string(name)] = value;
+  return DumpJson(json);
+}
+
 }  // namespace
 
 std::string Line(const StepRecord& record) {
@@ -44,6 +54,21 @@ std::string Line(const StepRecord& record) {
                 Rate(record.all_tokens, record.whole), MfuText(record).c_str(),
                 Seconds(record.whole) * 1e3, Seconds(record.exposed) * 1e3);
   return text.data();
+}
+
+std::string Line(const Validation& validation) {
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(),
+                "validation after step %lld: loss %.4f, perplexity %.2f (%lld sequences, %.0f ms)",
+                static_cast<long long>(validation.step), validation.loss, validation.perplexity(),
+                static_cast<long long>(validation.sequences), Seconds(validation.took) * 1e3);
+  return text.data();
+}
+
+Numbers ForAgent(const Validation& validation) {
+  return {{"validation_loss", validation.loss},
+          {"validation_perplexity", validation.perplexity()},
+          {"validation_seconds", Seconds(validation.took)}};
 }
 
 Numbers ForAgent(const StepRecord& record) {
@@ -67,13 +92,22 @@ Numbers ForAgent(const StepRecord& record) {
   if (record.loaded > Duration::zero()) {
     numbers.emplace_back("checkpoint_load_seconds", Seconds(record.loaded));
   }
+  if (record.validation) Append(ForAgent(*record.validation), numbers);
   return numbers;
 }
 
-std::string Json(const StepRecord& record) {
-  OrderedJson json;
-  for (const auto& [name, value] : ForAgent(record)) json[std::string(name)] = value;
-  return DumpJson(json);
+std::string Json(const StepRecord& record) { return LineOf(ForAgent(record)); }
+
+std::string Json(const Validation& validation) {
+  Numbers numbers = {{"step", static_cast<double>(validation.step)}};
+  Append(ForAgent(validation), numbers);
+  return LineOf(numbers);
+}
+
+Numbers ForTensorBoard(const Validation& validation) {
+  return {{"validation/loss", validation.loss},
+          {"validation/perplexity", validation.perplexity()},
+          {"time/validation_seconds", Seconds(validation.took)}};
 }
 
 Numbers ForTensorBoard(const StepRecord& record) {
@@ -92,6 +126,7 @@ Numbers ForTensorBoard(const StepRecord& record) {
       {"time/optimizer_seconds", Seconds(record.optimizer)},
       {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
   AddFlops(record, "speed/teraflops", "speed/mfu", numbers);
+  if (record.validation) Append(ForTensorBoard(*record.validation), numbers);
   return numbers;
 }
 

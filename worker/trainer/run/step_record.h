@@ -3,7 +3,9 @@
 #ifndef LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_
 #define LOCKSTEP_WORKER_TRAINER_RUN_STEP_RECORD_H_
 
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,16 @@
 #include "base/time.h"
 
 namespace lockstep::trainer {
+
+// The loss on held-out data after a step.
+struct Validation {
+  int64_t step = 0;
+  double loss = 0;  // mean over the sequences
+  int64_t sequences = 0;
+  Duration took{};
+
+  double perplexity() const { return std::exp(loss); }
+};
 
 struct StepRecord {
   int64_t step = 0;  // done, this one among them
@@ -38,6 +50,9 @@ struct StepRecord {
   Duration whole{};
   Duration checkpoint_write{};  // of the last checkpoint, until it was committed; of rank 0
   Duration loaded{};            // for the checkpoint, before the first step; else zero
+
+  // After this step. Its time is not in `whole`, and so in no rate.
+  std::optional<Validation> validation{};
 };
 
 using Numbers = std::vector<std::pair<std::string_view, double>>;
@@ -45,12 +60,19 @@ using Numbers = std::vector<std::pair<std::string_view, double>>;
 // "step 120/1000  loss 2.9812  lr 3.0e-04  norm 0.81  41 210 tokens/s  99 ms (3 ms waiting)", with
 // "38.1 % MFU" before the time where the peak is known.
 std::string Line(const StepRecord& record);
+// "validation after step 120: loss 2.9812, perplexity 19.71 (256 sequences, 812 ms)"
+std::string Line(const Validation& validation);
 // As programs report to the agent: step, total_steps, loss, tokens, ... and the rest by name.
 Numbers ForAgent(const StepRecord& record);
+// Of a step whose own figures are told already: without it, since it is no progress.
+Numbers ForAgent(const Validation& validation);
 // ForAgent() as one line of JSON.
 std::string Json(const StepRecord& record);
-// "train/loss", "time/forward_seconds", ...
+// With the step.
+std::string Json(const Validation& validation);
+// "train/loss", "time/forward_seconds", "validation/loss", ...
 Numbers ForTensorBoard(const StepRecord& record);
+Numbers ForTensorBoard(const Validation& validation);
 
 }  // namespace lockstep::trainer
 

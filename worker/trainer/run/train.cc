@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -26,14 +25,16 @@
 #include "worker/trainer/run/evidence_signal.h"
 #include "worker/trainer/run/exit_code.h"
 #include "worker/trainer/run/gpu_figures.h"
-#include "worker/trainer/run/memory_pace.h"
 #include "worker/trainer/run/memory_plan.h"
+#include "worker/trainer/run/memory_turns.h"
 #include "worker/trainer/run/placement.h"
+#include "worker/trainer/run/reporter.h"
 #include "worker/trainer/run/resume.h"
+#include "worker/trainer/run/same_data.h"
 #include "worker/trainer/run/saver.h"
-#include "worker/trainer/run/scalars.h"
 #include "worker/trainer/run/step_record.h"
 #include "worker/trainer/run/stop_signal.h"
+#include "worker/trainer/run/validator.h"
 
 namespace lockstep::trainer {
 
@@ -114,6 +115,17 @@ class Run {
                                           .seed = static_cast<uint64_t>(job_.seed)});
     if (!data.ok()) return data.error();
     data_.emplace(std::move(*data));
+    return job_.validation_data.empty() ? Status() : OpenValidation();
+  }
+
+  Status OpenValidation() {
+    Result<Validator> validator = Validator::Open(job_, shape_, batch_.micro_batch);
+    if (!validator.ok()) return validator.error();
+    validator_.emplace(std::move(*validator));
+    const std::string both = connection_.rank == 0 ? TrainedOnAndHeldOut(job_) : "";
+    if (!both.empty()) {
+      Warn("validationData: " + both + " is among the data, too: it is trained on");
+    }
     return {};
   }
 
@@ -143,27 +155,9 @@ class Run {
                       [this](const std::string& folder) { return all_->Record(folder); });
     Status settled = place_->Settle(*all_);
     if (settled.ok() && !place_->gpu()) settled = CheckPrecision(job_.precision);
-    return settled.ok() ? CompareData() : settled;
-  }
-
-  // A file that grew between two ranks' opening it would give them different sequences.
-  Status CompareData() {
-    const std::string print = data_->Fingerprint();
-    Sha256 hash;
-    hash.Add(std::as_bytes(std::span(print)));
-    const std::string mine = hash.Hex();
-    std::string theirs(mine.size() * static_cast<size_t>(all_->world()), ' ');
-    Status gathered =
-        host().AllGather({mine.data(), mine.size(), collectives::DataType::kByte},
-                         {theirs.data(), theirs.size(), collectives::DataType::kByte}, "data");
-    if (!gathered.ok()) return gathered;
-    for (size_t rank = 0; rank < static_cast<size_t>(all_->world()); ++rank) {
-      if (theirs.compare(rank * mine.size(), mine.size(), theirs, 0, mine.size()) == 0) continue;
-      return Error::Invalid("rank " + std::to_string(rank) +
-                            " sees other data than rank 0: the files must be the same on every "
-                            "machine, and stay as they are while the job runs");
-    }
-    return {};
+    if (!settled.ok()) return settled;
+    return CompareData(data_->Fingerprint() + (validator_ ? validator_->Fingerprint() : ""),
+                       host());
   }
 
   CheckpointLine::Options LineOptions() const {
@@ -213,30 +207,16 @@ class Run {
     engine_ = std::move(*engine);
     if (writes) saver_.emplace(*line_, shape_);
     if (line_->in_memory() && connection_.local_rank == 0 && !first()) part_.emplace(*line_);
-    pace_.emplace(BootTime());
-    looked_ = at_.step;
-    next_look_ = at_.step + 1;
-    if (first()) scalars_.emplace(TensorBoardDir(), at_.step);
+    memory_turns_.emplace(job_, at_.step, BootTime());
     if (first() && at_.step > 0) {
       std::printf("resuming at step %lld\n", static_cast<long long>(at_.step));
     }
-    return OpenMetrics();
-  }
-
-  // Of rank 0 alone, or of every rank, where the name has a place for it.
-  Status OpenMetrics() {
-    constexpr std::string_view kRank = "{rank}";
-    std::string name = options_.metrics;
-    const size_t place = name.find(kRank);
-    if (place != std::string::npos) {
-      name.replace(place, kRank.size(), std::to_string(all_->rank()));
-    } else if (!first()) {
-      return {};
-    }
-    if (name.empty()) return {};
-    metrics_.open(name, std::ios::app);
-    if (!metrics_) return Error::Invalid("cannot write " + name);
-    return {};
+    return reporter_.Open({.rank = all_->rank(),
+                           .step = at_.step,
+                           .metrics = options_.metrics,
+                           .tensorboard = TensorBoardDir(),
+                           .log_every = options_.log_every},
+                          *agent_);
   }
 
   std::string TensorBoardDir() const {
@@ -282,6 +262,7 @@ class Run {
   }
 
   Result<int> Steps() {
+    if (Status missed = CatchUpOnValidation(); !missed.ok()) return missed.error();
     int skipped_in_a_row = 0;
     while (at_.step < job_.steps) {
       Result<StepResult> done = Step();
@@ -291,6 +272,10 @@ class Run {
       if (options_.compare_every > 0 && at_.step % options_.compare_every == 0) {
         Status same = ReplicasAreEqual();
         if (!same.ok()) return same.error();
+      }
+      // A stop has no time for it: who goes on from here validates first.
+      if (!done->stop) {
+        if (Status validated = ValidateIfDue(); !validated.ok()) return validated.error();
       }
       const bool last = done->stop || at_.step == job_.steps;
       const bool due = job_.checkpoint_every > 0 && at_.step % job_.checkpoint_every == 0;
@@ -307,6 +292,28 @@ class Run {
       if (done->stop) return core::kExitStopped;
     }
     return core::kExitSuccess;
+  }
+
+  // Of the step that this run goes on from.
+  Status CatchUpOnValidation() {
+    record_ = {};
+    if (at_.validated != at_.step) {
+      if (Status validated = ValidateIfDue(); !validated.ok()) return validated;
+    }
+    if (record_.validation) reporter_.Tell(*record_.validation);
+    return {};
+  }
+
+  // Before the step's checkpoint, which says that it was.
+  Status ValidateIfDue() {
+    if (!validator_ || !validator_->IsDue(at_.step)) return {};
+    Result<Validation> done =
+        validator_->Run(at_.step, *engine_, mesh_, host(), [this] { reporter_.TellAlive(); });
+    if (!done.ok()) return done.error();
+    at_.validated = at_.step;
+    record_.validation = *done;
+    reporter_.Say(*done);
+    return {};
   }
 
   Status ReplicasAreEqual() {
@@ -356,7 +363,7 @@ class Run {
     const Time began = BootTime();
     saver_->WaitForCopy();
     const Duration stall = BootTime() - began;
-    if (std::exchange(copies_to_memory_, false)) memory_stall_ += stall;
+    memory_turns_->OnWaitForCopy(stall);
     record_.checkpoint += stall;
   }
 
@@ -393,20 +400,8 @@ class Run {
 
   // On all ranks alike.
   Result<bool> IsDueInMemory() {
-    if (!line_->in_memory() || at_.step == job_.steps) return false;
-    if (job_.memory_every) return at_.step % *job_.memory_every == 0;
-    if (at_.step < next_look_) return false;
-    MemoryPace::Decision decision;
-    if (saver_) {
-      const Duration cost = memory_stall_ + saver_->last_memory_write() / threads_.count();
-      decision = pace_->Decide(BootTime(), at_.step - looked_, cost, saver_->busy());
-    }
-    Status told = host().Broadcast({&decision, sizeof decision, collectives::DataType::kByte}, 0,
-                                   "checkpoint in memory");
-    if (!told.ok()) return told.error();
-    looked_ = at_.step;
-    next_look_ = at_.step + decision.look;
-    return decision.save != 0;
+    if (!line_->in_memory()) return false;
+    return memory_turns_->IsDue(at_.step, saver_ ? &*saver_ : nullptr, threads_.count(), host());
   }
 
   Status Save(bool in_memory, bool last) {
@@ -417,8 +412,7 @@ class Run {
     if (part_ && in_memory) part_->Commit(at_.step);
     if (saver_ && last) saver_->Wait();
     const Duration stall = BootTime() - began;
-    if (in_memory) memory_stall_ = stall;
-    copies_to_memory_ = in_memory;
+    memory_turns_->OnSave(in_memory, stall);
     record_.checkpoint += stall;
     record_.whole += stall;
     return {};
@@ -435,6 +429,7 @@ class Run {
     manifest.cursor = at_.cursor;
     manifest.optimizer_steps = at_.optimizer_steps;
     manifest.skipped = at_.skipped;
+    manifest.validated = at_.validated;
     manifest.seed = static_cast<uint64_t>(job_.seed);
     manifest.loss = record_.loss;
     manifest.job_uid = environment_.job_uid;
@@ -451,22 +446,14 @@ class Run {
 
   void ReportStep(bool stopping) {
     if (saver_) record_.checkpoint_write = saver_->last_write();
-    Numbers numbers = ForAgent(record_);
-    if (gpu_figures_) gpu_figures_->AddTo(numbers, BootTime());
-    agent_->Report(numbers);
-    if (metrics_.is_open()) metrics_ << Json(record_) << std::endl;
-    if (!first()) return;
+    Numbers of_gpu;
+    if (gpu_figures_) gpu_figures_->AddTo(of_gpu, BootTime());
     if (saver_) saver_->ReportEnded();
-    if (scalars_) scalars_->Add(record_);
-    const bool due = options_.log_every > 0 && at_.step % options_.log_every == 0;
-    if (due || stopping || at_.step == 1 || at_.step == job_.steps) {
-      std::printf("%s\n", Line(record_).c_str());
-      std::fflush(stdout);
-    }
+    reporter_.Tell(record_, of_gpu, stopping);
   }
 
   Status End(int code) {
-    if (scalars_) scalars_->Flush();
+    reporter_.Flush();
     Status finished = UpdateReplica();
     if (finished.ok()) finished = all_->Finish();
     if (!finished.ok()) return finished;
@@ -491,6 +478,7 @@ class Run {
   Mesh mesh_;
   BatchPlan batch_;
   std::optional<Dataset> data_;
+  std::optional<Validator> validator_;  // none: nothing is held out
   std::optional<AgentLink> agent_;
   std::optional<CheckpointLine> line_;
   std::optional<Replica> replica_;  // of this rank's stage
@@ -502,13 +490,8 @@ class Run {
   std::unique_ptr<Communicator> all_;  // before what it moves is freed, it has gone
   std::optional<Saver> saver_;         // of rank 0
   std::optional<EmptyPart> part_;      // of one rank of each other machine
-  std::optional<MemoryPace> pace_;
-  int64_t looked_ = 0;  // the step of pace_'s last decision, and of its next
-  int64_t next_look_ = 0;
-  Duration memory_stall_{};  // of the last checkpoint in memory
-  bool copies_to_memory_ = false;
-  std::optional<Scalars> scalars_;
-  std::ofstream metrics_;
+  std::optional<MemoryTurns> memory_turns_;
+  Reporter reporter_;
   StepRecord record_;
   std::optional<GpuFigures> gpu_figures_;    // none: on CPUs
   std::atomic<GpuFigures*> xids_ = nullptr;  // gpu_figures_, for on_failure's thread

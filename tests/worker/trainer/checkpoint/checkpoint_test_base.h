@@ -42,6 +42,7 @@ inline Manifest SomeManifest() {
           .cursor = 19200,
           .optimizer_steps = 1199,
           .skipped = 1,
+          .validated = 1100,
           .seed = 0xFFFFFFFFFFFFFFFF,
           .loss = 2.345678901234567,
           .job_uid = "8c1f",

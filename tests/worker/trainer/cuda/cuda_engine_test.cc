@@ -66,6 +66,16 @@ Result<StepResult> StepOf(Engine& engine, const BatchPlan& batch, int step, bool
   });
 }
 
+float LossOf(Engine& engine, int index) {
+  const Result<float> loss =
+      engine.Loss(index, [](int i, std::span<int32_t> inputs, std::span<int32_t> targets) {
+        FillBatch(i, inputs, targets);
+        return Status();
+      });
+  Rank::Must(loss.ok() ? Status() : loss.error());
+  return *loss;
+}
+
 std::unique_ptr<Communicator> Connect(const Rank& rank, uint16_t port) {
   collectives::Options options;
   options.rank = rank.rank();
@@ -91,6 +101,7 @@ struct Variant {
   int world = 1;
   size_t bucket_bytes = size_t{25} << 20;
   bool overlap = true;
+  bool validates = false;
 };
 
 // The hash of the replica after kSteps, as rank 0 has it; all ranks' are compared.
@@ -124,6 +135,7 @@ uint64_t Train(const Variant& variant, Precision precision) {
         EXPECT_FALSE(done->skipped);
         EXPECT_FALSE(done->stop);
         EXPECT_GT(done->times.backward, Duration::zero());
+        if (variant.validates) EXPECT_GT(LossOf(**engine, 99), 0);
       }
       Result<uint64_t> on_gpu = (*engine)->HashOfReplica();
       ASSERT_TRUE(on_gpu.ok()) << on_gpu.error().message;
@@ -157,7 +169,9 @@ TEST_P(CudaEnginePrecisions, GivesTheSameBitsAtWorlds1And2And4WhateverTheBuckets
   const uint64_t alone = Train({}, GetParam());
   ASSERT_NE(alone, 0U);
   EXPECT_EQ(Train({.world = 2}, GetParam()), alone);
-  EXPECT_EQ(Train({.world = 2, .bucket_bytes = 8192, .overlap = false}, GetParam()), alone);
+  EXPECT_EQ(
+      Train({.world = 2, .bucket_bytes = 8192, .overlap = false, .validates = true}, GetParam()),
+      alone);
   EXPECT_EQ(Train({.world = 4, .bucket_bytes = 40'000}, GetParam()), alone);
 }
 
@@ -179,6 +193,7 @@ TEST(CudaEngine, TrainsAsTheCpuDoes) {
       ASSERT_TRUE(done.ok()) << done.error().message;
       EXPECT_NEAR(done->loss, right->loss, 1e-4 * right->loss);
       EXPECT_NEAR(done->gradient_norm, right->gradient_norm, 1e-3 * right->gradient_norm);
+      EXPECT_NEAR(LossOf(**gpu, 70 + step), LossOf(**cpu, 70 + step), 1e-3);
     }
     Rank::Must((*gpu)->UpdateReplica());
     for (size_t i = 0; i < on_cpu.parameters.size(); ++i) {

@@ -51,5 +51,28 @@ TEST(StepRecord, TellsAPipelinesWaitsByAnotherName) {
   EXPECT_DOUBLE_EQ(ByName(ForTensorBoard(record)).at("time/pipeline_wait_seconds"), 0.25);
 }
 
+TEST(StepRecord, TellsOfAValidationOnlyWhereThereWasOneAndInNoRate) {
+  StepRecord record;
+  record.step = 30;
+  record.my_tokens = record.all_tokens = 1000;
+  record.whole = milliseconds(500);
+  EXPECT_FALSE(ByName(ForAgent(record)).contains("validation_loss"));
+  EXPECT_FALSE(ByName(ForTensorBoard(record)).contains("validation/loss"));
+  record.validation = {.step = 30, .loss = 2, .sequences = 64, .took = seconds(3)};
+  const std::map<std::string, double> told = ByName(ForAgent(record));
+  EXPECT_DOUBLE_EQ(told.at("validation_loss"), 2);
+  EXPECT_NEAR(told.at("validation_perplexity"), 7.389, 1e-3);
+  EXPECT_DOUBLE_EQ(told.at("validation_seconds"), 3);
+  EXPECT_DOUBLE_EQ(told.at("step_seconds"), 0.5);
+  EXPECT_DOUBLE_EQ(ByName(ForTensorBoard(record)).at("validation/loss"), 2);
+  EXPECT_DOUBLE_EQ(ByName(ForTensorBoard(record)).at("speed/tokens_per_second"), 2000);
+  EXPECT_EQ(Line(*record.validation),
+            "validation after step 30: loss 2.0000, perplexity 7.39 (64 sequences, 3000 ms)");
+  EXPECT_EQ(Json(*record.validation).find(R"({"step":30.0,"validation_loss":2.0,)"), 0U)
+      << Json(*record.validation);
+  // Told by itself it is no progress.
+  EXPECT_FALSE(ByName(ForAgent(*record.validation)).contains("step"));
+}
+
 }  // namespace
 }  // namespace lockstep::trainer
