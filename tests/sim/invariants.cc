@@ -245,7 +245,8 @@ void Invariants::CheckCopies(const Machine& zero) {
   core::Holdings held(world_.shape().machines);
   for (Node node : run->members) {
     const Machine& machine = world_.machine(node);
-    if (machine.alive()) held[machine.spec().index] = machine.member().parts();
+    if (!machine.alive()) return;  // copies come again with its successor, once there is one
+    held[machine.spec().index] = machine.member().parts();
   }
   const core::CheckpointId newest = core::NewestInMemory(held, {}, {});
   if (newest.exists() && (run->whole.empty() || newest > run->whole.back().second)) {
