@@ -8,6 +8,7 @@
 #include "core/model/names.h"
 #include "operator/kube/api.h"
 #include "operator/kube/decode/decode.h"
+#include "operator/kube/watch/resource_version.h"
 #include "operator/objects/endpoint_slice.h"
 
 namespace lockstep::control {
@@ -17,10 +18,18 @@ using Answer = kube::ApiResult<std::string>;
 
 constexpr auto kNobodyToTell = [](const auto*, const auto*) {};
 
-bool TakeJob(const kube::ObjectName& name, Answer answer, kube::Cache<kube::JobView>* cache) {
+std::string UidOf(const kube::ObjectName& name, const kube::Cache<kube::JobView>& cache) {
+  const kube::JobView* job = cache.Find(name);
+  return job == nullptr ? "" : job->meta.uid;
+}
+
+// `uid`: of the one that was known when it was asked for.
+bool TakeJob(const kube::ObjectName& name, const std::string& uid, Answer answer,
+             kube::Cache<kube::JobView>* cache) {
   if (!answer.ok()) {
     if (answer.error().kind != kube::ApiErrorKind::kNotFound) return false;
-    cache->Remove(name, kNobodyToTell);
+    // Another one may have been made since.
+    if (UidOf(name, *cache) == uid) cache->Remove(name, kNobodyToTell);
     return true;
   }
   kube::Decoder decoder;
@@ -29,15 +38,20 @@ bool TakeJob(const kube::ObjectName& name, Answer answer, kube::Cache<kube::JobV
   return job.ok();
 }
 
-// What the list doesn't hold is gone.
+// What the list doesn't hold is gone, unless it was made since.
 template <typename T>
 bool TakeList(const kube::ObjectName& job, Answer answer, kube::Cache<T>* cache) {
   if (!answer.ok()) return false;
   kube::Decoder decoder;
   std::vector<T> items;
-  if (!decoder.Page(std::move(*answer), &items).ok()) return false;
+  const Result<kube::ListPage> page = decoder.Page(std::move(*answer), &items);
+  if (!page.ok()) return false;
   std::set<std::string> gone;
-  for (const T* each : cache->ByJob(job)) gone.insert(each->meta.name);
+  for (const T* each : cache->ByJob(job)) {
+    const auto order =
+        kube::CompareResourceVersions(each->meta.resource_version, page->resource_version);
+    if (!order || *order <= 0) gone.insert(each->meta.name);
+  }
   for (T& each : items) {
     gone.erase(each.meta.name);
     cache->Put(std::move(each), kNobodyToTell);
@@ -71,7 +85,9 @@ void Refresher::Read(const kube::ObjectName& job, bool queues, std::function<voi
   const std::string selector =
       kube::Query({{"labelSelector", "lockstep.dev/job in (" + job.name + "," + spares + ")"}});
   read(kube::Path(kube::kTrainingJobs, job.name_space, job.name),
-       [this, job](Answer answer) { return TakeJob(job, std::move(answer), &caches_->jobs); });
+       [this, job, uid = UidOf(job, caches_->jobs)](Answer answer) {
+         return TakeJob(job, uid, std::move(answer), &caches_->jobs);
+       });
   read(kube::Path(kube::kPods, job.name_space, {}, {}, selector),
        [this, job](Answer answer) { return TakeList(job, std::move(answer), &caches_->pods); });
   read(kube::Path(kube::kServices, job.name_space, {}, {}, selector),

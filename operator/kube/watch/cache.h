@@ -39,7 +39,8 @@ class Cache {
   // must not change the cache.
   void Apply(Batch<T> batch, const OnChange& on_change);
 
-  // Stores the answer of a consistent GET. Ignored if a later state is known.
+  // Stores the answer of a consistent GET. Ignored if a later state is known, or the end: of what
+  // stood at a version that the watch has reached, and is not here, the watch has told the end.
   void Put(T object, const OnChange& on_change);
   // Removes an object that a consistent GET did not find.
   void Remove(const ObjectName& name, const OnChange& on_change);
@@ -81,6 +82,7 @@ class Cache {
   }
 
   void Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change);
+  void SetUnlessOlder(T object, const OnChange& on_change);
   const T* Set(T object, const OnChange& on_change);
   // Of an object that was deleted. What a read has found under its name since then stays.
   void EraseUnlessTaken(T& last, const OnChange& on_change);
@@ -107,13 +109,20 @@ void Cache<T>::Apply(Batch<T> batch, const OnChange& on_change) {
     if (event.kind == EventKind::kDeleted) {
       EraseUnlessTaken(event.object, on_change);
     } else {
-      Put(std::move(event.object), on_change);
+      SetUnlessOlder(std::move(event.object), on_change);
     }
   }
 }
 
 template <typename T>
 void Cache<T>::Put(T object, const OnChange& on_change) {
+  const bool known = objects_.contains(NameOf(object));
+  if (!known && Covers(resource_version_, object.meta.resource_version)) return;
+  SetUnlessOlder(std::move(object), on_change);
+}
+
+template <typename T>
+void Cache<T>::SetUnlessOlder(T object, const OnChange& on_change) {
   auto known = objects_.find(NameOf(object));
   if (known != objects_.end()) {
     const ObjectMeta& meta = (*known)->meta;

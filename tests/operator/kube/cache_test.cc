@@ -100,6 +100,17 @@ TEST_F(CacheTest, AWatchThatLagsBehindAReadDoesNotTakeItBack) {
   EXPECT_EQ(cache_.Find({"default", "a"})->meta.resource_version, "9");
 }
 
+TEST_F(CacheTest, AReadThatLagsBehindAWatchDoesNotBringBackWhatIsGone) {
+  Apply(Whole({Pod("a", "1")}, "1"));
+  Apply(One(EventKind::kDeleted, Pod("a", "8")));
+  std::vector<std::string> changes;
+  cache_.Put(Pod("a", "4"), Into(changes));
+  EXPECT_THAT(changes, IsEmpty());
+  EXPECT_EQ(cache_.size(), 0U);
+  cache_.Put(Pod("b", "9"), Into(changes));
+  EXPECT_THAT(changes, ElementsAre("->b@9")) << "of which the watch has yet to tell";
+}
+
 TEST_F(CacheTest, AnObjectsDeletionLeavesTheNextOneOfItsNameThatWasReadAlready) {
   Apply(Whole({Pod("a", "1")}, "1"));
   PodView next = Pod("a", "9");
