@@ -135,15 +135,17 @@ TEST_F(GangConnectionTest, TheLargestMessageArrivesWhole) {
   EXPECT_EQ(heard_[1], std::string(FrameConnection::kMaxBody, 'x'));
 }
 
-TEST_F(GangConnectionTest, ThreeHundredClientsGetInThroughAGateOfSixteen) {
-  Listen({.max_handshakes = 16});
+// All of them within the five seconds after which a client gives up, also where this process gets
+// a fraction of a core.
+TEST_F(GangConnectionTest, SixtyClientsGetInThroughAGateOfThree) {
+  Listen({.max_handshakes = 3});
   std::vector<std::unique_ptr<Talker>> talkers;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 60; ++i) {
     talkers.push_back(std::make_unique<Talker>(loop(), &client_tls_, listener_->endpoint()));
   }
-  ASSERT_TRUE(RunUntil([&] { return heard_.size() == 300; }));
+  ASSERT_TRUE(RunUntil([&] { return heard_.size() == 60; }));
   EXPECT_EQ(listener_->refused(), 0U);
-  EXPECT_EQ(listener_->connections(), 300U);
+  EXPECT_EQ(listener_->connections(), 60U);
 }
 
 TEST_F(GangConnectionTest, AClientWithAnotherKeyIsRefusedWithAReasonAndTriesAgain) {
