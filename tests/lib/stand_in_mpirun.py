@@ -109,6 +109,9 @@ def mpirun(style, folder, mode="wait", code="0"):
             line.setblocking(False)
             try:
                 if line.recv(1) == b"":
+                    # The remote shell tells of its end, which is then known where it ran.
+                    while all(shell.poll() is None for shell in shells):
+                        time.sleep(0.01)
                     sys.exit("stand-in: lost communication with a daemon")
             except BlockingIOError:
                 pass
