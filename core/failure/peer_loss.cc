@@ -18,6 +18,8 @@ constexpr auto kSentences = std::to_array<std::string_view>({
     "] Connection closed by peer [",                 // Gloo, in torch and JAX
     "] Read error [",                                // likewise, where the peer had not read all
     "remote process exiting prematurely",            // NCCL: ncclRemoteError
+    "has lost communication with a remote daemon",   // Open MPI's mpirun
+    "assert (!closed) failed",                       // that of MPICH and Intel
     kDaemonExited,                                   // mpirun's
 });
 

@@ -112,7 +112,7 @@ def mpirun(style, folder, mode="wait", code="0"):
                     # The remote shell tells of its end, which is then known where it ran.
                     while all(shell.poll() is None for shell in shells):
                         time.sleep(0.01)
-                    sys.exit("stand-in: lost communication with a daemon")
+                    sys.exit("ORTE has lost communication with a remote daemon.")
             except BlockingIOError:
                 pass
         time.sleep(0.01)

@@ -89,6 +89,10 @@ TEST(RootCauseTest, WhoseLastWordsAreOfALostPeerYieldsToTheDeathOfOneThatSaysNoS
       Saying(Exited(0, 1, kStop - milliseconds(50)),
              "ncclRemoteError: A call failed possibly due to a network error or a remote process "
              "exiting prematurely."),
+      Saying(Exited(0, 205, kStop - milliseconds(50)),
+             "ORTE has lost communication with a remote daemon."),
+      Saying(Exited(0, 255, kStop - milliseconds(50)),
+             "[mpiexec@m0] control_cb (mpiexec/pmiserv_cb.c:280): assert (!closed) failed"),
   };
   for (const Failure& survivor : survivors) {
     const Failure root = FindRootCause({Fate(0, {survivor}), Fate(1, {Killed(3, SIGABRT, kStop)})});
