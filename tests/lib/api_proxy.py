@@ -64,6 +64,7 @@ class Fault:
       html, truncate              the same with such a body; truncate is after it has obeyed
       drop-before, drop-after     the connection ends without an answer
       stall                       nothing is answered for `seconds`, then the connection ends
+      late                        the server's answer comes `seconds` later
       restart                     of the server: no connection survives, none is made for `seconds`
       freeze                      the client stands still for `seconds` from now on
       touch                       somebody else changes the object first
@@ -296,6 +297,8 @@ class ApiProxy:
                 raise EOFError
             case "drop-after":
                 raise EOFError
+            case "late":
+                await asyncio.sleep(fault.seconds)
             case "answer-after":
                 client.answer_status(fault)
                 return True

@@ -150,6 +150,13 @@ def test_somebody_else_comes_first(proxied):
     assert it.touched == [f"/api/v1/namespaces/{it.namespace}/configmaps/one"]
 
 
+def test_a_late_answer_is_the_servers(proxied):
+    it = proxied(Fault("GET", "configmaps", do="late", seconds=0.2))
+    began = time.monotonic()
+    assert it.names() == set()
+    assert time.monotonic() - began >= 0.2
+
+
 def test_a_call_that_stalls_ends_without_an_answer(proxied):
     it = proxied(map_fault("stall", seconds=0.2))
     with pytest.raises(urllib3.exceptions.ProtocolError):
