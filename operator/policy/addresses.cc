@@ -121,13 +121,16 @@ bool DropOldAddresses(ReconcileContext& context) {
 void RememberAddresses(ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
   AddressesMemory& memory = context.Own<&Memory::addresses>();
-  const bool there = (snapshot.names || !WantsNames(context)) && snapshot.coordinator_address;
-  if (there) {
-    memory.had = true;
+  memory.had_names = snapshot.names || (memory.had_names && WantsNames(context));
+  memory.had_coordinator |= snapshot.coordinator_address.has_value();
+  const bool gone = (memory.had_names && !snapshot.names) ||
+                    (memory.had_coordinator && !snapshot.coordinator_address);
+  if (!gone) {
     memory.gone.reset();
-  } else if (memory.had && !memory.gone) {
+  } else if (!memory.gone) {
     memory.gone = context.now.boot;
   }
+  const bool there = (snapshot.names || !WantsNames(context)) && snapshot.coordinator_address;
   // Its Workload is to be made: that it was refused counts, though the rest is still there.
   const std::optional<QueueSeen>& queue = snapshot.queue;
   const bool queueing = queue && queue->queues == Queues::kThere && !queue->workload &&

@@ -46,8 +46,9 @@ struct AssemblyMemory {
 
 // addresses.cc
 struct AddressesMemory {
-  bool had = false;               // names and the coordinator's address were seen
-  std::optional<Time> gone;       // since when one of them is missing
+  bool had_names = false;         // and they are wanted, or still there
+  bool had_coordinator = false;   // an address of it
+  std::optional<Time> gone;       // since when one of these is missing
   std::optional<Time> names_due;  // when names that lead elsewhere are written at the latest
 };
 

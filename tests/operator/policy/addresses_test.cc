@@ -227,6 +227,18 @@ TEST(Addresses, NamesThatAreNoLongerWantedGoBeforeTheGangIsMadeAnew) {
   EXPECT_THAT(All<DropNames>(make), IsEmpty());
 }
 
+TEST(Addresses, NamesThatAreWantedAgainAreMadeWithTheGang) {
+  Scene scene(Nameless(2), LeadBy::kSlices);
+  scene.notes().key_made = true;
+  scene.AddAddresses();
+  scene.snapshot().names.reset();
+  EXPECT_THAT(All<MakeNames>(scene.Settle()), IsEmpty());
+  scene.spec().network.hostnames = true;
+  const Decision make = scene.Settle();
+  EXPECT_THAT(All<MakeNames>(make), SizeIs(1));
+  EXPECT_THAT(All<StartMachine>(make), SizeIs(2));
+}
+
 // ---- of operators before slices ----
 
 TEST(Addresses, ThoseThatSelectPodsAreKeptWhileTheirGangIsThereAndFollowMachine0) {
