@@ -46,8 +46,8 @@ struct AssemblyMemory {
 
 // addresses.cc
 struct AddressesMemory {
-  bool had_names = false;         // and they are wanted, or still there
-  bool had_coordinator = false;   // an address of it
+  bool had_names = false;         // they were seen; false again once they went unwanted
+  bool had_coordinator = false;   // its address was seen
   std::optional<Time> gone;       // since when one of these is missing
   std::optional<Time> names_due;  // when names that lead elsewhere are written at the latest
 };
