@@ -320,8 +320,8 @@ MemberActions Member::OnTimer(Time now) {
   if (draining_ && now >= drain_deadline_) {
     drain_deadline_ = kNever;
     StopRanks(now, now);
-    CheckLease(now);  // what had finished needed none
   }
+  CheckLease(now);  // ranks that had finished needed none until they were stopped
   CheckDrain(now);
   CheckSilence(now);
   return Take();

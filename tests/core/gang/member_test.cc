@@ -120,6 +120,22 @@ TEST_F(HangTest, TheLeaseEndsOnTimeWhileEvidenceIsAwaited) {
   EXPECT_TRUE(machines_[1].member->report().lease_expired);
 }
 
+// By a machine 0 that says nothing more: the lease has run out before the evidence is given up.
+TEST_F(HangTest, WhatFinishedWhileItIsLookedAtIsEndedWithoutAWakeOfThePast) {
+  policy_.machine_lost_after = seconds(2);
+  Begin(2);
+  Hang(0, 0);
+  ASSERT_EQ(machines_[1].collects.size(), 1U);
+  Member& member = *machines_[1].member;
+  for (const uint32_t rank : {2U, 3U}) {
+    Do(1, member.OnProcessFinished(now_, member.generation(), rank, true));
+  }
+  ASSERT_EQ(member.phase(), MemberPhase::kFinished);
+  now_ += minutes(2);
+  member.OnTimer(now_);
+  EXPECT_GT(member.NextWake(), now_);
+}
+
 TEST_F(HangTest, WhatDiesWhileItIsLookedAtIsNotToBlame) {
   Begin(2);
   Hang(0, 0);
