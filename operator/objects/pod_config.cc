@@ -1,9 +1,11 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/text/endpoint.h"
+#include "core/model/fields.h"
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
 #include "core/plan/agent_config.h"
@@ -37,21 +39,34 @@ bool MountsSharedMemory(const core::Spec& spec) {
          });
 }
 
-// What an agent reads of its job, field by field: an agent older than the operator refuses a field
-// that it does not know. The template and the environment are in the container already, with values
-// that kubelet has filled in; of the template, that its worker has claims counts.
+using core::Spec;
+
+// An agent older than the operator refuses a field that it does not know, so it is told what it
+// reads and no more.
+constexpr std::tuple kTold(
+    &Spec::num_machines, &Spec::processes_per_machine, &Spec::command, &Spec::args,
+    &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::mpi, &Spec::prestart,
+    &Spec::prestart_exclude, &Spec::preflight, &Spec::trainer, &Spec::resources_per_process,
+    &Spec::topology, &Spec::success_policy, &Spec::success_role, &Spec::roles,
+    &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period, &Spec::health, &Spec::logs);
+// The operator's alone, or in the container already, with values that kubelet has filled in. What
+// an agent reads of two of them, JobForAgent adds.
+constexpr std::tuple kWithheld(
+    &Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets, &Spec::template_,
+    &Spec::resources_per_machine, &Spec::shared_memory, &Spec::placement, &Spec::network,
+    &Spec::spare_machines, &Spec::suspend, &Spec::active_deadline_seconds,
+    &Spec::ttl_seconds_after_finished, &Spec::clean_pod_policy, &Spec::priority_class_name,
+    &Spec::scheduler_name, &Spec::managed_by);
+static_assert(std::tuple_size_v<decltype(kTold)> + std::tuple_size_v<decltype(kWithheld)> ==
+                  std::tuple_size_v<decltype(core::kFields<Spec>)>,
+              "a new field of the spec is told to agents, or withheld from them");
+
 core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatus& status) {
   core::TrainingJob slim;
   slim.metadata.name = job.metadata.name;
   slim.metadata.name_space = job.metadata.name_space;
   slim.metadata.uid = job.metadata.uid;
-  const auto copy = [&](auto... fields) { ((slim.spec.*fields = job.spec.*fields), ...); };
-  using core::Spec;
-  copy(&Spec::num_machines, &Spec::processes_per_machine, &Spec::command, &Spec::args,
-       &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::mpi, &Spec::prestart,
-       &Spec::prestart_exclude, &Spec::preflight, &Spec::trainer, &Spec::resources_per_process,
-       &Spec::topology, &Spec::success_policy, &Spec::success_role, &Spec::roles,
-       &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period, &Spec::health, &Spec::logs);
+  std::apply([&](auto... fields) { ((slim.spec.*fields = job.spec.*fields), ...); }, kTold);
   if (const core::Node* claims = core::WorkerClaims(job.spec)) {
     slim.spec.template_ = TemplateWithClaims(*claims);
   }
