@@ -76,9 +76,10 @@ struct CoordinatorConfig {
   std::vector<uint32_t> deciders;
   // The ranks whose death is theirs alone.
   std::vector<uint32_t> alone;
-  // A launcher on machine 0 starts what runs on the others, by RUN. It must have asked every one of
-  // them, or the job, which was smaller than it is said to be, fails.
-  bool launcher = false;
+  // A launcher on machine 0 must have asked every other machine to run something, or the job, which
+  // was smaller than it is said to be, fails.
+  ProcessNames names;
+  bool launcher() const { return names.kind == ProcessKind::kLauncher; }
   FailurePolicy policy;
   Duration grace = seconds(120);  // gracePeriod, for stops whose request names none
   Duration hang_timeout{};

@@ -67,7 +67,7 @@ void Coordinator::BringBack(Time now, FailureContext context, const FailureDecis
   last_alone_ = now;
   ++version_;
   last_failure_ = std::move(death);
-  last_failure_.message = Describe(last_failure_, false) + "; it alone is started again";
+  last_failure_.message = Describe(last_failure_, config_.names) + "; it alone is started again";
   if (decision.backoff > Duration::zero()) {
     last_failure_.message += " in " + FormatDuration(decision.backoff);
   }

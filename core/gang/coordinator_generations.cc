@@ -242,10 +242,10 @@ void Coordinator::Succeed(Time now) {
   Verdict success;
   success.generation = generation_;
   success.failure = last_failure_;  // who looks seldom may not have heard of it
-  success.reason = config_.launcher ? "the launcher on machine 0 exited with code 0"
-                   : AllFinished()  ? "every process of every machine exited with code 0"
-                                    : "all processes that decide exited 0 (successPolicy); the "
-                                      "others were stopped";
+  success.reason = config_.launcher() ? "the launcher on machine 0 exited with code 0"
+                   : AllFinished()    ? "every process of every machine exited with code 0"
+                                      : "all processes that decide exited 0 (successPolicy); the "
+                                        "others were stopped";
   Record().stop_reason.reset();
   Record().stop_sent.reset();
   if (!unwritten_.empty()) success.reason += "; " + unwritten_;
@@ -402,7 +402,7 @@ void Coordinator::Conclude(Time now) {
     fates[0].lease_expired = true;
     fates[0].lease_expired_at = *record.stop_sent + fates[0].clock_offset;
   }
-  ApplyFailurePolicy(now, FindRootCause(std::move(fates), config_.launcher));
+  ApplyFailurePolicy(now, FindRootCause(std::move(fates), config_.names));
 }
 
 // What follows from the root cause.

@@ -17,7 +17,7 @@ void Coordinator::Handle(Time, Slot& slot, const Run& run) {
   std::string problem;
   if (run.generation != generation_ || !Live()) {
     problem = "its generation has ended";
-  } else if (!config_.launcher || slot.machine != 0 || run.machine == 0 ||
+  } else if (!config_.launcher() || slot.machine != 0 || run.machine == 0 ||
              run.machine >= roster_.size()) {
     problem = "only the launcher on machine 0 may run something on another machine of its job";
   } else if (runs_.size() >= kMostRuns) {
@@ -49,7 +49,7 @@ void Coordinator::AskToRunAgain(const Slot& slot) {
 }
 
 std::optional<uint32_t> Coordinator::NeverAsked() const {
-  if (!config_.launcher) return std::nullopt;
+  if (!config_.launcher()) return std::nullopt;
   for (uint32_t machine = 1; machine < config_.machines; ++machine) {
     if (!asked_.contains(machine)) return machine;
   }

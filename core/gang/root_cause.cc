@@ -16,17 +16,10 @@ struct Candidate {
   Duration uncertainty{};
 };
 
-// Which process of a machine it was, where one that is a launcher starts the ranks.
-std::string NameOf(const Failure& death, bool launcher) {
-  const std::string on = " on machine " + std::to_string(death.machine);
-  if (!launcher) return "rank " + std::to_string(death.rank) + on;
-  return (death.machine == 0 ? "the launcher" : "the launcher's daemon") + on;
-}
-
 }  // namespace
 
-std::string Describe(const Failure& death, bool launcher) {
-  const std::string who = NameOf(death, launcher);
+std::string Describe(const Failure& death, const ProcessNames& names) {
+  const std::string who = names.Of(death);
   switch (death.cause) {
     case Cause::kHang:
       return who + " made no progress for hangTimeout";
@@ -97,18 +90,18 @@ Failure FromMachine(const MachineFate& fate, Cause cause, std::string message) {
   return root;
 }
 
-Failure FromDeaths(const std::vector<Candidate>& candidates, bool launcher) {
+Failure FromDeaths(const std::vector<Candidate>& candidates, const ProcessNames& names) {
   // Before() is no order (being close is not transitive), so the earliest is compared with each.
   const Candidate* first = &candidates.front();
   for (const Candidate& c : candidates) {
     if (Before(c, *first)) first = &c;
   }
   Failure root = first->death;
-  root.message = Describe(root, launcher);
+  root.message = Describe(root, names);
   if (const Candidate* rival = Rival(*first, candidates)) {
     root.message += Close(*rival, *first) ? "; at the same time, as far as clocks can tell, "
                                           : "; noticed before it: ";
-    root.message += Describe(rival->death, launcher);
+    root.message += Describe(rival->death, names);
     if (LossOf(rival->death) > LossOf(root))
       root.message += ", whose last words are of a lost peer";
   }
@@ -116,7 +109,8 @@ Failure FromDeaths(const std::vector<Candidate>& candidates, bool launcher) {
 }
 
 // Ranks that wait for another fall silent with it: the first to be noticed may be any of them.
-void AddWhereabouts(const std::vector<MachineFate>& fates, Failure& root) {
+void AddWhereabouts(const std::vector<MachineFate>& fates, const ProcessNames& names,
+                    Failure& root) {
   if (root.cause != Cause::kHang) return;
   std::vector<Whereabouts> all;
   for (const MachineFate& fate : fates) {
@@ -131,7 +125,7 @@ void AddWhereabouts(const std::vector<MachineFate>& fates, Failure& root) {
     root.machine = static_cast<int>(fate.machine);
     root.rank = static_cast<int>(*verdict.awaited);
   }
-  root.message = Describe(root, false) + ": " + verdict.sentence;
+  root.message = Describe(root, names) + ": " + verdict.sentence;
 }
 
 Time LapsedAt(const MachineFate& fate) { return fate.lease_expired_at - fate.clock_offset; }
@@ -147,7 +141,7 @@ const MachineFate* FirstLapsed(const std::vector<MachineFate>& fates) {
 
 }  // namespace
 
-Failure FindRootCause(std::vector<MachineFate> fates, bool launcher) {
+Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names) {
   std::vector<Candidate> candidates;
   for (MachineFate& fate : fates) {
     for (Failure& death : fate.deaths) {
@@ -176,8 +170,8 @@ Failure FindRootCause(std::vector<MachineFate> fates, bool launcher) {
     });
   });
   if (!candidates.empty()) {
-    Failure root = FromDeaths(candidates, launcher);
-    AddWhereabouts(fates, root);
+    Failure root = FromDeaths(candidates, names);
+    AddWhereabouts(fates, names, root);
     return root;
   }
   if (lapsed != nullptr) {

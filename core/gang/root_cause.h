@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/failure/process_names.h"
 #include "core/gang/messages.h"
 
 namespace lockstep::core {
@@ -27,8 +28,8 @@ struct MachineFate {
   std::vector<Whereabouts> whereabouts;
 };
 
-// "rank 3 on machine 1 was killed by SIGKILL". `launcher`: as below.
-std::string Describe(const Failure& death, bool launcher);
+// "rank 3 on machine 1 was killed by SIGKILL".
+std::string Describe(const Failure& death, const ProcessNames& names);
 
 // A lost machine first, then an unkillable process, then the first process that died by itself
 // before its machine was told to stop, or an expired lease: its machine's peers fail by themselves
@@ -40,9 +41,8 @@ std::string Describe(const Failure& death, bool launcher);
 // closer together than their clocks' uncertainty: one killed by a signal first, then the lowest
 // rank. The message names the other as well. Of a hang it says where the ranks were, and the rank
 // is that which the others wait for, if evidence shows one (whereabouts.h). Its time is on the
-// coordinator's clock; kNever where no event has one. `launcher`: machine 0's process is one, and
-// the others' are what it had started there (CoordinatorConfig).
-Failure FindRootCause(std::vector<MachineFate> fates, bool launcher = false);
+// coordinator's clock; kNever where no event has one.
+Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names = {});
 
 }  // namespace lockstep::core
 

@@ -47,6 +47,17 @@ std::vector<uint32_t> DecidingRanks(const Spec& spec) {
   return ranks;
 }
 
+std::vector<NamedRanks> RanksByRole(const Spec& spec) {
+  std::vector<NamedRanks> roles;
+  uint32_t first = 0;
+  for (const Role& role : spec.roles) {
+    const auto count = static_cast<uint32_t>(role.count);
+    roles.push_back({role.name, first, count});
+    first += count;
+  }
+  return roles;
+}
+
 std::vector<uint32_t> AloneRanks(const Spec& spec) {
   return RanksOf(spec, [](const Role& role) { return role.restart == RoleRestart::kAlone; });
 }

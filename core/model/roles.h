@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/failure/process_names.h"
 #include "core/model/spec.h"
 
 namespace lockstep::core {
@@ -33,6 +34,8 @@ const Role* FindRole(const Spec& spec, const std::string& name);
 // The ranks on whose exit 0 the job's success hangs, by spec.successPolicy; empty: on all of them.
 // Where a launcher starts what runs on the other machines: on its own.
 std::vector<uint32_t> DecidingRanks(const Spec& spec);
+
+std::vector<NamedRanks> RanksByRole(const Spec& spec);
 
 // Those that are started again alone.
 std::vector<uint32_t> AloneRanks(const Spec& spec);

@@ -43,20 +43,22 @@ using core::Spec;
 
 // An agent older than the operator refuses a field that it does not know, so it is told what it
 // reads and no more.
-constexpr std::tuple kTold(
-    &Spec::num_machines, &Spec::processes_per_machine, &Spec::command, &Spec::args,
-    &Spec::working_dir, &Spec::launch, &Spec::framework, &Spec::mpi, &Spec::prestart,
-    &Spec::prestart_exclude, &Spec::preflight, &Spec::trainer, &Spec::resources_per_process,
-    &Spec::topology, &Spec::success_policy, &Spec::success_role, &Spec::roles,
-    &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period, &Spec::health, &Spec::logs);
+constexpr std::tuple kTold(&Spec::num_machines, &Spec::processes_per_machine, &Spec::command,
+                           &Spec::args, &Spec::working_dir, &Spec::launch, &Spec::framework,
+                           &Spec::mpi, &Spec::prestart, &Spec::prestart_exclude, &Spec::preflight,
+                           &Spec::trainer, &Spec::resources_per_process, &Spec::topology,
+                           &Spec::success_policy, &Spec::success_role, &Spec::roles,
+                           &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period,
+                           &Spec::health, &Spec::logs);
 // The operator's alone, or in the container already, with values that kubelet has filled in. What
 // an agent reads of two of them, JobForAgent adds.
-constexpr std::tuple kWithheld(
-    &Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets, &Spec::template_,
-    &Spec::resources_per_machine, &Spec::shared_memory, &Spec::placement, &Spec::network,
-    &Spec::spare_machines, &Spec::suspend, &Spec::active_deadline_seconds,
-    &Spec::ttl_seconds_after_finished, &Spec::clean_pod_policy, &Spec::priority_class_name,
-    &Spec::scheduler_name, &Spec::managed_by);
+constexpr std::tuple kWithheld(&Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets,
+                               &Spec::template_, &Spec::resources_per_machine, &Spec::shared_memory,
+                               &Spec::placement, &Spec::network, &Spec::spare_machines,
+                               &Spec::suspend, &Spec::active_deadline_seconds,
+                               &Spec::ttl_seconds_after_finished, &Spec::clean_pod_policy,
+                               &Spec::priority_class_name, &Spec::scheduler_name,
+                               &Spec::managed_by);
 static_assert(std::tuple_size_v<decltype(kTold)> + std::tuple_size_v<decltype(kWithheld)> ==
                   std::tuple_size_v<decltype(core::kFields<Spec>)>,
               "a new field of the spec is told to agents, or withheld from them");

@@ -35,5 +35,5 @@ def test_a_node_that_dies_is_named_and_a_new_cluster_begins(python_with, example
     os.kill(found, signal.SIGKILL)
     code, report, output = run.finish(300)
     assert code == 0, output
-    assert "rank 1 on machine 1 exited with code 1" in output, output
+    assert "the process on machine 1 exited with code 1" in output, output
     assert "4 processors of 2 nodes did [4, 4] tasks" in output and len(report["generations"]) == 2, output

@@ -66,7 +66,7 @@ def test_a_killed_worker_is_started_again_and_training_goes_on(training):
     assert_trained(output)
     assert len(report["generations"]) == 1, output
     assert report["counters"]["alone"] == 2, report
-    assert "rank 1 on machine 0 was killed by SIGKILL; it alone is started again" in output, output
+    assert "rank 1 (worker 0) on machine 0 was killed by SIGKILL; it alone is started again" in output, output
     assert not processes.alive(before[0][0])
 
 
@@ -77,7 +77,7 @@ def test_a_killed_server_restarts_the_gang_from_its_checkpoint(training):
     code, report, output = training.finish(400)
     assert code == 0, output
     assert len(report["generations"]) == 2, output
-    assert "rank 3 on machine 1 was killed by SIGKILL" in output, output
+    assert "rank 3 (ps) on machine 1 was killed by SIGKILL" in output, output
     assert len(re.findall(r"training from step (\d+)", output)) == 2
     assert int(re.findall(r"training from step (\d+)", output)[1]) >= 30, output
     assert "trained to step 150" in output

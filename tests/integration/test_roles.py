@@ -100,7 +100,7 @@ def test_a_dead_worker_is_started_again_while_the_others_run_on(job):
     assert len(report["generations"]) == 1, report
     assert report["restarts"]["application"] == 1, report
     assert report["counters"]["alone"] == 1, report
-    said = ("rank 2 on machine 1 was killed by SIGKILL; it alone is started again, restart 1 of 3 "
+    said = ("rank 2 (worker 1) on machine 1 was killed by SIGKILL; it alone is started again, restart 1 of 3 "
             "allowed")
     assert said in output, output
     assert report["lastFailure"]["message"] == said and report["lastFailure"]["rank"] == 2
@@ -128,7 +128,7 @@ def test_a_dead_server_makes_a_new_generation(job):
     made.end("chief-0")
     code, report, output = made.run.finish()
     assert code == 0 and len(report["generations"]) == 2, output
-    assert "rank 3 on machine 1 was killed by SIGKILL" in output
+    assert "rank 3 (ps) on machine 1 was killed by SIGKILL" in output
 
 
 def test_a_worker_that_dies_for_ever_ends_the_job_with_its_cause(job):

@@ -93,6 +93,25 @@ def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
     assert report["state"] == "Failed"
 
 
+def test_the_one_process_of_a_machine_is_named_by_its_machine(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("""
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: launched}
+spec:
+  numMachines: 2
+  processesPerMachine: 4
+  launch: PerMachine
+  command: [/bin/sh, -c, 'test $NODE_RANK = 0 || exit 2; sleep 1000']
+  gracePeriod: 1s
+""")
+    code, report, output = Run(tmp_path, str(job)).finish()
+    assert code == 2, output
+    assert report["lastFailure"]["message"].startswith(
+        "the process on machine 1 exited with code 2"), report
+
+
 def test_machines_of_a_run_have_cores_of_their_own(tmp_path):
     cpus = sorted(os.sched_getaffinity(0))
     machines = min(len(cpus), 2)

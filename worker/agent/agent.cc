@@ -52,6 +52,12 @@ uint64_t Copies(const core::AgentConfig& config) {
   return spec.checkpoint.memory.replicas > 0 && spec.num_machines > 1 ? 1 : 0;
 }
 
+core::ProcessKind KindOfProcesses(const core::Spec& spec) {
+  if (core::StartsFromMachine0(spec)) return core::ProcessKind::kLauncher;
+  return spec.launch == core::Launch::kPerMachine ? core::ProcessKind::kMachine
+                                                  : core::ProcessKind::kRank;
+}
+
 core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   const core::Spec& spec = config.job.spec;
   core::CoordinatorConfig c;
@@ -59,7 +65,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.attempt = config.attempt;
   c.machines = static_cast<uint32_t>(spec.num_machines);
   c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
-  c.launcher = core::StartsFromMachine0(spec);
+  c.names = {KindOfProcesses(spec), core::RanksByRole(spec)};
   c.deciders = core::DecidingRanks(spec);
   c.alone = core::AloneRanks(spec);
   c.policy = spec.failure_policy;

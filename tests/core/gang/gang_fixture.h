@@ -61,7 +61,7 @@ class GangFixture : public ::testing::Test {
     config.policy = policy_;
     config.deciders = deciders_;
     config.alone = gangs_ ? std::vector<uint32_t>() : alone_;
-    config.launcher = launcher_;
+    config.names = names_;
     config.memory = config.memory_copies = memory_;
     config.checkpoint_path = checkpoint_path_;
     config.persist_every = persist_every_;
@@ -295,7 +295,7 @@ class GangFixture : public ::testing::Test {
   std::vector<uint32_t> deciders_;
   std::vector<uint32_t> alone_;
   bool gangs_ = false;  // machine 0 knows these for the gang's
-  bool launcher_ = false;
+  ProcessNames names_;
   FailurePolicy policy_;
   std::unique_ptr<Coordinator> coordinator_;
   std::vector<Machine> machines_;

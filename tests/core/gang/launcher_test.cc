@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 class LauncherGang : public GangFixture {
  protected:
   void BeginLaunched(uint32_t machines) {
-    launcher_ = true;
+    names_.kind = ProcessKind::kLauncher;
     deciders_ = {0};
     Begin(machines, 1);
   }

@@ -224,5 +224,18 @@ TEST(RootCauseTest, OneThatLeftTheOthersWithinMpiIsSaidToHaveDoneSo) {
             "rank 0 on machine 0 exited with code 0 before MPI_Finalize");
 }
 
+TEST(RootCauseTest, CallsAProcessWhatItsJobDoes) {
+  const auto cause = [](Failure death, const ProcessNames& names) {
+    return FindRootCause({Fate(1, {std::move(death)})}, names).message;
+  };
+  const ProcessNames roles{ProcessKind::kRank, {{"chief", 0, 1}, {"worker", 1, 4}, {"ps", 5, 1}}};
+  EXPECT_EQ(cause(Exited(0, 1, kStop), roles), "rank 0 (chief) on machine 1 exited with code 1");
+  EXPECT_EQ(cause(Exited(4, 1, kStop), roles), "rank 4 (worker 3) on machine 1 exited with code 1");
+  EXPECT_EQ(cause(Killed(5, SIGKILL, kStop), roles),
+            "rank 5 (ps) on machine 1 was killed by SIGKILL");
+  EXPECT_EQ(cause(Exited(1, 1, kStop), {ProcessKind::kMachine}),
+            "the process on machine 1 exited with code 1");
+}
+
 }  // namespace
 }  // namespace lockstep::core
