@@ -80,7 +80,9 @@ std::string Headline(const TableView& view) {
   return line + "  up " + Brief(view.elapsed);
 }
 
-using Cells = std::array<std::string, 7>;
+using Cells = std::array<std::string, 9>;
+constexpr size_t kTeraflops = 6;
+constexpr size_t kMfu = 7;
 
 Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
   const int64_t processes = core::ProcessesStarted(view.job.spec);
@@ -89,6 +91,8 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
   Cells cells{std::to_string(machine.index),
               Range(first, first + ranks - 1),
               core::ToString(machine.state),
+              "-",
+              "-",
               "-",
               "-",
               "-",
@@ -101,13 +105,22 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
     cells[3] = StepOf(*progress);
     if (progress->loss) cells[4] = Number(*progress->loss, "%.4g");
     if (progress->tokens_per_second > 0) cells[5] = Rate(progress->tokens_per_second);
+    if (progress->teraflops > 0) cells[kTeraflops] = Number(progress->teraflops, "%.4g");
+    if (progress->mfu > 0) cells[kMfu] = Number(100 * progress->mfu, "%.1f%%");
   }
-  cells[6] = machine.node;
+  cells.back() = machine.node;
   if (machine.replacements > 0) {
-    cells[6] += cells[6].empty() ? "" : ", ";
-    cells[6] += "attempt " + std::to_string(view.status.attempts.Of(machine.index));
+    cells.back() += cells.back().empty() ? "" : ", ";
+    cells.back() += "attempt " + std::to_string(view.status.attempts.Of(machine.index));
   }
   return cells;
+}
+
+// Of most programs nobody says these: such a column is left out.
+bool IsShown(const std::vector<Cells>& rows, size_t column) {
+  if (column != kTeraflops && column != kMfu) return true;
+  return std::any_of(rows.begin() + 1, rows.end(),
+                     [column](const Cells& row) { return row[column] != "-"; });
 }
 
 // Those that have room, the worst of all, in order of machine.
@@ -128,15 +141,17 @@ std::vector<std::string> RenderTable(const TableView& view, TerminalSize size, b
   }
   auto room = static_cast<size_t>(std::max(size.lines / 2 - 4, kMinRows));
   const std::vector<core::MachineStatus> machines = Choose(view.status, room);
-  std::vector<Cells> cells = {{"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S", ""}};
+  std::vector<Cells> cells = {
+      {"MACHINE", "RANKS", "STATE", "STEP", "LOSS", "TOKENS/S", "TFLOP/S", "MFU", ""}};
   for (const auto& machine : machines) cells.push_back(CellsOf(view, machine));
-  std::array<size_t, 7> widths{};
+  std::array<size_t, std::tuple_size_v<Cells>> widths{};
   for (const Cells& row : cells) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   for (size_t r = 0; r < cells.size(); ++r) {
     std::string line = " ";
     for (size_t i = 0; i < widths.size(); ++i) {
+      if (!IsShown(cells, i)) continue;
       line += " " + cells[r][i] + std::string(widths[i] - cells[r][i].size(), ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -227,7 +227,8 @@ inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"totalSteps", &RankProgress::total_steps}, Field{"loss", &RankProgress::loss},
     Field{"tokensPerSecond", &RankProgress::tokens_per_second},
     Field{"waits", &RankProgress::waits}, Field{"waitedSeconds", &RankProgress::waited},
-    Field{"throttledSeconds", &RankProgress::throttled});
+    Field{"throttledSeconds", &RankProgress::throttled},
+    Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu});
 
 template <>
 inline constexpr auto kFields<Straggler> = std::tuple(
@@ -246,7 +247,8 @@ inline constexpr auto kFields<Verdict> = std::tuple(
 template <>
 inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
-    Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second});
+    Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
+    Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu});
 
 template <>
 inline constexpr auto kFields<GenerationRecord> = std::tuple(

@@ -221,6 +221,8 @@ struct RankProgress {
   int64_t waits = 0;     // steps, of this generation, of which it said how long it waited in its
   double waited = 0;     // collectives; seconds, of all of them
   double throttled = 0;  // seconds in which its machine's threads stood still for their CPU limit
+  double teraflops = 0;  // TFLOP/s; 0: not said
+  double mfu = 0;        // share of its hardware's peak; 0: not said
   double loaded = 0;     // seconds; of the machine's Report, and told with that alone
 };
 

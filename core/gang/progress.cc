@@ -11,16 +11,23 @@ std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks) {
   job.step = ranks.front().step;
   double loss = 0;
   int losses = 0;
+  int mfus = 0;
   for (const RankProgress& rank : ranks) {
     job.step = std::min(job.step, rank.step);
     job.total_steps = std::max(job.total_steps, rank.total_steps);
     job.tokens_per_second += rank.tokens_per_second;
+    job.teraflops += rank.teraflops;
+    if (rank.mfu > 0) {
+      job.mfu += rank.mfu;
+      ++mfus;
+    }
     if (std::isfinite(rank.loss)) {
       loss += rank.loss;
       ++losses;
     }
   }
   if (losses > 0) job.loss = loss / losses;
+  if (mfus > 0) job.mfu /= mfus;
   return job;
 }
 

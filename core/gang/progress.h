@@ -12,12 +12,15 @@
 
 namespace lockstep::core {
 
-// The job's step is that of its slowest rank that reports; loss is the mean of those that say one.
+// The job's step is that of its slowest rank that reports; loss and MFU are the mean of those that
+// say one.
 struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
   std::optional<double> loss;
   double tokens_per_second = 0;  // of all ranks together; 0: not said
+  double teraflops = 0;          // TFLOP/s of all ranks together; 0: not said
+  double mfu = 0;                // 0: not said
 };
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
 
 #include "core/exit_codes.h"
 #include "operator/policy/policies.h"
@@ -59,8 +60,10 @@ core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangPr
     progress.percent = static_cast<int32_t>(100 * std::min(share, 1.0));
   }
   if (seen.loss) progress.metrics.push_back({"loss", Number(*seen.loss)});
-  if (seen.tokens_per_second > 0) {
-    progress.metrics.push_back({"tokensPerSecond", Number(seen.tokens_per_second)});
+  for (const auto& [name, value] : {std::pair("tokensPerSecond", seen.tokens_per_second),
+                                    {"teraflops", seen.teraflops},
+                                    {"mfu", seen.mfu}}) {
+    if (value > 0) progress.metrics.push_back({name, Number(value)});
   }
   return progress;
 }

@@ -42,6 +42,8 @@ class Shown {
       each.total_steps = 1000;
       each.loss = 2.3125;
       each.tokens_per_second = 20400;
+      each.teraflops = teraflops;
+      each.mfu = mfu;
     }
     rate_.Learn(seconds(2 * ++told_), *core::Summarize(progress_));
   }
@@ -51,6 +53,8 @@ class Shown {
   }
 
   core::JobStatus status;
+  double teraflops = 0;  // of each rank; 0: not said
+  double mfu = 0;
 
  private:
   core::TrainingJob job_;
@@ -70,6 +74,21 @@ TEST(TableTest, OneLineForTheJobAndOneForEachMachine) {
                   "  MACHINE RANKS STATE   STEP     LOSS  TOKENS/S",
                   "  0       0-3   Running 120/1000 2.312 81.6k",
                   "  1       4-7   Running 120/1000 2.312 81.6k"));
+}
+
+TEST(TableTest, FlopsHaveAColumnWhereProgramsTellThem) {
+  Shown shown(2);
+  shown.teraflops = 31.25;
+  shown.Progress(120);
+  EXPECT_THAT(shown.Lines({120, 40}),
+              ElementsAre(StartsWith("gpt  Running"),
+                          "  MACHINE RANKS STATE   STEP     LOSS  TOKENS/S TFLOP/S",
+                          "  0       0-3   Running 120/1000 2.312 81.6k    125",
+                          "  1       4-7   Running 120/1000 2.312 81.6k    125"));
+  shown.mfu = 0.381;
+  shown.Progress(130);
+  EXPECT_THAT(shown.Lines({120, 40}),
+              Contains("  0       0-3   Running 130/1000 2.312 81.6k    125     38.1%"));
 }
 
 TEST(TableTest, AMachineThatWasReplacedSaysWhichAttemptItIs) {

@@ -34,6 +34,19 @@ TEST(ProgressTest, TheJobIsAsFarAsItsSlowestRank) {
   EXPECT_EQ(job->tokens_per_second, 30);
 }
 
+TEST(ProgressTest, TheJobsFlopsAreThoseOfAllRanksAndItsMfuTheMeanOfThoseThatSayOne) {
+  RankProgress a = Rank(0, 10, 2.0);
+  a.teraflops = 300;
+  a.mfu = 0.25;
+  RankProgress b = Rank(1, 10, 2.0);
+  b.teraflops = 500;
+  b.mfu = 0.5;
+  const auto job = Summarize({a, b, Rank(2, 10, 2.0)});
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->teraflops, 800);
+  EXPECT_EQ(job->mfu, 0.375);
+}
+
 TEST(ProgressTest, WithoutAReportThereIsNone) { EXPECT_FALSE(Summarize({})); }
 
 TEST(RateMeterTest, TheRateComesFromStepsAndTime) {

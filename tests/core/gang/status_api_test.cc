@@ -179,7 +179,12 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
   t.failure = SomeStatus().last_failure;
   t.counters = Counters{};
   t.counters->process_failures = 3;
-  t.progress = GangProgress{.step = 59, .total_steps = 60, .loss = 0.25, .tokens_per_second = 7};
+  t.progress = GangProgress{.step = 59,
+                            .total_steps = 60,
+                            .loss = 0.25,
+                            .tokens_per_second = 7,
+                            .teraflops = 0.5,
+                            .mfu = 0.25};
   Result<Termination> read = ParseTermination(ToJson(t));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(ToJson(*read), ToJson(t));

@@ -83,6 +83,23 @@ TEST(Progress, OfAnotherMachineThatEndsFirstTheLastStepCounts) {
   EXPECT_EQ(decision.intent->progress->metrics.back().value, "8");
 }
 
+TEST(Progress, HoldsTheFiguresThatProgramsTellAndNoOthers) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.Run();
+  core::RankProgress said;
+  said.step = 10;
+  said.loss = 2.5;
+  said.teraflops = 412.5;
+  said.mfu = 0.375;
+  scene.Report(CoordinatorPhase::kRunning).progress = {said};
+  scene.Pass(seconds(1));
+  scene.Settle();
+  ASSERT_TRUE(scene.status().progress);
+  const std::vector<core::ProgressMetric> figures = {
+      {"loss", "2.5"}, {"teraflops", "412.5"}, {"mfu", "0.375"}};
+  EXPECT_EQ(scene.status().progress->metrics, figures);
+}
+
 TEST(Progress, CountingOnBeyondTheTotalIsAHundredPercent) {
   Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();

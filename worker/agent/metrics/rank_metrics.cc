@@ -26,6 +26,13 @@ Duration InSteps(const ProgressReport& report, Duration passed) {
   return passed - duration_cast<Duration>(std::chrono::duration<double>(validation->second));
 }
 
+// Of what a program may say under this name: a rate or a share, or 0 where it says none.
+void TakeFigure(const ProgressReport& report, const char* name, double* figure) {
+  const auto said = report.metrics.find(name);
+  if (said == report.metrics.end()) return;
+  *figure = std::isfinite(said->second) ? std::max(said->second, 0.0) : 0;
+}
+
 Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
 
 }  // namespace
@@ -84,6 +91,8 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   }
   progress.rank = report.rank;
   AddWait(report, &progress);
+  TakeFigure(report, "teraflops", &progress.teraflops);
+  TakeFigure(report, "mfu", &progress.mfu);
   const auto load = report.metrics.find(kLoadName);
   if (load != report.metrics.end() && progress.loaded == 0) {
     progress.loaded = std::clamp(load->second, 0.0, kLongestLoad);

@@ -53,6 +53,17 @@ TEST_F(RankMetricsTest, TheRateOfTokensIsTheirNumberOverTheTimeBetweenReports) {
   EXPECT_EQ(Report(seconds(12), 3, 1000).tokens_per_second, 750);
 }
 
+TEST_F(RankMetricsTest, FlopsAreToldOnAndKeptWhileNothingNewIsSaid) {
+  EXPECT_EQ(Report(seconds(10), 1, 500).teraflops, 0);
+  EXPECT_EQ(ranks_.OnReport(Reporting({{"teraflops", 412.5}, {"mfu", 0.375}})).mfu, 0.375);
+  core::RankProgress progress = Report(seconds(11), 2, 500);
+  EXPECT_EQ(progress.teraflops, 412.5);
+  EXPECT_EQ(progress.mfu, 0.375);
+  progress = ranks_.OnReport(Reporting({{"teraflops", std::nan("")}, {"mfu", -1}}));
+  EXPECT_EQ(progress.teraflops, 0);
+  EXPECT_EQ(progress.mfu, 0);
+}
+
 TEST_F(RankMetricsTest, AValidationIsInNoStepAndInNoRateOfTokens) {
   Report(seconds(10), 1, 500);
   Report(seconds(12), 0, 0);  // a sign of life from the midst of it
