@@ -228,7 +228,8 @@ inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"tokensPerSecond", &RankProgress::tokens_per_second},
     Field{"waits", &RankProgress::waits}, Field{"waitedSeconds", &RankProgress::waited},
     Field{"throttledSeconds", &RankProgress::throttled},
-    Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu});
+    Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu},
+    Field{"scalingEfficiency", &RankProgress::scaling});
 
 template <>
 inline constexpr auto kFields<Straggler> = std::tuple(
@@ -248,7 +249,8 @@ template <>
 inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"step", &GangProgress::step, Always{}}, Field{"totalSteps", &GangProgress::total_steps},
     Field{"loss", &GangProgress::loss}, Field{"tokensPerSecond", &GangProgress::tokens_per_second},
-    Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu});
+    Field{"teraflops", &GangProgress::teraflops}, Field{"mfu", &GangProgress::mfu},
+    Field{"scalingEfficiency", &GangProgress::scaling});
 
 template <>
 inline constexpr auto kFields<GenerationRecord> = std::tuple(

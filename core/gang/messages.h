@@ -223,6 +223,7 @@ struct RankProgress {
   double throttled = 0;  // seconds in which its machine's threads stood still for their CPU limit
   double teraflops = 0;  // TFLOP/s; 0: not said
   double mfu = 0;        // share of its hardware's peak; 0: not said
+  double scaling = 0;    // scaling efficiency: its speed, against that alone; 0: not said
   double loaded = 0;     // seconds; of the machine's Report, and told with that alone
 };
 

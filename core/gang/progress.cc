@@ -5,29 +5,40 @@
 
 namespace lockstep::core {
 
+namespace {
+
+// Of the ranks that say one; 0: none does.
+double MeanOf(const std::vector<RankProgress>& ranks, double RankProgress::* figure) {
+  double sum = 0;
+  int said = 0;
+  for (const RankProgress& rank : ranks) {
+    sum += rank.*figure;
+    if (rank.*figure > 0) ++said;
+  }
+  return said > 0 ? sum / said : 0;
+}
+
+}  // namespace
+
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks) {
   if (ranks.empty()) return std::nullopt;
   GangProgress job;
   job.step = ranks.front().step;
   double loss = 0;
   int losses = 0;
-  int mfus = 0;
   for (const RankProgress& rank : ranks) {
     job.step = std::min(job.step, rank.step);
     job.total_steps = std::max(job.total_steps, rank.total_steps);
     job.tokens_per_second += rank.tokens_per_second;
     job.teraflops += rank.teraflops;
-    if (rank.mfu > 0) {
-      job.mfu += rank.mfu;
-      ++mfus;
-    }
     if (std::isfinite(rank.loss)) {
       loss += rank.loss;
       ++losses;
     }
   }
   if (losses > 0) job.loss = loss / losses;
-  if (mfus > 0) job.mfu /= mfus;
+  job.mfu = MeanOf(ranks, &RankProgress::mfu);
+  job.scaling = MeanOf(ranks, &RankProgress::scaling);
   return job;
 }
 

@@ -12,8 +12,8 @@
 
 namespace lockstep::core {
 
-// The job's step is that of its slowest rank that reports; loss and MFU are the mean of those that
-// say one.
+// The job's step is that of its slowest rank that reports; loss, MFU and scaling efficiency are the
+// mean of those that say one.
 struct GangProgress {
   int64_t step = 0;
   int64_t total_steps = 0;  // 0: not said
@@ -21,6 +21,7 @@ struct GangProgress {
   double tokens_per_second = 0;  // of all ranks together; 0: not said
   double teraflops = 0;          // TFLOP/s of all ranks together; 0: not said
   double mfu = 0;                // 0: not said
+  double scaling = 0;            // efficiency; 0: not said
 };
 std::optional<GangProgress> Summarize(const std::vector<RankProgress>& ranks);
 

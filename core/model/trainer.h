@@ -69,6 +69,7 @@ struct Trainer {
   std::vector<std::string> validation_data;  // globs, like `data`; empty: nothing is held out
   int64_t validate_every = 0;                // steps; 0: only after the last
   int64_t validation_samples = 256;          // sequences of it, at most
+  bool measure_scaling = false;  // rank 0's speed alone, which theirs together is held against
   TrainerMode mode = TrainerMode::kTrain;
   std::vector<std::string> prompts;  // globs of text files, a prompt a line
 
@@ -128,6 +129,7 @@ inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"validationData", &Trainer::validation_data, AtMost{256, 4096}},
     Field{"validateEvery", &Trainer::validate_every, Between{0, kMostSteps}},
     Field{"validationSamples", &Trainer::validation_samples, Between{1, 1'000'000}},
+    Field{"measureScaling", &Trainer::measure_scaling},
     Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
 
 }  // namespace lockstep::core

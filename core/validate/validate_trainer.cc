@@ -185,6 +185,12 @@ void ValidatePipeline(Validator& validator, const Trainer& trainer) {
   if (trainer.reduce != Reduce::kTree) {
     validator.Error(path, "must be 1 unless reduce is Tree, as copies of a stage add up", value);
   }
+  if (trainer.measure_scaling) {
+    validator.Error(path,
+                    "must be 1 for measureScaling; a rank of a pipeline has a part of the model, "
+                    "and no speed alone",
+                    value);
+  }
 }
 
 void ValidateServers(Validator& validator, const Trainer& trainer) {

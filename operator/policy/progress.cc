@@ -62,7 +62,8 @@ core::JobProgress ProgressOf(const ReconcileContext& context, const core::GangPr
   if (seen.loss) progress.metrics.push_back({"loss", Number(*seen.loss)});
   for (const auto& [name, value] : {std::pair("tokensPerSecond", seen.tokens_per_second),
                                     {"teraflops", seen.teraflops},
-                                    {"mfu", seen.mfu}}) {
+                                    {"mfu", seen.mfu},
+                                    {"scalingEfficiency", seen.scaling}}) {
     if (value > 0) progress.metrics.push_back({name, Number(value)});
   }
   return progress;

@@ -148,6 +148,7 @@ FAIL = [
          "resourcesPerProcess": {"gpu": 1}}),
     _pipeline(2, 3), _pipeline(0, 2), _pipeline(2, 6), _pipeline(2, 2, reduce="Ring"),
     _pipeline(2, 2, mode="Generate"), _pipeline(2, 2, sync="ParameterServer"),
+    _pipeline(2, 2, measureScaling=True),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),

@@ -58,6 +58,13 @@ def test_a_killed_gang_on_gpus_has_the_weights_of_one_process_left_alone(tmp_pat
     assert weights(output) == weights(alone)
 
 
+def test_scaling_is_measured_on_gpus_and_leaves_no_trace_in_training(tmp_path):
+    plain = run_alone(tmp_path / "plain", machines=1, steps=6)
+    measured = run_alone(tmp_path / "measured", machines=1, steps=6, measureScaling=True)
+    assert weights(measured) == weights(plain)
+    assert "scaling efficiency " in measured and "scaling efficiency " not in plain
+
+
 def test_checkpoints_go_from_gpus_to_cpus_and_back(tmp_path):
     folder = f"--checkpoint-dir={tmp_path}"
     for steps, device in ((2, "cuda"), (3, "cpu"), (4, "cuda")):

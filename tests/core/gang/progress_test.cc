@@ -41,10 +41,12 @@ TEST(ProgressTest, TheJobsFlopsAreThoseOfAllRanksAndItsMfuTheMeanOfThoseThatSayO
   RankProgress b = Rank(1, 10, 2.0);
   b.teraflops = 500;
   b.mfu = 0.5;
+  a.scaling = 0.875;  // of one rank alone
   const auto job = Summarize({a, b, Rank(2, 10, 2.0)});
   ASSERT_TRUE(job);
   EXPECT_EQ(job->teraflops, 800);
   EXPECT_EQ(job->mfu, 0.375);
+  EXPECT_EQ(job->scaling, 0.875);
 }
 
 TEST(ProgressTest, WithoutAReportThereIsNone) { EXPECT_FALSE(Summarize({})); }

@@ -184,7 +184,8 @@ TEST(TerminationTest, ReadsBackAsItWasWritten) {
                             .loss = 0.25,
                             .tokens_per_second = 7,
                             .teraflops = 0.5,
-                            .mfu = 0.25};
+                            .mfu = 0.25,
+                            .scaling = 0.875};
   Result<Termination> read = ParseTermination(ToJson(t));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(ToJson(*read), ToJson(t));

@@ -39,6 +39,7 @@ TEST(TrainerCommand, IsReadBackByTheTrainerAsItWas) {
   trainer.validation_data = {"/data/held-out.txt"};
   trainer.validate_every = 50;
   trainer.validation_samples = 64;
+  trainer.measure_scaling = true;
   const Result<Trainer> read = ParseTrainer(TrainerCommand(spec).back());
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(*read, trainer);

@@ -393,6 +393,9 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kCluster,
        "  numMachines: 2\n  trainer: {data: [a], reduce: Ring, parallel: {pipeline: 2}}\n",
        "must be 1 unless reduce is Tree"},
+      {Target::kCluster,
+       "  numMachines: 2\n  trainer: {data: [a], measureScaling: true, parallel: {pipeline: 2}}\n",
+       "spec.trainer.parallel.pipeline: must be 1 for measureScaling"},
       {Target::kCluster, "  trainer: {data: [a], parallel: {pipeline: 0}}\n", "between 1 and 1024"},
   };
   for (const auto& c : cases) {

@@ -91,12 +91,13 @@ TEST(Progress, HoldsTheFiguresThatProgramsTellAndNoOthers) {
   said.loss = 2.5;
   said.teraflops = 412.5;
   said.mfu = 0.375;
+  said.scaling = 0.9375;
   scene.Report(CoordinatorPhase::kRunning).progress = {said};
   scene.Pass(seconds(1));
   scene.Settle();
   ASSERT_TRUE(scene.status().progress);
   const std::vector<core::ProgressMetric> figures = {
-      {"loss", "2.5"}, {"teraflops", "412.5"}, {"mfu", "0.375"}};
+      {"loss", "2.5"}, {"teraflops", "412.5"}, {"mfu", "0.375"}, {"scalingEfficiency", "0.9375"}};
   EXPECT_EQ(scene.status().progress->metrics, figures);
 }
 

@@ -75,6 +75,8 @@ def trainer():
                                      "is told, and which are not trained on."),
             "validateEvery": integer("Steps between validations; 0: only after the last step."),
             "validationSamples": integer("Sequences of a validation, at most."),
+            "measureScaling": boolean("Whether rank 0 makes some steps alone first, and the speed of "
+                                      "all is told against its own."),
         },
         rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
              "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
@@ -141,6 +143,9 @@ def _device_rules():
         unless(f"{pipeline} && self.trainer.reduce != 'Tree'",
                "must be 1 unless reduce is Tree, as copies of a stage add up",
                ".trainer.parallel.pipeline"),
+        unless(f"{pipeline} && self.trainer.measureScaling",
+               "must be 1 for measureScaling; a rank of a pipeline has a part of the model, and no "
+               "speed alone", ".trainer.parallel.pipeline"),
         unless(f"{asks} && self.resourcesPerProcess.gpu > 1",
                "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
                "spec.processesPerMachine", ".resourcesPerProcess.gpu"),

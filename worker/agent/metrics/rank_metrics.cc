@@ -93,6 +93,7 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   AddWait(report, &progress);
   TakeFigure(report, "teraflops", &progress.teraflops);
   TakeFigure(report, "mfu", &progress.mfu);
+  TakeFigure(report, "scaling_efficiency", &progress.scaling);
   const auto load = report.metrics.find(kLoadName);
   if (load != report.metrics.end() && progress.loaded == 0) {
     progress.loaded = std::clamp(load->second, 0.0, kLongestLoad);
@@ -220,6 +221,12 @@ void RankMetrics::AddProgress(const Pace& pace, Families* page) const {
                 {rank});
   }
   AddValidation(pace, page);
+  if (progress.scaling > 0) {
+    page->Gauge("lockstep_trainer_scaling_efficiency",
+                "Tokens a second of a rank in training, against those of one alone, as the rank "
+                "reported it as `scaling_efficiency`.",
+                progress.scaling, {rank});
+  }
   if (progress.tokens_per_second > 0) {
     page->Gauge("lockstep_rank_tokens_per_second",
                 "Tokens a second that the rank processed lately.", progress.tokens_per_second,

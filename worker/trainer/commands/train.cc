@@ -46,6 +46,12 @@ void AddValidation(CLI::App* command, core::Trainer& job) {
       ->needs(data);
 }
 
+void AddScaling(CLI::App* command, core::Trainer& job) {
+  command->add_flag("--measure-scaling", job.measure_scaling,
+                    "rank 0 makes some steps alone first, and the speed of all is told against its "
+                    "own");
+}
+
 void AddOptimizer(CLI::App* command, core::Trainer& job) {
   command->add_option("--learning-rate", job.learning_rate, "the highest")
       ->check(CLI::PositiveNumber);
@@ -126,6 +132,7 @@ void AddTrain(CLI::App& app, int* exit_code) {
   AddModel(command, options->job);
   AddData(command, options->job);
   AddValidation(command, options->job);
+  AddScaling(command, options->job);
   AddOptimizer(command, options->job);
   AddSync(command, *options);
   AddFiles(command, *options);

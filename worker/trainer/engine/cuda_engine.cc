@@ -343,6 +343,12 @@ Result<Gpu> Gpu::Open(int index) {
   return Gpu{std::move(*device), std::move(*blas), std::move(*kernels)};
 }
 
+Result<Gpu> Gpu::Again() const {
+  Result<Kernels> own = kernels.WithNewStream();
+  if (!own.ok()) return own.error();
+  return Gpu{device, blas, std::move(*own)};
+}
+
 std::string Gpu::InstructionSet() const {
   return "cuda " + device->name() + ", cuBLASLt " + blas->version();
 }

@@ -21,6 +21,8 @@ struct Gpu {
   static Result<Gpu> Open(int index);
   // "cuda NVIDIA H100, cuBLASLt 13.1.1": what bits depend on, as InstructionSet() of a CPU.
   std::string InstructionSet() const;
+  // The same GPU, for another engine.
+  Result<Gpu> Again() const;
 
   std::shared_ptr<const collectives::CudaDevice> device;
   std::shared_ptr<const BlasLibrary> blas;

@@ -65,6 +65,14 @@ std::string Line(const Validation& validation) {
   return text.data();
 }
 
+std::string Line(const Scaling& scaling) {
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(),
+                "scaling efficiency %.2f: %.0f tokens/s a rank, %.0f alone", scaling.efficiency(),
+                scaling.together, scaling.alone);
+  return text.data();
+}
+
 Numbers ForAgent(const Validation& validation) {
   return {{"validation_loss", validation.loss},
           {"validation_perplexity", validation.perplexity()},
@@ -91,6 +99,10 @@ Numbers ForAgent(const StepRecord& record) {
   AddFlops(record, "teraflops", "mfu", numbers);
   if (record.loaded > Duration::zero()) {
     numbers.emplace_back("checkpoint_load_seconds", Seconds(record.loaded));
+  }
+  if (record.scaling) {
+    numbers.emplace_back("scaling_efficiency", record.scaling->efficiency());
+    numbers.emplace_back("alone_tokens_per_second", record.scaling->alone);
   }
   if (record.validation) Append(ForAgent(*record.validation), numbers);
   return numbers;
@@ -126,6 +138,9 @@ Numbers ForTensorBoard(const StepRecord& record) {
       {"time/optimizer_seconds", Seconds(record.optimizer)},
       {"time/checkpoint_seconds", Seconds(record.checkpoint)}};
   AddFlops(record, "speed/teraflops", "speed/mfu", numbers);
+  if (record.scaling) {
+    numbers.emplace_back("speed/scaling_efficiency", record.scaling->efficiency());
+  }
   if (record.validation) Append(ForTensorBoard(*record.validation), numbers);
   return numbers;
 }

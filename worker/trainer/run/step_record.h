@@ -25,6 +25,14 @@ struct Validation {
   double perplexity() const { return std::exp(loss); }
 };
 
+// Tokens a second of one rank: in training beside the others, and alone.
+struct Scaling {
+  double together = 0;
+  double alone = 0;
+
+  double efficiency() const { return together / alone; }
+};
+
 struct StepRecord {
   int64_t step = 0;  // done, this one among them
   int64_t total_steps = 0;
@@ -53,6 +61,9 @@ struct StepRecord {
 
   // After this step. Its time is not in `whole`, and so in no rate.
   std::optional<Validation> validation{};
+
+  // Of rank 0, where it is measured: over the steps so far.
+  std::optional<Scaling> scaling{};
 };
 
 using Numbers = std::vector<std::pair<std::string_view, double>>;
@@ -62,6 +73,8 @@ using Numbers = std::vector<std::pair<std::string_view, double>>;
 std::string Line(const StepRecord& record);
 // "validation after step 120: loss 2.9812, perplexity 19.71 (256 sequences, 812 ms)"
 std::string Line(const Validation& validation);
+// "scaling efficiency 0.93: 12300 tokens/s a rank, 13200 alone"
+std::string Line(const Scaling& scaling);
 // As programs report to the agent: step, total_steps, loss, tokens, ... and the rest by name.
 Numbers ForAgent(const StepRecord& record);
 // Of a step whose own figures are told already: without it, since it is no progress.

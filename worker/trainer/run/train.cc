@@ -32,6 +32,7 @@
 #include "worker/trainer/run/resume.h"
 #include "worker/trainer/run/same_data.h"
 #include "worker/trainer/run/saver.h"
+#include "worker/trainer/run/scaling.h"
 #include "worker/trainer/run/step_record.h"
 #include "worker/trainer/run/stop_signal.h"
 #include "worker/trainer/run/validator.h"
@@ -99,6 +100,7 @@ class Run {
     shape_ = *shape;
     mesh_ = {connection_.rank, connection_.world, job_.parallel.pipeline};
     if (Status mesh = CheckMesh(job_, shape_, mesh_); !mesh.ok()) return mesh;
+    if (Status alone = CheckScaling(job_, mesh_.stages); !alone.ok()) return alone;
     Result<BatchPlan> batch = PlanBatches(job_.global_batch_size, job_.micro_batch_size.value_or(0),
                                           connection_.rank, connection_.world, mesh_.stages);
     if (!batch.ok()) return batch.error();
@@ -191,6 +193,7 @@ class Run {
 
   // Takes the memory that training needs.
   Status Build(bool writes) {
+    if (Status measured = MeasureScaling(); !measured.ok()) return measured;
     replica_.emplace(shape_, mesh_.stage());
     if (first() && mesh_.stages > 1) whole_.emplace(shape_);
     const Time began = BootTime();
@@ -217,6 +220,33 @@ class Run {
                            .tensorboard = TensorBoardDir(),
                            .log_every = options_.log_every},
                           *agent_);
+  }
+
+  // Beside which the one that trains can be made later.
+  Result<std::unique_ptr<Engine>> MakeLoneEngine(const EngineOptions& options, Replica& replica,
+                                                 Communicator& all) {
+    if (!place_->gpu()) return MakeCpuEngine(options, replica, all, threads_);
+    Result<Gpu> gpu = place_->gpu()->Again();
+    if (!gpu.ok()) return gpu.error();
+    return MakeCudaEngine(std::move(*gpu), options, replica, all);
+  }
+
+  // In each generation anew: it may have got another GPU, or other cores.
+  Status MeasureScaling() {
+    if (!job_.measure_scaling || all_->world() == 1) return {};
+    const LoneRank lone = {
+        .job = job_,
+        .shape = shape_,
+        .batch = batch_,
+        .make_engine = [this](const EngineOptions& options, Replica& replica,
+                              Communicator& all) { return MakeLoneEngine(options, replica, all); },
+        .read = [this](int i, std::span<int32_t> inputs,
+                       std::span<int32_t> targets) { return ReadBatch(i, inputs, targets); },
+        .stopped = [this] { return stop_.Asked(); }};
+    Result<double> alone = MeasureAlone(lone, host());
+    if (!alone.ok()) return alone.error();
+    if (*alone > 0) scaling_.emplace(*alone);
+    return {};
   }
 
   std::string TensorBoardDir() const {
@@ -446,6 +476,10 @@ class Run {
 
   void ReportStep(bool stopping) {
     if (saver_) record_.checkpoint_write = saver_->last_write();
+    if (scaling_) {
+      scaling_->OnStep(record_);
+      record_.scaling = scaling_->scaling();
+    }
     Numbers of_gpu;
     if (gpu_figures_) gpu_figures_->AddTo(of_gpu, BootTime());
     if (saver_) saver_->ReportEnded();
@@ -460,6 +494,9 @@ class Run {
     if (!first()) return {};
     if (code == core::kExitStopped) {
       std::printf("stopped on request after step %lld\n", static_cast<long long>(at_.step));
+    }
+    if (const auto scaling = scaling_ ? scaling_->scaling() : std::nullopt) {
+      std::printf("%s\n", Line(*scaling).c_str());
     }
     std::printf("weights after step %lld: sha256 %s\n", static_cast<long long>(at_.step),
                 Sha256Of(Whole().parameters).c_str());
@@ -491,6 +528,7 @@ class Run {
   std::optional<Saver> saver_;         // of rank 0
   std::optional<EmptyPart> part_;      // of one rank of each other machine
   std::optional<MemoryTurns> memory_turns_;
+  std::optional<ScalingMeter> scaling_;  // of rank 0, where it is measured
   Reporter reporter_;
   StepRecord record_;
   std::optional<GpuFigures> gpu_figures_;    // none: on CPUs

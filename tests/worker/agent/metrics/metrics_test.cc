@@ -41,13 +41,15 @@ class MetricsTest : public LoopTest {
     gang_.OnSaid(core::CommitReply{.id = 1, .granted = true, .number = 1, .reason = ""});
     for (const int64_t step : {9, 10}) {
       now_ += seconds(1);
-      ranks_.OnReport(
-          {24,
-           step,
-           100,
-           1.25,
-           4000,
-           {{"gradient_norm", 0.5}, {"validation_loss", 1.5}, {"validation_perplexity", 4.5}}});
+      ranks_.OnReport({24,
+                       step,
+                       100,
+                       1.25,
+                       4000,
+                       {{"gradient_norm", 0.5},
+                        {"validation_loss", 1.5},
+                        {"validation_perplexity", 4.5},
+                        {"scaling_efficiency", 0.875}}});
     }
     worker_ = std::move(*FileWorker::Create(loop()));
     files_ = std::make_unique<LogFiles>(worker_.get(), LogStoreOptions{.path = tree_.root()},

@@ -64,6 +64,13 @@ TEST_F(RankMetricsTest, FlopsAreToldOnAndKeptWhileNothingNewIsSaid) {
   EXPECT_EQ(progress.mfu, 0);
 }
 
+TEST_F(RankMetricsTest, TheScalingEfficiencyIsToldOnAndHasAFamily) {
+  Report(seconds(10), 1, 500);
+  EXPECT_FALSE(PageOf(ranks_).families.contains("lockstep_trainer_scaling_efficiency"));
+  EXPECT_EQ(ranks_.OnReport(Reporting({{"scaling_efficiency", 0.9375}})).scaling, 0.9375);
+  EXPECT_EQ(At("lockstep_trainer_scaling_efficiency"), 0.9375);
+}
+
 TEST_F(RankMetricsTest, AValidationIsInNoStepAndInNoRateOfTokens) {
   Report(seconds(10), 1, 500);
   Report(seconds(12), 0, 0);  // a sign of life from the midst of it

@@ -39,6 +39,15 @@ TEST(StepRecord, TellsFlopsAndTheirShareOfThePeak) {
   EXPECT_NE(Line(record).find("tokens/s  25.0 % MFU  500 ms"), std::string::npos) << Line(record);
 }
 
+TEST(StepRecord, TellsTheScalingEfficiencyWhereItIsMeasured) {
+  StepRecord record;
+  EXPECT_FALSE(ByName(ForAgent(record)).contains("scaling_efficiency"));
+  record.scaling = {.together = 900, .alone = 1200};
+  EXPECT_DOUBLE_EQ(ByName(ForAgent(record)).at("scaling_efficiency"), 0.75);
+  EXPECT_DOUBLE_EQ(ByName(ForAgent(record)).at("alone_tokens_per_second"), 1200);
+  EXPECT_DOUBLE_EQ(ByName(ForTensorBoard(record)).at("speed/scaling_efficiency"), 0.75);
+}
+
 // The agents look for stragglers by collective_wait_seconds.
 TEST(StepRecord, TellsAPipelinesWaitsByAnotherName) {
   StepRecord record;
