@@ -161,9 +161,20 @@ core::Node NodeOf(const OrderedJson& json) {
                       DumpJson(json));
 }
 
-// Of a pipeline of the built-in trainer's.
-int64_t StagesOf(const PlanView& view) {
-  return view.job.spec.trainer ? view.job.spec.trainer->parallel.pipeline : 1;
+// How the built-in trainer's processes share a model.
+core::Parallel ParallelOf(const PlanView& view) {
+  return view.job.spec.trainer ? view.job.spec.trainer->parallel : core::Parallel{};
+}
+
+// "2 pipelines of 2 stages of 2 ranks: rank = (pipeline x 2 + stage) x 2 + part".
+std::string MeshText(const core::Parallel& mesh, int64_t world) {
+  const std::string n = std::to_string(mesh.pipeline);
+  const std::string pipelines =
+      std::to_string(world / mesh.pipeline / mesh.tensor) + " pipelines of " + n + " stages";
+  if (mesh.tensor == 1) return pipelines + ": rank = pipeline x " + n + " + stage";
+  const std::string t = std::to_string(mesh.tensor);
+  return pipelines + " of " + t + " ranks: rank = (pipeline x " + n + " + stage) x " + t +
+         " + part";
 }
 
 }  // namespace
@@ -196,10 +207,8 @@ std::string PlanTable(const PlanView& view) {
                     " = world size " + std::to_string(plan.world_size) + ", launch " +
                     core::ToString(plan.launch) + ", framework " +
                     core::ToString(view.job.spec.framework) + "\n";
-  if (const int64_t stages = StagesOf(view); stages > 1) {
-    const std::string n = std::to_string(stages);
-    out += "Mesh: " + std::to_string(plan.world_size / stages) + " pipelines of " + n +
-           " stages: rank = pipeline x " + n + " + stage\n";
+  if (const core::Parallel mesh = ParallelOf(view); mesh.pipeline * mesh.tensor > 1) {
+    out += "Mesh: " + MeshText(mesh, plan.world_size) + "\n";
   }
   out += "Command: " + core::ShellQuote(plan.command) + "\n\n";
   AddMachines(view, &out);
@@ -264,8 +273,10 @@ OrderedJson PlanJson(const PlanView& view) {
     json["machines"].push_back(std::move(entry));
   }
   for (const core::PlannedRule& rule : plan.rules) json["rules"].push_back(RuleJson(rule));
-  if (const int64_t stages = StagesOf(view); stages > 1) {
-    json["mesh"] = {{"pipelines", plan.world_size / stages}, {"stages", stages}};
+  if (const core::Parallel mesh = ParallelOf(view); mesh.pipeline * mesh.tensor > 1) {
+    json["mesh"] = {{"pipelines", plan.world_size / mesh.pipeline / mesh.tensor},
+                    {"stages", mesh.pipeline},
+                    {"tensor", mesh.tensor}};
   }
   json["ignoredLocally"] = view.ignored;
   json["recommendation"] = {{"numMachines", view.recommendation.num_machines},

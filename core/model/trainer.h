@@ -35,7 +35,9 @@ struct TrainerModel {
 
 // How the ranks share one model's work; the rest of the world is data parallel.
 struct Parallel {
-  int32_t pipeline = 1;  // ranks that have an equal part of the layers each
+  int32_t pipeline = 1;       // ranks that have an equal part of the layers each
+  int32_t tensor = 1;         // ranks that have an equal part of each layer's shards
+  int32_t tensor_shards = 1;  // parts that layers are computed in, whatever ranks have them
 
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
@@ -105,7 +107,9 @@ inline constexpr auto kFields<TrainerModel> =
 
 template <>
 inline constexpr auto kFields<Parallel> =
-    std::tuple(Field{"pipeline", &Parallel::pipeline, Between{1, 1024}});
+    std::tuple(Field{"pipeline", &Parallel::pipeline, Between{1, 1024}},
+               Field{"tensor", &Parallel::tensor, Between{1, 1024}},
+               Field{"tensorShards", &Parallel::tensor_shards, Between{1, 1024}});
 
 template <>
 inline constexpr auto kFields<Trainer> = std::tuple(

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,30 +27,35 @@ void ValidateModel(Validator& validator, const TrainerModel& model) {
   }
 }
 
-// The world sizes, of up to `limit` pipelines of `stages` processes, that divide `batch` evenly.
-std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit, int64_t stages) {
+// The world sizes, of up to `limit` pipelines of `ranks` processes, that divide `batch` evenly.
+std::string ValidWorlds(int64_t batch, int64_t micro, int64_t limit, int64_t ranks) {
   std::string worlds;
   for (int64_t world = 1; world <= limit && world * micro <= batch; ++world) {
     if (batch % (world * micro) != 0) continue;
     if (!worlds.empty()) worlds += ", ";
-    worlds += std::to_string(world * stages);
+    worlds += std::to_string(world * ranks);
   }
   return worlds;
 }
 
+// Processes that share one model.
+int64_t RanksOfPipeline(const Parallel& parallel) {
+  return std::max<int64_t>(parallel.pipeline, 1) * std::max<int64_t>(parallel.tensor, 1);
+}
+
 void ValidateBatch(Validator& validator, const Trainer& trainer) {
   const std::string path = kTrainerPath + ".globalBatchSize";
-  const int64_t stages = std::max<int64_t>(trainer.parallel.pipeline, 1);
+  const int64_t ranks = RanksOfPipeline(trainer.parallel);
   const int64_t processes = WorldSize(validator.job.spec);
-  if (processes % stages != 0) return;  // told of the pipeline
-  const int64_t world = processes / stages;
+  if (processes % ranks != 0) return;  // told of the pipeline
+  const int64_t world = processes / ranks;
   const int64_t micro = trainer.micro_batch_size.value_or(1);
   if (trainer.global_batch_size < 1 || micro < 1 || world < 1) return;
   if (trainer.global_batch_size % (world * micro) == 0) return;
   constexpr int64_t kShownWorlds = 64;
-  const std::string worlds = ValidWorlds(trainer.global_batch_size, micro, kShownWorlds, stages);
+  const std::string worlds = ValidWorlds(trainer.global_batch_size, micro, kShownWorlds, ranks);
   std::string message = "can't be dealt out evenly to " + std::to_string(processes) + " processes";
-  if (stages > 1) message += " in pipelines of " + std::to_string(stages);
+  if (ranks > 1) message += " in pipelines of " + std::to_string(ranks);
   if (trainer.micro_batch_size) message += " in micro batches of " + std::to_string(micro);
   message += "; write a multiple of " + std::to_string(world * micro);
   if (!worlds.empty()) message += ", or run it with this many processes: " + worlds;
@@ -153,6 +159,39 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateModelOnGpus(validator, trainer.model);
 }
 
+// What cuts a model into parts, and so needs ranks on CPUs that train and add up as a tree.
+struct Cut {
+  std::string path;
+  int32_t parts;
+  std::string on_gpus;
+  std::string adds_up;
+};
+
+void ValidateCut(Validator& validator, const Trainer& trainer, const Cut& cut) {
+  if (cut.parts <= 1) return;
+  const std::string value = std::to_string(cut.parts);
+  if (OnGpus(validator.job.spec)) {
+    validator.Error(cut.path, "must be 1 on GPUs; " + cut.on_gpus + " compute on CPUs", value);
+  }
+  if (trainer.mode == TrainerMode::kGenerate) {
+    validator.Error(cut.path, "must be 1 for mode Generate, whose ranks share the prompts", value);
+  }
+  if (trainer.sync == Sync::kParameterServer) {
+    validator.Error(cut.path, "must be 1 with a parameter server, which serves whole models",
+                    value);
+  }
+  if (trainer.reduce != Reduce::kTree) {
+    validator.Error(cut.path, "must be 1 unless reduce is Tree, as " + cut.adds_up + " add up",
+                    value);
+  }
+  if (trainer.measure_scaling) {
+    validator.Error(cut.path,
+                    "must be 1 for measureScaling; a rank with a part of the model has no speed "
+                    "alone",
+                    value);
+  }
+}
+
 void ValidatePipeline(Validator& validator, const Trainer& trainer) {
   const std::string path = kTrainerPath + ".parallel.pipeline";
   const int32_t stages = trainer.parallel.pipeline;
@@ -173,24 +212,41 @@ void ValidatePipeline(Validator& validator, const Trainer& trainer) {
                         Divisors(layers),
                     value);
   }
-  if (OnGpus(validator.job.spec)) {
-    validator.Error(path, "must be 1 on GPUs; stages of a pipeline compute on CPUs", value);
+  ValidateCut(validator, trainer, {path, stages, "stages of a pipeline", "copies of a stage"});
+}
+
+void ValidateTensor(Validator& validator, const Trainer& trainer) {
+  const std::string parallel = kTrainerPath + ".parallel";
+  const int32_t tensor = trainer.parallel.tensor;
+  const int32_t shards = trainer.parallel.tensor_shards;
+  if (tensor < 1 || shards < 1) return;  // told of the range
+  const int64_t world = WorldSize(validator.job.spec);
+  const int64_t ranks = RanksOfPipeline(trainer.parallel);
+  if (tensor > 1 && world % ranks != 0) {
+    validator.Error(parallel + ".tensor",
+                    "times pipeline must divide the number of processes, " + std::to_string(world),
+                    std::to_string(tensor));
   }
-  if (trainer.mode == TrainerMode::kGenerate) {
-    validator.Error(path, "must be 1 for mode Generate, whose ranks share the prompts", value);
+  if (shards % tensor != 0) {
+    validator.Error(parallel + ".tensor",
+                    "must divide tensorShards, " + std::to_string(shards) + "; it may be " +
+                        Divisors(shards) + ", or more with a larger tensorShards",
+                    std::to_string(tensor));
   }
-  if (trainer.sync == Sync::kParameterServer) {
-    validator.Error(path, "must be 1 with a parameter server, which serves whole models", value);
+  const std::string path = parallel + ".tensorShards";
+  const Preset* preset = FindPreset(trainer.model.preset);
+  const int32_t heads = preset == nullptr ? trainer.model.heads : preset->heads;
+  if (!std::has_single_bit(static_cast<uint32_t>(shards))) {
+    validator.Error(path, "must be a power of two, as shards add up as a tree",
+                    std::to_string(shards));
+  } else if (heads % shards != 0) {
+    const int32_t most = heads & -heads;  // the largest power of two that divides it
+    validator.Error(
+        path,
+        "must divide the model's heads, " + std::to_string(heads) + "; it may be " + Divisors(most),
+        std::to_string(shards));
   }
-  if (trainer.reduce != Reduce::kTree) {
-    validator.Error(path, "must be 1 unless reduce is Tree, as copies of a stage add up", value);
-  }
-  if (trainer.measure_scaling) {
-    validator.Error(path,
-                    "must be 1 for measureScaling; a rank of a pipeline has a part of the model, "
-                    "and no speed alone",
-                    value);
-  }
+  ValidateCut(validator, trainer, {path, shards, "shards of layers", "shards"});
 }
 
 void ValidateServers(Validator& validator, const Trainer& trainer) {
@@ -232,6 +288,7 @@ void ValidateTrainer(Validator& validator) {
   }
   ValidateServers(validator, trainer);
   ValidatePipeline(validator, trainer);
+  ValidateTensor(validator, trainer);
   if (trainer.learning_rate <= 0)
     validator.Error(kTrainerPath + ".learningRate", "must be greater than 0");
   if (trainer.weight_decay < 0) validator.Error(kTrainerPath + ".weightDecay", "must be 0 or more");

@@ -113,6 +113,11 @@ def _keep_company(spec, path, value):
         stages = min(max(value, 1), 1024)
         spec["numMachines"] = stages
         spec["trainer"]["model"] = {**_SIZES, "layers": stages}
+    if path.startswith("spec.trainer.parallel.tensor") and type(value) in (int, float):
+        shards = min(max(int(value), 1), 1024)
+        spec["trainer"]["model"] = {**_SIZES, "heads": shards, "width": shards}
+        if path.endswith("tensor"):
+            spec["numMachines"] = spec["trainer"]["parallel"]["tensorShards"] = shards
     if path.startswith("spec.trainer.") and value in ("Cuda", "Nccl"):
         spec["trainer"]["model"] = "gpt2"
         spec["resourcesPerProcess"] = {"gpu": 1}

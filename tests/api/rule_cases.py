@@ -37,6 +37,12 @@ def _pipeline(stages, machines, **trainer):
                 "numMachines": machines})
 
 
+def _tensor(ranks, shards, machines, **trainer):
+    parallel = {"tensor": ranks, "tensorShards": shards}
+    return job({**a_trainer(globalBatchSize=16, parallel=parallel, **trainer),
+                "numMachines": machines})
+
+
 def _on_gpus(gpus=1, model="gpt2", **trainer):
     return job({**a_trainer(model=model, **trainer), "resourcesPerProcess": {"gpu": gpus}})
 
@@ -66,6 +72,9 @@ PASS = [
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
     _pipeline(1, 1), _pipeline(2, 2), _pipeline(2, 4), _pipeline(4, 8),
+    _tensor(1, 4, 1), _tensor(2, 2, 2), _tensor(4, 4, 8), _tensor(2, 4, 2, reduce="Tree"),
+    job({**a_trainer(globalBatchSize=16, parallel={"pipeline": 2, "tensor": 2, "tensorShards": 2}),
+         "numMachines": 4}),
     job(a_trainer(globalBatchSize=16, microBatchSize=2) | {"numMachines": 4,
                                                            "processesPerMachine": 2}),
     job(a_command(sharedMemory="2Gi", processesPerMachine=2,
@@ -149,6 +158,11 @@ FAIL = [
     _pipeline(2, 3), _pipeline(0, 2), _pipeline(2, 6), _pipeline(2, 2, reduce="Ring"),
     _pipeline(2, 2, mode="Generate"), _pipeline(2, 2, sync="ParameterServer"),
     _pipeline(2, 2, measureScaling=True),
+    job({**a_trainer(model="gpt2", parallel={"tensorShards": 2}, globalBatchSize=16),
+         "numMachines": 2, "resourcesPerProcess": {"gpu": 1}}),
+    _tensor(2, 1, 2), _tensor(2, 2, 3), _tensor(0, 2, 2), _tensor(3, 3, 3), _tensor(2, 2, 6),
+    _tensor(1, 2, 2, reduce="Ring"), _tensor(1, 2, 2, mode="Generate"),
+    _tensor(1, 2, 2, sync="ParameterServer"), _tensor(1, 2, 2, measureScaling=True),
     job(a_command(command=[""])), job(a_command(command=["", "a"])),
     job({"command": ["a"]}), job({"command": ["a"], "image": ""}),
     job({"trainer": {}}), job({"trainer": {"prompts": ["a"], "data": []}}),
@@ -285,6 +299,7 @@ CORE_ALONE = [
     job(a_trainer(model={"layers": 1, "heads": 3, "width": 64, "vocabulary": 256})),
     job(a_trainer(model={"layers": 3, "heads": 1, "width": 64, "vocabulary": 256},
                   parallel={"pipeline": 2}) | {"numMachines": 2}), _pipeline(3, 3),
+    _tensor(1, 8, 1),
     _on_gpus(model="nano"), _on_gpus(model={"layers": 1, "heads": 1, "width": 128, "vocabulary": 1}),
     job(a_command(command=["env", "A=b", "torchrun"])), job(a_command(command=["nohup", "srun"])),
     job(a_command(launch="PerMachine", command=["env", "A=b", "mpirun"])),

@@ -241,17 +241,24 @@ def memory(arguments):
 
 
 def mesh(arguments):
-    """Four ranks as pipelines, micro-batches of two sequences: the same bits, which is looked at."""
+    """Four ranks that share layers, and their shards, micro-batches of two sequences: with as many
+    shards the same bits, which is looked at."""
+    meshes = ((1, 1), (2, 1), (4, 1), (1, 2), (2, 2), (1, 4))
     for model in arguments.models:
-        runs = {stages: [] for stages in (1, 2, 4) if MODELS[model][0] % stages == 0}
+        layers, heads = MODELS[model][:2]
+        most = heads & -heads  # the largest power of two that divides them
+        runs = {(shards, stages, tensor): [] for shards in (1, most) for stages, tensor in meshes
+                if layers % stages == 0 and shards % tensor == 0}
         for _ in range(arguments.rounds):
-            for stages, found in runs.items():
-                found.append(Trained(model, 4, f"--pipeline={stages}", micro=2))
-        same = len({run.weights for found in runs.values() for run in found}) == 1
-        for stages, found in runs.items():
-            emit("train", "mesh", model=model, data=4 // stages, pipeline=stages, unit="tokens/s",
+            for (shards, stages, tensor), found in runs.items():
+                found.append(Trained(model, 4, f"--pipeline={stages}", f"--tensor={tensor}",
+                                     f"--tensor-shards={shards}", micro=2))
+        for (shards, stages, tensor), found in runs.items():
+            same = {run.weights for cut, each in runs.items() if cut[0] == shards for run in each}
+            emit("train", "mesh", model=model, data=4 // stages // tensor, pipeline=stages,
+                 tensor=tensor, shards=shards, unit="tokens/s",
                  rate=round(statistics.median(run.tokens_per_second for run in found)),
-                 peakMb=found[0].peaks, sameBits=same)
+                 peakMb=found[0].peaks, sameBits=len(same) == 1)
 
 
 FIGURES = {"speed": speed, "exposed": exposed, "scaling": scaling, "checkpoint": checkpoint,

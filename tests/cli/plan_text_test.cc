@@ -58,7 +58,12 @@ TEST(PlanTextTest, ShowsTheMeshOfATrainerWhoseRanksShareTheLayers) {
   view.job.spec.trainer->parallel.pipeline = 2;
   EXPECT_THAT(PlanTable(view),
               HasSubstr("Mesh: 2 pipelines of 2 stages: rank = pipeline x 2 + stage\n"));
-  EXPECT_EQ(PlanJson(view)["mesh"], OrderedJson({{"pipelines", 2}, {"stages", 2}}));
+  EXPECT_EQ(PlanJson(view)["mesh"], OrderedJson({{"pipelines", 2}, {"stages", 2}, {"tensor", 1}}));
+  view.job.spec.trainer->parallel = {1, 4, 4};
+  EXPECT_THAT(PlanTable(view),
+              HasSubstr("Mesh: 1 pipelines of 1 stages of 4 ranks: rank = (pipeline x 1 + stage) x "
+                        "4 + part\n"));
+  EXPECT_EQ(PlanJson(view)["mesh"], OrderedJson({{"pipelines", 1}, {"stages", 1}, {"tensor", 4}}));
 }
 
 TEST(PlanTextTest, ShowsWhatTensorFlowIsTold) {

@@ -98,7 +98,7 @@ def test_a_stage_that_gets_no_memory_is_named_with_what_to_lower(tmp_path):
         assert run.start().wait() == [75, 2], run.errors
         said = (tmp_path / "1.err").read_text()
         assert "rank 1, stage 1 of 2 (layer 1 and the head), does not get its memory, " in said
-        assert "lower microBatchSize or sequenceLength, or raise parallel.pipeline" in said
+        assert "lower microBatchSize or sequenceLength, or raise parallel.pipeline or tensor" in said
 
 
 def test_what_each_stage_holds_is_said_before_it_is_taken(tmp_path):

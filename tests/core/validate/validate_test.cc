@@ -397,6 +397,31 @@ TEST(Validate, HasAMessageForEveryRule) {
        "  numMachines: 2\n  trainer: {data: [a], measureScaling: true, parallel: {pipeline: 2}}\n",
        "spec.trainer.parallel.pipeline: must be 1 for measureScaling"},
       {Target::kCluster, "  trainer: {data: [a], parallel: {pipeline: 0}}\n", "between 1 and 1024"},
+      {Target::kCluster, "  trainer: {data: [a], parallel: {tensor: 0}}\n", "between 1 and 1024"},
+      {Target::kCluster,
+       "  numMachines: 6\n  trainer: {data: [a], parallel: {pipeline: 2, tensor: 2, tensorShards: "
+       "2}}\n",
+       "spec.trainer.parallel.tensor: times pipeline must divide the number of processes, 6"},
+      {Target::kCluster, "  numMachines: 2\n  trainer: {data: [a], parallel: {tensor: 2}}\n",
+       "spec.trainer.parallel.tensor: must divide tensorShards, 1; it may be 1, or more with a "
+       "larger tensorShards"},
+      {Target::kCluster, "  trainer: {data: [a], parallel: {tensorShards: 8}}\n",
+       "must divide the model's heads, 4; it may be 1, 2, 4"},
+      {Target::kCluster, "  trainer: {data: [a], parallel: {tensorShards: 3}}\n",
+       "must be a power of two"},
+      {Target::kCluster,
+       "  numMachines: 6\n  trainer: {data: [a], parallel: {tensor: 2, tensorShards: 2}}\n",
+       "can't be dealt out evenly to 6 processes in pipelines of 2"},
+      {Target::kLocal,
+       "  trainer: {data: [a], model: micro, device: Cuda, parallel: {tensorShards: 2}}\n",
+       "must be 1 on GPUs; shards of layers compute on CPUs"},
+      {Target::kCluster, "  trainer: {prompts: [a], mode: Generate, parallel: {tensorShards: 2}}\n",
+       "must be 1 for mode Generate"},
+      {Target::kCluster,
+       "  trainer: {data: [a], sync: ParameterServer, parallel: {tensorShards: 2}}\n",
+       "must be 1 with a parameter server"},
+      {Target::kCluster, "  trainer: {data: [a], reduce: Ring, parallel: {tensorShards: 2}}\n",
+       "must be 1 unless reduce is Tree, as shards add up"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(Problems(Job(c.spec), c.target), HasSubstr(c.says)) << c.spec;

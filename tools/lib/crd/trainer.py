@@ -64,6 +64,12 @@ def trainer():
             "parallel": struct("How the processes share one model; the rest is data parallel.", {
                 "pipeline": integer("Processes next to each other that have an equal part of the "
                                     "layers each. Divides the processes and the layers."),
+                "tensor": integer("Processes next to each other that have an equal part of each "
+                                  "layer's shards. Divides tensorShards, and pipeline x tensor "
+                                  "the processes."),
+                "tensorShards": integer("Parts that each layer's heads and MLP are computed in, on "
+                                        "any number of processes: it decides the bits. A power of "
+                                        "two that divides the heads."),
             }, filled=True),
             "bucketMb": integer("Megabytes of gradients that go out at once."),
             "overlap": boolean("Whether gradients go out while others are computed."),
@@ -96,19 +102,31 @@ def rules():
     micro = "(has(self.trainer.microBatchSize) ? self.trainer.microBatchSize : 1)"
     batch = "self.trainer.globalBatchSize"
     stages = "self.trainer.parallel.pipeline"
-    share = f"({world} / {stages} * {micro})"
+    tensor = "self.trainer.parallel.tensor"
+    ranks = f"({stages} * {tensor})"
+    share = f"({world} / {ranks} * {micro})"
     worlds = "[" + ", ".join(str(world) for world in range(1, 65)) + "]"
-    worlds += f".filter(w, {batch} % (w * {micro}) == 0).map(w, w * {stages})"
+    worlds += f".filter(w, {batch} % (w * {micro}) == 0).map(w, w * {ranks})"
     return [
-        rule(f"!has(self.trainer) || {world} % {stages} != 0 || {batch} % {share} == 0",
+        rule(f"!has(self.trainer) || {world} % {ranks} != 0 || {batch} % {share} == 0",
              "can't be dealt out evenly to all processes; write a multiple of numMachines x "
-             "processesPerMachine x microBatchSize / parallel.pipeline", ".trainer.globalBatchSize",
+             "processesPerMachine x microBatchSize / (parallel.pipeline x parallel.tensor)",
+             ".trainer.globalBatchSize",
              by="'can\\'t be dealt out evenly to %d processes in micro batches of %d; write a "
                 "multiple of %d, or run it with this many processes: %s'"
                 f".format([{world}, {micro}, {share}, {worlds}])"),
         rule(f"!has(self.trainer) || {world} % {stages} == 0",
              "must divide the number of processes, numMachines x processesPerMachine",
              ".trainer.parallel.pipeline"),
+        rule(f"!has(self.trainer) || {tensor} == 1 || {world} % {ranks} == 0",
+             "times pipeline must divide the number of processes, numMachines x "
+             "processesPerMachine", ".trainer.parallel.tensor"),
+        rule(f"!has(self.trainer) || self.trainer.parallel.tensorShards % {tensor} == 0",
+             "must divide tensorShards", ".trainer.parallel.tensor"),
+        rule("!has(self.trainer) || self.trainer.parallel.tensorShards in "
+             f"{[2 ** n for n in range(11)]}",
+             "must be a power of two, as shards add up as a tree",
+             ".trainer.parallel.tensorShards"),
         rule(f"!has(self.trainer) || self.trainer.servers.all(s, s < {world})",
              "must be ranks of the job, which begin with 0", ".trainer.servers",
              by=f"'must lie between 0 and %d'.format([{world} - 1])"),
@@ -128,24 +146,26 @@ def _device_rules():
     def unless(wrong, message, path):
         return rule(f"!has(self.trainer) || !({wrong})", message, path)
 
-    pipeline = "self.trainer.parallel.pipeline > 1"
+    def whole(field, on_cpus, adds_up):
+        """What cuts a model into parts needs ranks on CPUs that train and add up as a tree."""
+        path = f".trainer.parallel.{field}"
+        parts = f"self{path} > 1"
+        return [
+            unless(f"{parts} && {on_gpus}", f"must be 1 on GPUs; {on_cpus} compute on CPUs", path),
+            unless(f"{parts} && self.trainer.mode == 'Generate'",
+                   "must be 1 for mode Generate, whose ranks share the prompts", path),
+            unless(f"{parts} && self.trainer.sync == 'ParameterServer'",
+                   "must be 1 with a parameter server, which serves whole models", path),
+            unless(f"{parts} && self.trainer.reduce != 'Tree'",
+                   f"must be 1 unless reduce is Tree, as {adds_up} add up", path),
+            unless(f"{parts} && self.trainer.measureScaling",
+                   "must be 1 for measureScaling; a rank with a part of the model has no speed alone",
+                   path),
+        ]
 
     return [
-        unless(f"{pipeline} && {on_gpus}",
-               "must be 1 on GPUs; stages of a pipeline compute on CPUs",
-               ".trainer.parallel.pipeline"),
-        unless(f"{pipeline} && self.trainer.mode == 'Generate'",
-               "must be 1 for mode Generate, whose ranks share the prompts",
-               ".trainer.parallel.pipeline"),
-        unless(f"{pipeline} && self.trainer.sync == 'ParameterServer'",
-               "must be 1 with a parameter server, which serves whole models",
-               ".trainer.parallel.pipeline"),
-        unless(f"{pipeline} && self.trainer.reduce != 'Tree'",
-               "must be 1 unless reduce is Tree, as copies of a stage add up",
-               ".trainer.parallel.pipeline"),
-        unless(f"{pipeline} && self.trainer.measureScaling",
-               "must be 1 for measureScaling; a rank of a pipeline has a part of the model, and no "
-               "speed alone", ".trainer.parallel.pipeline"),
+        *whole("pipeline", "stages of a pipeline", "copies of a stage"),
+        *whole("tensorShards", "shards of layers", "shards"),
         unless(f"{asks} && self.resourcesPerProcess.gpu > 1",
                "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
                "spec.processesPerMachine", ".resourcesPerProcess.gpu"),

@@ -34,6 +34,8 @@ struct Manifest {
   std::string data;  // Dataset::Fingerprint
   int world = 0;
   int pipeline = 1;  // stages; the state is the whole model's, and fits any number of them
+  int tensor = 1;    // and of ranks that share a stage's shards
+  int tensor_shards = 1;
   int64_t global_batch = 0;
   int64_t micro_batch = 0;
 

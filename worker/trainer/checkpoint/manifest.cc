@@ -38,6 +38,8 @@ Json RunJson(const Manifest& run) {
           {"data", run.data},
           {"world", run.world},
           {"pipeline", run.pipeline},
+          {"tensor", run.tensor},
+          {"tensor_shards", run.tensor_shards},
           {"globalBatch", run.global_batch},
           {"microBatch", run.micro_batch}};
 }
@@ -57,6 +59,8 @@ Manifest RunOf(const Json& json) {
           .data = json.at("data").get<std::string>(),
           .world = json.at("world").get<int>(),
           .pipeline = json.value("pipeline", 1),
+          .tensor = json.value("tensor", 1),
+          .tensor_shards = json.value("tensor_shards", 1),
           .global_batch = json.at("globalBatch").get<int64_t>(),
           .micro_batch = json.at("microBatch").get<int64_t>()};
 }

@@ -75,6 +75,14 @@ void AddSync(CLI::App* command, TrainOptions& options) {
       ->add_option("--pipeline", options.job.parallel.pipeline,
                    "ranks that have an equal part of the layers each")
       ->check(CLI::Range(1, 1024, "1..1024"));
+  command
+      ->add_option("--tensor", options.job.parallel.tensor,
+                   "ranks that have an equal part of each layer's shards")
+      ->check(CLI::Range(1, 1024, "1..1024"));
+  command
+      ->add_option("--tensor-shards", options.job.parallel.tensor_shards,
+                   "parts that layers are computed in, on any number of ranks; decides the bits")
+      ->check(CLI::Range(1, 1024, "1..1024"));
   AddChoice(command, "--sync", options.job.sync, "how ranks agree on gradients");
   command->add_option("--server", options.job.servers, "a rank that serves parameters; repeatable")
       ->check(CLI::NonNegativeNumber);

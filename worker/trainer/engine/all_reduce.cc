@@ -6,6 +6,7 @@
 #include "worker/trainer/engine/buckets.h"
 #include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/engine/sync.h"
+#include "worker/trainer/model/shards.h"
 
 namespace lockstep::trainer {
 
@@ -19,12 +20,12 @@ class AllReduceSync : public Sync {
         all_(&all),
         threads_(&threads),
         overlap_(options.overlap),
-        mesh_{all.rank(), all.world(), options.stages},
+        mesh_(Mesh::Of(options.parallel, all.rank(), all.world())),
         buckets_(BucketsOf(replica.stage, options)) {
     // All ranks issue as many: stages that have fewer, empty ones.
     size_t most = 0;
     for (int i = 0; i < mesh_.stages; ++i) {
-      most = std::max(most, BucketsOf({i, mesh_.stages}, options).size());
+      most = std::max(most, BucketsOf(mesh_.StageOf(i, mesh_.part()), options).size());
     }
     buckets_.resize(most);
     for (size_t i = 0; i < buckets_.size(); ++i) tags_.push_back("bucket " + std::to_string(i));
@@ -82,15 +83,15 @@ class AllReduceSync : public Sync {
     return CutBuckets(OwnedCount(replica_->shape, stage) + kTailSize, options.bucket_bytes);
   }
 
-  // What each stage of a pipeline knows, all get to know.
+  // What each rank of a pipeline knows, all get to know.
   Result<Outcome> Share(std::span<const float> gradients, std::span<const float> tail) const {
     Outcome mine{tail[kTailLoss], tail[kTailStop] > 0,
                  SquaresOf(replica_->layout, gradients, *threads_)};
-    if (mesh_.stages == 1) return mine;
+    if (mesh_.ranks() == 1) return mine;
     size_t most = 0;
-    std::vector<size_t> pieces;
+    std::vector<size_t> pieces;  // of a rank of each stage
     for (int i = 0; i < mesh_.stages; ++i) {
-      pieces.push_back(PieceCount(Parameters(replica_->shape, Stage{i, mesh_.stages})));
+      pieces.push_back(PieceCount(Parameters(replica_->shape, mesh_.StageOf(i, 0))));
       most = std::max(most, pieces.back());
     }
     const size_t width = 2 + most;
@@ -105,10 +106,15 @@ class AllReduceSync : public Sync {
     if (!gathered.ok()) return gathered.error();
     Outcome all;
     for (int i = 0; i < mesh_.stages; ++i) {
-      const double* of = rows.data() + width * static_cast<size_t>(mesh_.RankOf(i));
-      if (i == mesh_.stages - 1) all.loss = of[0];
-      all.stop = all.stop || of[1] > 0;
-      all.squares.insert(all.squares.end(), of + 2, of + 2 + pieces[static_cast<size_t>(i)]);
+      std::vector<std::span<const double>> parts;
+      for (int part = 0; part < mesh_.tensor; ++part) {
+        const double* of = rows.data() + width * static_cast<size_t>(mesh_.RankOf(i, part));
+        if (i == mesh_.stages - 1) all.loss = of[0];
+        all.stop = all.stop || of[1] > 0;
+        parts.emplace_back(of + 2, pieces[static_cast<size_t>(i)]);
+      }
+      const std::vector<double> joined = JoinPieces(replica_->shape, mesh_.StageOf(i, 0), parts);
+      all.squares.insert(all.squares.end(), joined.begin(), joined.end());
     }
     return all;
   }
@@ -129,8 +135,8 @@ class AllReduceSync : public Sync {
 
   collectives::Work Add(const collectives::Span& bucket, const std::string& tag) {
     constexpr auto kSum = collectives::Reduction::kSum;
-    return mesh_.stages == 1 ? all_->AllReduceAsync(bucket, kSum, tag)
-                             : all_->AllReduceWithin(mesh_.Copies(), bucket, kSum, tag);
+    return mesh_.ranks() == 1 ? all_->AllReduceAsync(bucket, kSum, tag)
+                              : all_->AllReduceWithin(mesh_.Copies(), bucket, kSum, tag);
   }
 
   void Issue(size_t from) {

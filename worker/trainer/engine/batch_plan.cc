@@ -15,13 +15,13 @@ int64_t ChooseMicroBatch(int64_t global_batch, int64_t world) {
   return 1;
 }
 
-std::string Worlds(int64_t micro_batches, int64_t stages) {
+std::string Worlds(int64_t micro_batches, int64_t ranks) {
   constexpr int64_t kMostShown = 1024;
   std::string worlds;
   for (int64_t world = 1; world <= micro_batches && world <= kMostShown; ++world) {
     if (micro_batches % world != 0) continue;
     if (!worlds.empty()) worlds += ", ";
-    worlds += std::to_string(world * stages);
+    worlds += std::to_string(world * ranks);
   }
   return worlds;
 }
@@ -29,8 +29,8 @@ std::string Worlds(int64_t micro_batches, int64_t stages) {
 }  // namespace
 
 Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world,
-                              int stages) {
-  const int pipelines = world / stages;
+                              int ranks) {
+  const int pipelines = world / ranks;
   if (global_batch < 1) return Error::Invalid("the global batch must have at least one sequence");
   if (micro_batch == 0) micro_batch = ChooseMicroBatch(global_batch, pipelines);
   if (micro_batch < 0 || global_batch % micro_batch != 0) {
@@ -43,15 +43,15 @@ Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int ran
     return Error::Invalid(
         std::to_string(count) + " micro-batches of " + std::to_string(micro_batch) +
         " can't be dealt out evenly to " + std::to_string(world) + " processes" +
-        (stages > 1 ? " in pipelines of " + std::to_string(stages) : "") + "; run it with " +
-        Worlds(count, stages) + " processes, or choose another global batch");
+        (ranks > 1 ? " in pipelines of " + std::to_string(ranks) : "") + "; run it with " +
+        Worlds(count, ranks) + " processes, or choose another global batch");
   }
   BatchPlan plan;
   plan.global_batch = global_batch;
   plan.micro_batch = static_cast<int>(micro_batch);
   plan.count = static_cast<int>(count);
   plan.mine = static_cast<int>(count / pipelines);
-  plan.first = plan.mine * (rank / stages);
+  plan.first = plan.mine * (rank / ranks);
   return plan;
 }
 

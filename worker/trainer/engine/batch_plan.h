@@ -26,9 +26,9 @@ struct BatchPlan {
 
 // micro_batch 0: chosen, as the largest that leaves at least eight micro-batches a step and is
 // dealt out evenly; so worlds of 1, 2, 4 and 8 choose the same. kInvalid names the worlds that
-// would do. Of pipelines of several stages, each is one that micro-batches are dealt to.
+// would do. Micro-batches are dealt to pipelines of `ranks` ranks, which share a model.
 Result<BatchPlan> PlanBatches(int64_t global_batch, int64_t micro_batch, int rank, int world,
-                              int stages = 1);
+                              int ranks = 1);
 
 }  // namespace lockstep::trainer
 

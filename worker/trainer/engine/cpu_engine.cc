@@ -21,11 +21,12 @@ class CpuEngine final : public Engine {
         sync_(std::move(sync)),
         all_(&all),
         threads_(&threads),
-        mesh_{all.rank(), all.world(), options.sync_options.stages},
+        mesh_(Mesh::Of(options.sync_options.parallel, all.rank(), all.world())),
         stage_(mesh_.stage()),
         mine_(options.batch.mine),
         held_(HeldMicroBatches(stage_, mine_)),
-        model_(replica.shape, options.batch.micro_batch, options.precision, threads, stage_, held_),
+        model_(replica.shape, options.batch.micro_batch, options.precision, threads, stage_, held_,
+               [this](std::span<float> sum) { ShareSum(sum); }),
         tree_(replica.moment1.size() + kTailSize, mine_, threads),
         inputs_(static_cast<size_t>(options.batch.micro_batch) *
                 static_cast<size_t>(replica.shape.context)),
@@ -87,11 +88,10 @@ class CpuEngine final : public Engine {
     Status passed;
     if (!stage_.first()) passed = Receive(model_.Entry(SlotOf(i)), stage_.index - 1, "activations");
     if (!passed.ok()) return passed;
-    passed = Timed(times_.forward, [&] {
+    passed = Computed(times_.forward, [&] {
       loss_ = model_.Forward(replica_->parameters, inputs_, targets_, SlotOf(i));
-      return Status();
     });
-    if (stage_.last()) return passed;
+    if (!passed.ok() || stage_.last()) return passed;
     return Post(model_.Exit(SlotOf(i)), stage_.index + 1, "activations");
   }
 
@@ -100,16 +100,16 @@ class CpuEngine final : public Engine {
     Status passed;
     if (!stage_.last()) passed = Receive(model_.Gradient(), stage_.index + 1, "gradient");
     if (passed.ok() && stage_.first() && !stage_.last()) {
-      passed = Receive(out.first(HeadCount(replica_->shape)), mesh_.stages - 1, "head's gradient");
+      passed = Receive(out.first(HeadCount(replica_->shape)), stage_.count - 1, "head's gradient");
     }
     if (!passed.ok()) return passed;
     out[size + kTailLoss] = loss_;
     out[size + kTailStop] = stop ? 1.0F : 0.0F;
-    passed = Timed(times_.backward, [&] {
+    passed = Computed(times_.backward, [&] {
       model_.Backward(replica_->parameters, out.first(size), complete, SlotOf(i));
-      return Status();
     });
-    if (!stage_.first()) passed = Post(model_.Gradient(), stage_.index - 1, "gradient");
+    if (passed.ok() && !stage_.first())
+      passed = Post(model_.Gradient(), stage_.index - 1, "gradient");
     if (passed.ok() && stage_.has_head_copy()) {
       passed = Post(model_.HeadGradient(), 0, "head's gradient");
     }
@@ -129,6 +129,29 @@ class CpuEngine final : public Engine {
       return all_->Post({values.data(), values.size(), collectives::DataType::kFloat32},
                         mesh_.RankOf(stage), mesh_.stages, tag);
     });
+  }
+  // Over the ranks that share this stage's shards. Called by the model, which knows of no errors.
+  void ShareSum(std::span<float> sum) {
+    if (mesh_.tensor == 1 || !shared_.ok()) return;
+    shared_ = Timed(sharing_, [&] {
+      return all_
+          ->AllReduceWithin(mesh_.Peers(),
+                            {sum.data(), sum.size(), collectives::DataType::kFloat32},
+                            collectives::Reduction::kSum, "shards")
+          .Wait();
+    });
+  }
+  // Adds to `time` what the model's pass takes without its waiting for other ranks' shards.
+  template <typename Pass>
+  Status Computed(Duration& time, Pass pass) {
+    sharing_ = {};
+    Status done = Timed(time, [&] {
+      pass();
+      return shared_;
+    });
+    time -= sharing_;
+    passing_ += sharing_;
+    return done;
   }
   // Adds what `work` takes to `time`.
   template <typename Work>
@@ -155,7 +178,9 @@ class CpuEngine final : public Engine {
   int forward_ = 0;               // micro-batches of the step that went forward
   float loss_ = 0;                // of the last one
   StepTimes times_;               // of the step
-  Duration passing_{};            // waited for other stages
+  Duration passing_{};            // waited for other stages, and for other ranks' shards
+  Duration sharing_{};            // of that, for shards in the pass that goes on
+  Status shared_;                 // of the sums over shards
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ class Engine {
   virtual Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) = 0;
   // The loss on micro-batch `index`, which `read` is asked for, of what the last step left: no step
   // notices. A stage of a pipeline does its part of it, and its last one has the loss; elsewhere it
-  // is 0.
+  // is 0. All ranks ask for as many, where several share a stage's shards.
   virtual Result<float> Loss(int index, const ReadBatch& read) = 0;
   // Makes rank 0's replica of the whole model what the last step left; called on all ranks.
   virtual Status UpdateReplica() = 0;

@@ -5,22 +5,29 @@
 namespace lockstep::trainer {
 
 Status CheckMesh(const core::Trainer& job, const Shape& shape, const Mesh& mesh) {
-  if (mesh.stages == 1) return {};
+  if (mesh.stages == 1 && mesh.tensor == 1 && mesh.shards == 1) return {};
+  if (Status shards = CheckShards(shape, {0, mesh.tensor, mesh.shards}); !shards.ok()) {
+    return shards;
+  }
+  const std::string one =
+      mesh.stages > 1 ? "parallel.pipeline 1" : "parallel.tensor and tensorShards 1";
   if (job.sync == core::Sync::kParameterServer) {
-    return Error::Invalid(
-        "a parameter server serves whole models: write sync AllReduce, or parallel.pipeline 1");
+    return Error::Invalid("a parameter server serves whole models: write sync AllReduce, or " +
+                          one);
   }
   if (job.reduce != core::Reduce::kTree) {
     return Error::Invalid(
-        "copies of a stage add up as a tree: write reduce Tree, or parallel.pipeline 1");
+        "copies of a stage, and shards, add up as a tree: write reduce Tree, or " + one);
   }
   if (Status stages = CheckStages(shape, mesh.stages); !stages.ok()) return stages;
-  if (mesh.world % mesh.stages == 0) return {};
-  const std::string n = std::to_string(mesh.stages);
+  if (mesh.world % mesh.ranks() == 0) return {};
+  const std::string n = std::to_string(mesh.ranks());
+  std::string pipelines = "pipelines of " + std::to_string(mesh.stages) + " stages";
+  if (mesh.tensor > 1) pipelines += " of " + std::to_string(mesh.tensor) + " ranks";
   return Error::Invalid("a world of " + std::to_string(mesh.world) +
-                        " processes can't be cut into pipelines of " + n +
-                        " stages: run it with a multiple of " + n + ", as in " + n + " or " +
-                        std::to_string(2 * mesh.stages));
+                        " processes can't be cut into " + pipelines +
+                        ": run it with a multiple of " + n + ", as in " + n + " or " +
+                        std::to_string(2 * mesh.ranks()));
 }
 
 }  // namespace lockstep::trainer

@@ -1,8 +1,9 @@
-// Mesh: which rank of a world trains what. Ranks stand in pipelines of `stages` ranks next to each
-// other, so that a machine's ranks are neighbours; pipelines are copies of each other and share the
-// micro-batches of a step. Plain data parallel is a mesh of one stage.
+// Mesh: which rank of a world trains what. A pipeline is `stages` stages of `tensor` ranks each,
+// next to each other, so that a machine's ranks are neighbours: a stage's ranks share the shards of
+// its layers. Pipelines are copies of each other and share the micro-batches of a step. Plain data
+// parallel is a mesh of one stage and one rank.
 //
-//   rank = pipeline * stages + stage
+//   rank = (pipeline * stages + stage) * tensor + part
 #ifndef LOCKSTEP_WORKER_TRAINER_ENGINE_MESH_H_
 #define LOCKSTEP_WORKER_TRAINER_ENGINE_MESH_H_
 
@@ -19,19 +20,32 @@ struct Mesh {
   int rank = 0;
   int world = 1;
   int stages = 1;
+  int tensor = 1;
+  int shards = 1;  // of each layer
 
-  int pipelines() const { return world / stages; }
-  int pipeline() const { return rank / stages; }
+  static Mesh Of(const core::Parallel& parallel, int rank, int world) {
+    return {rank, world, parallel.pipeline, parallel.tensor, parallel.tensor_shards};
+  }
+
+  // Of a pipeline.
+  int ranks() const { return stages * tensor; }
+  int pipelines() const { return world / ranks(); }
+  int pipeline() const { return rank / ranks(); }
+  int part() const { return rank % tensor; }
   Stage stage() const { return StageOf(rank); }
-  Stage StageOf(int of) const { return {of % stages, stages}; }
-  // Of this rank's own pipeline.
-  int RankOf(int stage) const { return pipeline() * stages + stage; }
-  // All that train the same stage.
-  collectives::RankGroup Copies() const { return {rank % stages, stages, pipelines()}; }
+  Stage StageOf(int of) const { return StageOf(of / tensor % stages, of % tensor); }
+  Stage StageOf(int stage, int part) const { return {stage, stages, {part, tensor, shards}}; }
+  // Of this rank's own pipeline, with this rank's part of the shards.
+  int RankOf(int stage) const { return RankOf(stage, part()); }
+  int RankOf(int stage, int part) const { return pipeline() * ranks() + stage * tensor + part; }
+  // All that train the same shards of the same stage.
+  collectives::RankGroup Copies() const { return {rank % ranks(), ranks(), pipelines()}; }
+  // All that share the shards of this rank's stage.
+  collectives::RankGroup Peers() const { return {rank - part(), 1, tensor}; }
 };
 
-// kInvalid, with what would do: layers or a world that can't be cut into so many stages, or a job
-// that adds up otherwise than a pipeline's copies do.
+// kInvalid, with what would do: layers, heads or a world that can't be cut so, or a job that adds
+// up otherwise than a pipeline's copies do.
 Status CheckMesh(const core::Trainer& job, const Shape& shape, const Mesh& mesh);
 
 // Micro-batches that a stage holds at a time, of the `mine` that its pipeline has a step: as many

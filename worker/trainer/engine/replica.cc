@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "worker/trainer/model/shards.h"
+
 namespace lockstep::trainer {
 
 namespace {
@@ -42,24 +44,12 @@ collectives::Span SpanOf(std::span<float> values) {
   return {values.data(), values.size(), collectives::DataType::kFloat32};
 }
 
-// A stage's part of array `i` of the whole model's.
-template <typename Whole>
-auto PartOf(Whole& whole, size_t i, const Stage& stage) {
-  return std::span(whole.*kArrays[i])
-      .subspan(BeginOf(whole.shape, stage), OwnedCount(whole.shape, stage));
-}
-
-void CopyPart(const Replica& whole, Replica& part) {
-  for (size_t i = 0; i < kArrays.size(); ++i) {
-    const auto from = PartOf(whole, i, part.stage);
-    std::copy(from.begin(), from.end(), (part.*kArrays[i]).begin());
-  }
-}
-
 Status SendPart(const Replica& whole, const Stage& stage, int rank,
                 collectives::Communicator& all) {
+  std::vector<float> part(OwnedCount(whole.shape, stage));
   for (size_t i = 0; i < kArrays.size(); ++i) {
-    Status sent = all.Send(SpanOf(PartOf(whole, i, stage)), rank, kNames[i]);
+    TakePart(whole.shape, stage, whole.*kArrays[i], part);
+    Status sent = all.Send(SpanOf(std::span<const float>(part)), rank, kNames[i]);
     if (!sent.ok()) return sent;
   }
   if (!stage.has_head_copy()) return {};
@@ -77,14 +67,14 @@ Status ReceivePart(Replica& part, collectives::Communicator& all) {
   return all.Receive(SpanOf(part.head()), 0, "head");
 }
 
-// The ranks of a stage whose hash differs from the most frequent one.
-std::string Strangers(const std::vector<int64_t>& hashes, size_t stage, size_t stages) {
+// Of ranks place, place + step, ... those whose hash differs from the most frequent one.
+std::string Strangers(const std::vector<int64_t>& hashes, size_t place, size_t step) {
   std::map<int64_t, size_t> votes;
-  for (size_t rank = stage; rank < hashes.size(); rank += stages) ++votes[hashes[rank]];
+  for (size_t rank = place; rank < hashes.size(); rank += step) ++votes[hashes[rank]];
   const auto most = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   std::string ranks;
-  for (size_t rank = stage; rank < hashes.size(); rank += stages) {
+  for (size_t rank = place; rank < hashes.size(); rank += step) {
     if (hashes[rank] == most->first) continue;
     if (!ranks.empty()) ranks += ", ";
     ranks += std::to_string(rank);
@@ -144,13 +134,15 @@ Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Thread
 
 Status DealReplica(const Replica* whole, Replica& part, const Mesh& mesh,
                    collectives::Communicator& all, Threads& threads) {
-  if (mesh.stages == 1) return BroadcastReplica(part, all, threads);
+  if (part.stage.is_model()) return BroadcastReplica(part, all, threads);
   for (int rank = 0; rank < mesh.world; ++rank) {
     const Stage stage = mesh.StageOf(rank);
     if (mesh.rank != 0 && mesh.rank != rank) continue;
     if (mesh.rank == rank) {
       if (rank == 0) {
-        CopyPart(*whole, part);
+        for (const auto array : kArrays) {
+          TakePart(part.shape, part.stage, whole->*array, part.*array);
+        }
       } else if (Status got = ReceivePart(part, all); !got.ok()) {
         return got;
       }
@@ -159,12 +151,12 @@ Status DealReplica(const Replica* whole, Replica& part, const Mesh& mesh,
     Status sent = SendPart(*whole, stage, rank, all);
     if (!sent.ok()) return sent;
   }
-  return CompareReplicas(HashOf(part, true, threads), all, mesh.stages);
+  return CompareReplicas(HashOf(part, true, threads), all, mesh.ranks());
 }
 
 Status GatherReplica(const Replica& part, Replica* whole, const Mesh& mesh,
                      collectives::Communicator& all) {
-  if (mesh.stages == 1 || mesh.pipeline() != 0) return {};
+  if (part.stage.is_model() || mesh.pipeline() != 0) return {};
   for (size_t i = 0; i < kArrays.size(); ++i) {
     const auto owned = std::span(part.*kArrays[i]).first(part.moment1.size());
     if (mesh.rank != 0) {
@@ -172,16 +164,25 @@ Status GatherReplica(const Replica& part, Replica* whole, const Mesh& mesh,
       if (!sent.ok()) return sent;
       continue;
     }
-    std::copy(owned.begin(), owned.end(), (whole->*kArrays[i]).begin());
-    for (int rank = 1; rank < mesh.stages; ++rank) {
-      Status got = all.Receive(SpanOf(PartOf(*whole, i, mesh.StageOf(rank))), rank, kNames[i]);
+    PutPart(part.shape, part.stage, owned, whole->*kArrays[i]);
+    std::vector<float> other;
+    for (int rank = 1; rank < mesh.ranks(); ++rank) {
+      const Stage stage = mesh.StageOf(rank);
+      const size_t count = OwnedCount(part.shape, stage);
+      const bool in_place = stage.shards.count == 1;
+      if (!in_place) other.resize(count);
+      const auto into =
+          in_place ? std::span(whole->*kArrays[i]).subspan(BeginOf(part.shape, stage), count)
+                   : std::span(other);
+      Status got = all.Receive(SpanOf(into), rank, kNames[i]);
       if (!got.ok()) return got;
+      if (!in_place) PutPart(part.shape, stage, other, whole->*kArrays[i]);
     }
   }
   return {};
 }
 
-Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int stages) {
+Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int ranks) {
   if (all.world() == 1) return {};
   const auto mine = static_cast<int64_t>(hash);
   std::vector<int64_t> hashes(static_cast<size_t>(all.world()));
@@ -190,8 +191,8 @@ Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int stages
                     {hashes.data(), hashes.size(), collectives::DataType::kInt64}, "checksums");
   if (!gathered.ok()) return gathered;
   std::string strangers;
-  for (int stage = 0; stage < stages && strangers.empty(); ++stage) {
-    strangers = Strangers(hashes, static_cast<size_t>(stage), static_cast<size_t>(stages));
+  for (int place = 0; place < ranks && strangers.empty(); ++place) {
+    strangers = Strangers(hashes, static_cast<size_t>(place), static_cast<size_t>(ranks));
   }
   if (strangers.empty()) return {};
   return Error::Internal("the replicas have come apart: rank " + strangers +

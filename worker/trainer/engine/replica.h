@@ -38,15 +38,17 @@ struct Replica {
 // Rank 0's copy goes to all, and is compared.
 Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads);
 
-// Rank 0's `whole` is dealt out to the ranks' stages, and their copies are compared.
+// Rank 0's `whole`, in the order of the model's array, is dealt out to the ranks' stages, and their
+// copies are compared. A mesh whose stages are all the model needs none.
 Status DealReplica(const Replica* whole, Replica& part, const Mesh& mesh,
                    collectives::Communicator& all, Threads& threads);
 // The other way round: rank 0's `whole` becomes what the stages of the first pipeline hold.
 Status GatherReplica(const Replica& part, Replica* whole, const Mesh& mesh,
                      collectives::Communicator& all);
 
-// kInternal names the ranks whose hash of their replica differs from most others' of their stage.
-Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int stages = 1);
+// kInternal names the ranks whose hash of their replica differs from most others' of those that
+// stand at the same place in their pipelines, of `ranks` ranks each.
+Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int ranks = 1);
 
 // `with_moments`: a parameter server keeps moments where they are used only.
 uint64_t HashOf(const Replica& replica, bool with_moments, Threads& threads);

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/result.h"
+#include "core/model/trainer.h"
 #include "worker/collectives/collectives.h"
 #include "worker/trainer/engine/replica.h"
 #include "worker/trainer/model/adamw.h"
@@ -75,9 +76,9 @@ class Sync {
 
 struct SyncOptions {
   size_t bucket_bytes = size_t{25} << 20;
-  bool overlap = true;       // of the allreduce with backward
-  std::vector<int> servers;  // of the parameter server: ranks
-  int stages = 1;            // of an allreduce: of each pipeline
+  bool overlap = true;           // of the allreduce with backward
+  std::vector<int> servers;      // of the parameter server: ranks
+  core::Parallel parallel = {};  // of an allreduce: how ranks share a model
 };
 
 std::unique_ptr<Sync> MakeAllReduceSync(Replica& replica, collectives::Communicator& all,

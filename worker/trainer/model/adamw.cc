@@ -17,13 +17,17 @@ struct Piece {
   bool decays;
 };
 
-// Cuts [first, first + size) at the ends of parameters and into blocks.
+// Cuts [first, first + size) at the ends of parameters, and of shards within, and into blocks.
 std::vector<Piece> Pieces(std::span<const Parameter> layout, size_t first, size_t size) {
   std::vector<Piece> pieces;
   for (const Parameter& parameter : layout) {
-    const size_t end = std::min(parameter.offset + parameter.size, first + size);
-    for (size_t at = std::max(parameter.offset, first); at < end; at += kBlock) {
-      pieces.push_back({at, std::min(kBlock, end - at), parameter.decays});
+    const size_t slab = parameter.size / parameter.slabs;
+    for (size_t i = 0; i < parameter.slabs; ++i) {
+      const size_t begin = parameter.offset + i * slab;
+      const size_t end = std::min(begin + slab, first + size);
+      for (size_t at = std::max(begin, first); at < end; at += kBlock) {
+        pieces.push_back({at, std::min(kBlock, end - at), parameter.decays});
+      }
     }
   }
   return pieces;
@@ -85,7 +89,10 @@ std::vector<double> SquaresOf(std::span<const Parameter> layout, std::span<const
 
 size_t PieceCount(std::span<const Parameter> layout) {
   size_t count = 0;
-  for (const Parameter& parameter : layout) count += (parameter.size + kBlock - 1) / kBlock;
+  for (const Parameter& parameter : layout) {
+    const size_t slab = parameter.size / parameter.slabs;
+    count += parameter.slabs * ((slab + kBlock - 1) / kBlock);
+  }
   return count;
 }
 

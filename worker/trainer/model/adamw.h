@@ -28,8 +28,8 @@ double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay);
 double SumOfSquares(std::span<const float> values, double scale, Threads& threads);
 
 // sum of x * x of each piece of `values`, in order: they are cut at the ends of `layout`'s
-// parameters and, within them, into blocks. So pieces of a model's stages, one behind the other,
-// are the model's.
+// parameters and their shards and, within them, into blocks. So pieces of a model's stages, one
+// behind the other, are the model's.
 std::vector<double> SquaresOf(std::span<const Parameter> layout, std::span<const float> values,
                               Threads& threads);
 

@@ -1,10 +1,12 @@
 // Every buffer of a GPT, cut from one piece of memory whose size is known before it is taken.
 //
 // N = B * T tokens of a micro-batch, C the width, H heads, V the vocabulary. T stands also for the
-// type of sums and A for that of products' operands, as in kernels.h.
+// type of sums and A for that of products' operands, as in kernels.h. A layer has S shards, s of
+// them here, each with H / S heads; D = C / S.
 #ifndef LOCKSTEP_WORKER_TRAINER_MODEL_BUFFERS_H_
 #define LOCKSTEP_WORKER_TRAINER_MODEL_BUFFERS_H_
 
+#include <bit>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -29,20 +31,30 @@ struct Dimensions {
         tokens(static_cast<size_t>(shape.context)),
         rows(this->batch * tokens),
         width(static_cast<size_t>(shape.width)),
-        heads(static_cast<size_t>(shape.heads)),
-        head_width(width / heads),
+        shards(static_cast<size_t>(stage.shards.mine())),
+        sharded(stage.shards.count > 1),
+        shard_width(width / static_cast<size_t>(stage.shards.count)),
+        shard_heads(static_cast<size_t>(shape.heads / stage.shards.count)),
+        heads(shard_heads * shards),
+        head_width(shard_width / shard_heads),
         vocabulary(static_cast<size_t>(shape.vocabulary)),
         layers(static_cast<size_t>(LayersOf(shape, stage))),
         row_blocks(BlocksOf(rows, kRowBlock)),
         attention_groups(batch_heads() < kAttentionGroups ? batch_heads() : kAttentionGroups) {}
 
   size_t batch_heads() const { return batch * heads; }
+  // Sums of shards that are under way at a time while they are added as a tree.
+  size_t levels() const { return static_cast<size_t>(std::bit_width(shards)) - 1; }
 
   size_t batch;             // B
   size_t tokens;            // T
   size_t rows;              // N
   size_t width;             // C
-  size_t heads;             // H
+  size_t shards;            // s
+  bool sharded;             // whether S > 1, so that shards are summed apart
+  size_t shard_width;       // D
+  size_t shard_heads;       // H / S
+  size_t heads;             // of all shards here
   size_t head_width;        // C / H
   size_t vocabulary;        // V
   size_t layers;            // L
@@ -80,29 +92,29 @@ struct LayerBuffers {
       : mean1(arena.Take<T>(d.rows)),
         rstd1(arena.Take<T>(d.rows)),
         normal1(arena.Take<A>(d.rows * d.width)),
-        qkv(arena.Take<T>(d.rows * 3 * d.width)),
+        qkv(arena.Take<T>(d.shards * d.rows * 3 * d.shard_width)),
         log_sum(arena.Take<T>(d.rows * d.heads)),
-        mixed(arena.Take<A>(d.rows * d.width)),
+        mixed(arena.Take<A>(d.shards * d.rows * d.shard_width)),
         middle(arena.Take<T>(d.rows * d.width)),
         mean2(arena.Take<T>(d.rows)),
         rstd2(arena.Take<T>(d.rows)),
         normal2(arena.Take<A>(d.rows * d.width)),
-        gelu(arena.Take<A>(d.rows * 4 * d.width)),
-        slope(arena.Take<T>(d.rows * 4 * d.width)),
+        gelu(arena.Take<A>(d.shards * d.rows * 4 * d.shard_width)),
+        slope(arena.Take<T>(d.shards * d.rows * 4 * d.shard_width)),
         out(arena.Take<T>(d.rows * d.width)) {}
 
   T* mean1;    // [N], of LayerNorm 1
   T* rstd1;    // [N]
   A* normal1;  // [N, C], its output
-  T* qkv;      // [N, 3 C]
-  T* log_sum;  // [B, H, T], log of the sum of exp(scores): enough to make them again
-  A* mixed;    // [N, C], the heads' outputs
+  T* qkv;      // [s, N, 3 D]
+  T* log_sum;  // [B, heads, T], log of the sum of exp(scores): enough to make them again
+  A* mixed;    // [s, N, D], the heads' outputs
   T* middle;   // [N, C], the residual stream after attention
   T* mean2;    // [N]
   T* rstd2;    // [N]
   A* normal2;  // [N, C]
-  A* gelu;     // [N, 4 C]
-  T* slope;    // [N, 4 C], gelu' of c_fc's output
+  A* gelu;     // [s, N, 4 D]
+  T* slope;    // [s, N, 4 D], gelu' of c_fc's output
   T* out;      // [N, C], the residual stream after the block
 };
 
@@ -139,10 +151,12 @@ struct Buffers {
     dx_copy = copy(d.rows * d.width);
     dmiddle = arena.Take<T>(d.rows * d.width);
     dmiddle_copy = copy(d.rows * d.width);
-    dwide = arena.Take<T>(d.rows * 4 * d.width);
-    dwide_copy = copy(d.rows * 4 * d.width);
+    dwide = arena.Take<T>(d.shards * d.rows * 4 * d.shard_width);
+    dwide_copy = copy(d.shards * d.rows * 4 * d.shard_width);
     dnormal = arena.Take<T>(d.rows * d.width);
-    transposed = arena.Take<A>(12 * d.width * d.width);
+    sum = d.sharded ? arena.Take<T>(d.rows * d.width) : dnormal;
+    levels = arena.Take<T>(d.levels() * d.rows * d.width);
+    transposed = arena.Take<A>(d.shards * 12 * d.width * d.shard_width);
     partial = arena.Take<T>(d.row_blocks * 8 * d.width);
     scores = arena.Take<T>(d.attention_groups * AttentionScratch(d));
   }
@@ -164,10 +178,12 @@ struct Buffers {
   A* dx_copy;        // [N, C], converted
   T* dmiddle;        // [N, C], of `middle`
   A* dmiddle_copy;   // [N, C], converted
-  T* dwide;          // [N, 4 C], of c_fc's output; [N, 3 C], of qkv
+  T* dwide;          // [s, N, 4 D], of c_fc's output; [s, N, 3 D], of qkv
   A* dwide_copy;     // the same, converted
-  T* dnormal;        // [N, C], of a LayerNorm's output, of `mixed`
-  A* transposed;     // one block's four weight matrices, transposed
+  T* dnormal;        // [N, C], of the last LayerNorm's output; [s, N, D], of `mixed`
+  T* sum;            // [N, C], over shards; in backward of a LayerNorm's output, too
+  T* levels;         // [levels, N, C], sums of some of the shards
+  A* transposed;     // one block's four weight matrices, of each shard, transposed
   T* partial;        // [row blocks, 8 C], sums over a row block, for biases and LayerNorms
   T* scores;         // [attention groups, kQueryBlock (2 T + C / H)]
 };

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <type_traits>
+#include <utility>
 
 #include "worker/trainer/model/network.h"
 
@@ -19,7 +20,7 @@ struct Gpt<T>::State {
 
 template <typename T>
 Gpt<T>::Gpt(const Shape& shape, int batch, Precision precision, Threads& threads,
-            const Stage& stage, int held)
+            const Stage& stage, int held, Share share)
     : state_(std::make_unique<State>()) {
   assert(batch > 0 && shape.context > 0 && shape.width % shape.heads == 0);
   state_->shape = shape;
@@ -27,12 +28,14 @@ Gpt<T>::Gpt(const Shape& shape, int batch, Precision precision, Threads& threads
   state_->rows = static_cast<size_t>(batch) * static_cast<size_t>(shape.context);
   if constexpr (std::is_same_v<T, float>) {
     if (precision == Precision::kBf16) {
-      state_->network = std::make_unique<Network<float, Bf16>>(shape, batch, threads, stage, held);
+      state_->network = std::make_unique<Network<float, Bf16>>(shape, batch, threads, stage, held,
+                                                               std::move(share));
       return;
     }
   }
   assert(precision == Precision::kFp32);
-  state_->network = std::make_unique<Network<T, T>>(shape, batch, threads, stage, held);
+  state_->network =
+      std::make_unique<Network<T, T>>(shape, batch, threads, stage, held, std::move(share));
 }
 
 template <typename T>

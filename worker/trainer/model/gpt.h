@@ -37,8 +37,11 @@ class Gpt {
  public:
   // batch: sequences in a micro-batch (B), of shape.context tokens each (T). Of a stage, `held`
   // micro-batches may have gone forward and not yet backward, each in a slot of its own.
+  // share: of a stage whose shards several ranks have, makes a sum over the shards here that over
+  // all, as a balanced tree over the ranks; it is called from the caller's thread.
+  using Share = std::function<void(std::span<T> sum)>;
   Gpt(const Shape& shape, int batch, Precision precision, Threads& threads, const Stage& stage = {},
-      int held = 1);
+      int held = 1, Share share = {});
   ~Gpt();
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;

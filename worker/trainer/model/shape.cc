@@ -8,18 +8,24 @@ namespace {
 // Appends parameters one behind the other.
 class Layout {
  public:
-  void Add(const std::string& name, std::vector<int64_t> shape, bool decays) {
+  void Add(const std::string& name, std::vector<int64_t> shape, bool decays, int64_t outer = 0) {
     size_t size = 1;
     for (const int64_t n : shape) size *= static_cast<size_t>(n);
-    list_.push_back({name, std::move(shape), offset_, size, decays});
+    list_.push_back({name, std::move(shape), offset_, size, decays, static_cast<size_t>(outer)});
     offset_ += size;
   }
   void AddLayerNorm(const std::string& name, int64_t width) {
     Add(name + ".weight", {width}, false);
     Add(name + ".bias", {width}, false);
   }
-  void AddLinear(const std::string& name, int64_t in, int64_t out) {
-    Add(name + ".weight", {in, out}, true);
+  // Shards divide the outputs: each of `groups` equal parts of them.
+  void AddColumns(const std::string& name, int64_t in, int64_t out, int64_t groups) {
+    Add(name + ".weight", {in, out}, true, in * groups);
+    Add(name + ".bias", {out}, false, groups);
+  }
+  // Shards divide the inputs.
+  void AddRows(const std::string& name, int64_t in, int64_t out) {
+    Add(name + ".weight", {in, out}, true, 1);
     Add(name + ".bias", {out}, false);
   }
   std::vector<Parameter> Take() { return std::move(list_); }
@@ -54,11 +60,11 @@ std::vector<Parameter> Parameters(const Shape& shape) {
   for (int l = 0; l < shape.layers; ++l) {
     const std::string block = "transformer.h." + std::to_string(l);
     layout.AddLayerNorm(block + ".ln_1", width);
-    layout.AddLinear(block + ".attn.c_attn", width, 3 * width);
-    layout.AddLinear(block + ".attn.c_proj", width, width);
+    layout.AddColumns(block + ".attn.c_attn", width, 3 * width, 3);  // q, k, v
+    layout.AddRows(block + ".attn.c_proj", width, width);
     layout.AddLayerNorm(block + ".ln_2", width);
-    layout.AddLinear(block + ".mlp.c_fc", width, 4 * width);
-    layout.AddLinear(block + ".mlp.c_proj", 4 * width, width);
+    layout.AddColumns(block + ".mlp.c_fc", width, 4 * width, 1);
+    layout.AddRows(block + ".mlp.c_proj", 4 * width, width);
   }
   layout.AddLayerNorm("transformer.ln_f", width);
   return layout.Take();

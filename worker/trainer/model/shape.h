@@ -39,6 +39,9 @@ struct Parameter {
   size_t offset = 0;           // floats from the beginning
   size_t size = 0;
   bool decays = false;  // matrices and embeddings do; biases and LayerNorm don't
+  // What shards divide is [outer, shards, rest], and each has its [outer, rest]. 0: undivided.
+  size_t outer = 0;
+  size_t slabs = 1;  // shards that lie here one behind the other, each [outer, rest]
 };
 
 // Every parameter, in the order of the array, without holes.

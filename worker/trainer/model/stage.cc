@@ -1,5 +1,7 @@
 #include "worker/trainer/model/stage.h"
 
+#include <bit>
+
 namespace lockstep::trainer {
 namespace {
 
@@ -20,6 +22,28 @@ Status CheckStages(const Shape& shape, int count) {
                         std::to_string(count) + " stages; parallel.pipeline may be " + counts);
 }
 
+Status CheckShards(const Shape& shape, const Shards& shards) {
+  std::string counts;
+  for (int n = 1; shape.heads % n == 0; n *= 2) {
+    if (!counts.empty()) counts += ", ";
+    counts += std::to_string(n);
+  }
+  const auto count = static_cast<unsigned>(shards.count);
+  if (shards.count < 1 || !std::has_single_bit(count) || shape.heads % shards.count != 0) {
+    return Error::Invalid(
+        std::to_string(shape.heads) + " heads can't be cut into " + std::to_string(shards.count) +
+        " shards that are summed as a tree; parallel.tensorShards may be " + counts);
+  }
+  if (shards.ranks >= 1 && shards.count % shards.ranks == 0) return {};
+  counts.clear();
+  for (int n = 1; n <= shards.count; n *= 2) counts += (n > 1 ? ", " : "") + std::to_string(n);
+  std::string message = std::to_string(shards.count) + (shards.count == 1 ? " shard" : " shards") +
+                        " of a layer can't be dealt out evenly to " + std::to_string(shards.ranks) +
+                        " ranks; parallel.tensor may be " + counts;
+  if (shards.count < shape.heads) message += ", or more with a larger parallel.tensorShards";
+  return Error::Invalid(message);
+}
+
 int LayersOf(const Shape& shape, const Stage& stage) { return shape.layers / stage.count; }
 
 std::vector<Parameter> Parameters(const Shape& shape, const Stage& stage) {
@@ -30,8 +54,17 @@ std::vector<Parameter> Parameters(const Shape& shape, const Stage& stage) {
   const size_t end = stage.last() ? all.size() : kEmbeddings + (from + layers) * kOfLayer;
   std::vector<Parameter> owned(all.begin() + static_cast<std::ptrdiff_t>(begin),
                                all.begin() + static_cast<std::ptrdiff_t>(end));
-  const size_t offset = owned.front().offset;
-  for (Parameter& parameter : owned) parameter.offset -= offset;
+  const auto shards = static_cast<size_t>(stage.shards.count);
+  const auto mine = static_cast<size_t>(stage.shards.mine());
+  size_t offset = 0;
+  for (Parameter& parameter : owned) {
+    if (parameter.outer > 0) {
+      parameter.size = parameter.size / shards * mine;
+      parameter.slabs = mine;
+    }
+    parameter.offset = offset;
+    offset += parameter.size;
+  }
   return owned;
 }
 
@@ -43,7 +76,7 @@ size_t OwnedCount(const Shape& shape, const Stage& stage) {
 size_t BeginOf(const Shape& shape, const Stage& stage) {
   size_t begin = 0;
   for (int before = 0; before < stage.index; ++before) {
-    begin += OwnedCount(shape, {before, stage.count});
+    begin += OwnedCount(shape, Stage{before, stage.count});
   }
   return begin;
 }
@@ -66,7 +99,13 @@ std::string ToString(const Shape& shape, const Stage& stage) {
               ? "layer " + std::to_string(from)
               : "layers " + std::to_string(from) + " to " + std::to_string(from + layers - 1);
   if (stage.last()) text += " and the head";
-  return text + ")";
+  text += ")";
+  const Shards& shards = stage.shards;
+  if (shards.count == 1) return text;
+  text += shards.mine() == 1 ? ", shard " + std::to_string(shards.first())
+                             : ", shards " + std::to_string(shards.first()) + " to " +
+                                   std::to_string(shards.first() + shards.mine() - 1);
+  return text + " of " + std::to_string(shards.count);
 }
 
 }  // namespace lockstep::trainer

@@ -45,7 +45,11 @@ MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision prec
   plan.activations = Gpt<float>::PredictActivationBytes(shape, batch.micro_batch, precision, stage,
                                                         HeldMicroBatches(stage, batch.mine));
   if (writes_checkpoints) plan.checkpoint = state;
-  if (stage.first() && !stage.last()) plan.checkpoint += state;
+  if (stage.first() && stage.shards.index == 0 && !stage.is_model()) {
+    plan.checkpoint += state;
+    // An array of another rank's, while it is gathered.
+    if (stage.shards.count > 1 && stage.count * stage.shards.ranks > 1) plan.checkpoint += owned;
+  }
   plan.posted = PostedBytes(shape, batch, stage);
   return plan;
 }
@@ -62,11 +66,14 @@ std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision pre
                        bool writes_checkpoints, const Mesh& mesh) {
   std::string text = "mesh: " + std::to_string(mesh.pipelines()) + " pipelines of " +
                      std::to_string(mesh.stages) + " stages";
-  for (int i = 0; i < mesh.stages; ++i) {
-    const Stage stage = mesh.StageOf(i);
-    text +=
-        "\n" + ToString(shape, stage) + ": " +
-        ToString(PlanMemory(shape, batch, precision, writes_checkpoints && stage.first(), stage));
+  if (mesh.shards > 1) {
+    text += " of " + std::to_string(mesh.tensor) + " ranks, " + std::to_string(mesh.shards) +
+            " shards a layer";
+  }
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    const Stage stage = mesh.StageOf(rank);
+    text += "\n" + ToString(shape, stage) + ": " +
+            ToString(PlanMemory(shape, batch, precision, writes_checkpoints && rank == 0, stage));
   }
   return text;
 }

@@ -25,14 +25,14 @@ struct MemoryPlan {  // bytes
   }
 };
 
-// `batch`: as its stage's rank has it; `writes_checkpoints` says something of stage 0 alone.
+// `batch`: as its stage's rank has it; `writes_checkpoints` says something of rank 0 alone.
 MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision precision,
                       bool writes_checkpoints, const Stage& stage = {});
 
 // "41 MB of parameters, 123 MB of gradients (3 arrays), ...: 412 MB".
 std::string ToString(const MemoryPlan& plan);
 
-// A line that says what a mesh is, and one for each of its stages.
+// A line that says what a mesh is, and one for each rank of a pipeline.
 std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision precision,
                        bool writes_checkpoints, const Mesh& mesh);
 

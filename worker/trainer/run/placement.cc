@@ -22,6 +22,10 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
     return Error::Invalid(
         "stages of a pipeline compute on CPUs: write parallel.pipeline 1, or device Cpu");
   }
+  if (job.parallel.tensor_shards > 1) {
+    return Error::Invalid(
+        "shards of layers compute on CPUs: write parallel.tensorShards 1, or device Cpu");
+  }
   if (job.backend == Backend::kGloo) {
     return Error::Invalid("Gloo moves host memory: write backend Nccl, or device Cpu");
   }

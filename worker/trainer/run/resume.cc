@@ -22,6 +22,9 @@ void WarnOfDifferences(const std::string& folder, const Manifest& found, const M
   check(found.micro_batch == expected.micro_batch,
         "microBatchSize " + std::to_string(found.micro_batch) + ", this run has " +
             std::to_string(expected.micro_batch) + ": the same data, but not the same bits");
+  check(found.tensor_shards == expected.tensor_shards,
+        "tensorShards " + std::to_string(found.tensor_shards) + ", this run has " +
+            std::to_string(expected.tensor_shards) + ": the same data, but not the same bits");
   check(found.precision == expected.precision, "precision " + found.precision);
   check(found.instruction_set == expected.instruction_set,
         "the instructions of " + found.instruction_set + ", here is " + expected.instruction_set +

@@ -104,11 +104,12 @@ Result<double> Measure(const LoneRank& lone, collectives::Communicator& host) {
 
 }  // namespace
 
-Status CheckScaling(const core::Trainer& job, int stages) {
-  if (!job.measure_scaling || stages == 1) return {};
+Status CheckScaling(const core::Trainer& job, const Mesh& mesh) {
+  if (!job.measure_scaling || (mesh.stages == 1 && mesh.shards == 1)) return {};
   return Error::Invalid(
-      "a rank of a pipeline has a part of the model, and no speed alone: leave measureScaling out, "
-      "or write parallel.pipeline 1");
+      "a rank with a part of the model has no speed alone: leave measureScaling out, or write 1 "
+      "for "
+      "parallel.pipeline and parallel.tensorShards");
 }
 
 Result<double> MeasureAlone(const LoneRank& lone, collectives::Communicator& host) {

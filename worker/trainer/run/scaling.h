@@ -12,12 +12,13 @@
 #include "base/time.h"
 #include "core/model/trainer.h"
 #include "worker/trainer/engine/engine.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/run/step_record.h"
 
 namespace lockstep::trainer {
 
-// kInvalid where it can't be measured: a rank of a pipeline has no speed alone.
-Status CheckScaling(const core::Trainer& job, int stages);
+// kInvalid where it can't be measured: a rank with a part of the model has no speed alone.
+Status CheckScaling(const core::Trainer& job, const Mesh& mesh);
 
 // What rank 0 makes its steps alone with.
 struct LoneRank {

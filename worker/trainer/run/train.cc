@@ -98,11 +98,11 @@ class Run {
     Result<Shape> shape = ShapeOf(job_);
     if (!shape.ok()) return shape.error();
     shape_ = *shape;
-    mesh_ = {connection_.rank, connection_.world, job_.parallel.pipeline};
+    mesh_ = Mesh::Of(job_.parallel, connection_.rank, connection_.world);
     if (Status mesh = CheckMesh(job_, shape_, mesh_); !mesh.ok()) return mesh;
-    if (Status alone = CheckScaling(job_, mesh_.stages); !alone.ok()) return alone;
+    if (Status alone = CheckScaling(job_, mesh_); !alone.ok()) return alone;
     Result<BatchPlan> batch = PlanBatches(job_.global_batch_size, job_.micro_batch_size.value_or(0),
-                                          connection_.rank, connection_.world, mesh_.stages);
+                                          connection_.rank, connection_.world, mesh_.ranks());
     if (!batch.ok()) return batch.error();
     batch_ = *batch;
     Result<Placement> place = Placement::Choose(job_, shape_, batch_.micro_batch, connection_);
@@ -187,7 +187,8 @@ class Run {
           "rank " + std::to_string(all_->rank()) + ", " + ToString(shape_, mesh_.stage()) +
           ", does not get its memory, " +
           ToString(PlanMemory(shape_, batch_, job_.precision, writes, mesh_.stage())) +
-          ": lower microBatchSize or sequenceLength, or raise parallel.pipeline or the memory");
+          ": lower microBatchSize or sequenceLength, or raise parallel.pipeline or tensor, or the "
+          "memory");
     }
   }
 
@@ -195,7 +196,7 @@ class Run {
   Status Build(bool writes) {
     if (Status measured = MeasureScaling(); !measured.ok()) return measured;
     replica_.emplace(shape_, mesh_.stage());
-    if (first() && mesh_.stages > 1) whole_.emplace(shape_);
+    if (first() && !mesh_.stage().is_model()) whole_.emplace(shape_);
     const Time began = BootTime();
     Result<Position> position = Resume(*line_, ManifestNow(), *replica_,
                                        whole_ ? &*whole_ : nullptr, mesh_, host(), threads_);
@@ -262,7 +263,7 @@ class Run {
             .sync_options = {.bucket_bytes = static_cast<size_t>(job_.bucket_mb) << 20,
                              .overlap = job_.overlap,
                              .servers = job_.servers,
-                             .stages = mesh_.stages},
+                             .parallel = job_.parallel},
             .whole = whole_ ? &*whole_ : nullptr};
   }
 
@@ -285,7 +286,7 @@ class Run {
     } else if (!place_->why_not().empty()) {
       std::printf("on CPUs: %s\n", place_->why_not().c_str());
     }
-    std::printf("%s\n", mesh_.stages > 1
+    std::printf("%s\n", !mesh_.stage().is_model()
                             ? TellStages(shape_, batch_, job_.precision, writes, mesh_).c_str()
                             : ToString(memory).c_str());
     std::fflush(stdout);
@@ -348,7 +349,7 @@ class Run {
 
   Status ReplicasAreEqual() {
     Result<uint64_t> hash = engine_->HashOfReplica();
-    return hash.ok() ? CompareReplicas(*hash, host(), mesh_.stages) : hash.error();
+    return hash.ok() ? CompareReplicas(*hash, host(), mesh_.ranks()) : hash.error();
   }
 
   Error Diverged() const {
@@ -386,8 +387,8 @@ class Run {
     return done;
   }
 
-  // The last checkpoint is copied from what the optimizer is about to write; of a pipeline from
-  // whole_, which UpdateReplica() alone writes.
+  // The last checkpoint is copied from what the optimizer is about to write; of stages from whole_,
+  // which UpdateReplica() alone writes.
   void WaitForCopy() {
     if (!saver_ || whole_) return;
     const Time began = BootTime();
@@ -418,7 +419,7 @@ class Run {
     record_.all_tokens = batch_.global_batch * shape_.context;
     record_.my_tokens = record_.all_tokens / all_->world();
     record_.flops_per_token = FlopsPerToken(shape_);
-    record_.pipeline = mesh_.stages > 1;
+    record_.pipeline = mesh_.ranks() > 1;
     if (gpu_figures_) record_.peak_flops = gpu_figures_->peak_flops();
     record_.data = done.times.data;
     record_.forward = done.times.forward;
@@ -469,6 +470,8 @@ class Run {
     manifest.data = data_->Fingerprint();
     manifest.world = all_->world();
     manifest.pipeline = mesh_.stages;
+    manifest.tensor = mesh_.tensor;
+    manifest.tensor_shards = mesh_.shards;
     manifest.global_batch = batch_.global_batch;
     manifest.micro_batch = batch_.micro_batch;
     return manifest;
@@ -519,7 +522,7 @@ class Run {
   std::optional<AgentLink> agent_;
   std::optional<CheckpointLine> line_;
   std::optional<Replica> replica_;  // of this rank's stage
-  std::optional<Replica> whole_;    // of rank 0 of a mesh of several stages
+  std::optional<Replica> whole_;    // of rank 0, where that is not the model as files have it
   Position at_;
   std::optional<Placement> place_;
   std::string instruction_set_;

@@ -67,12 +67,16 @@ Result<Validation> Validator::Run(int64_t step, Engine& engine, const Mesh& mesh
   // less.
   const auto width = static_cast<size_t>((micro_batches_ + pipelines - 1) / pipelines);
   std::vector<float> mine(width);
-  for (int i = mesh.pipeline(); i < micro_batches_; i += pipelines) {
+  for (int i = mesh.pipeline(); i < static_cast<int>(width) * pipelines; i += pipelines) {
+    // Where ranks share shards, all pipelines sum as often: one with a micro-batch less repeats
+    // one.
+    if (i >= micro_batches_ && mesh.tensor == 1) break;
     alive();
     Result<float> loss =
-        engine.Loss(i, [this](int index, std::span<int32_t> inputs, std::span<int32_t> targets) {
-          return Read(index, inputs, targets);
-        });
+        engine.Loss(std::min(i, micro_batches_ - 1),
+                    [this](int index, std::span<int32_t> inputs, std::span<int32_t> targets) {
+                      return Read(index, inputs, targets);
+                    });
     if (!loss.ok()) return loss.error();
     mine[static_cast<size_t>(i / pipelines)] = *loss;
   }
@@ -83,7 +87,7 @@ Result<Validation> Validator::Run(int64_t step, Engine& engine, const Mesh& mesh
   if (!gathered.ok()) return gathered.error();
   double sum = 0;
   for (int i = 0; i < micro_batches_; ++i) {
-    const int has_loss = i % pipelines * mesh.stages + mesh.stages - 1;
+    const int has_loss = i % pipelines * mesh.ranks() + mesh.ranks() - 1;
     sum += static_cast<double>(
         all[static_cast<size_t>(has_loss) * width + static_cast<size_t>(i / pipelines)]);
   }

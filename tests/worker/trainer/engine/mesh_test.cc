@@ -24,6 +24,22 @@ TEST(MeshTest, PutsTheStagesOfAPipelineNextToEachOther) {
   EXPECT_EQ(copies.size, 4);
 }
 
+TEST(MeshTest, PutsTheRanksOfAStageNextToEachOther) {
+  const Mesh mesh{.rank = 7, .world = 8, .stages = 2, .tensor = 2, .shards = 4};
+  EXPECT_EQ(mesh.pipelines(), 2);
+  EXPECT_EQ(mesh.pipeline(), 1);
+  EXPECT_EQ(mesh.stage().index, 1);
+  EXPECT_EQ(mesh.stage().shards.first(), 2);
+  EXPECT_EQ(mesh.stage().shards.mine(), 2);
+  EXPECT_EQ(mesh.RankOf(0), 5);
+  EXPECT_EQ(mesh.RankOf(1, 0), 6);
+  EXPECT_EQ(mesh.Copies().RankOf(0), 3);
+  EXPECT_EQ(mesh.Copies().size, 2);
+  EXPECT_EQ(mesh.Peers().RankOf(0), 6);
+  EXPECT_EQ(mesh.Peers().RankOf(mesh.part()), 7);
+  EXPECT_EQ(mesh.Peers().size, 2);
+}
+
 TEST(MeshTest, OfOneStageIsPlainDataParallel) {
   const Mesh mesh{.rank = 3, .world = 4, .stages = 1};
   EXPECT_EQ(mesh.pipeline(), 3);
@@ -53,6 +69,25 @@ TEST(MeshTest, WhatCannotBeIsRefusedWithWhatCould) {
   EXPECT_THAT(says(8, 4), HasSubstr("write reduce Tree"));
   job.sync = core::Sync::kParameterServer;
   EXPECT_THAT(says(8, 4), HasSubstr("write sync AllReduce"));
+}
+
+TEST(MeshTest, RanksThatCannotShareShardsAreRefusedWithWhatCould) {
+  core::Trainer job;
+  const auto says = [&](int world, int stages, int tensor, int shards) {
+    const Status checked = CheckMesh(job, kShape, {0, world, stages, tensor, shards});
+    return checked.ok() ? "" : checked.error().message;
+  };
+  EXPECT_EQ(says(8, 2, 2, 2), "");
+  EXPECT_EQ(says(1, 1, 1, 2), "");
+  EXPECT_THAT(says(6, 2, 2, 2),
+              HasSubstr("can't be cut into pipelines of 2 stages of 2 ranks: run it with a "
+                        "multiple of 4, as in 4 or 8"));
+  EXPECT_THAT(says(2, 1, 2, 1), HasSubstr("or more with a larger parallel.tensorShards"));
+  EXPECT_THAT(says(4, 1, 1, 4), HasSubstr("parallel.tensorShards may be 1, 2"));
+  job.reduce = core::Reduce::kRing;
+  EXPECT_THAT(says(2, 1, 2, 2), HasSubstr("write reduce Tree, or parallel.tensor"));
+  job.sync = core::Sync::kParameterServer;
+  EXPECT_THAT(says(2, 1, 2, 2), HasSubstr("write sync AllReduce, or parallel.tensor"));
 }
 
 TEST(MeshTest, DealsMicroBatchesToPipelines) {

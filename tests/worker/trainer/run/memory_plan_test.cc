@@ -33,6 +33,18 @@ TEST(MemoryPlan, CountsTheCopiesThatLieForEachNeighbour) {
   EXPECT_THAT(ToString(plan), HasSubstr("posted copies 5 MB"));
 }
 
+TEST(MemoryPlan, CountsAPartOfTheShardsAndTheWholeModelAtTheFirstRank) {
+  const MemoryPlan alone = Plan({}, 8);
+  const MemoryPlan first = Plan({0, 1, {0, 2, 2}}, 8);
+  const MemoryPlan second = Plan({0, 1, {1, 2, 2}}, 8);
+  EXPECT_LT(second.parameters, alone.parameters);
+  EXPECT_EQ(second.optimizer, 2 * second.parameters);
+  EXPECT_LT(second.activations, alone.activations);
+  EXPECT_EQ(second.checkpoint, 0U);
+  EXPECT_EQ(first.checkpoint, 3 * alone.parameters + first.parameters) << "and what is gathered";
+  EXPECT_EQ(Plan({0, 1, {0, 1, 2}}, 8).checkpoint, 3 * alone.parameters);
+}
+
 TEST(MemoryPlan, OfAWholeModelHasNone) {
   EXPECT_EQ(Plan({}, 8).posted, 0);
   EXPECT_THAT(ToString(Plan({}, 8)), Not(HasSubstr("posted")));

@@ -39,13 +39,18 @@ TEST(ScalingMeter, IsOfOneRanksTokensFromTheSecondStepOnWithoutCheckpoints) {
 }
 
 TEST(CheckScaling, RefusesARankThatHasAPartOfTheModel) {
+  const Mesh whole{.world = 2};
+  const Mesh stages{.world = 2, .stages = 2};
+  const Mesh shards{.world = 2, .tensor = 2, .shards = 2};
   core::Trainer job;
-  EXPECT_TRUE(CheckScaling(job, 2).ok());
+  EXPECT_TRUE(CheckScaling(job, stages).ok());
   job.measure_scaling = true;
-  EXPECT_TRUE(CheckScaling(job, 1).ok());
-  const Status refused = CheckScaling(job, 2);
-  ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("parallel.pipeline 1"), std::string::npos);
+  EXPECT_TRUE(CheckScaling(job, whole).ok());
+  for (const Mesh& mesh : {stages, shards}) {
+    const Status refused = CheckScaling(job, mesh);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("parallel.pipeline"), std::string::npos);
+  }
 }
 
 // What was asked of the engine of rank 0, and how long it took over it.

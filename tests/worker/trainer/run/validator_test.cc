@@ -69,19 +69,19 @@ class ValidatorTest : public testing::Test {
   }
 
   // By rank, of a mesh whose ranks hold the same model.
-  std::map<int, double> LossesOf(int world, int stages) const {
+  std::map<int, double> LossesOf(int world, const core::Parallel& parallel) const {
     const Result<Validator> validator = Open();
     EXPECT_TRUE(validator.ok());
     std::map<int, double> losses;
     std::mutex mutex;
     collectives::RunRanks(world, [&](Communicator& all) {
       Threads threads(1);
-      const Mesh mesh{all.rank(), world, stages};
+      const Mesh mesh = Mesh::Of(parallel, all.rank(), world);
       Replica part(kShape, mesh.stage());
       DealModel(mesh, all, threads, part);
       EngineOptions options;
-      options.batch = *PlanBatches(16, kMicroBatch, mesh.rank, world, stages);
-      options.sync_options = {.servers = {}, .stages = stages};
+      options.batch = *PlanBatches(16, kMicroBatch, mesh.rank, world, mesh.ranks());
+      options.sync_options = {.servers = {}, .parallel = parallel};
       const Result<std::unique_ptr<Engine>> engine = MakeCpuEngine(options, part, all, threads);
       ASSERT_TRUE(engine.ok()) << engine.error().message;
       const Result<Validation> done = validator->Run(7, **engine, mesh, all, kSilent);
@@ -96,7 +96,7 @@ class ValidatorTest : public testing::Test {
   static void DealModel(const Mesh& mesh, Communicator& all, Threads& threads, Replica& part) {
     Replica whole(kShape);
     InitialiseParameters(kShape, 3, whole.parameters);
-    if (mesh.stages == 1) {
+    if (mesh.stage().is_model()) {
       part.parameters = whole.parameters;
       return;
     }
@@ -151,19 +151,30 @@ TEST_F(ValidatorTest, DealsTheMicroBatchesOutAndAddsThemUpInTheirOrder) {
 }
 
 TEST_F(ValidatorTest, TakesTheSameSequencesWhateverTheJobsSeed) {
-  const double loss = LossesOf(1, 1)[0];
+  const double loss = LossesOf(1, {})[0];
   job_.seed = 4711;
-  EXPECT_EQ(LossesOf(1, 1)[0], loss);
+  EXPECT_EQ(LossesOf(1, {})[0], loss);
 }
 
 TEST_F(ValidatorTest, HasTheSameBitsForEveryFactorisationOfTheWorld) {
-  const double alone = LossesOf(1, 1)[0];
+  const double alone = LossesOf(1, {})[0];
   EXPECT_GT(alone, 4);
   for (const auto& [world, stages] :
        {std::pair(2, 1), std::pair(4, 1), std::pair(2, 2), std::pair(4, 2), std::pair(4, 4)}) {
     std::map<int, double> expected;
     for (int rank = 0; rank < world; ++rank) expected[rank] = alone;
-    EXPECT_EQ(LossesOf(world, stages), expected) << world << " in pipelines of " << stages;
+    EXPECT_EQ(LossesOf(world, {stages}), expected) << world << " in pipelines of " << stages;
+  }
+}
+
+// Ten micro-batches: of four pipelines two have one less, and sum shards as often all the same.
+TEST_F(ValidatorTest, HasTheSameBitsHoweverManyRanksShareTheShards) {
+  const double alone = LossesOf(1, {1, 1, 2})[0];
+  EXPECT_GT(alone, 4);
+  for (const auto& [world, stages] : {std::pair(2, 1), std::pair(8, 1), std::pair(8, 2)}) {
+    std::map<int, double> expected;
+    for (int rank = 0; rank < world; ++rank) expected[rank] = alone;
+    EXPECT_EQ(LossesOf(world, {stages, 2, 2}), expected) << world << ", " << stages << " stages";
   }
 }
 

@@ -1,0 +1,133 @@
+"""lockstep-trainer with shards: however many ranks share them, and the layers, and the data, the bits
+are those of one rank that has all."""
+
+import json
+import signal
+
+import pytest
+from trainer import Trainer, fails, options, train
+from waiting import wait_until
+
+SHARDS = 8
+
+
+def model_of(shards, **changes):
+    return options(layers=8, heads=8, tensor_shards=shards, **changes)
+
+
+MODEL = model_of(SHARDS)
+
+
+def mesh(folder, world, stages, tensor, *arguments, **changes):
+    return train(folder, f"--pipeline={stages}", f"--tensor={tensor}", *arguments, world=world,
+                 **{"model": MODEL, **changes})
+
+
+def test_every_factorisation_of_1_2_4_and_8_ends_with_the_same_weights_losses_and_norms(tmp_path):
+    runs = {(world, stages, tensor):
+            mesh(tmp_path / f"{world}-{stages}-{tensor}", world, stages, tensor, steps=3)
+            for world in (1, 2, 4, 8) for stages in (1, 2, 4, 8) for tensor in (1, 2, 4, 8)
+            if stages * tensor <= world}
+    assert len(runs) == 20
+    alone = runs[1, 1, 1]
+    assert {cut: run.weights for cut, run in runs.items()} == dict.fromkeys(runs, alone.weights)
+    for name in ("loss", "gradient_norm", "learning_rate"):
+        assert len({tuple(record[name] for record in run.records) for run in runs.values()}) == 1
+    told = {cut: "pipeline_wait_seconds" in run.records[0] for cut, run in runs.items()}
+    assert told == {cut: cut[1] * cut[2] > 1 for cut in runs}
+    # The number of shards is what decides the bits, and one shard has those of a model without.
+    other = mesh(tmp_path / "four", 2, 1, 2, steps=3, model=model_of(4))
+    assert other.weights != alone.weights
+    assert other.losses == pytest.approx(alone.losses, rel=1e-4)
+    whole = train(tmp_path / "whole", model=options(layers=8, heads=8), steps=3)
+    assert mesh(tmp_path / "one", 2, 2, 1, steps=3, model=model_of(1)).weights == whole.weights
+    assert whole.weights != alone.weights
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--bucket-mb=1"], ["--overlap=off"], ["--compare-every=1"], ["--threads=3"]],
+    ids=lambda each: each[0][2:])
+def test_the_weights_of_shared_shards_do_not_depend_on(tmp_path, arguments):
+    # Stages of unlike size, whose gradients are several buckets.
+    model = options(layers=2, heads=4, width=128, tensor_shards=4)
+    alone = train(tmp_path / "alone", steps=3, model=model)
+    assert mesh(tmp_path / "mesh", 8, 2, 2, *arguments, steps=3, model=model).weights == alone.weights
+
+
+def test_a_checkpoint_of_any_factorisation_is_gone_on_from_at_another(tmp_path):
+    checkpoints = ["--checkpoint-every=4", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+    model = model_of(SHARDS, decay_steps=16)
+    for number, cut in enumerate([(4, 1, 4), (1, 1, 1), (8, 2, 2), (2, 1, 1)]):
+        steps = 4 * number + 4
+        last = mesh(tmp_path / str(number), *cut, *checkpoints, steps=steps, data=None, model=model)
+        run = json.loads((tmp_path / f"checkpoints/step-{steps:08}/manifest.json").read_text())["run"]
+        assert (run["world"], run["pipeline"], run["tensor"], run["tensor_shards"]) == (*cut, SHARDS)
+    assert last.weights == mesh(tmp_path / "alone", 1, 1, 1, steps=16, model=model).weights
+
+
+def test_a_checkpoint_of_shards_is_a_models_and_another_number_of_them_is_warned_of(tmp_path):
+    """Trained on by a rank without shards, whose first loss is what the shards' next would have been."""
+    checkpoints = f"--checkpoint-dir={tmp_path / 'checkpoints'}"
+    model = model_of(SHARDS, decay_steps=16)
+    mesh(tmp_path / "4", 4, 1, 4, checkpoints, steps=4, model=model)
+    whole = mesh(tmp_path / "whole", 1, 1, 1, checkpoints, steps=5, model=model_of(1, decay_steps=16))
+    assert "was written with tensorShards 8, this run has 1" in whole.errors
+    straight = mesh(tmp_path / "straight", 1, 1, 1, steps=5, model=model)
+    assert whole.losses[-1] == pytest.approx(straight.losses[-1], rel=1e-4)
+
+
+@pytest.mark.parametrize("killed", [0, 1, 3])
+def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, killed):
+    checkpoints = ["--tensor=2", "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+    with Trainer(tmp_path / "killed", 4, checkpoints, model=MODEL, steps=100) as run:
+        run.start().wait_step(12)
+        run.kill(killed)
+        codes = run.wait()
+        assert codes == [-signal.SIGKILL if rank == killed else 75 for rank in range(4)], run.errors
+        assert f"rank {killed}" in run.errors
+    last = train(tmp_path / "last", *checkpoints, world=4, model=MODEL, steps=100)
+    assert "resuming at step " in last.output
+    assert last.weights == train(tmp_path / "alone", model=MODEL, steps=100).weights
+
+
+def test_sigterm_at_one_of_a_stages_ranks_makes_all_save_one_step_and_leave_with_143(tmp_path):
+    arguments = ["--tensor=4", "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+    with Trainer(tmp_path / "first", 4, arguments, model=MODEL, steps=5000) as run:
+        run.start().wait_step(3)
+        run.kill(2, signal.SIGTERM)
+        assert run.wait() == [143] * 4, run.errors
+    assert len(list((tmp_path / "checkpoints").glob("step-*"))) == 1
+
+
+@pytest.mark.parametrize("world, arguments, says", [
+    (3, {"tensor": 2, "tensor_shards": 2},
+     "a world of 3 processes can't be cut into pipelines of 1 stages of 2 ranks: run it with a multiple of 2"),
+    (2, {"tensor": 2}, "1 shard of a layer can't be dealt out evenly to 2 ranks; parallel.tensor may be 1, "
+                       "or more with a larger parallel.tensorShards"),
+    (1, {"tensor_shards": 16}, "8 heads can't be cut into 16 shards that are summed as a tree; "
+                               "parallel.tensorShards may be 1, 2, 4, 8"),
+    (6, {"tensor": 2, "tensor_shards": 2}, "in pipelines of 2; run it with 2, 4, 8, 16 processes"),
+    (1, {"tensor_shards": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),
+    (1, {"tensor_shards": 2, "reduce": "ring"}, "write reduce Tree"),
+    (1, {"tensor_shards": 2, "device": "cuda"}, "shards of layers compute on CPUs"),
+], ids=str)
+def test_a_mesh_that_cannot_be_is_refused_with_what_could(tmp_path, world, arguments, says):
+    code, said = fails(tmp_path, world=world, model=options(layers=8, heads=8, **arguments))
+    assert code == 2, said
+    assert says in said
+
+
+def test_what_each_rank_of_a_pipeline_holds_is_said_before_it_is_taken(tmp_path):
+    output = mesh(tmp_path, 4, 2, 2, steps=1).output
+    assert "mesh: 1 pipelines of 2 stages of 2 ranks, 8 shards a layer" in output
+    assert "stage 0 of 2 (the embeddings, layers 0 to 3), shards 0 to 3 of 8: " in output
+    assert "stage 1 of 2 (layers 4 to 7 and the head), shards 4 to 7 of 8: " in output
+
+
+def test_a_rank_that_hangs_is_named(tmp_path):
+    arguments = ["--tensor=4", "--collective-timeout=5", "--checkpoint-every=0"]
+    with Trainer(tmp_path, 4, arguments, steps=100_000, model=MODEL) as run:
+        run.start().wait_step(3)
+        run.kill(3, signal.SIGSTOP)
+        wait_until(lambda: all(run.processes[rank].poll() == 75 for rank in range(3)), lambda: run.errors)
+        assert "rank 3" in (tmp_path / "0.err").read_text()
