@@ -51,7 +51,7 @@ def test_one_rank_has_none(tmp_path):
 
 def test_a_pipeline_is_refused(tmp_path):
     code, errors = fails(tmp_path, "--measure-scaling", "--pipeline=2", model=options(layers=4), world=2)
-    assert code == 2 and "leave measureScaling out, or write parallel.pipeline 1" in errors
+    assert code == 2 and "no speed alone: leave measureScaling out, or write" in errors
 
 
 def test_a_job_with_a_killed_rank_heals_and_still_reports_it(tmp_path):
