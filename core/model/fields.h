@@ -69,6 +69,9 @@ inline constexpr auto kFields<Placement> =
                Field{"topologyMode", &Placement::topology_mode});
 
 template <>
+inline constexpr auto kFields<Scheduling> = std::tuple(Field{"gang", &Scheduling::gang});
+
+template <>
 inline constexpr auto kFields<Network> = std::tuple(Field{"hostnames", &Network::hostnames});
 
 template <>
@@ -130,8 +133,8 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"resourcesPerProcess", &Spec::resources_per_process},
     Field{"resourcesPerMachine", &Spec::resources_per_machine, AtMost{32}},
     Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
-    Field{"placement", &Spec::placement}, Field{"network", &Spec::network},
-    Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
+    Field{"placement", &Spec::placement}, Field{"scheduling", &Spec::scheduling},
+    Field{"network", &Spec::network}, Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
     Field{"successPolicy", &Spec::success_policy},
     Field{"successRole", &Spec::success_role, AtMost{63}}, Field{"roles", &Spec::roles, AtMost{16}},
     Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},

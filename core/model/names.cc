@@ -32,6 +32,10 @@ std::string ServiceName(std::string_view job) { return std::string(job); }
 
 std::string CoordinatorServiceName(std::string_view job) { return Joined(job, "coordinator"); }
 
+std::string PodGroupName(std::string_view job, uint32_t epoch) {
+  return Joined(job, "e" + std::to_string(epoch));
+}
+
 std::map<std::string, std::string> JobLabels(std::string_view job) {
   return {
       {"lockstep.dev/job", std::string(job)},

@@ -26,6 +26,8 @@ std::string SparePodName(std::string_view job, int spare);
 std::string ServiceName(std::string_view job);
 // The Service whose address is machine 0's current attempt.
 std::string CoordinatorServiceName(std::string_view job);
+// "gpt-e5": the PodGroup of the gang that was made in this epoch.
+std::string PodGroupName(std::string_view job, uint32_t epoch);
 
 // On everything made for a job.
 std::map<std::string, std::string> JobLabels(std::string_view job);

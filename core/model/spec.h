@@ -51,6 +51,8 @@ enum class TopologyPolicy : uint8_t { kNone, kPreferred, kRequired };
 enum class GpuVisibility : uint8_t { kShared, kIsolated };
 enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
 enum class TopologyMode : uint8_t { kPreferred, kRequired };
+// Whose PodGroup holds a gang's pods together, so that all of them get a node or none.
+enum class GangScheduler : uint8_t { kNone, kCoscheduling };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
 // Whether interpreters wait beside the ranks with what these import, for the next generation.
@@ -166,6 +168,12 @@ struct Network {
   friend bool operator==(const Network&, const Network&) = default;
 };
 
+struct Scheduling {
+  GangScheduler gang = GangScheduler::kNone;
+
+  friend bool operator==(const Scheduling&, const Scheduling&) = default;
+};
+
 struct Mpi {
   MpiStart start = MpiStart::kLauncher;
 
@@ -218,6 +226,7 @@ struct Spec {
   std::optional<Quantity> shared_memory;
   Topology topology;
   Placement placement;
+  Scheduling scheduling;
   Network network;
   int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
   SuccessPolicy success_policy = SuccessPolicy::kAll;
@@ -284,6 +293,9 @@ template <> inline constexpr auto kEnumNames<OnePerNode> = std::to_array<EnumNam
      {OnePerNode::kPreferred, "Preferred"}, {OnePerNode::kNone, "None"}});
 template <> inline constexpr auto kEnumNames<TopologyMode> = std::to_array<EnumName<TopologyMode>>(
     {{TopologyMode::kPreferred, "Preferred"}, {TopologyMode::kRequired, "Required"}});
+template <> inline constexpr auto kEnumNames<GangScheduler> =
+    std::to_array<EnumName<GangScheduler>>(
+    {{GangScheduler::kNone, "None"}, {GangScheduler::kCoscheduling, "Coscheduling"}});
 template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<Console>>(
     {{Console::kAll, "All"}, {Console::kRankZero, "RankZero"},
      {Console::kFailedOnly, "FailedOnly"}});

@@ -25,6 +25,7 @@
 #include "core/failure/generation.h"
 #include "core/failure/preflight.h"
 #include "core/model/machine_attempts.h"
+#include "core/model/spec.h"
 #include "core/status/ledger.h"
 #include "core/text/node.h"
 
@@ -181,6 +182,14 @@ struct QueueStatus {
   friend bool operator==(const QueueStatus&, const QueueStatus&) = default;
 };
 
+// The PodGroup of a gang, which schedulers read (docs/queues.md).
+struct PodGroupStatus {
+  std::string name{};
+  GangScheduler gang = GangScheduler::kNone;  // whose it is
+
+  friend bool operator==(const PodGroupStatus&, const PodGroupStatus&) = default;
+};
+
 struct Timings {
   std::optional<WallTime> created{};
   std::optional<WallTime> scheduled{};
@@ -225,6 +234,8 @@ struct JobStatus {
   std::optional<PreflightStatus> preflight;  // absent until machines were measured
   std::optional<JobProgress> progress;
   std::optional<QueueStatus> queue;  // absent where it is not queued
+  // Named before it is made, and until it is seen to be gone.
+  std::optional<PodGroupStatus> pod_group;
   Timings timings;
 
   friend bool operator==(const JobStatus&, const JobStatus&) = default;

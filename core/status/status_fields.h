@@ -84,6 +84,10 @@ inline constexpr auto kFields<QueueStatus> = std::tuple(
     Field{"flavors", &QueueStatus::flavors});
 
 template <>
+inline constexpr auto kFields<PodGroupStatus> = std::tuple(
+    Field{"name", &PodGroupStatus::name, Always{}}, Field{"gang", &PodGroupStatus::gang, Always{}});
+
+template <>
 inline constexpr auto kFields<Timings> =
     std::tuple(Field{"created", &Timings::created}, Field{"scheduled", &Timings::scheduled},
                Field{"started", &Timings::started}, Field{"firstStep", &Timings::first_step},
@@ -127,7 +131,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
     Field{"ledger", &JobStatus::ledger}, Field{"prestart", &JobStatus::prestart},
     Field{"preflight", &JobStatus::preflight}, Field{"progress", &JobStatus::progress},
-    Field{"queue", &JobStatus::queue}, Field{"timings", &JobStatus::timings});
+    Field{"queue", &JobStatus::queue}, Field{"podGroup", &JobStatus::pod_group},
+    Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

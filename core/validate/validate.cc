@@ -420,6 +420,7 @@ std::string IgnoredLocally(const TrainingJob& job) {
       {spec.topology.policy != standard.topology.policy, "topology.policy"},
       {spec.topology.gpu_visibility != standard.topology.gpu_visibility, "topology.gpuVisibility"},
       {spec.placement != standard.placement, "placement"},
+      {spec.scheduling != standard.scheduling, "scheduling"},
       {spec.network != standard.network, "network"},
       {!spec.checkpoint.claim.empty(), "checkpoint.claim"},
       {spec.health.start_timeout != standard.health.start_timeout, "health.startTimeout"},

@@ -7,6 +7,7 @@
 #include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/key_secret.h"
+#include "operator/objects/pod_group.h"
 #include "operator/objects/service_objects.h"
 
 namespace lockstep::control {
@@ -71,6 +72,10 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
           },
           [&](const MakeWorkload& make) -> Result<std::string> {
             return WorkloadObject(record.job, make, delivery);
+          },
+          [&](const MakePodGroup& make) -> Result<std::string> {
+            return PodGroupObject(record.job, make.group, make.machines,
+                                  PodGroupsOf(make.group.gang).at(make.api));
           },
           [&](const TellWorkload& tell) -> Result<std::string> {
             const kube::WorkloadView* workload = WorkloadOf(record, caches);

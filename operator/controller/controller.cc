@@ -376,6 +376,8 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
   if (record != nullptr && record->uid == uid) {
     Notes& notes = record->notes;
     notes.key_made |= result.key_made;
+    if (result.grouped_in) notes.grouped_in = *result.grouped_in;
+    if (!result.ungrouped.empty()) notes.ungrouped = result.ungrouped;
     notes.made.insert(result.pods_made.begin(), result.pods_made.end());
     record->uncertain |= result.uncertain;
     if (result.refusal) {
@@ -386,7 +388,9 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
       record->TakeBackRefusal();
     }
     if (result.spare_refusal || result.spare_made) notes.spare_refusal = result.spare_refusal;
-    if (result.refusal || result.key_made) Wake(key.name_space, key.name, Priority::kNormal);
+    if (result.refusal || result.key_made || result.grouped_in || !result.ungrouped.empty()) {
+      Wake(key.name_space, key.name, Priority::kNormal);
+    }
     if (result.status_written && written) {
       // The record holds it; a cache that is behind is seen to be, where versions can be compared.
       if (!kube::IsResourceVersion(result.job_version)) {

@@ -9,6 +9,7 @@
 #include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/metadata.h"
+#include "operator/objects/pod_group.h"
 #include "operator/objects/pod_object.h"
 
 namespace lockstep::control {
@@ -170,6 +171,8 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
               ChangeWorkload(action, release.name, kJsonPatch, "");
             },
             [&](const DropWorkload& workload) { Drop(workload); },
+            [&](const MakePodGroup& make) { Create(make); },
+            [&](const DropPodGroup& drop) { Drop(drop.group, 0); },
             [&](const DeleteJob&) {
               Change(Delete(kube::kTrainingJobs, name_space, job, order_.uid, std::nullopt),
                      Watched::kTrainingJobs);
@@ -210,6 +213,61 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     Create(make, kube::kWorkloads, WorkloadName(order_.job.name, order_.uid), Watched::kWorkloads);
   }
 
+  void Create(const MakePodGroup& make) {
+    const std::vector<kube::Resource> places = PodGroupsOf(make.group.gang);
+    const kube::Resource& resource = places.at(make.api);
+    const std::string what = What(resource, make.group.name);
+    Result<std::string> body = order_.body_of(make);
+    if (!body.ok()) return;  // the job is gone
+    Call({Method::kPost, Path(resource, order_.job.name_space), std::move(*body)},
+         [this, make, resource, what,
+          more = make.api + 1 < places.size()](const ApiResult<std::string>& answer) {
+           if (answer.ok()) {
+             carried_.made_something = true;
+             carried_.grouped_in = make.epoch;
+           } else if (answer.error().kind != ApiErrorKind::kNotFound) {
+             OnCreateError(resource, make.group.name, what, answer.error(), false,
+                           [this, make](const Metadata&) { carried_.grouped_in = make.epoch; });
+           } else if (more) {
+             MakePodGroup next = make;
+             ++next.api;
+             Create(next);
+           } else {
+             Refuse(Refusal::Kind::kNotServed, what,
+                    "the cluster lacks " + std::string(ProviderOf(make.group.gang)) + " (" +
+                        std::string(resource.group) + "/" + std::string(resource.version) + ")",
+                    false);
+           }
+         });
+  }
+
+  // One that may not be read is left to the garbage collector, as its job's.
+  void Drop(const core::PodGroupStatus& group, size_t api) {
+    const std::vector<kube::Resource> places = PodGroupsOf(group.gang);
+    if (api == places.size()) {
+      carried_.ungrouped = group.name;
+      return;
+    }
+    Call({Method::kGet, Path(places[api], order_.job.name_space, group.name), ""},
+         [this, group, api, resource = places[api]](const ApiResult<std::string>& answer) {
+           if (!answer.ok()) {
+             const ApiErrorKind kind = answer.error().kind;
+             const bool none = kind == ApiErrorKind::kNotFound || kind == ApiErrorKind::kForbidden;
+             return none ? Drop(group, api + 1) : TryAgain(answer.error());
+           }
+           const Metadata found = ReadMetadata(*answer);
+           if (found.owner_uid != order_.uid) return Drop(group, api + 1);
+           Call(Delete(resource, order_.job.name_space, group.name, found.uid, std::nullopt),
+                [this, group](const ApiResult<std::string>& deleted) {
+                  if (deleted.ok() || deleted.error().kind == ApiErrorKind::kNotFound) {
+                    carried_.ungrouped = group.name;
+                  } else {
+                    TryAgain(deleted.error());
+                  }
+                });
+         });
+  }
+
   // The answer to a deletion has no version to wait for; and an admission that is gone by now must
   // not be decided from.
   void Drop(const DropWorkload& workload) {
@@ -240,7 +298,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
     Call({Method::kPut, Path(resource, order_.job.name_space, name), std::move(*body)},
          [this, resource, name, what, watched](const ApiResult<std::string>& answer) {
            if (answer.ok()) return Wrote(watched, *answer);
-           OnCreateError(resource, name, what, watched, answer.error(), false);
+           OnCreateError(resource, name, what, answer.error(), false, Found(watched));
          });
   }
 
@@ -267,20 +325,29 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
              Wrote(*watched, *answer);
              return;
            }
-           OnCreateError(resource, name, what, watched, answer.error(), spare);
+           OnCreateError(resource, name, what, answer.error(), spare,
+                         watched ? Found(*watched) : nullptr);
          });
   }
 
+  using OnFound = std::function<void(const Metadata&)>;
+  OnFound Found(Watched watched) {
+    return [this, watched](const Metadata& found) {
+      carried_.written.push_back({watched, found.resource_version});
+    };
+  }
+
+  // `on_found`: it is there already, and this job's.
   void OnCreateError(const kube::Resource& resource, const std::string& name,
-                     const std::string& what, std::optional<Watched> watched,
-                     const kube::ApiError& error, bool spare) {
+                     const std::string& what, const kube::ApiError& error, bool spare,
+                     OnFound on_found) {
     switch (error.kind) {
       case ApiErrorKind::kAlreadyExists:
         // The Secret may not be read, and need not be: nobody else can have known its name.
-        if (!watched) {
+        if (!on_found) {
           carried_.key_made = true;
         } else {
-          Inspect(resource, name, what, *watched, spare);
+          Inspect(resource, name, what, spare, std::move(on_found));
         }
         return;
       case ApiErrorKind::kForbidden:
@@ -299,9 +366,9 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
 
   // Somebody has that name already: this job, in an earlier try, or a stranger.
   void Inspect(const kube::Resource& resource, const std::string& name, const std::string& what,
-               Watched watched, bool spare) {
+               bool spare, OnFound on_found) {
     Call({Method::kGet, Path(resource, order_.job.name_space, name), ""},
-         [this, what, watched, spare](const ApiResult<std::string>& answer) {
+         [this, what, spare, on_found = std::move(on_found)](const ApiResult<std::string>& answer) {
            if (!answer.ok()) return TryAgain(answer.error());
            const Metadata found = ReadMetadata(*answer);
            const bool own = found.owner_uid == order_.uid;
@@ -310,7 +377,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
            } else if (!own) {
              Refuse(Refusal::Kind::kNameConflict, what, "", spare);
            } else {
-             carried_.written.push_back({watched, found.resource_version});
+             on_found(found);
            }
          });
   }

@@ -42,6 +42,8 @@ struct WriteResult {
   bool complete = true;          // false: something failed; to be decided again, later
   bool uncertain = false;  // a write may have been done without an answer, or met a newer object
   bool key_made = false;
+  std::optional<uint32_t> grouped_in;  // the gang's PodGroup is there
+  std::string ungrouped;               // this PodGroup is gone
   std::vector<MachineAttempt> pods_made;
   bool made_something = false;  // a create succeeded
   bool spare_made = false;

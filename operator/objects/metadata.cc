@@ -14,7 +14,8 @@ Metadata ReadMetadata(const std::string& json) {
   kube::Decoder decoder;
   Result<kube::ServiceView> object = decoder.Object<kube::ServiceView>(json);
   if (!object.ok()) return {};
-  return {object->meta.resource_version, object->meta.owner_uid, object->meta.deleted.has_value()};
+  return {object->meta.resource_version, object->meta.owner_uid, object->meta.deleted.has_value(),
+          object->meta.uid};
 }
 
 bool IsOfTrainingJob(const std::string& json, const std::string& job) {

@@ -10,6 +10,7 @@ struct Metadata {
   std::string resource_version;  // empty: the answer is no object (a Status)
   std::string owner_uid;         // of the controlling owner
   bool deleting = false;
+  std::string uid;
 };
 
 // Of any object's JSON; what can't be read is left empty.

@@ -54,11 +54,11 @@ constexpr std::tuple kTold(&Spec::num_machines, &Spec::processes_per_machine, &S
 // an agent reads of two of them, JobForAgent adds.
 constexpr std::tuple kWithheld(&Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets,
                                &Spec::template_, &Spec::resources_per_machine, &Spec::shared_memory,
-                               &Spec::placement, &Spec::network, &Spec::spare_machines,
-                               &Spec::suspend, &Spec::active_deadline_seconds,
-                               &Spec::ttl_seconds_after_finished, &Spec::clean_pod_policy,
-                               &Spec::priority_class_name, &Spec::scheduler_name,
-                               &Spec::managed_by);
+                               &Spec::placement, &Spec::scheduling, &Spec::network,
+                               &Spec::spare_machines, &Spec::suspend,
+                               &Spec::active_deadline_seconds, &Spec::ttl_seconds_after_finished,
+                               &Spec::clean_pod_policy, &Spec::priority_class_name,
+                               &Spec::scheduler_name, &Spec::managed_by);
 static_assert(std::tuple_size_v<decltype(kTold)> + std::tuple_size_v<decltype(kWithheld)> ==
                   std::tuple_size_v<decltype(core::kFields<Spec>)>,
               "a new field of the spec is told to agents, or withheld from them");

@@ -5,6 +5,7 @@
 
 #include "core/model/names.h"
 #include "core/model/shortcuts.h"
+#include "operator/objects/pod_group.h"
 #include "operator/objects/pod_parts.h"
 
 namespace lockstep::control {
@@ -53,11 +54,12 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   SetOwnFields(job, request.machine, spec);
   pod::AddVolumes(job, status.agent.image, request.key_secret, delivery, spec, worker);
   pod::Place(job, request.avoid_nodes, request.spare_node, spec);
-  return DumpJson(
-      Json{{"apiVersion", "v1"},
-           {"kind", "Pod"},
-           {"metadata", MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"))},
-           {"spec", std::move(spec)}});
+  Json metadata = MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"));
+  if (status.pod_group) JoinPodGroup(*status.pod_group, metadata);
+  return DumpJson(Json{{"apiVersion", "v1"},
+                       {"kind", "Pod"},
+                       {"metadata", std::move(metadata)},
+                       {"spec", std::move(spec)}});
 }
 
 }  // namespace

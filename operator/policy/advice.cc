@@ -105,6 +105,8 @@ std::string AdviceOnRefusal(std::string_view message) {
             {{"exceeded quota"}, "ask for less, or raise the quota"},
             {{"failed quota"}, "the quota wants spec.resourcesPerProcess to say this"},
             {{"usage per"}, "the namespace's LimitRange bounds spec.resourcesPerProcess"},
+            {{"cannot create resource \"podgroups\""},
+             "the chart's gangScheduling must name spec.scheduling.gang"},
             {{"cannot create resource"}, "the operator's Role lacks this permission"},
             {{"no PriorityClass"}, "make it, or correct spec.priorityClassName"},
             {{"error looking up service account"}, "make it, or correct spec.template"},

@@ -13,6 +13,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     CleanUp(context);
     KeepSpares(context, false);
     FinishWorkload(context);
+    FinishPodGroup(context);
     return context.decision;
   }
   if (Conclude(context) || Outrank(context) || RecordLease(context)) return context.decision;
@@ -30,6 +31,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   // While a gang is stopped they stay as they are.
   if (!stop || snapshot.status.attempts.empty()) LeadAddresses(context);
   KeepSpares(context, !stop);
+  if (snapshot.status.attempts.empty()) LeavePodGroup(context);
   SpeakToGang(context, stop);
   Observe(context, stop);
   KeepWorkload(context, stop);

@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_OPERATOR_POLICY_DECISION_H_
 #define LOCKSTEP_OPERATOR_POLICY_DECISION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -84,13 +85,23 @@ struct DropWorkload {
   std::string name;
   std::string uid;  // precondition
 };
+// What a scheduler is to know before the pods of a gang are made.
+struct MakePodGroup {
+  core::PodGroupStatus group;
+  int32_t machines = 0;
+  uint32_t epoch = 0;  // in which they are made
+  size_t api = 0;      // of those where PodGroups may be served
+};
+struct DropPodGroup {
+  core::PodGroupStatus group;
+};
 // The TrainingJob itself, and with it everything it owns.
 struct DeleteJob {};
 
-using Action =
-    std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress, DropNames,
-                 DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare, StopMachine,
-                 MakeWorkload, TellWorkload, ReleaseWorkload, DropWorkload, DeleteJob>;
+using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
+                            DropNames, DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare,
+                            StopMachine, MakeWorkload, TellWorkload, ReleaseWorkload, DropWorkload,
+                            MakePodGroup, DropPodGroup, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

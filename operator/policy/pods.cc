@@ -52,12 +52,13 @@ bool Assemble(ReconcileContext& context) {
     context.WakeAt(*again);
     return false;
   }
-  if (!clear) return false;
+  if (!clear || !IsPodGroupGone(context)) return false;
   core::JobStatus& next = context.next;
   const core::Spec& spec = context.spec();
   ++next.epoch;
   next.attempts.Reset(spec.num_machines, next.epoch);
   next.replicas = spec.num_machines;
+  next.pod_group = PodGroupFor(context, next.epoch);
   next.observed_generation = context.snapshot.generation;
   context.Own<&Memory::assembly>().made_in = next.epoch;
   next.state = core::JobState::kPending;
@@ -82,7 +83,8 @@ void MakeMissing(ReconcileContext& context) {
   if (WaitsAfterRefusal(context)) return;
   const bool key_made = context.snapshot.notes.key_made;
   if (!key_made) context.Do(MakeKey{});
-  if (!MakeAddresses(context) || !key_made) return;
+  const bool grouped = MakePodGroupFirst(context);
+  if (!MakeAddresses(context) || !key_made || !grouped) return;
   const bool may_make = MayMakePods(context.snapshot);
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kToCreate) continue;

@@ -47,6 +47,8 @@ bool ClearAway(ReconcileContext& context);
 // No process of it can be alive: it was seen to be over, or should have gone long ago, its lease
 // included, from a node that nobody hears of.
 bool IsGone(ReconcileContext& context, const MachineObservation& seen);
+// Nothing of the job runs, or will: what it held may go to others.
+bool HasLeft(ReconcileContext& context);
 std::optional<Stop> StopForSuspend(ReconcileContext& context);
 std::optional<Stop> StopForDeadline(ReconcileContext& context);
 std::optional<Stop> StopForScale(ReconcileContext& context);
@@ -64,6 +66,17 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.
 void ObserveQueue(ReconcileContext& context);
+
+// pod_group.cc: what holds a gang's pods together for a scheduler (spec.scheduling.gang): named
+// with the gang, made before its pods, and gone after them.
+std::optional<core::PodGroupStatus> PodGroupFor(const ReconcileContext& context, uint32_t epoch);
+// False: it is to be there first.
+bool MakePodGroupFirst(ReconcileContext& context);
+bool IsPodGroupGone(const ReconcileContext& context);
+// Where no gang is, or is to be.
+void LeavePodGroup(ReconcileContext& context);
+// Likewise of a job that is over.
+void FinishPodGroup(ReconcileContext& context);
 
 // pods.cc: an epoch for the whole gang; key and pods that are missing; pods that are not wanted any
 // more.

@@ -1,6 +1,5 @@
 #include "operator/policy/queue.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "operator/policy/policies.h"
@@ -47,14 +46,6 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
   if (!workload.active) return "Workload " + workload.name + " is not active";
   if (workload.message.empty()) return "Kueue has not yet looked at Workload " + workload.name;
   return workload.message;
-}
-
-// Nothing of the job runs, or will: what it held may go to others.
-bool HasLeft(ReconcileContext& context) {
-  const Snapshot& snapshot = context.snapshot;
-  const auto gone = [&](const MachineObservation& seen) { return IsGone(context, seen); };
-  return std::all_of(snapshot.machines.begin(), snapshot.machines.end(), gone) &&
-         std::all_of(snapshot.spares.begin(), snapshot.spares.end(), gone);
 }
 
 // Whether Kueue is to hear of it: only what differs from what it was told.

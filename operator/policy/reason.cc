@@ -35,6 +35,8 @@ std::string OfRefusal(const Refusal& refusal) {
     case Refusal::Kind::kForbidden:
       return Say(refusal.object + " may not be made", WithoutObject(refusal.message),
                  AdviceOnRefusal(refusal.message));
+    case Refusal::Kind::kNotServed:
+      return refusal.object + " cannot be made: " + refusal.message;
     case Refusal::Kind::kInvalid:
       return "the API server does not take " + refusal.object + ": " + refusal.message;
   }
@@ -50,7 +52,11 @@ std::string OfPending(ReconcileContext& context) {
     if (first == nullptr || first->seen->unplaced_because.empty()) first = &machine;
   }
   if (first == nullptr) return "";
-  const std::string& why = first->seen->unplaced_because;
+  std::string why = first->seen->unplaced_because;
+  if (const auto& group = context.snapshot.status.pod_group; group && why.empty()) {
+    why = "they wait for each other in PodGroup " + group->name +
+          ", or for a scheduler that knows it (spec.schedulerName)";
+  }
   return Say(OfAll(context, count) + " machines are not scheduled", why, AdviceOnScheduling(why));
 }
 

@@ -45,6 +45,7 @@ struct Refusal {
     kNameConflict,  // an object of that name belongs to somebody else
     kForbidden,     // a quota, an admission policy or a missing permission
     kInvalid,       // the server does not take the object
+    kNotServed,     // it knows no such objects
   };
   Kind kind = Kind::kForbidden;
   std::string object;   // "pod gpt-0"
@@ -56,6 +57,8 @@ struct Refusal {
 // What whoever carries decisions out knows of a job, and policies only read.
 struct Notes {
   bool key_made = false;           // by this operator
+  uint32_t grouped_in = 0;         // the last epoch in which the gang's PodGroup was there
+  std::string ungrouped;           // the PodGroup that was seen to be gone
   std::set<MachineAttempt> made;   // attempts that it started, perhaps not seen yet
   std::optional<Refusal> refusal;  // gone once something is made, or Decision::nothing_missing
   std::optional<Refusal> spare_refusal;  // of the last spare that was tried

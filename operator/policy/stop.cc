@@ -89,6 +89,13 @@ bool IsGone(ReconcileContext& context, const MachineObservation& seen) {
   return false;
 }
 
+bool HasLeft(ReconcileContext& context) {
+  const Snapshot& snapshot = context.snapshot;
+  const auto gone = [&](const MachineObservation& seen) { return IsGone(context, seen); };
+  return std::all_of(snapshot.machines.begin(), snapshot.machines.end(), gone) &&
+         std::all_of(snapshot.spares.begin(), snapshot.spares.end(), gone);
+}
+
 bool ClearAway(ReconcileContext& context) {
   bool some_left = false;
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {

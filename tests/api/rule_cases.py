@@ -99,6 +99,8 @@ PASS = [
     job(a_command(placement={"topologyKey": ""})),
     job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": False}))),
     job(a_command(network={"hostnames": False}, **_template({"hostNetwork": True}))),
+    job(a_command(scheduling={})), job(a_command(scheduling={"gang": "None"})),
+    job(a_command(scheduling={"gang": "Coscheduling"}, schedulerName="a")),
     job(a_command(network={}, **_template({"setHostnameAsFQDN": True}))),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGBUS"]}, {"stderr": r"(?i)\bECC\b"}]})),
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
@@ -260,6 +262,7 @@ FAIL += [job(a_command(**_template({field: value}))) for field, value in (
     ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
     ("schedulerName", "A"), ("imagePullSecrets", [{"name": "A"}]))]
 FAIL += [job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": True})))]
+FAIL += [job(a_command(scheduling={"gang": gang})) for gang in ("Volcano", "coscheduling", "")]
 FAIL += [job(a_command(**_template({field: [{"name": "a", "volumeMounts": [
     {"name": "b", "mountPath": "/b"}, {"name": volume, "mountPath": "/a"}]}]})))
     for field in ("containers", "initContainers") for volume in ("lockstep-key", "lockstep-agent")]

@@ -24,6 +24,11 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- if has "Coscheduling" .Values.gangScheduling }}
+- apiGroups: [scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [get, create, delete]
+{{- end }}
 {{- end -}}
 
 {{/* And where it runs: the Lease, and the one Secret that it reads. */}}

@@ -59,6 +59,7 @@ TEST(Reference, NamesEveryField) {
   ExpectNamed<ResourcesPerProcess>(reference);
   ExpectNamed<Topology>(reference);
   ExpectNamed<Placement>(reference);
+  ExpectNamed<Scheduling>(reference);
   ExpectNamed<Network>(reference);
   ExpectNamed<FailurePolicy>(reference);
   ExpectNamed<FailureRule>(reference);

@@ -634,11 +634,12 @@ TEST(IgnoredLocally, NamesWhatIsSetAndMeansNothingHere) {
                 Job("  image: i\n  imagePullSecrets: [{name: s}]\n  sharedMemory: 1Gi\n"
                     "  resourcesPerProcess: {gpu: 1, cpu: 1, memory: 1Gi}\n"
                     "  placement: {onePerNode: None}\n  network: {hostnames: false}\n"
+                    "  scheduling: {gang: Coscheduling}\n"
                     "  checkpoint: {claim: c, path: /c}\n"
                     "  ttlSecondsAfterFinished: 0\n  cleanPodPolicy: All\n  priorityClassName: p\n"
                     "  schedulerName: s\n  health: {startTimeout: 1m}\n")),
             "image, imagePullSecrets, resourcesPerProcess.cpu, resourcesPerProcess.memory, "
-            "sharedMemory, placement, network, checkpoint.claim, health.startTimeout, "
+            "sharedMemory, placement, scheduling, network, checkpoint.claim, health.startTimeout, "
             "ttlSecondsAfterFinished, cleanPodPolicy, priorityClassName, schedulerName");
 }
 

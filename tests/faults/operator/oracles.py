@@ -6,13 +6,14 @@ import re
 
 from world import DECOYS, JOB
 
-MADE_FOR_A_JOB = ("pods", "services", "secrets", "endpointslices", "workloads")
+MADE_FOR_A_JOB = ("pods", "services", "secrets", "endpointslices", "workloads", "podgroups")
 MASTER_KEY = "lockstep-master-key"
 MAY_WRITE = {
-    "POST": {"pods", "services", "secrets", "endpointslices", "workloads", "events", "leases"},
+    "POST": {"pods", "services", "secrets", "endpointslices", "workloads", "podgroups", "events",
+             "leases"},
     "PATCH": {"trainingjobs/status", "workloads/status", "services", "events", "leases"},
     "PUT": {"trainingjobs/status", "endpointslices", "leases"},
-    "DELETE": {"pods", "trainingjobs", "workloads"},
+    "DELETE": {"pods", "trainingjobs", "workloads", "podgroups"},
 }
 MEMORY_GROWTH, THREAD_GROWTH, DESCRIPTOR_GROWTH = 8 << 20, 4, 16
 
@@ -140,6 +141,21 @@ def epoch_before_pods(writes):
             if attempt < attempts.get((owner, machine), 0):
                 violations.append(f"{call.key}: attempt {attempt} after a higher one")
             attempts[owner, machine] = attempt
+    return violations
+
+
+def group_before_pods(writes):
+    """No pod is made in a PodGroup that is not there."""
+    violations, groups = [], set()
+    for call in writes:
+        if not call.committed:
+            continue
+        if call.key.resource == "podgroups":
+            (groups.add if call.key.verb == "POST" else groups.discard)(call.key.name)
+        elif (call.key.verb, call.key.resource) == ("POST", "pods"):
+            group = call.body["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group")
+            if group and group not in groups:
+                violations.append(f"{call.key} in {group}, which is not there")
     return violations
 
 

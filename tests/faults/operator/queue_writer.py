@@ -1,4 +1,4 @@
-"""Kueue as one job sees it: CRDs of its two kinds that take anything, and the answers of its
+"""Kueue as one job sees it: CRDs that take anything, and the answers of its
 scheduler written by hand. What Kueue itself makes of the operator's writes is tests/jobs/test_queues.py's."""
 
 import asyncio
@@ -17,21 +17,22 @@ CONDITIONS = {"type": "array", "x-kubernetes-list-type": "map",
               "x-kubernetes-list-map-keys": ["type"], "items": CONDITION}
 
 
-def crd(kind, plural, scope):
+def crd(kind, plural, scope, group=GROUP, version="v1beta2"):
     schema = {**ANYTHING, "properties": {"status": {
         **ANYTHING, "properties": {"conditions": CONDITIONS}}}}
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{GROUP}",
+            "metadata": {"name": f"{plural}.{group}",
                          "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"}},
-            "spec": {"group": GROUP, "scope": scope,
+            "spec": {"group": group, "scope": scope,
                      "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-                     "versions": [{"name": "v1beta2", "served": True, "storage": True,
+                     "versions": [{"name": version, "served": True, "storage": True,
                                    "subresources": {"status": {}},
                                    "schema": {"openAPIV3Schema": schema}}]}}
 
 
 CRDS = [crd("Workload", "workloads", "Namespaced"),
-        crd("ResourceFlavor", "resourceflavors", "Cluster")]
+        crd("ResourceFlavor", "resourceflavors", "Cluster"),
+        crd("PodGroup", "podgroups", "Namespaced", "scheduling.x-k8s.io", "v1alpha1")]
 FLAVOR = {"apiVersion": f"{GROUP}/v1beta2", "kind": "ResourceFlavor",
           "metadata": {"name": "plain"}, "spec": {"nodeLabels": {"pool": "plain"}}}
 

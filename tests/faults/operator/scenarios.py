@@ -93,6 +93,19 @@ async def queue(world):
     await world.queue.until_gone()
 
 
+async def gang(world):
+    """With a PodGroup: a machine is lost, the job is suspended and goes on."""
+    await world.submit(machines=2, scheduling={"gang": "Coscheduling"})
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.kubelet.terminate("gpt-1", 137)
+    await world.until_ready("gpt-0", "gpt-1-r2")
+    await world.change(suspend=True)
+    await world.until(lambda: world.status().get("state") == "Suspended" and not world.running()
+                      and "podGroup" not in world.status(), "the job and its group to be gone")
+    await world.change(suspend=False)
+    await world.until_ready("gpt-0-r3", "gpt-1-r3")
+
+
 ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
                                         suspend_and_resume, delete, finish_with_ttl, made_again,
-                                        quota, queue)}
+                                        quota, queue, gang)}

@@ -25,7 +25,8 @@ DECOYS = {
 KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
          "endpointslices": "/apis/discovery.k8s.io/v1",
          "trainingjobs": "/apis/lockstep.dev/v1alpha1",
-         "workloads": "/apis/kueue.x-k8s.io/v1beta2"}
+         "workloads": "/apis/kueue.x-k8s.io/v1beta2",
+         "podgroups": "/apis/scheduling.x-k8s.io/v1alpha1"}
 
 
 class World:

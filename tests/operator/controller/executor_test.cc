@@ -18,8 +18,13 @@
 namespace lockstep::control {
 namespace {
 
-// Of a decision with this action, where the server answers so.
-WriteResult Carry(Action action, int status, const std::string& body) {
+struct Answer {
+  int status = 0;
+  std::string body;
+};
+
+// Of a decision with this action, where the server answers so, one request after the other.
+WriteResult Carry(Action action, const std::vector<Answer>& answers) {
   const std::unique_ptr<EventLoop> loop = std::move(*EventLoop::Create());
   auto own = std::make_unique<kube::ScriptedTransport>();
   kube::ScriptedTransport* transport = own.get();
@@ -30,14 +35,17 @@ WriteResult Carry(Action action, int status, const std::string& body) {
   order.job = {"default", "gpt"};
   order.uid = "uid-gpt";
   order.decision.actions.push_back(std::move(action));
+  order.body_of = [](const Action&) -> Result<std::string> { return std::string("{}"); };
   std::optional<WriteResult> result;
   executor.Carry(std::move(order), [&](WriteResult written) {
     result = std::move(written);
     loop->Stop();
   });
   std::thread server([&] {
-    const auto call = transport->WaitForCall(std::chrono::seconds(60));
-    if (call != nullptr) call->answer(kube::Response{status, body, {}});
+    for (const Answer& each : answers) {
+      const auto call = transport->WaitForCall(std::chrono::seconds(60));
+      if (call != nullptr) call->answer(kube::Response{each.status, each.body, {}});
+    }
   });
   loop->Run();
   server.join();
@@ -69,10 +77,85 @@ TEST(Executor, ADeletedWorkloadIsNotDecidedFromAgain) {
       {"a pod", StopMachine{"gpt-0", "uid-0", 1}, 200, gone, false, true},
   };
   for (const Deletion& each : deletions) {
-    const WriteResult result = Carry(each.action, each.status, each.body);
+    const WriteResult result = Carry(each.action, {{each.status, each.body}});
     EXPECT_EQ(result.uncertain, each.uncertain) << each.what;
     EXPECT_EQ(result.complete, each.complete) << each.what;
   }
+}
+
+// ---- PodGroups ----
+
+const core::PodGroupStatus kGroup{"gpt-e1", core::GangScheduler::kCoscheduling};
+const Action kMake = MakePodGroup{kGroup, 2, 7};
+const Action kDrop = DropPodGroup{kGroup};
+const Answer kNoSuchPath{404, "404 page not found\n"};
+const Answer kNoSuchObject{404, R"({"kind": "Status", "reason": "NotFound", "code": 404})"};
+const Answer kExists{409, R"({"kind": "Status", "reason": "AlreadyExists", "code": 409})"};
+const Answer kForbidden{403, R"({"kind": "Status", "reason": "Forbidden", "code": 403,
+                                 "message": "cannot create resource \"podgroups\""})"};
+const Answer kDeleted{200, R"({"kind": "Status", "status": "Success"})"};
+
+Answer Group(const std::string& owner, const std::string& name, const std::string& deleted = "") {
+  return {200, R"({"kind": "PodGroup", "metadata": {"name": "gpt-e1", "uid": "uid-group",
+    "resourceVersion": "8",)" +
+                   deleted +
+                   R"("ownerReferences": [{"apiVersion": "lockstep.dev/v1alpha1",
+    "kind": "TrainingJob", "controller": true, "name": ")" +
+                   name + R"(", "uid": ")" + owner + R"("}]}})"};
+}
+
+TEST(Executor, APodGroupThatWasMadeOrIsThereAlreadyIsKnownInItsEpoch) {
+  for (const std::vector<Answer>& answers : std::vector<std::vector<Answer>>{
+           {Group("uid-gpt", "gpt")}, {kExists, Group("uid-gpt", "gpt")}}) {
+    const WriteResult result = Carry(kMake, answers);
+    EXPECT_EQ(result.grouped_in, 7U);
+    EXPECT_TRUE(result.complete);
+    EXPECT_FALSE(result.refusal);
+  }
+}
+
+TEST(Executor, APodGroupThatCannotBeMadeIsRefusedForWhatIsMissing) {
+  const WriteResult lacking = Carry(kMake, {kNoSuchPath});
+  ASSERT_TRUE(lacking.refusal);
+  EXPECT_EQ(lacking.refusal->kind, Refusal::Kind::kNotServed);
+  EXPECT_EQ(lacking.refusal->object, "podgroup gpt-e1");
+  EXPECT_NE(lacking.refusal->message.find("scheduling.x-k8s.io/v1alpha1"), std::string::npos);
+  EXPECT_FALSE(lacking.grouped_in);
+  const WriteResult forbidden = Carry(kMake, {kForbidden});
+  ASSERT_TRUE(forbidden.refusal);
+  EXPECT_EQ(forbidden.refusal->kind, Refusal::Kind::kForbidden);
+  const WriteResult foreign = Carry(kMake, {kExists, Group("uid-other", "other")});
+  ASSERT_TRUE(foreign.refusal);
+  EXPECT_EQ(foreign.refusal->kind, Refusal::Kind::kNameConflict);
+  EXPECT_FALSE(foreign.grouped_in);
+}
+
+TEST(Executor, APodGroupThatIsOnItsWayOutIsWaitedFor) {
+  const std::string leaving = R"("deletionTimestamp": "2026-11-26T20:00:00Z",)";
+  for (const Answer& there : {Group("uid-gpt", "gpt", leaving), Group("uid-earlier", "gpt")}) {
+    const WriteResult result = Carry(kMake, {kExists, there});
+    EXPECT_FALSE(result.complete);
+    EXPECT_FALSE(result.grouped_in);
+    EXPECT_FALSE(result.refusal);
+  }
+}
+
+TEST(Executor, APodGroupIsGoneWhenItIsDeletedOrIsNoneOfThisJobs) {
+  for (const std::vector<Answer>& answers :
+       std::vector<std::vector<Answer>>{{Group("uid-gpt", "gpt"), kDeleted},
+                                        {Group("uid-gpt", "gpt"), kNoSuchObject},
+                                        {kNoSuchObject},
+                                        {kNoSuchPath},
+                                        {kForbidden},
+                                        {Group("uid-other", "other")}}) {
+    const WriteResult result = Carry(kDrop, answers);
+    EXPECT_EQ(result.ungrouped, "gpt-e1");
+    EXPECT_TRUE(result.complete);
+  }
+  const Answer another{409, R"({"kind": "Status", "reason": "Conflict", "code": 409})"};
+  const WriteResult later = Carry(kDrop, {Group("uid-gpt", "gpt"), another});
+  EXPECT_EQ(later.ungrouped, "");
+  EXPECT_FALSE(later.complete);
 }
 
 }  // namespace

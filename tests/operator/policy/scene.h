@@ -203,6 +203,10 @@ class Scene {
         AddSpare(static_cast<int>(spare->number));
       } else if (std::holds_alternative<MakeKey>(action)) {
         notes().key_made = true;
+      } else if (const auto* group = std::get_if<MakePodGroup>(&action)) {
+        notes().grouped_in = group->epoch;
+      } else if (const auto* left = std::get_if<DropPodGroup>(&action)) {
+        notes().ungrouped = left->group.name;
       } else if (std::holds_alternative<MakeCoordinatorAddress>(action)) {
         AddAddresses();
       } else if (const auto* write = std::get_if<WriteSlice>(&action)) {

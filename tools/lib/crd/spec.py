@@ -114,6 +114,11 @@ def _place():
                  "(has(self.topologyKey) && self.topologyKey != '')",
                  "needs topologyKey, the label of the nearest place", ".topologyLevels"),
             filled=True),
+        "scheduling": struct("Who gives the machines their nodes.", {
+            "gang": choice(
+                "All machines get a node at once, or none does. Coscheduling: by the plugin of "
+                "scheduler-plugins, which the scheduler of the pods must have."),
+        }, filled=True),
         "network": struct("How machines find each other.", {
             "hostnames": boolean(
                 "Each machine has a name that leads to it, as in gpt-3.gpt. false: machines are "

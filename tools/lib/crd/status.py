@@ -214,6 +214,10 @@ def status():
             "clusterQueue": _words("The ClusterQueue that admitted it."),
             "flavors": mapping("The ResourceFlavor of each resource.", _words(""), most=64),
         }),
+        "podGroup": struct("What holds its pods together for a scheduler.", {
+            "name": _words("The PodGroup of its gang."),
+            "gang": choice("Whose PodGroup it is, as spec.scheduling.gang said."),
+        }),
         "timings": struct("When it happened.", {
             "created": time("Pods were created."),
             "scheduled": time("All pods were scheduled."),

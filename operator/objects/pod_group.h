@@ -1,0 +1,31 @@
+// The PodGroup by which a scheduler knows a gang, and what joins a pod to it. docs/queues.md tells
+// the whole.
+#ifndef LOCKSTEP_OPERATOR_OBJECTS_POD_GROUP_H_
+#define LOCKSTEP_OPERATOR_OBJECTS_POD_GROUP_H_
+
+#include <string>
+#include <vector>
+
+#include "core/model/spec.h"
+#include "core/status/status.h"
+#include "operator/kube/api.h"
+#include "operator/objects/object_parts.h"
+
+namespace lockstep::control {
+
+// Where this scheduler's PodGroups are served: the first of these that a cluster has.
+std::vector<kube::Resource> PodGroupsOf(core::GangScheduler gang);
+// What is to be installed for them.
+const char* ProviderOf(core::GangScheduler gang);
+
+// `job` has passed Validate and its metadata holds namespace and UID. `machines`: all that are to
+// get a node, or none.
+std::string PodGroupObject(const core::TrainingJob& job, const core::PodGroupStatus& group,
+                           int32_t machines, const kube::Resource& resource);
+
+// `metadata` of a machine's pod.
+void JoinPodGroup(const core::PodGroupStatus& group, Json& metadata);
+
+}  // namespace lockstep::control
+
+#endif  // LOCKSTEP_OPERATOR_OBJECTS_POD_GROUP_H_

@@ -1,0 +1,53 @@
+#include "operator/objects/pod_group.h"
+
+#include "tests/operator/objects/pod_fixture.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::GangScheduler;
+
+json Group(GangScheduler gang) {
+  return json::parse(
+      PodGroupObject(MakeJob("gpt"), {"gpt-e5", gang}, 64, PodGroupsOf(gang).front()));
+}
+
+json PodIn(GangScheduler gang, const core::TrainingJob& job = MakeJob("gpt")) {
+  core::JobStatus status = StatusOf(job);
+  status.pod_group = {"gpt-e5", gang};
+  return json::parse(*PodObject(job, status, Request(), {}));
+}
+
+TEST(PodGroup, BelongsToItsJob) {
+  const json metadata = Group(GangScheduler::kCoscheduling)["metadata"];
+  EXPECT_EQ(metadata["name"], "gpt-e5");
+  EXPECT_EQ(metadata["namespace"], "team");
+  EXPECT_EQ(metadata["labels"]["lockstep.dev/job"], "gpt");
+  EXPECT_EQ(metadata["ownerReferences"][0]["kind"], "TrainingJob");
+  EXPECT_EQ(metadata["ownerReferences"][0]["controller"], true);
+}
+
+TEST(PodGroup, OfCoschedulingCountsAllMachines) {
+  const json group = Group(GangScheduler::kCoscheduling);
+  EXPECT_EQ(group["apiVersion"], "scheduling.x-k8s.io/v1alpha1");
+  EXPECT_EQ(group["kind"], "PodGroup");
+  EXPECT_EQ(group["spec"], json::parse(R"({"minMember": 64})"));
+}
+
+TEST(PodGroup, OfCoschedulingIsJoinedByALabel) {
+  const json pod = PodIn(GangScheduler::kCoscheduling);
+  EXPECT_EQ(pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"], "gpt-e5");
+  EXPECT_EQ(pod["metadata"]["labels"]["lockstep.dev/job"], "gpt");
+  EXPECT_FALSE(pod["spec"].contains("schedulerName"));
+}
+
+TEST(PodGroup, IsNotJoinedByAPodOfAJobWithoutOneNorByASpare) {
+  EXPECT_FALSE(Pod(MakeJob("gpt"))["metadata"]["labels"].contains("scheduling.x-k8s.io/pod-group"));
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.scheduling.gang = GangScheduler::kCoscheduling;
+  const json spare = json::parse(*SparePodObject(job, "agent:1", 0, {}, {}));
+  EXPECT_FALSE(spare["metadata"]["labels"].contains("scheduling.x-k8s.io/pod-group"));
+}
+
+}  // namespace
+}  // namespace lockstep::control
