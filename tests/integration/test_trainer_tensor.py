@@ -61,7 +61,7 @@ def test_a_checkpoint_of_any_factorisation_is_gone_on_from_at_another(tmp_path):
         steps = 4 * number + 4
         last = mesh(tmp_path / str(number), *cut, *checkpoints, steps=steps, data=None, model=model)
         run = json.loads((tmp_path / f"checkpoints/step-{steps:08}/manifest.json").read_text())["run"]
-        assert (run["world"], run["pipeline"], run["tensor"], run["tensor_shards"]) == (*cut, SHARDS)
+        assert (run["world"], run["pipeline"], run["tensor"], run["tensorShards"]) == (*cut, SHARDS)
     assert last.weights == mesh(tmp_path / "alone", 1, 1, 1, steps=16, model=model).weights
 
 

@@ -39,7 +39,7 @@ Json RunJson(const Manifest& run) {
           {"world", run.world},
           {"pipeline", run.pipeline},
           {"tensor", run.tensor},
-          {"tensor_shards", run.tensor_shards},
+          {"tensorShards", run.tensor_shards},
           {"globalBatch", run.global_batch},
           {"microBatch", run.micro_batch}};
 }
@@ -60,7 +60,7 @@ Manifest RunOf(const Json& json) {
           .world = json.at("world").get<int>(),
           .pipeline = json.value("pipeline", 1),
           .tensor = json.value("tensor", 1),
-          .tensor_shards = json.value("tensor_shards", 1),
+          .tensor_shards = json.value("tensorShards", 1),
           .global_batch = json.at("globalBatch").get<int64_t>(),
           .micro_batch = json.at("microBatch").get<int64_t>()};
 }

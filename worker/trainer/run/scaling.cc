@@ -108,8 +108,7 @@ Status CheckScaling(const core::Trainer& job, const Mesh& mesh) {
   if (!job.measure_scaling || (mesh.stages == 1 && mesh.shards == 1)) return {};
   return Error::Invalid(
       "a rank with a part of the model has no speed alone: leave measureScaling out, or write 1 "
-      "for "
-      "parallel.pipeline and parallel.tensorShards");
+      "for parallel.pipeline and parallel.tensorShards");
 }
 
 Result<double> MeasureAlone(const LoneRank& lone, collectives::Communicator& host) {
