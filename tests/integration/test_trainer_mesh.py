@@ -1,7 +1,8 @@
-"""lockstep-trainer with shards: however many ranks share them, and the layers, and the data, the bits
-are those of one rank that has all."""
+"""lockstep-trainer on a mesh: however its ranks share layers, shards of layers and data, the bits are
+those of one rank that has all."""
 
 import json
+import resource
 import signal
 
 import pytest
@@ -9,6 +10,7 @@ from trainer import Trainer, fails, options, train
 from waiting import wait_until
 
 SHARDS = 8
+CUTS = ["--pipeline=2", "--tensor=2", "--tensor=4"]
 
 
 def model_of(shards, **changes):
@@ -23,31 +25,38 @@ def mesh(folder, world, stages, tensor, *arguments, **changes):
                  **{"model": MODEL, **changes})
 
 
-def test_every_factorisation_of_1_2_4_and_8_ends_with_the_same_weights_losses_and_norms(tmp_path):
+@pytest.mark.parametrize("shards, count", [(1, 10), (SHARDS, 20)])
+def test_every_factorisation_of_1_2_4_and_8_ends_with_the_same_weights_losses_and_norms(
+        tmp_path, shards, count):
     runs = {(world, stages, tensor):
-            mesh(tmp_path / f"{world}-{stages}-{tensor}", world, stages, tensor, steps=3)
+            mesh(tmp_path / f"{world}-{stages}-{tensor}", world, stages, tensor, steps=3,
+                 model=model_of(shards))
             for world in (1, 2, 4, 8) for stages in (1, 2, 4, 8) for tensor in (1, 2, 4, 8)
-            if stages * tensor <= world}
-    assert len(runs) == 20
+            if stages * tensor <= world and tensor <= shards}
+    assert len(runs) == count
     alone = runs[1, 1, 1]
     assert {cut: run.weights for cut, run in runs.items()} == dict.fromkeys(runs, alone.weights)
     for name in ("loss", "gradient_norm", "learning_rate"):
         assert len({tuple(record[name] for record in run.records) for run in runs.values()}) == 1
-    told = {cut: "pipeline_wait_seconds" in run.records[0] for cut, run in runs.items()}
-    assert told == {cut: cut[1] * cut[2] > 1 for cut in runs}
-    # The number of shards is what decides the bits, and one shard has those of a model without.
-    other = mesh(tmp_path / "four", 2, 1, 2, steps=3, model=model_of(4))
-    assert other.weights != alone.weights
-    assert other.losses == pytest.approx(alone.losses, rel=1e-4)
+    # By the second a straggler would be looked for.
+    for name, of_a_mesh in (("pipeline_wait_seconds", True), ("collective_wait_seconds", False)):
+        told = {cut: name in run.records[0] for cut, run in runs.items()}
+        assert told == {cut: (cut[1] * cut[2] > 1) == of_a_mesh for cut in runs}
+
+
+def test_the_number_of_shards_decides_the_bits_and_one_has_those_of_a_model_without(tmp_path):
+    of = {shards: mesh(tmp_path / str(shards), 2, 1, min(shards, 2), steps=3, model=model_of(shards))
+          for shards in (1, 4, SHARDS)}
+    assert len({run.weights for run in of.values()}) == 3
+    assert of[4].losses == pytest.approx(of[SHARDS].losses, rel=1e-4)
     whole = train(tmp_path / "whole", model=options(layers=8, heads=8), steps=3)
-    assert mesh(tmp_path / "one", 2, 2, 1, steps=3, model=model_of(1)).weights == whole.weights
-    assert whole.weights != alone.weights
+    assert of[1].weights == whole.weights
 
 
 @pytest.mark.parametrize("arguments", [
     ["--bucket-mb=1"], ["--overlap=off"], ["--compare-every=1"], ["--threads=3"]],
     ids=lambda each: each[0][2:])
-def test_the_weights_of_shared_shards_do_not_depend_on(tmp_path, arguments):
+def test_the_weights_of_a_mesh_do_not_depend_on(tmp_path, arguments):
     # Stages of unlike size, whose gradients are several buckets.
     model = options(layers=2, heads=4, width=128, tensor_shards=4)
     alone = train(tmp_path / "alone", steps=3, model=model)
@@ -56,13 +65,13 @@ def test_the_weights_of_shared_shards_do_not_depend_on(tmp_path, arguments):
 
 def test_a_checkpoint_of_any_factorisation_is_gone_on_from_at_another(tmp_path):
     checkpoints = ["--checkpoint-every=4", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
-    model = model_of(SHARDS, decay_steps=16)
-    for number, cut in enumerate([(4, 1, 4), (1, 1, 1), (8, 2, 2), (2, 1, 1)]):
+    model = model_of(SHARDS, decay_steps=20)
+    for number, cut in enumerate([(4, 1, 4), (1, 1, 1), (8, 2, 2), (4, 4, 1), (2, 1, 1)]):
         steps = 4 * number + 4
         last = mesh(tmp_path / str(number), *cut, *checkpoints, steps=steps, data=None, model=model)
         run = json.loads((tmp_path / f"checkpoints/step-{steps:08}/manifest.json").read_text())["run"]
         assert (run["world"], run["pipeline"], run["tensor"], run["tensorShards"]) == (*cut, SHARDS)
-    assert last.weights == mesh(tmp_path / "alone", 1, 1, 1, steps=16, model=model).weights
+    assert last.weights == mesh(tmp_path / "alone", 1, 1, 1, steps=20, model=model).weights
 
 
 def test_a_checkpoint_of_shards_is_a_models_and_another_number_of_them_is_warned_of(tmp_path):
@@ -76,9 +85,10 @@ def test_a_checkpoint_of_shards_is_a_models_and_another_number_of_them_is_warned
     assert whole.losses[-1] == pytest.approx(straight.losses[-1], rel=1e-4)
 
 
-@pytest.mark.parametrize("killed", [0, 1, 3])
-def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, killed):
-    checkpoints = ["--tensor=2", "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+@pytest.mark.parametrize("cut, killed", [
+    ("--pipeline=2", 0), ("--pipeline=2", 3), ("--tensor=2", 0), ("--tensor=2", 1)])
+def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, cut, killed):
+    checkpoints = [cut, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path / "killed", 4, checkpoints, model=MODEL, steps=100) as run:
         run.start().wait_step(12)
         run.kill(killed)
@@ -90,16 +100,33 @@ def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, ki
     assert last.weights == train(tmp_path / "alone", model=MODEL, steps=100).weights
 
 
-def test_sigterm_at_one_of_a_stages_ranks_makes_all_save_one_step_and_leave_with_143(tmp_path):
-    arguments = ["--tensor=4", "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+@pytest.mark.parametrize("cut", CUTS)
+def test_sigterm_at_any_rank_makes_all_save_one_step_and_leave_with_143(tmp_path, cut):
+    arguments = [cut, "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     with Trainer(tmp_path / "first", 4, arguments, model=MODEL, steps=5000) as run:
         run.start().wait_step(3)
-        run.kill(2, signal.SIGTERM)
+        run.kill(3, signal.SIGTERM)
         assert run.wait() == [143] * 4, run.errors
     assert len(list((tmp_path / "checkpoints").glob("step-*"))) == 1
 
 
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_rank_that_hangs_is_named(tmp_path, cut):
+    arguments = [cut, "--collective-timeout=5", "--checkpoint-every=0"]
+    with Trainer(tmp_path, 4, arguments, steps=100_000, model=MODEL) as run:
+        run.start().wait_step(3)
+        run.kill(3, signal.SIGSTOP)
+        wait_until(lambda: all(run.processes[rank].poll() == 75 for rank in range(3)), lambda: run.errors)
+        assert "rank 3" in (tmp_path / "0.err").read_text()
+
+
 @pytest.mark.parametrize("world, arguments, says", [
+    (3, {"pipeline": 2}, "a world of 3 processes can't be cut into pipelines of 2 stages: run it with a multiple of 2"),
+    (3, {"pipeline": 3}, "8 layers can't be dealt out evenly to 3 stages; parallel.pipeline may be 1, 2, 4, 8"),
+    (6, {"pipeline": 2}, "run it with 2, 4, 8, 16 processes"),
+    (2, {"pipeline": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),
+    (2, {"pipeline": 2, "reduce": "ring"}, "write reduce Tree"),
+    (2, {"pipeline": 2, "device": "cuda"}, "compute on CPUs"),
     (3, {"tensor": 2, "tensor_shards": 2},
      "a world of 3 processes can't be cut into pipelines of 1 stages of 2 ranks: run it with a multiple of 2"),
     (2, {"tensor": 2}, "1 shard of a layer can't be dealt out evenly to 2 ranks; parallel.tensor may be 1, "
@@ -117,17 +144,26 @@ def test_a_mesh_that_cannot_be_is_refused_with_what_could(tmp_path, world, argum
     assert says in said
 
 
-def test_what_each_rank_of_a_pipeline_holds_is_said_before_it_is_taken(tmp_path):
-    output = mesh(tmp_path, 4, 2, 2, steps=1).output
-    assert "mesh: 1 pipelines of 2 stages of 2 ranks, 8 shards a layer" in output
-    assert "stage 0 of 2 (the embeddings, layers 0 to 3), shards 0 to 3 of 8: " in output
-    assert "stage 1 of 2 (layers 4 to 7 and the head), shards 4 to 7 of 8: " in output
+def test_a_stage_that_gets_no_memory_is_named_with_what_to_lower(tmp_path):
+    with Trainer(tmp_path, 2, ["--pipeline=2"], model=options(width=1024, vocabulary=100_000)) as run:
+        def little_at_rank_1():
+            if len(run.processes) == 1:
+                resource.setrlimit(resource.RLIMIT_AS, (768 << 20, 768 << 20))
+
+        run.preexec = little_at_rank_1
+        assert run.start().wait() == [75, 2], run.errors
+        said = (tmp_path / "1.err").read_text()
+        assert "rank 1, stage 1 of 2 (layer 1 and the head), does not get its memory, " in said
+        assert "lower microBatchSize or sequenceLength, or raise parallel.pipeline or tensor" in said
 
 
-def test_a_rank_that_hangs_is_named(tmp_path):
-    arguments = ["--tensor=4", "--collective-timeout=5", "--checkpoint-every=0"]
-    with Trainer(tmp_path, 4, arguments, steps=100_000, model=MODEL) as run:
-        run.start().wait_step(3)
-        run.kill(3, signal.SIGSTOP)
-        wait_until(lambda: all(run.processes[rank].poll() == 75 for rank in range(3)), lambda: run.errors)
-        assert "rank 3" in (tmp_path / "0.err").read_text()
+@pytest.mark.parametrize("tensor, pipelines, shards", [
+    (1, "2 pipelines of 2 stages", ["", ""]),
+    (2, "1 pipelines of 2 stages of 2 ranks, 8 shards a layer",
+     [", shards 0 to 3 of 8", ", shards 4 to 7 of 8"])])
+def test_what_each_rank_holds_is_said_before_it_is_taken(tmp_path, tensor, pipelines, shards):
+    model = model_of(SHARDS if tensor > 1 else 1)
+    output = mesh(tmp_path, 4, 2, tensor, steps=1, model=model).output
+    assert f"mesh: {pipelines}" in output
+    assert f"stage 0 of 2 (the embeddings, layers 0 to 3){shards[0]}: " in output
+    assert f"stage 1 of 2 (layers 4 to 7 and the head){shards[1]}: " in output
