@@ -378,6 +378,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
     notes.key_made |= result.key_made;
     if (result.grouped_in) notes.grouped_in = *result.grouped_in;
     if (!result.ungrouped.empty()) notes.ungrouped = result.ungrouped;
+    if (result.heed) notes.heed = *result.heed;
     notes.made.insert(result.pods_made.begin(), result.pods_made.end());
     record->uncertain |= result.uncertain;
     if (result.refusal) {
@@ -388,7 +389,8 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
       record->TakeBackRefusal();
     }
     if (result.spare_refusal || result.spare_made) notes.spare_refusal = result.spare_refusal;
-    if (result.refusal || result.key_made || result.grouped_in || !result.ungrouped.empty()) {
+    if (result.refusal || result.key_made || result.grouped_in || !result.ungrouped.empty() ||
+        result.heed) {
       Wake(key.name_space, key.name, Priority::kNormal);
     }
     if (result.status_written && written) {

@@ -173,6 +173,7 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
             [&](const DropWorkload& workload) { Drop(workload); },
             [&](const MakePodGroup& make) { Create(make); },
             [&](const DropPodGroup& drop) { Drop(drop.group, 0); },
+            [&](const AskOfPodGroup& ask) { AskOf(ask.group, 0); },
             [&](const DeleteJob&) {
               Change(Delete(kube::kTrainingJobs, name_space, job, order_.uid, std::nullopt),
                      Watched::kTrainingJobs);
@@ -224,10 +225,10 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
           more = make.api + 1 < places.size()](const ApiResult<std::string>& answer) {
            if (answer.ok()) {
              carried_.made_something = true;
-             carried_.grouped_in = make.epoch;
+             TryToJoin(make);
            } else if (answer.error().kind != ApiErrorKind::kNotFound) {
              OnCreateError(resource, make.group.name, what, answer.error(), false,
-                           [this, make](const Metadata&) { carried_.grouped_in = make.epoch; });
+                           [this, make](const Metadata&) { TryToJoin(make); });
            } else if (more) {
              MakePodGroup next = make;
              ++next.api;
@@ -237,6 +238,46 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                     "the cluster lacks " + std::string(ProviderOf(make.group.gang)) + " (" +
                         std::string(resource.group) + "/" + std::string(resource.version) + ")",
                     false);
+           }
+         });
+  }
+
+  // By a pod that is not made. One that is refused for something else says nothing of it.
+  void TryToJoin(const MakePodGroup& make) {
+    std::string pod = JoiningPod(make.group);
+    if (pod.empty()) {
+      carried_.grouped_in = make.epoch;
+      return;
+    }
+    Call({Method::kPost,
+          Path(kube::kPods, order_.job.name_space, "", "", kube::Query({{"dryRun", "All"}})),
+          std::move(pod)},
+         [this, make](const ApiResult<std::string>& answer) {
+           if (!answer.ok() || HasJoined(*answer)) {
+             carried_.grouped_in = make.epoch;
+           } else {
+             Refuse(Refusal::Kind::kNotServed, "a pod of podgroup " + make.group.name,
+                    "the cluster lacks " + std::string(kJoiningGate), false);
+           }
+         });
+  }
+
+  // One that is not there, or may not be read, tells nothing that is worth saying.
+  void AskOf(const core::PodGroupStatus& group, size_t api) {
+    const std::vector<kube::Resource> places = PodGroupsOf(group.gang);
+    if (api == places.size()) {
+      carried_.heed = GroupHeed{group.name, true, BootTime()};
+      return;
+    }
+    Call({Method::kGet, Path(places[api], order_.job.name_space, group.name), ""},
+         [this, group, api](const ApiResult<std::string>& answer) {
+           if (answer.ok()) {
+             carried_.heed = GroupHeed{group.name, IsHeeded(*answer), BootTime()};
+           } else if (answer.error().kind == ApiErrorKind::kNotFound ||
+                      answer.error().kind == ApiErrorKind::kForbidden) {
+             AskOf(group, api + 1);
+           } else {
+             TryAgain(answer.error());
            }
          });
   }

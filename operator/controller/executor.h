@@ -44,6 +44,7 @@ struct WriteResult {
   bool key_made = false;
   std::optional<uint32_t> grouped_in;  // the gang's PodGroup is there
   std::string ungrouped;               // this PodGroup is gone
+  std::optional<GroupHeed> heed;
   std::vector<MachineAttempt> pods_made;
   bool made_something = false;  // a create succeeded
   bool spare_made = false;

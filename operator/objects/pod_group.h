@@ -15,7 +15,7 @@ namespace lockstep::control {
 
 // Where this scheduler's PodGroups are served: the first of these that a cluster has.
 std::vector<kube::Resource> PodGroupsOf(core::GangScheduler gang);
-// What is to be installed for them.
+// What a cluster that serves none of them lacks.
 const char* ProviderOf(core::GangScheduler gang);
 
 // `job` has passed Validate and its metadata holds namespace and UID. `machines`: all that are to
@@ -23,8 +23,18 @@ const char* ProviderOf(core::GangScheduler gang);
 std::string PodGroupObject(const core::TrainingJob& job, const core::PodGroupStatus& group,
                            int32_t machines, const kube::Resource& resource);
 
-// `metadata` of a machine's pod.
-void JoinPodGroup(const core::PodGroupStatus& group, Json& metadata);
+// Of a machine's pod.
+void JoinPodGroup(const core::PodGroupStatus& group, Json& metadata, Json& spec);
+
+// Pods of some gangs join by a field that an API server may drop without a word, also where it is
+// asked to be strict. A pod that joins and is not to be made, to see by its answer; "" of others.
+std::string JoiningPod(const core::PodGroupStatus& group);
+bool HasJoined(const std::string& pod);
+// What an API server lacks that dropped it.
+inline constexpr const char* kJoiningGate = "the feature gate GenericWorkload of its API server";
+
+// Whether its scheduler says what has become of it, as one that doesn't know it cannot.
+bool IsHeeded(const std::string& pod_group);
 
 }  // namespace lockstep::control
 

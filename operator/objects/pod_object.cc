@@ -55,7 +55,7 @@ Result<std::string> Build(const core::TrainingJob& job, const core::JobStatus& s
   pod::AddVolumes(job, status.agent.image, request.key_secret, delivery, spec, worker);
   pod::Place(job, request.avoid_nodes, request.spare_node, spec);
   Json metadata = MetadataOfPod(job, request, ObjectAt(pod_template, "metadata"));
-  if (status.pod_group) JoinPodGroup(*status.pod_group, metadata);
+  if (status.pod_group) JoinPodGroup(*status.pod_group, metadata, spec);
   return DumpJson(Json{{"apiVersion", "v1"},
                        {"kind", "Pod"},
                        {"metadata", std::move(metadata)},

@@ -27,6 +27,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
     if (Replace(context)) return context.decision;
     MakeMissing(context);
     DeleteStale(context);
+    AskWhetherHeeded(context);
   }
   // While a gang is stopped they stay as they are.
   if (!stop || snapshot.status.attempts.empty()) LeadAddresses(context);

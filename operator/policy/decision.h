@@ -95,13 +95,17 @@ struct MakePodGroup {
 struct DropPodGroup {
   core::PodGroupStatus group;
 };
+// Whether the scheduler that placed its pods knows of it.
+struct AskOfPodGroup {
+  core::PodGroupStatus group;
+};
 // The TrainingJob itself, and with it everything it owns.
 struct DeleteJob {};
 
 using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
                             DropNames, DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare,
                             StopMachine, MakeWorkload, TellWorkload, ReleaseWorkload, DropWorkload,
-                            MakePodGroup, DropPodGroup, DeleteJob>;
+                            MakePodGroup, DropPodGroup, AskOfPodGroup, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

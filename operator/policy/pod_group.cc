@@ -5,6 +5,23 @@
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
+namespace {
+
+// For the scheduler's word to be written, after the last machine's agent has started.
+constexpr Duration kHeedPatience = seconds(10);
+constexpr Duration kAskAgain = seconds(60);
+
+// When the last of the machines began to run; absent while one doesn't.
+std::optional<WallTime> AllRunSince(const ReconcileContext& context) {
+  std::optional<WallTime> since;
+  for (const Machine& machine : context.machines) {
+    if (machine.seen == nullptr || !machine.seen->started) return std::nullopt;
+    since = std::max(since.value_or(*machine.seen->started), *machine.seen->started);
+  }
+  return since;
+}
+
+}  // namespace
 
 std::optional<core::PodGroupStatus> PodGroupFor(const ReconcileContext& context, uint32_t epoch) {
   const core::GangScheduler gang = context.spec().scheduling.gang;
@@ -21,6 +38,30 @@ bool MakePodGroupFirst(ReconcileContext& context) {
       context.machines, [](const Machine& machine) { return machine.life == Life::kToCreate; });
   if (some_to_make) context.Do(MakePodGroup{*status.pod_group, status.replicas, status.epoch});
   return !some_to_make;
+}
+
+// Kubernetes' own alone says so: whether the plugin has placed pods is nowhere to be seen.
+void AskWhetherHeeded(ReconcileContext& context) {
+  const std::optional<core::PodGroupStatus>& group = context.snapshot.status.pod_group;
+  if (!group || group->gang != core::GangScheduler::kKubernetes) return;
+  const GroupHeed& heed = context.snapshot.notes.heed;
+  const bool asked = heed.group == group->name;
+  const std::optional<WallTime> since = AllRunSince(context);
+  if ((asked && heed.heeded) || !since) return;
+  const Time due = asked ? heed.at + kAskAgain : context.now.Boot(*since + kHeedPatience);
+  if (context.now.boot < due) {
+    context.WakeAt(due);
+  } else {
+    context.Do(AskOfPodGroup{*group});
+  }
+}
+
+std::string WhyNotAsAGang(const ReconcileContext& context) {
+  const std::optional<core::PodGroupStatus>& group = context.snapshot.status.pod_group;
+  const GroupHeed& heed = context.snapshot.notes.heed;
+  if (!group || heed.group != group->name || heed.heeded) return "";
+  return "its scheduler placed the machines one by one, without regard to podgroup " + group->name +
+         ": the feature gate GangScheduling of kube-scheduler is off";
 }
 
 bool IsPodGroupGone(const ReconcileContext& context) {

@@ -73,6 +73,9 @@ std::optional<core::PodGroupStatus> PodGroupFor(const ReconcileContext& context,
 // False: it is to be there first.
 bool MakePodGroupFirst(ReconcileContext& context);
 bool IsPodGroupGone(const ReconcileContext& context);
+// Once all machines run: a scheduler that doesn't know it has placed them one by one.
+void AskWhetherHeeded(ReconcileContext& context);
+std::string WhyNotAsAGang(const ReconcileContext& context);  // "": no such word
 // Where no gang is, or is to be.
 void LeavePodGroup(ReconcileContext& context);
 // Likewise of a job that is over.

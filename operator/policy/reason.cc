@@ -205,8 +205,10 @@ std::string WorthKnowing(ReconcileContext& context) {
     const core::Condition* found = core::FindCondition(context.next.conditions, type);
     if (found != nullptr && found->status == core::Condition::Value::kTrue) return found->message;
   }
-  const std::string old = OfOldWord(context);
-  return old.empty() ? WhyFewerSpares(context) : old;
+  for (const std::string& word : {OfOldWord(context), WhyNotAsAGang(context)}) {
+    if (!word.empty()) return word;
+  }
+  return WhyFewerSpares(context);
 }
 
 }  // namespace lockstep::control

@@ -54,11 +54,19 @@ struct Refusal {
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
 
+// Whether the scheduler takes notice of the gang's PodGroup, as it was last seen.
+struct GroupHeed {
+  std::string group;  // "": not asked yet
+  bool heeded = true;
+  Time at{};
+};
+
 // What whoever carries decisions out knows of a job, and policies only read.
 struct Notes {
-  bool key_made = false;           // by this operator
-  uint32_t grouped_in = 0;         // the last epoch in which the gang's PodGroup was there
-  std::string ungrouped;           // the PodGroup that was seen to be gone
+  bool key_made = false;    // by this operator
+  uint32_t grouped_in = 0;  // the last epoch in which the gang's PodGroup was there
+  std::string ungrouped;    // the PodGroup that was seen to be gone
+  GroupHeed heed;
   std::set<MachineAttempt> made;   // attempts that it started, perhaps not seen yet
   std::optional<Refusal> refusal;  // gone once something is made, or Decision::nothing_missing
   std::optional<Refusal> spare_refusal;  // of the last spare that was tried

@@ -101,6 +101,7 @@ PASS = [
     job(a_command(network={"hostnames": False}, **_template({"hostNetwork": True}))),
     job(a_command(scheduling={})), job(a_command(scheduling={"gang": "None"})),
     job(a_command(scheduling={"gang": "Coscheduling"}, schedulerName="a")),
+    job(a_command(scheduling={"gang": "Kubernetes"})),
     job(a_command(network={}, **_template({"setHostnameAsFQDN": True}))),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGBUS"]}, {"stderr": r"(?i)\bECC\b"}]})),
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),

@@ -14,8 +14,17 @@ CLIENT_RATE = ["--kube-api-qps=500", "--kube-api-burst=1000"]
 SERVICES = "10.96.0.0/16"
 DNS_SERVICE = "10.96.0.10"
 DNS_PORT = 1053
+# Kubernetes' own gang scheduling, alpha in 1.36: how far it is enabled, each with those before it;
+# the controllers have it where the API server has.
+GANGS = ["served", "api-server", "scheduler"]
+GANGS_API = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+GANGS_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
          "rules": [{"level": "Metadata"}]}
+
+
+def _gates(gangs, where):
+    return [GANGS_GATES] if gangs in where else []
 
 
 class ControlPlane:
@@ -32,10 +41,11 @@ class ControlPlane:
             "--advertise-client-urls=http://localhost:2379")
         self._programs.wait("etcd", (self._folder / "etcd.sock").exists)
 
-    def start_api_server(self, bin, address, audit):
+    def start_api_server(self, bin, address, audit, gangs):
         """On loopback it is this computer's alone; on another address pods know it by name too."""
         self._write_credentials()
         extra = ["--endpoint-reconciler-type=none"] if address == "127.0.0.1" else []
+        extra += [*([GANGS_API] if gangs else []), *_gates(gangs, GANGS[1:])]
         if audit:
             self._programs.write_private("audit-policy", json.dumps(AUDIT))
             # Every admission plugin with a say in what a role must hold.
@@ -60,14 +70,14 @@ class ControlPlane:
     def wait_until_served(self):
         self._programs.wait("kube-apiserver", self._ready)
 
-    def start_controllers(self, bin):
+    def start_controllers(self, bin, gangs):
         self._programs.start(
             bin / "kube-controller-manager", "--kubeconfig=kubeconfig", "--leader-elect=false",
             "--service-account-private-key-file=service-account.key", "--secure-port=0",
-            "--root-ca-file=certs/apiserver.crt", *CLIENT_RATE)
+            "--root-ca-file=certs/apiserver.crt", *CLIENT_RATE, *_gates(gangs, GANGS[1:]))
         self._programs.start(
             bin / "kube-scheduler", "--kubeconfig=kubeconfig", "--leader-elect=false",
-            "--secure-port=0", *CLIENT_RATE)
+            "--secure-port=0", *CLIENT_RATE, *_gates(gangs, GANGS[2:]))
 
     def wait_for_controllers(self):
         self._programs.wait("kube-controller-manager", lambda: self.get(

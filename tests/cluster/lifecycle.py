@@ -25,7 +25,7 @@ from network import Network
 from programs import ClusterError, Programs
 
 
-def bring_up(folder, say, nodes=0, fake_nodes=0, audit=False):
+def bring_up(folder, say, nodes=0, fake_nodes=0, audit=False, gangs=None):
     folder = pathlib.Path(folder).resolve()
     if nodes and os.geteuid() != 0:
         raise ClusterError("nodes are network namespaces: run this as root")
@@ -34,7 +34,7 @@ def bring_up(folder, say, nodes=0, fake_nodes=0, audit=False):
     bins = {group: parts.build(group, say) for group in groups}
     started = time.monotonic()
     try:
-        _bring_up(folder, bins, nodes, fake_nodes, audit)
+        _bring_up(folder, bins, nodes, fake_nodes, audit, gangs)
     except BaseException:
         _stop(folder)
         raise
@@ -82,7 +82,7 @@ def load(folder, archives):
             list(pool.map(lambda each: each.load(archive), nodes))
 
 
-def _bring_up(folder, bins, node_count, fake_node_count, audit):
+def _bring_up(folder, bins, node_count, fake_node_count, audit, gangs):
     cluster = Programs(folder)
     control = bins["control-plane"]
     (folder / "bin").mkdir(parents=True)
@@ -96,8 +96,8 @@ def _bring_up(folder, bins, node_count, fake_node_count, audit):
     address = cluster.state.get("address", "127.0.0.1")
     with concurrent.futures.ThreadPoolExecutor() as pool:
         booting = pool.map(node.Node.boot, nodes)
-        plane.start_api_server(control, address, audit)
-        plane.start_controllers(control)
+        plane.start_api_server(control, address, audit, gangs)
+        plane.start_controllers(control, gangs)
         list(booting)
     for each in nodes:
         each.join()

@@ -1,6 +1,7 @@
-"""Gangs that a scheduler places as a whole: the PodGroups of spec.scheduling.gang as their own
-CustomResourceDefinitions take them, with the real operator and real agents. Nodes are given by this
-computer's kubelets."""
+"""Gangs that a scheduler places as a whole: the PodGroups of spec.scheduling.gang, with the real
+operator and real agents. Coscheduling's as their own CustomResourceDefinition takes them; nodes are
+given as without the plugin. Kubernetes' own with its real scheduler, in clusters that have its gates
+in full or in part."""
 
 import contextlib
 import json
@@ -8,6 +9,9 @@ import pathlib
 import sys
 
 import pytest
+from agent_kubelet import AgentKubelet
+from cluster import cluster_in
+from jobs import Jobs, operator
 from waiting import wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cluster"))
@@ -108,3 +112,97 @@ def test_a_group_that_is_a_strangers_is_told_and_left_alone(jobs, installed, def
         assert groups(jobs)["gpt-e1"]["spec"]["minMember"] == 7
         suspend(jobs, "gpt", False)
         jobs.wait_state("gpt", "Succeeded")
+
+
+# ---- Kubernetes' own ----
+
+NATIVE = "podgroups.scheduling.k8s.io"
+GANG = {"scheduling": {"gang": "Kubernetes"}, "schedulerName": "default-scheduler"}
+# Of a node's 1000, of two processes a machine: one machine a node.
+WHOLE_NODE = {"cpu": "300"}
+
+
+@contextlib.contextmanager
+def jobs_in(folder, gangs):
+    """In a cluster of its own, with four nodes."""
+    (folder / "cluster").mkdir()
+    with cluster_in(folder / "cluster", "--gangs", gangs) as made:
+        made.install_crd()
+        with made.namespace("gangs") as namespace, \
+                AgentKubelet(made, namespace, folder) as kubelet, \
+                operator(made.kubeconfig, folder, "--namespace", namespace,
+                         "--system-namespace", namespace):
+            yield Jobs(made, namespace, kubelet, folder)
+
+
+def native(jobs):
+    return [each["metadata"]["name"]
+            for each in json.loads(jobs.kubectl("get", NATIVE, "-o", "json"))["items"]]
+
+
+def nodes_of(jobs, name):
+    """The node of each of its machines that has one."""
+    found = json.loads(jobs.kubectl("get", "pods", "-l", f"lockstep.dev/job={name}", "-o", "json"))
+    return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in found["items"]
+            if pod["status"]["phase"] in ("Pending", "Running") and pod["spec"].get("nodeName")}
+
+
+def until(gate):
+    return f'while [ ! -e "{gate}" ]; do sleep 0.05; done'
+
+
+@pytest.mark.slow
+def test_a_gang_of_kubernetes_gets_all_its_nodes_or_none(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    with jobs_in(tmp_path, "scheduler") as jobs:
+        whole = {"resourcesPerProcess": WHOLE_NODE, **GANG}
+        jobs.apply("small", until(first), numMachines=2, **whole)
+        status = jobs.wait_state("small", "Running")
+        assert status["podGroup"] == {"name": "small-e1", "gang": "Kubernetes"}
+        jobs.apply("large", until(second), numMachines=4, **whole)
+        jobs.wait("large", lambda status: "machines are not scheduled" in status.get("reason", ""),
+                  "word that it waits")
+        # Two nodes are free all the while, and two of its machines would fit.
+        assert nodes_of(jobs, "large") == {} and len(nodes_of(jobs, "small")) == 2
+
+        # A machine of the gang that runs is placed at once in the same group.
+        jobs.kubelet.process("small-1").kill()
+        jobs.wait("small", lambda status: status["state"] == "Running"
+                  and status["restarts"]["infrastructure"] == 1, "the replacement")
+        assert nodes_of(jobs, "large") == {} and native(jobs) == ["large-e1", "small-e1"]
+
+        first.touch()
+        jobs.wait_state("small", "Succeeded")
+        jobs.wait_state("large", "Running")
+        assert len(set(nodes_of(jobs, "large").values())) == 4
+        second.touch()
+        jobs.wait_state("large", "Succeeded")
+        wait_until(lambda: native(jobs) == [], "the groups to be gone", 60, 0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gangs", ["served", "api-server"])
+def test_a_cluster_that_takes_no_notice_of_kubernetes_groups_is_told(gangs, tmp_path):
+    with jobs_in(tmp_path, gangs) as jobs:
+        gate = tmp_path / "gate"
+        jobs.apply("gpt", until(gate), **GANG)
+        if gangs == "served":
+            # The field by which pods would join is dropped without a word.
+            status = jobs.wait("gpt", lambda status: "GenericWorkload" in status.get("reason", ""),
+                               "word of the gate")
+            assert status["state"] == "Pending" and "podgroup gpt-e1" in status["reason"]
+            assert members(jobs) == {}
+        else:
+            status = jobs.wait("gpt", lambda status: "GangScheduling" in status.get("reason", ""),
+                               "word of the scheduler")
+            assert status["state"] == "Running" and "one by one" in status["reason"]
+            gate.touch()
+            jobs.wait_state("gpt", "Succeeded")
+
+
+def test_a_cluster_without_kubernetes_groups_makes_no_pod_of_such_a_job(jobs):
+    jobs.apply("gpt", "true", scheduling={"gang": "Kubernetes"})
+    status = jobs.wait("gpt", lambda status: "PodGroups of Kubernetes" in status.get("reason", ""),
+                       "word of what is missing")
+    assert status["state"] == "Pending" and "podgroup gpt-e1 cannot be made" in status["reason"]
+    assert members(jobs) == {}

@@ -18,6 +18,7 @@ EXIT_STOPPED = 143
 # When containers were started in which no agent is: in a while. So what status says of their silence
 # does not depend on how long a run takes.
 NOT_YET = "2100-01-01T00:00:00Z"
+SCHEDULER = "default-scheduler"  # the real one; pods of any other get their nodes here
 HEARTBEAT = 10.0  # seconds; a node that is silent for 50 s is no longer Ready
 
 
@@ -100,7 +101,8 @@ class KubeletWriter:
                 await self._api.delete(f"{self._path}/{name}", gracePeriodSeconds=0,
                                        preconditions={"uid": uid})
             elif not pod["spec"].get("nodeName"):
-                await self._bind(pod)
+                if pod["spec"]["schedulerName"] != SCHEDULER:
+                    await self._bind(pod)
             elif pod["status"]["phase"] == "Pending":
                 await self._write_status(pod, self._running(pod))
         except ApiError as error:

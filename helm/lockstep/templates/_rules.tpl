@@ -24,8 +24,9 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
-{{- if has "Coscheduling" .Values.gangScheduling }}
-- apiGroups: [scheduling.x-k8s.io]
+{{- $groups := dict "Kubernetes" "scheduling.k8s.io" "Coscheduling" "scheduling.x-k8s.io" }}
+{{- range .Values.gangScheduling }}
+- apiGroups: [{{ get $groups . }}]
   resources: [podgroups]
   verbs: [get, create, delete]
 {{- end }}

@@ -130,6 +130,46 @@ TEST(Executor, APodGroupThatCannotBeMadeIsRefusedForWhatIsMissing) {
   EXPECT_FALSE(foreign.grouped_in);
 }
 
+const core::PodGroupStatus kNativeGroup{"gpt-e1", core::GangScheduler::kKubernetes};
+
+TEST(Executor, APodGroupIsLookedForWhereAClusterServesItAndAPodIsTriedOnIt) {
+  const Action make = MakePodGroup{kNativeGroup, 2, 7};
+  const Answer joined{201,
+                      R"({"kind": "Pod", "spec": {"schedulingGroup": {"podGroupName": "a"}}})"};
+  const Answer dropped{201, R"({"kind": "Pod", "spec": {}})"};
+  const Answer made = Group("uid-gpt", "gpt");
+  for (const std::vector<Answer>& answers :
+       std::vector<std::vector<Answer>>{{made, joined},
+                                        {kNoSuchPath, made, joined},
+                                        {made, kForbidden},
+                                        {kExists, made, joined}}) {
+    const WriteResult result = Carry(make, answers);
+    EXPECT_EQ(result.grouped_in, 7U);
+    EXPECT_FALSE(result.refusal);
+  }
+  const WriteResult without = Carry(make, {kNoSuchPath, made, dropped});
+  EXPECT_FALSE(without.grouped_in);
+  ASSERT_TRUE(without.refusal);
+  EXPECT_EQ(without.refusal->kind, Refusal::Kind::kNotServed);
+  EXPECT_EQ(without.refusal->object, "a pod of podgroup gpt-e1");
+  EXPECT_NE(without.refusal->message.find("GenericWorkload"), std::string::npos);
+  const WriteResult lacking = Carry(make, {kNoSuchPath, kNoSuchPath});
+  ASSERT_TRUE(lacking.refusal);
+  EXPECT_EQ(lacking.refusal->object, "podgroup gpt-e1");
+}
+
+TEST(Executor, WhetherAPodGroupIsHeededStandsInItsStatus) {
+  const Action ask = AskOfPodGroup{kNativeGroup};
+  const Answer heeded{200, R"({"status": {"conditions": [{"type": "PodGroupScheduled"}]}})"};
+  const WriteResult known = Carry(ask, {kNoSuchPath, heeded});
+  ASSERT_TRUE(known.heed);
+  EXPECT_EQ(known.heed->group, "gpt-e1");
+  EXPECT_TRUE(known.heed->heeded);
+  EXPECT_FALSE(Carry(ask, {{200, R"({"status": {}})"}}).heed->heeded);
+  EXPECT_TRUE(Carry(ask, {kNoSuchObject, kNoSuchPath}).heed->heeded);
+  EXPECT_TRUE(Carry(ask, {kForbidden, kForbidden}).heed->heeded);
+}
+
 TEST(Executor, APodGroupThatIsOnItsWayOutIsWaitedFor) {
   const std::string leaving = R"("deletionTimestamp": "2026-11-26T20:00:00Z",)";
   for (const Answer& there : {Group("uid-gpt", "gpt", leaving), Group("uid-earlier", "gpt")}) {

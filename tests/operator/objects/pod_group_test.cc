@@ -41,6 +41,32 @@ TEST(PodGroup, OfCoschedulingIsJoinedByALabel) {
   EXPECT_FALSE(pod["spec"].contains("schedulerName"));
 }
 
+TEST(PodGroup, OfKubernetesCountsAllMachinesAndIsJoinedByAField) {
+  const json group = Group(GangScheduler::kKubernetes);
+  EXPECT_EQ(group["apiVersion"], "scheduling.k8s.io/v1beta1");
+  EXPECT_EQ(group["spec"], json::parse(R"({"schedulingPolicy": {"gang": {"minCount": 64}}})"));
+  const json pod = PodIn(GangScheduler::kKubernetes);
+  EXPECT_EQ(pod["spec"]["schedulingGroup"], json::parse(R"({"podGroupName": "gpt-e5"})"));
+}
+
+TEST(PodGroup, WhatIsTriedBeforehandJoinsAsTheGangsPodsDo) {
+  const std::string pod = JoiningPod({"gpt-e5", GangScheduler::kKubernetes});
+  EXPECT_EQ(json::parse(pod)["spec"]["schedulingGroup"]["podGroupName"], "gpt-e5");
+  EXPECT_TRUE(HasJoined(pod));
+  EXPECT_FALSE(HasJoined(R"({"spec": {}})"));
+  EXPECT_FALSE(HasJoined("{"));
+  EXPECT_EQ(JoiningPod({"gpt-e5", GangScheduler::kCoscheduling}), "");
+}
+
+TEST(PodGroup, IsHeededWhereItsSchedulerSaysWhatBecameOfIt) {
+  EXPECT_TRUE(IsHeeded(R"({"status": {"conditions": [{"type": "A"},
+                           {"type": "PodGroupScheduled", "status": "False"}]}})"));
+  for (const char* other : {R"({"status": {"conditions": [{"type": "A"}, 1]}})",
+                            R"({"status": {}})", R"({"status": {"conditions": 1}})", "{"}) {
+    EXPECT_FALSE(IsHeeded(other)) << other;
+  }
+}
+
 TEST(PodGroup, IsNotJoinedByAPodOfAJobWithoutOneNorByASpare) {
   EXPECT_FALSE(Pod(MakeJob("gpt"))["metadata"]["labels"].contains("scheduling.x-k8s.io/pod-group"));
   core::TrainingJob job = MakeJob("gpt");

@@ -151,6 +151,28 @@ TEST_F(PodGroupTest, OfAJobThatIsOverItGoesWhenNothingRuns) {
   EXPECT_EQ(scene_.status().state, JobState::kSucceeded);
 }
 
+// Only Kubernetes' own says what has become of it.
+TEST_F(PodGroupTest, ASchedulerThatTakesNoNoticeIsToldOnceAllMachinesRun) {
+  scene_.Run();
+  scene_.Pass(seconds(20));
+  EXPECT_THAT(All<AskOfPodGroup>(scene_.Settle()), IsEmpty());
+
+  scene_.status().pod_group->gang = GangScheduler::kKubernetes;
+  for (MachineObservation& seen : scene_.machines()) seen.started = scene_.now.wall;
+  EXPECT_THAT(All<AskOfPodGroup>(scene_.Settle()), IsEmpty());
+  scene_.Pass(seconds(10));
+  EXPECT_THAT(All<AskOfPodGroup>(scene_.Settle()), SizeIs(1));
+  scene_.notes().heed = {"gpt-e1", false, scene_.now.boot};
+  EXPECT_THAT(All<AskOfPodGroup>(scene_.Settle()), IsEmpty());
+  EXPECT_THAT(scene_.status().reason, HasSubstr("GangScheduling of kube-scheduler is off"));
+  scene_.Pass(seconds(60));
+  EXPECT_THAT(All<AskOfPodGroup>(scene_.Settle()), SizeIs(1));
+  scene_.notes().heed = {"gpt-e1", true, scene_.now.boot};
+  scene_.Pass(seconds(300));
+  EXPECT_THAT(All<AskOfPodGroup>(scene_.Settle()), IsEmpty());
+  EXPECT_THAT(scene_.status().reason, IsEmpty());
+}
+
 TEST_F(PodGroupTest, PodsOfWhichNoSchedulerSaysAnythingAreToldToWaitForEachOther) {
   for (int i = 0; i < 3; ++i) scene_.Make(scene_.Settle());
   for (MachineObservation& seen : scene_.machines()) {

@@ -116,7 +116,8 @@ def _place():
             filled=True),
         "scheduling": struct("Who gives the machines their nodes.", {
             "gang": choice(
-                "All machines get a node at once, or none does. Coscheduling: by the plugin of "
+                "All machines get a node at once, or none does. Kubernetes: by a PodGroup of its own, "
+                "where the cluster has them (1.36, alpha). Coscheduling: by the plugin of "
                 "scheduler-plugins, which the scheduler of the pods must have."),
         }, filled=True),
         "network": struct("How machines find each other.", {
