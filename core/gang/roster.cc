@@ -42,7 +42,11 @@ void Roster::Replace(Slot& slot, const Hello& hello, bool answered, Time out) {
   fresh.lost_cause = slot.lost_cause;
   fresh.lost_how = slot.lost_how;
   if (answered) fresh.older_out = slot.older_out;
-  if (!hello.predecessor_dead) fresh.predecessor_out = std::max(slot.predecessor_out, out);
+  // One that we never heard of has ranks of earlier coordinators alone: OldCoordinatorsOut.
+  const bool ours = slot.attempt != 0;
+  if (ours && !hello.predecessor_dead) {
+    fresh.predecessor_out = std::max(slot.predecessor_out, out);
+  }
   slot = std::move(fresh);
 }
 

@@ -693,28 +693,5 @@ TEST_F(CoordinatorTest, TheBudgetIsWholeAfterResetAfterOfHealth) {
   EXPECT_EQ(coordinator_->counters().process_failures, 1U);
 }
 
-TEST_F(CoordinatorTest, ANewCoordinatorWaitsUntilTheOldOnesLeasesAreOut) {
-  Begin(2);
-  Machine survivor = std::move(machines_[1]);
-  machines_.clear();
-  machines_.resize(2);
-  CoordinatorConfig config = coordinator_->config();
-  config.attempt = 2;
-  config.predecessor_dead = false;
-  coordinator_ = std::make_unique<Coordinator>(config, now_);
-  Join(0, 2, 2, /*predecessor_dead=*/false);
-  machines_[1] = std::move(survivor);
-  Connect(1);
-  Settle();
-  // The survivor killed its ranks on hearing of the new coordinator; the old machine 0's may live.
-  EXPECT_EQ(machines_[1].member->phase(), MemberPhase::kStopped);
-  EXPECT_EQ(coordinator_->phase(), CoordinatorPhase::kFencing);
-  Advance(seconds(14));
-  EXPECT_EQ(machines_[1].spawns.size(), 1U);
-  Advance(seconds(2));
-  EXPECT_EQ(machines_[1].spawns.size(), 2U);
-  EXPECT_EQ(coordinator_->generation().ToString(), "2-1");
-}
-
 }  // namespace
 }  // namespace lockstep::core

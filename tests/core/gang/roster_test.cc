@@ -36,6 +36,9 @@ TEST(RosterTest, NamesTheMachinesThatCannotTakePart) {
 TEST(RosterTest, AReplacementKeepsWhatIsKnownOfThePlaceAndNothingOfTheAgent) {
   Roster roster(2, {3, 4});
   Roster::Slot& slot = roster[1];
+  roster.Replace(slot, HelloOf(4, false), false, seconds(30));
+  EXPECT_EQ(slot.predecessor_out, Time::min()) << "its predecessors are earlier coordinators'";
+  EXPECT_FALSE(slot.predecessor_confirmed);
   roster.Replace(slot, HelloOf(5, false), false, seconds(20));
   slot.report.phase = MemberPhase::kRunning;
   slot.lost_in = {2, 1};
