@@ -11,8 +11,9 @@ namespace {
 
 constexpr Duration kShortestPoll = seconds(1);  // also while other jobs wait for their turn
 constexpr Duration kLongestPoll = seconds(30);
-constexpr Duration kQuick = seconds(1);     // answers so close make the next gap longer
-constexpr Duration kPatience = seconds(2);  // beyond a long poll's own time
+constexpr Duration kQuick = seconds(1);        // answers so close make the next gap longer
+constexpr Duration kPatience = seconds(2);     // beyond a long poll's own time
+constexpr Duration kBeyond = milliseconds(5);  // after the moment from which a silence counts
 constexpr Duration kPutPatience = seconds(5);
 constexpr int kOk = 200;
 constexpr size_t kMaxReason = 256;
@@ -36,6 +37,8 @@ GangJob::GangJob(GangShared* shared, std::string name)
       poll_(shared->loop, &shared->polls, [this] { Poll(); }),
       retry_(shared->options.first_retry, shared->options.last_retry),
       gap_(shared->options.first_gap, shared->options.last_gap),
+      others_(shared->loop, &shared->polls, [this] { AskOther(); }),
+      others_retry_(shared->options.first_retry, shared->options.last_retry),
       put_(shared->loop, &shared->puts, [this] { Put(); }),
       put_retry_(shared->options.first_retry, shared->options.last_retry) {}
 
@@ -46,20 +49,21 @@ void GangJob::Set(GangPeers peers) {
   const GangPeers::Member* new0 = Machine0Of(peers_);
   bool same0 = old0 == nullptr || new0 == nullptr ? old0 == new0 : *old0 == *new0;
   bool asked_left =
-      poll_.busy() && std::ranges::find(peers_.members, asked_) == peers_.members.end();
+      others_.busy() && std::ranges::find(peers_.members, other_) == peers_.members.end();
   bool goes_on = before.job_uid == peers_.job_uid && before.key == peers_.key &&
                  !before.members.empty() && same0 && !asked_left;
   if (goes_on) return;
   poll_.Leave();
+  LeaveOthers();
   put_.Leave();
   version_ = 0;
   heard_ = true;
   unreadable_ = false;
-  ask_others_ = false;
   retry_.Reset();
   put_retry_.Reset();
   Time now = shared_->loop->now();
-  poll_.Schedule(now);
+  AgentConnection& first = new0 != nullptr ? poll_ : others_;
+  first.Schedule(now);
   if (!desired_.empty()) put_.Schedule(now);
 }
 
@@ -82,40 +86,34 @@ Duration GangJob::PollLength() const {
   return std::clamp<Duration>(peers_.machine_lost_after / 3, kShortestPoll, kLongestPoll);
 }
 
-// The next machine to ask: machine 0; while it does not answer, machine 0 and another by turns.
-const GangPeers::Member* GangJob::NextToAsk() {
-  const GangPeers::Member* machine0 = Machine0Of(peers_);
-  if (machine0 != nullptr && !ask_others_) return machine0;
-  for (size_t i = 0; i < peers_.members.size(); ++i) {
-    next_other_ = (next_other_ + 1) % peers_.members.size();
-    if (peers_.members[next_other_].machine != 0) return &peers_.members[next_other_];
-  }
-  return machine0;
+// From one question to others to the next.
+Duration GangJob::Pace() const {
+  return std::clamp<Duration>(peers_.machine_lost_after / 10, milliseconds(100), seconds(1));
 }
 
 void GangJob::Poll() {
-  const GangPeers::Member* next = NextToAsk();
-  if (next == nullptr) return poll_.Leave();  // until Set says whom
-  asked_ = *next;
-  asked_at_ = shared_->loop->now();
-  HttpClient& client = poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid));
-  bool machine0 = asked_.machine == 0;
-  Duration length = machine0 ? PollLength() : Duration::zero();
-  client.Ask(asked_.address, machine0 ? GetStatusRequest(version_, length) : GetStatusRequest(),
-             shared_->loop->now() + length + kPatience,
-             [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
+  const GangPeers::Member* machine0 = Machine0Of(peers_);
+  if (machine0 == nullptr) return poll_.Leave();  // until Set says where it is
+  const Time now = asked_at_ = shared_->loop->now();
+  const Duration length = PollLength();
+  poll_.Client(peers_.key, core::GangIdentity(peers_.job_uid))
+      .Ask(machine0->address, GetStatusRequest(version_, length), now + length + kPatience,
+           [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
+  // A machine 0 that is dead has been silent for a while by then: what it owes is not waited for.
+  if (!ask_others_) others_.Schedule(now + length + Pace());
 }
 
-Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
+Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer,
+                                       const GangPeers::Member& asked) const {
   if (!answer.ok()) return answer.error();
-  std::string who = asked_.address;
+  const std::string& who = asked.address;
   if (answer->status != kOk) {
     return Error::Unavailable(who + " answered GET /status with " + std::to_string(answer->status));
   }
   Result<core::GangStatus> status = core::ParseGangStatus(answer->body);
   if (!status.ok()) return status.error();
-  if (status->job_uid != peers_.job_uid || status->machine != asked_.machine ||
-      status->attempt != asked_.attempt) {
+  if (status->job_uid != peers_.job_uid || status->machine != asked.machine ||
+      status->attempt != asked.attempt) {
     return Error::Invalid(who + " is machine " + std::to_string(status->machine) + " attempt " +
                           std::to_string(status->attempt) + " of job " + status->job_uid +
                           ", not who was asked");
@@ -125,34 +123,80 @@ Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer) const {
 
 void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
   Time now = shared_->loop->now();
-  if (asked_.machine == 0) SetHeard(answer.ok() || !IsSilence(answer.error()));
-  Result<core::GangStatus> status = Read(answer);
+  SetHeard(answer.ok() || !IsSilence(answer.error()));
+  Result<core::GangStatus> status = Read(answer, *Machine0Of(peers_));
+  unreadable_ = heard_ && !status.ok();
   Duration wait{};
-  if (asked_.machine == 0) unreadable_ = heard_ && !status.ok();
-  ask_others_ = !status.ok() && asked_.machine == 0;
   if (!status.ok()) {
     version_ = 0;  // so that its next answer counts as new
     poll_error_ = status.error().message;
     wait = retry_.Take();
+    // Where others live it may only be late to listen.
+    if (others_answer_) wait = std::min(wait, Pace());
+    if (!ask_others_) others_.Schedule(now);
   } else {
+    LeaveOthers();
     poll_error_.clear();
-    if (status->machine != 0) {
-      // Machine 0 may only be late to listen: it is asked again as soon as it would be without
-      // this.
-      wait = std::clamp<Duration>(peers_.machine_lost_after / 10, milliseconds(100), seconds(1));
-      wait = std::min(wait, retry_.next());
-    } else {
-      retry_.Reset();
-      version_ = status->version;
-      if (status->phase == core::GangPhase(core::CoordinatorPhase::kRunning))
-        wait = shared_->options.calm;
-      if (now - std::exchange(answered_at_, now) >= kQuick) gap_.Reset();
-      wait = std::max(wait, asked_at_ + gap_.Take() - now);
-    }
+    retry_.Reset();
+    version_ = status->version;
+    if (status->phase == core::GangPhase(core::CoordinatorPhase::kRunning))
+      wait = shared_->options.calm;
+    if (now - std::exchange(answered_at_, now) >= kQuick) gap_.Reset();
+    wait = std::max(wait, asked_at_ + gap_.Take() - now);
   }
   if (!status.ok() || poll_.crowded()) poll_.Leave();
   poll_.Schedule(now + wait);
   if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
+}
+
+// ---- asking others ----
+
+const GangPeers::Member* GangJob::NextOther() {
+  for (size_t i = 0; i < peers_.members.size(); ++i) {
+    next_other_ = (next_other_ + 1) % peers_.members.size();
+    if (peers_.members[next_other_].machine != 0) return &peers_.members[next_other_];
+  }
+  return nullptr;
+}
+
+void GangJob::AskOther() {
+  const GangPeers::Member* next = NextOther();
+  if (next == nullptr) return LeaveOthers();  // until machine 0 fails to answer once more
+  ask_others_ = true;
+  other_ = *next;
+  others_.Client(peers_.key, core::GangIdentity(peers_.job_uid))
+      .Ask(other_.address, GetStatusRequest(), shared_->loop->now() + kPatience,
+           [this](const Result<HttpAnswer>& answer) { OnOthersAnswer(answer); });
+}
+
+void GangJob::OnOthersAnswer(const Result<HttpAnswer>& answer) {
+  const Time now = shared_->loop->now();
+  const Result<core::GangStatus> status = Read(answer, other_);
+  others_answer_ = status.ok();
+  poll_error_ = status.ok() ? "" : status.error().message;
+  if (status.ok()) others_retry_.Reset();
+  const Duration wait = status.ok() ? UntilSilenceCounts(*status) : others_retry_.Take();
+  if (!status.ok() || others_.crowded()) others_.Leave();
+  others_.Schedule(now + wait);
+  if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
+}
+
+// Until a member asked again will have missed machine 0 for machineLostAfter, if that stays silent.
+Duration GangJob::UntilSilenceCounts(const core::GangStatus& status) const {
+  const GangPeers::Member* machine0 = Machine0Of(peers_);
+  Duration wait = Pace();
+  for (const core::GangStatus::MachineStatus& told : status.machines) {
+    if (machine0 == nullptr || told.index != 0 || told.attempt != machine0->attempt) continue;
+    const Duration left = peers_.machine_lost_after - told.silent_for;
+    if (left > Duration::zero()) wait = std::min(wait, left + kBeyond);
+  }
+  return wait;
+}
+
+void GangJob::LeaveOthers() {
+  others_.Leave();
+  ask_others_ = others_answer_ = false;
+  others_retry_.Reset();
 }
 
 // ---- telling ----

@@ -1,5 +1,5 @@
-// GangJob: one job of a GangLink: which machine is asked next, its last answer, and the desired
-// state that machine 0 has yet to accept.
+// GangJob: one job of a GangLink: the question to machine 0, the one to another member while
+// machine 0 owes its answer, and the desired state that machine 0 has yet to accept.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
 
@@ -40,12 +40,18 @@ class GangJob {
   const std::string& last_error() const { return poll_error_.empty() ? put_error_ : poll_error_; }
 
  private:
-  const GangPeers::Member* NextToAsk();
-
   void Poll();
   void OnAnswer(const Result<HttpAnswer>& answer);
-  Result<core::GangStatus> Read(const Result<HttpAnswer>& answer) const;
+  void AskOther();
+  void OnOthersAnswer(const Result<HttpAnswer>& answer);
+  void LeaveOthers();
+
+  const GangPeers::Member* NextOther();
+  Result<core::GangStatus> Read(const Result<HttpAnswer>& answer,
+                                const GangPeers::Member& asked) const;
   Duration PollLength() const;
+  Duration Pace() const;
+  Duration UntilSilenceCounts(const core::GangStatus& status) const;
 
   void SetHeard(bool heard);
   void Put();
@@ -55,18 +61,22 @@ class GangJob {
   std::string name_;
   GangPeers peers_;
 
-  AgentConnection poll_;
-  GangPeers::Member asked_;  // whose answer is awaited
+  AgentConnection poll_;     // of machine 0
   uint64_t version_ = 0;     // of machine 0's last answer
   bool heard_ = true;        // machine 0 answered last time, with whatever; or was not yet asked
   bool unreadable_ = false;  // but with nothing that an agent says
-  bool ask_others_ = false;  // machine 0 did not answer last time
-  size_t next_other_ = 0;    // among peers_.members
   DoublingPause retry_;
   DoublingPause gap_;
   Time asked_at_{};
-  Time answered_at_{};  // by machine 0, well
-  std::string poll_error_;
+  Time answered_at_{};      // by machine 0, as it should
+  std::string poll_error_;  // of whoever was asked last
+
+  AgentConnection others_;
+  GangPeers::Member other_;     // whose answer is awaited
+  bool ask_others_ = false;     // they are, until machine 0 answers as it should
+  bool others_answer_ = false;  // the last one did
+  size_t next_other_ = 0;       // among peers_.members
+  DoublingPause others_retry_;
 
   AgentConnection put_;
   std::string desired_;

@@ -8,10 +8,11 @@
 //   link.Forget("default/gpt");
 //
 // Each job has one long poll at machine 0: it is answered at the first change, else after a third
-// of machineLostAfter, at most 30 s. When machine 0 does not answer, the other members are asked in
-// turn. Their reports of its silence are evidence of a loss; this link's own failures are not.
+// of machineLostAfter, at most 30 s. Once that answer is overdue, and until machine 0 answers, the
+// other members are asked in turn as well. Their reports of its silence are evidence of a loss;
+// this link's own failures are not.
 //
-// Bounded: `max_polls` connections for polls (further jobs take turns, and polls are then short)
+// Bounded: `max_polls` connections for polls (further questions wait, and polls are then short)
 // and `max_puts` for desired states, 256 KiB an answer, a deadline for each request. A job that
 // waits its turn costs its peers and its desired state. All of it belongs to the loop's thread; a
 // callback may call anything here.

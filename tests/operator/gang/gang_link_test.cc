@@ -176,6 +176,73 @@ TEST_F(GangLinkTest, WhoTakesTheConnectionAndSaysNothingIsGivenUp) {
   EXPECT_TRUE(RunUntil([&] { return HeardFrom(1); }));
 }
 
+TEST_F(GangLinkTest, OthersAreAskedBeforeAMachine0ThatOwesItsAnswerIsGivenUp) {
+  const Result<Endpoint> any = MakeEndpoint("127.0.0.1", 0);
+  const Result<UniqueFd> mute = ListenTcp(*any, 16);
+  ASSERT_TRUE(mute.ok());
+  auto member = Agent(1);
+  Open();
+  GangPeers peers = Peers({member.get()});
+  peers.machine_lost_after = seconds(3);
+  peers.members.push_back({0, 1, LocalEndpoint(mute->get())->ToString()});
+  std::string error;
+  bool heard = false;
+  on_heard_ = [&](const std::string&) { heard = true; };
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] {
+    error += link_->LastError(kJob);
+    return heard;
+  }));
+  EXPECT_EQ(error, "");
+  EXPECT_TRUE(HeardFrom(1));
+  ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
+  EXPECT_THAT(link_->LastError(kJob), HasSubstr("could not be reached in time"));
+}
+
+TEST_F(GangLinkTest, AMemberIsAskedAgainWhenMachine0sSilenceCounts) {
+  auto machine0 = Agent(0);
+  auto member = Agent(1);
+  core::GangStatus::MachineStatus told;
+  told.attempt = 1;
+  told.silent_for = seconds(15) - milliseconds(100);
+  member->status.machines = {told};
+  Open();
+  const GangPeers peers = Peers({machine0.get(), member.get()});
+  machine0->Stop();
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return member->answers == 1; }));
+  bool late = false;
+  loop()->StartTimer(BootTime() + milliseconds(900), [&] { late = true; });
+  ASSERT_TRUE(RunUntil([&] { return member->answers == 2; }));
+  EXPECT_FALSE(late);
+}
+
+TEST_F(GangLinkTest, OthersAreLeftAloneOnceMachine0AnswersAgain) {
+  auto machine0 = Agent(0);
+  auto member = Agent(1);
+  Open();
+  const GangPeers peers = Peers({machine0.get(), member.get()});
+  machine0->Stop();
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return HeardFrom(1); }));
+  machine0->Start();
+  ASSERT_TRUE(RunUntil([&] { return HeardFrom(0); }));
+  EXPECT_TRUE(RunUntil([&] { return member->connections() == 0; }));
+  EXPECT_EQ(link_->LastError(kJob), "");
+}
+
+TEST_F(GangLinkTest, OthersAreAskedThoughOneConnectionIsAllThereMayBe) {
+  auto machine0 = Agent(0);
+  auto member = Agent(1);
+  Open({.max_polls = 1});
+  const GangPeers peers = Peers({machine0.get(), member.get()});
+  machine0->Stop();
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return HeardFrom(1); }));
+  machine0->Start();
+  EXPECT_TRUE(RunUntil([&] { return HeardFrom(0); }));
+}
+
 TEST_F(GangLinkTest, AConnectionThatEndedWhileNobodyAskedIsMadeAgain) {
   auto machine0 = Agent(0);
   Open();
