@@ -76,7 +76,7 @@ class Bench:
         self.cluster.kubectl("apply", "-f", "-", input=manifest)
         return asked
 
-    def all_running(self, name, other_than=()):
+    def all_running(self, name, other_than=(), world=MACHINES * PROCESSES):
         """(generation, when its last rank began), of the first complete one that is not in
         `other_than`."""
         def complete():
@@ -85,7 +85,7 @@ class Bench:
                 generation = file.name.rpartition(".")[0]
                 begun.setdefault(generation, []).append(file.stat().st_mtime)
             for generation, times in begun.items():
-                if generation not in other_than and len(times) == MACHINES * PROCESSES:
+                if generation not in other_than and len(times) == world:
                     return generation, max(times)
             return None
 
