@@ -92,16 +92,17 @@ def test_a_node_out_of_reach_for_3_seconds_loses_nothing(site, undisturbed):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1])
 def test_a_node_out_of_reach_for_a_minute_is_left_and_its_ranks_die_by_themselves(
-        site, undisturbed):
+        site, undisturbed, index):
     job = site.train()
     job.wait_trained()
-    node, before = job.node(1), job.uids()
+    node, before = job.node(index), job.uids()
     mended_at = time.monotonic() + 60
     with site.stack.unreachable(node):
-        wait_until(lambda: fenced(job, before[1]), "the old ranks to die", PATIENCE, 0.2)
-        wait_replaced(job, 1, before)
-        assert job.node(1) != node
+        wait_until(lambda: fenced(job, before[index]), "the old ranks to die", PATIENCE, 0.2)
+        wait_replaced(job, index, before)
+        assert job.node(index) != node
         wait_until(lambda: time.monotonic() > mended_at, "a minute to pass", PATIENCE, 0.5)
     job.wait_state("Succeeded")
     assert job.weights() == undisturbed
