@@ -44,16 +44,23 @@ std::optional<std::string> Accusation(const ReconcileContext& context, const Gan
          std::to_string(told->silent_for / seconds(1)) + " s";
 }
 
-// Others tell of machine 0's silence, and itself that it is to be replaced.
-std::optional<std::string> AccusationOfMachine0(const ReconcileContext& context,
-                                                const Machine& machine) {
-  if (const core::GangStatus* own = Coordinator(context)) {
+// Others tell of machine 0's silence, and itself that it is to be replaced. While it has answered
+// the operator within machineLostAfter it is not lost: whom it does not hear of is.
+std::optional<std::string> AccusationOfMachine0(ReconcileContext& context, const Machine& machine) {
+  const core::GangStatus* own = Coordinator(context);
+  if (own != nullptr) {
     for (const auto& seen : own->machines) {
       if (seen.index == 0 && seen.replace) return "failurePolicy asks for another machine";
     }
   }
-  const std::optional<GangReport>& member = context.snapshot.member;
-  return member ? Accusation(context, *member, machine) : std::nullopt;
+  if (!context.snapshot.member) return std::nullopt;
+  std::optional<std::string> accusation = Accusation(context, *context.snapshot.member, machine);
+  if (!accusation || own == nullptr) return accusation;
+  const Time due =
+      context.snapshot.coordinator->at + context.spec().failure_policy.machine_lost_after;
+  if (context.now.boot >= due) return accusation;
+  context.WakeAt(due);
+  return std::nullopt;
 }
 
 bool HasJoined(const ReconcileContext& context, const Machine& machine) {
@@ -85,7 +92,7 @@ std::optional<Loss> FindStranded(const ReconcileContext& context, const Machine&
                   " cannot be reached, and the gang has not heard of the machine"};
 }
 
-std::optional<Loss> FindLoss(const ReconcileContext& context, const Machine& machine) {
+std::optional<Loss> FindLoss(ReconcileContext& context, const Machine& machine) {
   if (machine.life == Life::kEnded || machine.life == Life::kGone) {
     const End end = EndOf(context.snapshot, machine);
     const bool overtaken = end.kind == EndKind::kOvertaken;
@@ -128,7 +135,7 @@ bool AwaitsReason(ReconcileContext& context, const Loss& loss) {
 }
 
 // Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
-std::vector<Loss> FindLosses(const ReconcileContext& context) {
+std::vector<Loss> FindLosses(ReconcileContext& context) {
   std::vector<Loss> losses;
   bool machine0_lost = false;
   for (const Machine& machine : context.machines) {

@@ -198,6 +198,23 @@ TEST(Replacement, Machine0IsLostWhenAMemberHasNotHeardOfItForL) {
   EXPECT_EQ(decision.intent->attempts.Of(1), 1U);
 }
 
+// The member is asked while machine 0's answer is merely late; it may be the one that is cut off.
+TEST(Replacement, AMachine0ThatHasAnsweredWithinLIsNotLost) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Running();
+  const Time answered = scene.now.boot;
+  scene.Pass(seconds(8));
+  scene.MemberReport(1, seconds(20));
+  const Decision decision = scene.Decide();
+  EXPECT_FALSE(decision.intent);
+  EXPECT_EQ(decision.wake, answered + seconds(15));
+  scene.Pass(seconds(7));
+  const Decision later = scene.Decide();
+  ASSERT_TRUE(later.intent);
+  EXPECT_EQ(later.intent->attempts.Of(0), 2U);
+}
+
 TEST(Replacement, Machine0IsReplacedWhenItAsksForItself) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
