@@ -10,7 +10,7 @@ BenchMember::BenchMember(EventLoop* loop, const TlsPskContext* tls, const Endpoi
     : loop_(loop),
       handlers_(std::move(handlers)),
       member_(std::move(config)),
-      client_(loop, tls, coordinator,
+      client_(loop, tls, coordinator, member_.config().machines,
               {.on_open =
                    [this] {
                      const Time now = BootTime();

@@ -272,8 +272,9 @@ Status Agent::OpenGang() {
   } else {
     Result<Endpoint> endpoint = ParseEndpoint(config_.coordinator);
     if (!endpoint.ok()) return endpoint.error();
-    gang_ = std::make_unique<WirePort>(loop_.get(), &*client_tls_, *endpoint, std::move(member),
-                                       std::random_device()());
+    gang_ = std::make_unique<WirePort>(loop_.get(), &*client_tls_, *endpoint,
+                                       static_cast<uint32_t>(config_.job.spec.num_machines),
+                                       std::move(member), std::random_device()());
   }
   gang_->Start();
   return {};

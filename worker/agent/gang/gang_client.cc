@@ -6,12 +6,13 @@
 namespace lockstep::agent {
 
 GangClient::GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
-                       Handlers handlers, uint64_t seed, Dial dial)
+                       uint32_t machines, Handlers handlers, uint64_t seed, Dial dial)
     : loop_(loop),
       tls_(tls),
       endpoint_(endpoint),
       handlers_(std::move(handlers)),
       random_(seed),
+      delay_(kFirstRetry, LastRetry(machines)),
       dial_(std::move(dial)),
       retry_(loop, [this] { Connect(); }) {}
 

@@ -1,5 +1,5 @@
 // GangClient: an agent's line to the coordinator, kept up for as long as the client lives. A lost
-// connection is tried again after 5 ms, then twice as long each time up to 1 s, each time
+// connection is tried again after 5 ms, then twice as long each time up to LastRetry, each time
 // shortened at random by up to half so that a thousand agents do not come back at one moment.
 //
 // A dial that nobody answers has another beside it after 0.5 s; the first line to open is kept.
@@ -7,12 +7,15 @@
 // packets: one that began towards a dead machine never reaches the machine that came in its place,
 // and one that begins now does. The older ones wait on, up to 5 s, for peers that are slow or far.
 //
-//   GangClient client(loop, &tls, endpoint, {.on_open = ..., .on_message = ..., .on_close = ...});
+//   GangClient client(loop, &tls, endpoint, machines,
+//                     {.on_open = ..., .on_message = ..., .on_close = ...}, seed);
 //   client.Start();
 //   client.Send(Encode(hello));            // in on_open, and after it
 #ifndef LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_
 #define LOCKSTEP_WORKER_AGENT_GANG_GANG_CLIENT_H_
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>
@@ -43,14 +46,19 @@ class GangClient {
   using Dial = std::function<Result<UniqueFd>(const Endpoint&)>;
 
   static constexpr Duration kFirstRetry = milliseconds(5);
-  static constexpr Duration kLastRetry = seconds(1);
+  // Where machine 0 is not there yet: some 300 dials a second of a whole gang, up to 200 machines;
+  // of a larger one each dials at least once a second.
+  static constexpr Duration LastRetry(uint32_t machines) {
+    return std::clamp<Duration>(machines * milliseconds(5), milliseconds(100), seconds(1));
+  }
   static constexpr Duration kConnectDeadline = seconds(5);
   // The kernel's own second packet to where the first one went follows after a second.
   static constexpr Duration kDialBeside = milliseconds(500);
 
-  // `tls` is a client's context and outlives this; `seed` is for the jitter.
-  GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, Handlers handlers,
-             uint64_t seed, Dial dial = ConnectTcp);
+  // `tls` is a client's context and outlives this; `machines` are the gang's; `seed` is for the
+  // jitter.
+  GangClient(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, uint32_t machines,
+             Handlers handlers, uint64_t seed, Dial dial = ConnectTcp);
   GangClient(const GangClient&) = delete;
   GangClient& operator=(const GangClient&) = delete;
 
@@ -75,7 +83,7 @@ class GangClient {
   Endpoint endpoint_;
   Handlers handlers_;
   std::mt19937_64 random_;
-  DoublingPause delay_{kFirstRetry, kLastRetry};
+  DoublingPause delay_;
   Dial dial_;
   WakeTimer retry_;
   std::vector<std::unique_ptr<Connection>> dials_;  // none of them open; the oldest first

@@ -5,8 +5,8 @@
 namespace lockstep::agent {
 
 WirePort::WirePort(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
-                   Handlers handlers, uint64_t seed)
-    : client_(loop, tls, endpoint,
+                   uint32_t machines, Handlers handlers, uint64_t seed)
+    : client_(loop, tls, endpoint, machines,
               {.on_open = std::move(handlers.on_open),
                .on_message =
                    [this, hear = std::move(handlers.on_message)](std::string_view body) {

@@ -32,8 +32,8 @@ class GangPort {
 class WirePort : public GangPort {
  public:
   // As GangClient takes them.
-  WirePort(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, Handlers handlers,
-           uint64_t seed);
+  WirePort(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint, uint32_t machines,
+           Handlers handlers, uint64_t seed);
 
   void Start() override { client_.Start(); }
   void Send(const core::Message& message) override { client_.Send(core::Encode(message)); }

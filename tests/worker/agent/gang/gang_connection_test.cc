@@ -105,7 +105,7 @@ class DeadEnd {
 struct Talker {
   Talker(EventLoop* loop, const TlsPskContext* tls, const Endpoint& endpoint,
          GangClient::Dial dial = ConnectTcp)
-      : client(loop, tls, endpoint,
+      : client(loop, tls, endpoint, 2,
                {.on_open = [this] { client.Send("hello"); },
                 .on_message = [this](std::string_view body) { heard.emplace_back(body); },
                 .on_close = [this](const std::string& reason) { ends.push_back(reason); }},
@@ -299,6 +299,22 @@ TEST_F(GangConnectionTest, TheClientGetsInOnceTheListenerIsThere) {
   EXPECT_TRUE(RunUntil([&] { return members_.size() == 1; }));
 }
 
+TEST_F(GangConnectionTest, ASmallGangDialsAMachine0ThatIsNotThereYetOftenAndALargeOneSeldom) {
+  EXPECT_EQ(GangClient::LastRetry(2), milliseconds(100));
+  EXPECT_EQ(GangClient::LastRetry(60), milliseconds(300));
+  EXPECT_EQ(GangClient::LastRetry(1000), seconds(1));
+  Listen();
+  const Endpoint endpoint = listener_->endpoint();
+  listener_.reset();
+  Talker talker(loop(), &client_tls_, endpoint);
+  ASSERT_TRUE(RunUntil([&] { return talker.ends.size() == 6; }));  // 5, 10, 20, 40, 80 ms
+  const Time began = BootTime();
+  bool late = false;
+  loop()->StartTimer(began + seconds(1), [&] { late = true; });
+  ASSERT_TRUE(RunUntil([&] { return late || talker.ends.size() == 9; }));
+  EXPECT_FALSE(late) << "three pauses of 100 ms";
+}
+
 TEST_F(GangConnectionTest, ADialToADeadMachineDoesNotKeepTheClientFromWhoCameInItsPlace) {
   Listen();
   const DeadEnd dead;
@@ -345,7 +361,7 @@ TEST_F(GangConnectionTest, AMemberSpeaksAgainAfterWhatCannotBeRead) {
       .on_open = [&] { port->Send(core::Hello{}); },
       .on_message = [](const core::Message&) { ADD_FAILURE() << "that was no message"; },
       .on_close = [&](const std::string& reason) { ends.push_back(reason); }};
-  port = std::make_unique<WirePort>(loop(), &client_tls_, listener_->endpoint(), handlers, 1);
+  port = std::make_unique<WirePort>(loop(), &client_tls_, listener_->endpoint(), 2, handlers, 1);
   port->Start();
   ASSERT_TRUE(RunUntil([&] { return ends.size() == 2; }));
   EXPECT_TRUE(ends[0].starts_with("machine 0 sent what cannot be read")) << ends[0];
