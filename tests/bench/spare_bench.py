@@ -1,5 +1,5 @@
-"""A node that loses its power while a spare keeps a place: from there to all ranks running, and what
-that time is made of, on three real nodes with an image that takes `--pull` seconds to come.
+"""A node that loses its power while a spare keeps a place: from there to all ranks running, and
+what that time is made of, on three real nodes with an image that takes `--pull` seconds to come.
 
     tools/bench spare [-- --machine 0 --samples 3]
 
@@ -206,7 +206,8 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--machine", type=int, default=0, choices=range(MACHINES))
     arguments.add_argument("--samples", type=int, default=3)
-    arguments.add_argument("--pull", type=int, default=60, help="seconds that the image takes, played by an init container; 0: none")
+    arguments.add_argument("--pull", type=int, default=60, metavar="SECONDS",
+                           help="that the image takes, played by an init container; 0: none")
     arguments.add_argument("--cluster", help="the folder of one where Lockstep is installed")
     arguments.add_argument("--logs", type=Path, help="a folder for agents' and operators' logs")
     given = arguments.parse_args()
