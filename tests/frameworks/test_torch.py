@@ -1,16 +1,21 @@
 """Programs of DeepSpeed, Lightning, Horovod and one with Megatron-LM's groups, as the examples have
 them, and torchrun: PyTorch's own processes find each other, and go on where a killed one left off."""
 
+import json
 import os
 import pathlib
+import re
 import signal
 
 import pytest
 
 import processes
-from run import MARK
+from run import MARK, Run
+from run_output import Output
 from waiting import wait_until
 
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+WEIGHTS = r"weights: sha256 [0-9a-f]{64}"
 STEPS = ["--steps=60", "--checkpoint-every=10"]
 SLOWER = "--seconds-per-step=0.2"
 # The example's file, its further arguments, with where it leaves its weights, and what its ranks say.
@@ -81,6 +86,41 @@ def test_a_killed_rank_is_named_and_training_ends_as_if_it_had_not_been(
     assert len(report["generations"]) == 2, output
     assert output.count("training from step 0") < output.count("training from step"), output
     assert weights(run.folder) == weights(whole.folder), output
+
+
+@pytest.mark.parametrize("sharding", ["fsdp", "zero1", "zero2"])
+def test_the_hugging_face_trainers_shards_are_kept_in_memory_and_a_killed_rank_changes_no_bit(
+        sharding, python_with, tmp_path, variables):
+    def start(name, seconds):
+        folder = tmp_path / name
+        folder.mkdir()
+        job = folder / "job.yaml"
+        job.write_text(json.dumps({
+            "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "shards"},
+            "spec": {"numMachines": 2, "processesPerMachine": 1, "framework": "Torch",
+                     "command": [python_with("torch"), str(PROGRAMS / "hf_sharded.py"), sharding, "20", seconds],
+                     "checkpoint": {"path": str(folder / "checkpoints"), "memory": {"size": "256Mi"}}}}))
+        return Run(folder, str(job), "--no-table", variables=variables)
+
+    code, _, output = start("whole", "0").finish(600)
+    assert code == 0, output
+    whole = re.search(WEIGHTS, output)[0]
+
+    run = start("killed", "0.5")
+    said = Output(run)
+    try:
+        said.wait(r"step 8 is done", "a checkpoint and some steps more", 600)
+        os.kill(process_of(run, 1), signal.SIGKILL)
+        run.process.wait(600)
+    finally:
+        run.process.kill()
+        output = said.join()
+    assert run.process.returncode == 0, output
+    resumed = re.findall(r"resumes from (.*)", output)
+    assert resumed[:2] == ["None", "None"] and len(resumed) == 4, output
+    for folder in resumed[2:]:
+        assert folder.endswith("checkpoint-5") and not folder.startswith(str(run.folder)), "in memory"
+    assert re.search(WEIGHTS, output)[0] == whole, output
 
 
 def test_torchrun_on_each_machine_makes_one_world_which_a_killed_process_ends(

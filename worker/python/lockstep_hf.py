@@ -14,6 +14,10 @@ In a job with checkpoint.memory, checkpoints stay in memory, so they can be freq
 
     TrainingArguments(output_dir=lockstep.memory_dir(), save_on_each_node=True, save_steps=10, ...)
 
+With FSDP or DeepSpeed each rank writes a shard, and each machine gets the others' as well: its
+memory must hold the whole checkpoint, which goes over the network at each save. For models that no
+machine's memory holds, output_dir is lockstep.checkpoint_dir().
+
 A committed checkpoint has moved away from output_dir: `save_total_limit` doesn't count it, and
 `load_best_model_at_end` won't find it.
 """
@@ -71,11 +75,6 @@ class LockstepCallback(TrainerCallback):
                 lockstep.commit(directory)
 
     def _save_in_memory(self, args: Any, state: Any, directory: str) -> None:
-        if getattr(args, "deepspeed", None) or getattr(args, "fsdp", None):
-            raise ValueError(
-                "with FSDP or DeepSpeed, output_dir is lockstep.checkpoint_dir(): in memory the "
-                "callback keeps models that every rank has whole"
-            )
         if not args.save_on_each_node and int(os.environ.get("GROUP_WORLD_SIZE", "1")) > 1:
             raise ValueError(
                 "checkpoints in memory have a part on every machine: give TrainingArguments "
@@ -119,44 +118,50 @@ def _wait_for_all_ranks() -> None:
 
 
 def _make_parts_alike(state: Any, directory: str) -> None:
-    """Gives every machine what the first one's part has and its own lacks.
+    """Gives every machine what the others' parts have and its own lacks.
 
-    Each is resumed from, and some Trainers write the model on the first alone. All parts go into
-    one folder in the end, so the files that name their process are the first machine's, too.
+    Each is resumed from. Some Trainers write the model on the first machine alone; FSDP and DeepSpeed
+    write a file a rank, of which each rank reads others' as well. All parts go into one folder in
+    the end, so the files that name their process are the first machine's on all.
     """
     distributed = _distributed()
     if distributed is None:
         return
-    first = state.is_world_process_zero
-    files = [_shared_files(directory) if first else None]
-    distributed.broadcast_object_list(files, src=0)
-    lacking = []
-    if state.is_local_process_zero and not first:
-        mine = _shared_files(directory)
-        lacking = [file for file in files[0] if file in _NAME_A_PROCESS or file not in mine]
-    wanted = [None] * distributed.get_world_size()
-    distributed.all_gather_object(wanted, lacking)
-    for file in files[0]:
-        if any(file in each for each in wanted):
-            _broadcast_file(distributed, os.path.join(directory, file), first, file in lacking)
+    rank = distributed.get_rank()
+    mine = _shared_files(directory) if state.is_local_process_zero else None
+    parts = [None] * distributed.get_world_size()
+    distributed.all_gather_object(parts, mine)
+    keepers = [keeper for keeper, part in enumerate(parts) if part is not None]
+    for file in sorted({file for keeper in keepers for file in parts[keeper]}):
+        source = next(keeper for keeper in keepers if file in parts[keeper])
+        alike = file not in _NAME_A_PROCESS
+        lacking = [each for each in keepers if not (alike and file in parts[each])]
+        lacking = [each for each in lacking if each != source]
+        if lacking:
+            path = os.path.join(directory, file)
+            _broadcast_file(distributed, path, source, rank == source, rank in lacking)
 
 
 def _shared_files(directory: str) -> List[str]:
-    return sorted(
-        entry.name
-        for entry in os.scandir(directory)
-        if entry.is_file() and not entry.name.startswith("rng_state")
-    )
+    """As paths in it. Random states are each rank's own."""
+    return [
+        os.path.relpath(os.path.join(parent, file), directory)
+        for parent, _, files in os.walk(directory)
+        for file in files
+        if not file.startswith("rng_state")
+    ]
 
 
-def _broadcast_file(distributed: Any, path: str, reads: bool, writes: bool) -> None:
+def _broadcast_file(distributed: Any, path: str, source: int, reads: bool, writes: bool) -> None:
     with contextlib.ExitStack() as stack:
-        source = stack.enter_context(open(path, "rb")) if reads else None
-        target = stack.enter_context(open(path, "wb")) if writes else None
+        if writes:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        read = stack.enter_context(open(path, "rb")) if reads else None
+        written = stack.enter_context(open(path, "wb")) if writes else None
         while True:
-            chunk = [source.read(_CHUNK) if source else None]
-            distributed.broadcast_object_list(chunk, src=0)
+            chunk = [read.read(_CHUNK) if read else None]
+            distributed.broadcast_object_list(chunk, src=source)
             if not chunk[0]:
                 return
-            if target:
-                target.write(chunk[0])
+            if written:
+                written.write(chunk[0])
