@@ -229,7 +229,8 @@ inline constexpr auto kFields<RankProgress> = std::tuple(
     Field{"waits", &RankProgress::waits}, Field{"waitedSeconds", &RankProgress::waited},
     Field{"throttledSeconds", &RankProgress::throttled},
     Field{"teraflops", &RankProgress::teraflops}, Field{"mfu", &RankProgress::mfu},
-    Field{"scalingEfficiency", &RankProgress::scaling});
+    Field{"scalingEfficiency", &RankProgress::scaling}, Field{"gpu", &RankProgress::gpu},
+    Field{"gpuClock", &RankProgress::gpu_clock});
 
 template <>
 inline constexpr auto kFields<Straggler> = std::tuple(

@@ -18,6 +18,7 @@
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
+#include "core/failure/gpu_clock.h"
 #include "core/failure/preflight.h"
 
 namespace lockstep::core {
@@ -224,7 +225,9 @@ struct RankProgress {
   double teraflops = 0;  // TFLOP/s; 0: not said
   double mfu = 0;        // share of its hardware's peak; 0: not said
   double scaling = 0;    // scaling efficiency: its speed, against that alone; 0: not said
-  double loaded = 0;     // seconds; of the machine's Report, and told with that alone
+  int32_t gpu = -1;      // its machine's number of its GPU; -1: not said
+  GpuClock gpu_clock{};
+  double loaded = 0;  // seconds; of the machine's Report, and told with that alone
 };
 
 struct Progress {

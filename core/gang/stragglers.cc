@@ -41,6 +41,7 @@ void StragglerFinder::Learn(Time now, const RankProgress& rank) {
   if (ranks.size() >= kMostRanks && !ranks.contains(rank.rank)) return;
   const auto [place, first] = ranks.try_emplace(rank.rank);
   place->second.now = {rank.waits, rank.waited, rank.throttled, now};
+  place->second.gpu = {rank.rank, rank.gpu, rank.gpu_clock, 0};
   // Its first steps are no measure: caches are cold.
   if (first) place->second.before = place->second.now;
   if (!IsOver()) return;
@@ -64,6 +65,7 @@ StragglerFinder::Round StragglerFinder::Take() {
   std::vector<double> waits;  // of each machine, in seconds a step
   std::vector<double> steps;  // how long each rank's took
   Round round;
+  round.gpus = HeldBackGpus();
   for (MachineRanks& machine : machines_) {
     double least = 0;
     double most = 0;
@@ -103,6 +105,45 @@ StragglerFinder::Round StragglerFinder::Take() {
   return round;
 }
 
+bool StragglerFinder::Gpu::HeldBack() const {
+  if ((clock.slowed & (kSlowedByHeat | kSlowedByHardware)) != 0) return true;
+  return clock.hertz > 0 && clock.hertz < (1 - kLowClock) * median;
+}
+
+std::string StragglerFinder::Gpu::InWords() const {
+  const std::string of_rank = "rank " + std::to_string(rank);
+  std::string words =
+      number < 0 ? "the GPU of " + of_rank : "GPU " + std::to_string(number) + " (" + of_rank + ")";
+  words += " is " + core::InWords(clock);
+  if (!(clock.hertz > 0)) return words;
+  std::array<char, 64> typical{};
+  std::snprintf(typical.data(), typical.size(), ", the median is %.0f", median / 1e6);
+  return words + typical.data();
+}
+
+std::vector<StragglerFinder::Gpu> StragglerFinder::HeldBackGpus() const {
+  std::vector<double> clocks;
+  for (const MachineRanks& machine : machines_) {
+    for (const auto& [number, rank] : machine.ranks) {
+      if (rank.gpu.clock.hertz > 0) clocks.push_back(rank.gpu.clock.hertz);
+    }
+  }
+  // Of an even number the upper one: of two GPUs the slower one is no measure.
+  const auto middle = clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2);
+  if (!clocks.empty()) std::nth_element(clocks.begin(), middle, clocks.end());
+  const double median = clocks.empty() ? 0 : *middle;
+  std::vector<Gpu> held(machines_.size());
+  for (size_t i = 0; i < machines_.size(); ++i) {
+    for (const auto& [number, rank] : machines_[i].ranks) {
+      Gpu gpu = rank.gpu;
+      gpu.median = median;
+      const bool slowest = !held[i].HeldBack() || gpu.clock.hertz < held[i].clock.hertz;
+      if (gpu.HeldBack() && slowest) held[i] = gpu;
+    }
+  }
+  return held;
+}
+
 void StragglerFinder::Judge() {
   if (rounds_.size() < kRounds) return;
   std::vector<size_t> times(machines_.size());
@@ -129,14 +170,22 @@ std::string StragglerFinder::Because(uint32_t machine) const {
   double throttled = 0;
   double seconds = 0;
   std::vector<double> spread;
+  size_t held_back = 0;
+  Gpu gpu;
   for (const Round& round : rounds_) {
     throttled += round.throttled[machine];
     seconds += round.seconds[machine];
     spread.push_back(round.spread[machine]);
+    if (!round.gpus[machine].HeldBack()) continue;
+    ++held_back;
+    gpu = round.gpus[machine];
   }
   std::string because;
   if (seconds > 0 && throttled / seconds >= kThrottled) {
     because = "its CPU limit holds it for " + Percent(throttled / seconds) + " of the time";
+  }
+  if (2 * held_back >= rounds_.size()) {
+    because += (because.empty() ? "" : "; ") + gpu.InWords();
   }
   if (processes_ < 2) return because;
   if (!because.empty()) because += "; ";

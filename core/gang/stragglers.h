@@ -8,6 +8,10 @@
 // was the last of all in kShare of them and costs kCost in the median. It is one until that is less
 // than kWell. Medians, so that a pause of one round, as for a checkpoint, says nothing; the share,
 // so that noise, in which anybody may be last, says nothing either.
+//
+// A GPU is a reason where in half of these rounds it says that heat or hardware slows it, or its
+// clock is below the gang's median by kLowClock. A power cap alone is none: under load
+// most GPUs of a healthy gang say that they are at theirs.
 #ifndef LOCKSTEP_CORE_GANG_STRAGGLERS_H_
 #define LOCKSTEP_CORE_GANG_STRAGGLERS_H_
 
@@ -39,6 +43,7 @@ class StragglerFinder {
   static constexpr double kShare = 0.9;
   static constexpr double kCost = 0.1;
   static constexpr double kWell = 0.05;
+  static constexpr double kLowClock = 0.05;
 
   StragglerFinder(uint32_t machines, uint32_t processes)
       : processes_(processes), machines_(machines) {}
@@ -57,9 +62,20 @@ class StragglerFinder {
     double throttled = 0;
     Time at{};
   };
+  // What a rank's GPU was like at the end of a round.
+  struct Gpu {
+    uint32_t rank = 0;
+    int32_t number = -1;  // -1: not said
+    GpuClock clock;
+    double median = 0;  // hertz, of all GPUs of the gang
+
+    bool HeldBack() const;
+    std::string InWords() const;
+  };
   struct Rank {
     Mark now;
     Mark before;  // when the last round was over
+    Gpu gpu;
   };
   struct MachineRanks {
     std::map<uint32_t, Rank> ranks;
@@ -70,12 +86,14 @@ class StragglerFinder {
     std::vector<double> throttled;  // seconds, of each machine
     std::vector<double> seconds;    // that it took each machine
     std::vector<double> spread;     // of its ranks' waits, as a share of a step
+    std::vector<Gpu> gpus;          // of each machine the slowest of those that are held back
     int64_t steps = 0;
   };
 
   bool IsOver() const;
   Round Take();
   void Judge();
+  std::vector<Gpu> HeldBackGpus() const;
   std::string Because(uint32_t machine) const;
 
   uint32_t processes_;

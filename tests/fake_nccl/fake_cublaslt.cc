@@ -10,10 +10,13 @@
 //
 //   LOCKSTEP_FAKE_CUBLASLT  the version that it says it is (default 130101)
 //   LOCKSTEP_FAKE_CHOICES   bits of the algorithms above that it offers at most (default 7)
+//   FAKE_SLOW_PRODUCT_MS    how many ms longer each product takes
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tests/fake_nccl/fake_cuda.h"
@@ -369,7 +372,11 @@ Code cublasLtMatmul(Handle handle, Description description, const void* alpha, c
                         *static_cast<const float*>(beta),
                         algorithm->data[0],
                         static_cast<float*>(workspace)};
-  Enqueue(stream, [product] { Multiply(product); });
+  const std::chrono::milliseconds longer(Setting("FAKE_SLOW_PRODUCT_MS", 0));
+  Enqueue(stream, [product, longer] {
+    std::this_thread::sleep_for(longer);
+    Multiply(product);
+  });
   return Code::kSuccess;
 }
 

@@ -3,7 +3,7 @@
 // where a mistake would only show on a GPU: no current context, an address that is not the device's
 // and a stream that is gone are errors, and cuMemFree waits for all work on the device.
 //
-//   LOCKSTEP_FAKE_GPUS     how many GPUs there are (default 8)
+//   FAKE_GPUS              how many GPUs there are (default 8)
 //   LOCKSTEP_FAKE_START    what cuInit says, as a CUresult (default 0)
 //   LOCKSTEP_FAKE_DRIVER   the CUDA version that the driver serves (default 13000)
 //   LOCKSTEP_FAKE_MEMORY   the bytes of a GPU's memory (default: the machine's)
@@ -174,7 +174,7 @@ int Setting(const char* name, int otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr || *value == '\0' ? otherwise : std::atoi(value);
 }
-int Gpus() { return Setting("LOCKSTEP_FAKE_GPUS", 8); }
+int Gpus() { return Setting("FAKE_GPUS", 8); }
 
 // A library with CUDA's interface has state of the process.
 struct Process {

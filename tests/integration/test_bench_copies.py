@@ -14,7 +14,7 @@ NODES = [int(path.name[4:]) for path in pathlib.Path("/sys/devices/system/node")
 def copies(*options, **env):
     return subprocess.run([binary("lockstep-trainer"), "bench", "copies", "-b", "1M", "-n", "3", *options],
                           capture_output=True, text=True, check=False, timeout=60,
-                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "LOCKSTEP_FAKE_GPUS": "2", **env})
+                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "FAKE_GPUS": "2", **env})
 
 
 def test_each_gpu_is_measured_with_each_nodes_memory_both_ways():
@@ -38,7 +38,7 @@ def test_the_table_says_what_it_is_of_and_has_a_line_a_pair():
 
 def test_without_a_driver_a_gpu_or_memory_on_it_one_sentence_says_so():
     for env, said in (({"LD_LIBRARY_PATH": ""}, "no NVIDIA driver here"),
-                      ({"LOCKSTEP_FAKE_GPUS": "0"}, "shows no GPU"),
+                      ({"FAKE_GPUS": "0"}, "shows no GPU"),
                       ({"LOCKSTEP_FAKE_MEMORY": "1000"}, "CUDA_ERROR_OUT_OF_MEMORY")):
         done = copies(**env)
         assert done.returncode == 2 and done.stdout == "", done

@@ -87,7 +87,7 @@ def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
 
 
 def test_tells_of_xids_and_trains_on_without_nvml():
-    broken = train("--steps=1", "--device=cuda", LOCKSTEP_FAKE_NVML="xid")
+    broken = train("--steps=1", "--device=cuda", FAKE_NVML="xid")
     assert broken.returncode == 0 and broken.stderr.splitlines()[:2] == XIDS, broken
     without = train("--steps=1", "--device=cuda", LOCKSTEP_NVML_LIBRARY="/nowhere/libnvidia-ml.so.1")
     assert without.returncode == 0 and "Xid" not in without.stderr, without
@@ -137,13 +137,13 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fau
 
 
 def test_tells_of_the_xids_that_end_its_first_step():
-    broken = train("--steps=2", "--device=cuda", LOCKSTEP_FAKE_NVML="xid", LOCKSTEP_FAKE_LOST_AT="8")
+    broken = train("--steps=2", "--device=cuda", FAKE_NVML="xid", LOCKSTEP_FAKE_LOST_AT="8")
     assert broken.returncode == 76 and "step 1/" not in broken.stdout, broken
     assert broken.stderr.splitlines()[:2] == XIDS, broken
 
 
 def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
-    stuck = {"LOCKSTEP_FAKE_NVML": "xid", "LOCKSTEP_FAKE_STUCK_AT": "10"}
+    stuck = {"FAKE_NVML": "xid", "LOCKSTEP_FAKE_STUCK_AT": "10"}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=4"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={0: stuck}) as made:

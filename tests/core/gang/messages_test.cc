@@ -59,7 +59,9 @@ std::vector<Message> OneOfEach() {
           ReportMessage{SomeReport()},
           StopRequest{StopReason::kDraining, seconds(30)},
           CommitRequest{9, {1, 2}, true, "step-7", "memory is full"},
-          Progress{{1, 2}, {{0, 10, 100, 2.5, 4096, 10, 0.5, 0.25, 31.5, 0.375, 0.9375}}},
+          Progress{
+              {1, 2},
+              {{0, 10, 100, 2.5, 4096, 10, 0.5, 0.25, 31.5, 0.375, 0.9375, 3, {1.2e9, 1.98e9, 2}}}},
           VerdictAck{{1, 2}},
           Welcome{2, {}},
           Refused{RefusalCode::kLowerAttempt, "attempt 5 has joined"},

@@ -25,6 +25,8 @@ class Gang {
   // How long a rank works on a step, in seconds.
   std::function<double(uint32_t rank)> work = [](uint32_t) { return 0.1; };
   std::function<double(uint32_t machine)> throttled = [](uint32_t) { return 0.0; };
+  // What it says of its GPU.
+  std::function<void(RankProgress& rank)> gpu = [](RankProgress&) {};
   // Of how many steps each machine tells at once.
   int told_every = 5;
   // How many steps apart machines read the kernel's counter of throttled time.
@@ -53,6 +55,7 @@ class Gang {
       said.step = step;
       ++said.waits;
       said.waited += slowest - works[rank] + 0.01;
+      gpu(said);
     }
     for (uint32_t machine = 0; machine < machines_; ++machine) {
       held_[machine] += throttled(machine) * (slowest + 0.01);
@@ -166,6 +169,63 @@ TEST(Stragglers, TheReasonIsNamedWhereItIsKnown) {
   one_rank.work = [](uint32_t rank) { return rank == 3 ? 0.2 : 0.1; };
   one_rank.StepsUntilFound(1000);
   EXPECT_THAT(one_rank.finder().found()->because, HasSubstr("differ"));
+}
+
+// Four machines of two GPUs at `clock` of 1980 MHz, all at their power caps but GPU 1 of machine 2,
+// of which `ill` says what it says.
+std::string BecauseOfGpus(double clock, const std::function<void(RankProgress& rank)>& ill) {
+  Gang gang(4, 2);
+  gang.work = [](uint32_t rank) { return rank / 2 == 2 ? 0.2 : 0.1; };
+  gang.gpu = [&](RankProgress& rank) {
+    rank.gpu = static_cast<int32_t>(rank.rank % 2);
+    rank.gpu_clock.hertz = clock;
+    rank.gpu_clock.most = 1980e6;
+    rank.gpu_clock.slowed = kSlowedByPower;
+    if (rank.rank == 5) ill(rank);
+  };
+  EXPECT_LT(gang.StepsUntilFound(1000), 1000);
+  return gang.finder().found()->because;
+}
+
+TEST(Stragglers, AGpuThatIsHeldBackIsNamedWithWhatHoldsIt) {
+  EXPECT_EQ(BecauseOfGpus(1755e6,
+                          [](RankProgress& rank) {
+                            rank.gpu_clock.hertz = 1200e6;
+                            rank.gpu_clock.slowed = kSlowedByHeat | kSlowedByHardware;
+                          }),
+            "GPU 1 (rank 5) is slowed by its temperature: 1200 of 1980 MHz, the median is 1755; "
+            "its ranks are alike");
+  EXPECT_THAT(BecauseOfGpus(1755e6, [](RankProgress& rank) { rank.gpu_clock.hertz = 1500e6; }),
+              HasSubstr("GPU 1 (rank 5) is slowed by its power cap: 1500 of 1980 MHz"));
+  EXPECT_THAT(BecauseOfGpus(1755e6,
+                            [](RankProgress& rank) {
+                              rank.gpu_clock.hertz = 210e6;  // somebody has locked it
+                              rank.gpu_clock.slowed = 0;
+                            }),
+              HasSubstr("GPU 1 (rank 5) is at 210 of 1980 MHz"));
+  // One that tells no clocks, and no number.
+  EXPECT_EQ(BecauseOfGpus(0,
+                          [](RankProgress& rank) {
+                            rank.gpu = -1;
+                            rank.gpu_clock.most = 0;
+                            rank.gpu_clock.slowed = kSlowedByHardware;
+                          }),
+            "the GPU of rank 5 is slowed by its hardware; its ranks are alike");
+}
+
+TEST(Stragglers, AGpuAtItsPowerCapAsAllOthersAreIsNoReason) {
+  EXPECT_EQ(BecauseOfGpus(1755e6, [](RankProgress&) {}), "its ranks are alike");
+  EXPECT_EQ(BecauseOfGpus(0, [](RankProgress&) {}), "its ranks are alike");
+  EXPECT_EQ(BecauseOfGpus(1755e6, [](RankProgress& rank) { rank.gpu_clock.hertz = 1700e6; }),
+            "its ranks are alike")
+      << "no less than boards differ";
+}
+
+TEST(Stragglers, AGpuThatWasHeldBackOnceIsNoReason) {
+  int told = 0;
+  const std::string because = BecauseOfGpus(
+      1755e6, [&](RankProgress& rank) { rank.gpu_clock.hertz = ++told < 50 ? 600e6 : 1755e6; });
+  EXPECT_EQ(because, "its ranks are alike");
 }
 
 TEST(Stragglers, AGangThatReportsNoWaitsHasNone) {

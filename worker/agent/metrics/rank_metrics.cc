@@ -16,6 +16,7 @@ constexpr const char* kLoadName = "checkpoint_load_seconds";
 constexpr const char* kValidationName = "validation_seconds";
 constexpr double kLongestLoad = 1e6;
 constexpr int64_t kMostStepsAtOnce = 1'000'000;
+constexpr double kMostGpus = 1024;
 constexpr Duration kThrottledEvery = milliseconds(500);  // as often as progress is told
 
 // Of what passed since the last step: what went into steps, and not into a validation.
@@ -31,6 +32,25 @@ void TakeFigure(const ProgressReport& report, const char* name, double* figure) 
   const auto said = report.metrics.find(name);
   if (said == report.metrics.end()) return;
   *figure = std::isfinite(said->second) ? std::max(said->second, 0.0) : 0;
+}
+
+// What a program says of its GPU, under the names of the trainer's (docs/trainer.md); it does so
+// less often than of its steps.
+void TakeGpu(const ProgressReport& report, core::RankProgress* progress) {
+  const auto number = report.metrics.find("gpu_index");
+  if (number != report.metrics.end() && number->second >= 0 && number->second < kMostGpus) {
+    progress->gpu = static_cast<int32_t>(number->second);
+  }
+  TakeFigure(report, "gpu_sm_clock_hertz", &progress->gpu_clock.hertz);
+  TakeFigure(report, "gpu_max_sm_clock_hertz", &progress->gpu_clock.most);
+  for (const auto& [name, bit] : {std::pair("gpu_slowed_by_power", core::kSlowedByPower),
+                                  std::pair("gpu_slowed_by_heat", core::kSlowedByHeat),
+                                  std::pair("gpu_slowed_by_hardware", core::kSlowedByHardware)}) {
+    const auto said = report.metrics.find(name);
+    if (said == report.metrics.end()) continue;
+    progress->gpu_clock.slowed &= ~uint32_t{bit};
+    if (said->second > 0) progress->gpu_clock.slowed |= bit;
+  }
 }
 
 Label Of(uint32_t rank) { return {"rank", std::to_string(rank)}; }
@@ -94,6 +114,7 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
   TakeFigure(report, "teraflops", &progress.teraflops);
   TakeFigure(report, "mfu", &progress.mfu);
   TakeFigure(report, "scaling_efficiency", &progress.scaling);
+  TakeGpu(report, &progress);
   const auto load = report.metrics.find(kLoadName);
   if (load != report.metrics.end() && progress.loaded == 0) {
     progress.loaded = std::clamp(load->second, 0.0, kLongestLoad);

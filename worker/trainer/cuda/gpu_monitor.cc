@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/failure/gpu_clock.h"
 #include "worker/collectives/nccl/cuda_library.h"
 
 namespace lockstep::trainer {
@@ -43,11 +44,15 @@ Result<nvml::Api> Bind(const SharedLibrary& library) {
   BindIfThere(library, "nvmlDeviceGetPowerUsage", &api.power);
   BindIfThere(library, "nvmlDeviceGetTemperature", &api.temperature);
   BindIfThere(library, "nvmlDeviceGetClockInfo", &api.clock);
+  BindIfThere(library, "nvmlDeviceGetMaxClockInfo", &api.most_clock);
+  BindIfThere(library, "nvmlDeviceGetIndex", &api.index);
   BindIfThere(library, "nvmlDeviceGetCurrentClocksEventReasons", &api.slowdowns);
   if (api.slowdowns == nullptr) {  // its name until CUDA 12.2
     BindIfThere(library, "nvmlDeviceGetCurrentClocksThrottleReasons", &api.slowdowns);
   }
   BindIfThere(library, "nvmlDeviceGetTotalEccErrors", &api.ecc_errors);
+  BindIfThere(library, "nvmlDeviceGetRemappedRows", &api.remapped_rows);
+  BindIfThere(library, "nvmlDeviceGetRetiredPagesPendingStatus", &api.retired_pages_pending);
   BindIfThere(library, "nvmlDeviceGetFieldValues", &api.fields);
   BindIfThere(library, "nvmlEventSetCreate", &api.make_events);
   BindIfThere(library, "nvmlDeviceRegisterEvents", &api.subscribe);
@@ -82,10 +87,11 @@ class Reading {
 void AddSlowdowns(const nvml::Api& api, nvml::Device device, Reading& reading) {
   const auto bits = Ask<unsigned long long>(api.slowdowns, device);
   if (!bits) return;
-  const auto any = [&](unsigned long long of) { return (*bits & of) != 0 ? 1.0 : 0.0; };
-  reading.Add("gpu_slowed_by_power", any(nvml::kPowerCap | nvml::kPowerBrake));
-  reading.Add("gpu_slowed_by_heat", any(nvml::kThermalSlowdown | nvml::kHardwareThermalSlowdown));
-  reading.Add("gpu_slowed_by_hardware", any(nvml::kHardwareSlowdown));
+  const uint32_t slowed = SlowdownOf(*bits);
+  const auto is = [slowed](uint32_t by) { return (slowed & by) != 0 ? 1.0 : 0.0; };
+  reading.Add("gpu_slowed_by_power", is(core::kSlowedByPower));
+  reading.Add("gpu_slowed_by_heat", is(core::kSlowedByHeat));
+  reading.Add("gpu_slowed_by_hardware", is(core::kSlowedByHardware));
 }
 
 void AddLinks(const nvml::Api& api, nvml::Device device, Reading& reading) {
@@ -148,7 +154,10 @@ std::vector<std::pair<std::string_view, double>> GpuMonitor::Read() {
   reading.Add("gpu_power_watts", Ask<unsigned>(api_.power, device_), 1e-3);
   reading.Add("gpu_temperature_celsius",
               Ask<unsigned>(api_.temperature, device_, nvml::kTemperatureGpu), 1);
+  reading.Add("gpu_index", Ask<unsigned>(api_.index, device_), 1);
   reading.Add("gpu_sm_clock_hertz", Ask<unsigned>(api_.clock, device_, nvml::kClockSm), 1e6);
+  reading.Add("gpu_max_sm_clock_hertz", Ask<unsigned>(api_.most_clock, device_, nvml::kClockSm),
+              1e6);
   AddSlowdowns(api_, device_, reading);
   const auto errors = [&](int kind) {
     return Ask<unsigned long long>(api_.ecc_errors, device_, kind, nvml::kVolatile);
@@ -160,6 +169,28 @@ std::vector<std::pair<std::string_view, double>> GpuMonitor::Read() {
   return reading.Take();
 }
 
+GpuMonitor::Health GpuMonitor::ReadHealth() const {
+  Health health;
+  health.index = Ask<unsigned>(api_.index, device_);
+  health.clock = Ask<unsigned>(api_.clock, device_, nvml::kClockSm);
+  health.most_clock = Ask<unsigned>(api_.most_clock, device_, nvml::kClockSm);
+  health.slowdowns = Ask<unsigned long long>(api_.slowdowns, device_).value_or(0);
+  health.uncorrected =
+      Ask<unsigned long long>(api_.ecc_errors, device_, nvml::kUncorrected, nvml::kVolatile)
+          .value_or(0);
+  unsigned corrected = 0;
+  unsigned uncorrected = 0;
+  unsigned pending = 0;
+  unsigned failed = 0;
+  if (api_.remapped_rows != nullptr &&
+      api_.remapped_rows(device_, &corrected, &uncorrected, &pending, &failed) == Code::kSuccess) {
+    health.remap_pending = pending != 0;
+    health.remap_failed = failed != 0;
+  }
+  health.retirement_pending = Ask<int>(api_.retired_pages_pending, device_).value_or(0) != 0;
+  return health;
+}
+
 std::vector<unsigned long long> GpuMonitor::NewXids() {
   std::vector<unsigned long long> xids;
   for (int i = 0; events_ != nullptr && i < kMostEvents; ++i) {
@@ -169,6 +200,16 @@ std::vector<unsigned long long> GpuMonitor::NewXids() {
   }
   if (!xids.empty()) xid_ = static_cast<double>(xids.back());
   return xids;
+}
+
+uint32_t SlowdownOf(unsigned long long bits) {
+  uint32_t slowed = 0;
+  if ((bits & (nvml::kPowerCap | nvml::kPowerBrake)) != 0) slowed |= core::kSlowedByPower;
+  if ((bits & (nvml::kThermalSlowdown | nvml::kHardwareThermalSlowdown)) != 0) {
+    slowed |= core::kSlowedByHeat;
+  }
+  if ((bits & nvml::kHardwareSlowdown) != 0) slowed |= core::kSlowedByHardware;
+  return slowed;
 }
 
 std::optional<double> PeakFlops(std::string_view name) {

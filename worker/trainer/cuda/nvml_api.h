@@ -66,8 +66,13 @@ struct Api {
   Code (*power)(Device, unsigned* milliwatts) = nullptr;
   Code (*temperature)(Device, int sensor, unsigned* celsius) = nullptr;
   Code (*clock)(Device, int kind, unsigned* megahertz) = nullptr;
+  Code (*most_clock)(Device, int kind, unsigned* megahertz) = nullptr;
+  Code (*index)(Device, unsigned*) = nullptr;
   Code (*slowdowns)(Device, unsigned long long* bits) = nullptr;
   Code (*ecc_errors)(Device, int kind, int counter, unsigned long long*) = nullptr;
+  Code (*remapped_rows)(Device, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                        unsigned* failed) = nullptr;
+  Code (*retired_pages_pending)(Device, int* pending) = nullptr;
   Code (*fields)(Device, int count, FieldValue*) = nullptr;
   Code (*make_events)(EventSet*) = nullptr;
   Code (*subscribe)(Device, unsigned long long types, EventSet) = nullptr;

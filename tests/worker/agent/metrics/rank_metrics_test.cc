@@ -71,6 +71,24 @@ TEST_F(RankMetricsTest, TheScalingEfficiencyIsToldOnAndHasAFamily) {
   EXPECT_EQ(At("lockstep_trainer_scaling_efficiency"), 0.9375);
 }
 
+TEST_F(RankMetricsTest, WhatARankSaysOfItsGpuIsToldOnUntilItSaysMore) {
+  EXPECT_EQ(Report(seconds(10), 1, 500).gpu, -1);
+  core::RankProgress progress = ranks_.OnReport(Reporting({{"gpu_index", 5},
+                                                           {"gpu_sm_clock_hertz", 1.2e9},
+                                                           {"gpu_max_sm_clock_hertz", 1.98e9},
+                                                           {"gpu_slowed_by_power", 1},
+                                                           {"gpu_slowed_by_heat", 1},
+                                                           {"gpu_slowed_by_hardware", 0}}));
+  progress = Report(seconds(11), 2, 500);
+  EXPECT_EQ(progress.gpu, 5);
+  EXPECT_EQ(progress.gpu_clock.hertz, 1.2e9);
+  EXPECT_EQ(progress.gpu_clock.most, 1.98e9);
+  EXPECT_EQ(progress.gpu_clock.slowed, core::kSlowedByPower | core::kSlowedByHeat);
+  progress = ranks_.OnReport(Reporting({{"gpu_index", 1e30}, {"gpu_slowed_by_heat", 0}}));
+  EXPECT_EQ(progress.gpu, 5);
+  EXPECT_EQ(progress.gpu_clock.slowed, core::kSlowedByPower);
+}
+
 TEST_F(RankMetricsTest, AValidationIsInNoStepAndInNoRateOfTokens) {
   Report(seconds(10), 1, 500);
   Report(seconds(12), 0, 0);  // a sign of life from the midst of it

@@ -108,7 +108,7 @@ TEST(NcclConnect, AutoTakesNcclWhereItIs) {
 TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasNoGpu) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_GPUS", "0");
+    if (rank.rank() == 1) Rank::Set("FAKE_GPUS", "0");
     const auto all = Made(OptionsOf(rank, port, Backend::kAuto));
     EXPECT_EQ(all->memory(), Memory::kHost);
     Rank::Must(all->Barrier("gloo"));

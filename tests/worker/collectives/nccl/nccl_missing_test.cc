@@ -52,7 +52,7 @@ TEST(NcclMissing, AFileThatIsNoDriver) {
 
 TEST(NcclMissing, NoGpu) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_GPUS", "0");
+    Rank::Set("FAKE_GPUS", "0");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"shows no GPU"});
   });
 }
@@ -74,7 +74,7 @@ TEST(NcclMissing, ADriverThatIsTooOldForThisNccl) {
 
 TEST(NcclMissing, FewerGpusThanProcessesIsSaidOnEveryRank) {
   RunRanks(4, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_GPUS", "3");
+    Rank::Set("FAKE_GPUS", "3");
     ExpectRefusal(rank, ErrorKind::kNotFound,
                   {"rank 3: GPU 3 is wanted, and this process sees 3", "processesPerMachine"});
   });

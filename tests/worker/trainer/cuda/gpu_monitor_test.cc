@@ -22,7 +22,7 @@ using Read = std::map<std::string, double>;
 
 Result<GpuMonitor> Open(const char* mood, const char* address = kAddress) {
   Rank::Set("LOCKSTEP_NVML_LIBRARY", LOCKSTEP_FAKES "/libnvidia-ml.so.1");
-  Rank::Set("LOCKSTEP_FAKE_NVML", mood);
+  Rank::Set("FAKE_NVML", mood);
   return GpuMonitor::Open(address);
 }
 
@@ -40,12 +40,14 @@ TEST(GpuMonitor, TellsOfTheGpuInSiUnits) {
                                      {"gpu_memory_bytes", 60e9},
                                      {"gpu_power_watts", 655.25},
                                      {"gpu_temperature_celsius", 71},
+                                     {"gpu_index", 0},
                                      {"gpu_sm_clock_hertz", 1755e6},
+                                     {"gpu_max_sm_clock_hertz", 1980e6},
                                      {"gpu_slowed_by_power", 1},
                                      {"gpu_slowed_by_heat", 0},
                                      {"gpu_slowed_by_hardware", 0},
                                      {"gpu_ecc_corrected", 12},
-                                     {"gpu_ecc_uncorrected", 1},
+                                     {"gpu_ecc_uncorrected", 0},
                                      {"gpu_nvlink_sent_bytes", 1125899906842624},
                                      {"gpu_nvlink_received_bytes", 3072}}));
   });
@@ -68,6 +70,22 @@ TEST(GpuMonitor, LeavesOutWhatMakesNoSense) {
     EXPECT_FALSE(read.contains("gpu_utilization"));
     EXPECT_FALSE(read.contains("gpu_memory_bytes"));
     EXPECT_TRUE(read.contains("gpu_power_watts"));
+  });
+}
+
+TEST(GpuMonitor, TellsWhatAGpuMustNotHaveBeforeItIsUsed) {
+  RunRanks(1, [](Rank&) {
+    EXPECT_EQ(Open("")->ReadHealth().clock, 1755U);
+    EXPECT_EQ(Open("")->ReadHealth().uncorrected, 0U);
+    EXPECT_EQ(Open("ecc")->ReadHealth().uncorrected, 2U);
+    EXPECT_TRUE(Open("remap")->ReadHealth().remap_pending);
+    EXPECT_FALSE(Open("ecc")->ReadHealth().remap_pending);
+    EXPECT_EQ(Open("hot")->ReadHealth().slowdowns, nvml::kThermalSlowdown);
+    // Of GPU 3 alone.
+    EXPECT_EQ(Open("ecc:3")->ReadHealth().uncorrected, 0U);
+    EXPECT_EQ(Open("ecc:3", "0000:f3:00.0")->ReadHealth().uncorrected, 2U);
+    EXPECT_EQ(Open("ecc:3", "0000:f3:00.0")->ReadHealth().index, 3U);
+    EXPECT_EQ(Open("bare")->ReadHealth().clock, std::nullopt);
   });
 }
 
