@@ -15,6 +15,7 @@
 
 #include "base/fields.h"
 #include "base/text/enum_names.h"
+#include "core/failure/gpu_clock.h"
 
 namespace lockstep::core {
 
@@ -26,6 +27,7 @@ struct Figures {
   double memory = kNotMeasured;    // GB/s of STREAM's triad, of all cores together
   double disk = kNotMeasured;      // GB/s of writing to the checkpoint folder, synced
   double link = kNotMeasured;      // GB/s with another machine, the median over its partners
+  double gpu_link = kNotMeasured;  // GB/s of an all-reduce among its GPUs, of bus bandwidth
 
   friend bool operator==(const Figures&, const Figures&) = default;
 };
@@ -39,15 +41,30 @@ inline constexpr auto kFigureKinds =
     std::to_array<FigureKind>({{"products", "GFLOP/s", &Figures::products},
                                {"memory", "GB/s", &Figures::memory},
                                {"disk", "GB/s", &Figures::disk},
-                               {"link", "GB/s", &Figures::link}});
+                               {"link", "GB/s", &Figures::link},
+                               {"gpu-link", "GB/s", &Figures::gpu_link}});
+
+// One GPU of a machine.
+struct GpuFigures {
+  uint32_t number = 0;             // its machine's, as nvidia-smi has it
+  double products = kNotMeasured;  // TFLOP/s of bf16 matrix products, all GPUs at work
+  GpuClock clock;                  // meanwhile
+  std::string fault;               // for which it is not to be used, whatever its speed; "": none
+
+  friend bool operator==(const GpuFigures&, const GpuFigures&) = default;
+};
+inline constexpr size_t kMaxGpus = 64;       // of a machine
+inline constexpr size_t kMaxGpuFault = 160;  // bytes
 
 struct PreflightLimits {
   double margin = 0.3;  // below the median by this share is slow
   Figures least;        // below this is slow, whatever the others have
+  bool gpus = false;    // the machines' GPUs are measured as well
 };
 
 struct MachineFigures {
   Figures figures;
+  std::vector<GpuFigures> gpus = {};
   std::vector<std::string> slow = {};  // "link 0.002 GB/s, where the median is 1.21 GB/s"
   bool below_least = false;            // one of these is for a limit that the user set
 
@@ -59,7 +76,12 @@ struct MachineFigures {
 // measured by the other.
 Figures Medians(const std::vector<MachineFigures>& machines);
 
-// Says of each machine what is slow: `least` and the others' medians are what it is held to.
+// Likewise of all machines' GPUs' products; kNotMeasured: of none.
+double MedianGpuProducts(const std::vector<MachineFigures>& machines);
+
+// Says of each machine what is slow: `least` and the others' medians are what it is held to. A GPU
+// is held to the median of all GPUs of the gang; one with a fault, and fewer GPUs than the median
+// machine has, make a machine slow.
 void Judge(const PreflightLimits& limits, std::vector<MachineFigures>* machines);
 
 // Who talks to whom: in each round every one of `count` has one partner, or none. No more rounds
@@ -72,6 +94,10 @@ double MedianLink(std::vector<double> rates);
 
 // "products 41.2 GFLOP/s, link 1.21 GB/s": those that were measured.
 std::string InWords(const Figures& figures);
+
+// Likewise of the machines' medians, and of their GPUs': "products 41.2 GFLOP/s, GPU products 612
+// TFLOP/s".
+std::string TypicalInWords(const std::vector<MachineFigures>& machines);
 
 // Machine i's figures in the row of that number, and what is slow.
 std::string FigureTable(const std::vector<MachineFigures>& machines);
@@ -110,6 +136,11 @@ struct PreflightStatus {
 
   friend bool operator==(const PreflightStatus&, const PreflightStatus&) = default;
 };
+
+template <>
+inline constexpr auto kFields<GpuFigures> = std::tuple(
+    Field{"gpu", &GpuFigures::number, Always{}}, Field{"products", &GpuFigures::products},
+    Field{"clock", &GpuFigures::clock}, Field{"fault", &GpuFigures::fault, CutTo{kMaxGpuFault}});
 
 template <>
 inline constexpr auto kFields<SlowMachine> =

@@ -162,13 +162,15 @@ inline constexpr auto kFields<Dismiss> = std::tuple(Field{"generation", &Dismiss
 template <>
 inline constexpr auto kFields<Figures> =
     std::tuple(Field{"products", &Figures::products}, Field{"memory", &Figures::memory},
-               Field{"disk", &Figures::disk}, Field{"link", &Figures::link});
+               Field{"disk", &Figures::disk}, Field{"link", &Figures::link},
+               Field{"gpuLink", &Figures::gpu_link});
 
 template <>
 inline constexpr auto kFields<Measured> =
     std::tuple(Field{"id", &Measured::id}, Field{"linked", &Measured::linked},
                Field{"figures", &Measured::figures}, Field{"address", &Measured::address},
-               Field{"token", &Measured::token}, Field{"rates", &Measured::rates});
+               Field{"token", &Measured::token}, Field{"rates", &Measured::rates},
+               Field{"gpus", &Measured::gpus});
 
 template <>
 inline constexpr auto kFields<Partner> =

@@ -261,12 +261,13 @@ struct Persisted {
 
 // What MEASURE asked for, as far as it could be had.
 struct Measured {
-  uint64_t id = 0;            // as MEASURE said
-  bool linked = false;        // likewise
-  Figures figures;            // of the machine alone
-  std::string address;        // IP:PORT where its partners find it; "": nowhere
-  std::string token;          // what they say there
-  std::vector<double> rates;  // of `linked`: GB/s, by partner; 0: it could not be reached
+  uint64_t id = 0;                    // as MEASURE said
+  bool linked = false;                // likewise
+  Figures figures;                    // of the machine alone
+  std::string address;                // IP:PORT where its partners find it; "": nowhere
+  std::string token;                  // what they say there
+  std::vector<double> rates;          // of `linked`: GB/s, by partner; 0: it could not be reached
+  std::vector<GpuFigures> gpus = {};  // at most kMaxGpus
 };
 
 // What TRY_PORTS asked.

@@ -42,7 +42,7 @@ std::vector<PreflightDesk::Ask> PreflightDesk::Step(Time now, const Attempts& at
 std::vector<PreflightDesk::Ask> PreflightDesk::Begin(Time now, const Attempts& attempts,
                                                      std::set<uint32_t> joined) {
   round_.emplace(++last_id_);
-  round_->deadline = now + kMeasureAlonePatience;
+  round_->deadline = now + (limits_.gpus ? kMeasureGpusPatience : kMeasureAlonePatience);
   round_->attempts = attempts;
   round_->asked = joined;
   for (const auto& pairs : PairRounds(static_cast<int>(known_.size()), kMostPairRounds)) {
@@ -94,6 +94,11 @@ void PreflightDesk::OnMeasured(uint32_t machine, const Measured& measured) {
     for (const FigureKind& kind : kFigureKinds) {
       if (!std::isfinite(alone.figures.*kind.value)) alone.figures.*kind.value = kNotMeasured;
     }
+    if (alone.gpus.size() > kMaxGpus) alone.gpus.resize(kMaxGpus);
+    for (GpuFigures& gpu : alone.gpus) {
+      if (!std::isfinite(gpu.products)) gpu.products = kNotMeasured;
+      if (gpu.fault.size() > kMaxGpuFault) gpu.fault.resize(kMaxGpuFault);
+    }
     return;
   }
   const std::vector<uint32_t>& partners = round_->partners[machine];
@@ -122,15 +127,16 @@ void PreflightDesk::Finish() {
   const Round round = *std::exchange(round_, std::nullopt);
   for (const uint32_t machine : round.joined) {
     const auto measured = round.alone.find(machine);
-    known_[machine].attempt = round.attempts[machine];
-    known_[machine].figures = measured == round.alone.end() ? Figures{} : measured->second.figures;
+    const bool answered = measured != round.alone.end();
+    known_[machine] = {round.attempts[machine], answered ? measured->second.figures : Figures{},
+                       answered ? measured->second.gpus : std::vector<GpuFigures>{}};
     std::erase_if(rates_, [machine](const auto& link) {
       return link.first.first == machine || link.first.second == machine;
     });
   }
   for (const auto& [pair, rate] : round.rates) rates_[pair] = rate;
   for (uint32_t machine = 0; machine < known_.size(); ++machine) {
-    judged_[machine] = {known_[machine].figures};
+    judged_[machine] = {known_[machine].figures, known_[machine].gpus};
     std::vector<double> links;
     for (const auto& [pair, rate] : rates_) {
       if (pair.first == machine || pair.second == machine) links.push_back(rate);
@@ -176,7 +182,7 @@ bool PreflightDesk::Knows(const Attempts& attempts) const {
 
 PreflightStatus PreflightDesk::status(const Attempts& attempts) const {
   PreflightStatus status;
-  status.typical = InWords(Medians(judged_));
+  status.typical = TypicalInWords(judged_);
   status.slow = slow_;
   if (measuring()) {
     status.state = PreflightState::kMeasuring;

@@ -24,6 +24,7 @@ namespace lockstep::core {
 
 // How long machines may take for themselves, and for the links.
 inline constexpr Duration kMeasureAlonePatience = seconds(15);
+inline constexpr Duration kMeasureGpusPatience = seconds(45);  // for themselves, with GPUs
 inline constexpr Duration kMeasureLinksPatience = seconds(25);
 
 class PreflightDesk {
@@ -69,6 +70,7 @@ class PreflightDesk {
   struct Known {
     uint32_t attempt = 0;  // 0: not measured
     Figures figures;       // but for the link
+    std::vector<GpuFigures> gpus;
   };
   using Pair = std::pair<uint32_t, uint32_t>;  // the lower machine first
   struct Round {

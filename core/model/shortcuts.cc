@@ -84,4 +84,8 @@ bool AsksForGpus(const Spec& spec) {
   return spec.resources_per_process.gpu.value_or(0) > 0 || WorkerClaims(spec) != nullptr;
 }
 
+bool UsesGpus(const Spec& spec) {
+  return AsksForGpus(spec) || (spec.trainer && spec.trainer->device == Device::kCuda);
+}
+
 }  // namespace lockstep::core

@@ -32,6 +32,8 @@ const Node* WorkerClaims(const Spec& spec);
 // By resourcesPerProcess.gpu or by a resource claim: what a driver hands out by claims counts as
 // GPUs.
 bool AsksForGpus(const Spec& spec);
+// Also where it is the built-in trainer that must have one (device Cuda).
+bool UsesGpus(const Spec& spec);
 
 }  // namespace lockstep::core
 

@@ -1,10 +1,17 @@
-"""GPUs that are slow, as NVML's stand-in tells of them: the one that holds a gang back is named with
-its reason. On the fakes of driver, NCCL, cuBLASLt and NVML: nothing of a GPU is measured here."""
+"""GPUs that are slow or broken, as NVML's stand-in tells of them: the one that holds a gang back is
+named with its reason, and preflight replaces the machine of one that must not be used. On the fakes
+of driver, NCCL, cuBLASLt and NVML: nothing of a GPU is measured here."""
 
+import json
+import os
 import pathlib
+import re
+import subprocess
 
+import pytest
 from gang import Gang
 from tls import binary
+from waiting import wait_until
 
 FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
 DATA = "/usr/share/common-licenses/GPL-3"
@@ -23,6 +30,41 @@ class OnFakes(Gang):
         self.start_agent(machine, attempt, prefix=("env", f"FAKE_NVML={mood}"))
 
 
+def bench_gpus(**environment):
+    done = subprocess.run([binary("lockstep-trainer"), "bench", "gpus", "--json"], check=False, timeout=120,
+                          capture_output=True, text=True, env={**os.environ, **ON_FAKES, **environment})
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_all_gpus_multiply_and_what_nvml_says_of_them_is_told():
+    code, gpus, errors = bench_gpus()
+    assert code == 0, errors
+    assert [(gpu["gpu"], gpu["pci_address"]) for gpu in gpus] == [(0, "0000:f0:00.0"), (1, "0000:f1:00.0")]
+    for gpu in gpus:
+        assert gpu["products"] > 0 and gpu["fault"] == "" and gpu["without"] == ""
+        assert gpu["clock_hertz"] == 1755e6 and gpu["max_clock_hertz"] == 1980e6
+    _, gpus, _ = bench_gpus(FAKE_NVML="ecc:1")
+    assert [gpu["fault"] for gpu in gpus] == [
+        "", "2 uncorrected errors of its memory since its driver was loaded"]
+    _, gpus, _ = bench_gpus(FAKE_NVML="remap:0", FAKE_GPUS="1")
+    assert gpus[0]["fault"] == "rows of its memory wait for a reset to be remapped"
+
+
+@pytest.mark.parametrize("lacks, says", [
+    ({"LOCKSTEP_NVML_LIBRARY": "/nowhere/libnvidia-ml.so.1"}, "libnvidia-ml"),
+    ({"LOCKSTEP_CUBLASLT_LIBRARY": "/nowhere/libcublasLt.so.13"}, "libcublasLt")], ids=["NVML", "cuBLASLt"])
+def test_without_a_library_its_part_is_left_out_and_no_gpu_is_blamed(lacks, says):
+    code, gpus, errors = bench_gpus(FAKE_GPUS="1", **lacks)
+    assert code == 0, errors
+    assert says in gpus[0]["without"] and gpus[0]["fault"] == ""
+    assert (gpus[0]["products"] is None) == (says == "libcublasLt")
+
+
+def test_without_a_driver_it_says_so():
+    code, gpus, errors = bench_gpus(LD_LIBRARY_PATH="")
+    assert (code, gpus) == (2, []) and "no NVIDIA driver here" in errors
+
+
 def test_a_gpu_that_heat_slows_is_named_as_the_reason_of_its_machines_lateness(tmp_path):
     command = ["sh", "-c", TRAIN.replace("$", "$$")]
     with OnFakes(tmp_path, machines=3, environment=ON_FAKES, command=command) as gang:
@@ -34,3 +76,24 @@ def test_a_gpu_that_heat_slows_is_named_as_the_reason_of_its_machines_lateness(t
                                    "the median is 1755"), late
         told = {rank["rank"]: rank for rank in gang.status()["progress"]}
         assert told[1]["gpuClock"] == {"hertz": 1.2e9, "most": 1.98e9, "slowed": 2}, told
+
+
+def test_preflight_replaces_the_machine_of_a_gpu_with_memory_errors_and_names_it(tmp_path):
+    spec = {"preflight": {"enabled": True, "margin": 0.95}, "resourcesPerProcess": {"gpu": 2}}
+    with OnFakes(tmp_path, machines=3, environment=ON_FAKES, **spec) as gang:
+        for machine in range(3):
+            gang.begin(machine, 1, "ecc:1" if machine == 2 else "")
+        gang.agents[0].wait_log("preflight: machine 2 is slow, and to be replaced: GPU 1: 2 uncorrected errors", 90)
+        table = gang.agents[0].log
+        assert "machine 0 is slow" not in table and "machine 1 is slow" not in table, table
+        assert not any(agent.ranks() for agent in gang.agents.values())
+        rows = re.findall(r"preflight: (\d) +[\d.e+]+ +[\d.e+]+ +[\d.e+-]+ +([\d.e+-]+) +[\d.e-]+ to [\d.e-]+", table)
+        assert len(rows) == 3 and all(float(link) > 0 for _, link in rows), table
+        gang.agents[2].kill()
+        gang.begin(2, 2)
+        wait_until(lambda: all(len(agent.ranks()) == 1 for agent in gang.agents.values()),
+                   lambda: f"every rank to run\n{gang.logs()}", 90)
+        gang.open_gates()
+        wait_until(lambda: not any(agent.running for agent in gang.agents.values()),
+                   lambda: f"all agents to leave\n{gang.logs()}")
+        assert gang.agents[0].termination["exitCode"] == 0

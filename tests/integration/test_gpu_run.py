@@ -48,7 +48,7 @@ def test_the_pack_has_the_programs_and_their_libraries_in_less_than_64_mib(packe
 
 @pytest.mark.parametrize("half, steps", [
     (1, ["versions", "start-up again", "products against double precision",
-         "kernels against double precision", "copies", "losses on GPU and CPU",
+         "kernels against double precision", "copies", "all GPUs at once", "losses on GPU and CPU",
          "checkpoints from GPU to CPU and back", "killed and resumed"]),
     (2, ["speed", "time by kernel", "the same bits twice", "two ranks make the bits of one",
          "new communicators", "a rank gets SIGKILL", "a rank gets SIGSTOP"])])

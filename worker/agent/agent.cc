@@ -20,6 +20,7 @@
 #include "core/model/launch.h"
 #include "core/model/names.h"
 #include "core/model/roles.h"
+#include "core/model/shortcuts.h"
 #include "worker/agent/ranks/launcher_folder.h"
 #include "worker/topology/topology.h"
 
@@ -79,7 +80,10 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.persist_every = spec.checkpoint.persist_every;
   c.ports = spec.framework == core::Framework::kTensorFlow;
   c.one_computer = config.shares_computer;
-  if (spec.preflight.enabled) c.preflight = spec.preflight.limits();
+  if (spec.preflight.enabled) {
+    c.preflight = spec.preflight.limits();
+    c.preflight->gpus = core::UsesGpus(spec);
+  }
   return c;
 }
 
@@ -215,9 +219,15 @@ Status Agent::OpenRanks(const std::string& executable) {
   if (!guard.ok()) return guard.error();
   guard_ = std::move(*guard);
 
+  const bool gpus = config_.job.spec.preflight.enabled && core::UsesGpus(config_.job.spec);
   measurer_ = std::make_unique<Measurer>(
       loop_.get(), spawner_.get(),
-      Measurer::Options{executable, config_.advertise, config_.machine, config_.checkpoint_path},
+      Measurer::Options{.executable = executable,
+                        .host = config_.advertise,
+                        .machine = config_.machine,
+                        .folder = config_.checkpoint_path,
+                        .gpus = gpus,
+                        .env = gpus ? ranks_->MachineEnvironment() : std::vector<std::string>()},
       [this](core::Measured measured) { Do(member_->OnMeasured(Now(), std::move(measured))); },
       logs_->Logger());
   Result<std::unique_ptr<ProgressSocket>> progress = ProgressSocket::Listen(

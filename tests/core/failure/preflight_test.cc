@@ -11,6 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // Machines of which only the link was measured.
 std::vector<MachineFigures> Links(const std::vector<double>& rates) {
@@ -42,6 +43,57 @@ TEST(PreflightTest, WhatWasNotMeasuredIsNotSlow) {
   std::vector<MachineFigures> machines = Links({kNotMeasured});
   Judge({.margin = 0, .least = {1, 1, 1, 1}}, &machines);
   EXPECT_THAT(machines[0].slow, IsEmpty());
+}
+
+// Machines of GPUs of which only products were measured.
+std::vector<MachineFigures> Gpus(const std::vector<std::vector<double>>& products) {
+  std::vector<MachineFigures> machines;
+  for (const std::vector<double>& of_machine : products) {
+    MachineFigures& machine = machines.emplace_back();
+    machine.figures.products = 10;
+    for (const double rate : of_machine) {
+      const auto number = static_cast<uint32_t>(machine.gpus.size());
+      machine.gpus.push_back({.number = number, .products = rate, .clock = {}, .fault = ""});
+    }
+  }
+  return machines;
+}
+
+TEST(PreflightTest, AGpuIsHeldToTheMedianOfAllGpusAndNamed) {
+  std::vector<MachineFigures> machines = Gpus({{600, 610, 620}, {615, 300, 600}});
+  machines[1].gpus[1].clock = {.hertz = 900e6, .most = 1980e6, .slowed = kSlowedByHeat};
+  Judge({}, &machines);
+  EXPECT_THAT(machines[0].slow, IsEmpty());
+  EXPECT_THAT(machines[1].slow,
+              ElementsAre("GPU 1: products 300 TFLOP/s, where the median is 600 TFLOP/s (slowed by "
+                          "its temperature: 900 of 1980 MHz)"));
+}
+
+TEST(PreflightTest, AGpuWithAFaultIsNotToBeUsedHoweverFastItIs) {
+  std::vector<MachineFigures> machines = Gpus({{600, 600}});
+  machines[0].gpus[1].fault = "2 uncorrected errors of its memory";
+  Judge({}, &machines);
+  EXPECT_THAT(machines[0].slow, ElementsAre("GPU 1: 2 uncorrected errors of its memory"));
+}
+
+TEST(PreflightTest, AMachineThatLacksAGpuIsFound) {
+  std::vector<MachineFigures> machines = Gpus({{600, 600}, {600}, {600, 600}});
+  Judge({}, &machines);
+  EXPECT_THAT(machines[1].slow, ElementsAre("1 GPUs answer, where the median is 2"));
+  EXPECT_TRUE(machines[0].well() && machines[2].well());
+  machines[1] = {};  // of which nothing is known
+  Judge({}, &machines);
+  EXPECT_TRUE(machines[1].well());
+}
+
+TEST(PreflightTest, GpusAreInTheTableAndInWordsWhereThereAreAny) {
+  std::vector<MachineFigures> machines = Gpus({{600, 655.4}, {610, 620}});
+  machines[0].figures.gpu_link = 180;
+  EXPECT_THAT(FigureTable(machines), HasSubstr("GPU PRODUCTS, TFLOP/s"));
+  EXPECT_THAT(FigureTable(machines), HasSubstr("180             600 to 655"));
+  EXPECT_EQ(TypicalInWords(machines),
+            "products 10 GFLOP/s, gpu-link 180 GB/s, GPU products 610 TFLOP/s");
+  EXPECT_THAT(FigureTable(Links({1})), Not(HasSubstr("GPU")));
 }
 
 TEST(PreflightTest, OneSlowPartnerMakesNoMachineSlow) {

@@ -37,6 +37,7 @@ class GangFixture : public ::testing::Test {
     std::vector<MemoryPart> dropped;
     bool hold_measure = false;  // MeasureMachine is not answered
     Figures figures{10, 20, 30};
+    std::vector<GpuFigures> gpus;
     double reach = 5;  // GB/s at its end of a link
     std::vector<Measure> measures;
     bool hold_persist = false;  // PersistPart is not answered
@@ -178,6 +179,7 @@ class GangFixture : public ::testing::Test {
     const Measure& asked = m.measures.back();
     Measured answer{asked.id, asked.linked, {}, "machine-" + std::to_string(index), "token", {}};
     if (asked.alone) answer.figures = m.figures;
+    if (asked.alone) answer.gpus = m.gpus;
     for (const Partner& partner : asked.partners) {
       answer.rates.push_back(std::min(m.reach, machines_[partner.machine].reach));
     }

@@ -230,9 +230,30 @@ TEST_F(CoordinatorPreflightTest, AnotherAgentOfTheSameAttemptIsMeasuredToo) {
   EXPECT_THAT(machines_[1].spawns, SizeIs(1));
 }
 
+TEST_F(CoordinatorPreflightTest, AMachineWithABrokenGpuIsReplacedAndTheGpuNamed) {
+  preflight_->gpus = true;
+  BeginHeld(4);
+  for (Machine& machine : machines_) machine.gpus = {{0, 600, {}, ""}};
+  machines_[2].gpus[0].fault = "rows of its memory wait for a reset to be remapped";
+  Answer({0, 1, 2});
+  Advance(kMeasureAlonePatience);
+  EXPECT_EQ(State(), PreflightState::kMeasuring) << "GPUs take longer";
+  Answer({3});
+  Answer({0, 1, 2, 3});
+  EXPECT_EQ(SlowOf(2), "GPU 0: rows of its memory wait for a reset to be remapped");
+  EXPECT_THAT(log_, HasSubstr("machine 2 is slow, and to be replaced: GPU 0: rows"));
+  EXPECT_THAT(coordinator_->preflight()->typical, HasSubstr("GPU products 600 TFLOP/s"));
+  JoinHeld(2, 2);
+  machines_[2].gpus = {{0, 600, {}, ""}};
+  AnswerAll();
+  EXPECT_EQ(State(), PreflightState::kPassed);
+}
+
 TEST_F(CoordinatorPreflightTest, NumbersThatAreNoneAreNotBelieved) {
   BeginHeld(4);
   machines_[1].figures.products = std::numeric_limits<double>::quiet_NaN();
+  machines_[1].gpus.resize(1);
+  machines_[1].gpus[0].products = std::numeric_limits<double>::quiet_NaN();
   machines_[1].reach = std::numeric_limits<double>::infinity();
   AnswerAll();
   EXPECT_THAT(prepared_, SizeIs(1));

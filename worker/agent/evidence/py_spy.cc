@@ -1,12 +1,8 @@
 #include "worker/agent/evidence/py_spy.h"
 
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -14,32 +10,10 @@
 #include <variant>
 
 #include "base/process.h"
+#include "base/read_until.h"
 #include "worker/agent/evidence/armed_stacks.h"
 
 namespace lockstep::agent {
-namespace {
-
-// What comes until the pipe ends, `until` or `limit` bytes.
-std::string ReadUntil(int fd, Time until, size_t limit, bool* ended) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  *ended = false;
-  while (text.size() < limit) {
-    const auto left = (until - BootTime()) / milliseconds(1);
-    if (left <= 0) break;
-    pollfd wait{fd, POLLIN, 0};
-    if (poll(&wait, 1, static_cast<int>(left)) <= 0) continue;
-    const ssize_t got = read(fd, buffer.data(), buffer.size());
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    *ended = got <= 0;
-    if (*ended) break;
-    text.append(buffer.data(), static_cast<size_t>(got));
-  }
-  return text;
-}
-
-}  // namespace
-
 Result<std::string> RunPySpy(pid_t pid, Time until) {
   const char* path = std::getenv("PATH");
   auto found = FindExecutable("py-spy", path == nullptr ? "" : path, "");

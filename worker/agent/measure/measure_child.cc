@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -16,6 +18,7 @@
 #include "core/exit_codes.h"
 #include "core/gang/messages.h"
 #include "worker/agent/gang/frame.h"
+#include "worker/agent/measure/gpu_rates.h"
 #include "worker/agent/measure/link_rate.h"
 #include "worker/measure/measure.h"
 
@@ -57,19 +60,24 @@ int OwnCpus() {
   return std::clamp(CPU_COUNT(&set), 1, kMostThreads);
 }
 
-core::Figures MeasureAlone(const std::string& machine, const std::string& folder) {
+void MeasureAlone(const std::string& machine, const std::string& folder, bool gpus,
+                  core::Measured* measured) {
   const int threads = OwnCpus();
-  core::Figures figures;
+  core::Figures& figures = measured->figures;
   figures.products = ProductRate(threads);
   figures.memory = MemoryRate(threads, kArrays / static_cast<size_t>(threads));
-  if (folder.empty()) return figures;
+  if (gpus) {
+    GpuRates rates = MeasureGpus();
+    measured->gpus = std::move(rates.gpus);
+    figures.gpu_link = rates.link;
+  }
+  if (folder.empty()) return;
   const Result<double> disk = DiskRate(folder, machine);
   if (disk.ok()) {
     figures.disk = *disk;
   } else {
     std::fprintf(stderr, "lockstep-agent: preflight: %s\n", disk.error().message.c_str());
   }
-  return figures;
 }
 
 // nullopt: there is no next one.
@@ -91,16 +99,17 @@ std::optional<core::Measure> NextMeasure(FrameSplitter& frames) {
 }  // namespace
 
 int MeasureMain(int argc, char** argv) {
-  const auto machine = argc == 5 ? ParseNumber<uint32_t>(argv[3]) : std::nullopt;
+  const auto machine = argc == 6 ? ParseNumber<uint32_t>(argv[3]) : std::nullopt;
   if (!machine) return core::kExitConfiguration;
   Result<LinkMeter> links = LinkMeter::Listen(argv[2], *machine);
   if (!links.ok()) std::fprintf(stderr, "lockstep-agent: %s\n", links.error().message.c_str());
+  const bool gpus = std::string_view(argv[5]) == kMeasureGpus;
   FrameSplitter frames(core::kMaxMessage);
   while (const std::optional<core::Measure> asked = NextMeasure(frames)) {
     core::Measured measured;
     measured.id = asked->id;
     measured.linked = asked->linked;
-    if (asked->alone) measured.figures = MeasureAlone(argv[3], argv[4]);
+    if (asked->alone) MeasureAlone(argv[3], argv[4], gpus, &measured);
     if (links.ok()) {
       measured.address = links->address();
       measured.token = links->token();

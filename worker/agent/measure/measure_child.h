@@ -6,9 +6,10 @@
 
 namespace lockstep::agent {
 
-// lockstep-agent --measure IP MACHINE FOLDER: its partners come to that IP; FOLDER's disk is
-// measured, unless it is "".
+// lockstep-agent --measure IP MACHINE FOLDER WHAT: its partners come to that IP; FOLDER's disk is
+// measured, unless it is "", and GPUs where WHAT is kMeasureGpus.
 inline constexpr char kMeasureArgument[] = "--measure";
+inline constexpr char kMeasureGpus[] = "gpus";
 inline constexpr int kMeasureFd = 3;  // as SpawnRequest::extra_fds hands it down
 
 int MeasureMain(int argc, char** argv);

@@ -47,8 +47,9 @@ Status Measurer::Begin() {
   SpawnResult result =
       spawner_->Spawn({.path = options_.executable,
                        .argv = {"lockstep-measure", kMeasureArgument, options_.host,
-                                std::to_string(options_.machine), options_.folder},
-                       .env = {},
+                                std::to_string(options_.machine), options_.folder,
+                                options_.gpus ? kMeasureGpus : ""},
+                       .env = options_.env,
                        .capture_stdout = false,
                        .capture_stderr = false,
                        .extra_fds = {its.get()}});

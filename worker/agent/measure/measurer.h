@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "base/process.h"
@@ -22,6 +23,8 @@ class Measurer {
     std::string host;        // the IP that partners come to
     uint32_t machine = 0;
     std::string folder;  // whose disk is measured; "": none
+    bool gpus = false;
+    std::vector<std::string> env = {};  // for what measures those: "NAME=value"
   };
   using OnMeasured = std::function<void(core::Measured)>;
 

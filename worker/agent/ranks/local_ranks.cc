@@ -333,6 +333,16 @@ std::optional<SpawnFailure> LocalRanks::FindProgram(SpawnRequest* request) {
   return std::nullopt;
 }
 
+std::vector<std::string> LocalRanks::MachineEnvironment() const {
+  core::ProcessIdentity identity = Identity(core::Start{}, 0);
+  identity.gpu_variables = plan_.visible;
+  std::vector<std::string> all = core::BuildEnvironment(inherited_, config_->job, identity);
+  std::erase_if(all, [](const std::string& variable) {
+    return core::IsReserved(std::string_view(variable).substr(0, variable.find('=')));
+  });
+  return all;
+}
+
 Result<SpawnRequest> LocalRanks::AnyRequest() const {
   SpawnRequest request = RequestFor(core::Start{}, 0);
   if (const auto failure = FindProgram(&request)) return Error::NotFound(failure->message);

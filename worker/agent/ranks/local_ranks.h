@@ -106,6 +106,10 @@ class LocalRanks {
     if (kept_) kept_->Fetch();
   }
 
+  // What a rank would find, less what each has of its own, with all GPUs of this machine's
+  // processes: "NAME=value".
+  std::vector<std::string> MachineEnvironment() const;
+
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard_ = guard); }
   // The agent is leaving: no generation follows.

@@ -4,12 +4,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "worker/collectives/connect.h"
 #include "worker/collectives/nccl/cuda_bench.h"
 #include "worker/trainer/commands/commands.h"
 #include "worker/trainer/cuda/copy_bench.h"
 #include "worker/trainer/cuda/cuda_check.h"
+#include "worker/trainer/cuda/gpu_bench.h"
 #include "worker/trainer/cuda/slice_sum.h"
 #include "worker/trainer/run/exit_code.h"
 
@@ -133,6 +135,21 @@ void AddCopies(CLI::App* bench, int* exit_code) {
   command->callback([run, exit_code] { *exit_code = run->Run(); });
 }
 
+int RunGpuBench(bool json) {
+  const Result<std::vector<GpuRow>> rows = BenchGpus();
+  if (!rows.ok()) return Fail(rows.error());
+  std::fputs((json ? ToJsonLines(*rows) : ToTable(*rows)).c_str(), stdout);
+  return core::kExitSuccess;
+}
+
+void AddGpus(CLI::App* bench, int* exit_code) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = bench->add_subcommand(
+      "gpus", "Matrix products on all GPUs at once, their clocks meanwhile, and memory errors");
+  command->add_flag("--json", *json, "a line of JSON a GPU");
+  command->callback([json, exit_code] { *exit_code = RunGpuBench(*json); });
+}
+
 }  // namespace
 
 void AddBench(CLI::App& app, int* exit_code) {
@@ -140,6 +157,7 @@ void AddBench(CLI::App& app, int* exit_code) {
   bench->require_subcommand(1);
   AddAllReduce(bench, exit_code);
   AddCopies(bench, exit_code);
+  AddGpus(bench, exit_code);
   app.add_subcommand("cuda-check", "A small model trained on the GPUs over NCCL, and checked")
       ->callback([exit_code] { *exit_code = CheckCuda(); });
 }

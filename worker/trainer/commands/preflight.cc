@@ -123,6 +123,7 @@ void AddPreflight(CLI::App& app, int* exit_code) {
       ->add_option("--margin", run->options.limits.margin, "slow: below the median by this share")
       ->check(CLI::Range(0.0, 1.0, "0..1"));
   for (const core::FigureKind& kind : core::kFigureKinds) {
+    if (kind.value == &core::Figures::gpu_link) continue;  // the agents', not measured here
     double& least = run->options.limits.least.*kind.value;
     least = 0;
     command
