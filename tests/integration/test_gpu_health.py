@@ -7,12 +7,15 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 from gang import Gang
 from tls import binary
 from waiting import wait_until
 
+MODULES = pathlib.Path(__file__).parents[2] / "worker/python"
+TORCH = "/usr/bin/python3"  # the one that has torch
 FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
 DATA = "/usr/share/common-licenses/GPL-3"
 ON_FAKES = {"LD_LIBRARY_PATH": str(FAKES), "FAKE_GPUS": "2"}
@@ -76,6 +79,34 @@ def test_a_gpu_that_heat_slows_is_named_as_the_reason_of_its_machines_lateness(t
                                    "the median is 1755"), late
         told = {rank["rank"]: rank for rank in gang.status()["progress"]}
         assert told[1]["gpuClock"] == {"hertz": 1.2e9, "most": 1.98e9, "slowed": 2}, told
+
+
+def python(program, words, **environment):
+    done = subprocess.run([program, "-c", words], check=False, timeout=120, capture_output=True, text=True,
+                          env={**os.environ, **ON_FAKES, "PYTHONPATH": str(MODULES),
+                               "PYTHONDONTWRITEBYTECODE": "1", **environment})
+    return done.stdout.splitlines() or done.stderr.splitlines()[-1:]
+
+
+def test_python_programs_tell_of_their_gpu_what_the_trainer_tells_of_its_own():
+    words = "import json, lockstep_gpu; print(json.dumps(lockstep_gpu.Gpu(1).figures()))"
+    assert json.loads(python(sys.executable, words, FAKE_NVML="hot:1")[0]) == {
+        "gpu_index": 1, "gpu_sm_clock_hertz": 1.2e9, "gpu_max_sm_clock_hertz": 1.98e9,
+        "gpu_slowed_by_power": 0, "gpu_slowed_by_heat": 1, "gpu_slowed_by_hardware": 0}
+    assert python(sys.executable, words, FAKE_NVML="bare") == ["{}"]
+    assert python(sys.executable, words, FAKE_GPUS="1") == ["OSError: CUDA shows no GPU 1"]
+    assert python(sys.executable, words, FAKE_NVML="lost") == ["OSError: nvmlInit failed"]
+    assert "libnvidia-ml.so.1" in python(sys.executable, words, LD_LIBRARY_PATH="")[0]
+
+
+def test_a_watched_model_s_gpu_is_told_of_every_few_seconds_and_never_where_it_cannot_be():
+    if subprocess.run([TORCH, "-c", "import torch"], check=False, capture_output=True).returncode != 0:
+        pytest.skip(f"{TORCH} has no torch")
+    words = ("import lockstep_torch; watch = lockstep_torch._Watch(None, None, None)\n"
+             "print(len(watch.figures(0)), len(watch.figures(0))); watch._gpu_due = 0\n"
+             "print(len(watch.figures(0)))")
+    assert python(TORCH, words) == ["6 0", "6"]
+    assert python(TORCH, words, FAKE_NVML="lost") == ["0 0", "0"]
 
 
 def test_preflight_replaces_the_machine_of_a_gpu_with_memory_errors_and_names_it(tmp_path):

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import zipfile
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Dict, Optional
 
 import lockstep
 
@@ -36,6 +36,8 @@ except ImportError as error:
     ) from error
 
 __all__ = ["load", "save", "watch"]
+
+_GPU_SECONDS = 5.0  # between two looks at a GPU
 
 
 def save(state: Any, step: int, sharded: bool = False) -> Optional[str]:
@@ -183,7 +185,8 @@ def watch(model: Any, hook: Optional[Callable[..., Any]] = None, state: Any = No
 
     The wait is from when this rank has its last bucket of gradients ready to when the bucket has
     been reduced: who is ready last waits least. It is told with lockstep.report(), as
-    collective_wait_seconds, when the next step's first bucket is ready; nothing else is sent.
+    collective_wait_seconds, when the next step's first bucket is ready; on an NVIDIA GPU also what
+    lockstep_gpu tells of it, every few seconds. Nothing else is sent.
     """
     model.register_comm_hook(_Watch(model, hook, state), _on_bucket)
 
@@ -194,14 +197,32 @@ class _Watch:
         self.state = state if hook is not None else model
         self._lock = threading.Lock()  # futures are done on a thread of the process group
         self._last: Optional[Callable[[], Optional[float]]] = None
+        self._gpu: Any = None
+        self._gpu_due = 0.0
 
-    def report(self) -> None:
-        """Tells of the step before."""
+    def figures(self, ordinal: int) -> Dict[str, float]:
+        """Of this GPU, where they are due and can be had."""
+        if time.monotonic() < self._gpu_due:
+            return {}
+        self._gpu_due = time.monotonic() + _GPU_SECONDS
+        try:
+            if self._gpu is None:
+                import lockstep_gpu
+
+                self._gpu = lockstep_gpu.Gpu(ordinal)
+            return self._gpu.figures()
+        except (ImportError, OSError, AttributeError):  # another vendor's, or no NVML
+            self._gpu_due = float("inf")
+            return {}
+
+    def report(self, gpu: Optional[int]) -> None:
+        """Tells of the step before. gpu: its ordinal; None: the model is on CPUs."""
         with self._lock:
             last, self._last = self._last, None
         wait = last() if last is not None else None
         if wait is not None:
-            lockstep.report(collective_wait_seconds=wait)
+            figures = {} if gpu is None else self.figures(gpu)
+            lockstep.report(collective_wait_seconds=wait, **figures)
 
     def begin(self, on_gpu: bool) -> Callable[[], None]:
         """The last bucket is ready. What it returns is called when that bucket is reduced."""
@@ -229,7 +250,7 @@ class _Watch:
 
 def _on_bucket(watched, bucket):  # type: ignore[no-untyped-def]  # DDP looks at annotations
     if bucket.index() == 0:
-        watched.report()
+        watched.report(bucket.buffer().device.index if bucket.buffer().is_cuda else None)
     reduced = watched.begin(bucket.buffer().is_cuda) if bucket.is_last() else None
     future = watched.hook(watched.state, bucket)
     if reduced is None:
