@@ -1,5 +1,5 @@
 # lockstep/worker, at the root of the tree: docker build -f docker/worker.Dockerfile .
-# It has two uses: pods copy the agent, one static file, from it, and jobs that name no image run in
+# It has two uses: pods copy the agent, one static file, and lockstep-pmix from it, and jobs that name no image run in
 # it, with the built-in trainer.
 
 # Up to the programs, both Dockerfiles have the same lines and so share these layers.
@@ -18,7 +18,7 @@ COPY . .
 ARG CCACHE_DIR=/var/cache/ccache
 ARG LANG
 RUN --mount=type=cache,id=lockstep-ccache,target=/var/cache/ccache \
-    docker/compile /out lockstep-agent lockstep lockstep-trainer
+    docker/compile /out -DLOCKSTEP_PMIX=ON lockstep-agent lockstep-pmix lockstep lockstep-trainer
 
 FROM $BASE
 # The shared libraries of lockstep-trainer. Package lists and logs are removed to save space.
@@ -27,7 +27,7 @@ RUN apt-get update && \
     rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/* && \
     ln -s /lockstep-agent /usr/local/bin/lockstep-agent
 COPY --from=build /out/lockstep /out/lockstep-trainer /usr/local/bin/
-COPY --from=build /out/lockstep-agent /lockstep-agent
+COPY --from=build /out/lockstep-agent /out/lockstep-pmix /
 USER 65532:65532
 CMD ["lockstep", "--help"]
 LABEL org.opencontainers.image.title="Lockstep worker" \

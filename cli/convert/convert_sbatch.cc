@@ -354,7 +354,8 @@ class BatchConverter {
         "SLURM_LOCALID, WORLD_SIZE in place of SLURM_NTASKS.");
     builder_.Warn(
         "a program that joins by MPI needs framework: Mpi, with mpi.start: Pmi for MPICH and Intel "
-        "MPI; else each process would be a world of its own, and the job would succeed.");
+        "MPI, Pmix for Open MPI; else each process would be a world of its own, and the job would "
+        "succeed.");
     if (IsShell(core::BaseName(words[0])) || words[0].ends_with(".sh")) {
       builder_.Remark("What " + words[0] +
                       " starts was not read: where it calls a launcher, "

@@ -40,7 +40,10 @@ constexpr auto kSlurm = std::to_array<KnownOption>({
     {"array a", 1, kUsed},
     {"container-image", 1, kUsed},
     {"multi-prog", 0, kUsed},
-    {"mpi", 1, "a program that calls MPICH or Intel MPI wants framework: Mpi with mpi.start: Pmi."},
+    {"mpi", 1,
+     "a program that calls MPICH or Intel MPI wants framework: Mpi with mpi.start: Pmi, one that "
+     "calls "
+     "Open MPI mpi.start: Pmix."},
     {"partition p", 1, kQueue},
     {"account A qos q reservation wckey licenses L clusters M cluster", 1, kQueue},
     {"nice", 0, kQueue},

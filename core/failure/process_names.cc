@@ -19,6 +19,7 @@ std::string ProcessNames::Of(const Failure& death) const {
   const std::string on = " on machine " + std::to_string(death.machine);
   switch (kind) {
     case ProcessKind::kRank:
+      if (death.rank < 0) return "the PMIx server" + on;
       return "rank " + std::to_string(death.rank) + RoleNote(roles, death.rank) + on;
     case ProcessKind::kMachine:
       return "the process" + on;

@@ -28,7 +28,8 @@ struct ProcessNames {
   ProcessKind kind = ProcessKind::kRank;
   std::vector<NamedRanks> roles = {};  // of ranks; empty: all do the same work
 
-  // "rank 3 on machine 1", "rank 3 (worker 1) on machine 1", "the process on machine 1".
+  // "rank 3 on machine 1", "rank 3 (worker 1) on machine 1", "the process on machine 1"; of no rank
+  // the agent's helper, "the PMIx server on machine 1".
   std::string Of(const Failure& death) const;
 };
 

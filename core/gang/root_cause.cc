@@ -29,13 +29,17 @@ std::string Describe(const Failure& death, const ProcessNames& names) {
       return who + " was killed by " + SignalName(death.signal);
     case Cause::kOutOfMemory:
       return who + " was killed by the kernel: its machine was out of memory";
+    case Cause::kConfiguration:
+      // Of an agent that answers its MPI.
+      return who +
+             " ended well and never began MPI by PMIx, so that it was a world of its own: "
+             "mpi.start: Pmix is for Open MPI 4 and 5, mpi.start: Pmi for MPICH and Intel MPI";
     case Cause::kNone:
     case Cause::kProcessExit:
     case Cause::kEarlyCrash:
     case Cause::kMachineLost:
     case Cause::kLeaseExpired:
     case Cause::kUnkillable:
-    case Cause::kConfiguration:
     case Cause::kRestartsExhausted:
     case Cause::kStopRequested:
       // Of those that ended well, only one for which the others wait within MPI is told of.

@@ -36,6 +36,7 @@ enum class Framework : uint8_t { kTorch, kAccelerate, kJax, kTensorFlow, kMpi, k
 enum class MpiStart : uint8_t {
   kLauncher,  // the command is mpirun's, on machine 0 alone, which reaches the others by the agents
   kPmi,       // the agents start them, and answer PMI-1
+  kPmix,      // likewise, and a helper of theirs answers PMIx
 };
 enum class Bind : uint8_t {
   kNone,
@@ -273,7 +274,7 @@ template <> inline constexpr auto kEnumNames<Framework> = std::to_array<EnumName
      {Framework::kJax, "Jax"}, {Framework::kTensorFlow, "TensorFlow"}, {Framework::kMpi, "Mpi"},
      {Framework::kHorovod, "Horovod"}, {Framework::kNone, "None"}});
 template <> inline constexpr auto kEnumNames<MpiStart> = std::to_array<EnumName<MpiStart>>(
-    {{MpiStart::kLauncher, "Launcher"}, {MpiStart::kPmi, "Pmi"}});
+    {{MpiStart::kLauncher, "Launcher"}, {MpiStart::kPmi, "Pmi"}, {MpiStart::kPmix, "Pmix"}});
 template <> inline constexpr auto kEnumNames<Bind> = std::to_array<EnumName<Bind>>(
     {{Bind::kNone, "None"}, {Bind::kNode, "Node"}, {Bind::kSocket, "Socket"},
      {Bind::kCoreComplex, "CoreComplex"}, {Bind::kExclusive, "Exclusive"},

@@ -24,7 +24,7 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
 });
 
 // Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 36> kOverridable = {
+constexpr std::array<std::string_view, 37> kOverridable = {
     "OMP_NUM_THREADS",
     "TMPDIR",
     "LOCAL_SIZE",
@@ -38,6 +38,7 @@ constexpr std::array<std::string_view, 36> kOverridable = {
     "PMI_SIZE",
     "MPI_LOCALRANKID",
     "MPI_LOCALNRANKS",
+    "JSM_JSRUN_PORT",
     "HOROVOD_RANK",
     "HOROVOD_SIZE",
     "HOROVOD_LOCAL_RANK",
@@ -63,7 +64,7 @@ constexpr std::array<std::string_view, 36> kOverridable = {
     "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION",
 };
 
-constexpr std::array<std::string_view, 27> kReserved = {
+constexpr std::array<std::string_view, 28> kReserved = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -90,6 +91,7 @@ constexpr std::array<std::string_view, 27> kReserved = {
     "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
     "TF_CONFIG",
 };
 
@@ -230,6 +232,19 @@ void SetForPmi(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("MPI_LOCALNRANKS", spec.processes_per_machine);
 }
 
+// Open MPI's processes ask for all else at the server that the helper's variables name. Those of
+// the first kind are mpirun's, for programs that choose a GPU by them.
+void SetForPmix(const Spec& spec, const ProcessIdentity& id, Collector& env) {
+  env.Set("OMPI_COMM_WORLD_RANK", RankOf(spec, id.machine, id.local_rank));
+  env.Set("OMPI_COMM_WORLD_SIZE", WorldSize(spec));
+  env.Set("OMPI_COMM_WORLD_LOCAL_RANK", id.local_rank);
+  env.Set("OMPI_COMM_WORLD_LOCAL_SIZE", spec.processes_per_machine);
+  // Open MPI 4 asks a PMIx server only if it takes its launcher for IBM's jsrun; else each process
+  // is a world of its own. Open MPI 5 doesn't read it.
+  env.Set("JSM_JSRUN_PORT", 1);
+  for (const auto& [name, value] : id.pmix_variables) env.Set(name, value);
+}
+
 // What `horovodrun --gloo` would set. Machine 0 serves the rendezvous on the generation's port.
 void SetForHorovod(const Spec& spec, const ProcessIdentity& id, Collector& env) {
   env.Set("HOROVOD_RANK", RankOf(spec, id.machine, id.local_rank));
@@ -296,6 +311,7 @@ void SetForFramework(const Spec& spec, const ProcessIdentity& id, Collector& env
       break;
     case Framework::kMpi:
       if (ServesPmi(spec)) SetForPmi(spec, id, env);
+      if (ServesPmix(spec)) SetForPmix(spec, id, env);
       break;
     case Framework::kHorovod:
       SetForHorovod(spec, id, env);
@@ -359,6 +375,10 @@ const std::string* Find(const Variables& variables, std::string_view name) {
 
 bool ServesPmi(const Spec& spec) {
   return spec.framework == Framework::kMpi && spec.mpi.start == MpiStart::kPmi;
+}
+
+bool ServesPmix(const Spec& spec) {
+  return spec.framework == Framework::kMpi && spec.mpi.start == MpiStart::kPmix;
 }
 
 std::span<const CompileCache> CompileCaches() { return kCompileCaches; }

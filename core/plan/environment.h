@@ -43,6 +43,7 @@ struct ProcessIdentity {
   std::string interface;     // for the sockets of NCCL and Gloo
   std::string pmi_address;   // where its agent answers PMI-1; "": nowhere
   uint32_t pmi_id = 0;       // as which it is known there
+  Variables pmix_variables;  // by which it finds its machine's PMIx server
   std::string rdma_devices;  // NCCL_IB_HCA: those near its machine's processes, of several
 };
 
@@ -58,8 +59,9 @@ std::vector<std::string> BuildEnvironment(const std::vector<std::string>& inheri
 // Each of them puts addresses for all others into one value of the rendezvous, of at most 64 KiB.
 inline constexpr int64_t kMostHorovodRanks = 512;
 
-// Whether agents answer PMI-1 for the job's ranks.
+// Whether agents answer PMI-1 for the job's ranks, or a helper of theirs PMIx.
 bool ServesPmi(const Spec& spec);
+bool ServesPmix(const Spec& spec);
 
 // A compiler's cache: the variable that names its folder, and that folder's name in
 // ProcessIdentity::cache_dir.

@@ -37,6 +37,8 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"LOCKSTEP_RESUME_DIR", "<the checkpoint to resume from>"},
     {"PMI_PORT", "<the agent's, new each generation>"},
     {"PMI_ID", "<new each generation>"},
+    {"PMIX_NAMESPACE", "<new each generation>"},
+    {"PMIX_SERVER_URI4", "<of the agent's helper, new each generation; and others of its>"},
     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "<IP of machine 0>"},
     {"HOROVOD_GLOO_RENDEZVOUS_PORT", "<new each generation>"},
     {"HOROVOD_GLOO_IFACE", "<the only interface, or the only near one>"},
@@ -44,11 +46,26 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"GLOO_SOCKET_IFNAME", "<the only interface, or the only near one>"},
 });
 
-constexpr auto kOfOneProcess = std::to_array<std::string_view>(
-    {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "ROLE_RANK", "ROLE_NAME", "PET_NODE_RANK",
-     "LOCKSTEP_MACHINE", "LOCKSTEP_ROLE", "LOCKSTEP_ROLE_RANK", "LOCKSTEP_ROLE_SIZE", "PMI_RANK",
-     "MPI_LOCALRANKID", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_CROSS_RANK",
-     "HOROVOD_HOSTNAME"});
+constexpr auto kOfOneProcess = std::to_array<std::string_view>({"RANK",
+                                                                "LOCAL_RANK",
+                                                                "GROUP_RANK",
+                                                                "NODE_RANK",
+                                                                "ROLE_RANK",
+                                                                "ROLE_NAME",
+                                                                "PET_NODE_RANK",
+                                                                "LOCKSTEP_MACHINE",
+                                                                "LOCKSTEP_ROLE",
+                                                                "LOCKSTEP_ROLE_RANK",
+                                                                "LOCKSTEP_ROLE_SIZE",
+                                                                "PMI_RANK",
+                                                                "MPI_LOCALRANKID",
+                                                                "PMIX_RANK",
+                                                                "OMPI_COMM_WORLD_RANK",
+                                                                "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                                "HOROVOD_RANK",
+                                                                "HOROVOD_LOCAL_RANK",
+                                                                "HOROVOD_CROSS_RANK",
+                                                                "HOROVOD_HOSTNAME"});
 
 bool IsOfOneProcess(std::string_view name, const Spec& spec) {
   if (name == "ROLE_WORLD_SIZE") return !spec.roles.empty();
@@ -69,6 +86,9 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
       identity.interface = identity.pmi_address = "-";
   identity.endpoints = {"-"};
+  identity.pmix_variables = {{"PMIX_NAMESPACE", "-"},
+                             {"PMIX_RANK", std::to_string(RankOf(job.spec, machine, local_rank))},
+                             {"PMIX_SERVER_URI4", "-"}};
   identity.cache_dir = "<disk that survives restarts>";
   if (!job.spec.checkpoint.path.empty()) identity.checkpoint_dir = identity.resume_dir = "-";
   if (StartsFromMachine0(job.spec) && machine == 0) identity.launcher_dir = "<the generation's>";

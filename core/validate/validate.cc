@@ -102,10 +102,12 @@ void ValidateLauncher(Validator& validator, const Spec& spec) {
 void ValidateServices(Validator& validator) {
   const Spec& spec = validator.job.spec;
   const bool horovod = spec.framework == Framework::kHorovod;
-  if (spec.launch == Launch::kPerMachine && (horovod || ServesPmi(spec))) {
-    validator.Error("spec.launch", std::string("must be PerProcess: with ") +
-                                       (horovod ? "framework: Horovod" : "mpi.start: Pmi") +
-                                       " the agents start every rank themselves");
+  if (spec.launch == Launch::kPerMachine && (horovod || ServesPmi(spec) || ServesPmix(spec))) {
+    validator.Error("spec.launch",
+                    std::string("must be PerProcess: with ") +
+                        (horovod ? "framework: Horovod"
+                                 : "mpi.start: " + std::string(ToString(spec.mpi.start))) +
+                        " the agents start every rank themselves");
   }
   if (horovod && WorldSize(spec) > kMostHorovodRanks) {
     validator.Error("spec.numMachines",

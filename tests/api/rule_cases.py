@@ -112,6 +112,7 @@ PASS = [
     job(a_command(managedBy="a.b/c/d")),
     job(a_command(framework="Horovod", numMachines=128, processesPerMachine=4)),
     job(a_command(framework="Mpi", mpi={"start": "Pmi"})),
+    job(a_command(framework="Mpi", mpi={"start": "Pmix"})),
     job(a_command(numMachines=2, processesPerMachine=2, framework="TensorFlow",
                   roles=[{"name": "chief"}, {"name": "worker", "count": 2, "restart": "Alone"},
                          {"name": "ps"}], successPolicy="Role", successRole="chief")),
@@ -135,6 +136,7 @@ FAIL = [
     job({"image": "i", "launch": "PerMachine", **a_trainer()}),
     job(a_command(launch="PerMachine", framework="Horovod")),
     job(a_command(launch="PerMachine", framework="Mpi", mpi={"start": "Pmi"})),
+    job(a_command(launch="PerMachine", framework="Mpi", mpi={"start": "Pmix"})),
     job(a_command(successRole="b")), job(a_command(successPolicy="Role")),
     job(a_command(roles=[{"name": "b"}], successPolicy="Role", successRole="c")),
     job(a_command(roles=[{"name": "b", "count": 2}])), job(a_command(roles=[{"name": "B"}])),
@@ -294,8 +296,9 @@ FAIL += [job(a_command(command=command[:1], args=command[1:])) for command in LA
 FAIL += [job({"image": "i", **_worker(command=command)}) for command in LAUNCHERS]
 PASS += [job(a_command(framework="Mpi", command=command))
          for command in (["mpirun", "-np", "4", "a"], ["bash", "-c", "mpiexec a"], ["./solve"])]
-FAIL += [job(a_command(framework="Mpi", mpi={"start": "Pmi"}, command=["mpirun", "a"])),
-         job({**a_trainer(), "framework": "Mpi"})]
+FAIL += [job(a_command(framework="Mpi", mpi={"start": start}, command=["mpirun", "a"]))
+         for start in ("Pmi", "Pmix")]
+FAIL += [job({**a_trainer(), "framework": "Mpi"})]
 FAIL += [job(a_command(), name=name) for name in ("1a", "a" * 41, "a.b", "gpt-coordinator")]
 
 # What core alone finds: the CRD lets it in, and the operator fails the job with core's message.

@@ -1,28 +1,38 @@
-"""MPI programs whose ranks the agents start themselves: `mpi.start: Pmi`, with real MPICH and Intel
-MPI under mpi4py."""
+"""MPI programs whose ranks the agents start themselves, under mpi4py: `mpi.start: Pmi` with real
+MPICH and Intel MPI, `mpi.start: Pmix` with real Open MPI 5 and 4; and of the latter a program in
+C."""
 
 import os
 import pathlib
 import signal
+import subprocess
 
 import pytest
 import yaml
 from run import Run
 from waiting import wait_until
 
-PROGRAM = pathlib.Path(__file__).parent / "programs/pmi_sum.py"
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+STARTS = {"mpich": "Pmi", "impi": "Pmi", "openmpi": "Pmix", "openmpi4": "Pmix"}
 
 
-def start(python, folder, steps):
+def start(mpi, folder, steps, how=None, command=None):
+    name, python = mpi
     job = folder / "job.yaml"
-    libraries = pathlib.Path(python).parents[1] / "lib"  # where wheels of MPI put theirs
+    variables = {"LD_LIBRARY_PATH": pathlib.Path(python).parents[1] / "lib"}  # the wheels' place
+    if name == "openmpi4":  # unpacked from Debian's packages
+        root = pathlib.Path(python).parents[1] / "debian/usr"
+        variables = {"LD_LIBRARY_PATH": root / "lib/x86_64-linux-gnu", "OPAL_PREFIX": root,
+                     "OMPI_MCA_mca_base_component_show_load_errors": 0}
     job.write_text(yaml.safe_dump({
         "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "mpi"},
         "spec": {"image": "example.com/mpi:1", "numMachines": 2, "processesPerMachine": 2,
-                 "framework": "Mpi", "mpi": {"start": "Pmi"},
-                 "command": [python, str(PROGRAM), str(folder), str(steps)],
-                 "env": [{"name": "LD_LIBRARY_PATH", "value": str(libraries)}]}}))
+                 "framework": "Mpi", "mpi": {"start": how or STARTS[name]},
+                 "command": command or [python, str(PROGRAMS / "pmi_sum.py"), str(folder),
+                                        str(steps)],
+                 "env": [{"name": name, "value": str(value)}
+                         for name, value in variables.items()]}}))
     return Run(folder, str(job))
 
 
@@ -30,21 +40,21 @@ def wait_steps(folder):
     wait_until(lambda: len(list(folder.glob("rank-*"))) == 4, "the first step", patience=120)
 
 
-@pytest.fixture(params=["mpich", "impi"])
-def python(request, python_with):
-    return python_with(request.param)
+@pytest.fixture(params=list(STARTS))
+def mpi(request, python_with):
+    return request.param, python_with(request.param)
 
 
-def test_ranks_are_one_world_and_know_who_shares_their_machine(python, tmp_path):
-    code, _, output = start(python, tmp_path, 3).finish(120)
+def test_ranks_are_one_world_and_know_who_shares_their_machine(mpi, tmp_path):
+    code, _, output = start(mpi, tmp_path, 3).finish(120)
     assert code == 0, output
     for rank in range(4):
         said = (tmp_path / f"rank-{rank}").read_text()
         assert said == f"rank {rank} of 4, {rank % 2} of 2 here", output
 
 
-def test_a_dead_rank_is_named_and_the_gang_begins_again_in_place(python, tmp_path):
-    run = start(python, tmp_path, 300)
+def test_a_dead_rank_is_named_and_the_gang_begins_again_in_place(mpi, tmp_path):
+    run = start(mpi, tmp_path, 300)
     found = run.wait_ranks(4)
     wait_steps(tmp_path)
     os.kill(found[2][0], signal.SIGKILL)
@@ -53,9 +63,34 @@ def test_a_dead_rank_is_named_and_the_gang_begins_again_in_place(python, tmp_pat
     assert "rank 2 on machine 1 was killed by SIGKILL" in output, output
 
 
-def test_a_rank_that_calls_abort_is_named_with_its_code(python, tmp_path):
+def test_a_rank_that_calls_abort_is_named_with_its_code(mpi, tmp_path):
     (tmp_path / "abort").touch()
-    code, _, output = start(python, tmp_path, 100).finish(120)
+    code, _, output = start(mpi, tmp_path, 100).finish(120)
     assert code == 0, output
     assert "rank 3 on machine 1 exited with code 7" in output, output
     assert "rank 3 called MPI_Abort with code 7" in output or "rank 3 has had enough" in output
+
+
+def test_a_program_in_c_is_one_world(python_with, tmp_path):
+    python = pathlib.Path(python_with("openmpi"))
+    subprocess.run([python.parent / "mpicc", "-o", tmp_path / "sum", PROGRAMS / "mpi_sum.c"],
+                   env={**os.environ, "LD_LIBRARY_PATH": str(python.parents[1] / "lib")}, check=True)
+    code, _, output = start(("openmpi", python), tmp_path, 0,
+                            command=[str(tmp_path / "sum")]).finish(120)
+    assert code == 0, output
+    for rank in range(4):
+        assert f"rank {rank} of 4, {rank % 2} of 2 here: 6" in output, output
+
+
+@pytest.mark.parametrize("name", ["mpich", "impi"])
+def test_another_mpi_than_pmix_is_for_fails_the_job(name, python_with, tmp_path):
+    code, _, output = start((name, python_with(name)), tmp_path, 3, how="Pmix").finish(120)
+    assert code == 78, output
+    assert "mpi.start: Pmix is for Open MPI 4 and 5, mpi.start: Pmi for MPICH" in output, output
+
+
+def test_an_mpi_that_is_not_there_is_named_by_the_program(python_with, tmp_path):
+    python = python_with("openmpi4")  # mpi4py alone, without what is unpacked beside it
+    code, _, output = start(("none", python), tmp_path, 3, how="Pmix").finish(120)
+    assert code != 0, output
+    assert "cannot load MPI library" in output, output

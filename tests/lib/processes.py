@@ -47,6 +47,14 @@ def state(pid):
         return ""
 
 
+def started(pid):
+    """When, in ticks since the computer was; 0 when there is none."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, IndexError):
+        return 0
+
+
 def control_groups(pid):
     """As the kernel writes them, one line a hierarchy."""
     try:

@@ -8,7 +8,7 @@ import pytest
 from tls import binary
 
 ROOT = pathlib.Path(__file__).parents[2]
-STATIC = ["lockstep", "lockstep-agent"]
+STATIC = ["lockstep", "lockstep-agent", "lockstep-pmix"]
 DYNAMIC = ["lockstep-operator", "lockstep-trainer", "kubectl-lockstep"]
 # mov %fs:0x28, REGISTER: the canary, put on the stack and looked at again.
 CANARY = rb"\x64[\x48\x4c]\x8b[\x04\x0c\x14\x1c\x24\x2c\x34\x3c]\x25\x28\0\0\0"

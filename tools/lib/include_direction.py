@@ -33,7 +33,8 @@ ALLOWED = {
     | {"operator/kube", "operator/gang", "operator/policy", "operator/objects"},
     "worker/topology": BELOW,
     "worker/place": BELOW,
-    "worker/agent": BELOW | {"worker/topology", "worker/place"},
+    "worker/pmix": BELOW,
+    "worker/agent": BELOW | {"worker/topology", "worker/place", "worker/pmix"},
     "worker/collectives": BELOW,
     "worker/trainer": BELOW | {"worker/collectives", "worker/topology"},
     "cli": BELOW

@@ -44,6 +44,20 @@ Result<Key> LoadKey(const core::AgentConfig& config) {
   return key;
 }
 
+// What no process but the gang's can know of a generation: 128 bits, in hexadecimal digits.
+Result<std::string> SecretOf(const core::AgentConfig& config, core::Generation generation) {
+  const Result<Key> key = LoadKey(config);
+  if (!key.ok()) return key.error();
+  const Result<Key> derived = DeriveKey(*key, config.job_uid, "pmix " + generation.ToString());
+  if (!derived.ok()) return derived.error();
+  std::string secret;
+  for (size_t i = 0; i < derived->size() / 2; ++i) {
+    secret += "0123456789abcdef"[(*derived)[i] >> 4];
+    secret += "0123456789abcdef"[(*derived)[i] & 0xf];
+  }
+  return secret;
+}
+
 bool KeepsMemory(const core::AgentConfig& config) {
   return config.job.spec.checkpoint.memory.size.has_value();
 }
@@ -203,6 +217,7 @@ Status Agent::OpenRanks(const std::string& executable) {
   handlers.on_ran = [this](core::Ran ran) { Do(member_->OnRan(Now(), std::move(ran))); };
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
   handlers.on_kept = [this] { TryExit(); };
+  handlers.secret = [this](core::Generation g) { return SecretOf(config_, g); };
   handlers.on_fence = [this](core::Generation g, std::vector<core::TableEntry> entries) {
     Do(member_->OnFence(Now(), g, std::move(entries)));
   };

@@ -8,6 +8,8 @@
 namespace lockstep::core {
 namespace {
 
+using testing::HasSubstr;
+
 Failure Exited(int rank, int code, Time at) {
   Failure death;
   death.rank = rank;
@@ -222,6 +224,22 @@ TEST(RootCauseTest, OneThatLeftTheOthersWithinMpiIsSaidToHaveDoneSo) {
   fate.deaths = {death};
   EXPECT_EQ(FindRootCause({fate}).message,
             "rank 0 on machine 0 exited with code 0 before MPI_Finalize");
+}
+
+TEST(RootCauseTest, ADeathOfNoRankIsThePmixServersAndComesBeforeThoseThatItLeadsTo) {
+  Failure server = Killed(-1, SIGKILL, kStop);
+  EXPECT_EQ(FindRootCause({Fate(1, {Exited(2, 1, kStop - milliseconds(1)), server})}).message,
+            "the PMIx server on machine 1 was killed by SIGKILL; noticed before it: rank 2 on "
+            "machine 1 exited with code 1");
+}
+
+TEST(RootCauseTest, ARankThatItsAgentNeverHeardOfWasAWorldOfItsOwn) {
+  Failure alone = Exited(0, 0, kStop);
+  alone.cause = Cause::kConfiguration;
+  const Failure root = FindRootCause({Fate(0, {alone})});
+  EXPECT_EQ(root.cause, Cause::kConfiguration);
+  EXPECT_THAT(root.message,
+              HasSubstr("rank 0 on machine 0 ended well and never began MPI by PMIx"));
 }
 
 TEST(RootCauseTest, CallsAProcessWhatItsJobDoes) {

@@ -212,13 +212,15 @@ TEST(ProcessEnvironment, SetsReservedNamesOnlyThatAreReserved) {
   TrainingJob job = Job();
   ProcessIdentity id = Identity();
   id.interface = "eth0";
-  job.spec.mpi.start = MpiStart::kPmi;
   id.pmi_address = "127.0.0.1:41000";
   for (const Framework framework :
        {Framework::kAccelerate, Framework::kJax, Framework::kMpi, Framework::kHorovod}) {
     job.spec.framework = framework;
-    for (const auto& [name, value] : ProcessEnvironment(job, id)) {
-      EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
+    for (const MpiStart how : {MpiStart::kPmi, MpiStart::kPmix}) {
+      job.spec.mpi.start = how;
+      for (const auto& [name, value] : ProcessEnvironment(job, id)) {
+        EXPECT_NE(IsReserved(name), IsUserOverridable(name)) << name;
+      }
     }
   }
 }
@@ -238,6 +240,25 @@ TEST(ProcessEnvironment, TellsPmisClientsWhereTheirAgentAnswersAndWhoTheyAre) {
   EXPECT_EQ(environment.at("PMI_SIZE"), "8");
   EXPECT_EQ(environment.at("MPI_LOCALRANKID"), "3");
   EXPECT_EQ(environment.at("MPI_LOCALNRANKS"), "4");
+}
+
+TEST(ProcessEnvironment, TellsOpenMpisProcessesWhatTheirMachinesServerSaid) {
+  TrainingJob job = Job();
+  job.spec.framework = Framework::kMpi;
+  ProcessIdentity id = Identity();
+  id.pmix_variables = {{"PMIX_NAMESPACE", "a"}, {"PMIX_RANK", "7"}};
+  EXPECT_FALSE(Environment(job, id).contains("PMIX_NAMESPACE")) << "mpirun has its own";
+  job.spec.mpi.start = MpiStart::kPmix;
+  job.spec.env = {{.name = "PMIX_NAMESPACE", .value = "b"}};
+  const auto environment = Environment(job, id);
+  EXPECT_EQ(environment.at("PMIX_NAMESPACE"), "a");
+  EXPECT_EQ(environment.at("PMIX_RANK"), "7");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_RANK"), "7");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_SIZE"), "8");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_LOCAL_RANK"), "3");
+  EXPECT_EQ(environment.at("OMPI_COMM_WORLD_LOCAL_SIZE"), "4");
+  EXPECT_EQ(environment.at("JSM_JSRUN_PORT"), "1");
+  EXPECT_FALSE(environment.contains("PMI_RANK"));
 }
 
 TEST(ProcessEnvironment, IsWhatHorovodrunWouldSet) {

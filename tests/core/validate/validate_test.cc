@@ -506,9 +506,11 @@ TEST(Validate, TakesMpirunUnderItsFrameworkAloneAndNoOtherLauncherThere) {
           << command;
       EXPECT_EQ(Local(spec + launch + "  framework: Mpi\n"), "") << command;
     }
-    EXPECT_THAT(Local(spec + "  framework: Mpi\n  mpi: {start: Pmi}\n"),
-                HasSubstr("with mpi.start: Launcher"))
-        << command;
+    for (const char* start : {"Pmi", "Pmix"}) {
+      EXPECT_THAT(Local(spec + "  framework: Mpi\n  mpi: {start: " + start + "}\n"),
+                  HasSubstr("with mpi.start: Launcher"))
+          << command;
+    }
   }
   for (const char* command : {"[torchrun, a]", "[accelerate, launch, a]", "[horovodrun, a]"}) {
     EXPECT_THAT(Local(std::string("  framework: Mpi\n  command: ") + command + "\n"),

@@ -94,9 +94,9 @@ def command_rules():
         rule(f"!{_says('command')} || {_says('image')}",
              "is missing; name the image that holds the command", ".image"),
         rule("self.launch != 'PerMachine' || (self.framework != 'Horovod' && (self.framework != "
-             "'Mpi' || self.?mpi.?start.orValue('Launcher') != 'Pmi'))",
-             "must be PerProcess: with framework: Horovod or mpi.start: Pmi the agents start every "
-             "rank themselves", ".launch"),
+             "'Mpi' || self.?mpi.?start.orValue('Launcher') == 'Launcher'))",
+             "must be PerProcess: with framework: Horovod, mpi.start: Pmi or Pmix the agents start "
+             "every rank themselves", ".launch"),
         rule("self.framework != 'Horovod' || self.numMachines * self.processesPerMachine <= 512",
              "makes more than 512 processes, which is as many as the rendezvous of Horovod takes",
              ".numMachines"),

@@ -19,7 +19,8 @@ def _what_runs(pod):
         "mpi": struct("How the ranks of an MPI program begin; with framework Mpi.", {
             "start": choice(
                 "Launcher: command is mpirun's, on machine 0 alone, which reaches the others by "
-                "the agents. Pmi: the agents start the ranks, and answer PMI-1."),
+                "the agents. Pmi: the agents start the ranks, and answer PMI-1. Pmix: likewise, and a "
+                "helper of theirs answers PMIx."),
         }),
         "prestart": choice(
             "Interpreters that wait beside the ranks, with the modules imported that these import, "

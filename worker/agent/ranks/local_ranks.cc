@@ -138,6 +138,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                         temporary_.End();
                         SweepSharedMemory();
                         if (pmi_) pmi_->End();
+                        if (pmix_) pmix_->End();
                         handlers_.on_all_dead(generation_);
                         oom_kills_ = stats_.ReadOomKills();
                       },
@@ -183,6 +184,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
   MakeCompileCaches(cache_dir_);
   OpenPmi();
+  OpenPmix();
   if (config->checkpoint_path.empty()) return;
   kept_ = std::make_unique<KeptCaches>(
       loop, cache_dir_, config->checkpoint_path,
@@ -199,15 +201,47 @@ void LocalRanks::OpenPmi() {
   handlers.on_fence = [this](Generation generation, std::vector<core::TableEntry> entries) {
     handlers_.on_fence(generation, std::move(entries));
   };
-  handlers.kill = [this](uint32_t local_rank) {
-    if (local_rank < views_.size() && views_[local_rank].pid != 0) {
-      kill(-views_[local_rank].pid, SIGKILL);
-    }
-  };
+  handlers.kill = [this](uint32_t local_rank) { KillRank(local_rank); };
   pmi_ = std::make_unique<PmiServer>(loop_, config_->job_uid, config_->machine,
                                      static_cast<uint32_t>(config_->job.spec.num_machines),
                                      static_cast<uint32_t>(ProcessCount(config_->job)),
                                      std::move(handlers), log_);
+}
+
+void LocalRanks::OpenPmix() {
+  const core::Spec& spec = config_->job.spec;
+  if (!core::ServesPmix(spec)) return;
+  PmixServer::Handlers handlers;
+  handlers.on_ready = [this](Generation generation, std::vector<core::Variables> variables) {
+    if (generation != generation_) return;
+    pmix_variables_ = std::move(variables);
+    LaunchRanks(table_->lease_end());
+  };
+  handlers.on_fence = [this](Generation generation, std::vector<core::TableEntry> entries) {
+    handlers_.on_fence(generation, std::move(entries));
+  };
+  handlers.secret = handlers_.secret;
+  handlers.on_lost = [this](Generation generation, core::Failure death) {
+    handlers_.on_died(generation, std::move(death));
+  };
+  handlers.kill = [this](uint32_t local_rank) { KillRank(local_rank); };
+  handlers.leave_out = [this](pid_t pid) { processes_.LeaveOut(pid); };
+  handlers.take_in = [this](pid_t pid) { processes_.TakeIn(pid); };
+  PmixServer::Options options;
+  options.program = OwnProgram().parent_path() / pmix::kHelperProgram;
+  options.folder = config_->run_dir + "/pmix";
+  options.job_uid = config_->job_uid;
+  options.machine = config_->machine;
+  options.machines = static_cast<uint32_t>(spec.num_machines);
+  options.processes = static_cast<uint32_t>(ProcessCount(config_->job));
+  pmix_ =
+      std::make_unique<PmixServer>(loop_, spawner_, std::move(options), std::move(handlers), log_);
+}
+
+void LocalRanks::KillRank(uint32_t local_rank) {
+  if (local_rank < views_.size() && views_[local_rank].pid != 0) {
+    kill(-views_[local_rank].pid, SIGKILL);
+  }
 }
 
 // To NCCL all machines on one computer are one, which must be told one thing.
@@ -237,7 +271,6 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   down_.clear();
   const auto count = static_cast<size_t>(ProcessCount(config_->job));
   const bool launched = core::StartsFromMachine0(config_->job.spec);
-  const int started = launched && config_->machine != 0 ? 0 : static_cast<int>(count);
   launches_.assign(count, {});
   warm_ = 0;
   parked_.BeginGeneration();
@@ -258,13 +291,25 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
       return Fail(RankOf(0), core::kExitNotExecutable, "PMI: " + listening.error().message);
     }
   }
+  if (!pmix_) return LaunchRanks(lease_end);
+  const Status begun = pmix_->Begin(generation_);  // LaunchRanks follows
+  if (begun.ok()) return;
+  const bool missing = begun.error().kind == ErrorKind::kNotFound;
+  Fail(RankOf(0), missing ? core::kExitCommandNotFound : core::kExitNotExecutable,
+       "mpi.start: Pmix takes " + std::string(pmix::kHelperProgram) +
+           " beside lockstep-agent: " + begun.error().message);
+}
+
+void LocalRanks::LaunchRanks(Time lease_end) {
+  const bool none = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
+  const int started = none ? 0 : static_cast<int>(views_.size());
   for (int l = 0; l < started; ++l) {
     if (BootTime() >= lease_end) return;
     int exit_code = 0;
-    std::string failure = LaunchRank(start, l, &exit_code);
+    std::string failure = LaunchRank(start_, l, &exit_code);
     if (!failure.empty()) return Fail(RankOf(l), exit_code, failure);
   }
-  parked_.OnStarted(warm_ == count);
+  parked_.OnStarted(warm_ == views_.size());
   loop_->Post(lifetime_.Guard([this, generation = generation_] {
     if (generation != generation_) return;
     handlers_.on_parked(generation, parked_.told());
@@ -307,6 +352,9 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   if (pmi_) {
     id.pmi_address = pmi_->address();
     id.pmi_id = pmi_->id(static_cast<uint32_t>(local_rank));
+  }
+  if (static_cast<size_t>(local_rank) < pmix_variables_.size()) {
+    id.pmix_variables = pmix_variables_[static_cast<size_t>(local_rank)];
   }
   id.rdma_devices = rdma_devices_;
   return id;
@@ -622,7 +670,10 @@ FileWorker* LocalRanks::Reader() {
 
 void LocalRanks::Stop(Generation generation, Time kill_at) {
   down_.clear();
-  if (generation == generation_ && generation_.exists()) return processes_.Stop(kill_at);
+  if (generation == generation_ && generation_.exists()) {
+    if (pmix_) pmix_->Stop();
+    return processes_.Stop(kill_at);
+  }
   loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
 }
 
@@ -638,12 +689,17 @@ void LocalRanks::SweepSharedMemory() {
   if (removed > 0) log_("files of the ranks removed from /dev/shm: " + std::to_string(removed));
 }
 
+bool LocalRanks::Judge(uint32_t local_rank, core::Failure* death) {
+  if (pmi_) return pmi_->Judge(local_rank, death);
+  return pmix_ ? pmix_->Judge(local_rank, death) : death->exit_code != 0;
+}
+
 void LocalRanks::OnDeath(core::Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
   death.stderr_tail = logs_->Finish(death.rank);
   views_[rank - RankOf(0)].pid = 0;
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
-  const bool failed = pmi_ ? pmi_->Judge(rank - RankOf(0), &death) : death.exit_code != 0;
+  const bool failed = Judge(rank - RankOf(0), &death);
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
   if (commanded) return OnCommandEnded(std::move(death));
   if (!failed) return handlers_.on_finished(generation_, rank, death.by_itself);

@@ -34,6 +34,7 @@
 #include "worker/agent/ranks/shared_memory.h"
 #include "worker/agent/ranks/temporary_folders.h"
 #include "worker/agent/services/pmi_server.h"
+#include "worker/agent/services/pmix_server.h"
 #include "worker/topology/apply.h"
 #include "worker/topology/binding_plan.h"
 #include "worker/topology/effective.h"
@@ -56,8 +57,10 @@ class LocalRanks {
     std::function<void(core::Generation)> on_all_dead;
     std::function<void(core::Generation)> on_unkillable;
     std::function<void()> on_kept;  // busy() may be false now
-    // All ranks wait in a barrier of PMI, and have put these; DeliverFence follows.
+    // All ranks wait in a fence of PMI or PMIx, and have put these; DeliverFence follows.
     std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
+    // As PmixServer has it.
+    std::function<Result<std::string>(core::Generation)> secret;
   };
   // One rank of the latest generation.
   struct View {
@@ -95,6 +98,7 @@ class LocalRanks {
 
   void DeliverFence(const core::DeliverFence& fence) {
     if (pmi_) pmi_->Deliver(fence);
+    if (pmix_) pmix_->Deliver(fence);
   }
 
   // The rank reports a step. After its first one its binding is looked at again, for by then it has
@@ -113,7 +117,10 @@ class LocalRanks {
   // ProcessSet's: the guard is no rank.
   void SetGuard(pid_t guard) { processes_.SetGuard(guard_ = guard); }
   // The agent is leaving: no generation follows.
-  void DropSpares() { parked_.Close(); }
+  void DropSpares() {
+    parked_.Close();
+    if (pmix_) pmix_->Close();
+  }
   const ParkedRanks& parked() const { return parked_; }
   // Ranks live, or what they compiled is being copied.
   bool busy() const {
@@ -129,6 +136,8 @@ class LocalRanks {
   static int Bind(void* launch) noexcept;
 
   void OpenPmi();
+  void OpenPmix();
+  void KillRank(uint32_t local_rank);
   void NameNics(const std::vector<topology::Nic>& near);
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
@@ -142,6 +151,8 @@ class LocalRanks {
   std::string LaunchCommand(const core::Run& run);
   void RunNext();
   void OnCommandEnded(core::Failure death);
+  void LaunchRanks(Time lease_end);
+  bool Judge(uint32_t local_rank, core::Failure* death);
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   std::string LaunchCold(size_t local_rank, SpawnRequest request, int* exit_code);
@@ -190,7 +201,9 @@ class LocalRanks {
   std::string path_;
   ProcessSet processes_;
   ParkedRanks parked_;
-  std::unique_ptr<PmiServer> pmi_;  // null: the job has none
+  std::unique_ptr<PmiServer> pmi_;               // null: the job has none
+  std::unique_ptr<PmixServer> pmix_;             // likewise
+  std::vector<core::Variables> pmix_variables_;  // by local rank
   core::Generation generation_;
   core::Start start_;           // of generation_
   std::string launcher_dir_;    // as core::ProcessIdentity has it

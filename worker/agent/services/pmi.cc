@@ -106,8 +106,8 @@ Result<Pmi::Effects> Pmi::OnLine(ClientId client, std::string_view line) {
   } else if (command == "abort") {
     std::string_view text = ValueOf(fields, "message");
     if (text.empty()) text = ValueOf(fields, "error_msg");
-    effects.abort = Abort{known->second, NumberIn<int>(ValueOf(fields, "exitcode")).value_or(1),
-                          std::string(text.substr(0, kMaxAbortText))};
+    effects.abort = MpiAbort{known->second, NumberIn<int>(ValueOf(fields, "exitcode")).value_or(1),
+                             std::string(text.substr(0, kMaxAbortText))};
   } else if (IsName(command)) {
     answer("cmd=" + std::string(command) + "_result rc=-1 msg=not_supported");
   } else if (line == "endcmd") {  // ends mcmd=spawn and its lines

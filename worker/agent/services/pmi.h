@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "core/gang/messages.h"
+#include "worker/agent/services/mpi_ends.h"
 
 namespace lockstep::agent {
 
@@ -35,17 +36,12 @@ class Pmi {
     std::string name;           // of the table: another one in each generation
     std::vector<uint32_t> ids;  // by local rank; all different
   };
-  struct Abort {
-    uint32_t local_rank = 0;
-    int code = 0;
-    std::string text;  // "": it gave none
-  };
   // What follows from a line or a fence.
   struct Effects {
     std::vector<std::pair<ClientId, std::string>> answers;  // with their line ends
     // Every local rank waits in a barrier, and has put these since the last.
     std::optional<std::vector<core::TableEntry>> fence;
-    std::optional<Abort> abort;
+    std::optional<MpiAbort> abort;
   };
 
   static constexpr size_t kMaxLine = size_t{8} << 10;  // bytes, newline included

@@ -36,9 +36,7 @@ PmiServer::PmiServer(EventLoop* loop, std::string job_uid, uint32_t machine, uin
       processes_(processes),
       handlers_(std::move(handlers)),
       log_(std::move(log)),
-      abort_timer_(loop, [this] {
-        for (const auto& [local_rank, abort] : aborts_) handlers_.kill(local_rank);
-      }) {}
+      ends_(loop, machine * processes, handlers_.kill, log_) {}
 
 Status PmiServer::Begin(core::Generation generation) {
   End();
@@ -76,8 +74,7 @@ void PmiServer::End() {
   server_.reset();
   pmi_.reset();
   strangers_.clear();
-  aborts_.clear();
-  abort_timer_.WakeAt(kNever);
+  ends_.Clear();
 }
 
 // Whoever holds connections and proves nothing displaces its like alone.
@@ -101,37 +98,14 @@ void PmiServer::Deliver(const core::DeliverFence& fence) {
 
 void PmiServer::Do(Pmi::Effects effects) {
   for (const auto& [client, answer] : effects.answers) server_->Answer(client, answer);
-  if (effects.abort) OnAbort(*effects.abort);
+  if (effects.abort) ends_.OnAbort(*effects.abort);
   if (effects.fence) handlers_.on_fence(generation_, *std::move(effects.fence));
-}
-
-void PmiServer::OnAbort(const Pmi::Abort& abort) {
-  log_("rank " + std::to_string(machine_ * processes_ + abort.local_rank) +
-       " called MPI_Abort with code " + std::to_string(abort.code) +
-       (abort.text.empty() ? "" : ": " + abort.text));
-  if (aborts_.emplace(abort.local_rank, abort).second && aborts_.size() == 1) {
-    abort_timer_.WakeAt(loop_->now() + kAbortPatience);
-  }
 }
 
 bool PmiServer::Judge(uint32_t local_rank, core::Failure* death) {
   if (!pmi_) return death->exit_code != 0;
   server_->ReadNow();  // its last line, before its end
-  const auto abort = aborts_.find(local_rank);
-  if (abort == aborts_.end()) {
-    const bool left = death->exit_code == 0 && death->by_itself && pmi_->Unfinished(local_rank);
-    if (left) death->stderr_tail += "\nit ended between MPI_Init and MPI_Finalize";
-    return left || death->exit_code != 0;
-  }
-  death->cause = core::Cause::kProcessExit;
-  death->exit_code = abort->second.code & 0xff;
-  if (death->exit_code == 0) death->exit_code = 1;  // it ended the job all the same
-  death->signal = 0;
-  if (death->stderr_tail.empty()) {
-    death->stderr_tail = "it called MPI_Abort with code " + std::to_string(abort->second.code) +
-                         (abort->second.text.empty() ? "" : ": " + abort->second.text);
-  }
-  return true;
+  return ends_.Judge(local_rank, pmi_->Unfinished(local_rank), death);
 }
 
 }  // namespace lockstep::agent

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -15,11 +14,11 @@
 
 #include "base/event_loop.h"
 #include "base/result.h"
-#include "base/wake_timer.h"
 #include "core/failure/failure.h"
 #include "core/gang/member.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/services/line_server.h"
+#include "worker/agent/services/mpi_ends.h"
 #include "worker/agent/services/pmi.h"
 
 namespace lockstep::agent {
@@ -29,12 +28,8 @@ class PmiServer {
   struct Handlers {
     // Every local rank waits in a barrier; Deliver follows.
     std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
-    // It called MPI_Abort and is still there after kAbortPatience.
-    std::function<void(uint32_t local_rank)> kill;
+    MpiEnds::Kill kill;
   };
-
-  // How long a process that called MPI_Abort may take to end by itself.
-  static constexpr Duration kAbortPatience = seconds(1);
 
   PmiServer(EventLoop* loop, std::string job_uid, uint32_t machine, uint32_t machines,
             uint32_t processes, Handlers handlers, LogFn log);
@@ -48,16 +43,13 @@ class PmiServer {
   const std::string& address() const { return address_; }
   uint32_t id(uint32_t local_rank) const { return ids_.empty() ? 0 : ids_[local_rank]; }
 
-  // What the rank said of its end: of one that called MPI_Abort, whatever its exit code, its code
-  // and words are the failure's. One that ends well within MPI leaves the others waiting: it is a
-  // failure, too. False for an end that is none.
+  // As MpiEnds has it.
   bool Judge(uint32_t local_rank, core::Failure* death);
 
  private:
   Status OnLine(LineServer::ClientId client, std::string_view line);
   void Do(Pmi::Effects effects);
   bool MakeRoom();
-  void OnAbort(const Pmi::Abort& abort);
 
   EventLoop* loop_;
   std::string job_uid_;
@@ -71,8 +63,7 @@ class PmiServer {
   std::vector<uint32_t> ids_;
   std::optional<Pmi> pmi_;
   std::set<LineServer::ClientId> strangers_;  // that have not said whose they are
-  std::map<uint32_t, Pmi::Abort> aborts_;     // by local rank
-  WakeTimer abort_timer_;
+  MpiEnds ends_;
   std::unique_ptr<LineServer> server_;
 };
 

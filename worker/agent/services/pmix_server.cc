@@ -1,0 +1,303 @@
+#include "worker/agent/services/pmix_server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <utility>
+#include <variant>
+
+#include "core/exit_codes.h"
+
+namespace lockstep::agent {
+
+namespace {
+
+// A socket's send buffer holds several packets.
+constexpr size_t kMostPackets = size_t{4} << 10;
+constexpr size_t kMostWords = 1024;
+// Not beside ranks that begin.
+constexpr Duration kPrepareAfter = milliseconds(50);
+
+void Kill(const SpawnedProcess& process) {
+  syscall(SYS_pidfd_send_signal, process.pidfd.get(), SIGKILL, nullptr, 0);
+}
+
+}  // namespace
+
+PmixServer::PmixServer(EventLoop* loop, Spawner* spawner, Options options, Handlers handlers,
+                       LogFn log)
+    : loop_(loop),
+      spawner_(spawner),
+      options_(std::move(options)),
+      handlers_(std::move(handlers)),
+      log_(std::move(log)),
+      words_(log_, 20, seconds(10)),
+      ends_(loop, options_.machine * options_.processes, handlers_.kill, log_),
+      patience_(loop,
+                [this] {
+                  core::Failure death;
+                  death.cause = core::Cause::kProcessExit;
+                  death.exit_code = core::kExitTrouble;
+                  death.stderr_tail =
+                      "it did not answer for " +
+                      std::to_string(duration_cast<seconds>(options_.patience).count()) + " s";
+                  Lose(std::move(death));
+                }),
+      prepare_(loop, [this] { Prepare(); }) {
+  std::error_code ignored;
+  std::filesystem::remove_all(options_.folder, ignored);
+  Prepare();
+}
+
+PmixServer::~PmixServer() {
+  Drop(&spare_);
+  Drop(&helper_);
+}
+
+Status PmixServer::Spawn(std::unique_ptr<Helper>* helper) {
+  auto made = std::make_unique<Helper>();
+  made->folder = options_.folder + "/" + std::to_string(++folders_);
+  std::error_code error;
+  std::filesystem::create_directories(options_.folder, error);
+  if (mkdir(made->folder.c_str(), 0700) != 0) return ErrnoError(made->folder, errno);
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return ErrnoError("socketpair", errno);
+  }
+  made->socket.reset(ends[0]);
+  const UniqueFd its(ends[1]);
+  SpawnResult result =
+      spawner_->Spawn({.path = options_.program,
+                       .argv = {pmix::kHelperProgram, std::to_string(options_.machine),
+                                std::to_string(options_.machines),
+                                std::to_string(options_.processes), made->folder},
+                       .env = {},
+                       .capture_stdout = false,
+                       .extra_fds = {its.get()},
+                       .own_session = true});
+  if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
+    std::filesystem::remove_all(made->folder, error);
+    return failure->not_found() ? Error::NotFound(failure->message)
+                                : Error::Unavailable(failure->message);
+  }
+  made->process = std::move(std::get<SpawnedProcess>(result));
+  handlers_.leave_out(made->process.pid);
+  Helper* const raw = made.get();
+  *helper = std::move(made);
+  return loop_->Watch(raw->process.stderr_fd.get(), EPOLLIN,
+                      [this, raw](uint32_t) { ReadWords(raw); });
+}
+
+void PmixServer::Prepare() {
+  if (spare_) return;
+  const Status spawned = Spawn(&spare_);
+  if (!spawned.ok()) return Drop(&spare_);  // Begin tries again, and says why not
+  const Status watched = loop_->Watch(spare_->process.pidfd.get(), EPOLLIN, [this](uint32_t) {
+    ReadWords(spare_.get());
+    log_("a PMIx server that waited has ended: " + spare_->last_words);
+    Drop(&spare_);
+  });
+  if (!watched.ok()) Drop(&spare_);
+}
+
+// Its process is dead, or is killed.
+void PmixServer::Drop(std::unique_ptr<Helper>* helper) {
+  if (!*helper) return;
+  Helper& dropped = **helper;
+  if (dropped.process.pid > 0) {
+    loop_->Unwatch(dropped.process.pidfd.get());
+    loop_->Unwatch(dropped.process.stderr_fd.get());
+    Kill(dropped.process);
+    if (!dropped.taken_in) handlers_.take_in(dropped.process.pid);
+  }
+  if (dropped.socket.valid()) loop_->Unwatch(dropped.socket.get());
+  std::error_code ignored;
+  std::filesystem::remove_all(dropped.folder, ignored);
+  helper->reset();
+}
+
+Status PmixServer::Begin(core::Generation generation) {
+  End();
+  generation_ = generation;
+  const Result<std::string> secret = handlers_.secret(generation);
+  if (!secret.ok()) return secret.error();
+  prepare_.Cancel();
+  if (!spare_) {
+    const Status spawned = Spawn(&spare_);
+    if (!spawned.ok()) {
+      Drop(&spare_);
+      return spawned;
+    }
+  } else {
+    loop_->Unwatch(spare_->process.pidfd.get());
+  }
+  helper_ = std::move(spare_);
+  pmix_.emplace(options_.machines, options_.processes);
+  Status watched =
+      loop_->Watch(helper_->process.pidfd.get(), EPOLLIN, [this](uint32_t) { OnEnded(); });
+  if (watched.ok()) {
+    watched =
+        loop_->Watch(helper_->socket.get(), EPOLLIN, [this](uint32_t events) { OnSocket(events); });
+  }
+  if (!watched.ok()) return watched;
+  patience_.WakeAt(BootTime() + options_.patience);
+  Send({{.kind = pmix::Kind::kBegin,
+         .bytes = "lockstep-" + options_.job_uid + "-" + generation.ToString() + "-" + *secret}});
+  return {};
+}
+
+void PmixServer::Stop() {
+  if (!helper_ || std::exchange(stopping_, true)) return;
+  patience_.Cancel();
+  loop_->Unwatch(helper_->process.pidfd.get());
+  helper_->taken_in = true;
+  handlers_.take_in(helper_->process.pid);
+}
+
+void PmixServer::End() {
+  Drop(&helper_);
+  pmix_.reset();
+  ends_.Clear();
+  patience_.Cancel();
+  stopping_ = false;
+}
+
+void PmixServer::Close() {
+  prepare_.Cancel();
+  Drop(&spare_);
+}
+
+void PmixServer::OnSocket(uint32_t events) {
+  if ((events & EPOLLOUT) != 0) Flush();
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) ReadSocket();
+}
+
+void PmixServer::ReadSocket() {
+  std::array<char, pmix::kMaxPacket + 1> packet;
+  const core::Generation generation = generation_;
+  while (helper_ && generation == generation_) {
+    const ssize_t got = recv(helper_->socket.get(), packet.data(), packet.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return loop_->Unwatch(helper_->socket.get());  // OnEnded follows
+    Result<pmix::Message> message = pmix::Decode({packet.data(), static_cast<size_t>(got)});
+    Result<Pmix::Effects> effects =
+        message.ok() ? pmix_->OnMessage(*std::move(message)) : message.error();
+    if (!effects.ok()) {
+      helper_->last_words = effects.error().message;
+      // One that says itself why it ends does so.
+      if (effects.error().kind != ErrorKind::kUnavailable) Kill(helper_->process);
+      return;
+    }
+    Do(*std::move(effects));
+  }
+}
+
+void PmixServer::Do(Pmix::Effects effects) {
+  Send(effects.answers);
+  if (!effects.refused.empty()) log_("PMIx: " + effects.refused);
+  if (effects.abort) ends_.OnAbort(*effects.abort);
+  if (effects.fence) handlers_.on_fence(generation_, *std::move(effects.fence));
+  if (effects.ready.empty() || stopping_) return;
+  patience_.Cancel();
+  prepare_.WakeAt(BootTime() + kPrepareAfter);
+  handlers_.on_ready(generation_, std::move(effects.ready));
+}
+
+void PmixServer::ReadWords(Helper* helper) {
+  std::array<char, 4096> buffer;
+  while (true) {
+    const ssize_t got = read(helper->process.stderr_fd.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return loop_->Unwatch(helper->process.stderr_fd.get());
+    helper->said.Append({buffer.data(), static_cast<size_t>(got)});
+    while (const std::optional<std::string_view> line = helper->said.Next()) {
+      if (line->empty()) continue;
+      words_.Write(loop_->now(), "PMIx server: " + std::string(*line));
+      helper->last_words.append(*line).append("\n");
+      if (helper->last_words.size() > kMostWords) {
+        helper->last_words.erase(0, helper->last_words.size() - kMostWords);
+      }
+    }
+    if (helper->said.overflow()) helper->said.Clear();
+  }
+}
+
+void PmixServer::Deliver(const core::DeliverFence& fence) {
+  if (pmix_ && fence.generation == generation_) Send(pmix_->OnFence(fence.entries, fence.last));
+}
+
+void PmixServer::Send(const std::vector<pmix::Message>& messages) {
+  if (!helper_ || messages.empty()) return;
+  for (const pmix::Message& message : messages) helper_->unsent.push_back(pmix::Encode(message));
+  if (helper_->unsent.size() > kMostPackets) {
+    helper_->last_words = "it takes none of its messages";
+    return Kill(helper_->process);
+  }
+  Flush();
+}
+
+void PmixServer::Flush() {
+  std::deque<std::string>& unsent = helper_->unsent;
+  while (!unsent.empty()) {
+    const std::string& packet = unsent.front();
+    const ssize_t sent =
+        send(helper_->socket.get(), packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) break;
+    if (sent < 0) unsent.clear();  // OnEnded follows
+    if (!unsent.empty()) unsent.pop_front();
+  }
+  loop_->Modify(helper_->socket.get(), unsent.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+// Of the helper, by itself.
+void PmixServer::OnEnded() {
+  if (stopping_ || !helper_) return;
+  siginfo_t info{};
+  const auto pidfd = static_cast<id_t>(helper_->process.pidfd.get());
+  if (waitid(P_PIDFD, pidfd, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+  ReadSocket();  // why it ended
+  ReadWords(helper_.get());
+  core::Failure death;
+  if (info.si_code == CLD_EXITED) {
+    death.cause = core::Cause::kProcessExit;
+    death.exit_code = info.si_status;
+  } else {
+    death.cause = core::Cause::kProcessSignal;
+    death.signal = info.si_status;
+  }
+  death.stderr_tail = helper_->last_words;
+  Lose(std::move(death));
+}
+
+void PmixServer::Lose(core::Failure death) {
+  death.at = BootTime();
+  death.by_itself = true;
+  Kill(helper_->process);
+  Stop();
+  handlers_.on_lost(generation_, std::move(death));
+}
+
+bool PmixServer::Judge(uint32_t local_rank, core::Failure* death) {
+  if (!pmix_) return death->exit_code != 0;
+  ReadSocket();  // what it said last, before its end
+  OnEnded();     // of which its own may be an effect
+  if (!pmix_) return death->exit_code != 0;
+  if (death->exit_code == 0 && death->by_itself && !pmix_->Joined(local_rank)) {
+    death->cause = core::Cause::kConfiguration;
+    return true;
+  }
+  return ends_.Judge(local_rank, pmix_->Unfinished(local_rank), death);
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,123 @@
+// PmixServer: a lockstep-pmix for each generation, in which OpenPMIx answers this machine's ranks.
+//
+// The next generation's is started ahead and waits, for OpenPMIx takes some 0.1 s to begin: at
+// Begin it has only to be told of the generation. It is a child of the agent that ProcessSet leaves
+// out until the generation is to stop (Stop); from there on it ends with the ranks, after them.
+//
+//   Begin(g) -> on_ready: the ranks may start
+//            -> on_lost: it ended, or did not come to be: the generation has failed
+//
+// Nothing is called back from within a call but from Judge.
+#ifndef LOCKSTEP_WORKER_AGENT_SERVICES_PMIX_SERVER_H_
+#define LOCKSTEP_WORKER_AGENT_SERVICES_PMIX_SERVER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "base/lifetime.h"
+#include "base/process.h"
+#include "base/result.h"
+#include "base/text/line_buffer.h"
+#include "base/unique_fd.h"
+#include "base/wake_timer.h"
+#include "core/failure/failure.h"
+#include "core/gang/member.h"
+#include "worker/agent/logs/log.h"
+#include "worker/agent/services/mpi_ends.h"
+#include "worker/agent/services/pmix.h"
+
+namespace lockstep::agent {
+
+class PmixServer {
+ public:
+  struct Options {
+    std::string program;  // lockstep-pmix
+    std::string folder;   // of this agent's alone; each helper has one in it
+    std::string job_uid;
+    uint32_t machine = 0;
+    uint32_t machines = 1;
+    uint32_t processes = 1;
+    Duration patience = seconds(20);  // until a helper that is told of a generation is ready
+  };
+  struct Handlers {
+    std::function<void(core::Generation, std::vector<core::Variables>)> on_ready;
+    std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
+    // Of no rank: its own, with its last words.
+    std::function<void(core::Generation, core::Failure)> on_lost;
+    // Of the generation: the same on all machines, and nobody else's to know.
+    std::function<Result<std::string>(core::Generation)> secret;
+    MpiEnds::Kill kill;
+    // As ProcessSet has them.
+    std::function<void(pid_t)> leave_out;
+    std::function<void(pid_t)> take_in;
+  };
+
+  PmixServer(EventLoop* loop, Spawner* spawner, Options options, Handlers handlers, LogFn log);
+  ~PmixServer();
+  PmixServer(const PmixServer&) = delete;
+  PmixServer& operator=(const PmixServer&) = delete;
+
+  // An error: there is no such program, or it cannot be run.
+  Status Begin(core::Generation generation);
+  void Deliver(const core::DeliverFence& fence);
+  // The ranks are to end; the helper's own end is no failure any more.
+  void Stop();
+  // They have, and so has the helper.
+  void End();
+  // The agent is leaving.
+  void Close();
+
+  // As MpiEnds has it. One that ends well and never began MPI was a world of its own.
+  bool Judge(uint32_t local_rank, core::Failure* death);
+
+ private:
+  struct Helper {
+    SpawnedProcess process;
+    UniqueFd socket;
+    std::string folder;
+    std::deque<std::string> unsent;  // packets
+    LineBuffer said{4096};
+    std::string last_words;
+    bool taken_in = false;  // ProcessSet ends it
+  };
+
+  Status Spawn(std::unique_ptr<Helper>* helper);
+  void Prepare();
+  void Drop(std::unique_ptr<Helper>* helper);
+  void OnSocket(uint32_t events);
+  void ReadSocket();
+  void ReadWords(Helper* helper);
+  void Send(const std::vector<pmix::Message>& messages);
+  void Flush();
+  void Do(Pmix::Effects effects);
+  void OnEnded();
+  void Lose(core::Failure death);
+
+  EventLoop* loop_;
+  Spawner* spawner_;
+  Options options_;
+  Handlers handlers_;
+  LogFn log_;
+  RateLimitedLog words_;
+  core::Generation generation_;
+  std::unique_ptr<Helper> spare_;
+  std::unique_ptr<Helper> helper_;  // of generation_
+  std::optional<Pmix> pmix_;
+  bool stopping_ = false;
+  uint64_t folders_ = 0;
+  MpiEnds ends_;
+  WakeTimer patience_;
+  WakeTimer prepare_;
+};
+
+}  // namespace lockstep::agent
+
+#endif  // LOCKSTEP_WORKER_AGENT_SERVICES_PMIX_SERVER_H_
