@@ -155,10 +155,12 @@ std::string InPlaceOf(const std::string& launcher) {
   const std::string mpi = IsMpirun(launcher) ? "; a program that calls MPI keeps " + launcher +
                                                    ", under framework: Mpi with mpi.start: Launcher"
                                              : "";
+  const std::string line =
+      launcher == "colossalai" ? "" : "; `lockstep convert -- " + launcher + " ...` writes it";
   return "write the program itself, without " + launcher +
          " and launch: PerMachine, as in [python, train.py]" + framework +
          ": Lockstep starts every rank of all machines, where " + launcher +
-         " would run a training of its own on each machine" + mpi;
+         " would run a training of its own on each machine" + line + mpi;
 }
 
 std::vector<std::string_view> LauncherNames() {

@@ -487,6 +487,7 @@ TEST(Validate, RefusesALauncherThatCannotJoinTheMachinesHoweverItIsLaunched) {
                   AllOf(HasSubstr(std::string("spec.command: write the program itself, "
                                               "without ") +
                                   launcher + " and launch: PerMachine"),
+                        HasSubstr("`lockstep convert -- " + std::string(launcher) + " ...`"),
                         Not(HasSubstr("set launch: PerMachine"))))
           << command;
     }
