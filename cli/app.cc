@@ -102,6 +102,7 @@ int Main(int argc, char** argv, RunOnCluster on_cluster) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   Invocation invocation;
+  invocation.words = arguments;
   invocation.on_cluster = std::move(on_cluster);
   if (dashes != arguments.end()) invocation.command.assign(dashes + 1, arguments.end());
   // CLI11 takes a vector from its end.

@@ -12,6 +12,7 @@
 namespace lockstep::cli {
 
 struct Invocation {
+  std::vector<std::string> words;    // all behind the program's name
   std::vector<std::string> command;  // the words behind the first --, which CLI11 does not get
   RunOnCluster on_cluster;
   int exit_code = 0;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/file.h"
 #include "base/process.h"
 #include "base/time.h"
 #include "cli/ask.h"
@@ -27,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAgentName = "lockstep-agent";
+constexpr size_t kHostFileLimit = size_t{4} << 20;
 
 struct RunCommand {
   std::string file;
@@ -63,6 +65,10 @@ void MakePathsAbsolute(core::Spec* spec) {
   if (IsPath(resume)) spec->checkpoint.resume = fs::absolute(resume).string();
 }
 
+bool SaysProcesses(const RunCommand& command) {
+  return !command.file.empty() || command.flags.processes.has_value();
+}
+
 // What scontrol makes of "n[1-3]".
 Result<std::vector<std::string>> ExpandNodeList(const std::string& list) {
   Result<Answer> answer = Error::Unavailable("no answer");
@@ -78,8 +84,9 @@ Result<std::vector<std::string>> ExpandNodeList(const std::string& list) {
   return names;
 }
 
-Result<Nodes> FindNodes(const RunCommand& command) {
+Result<Nodes> FindNodes(const RunCommand& command, const std::vector<std::string>& words) {
   NodesRequest request;
+  request.line = {words, SaysProcesses(command), !command.hosts.empty()};
   request.hosts = command.hosts;
   request.local = command.local;
   request.variable = [](const std::string& name) {
@@ -87,6 +94,7 @@ Result<Nodes> FindNodes(const RunCommand& command) {
     return std::string(value == nullptr ? "" : value);
   };
   request.expand = ExpandNodeList;
+  request.read = [](const std::string& path) { return ReadFile(path, kHostFileLimit); };
   return FindNodes(request);
 }
 
@@ -118,15 +126,15 @@ int Fail(const std::string& message, int code) {
   return code;
 }
 
-int Run(const RunCommand& command, Time started,
+int Run(const RunCommand& command, const std::vector<std::string>& words, Time started,
         std::chrono::system_clock::time_point started_wall) {
   if (command.file.empty() && command.flags.command.empty()) {
     return Fail("run: give a FILE, or -- and a command line", core::kExitUsage);
   }
-  Result<Nodes> found = FindNodes(command);
+  Result<Nodes> found = FindNodes(command, words);
   if (!found.ok()) return Fail(found.error().message, core::kExitUsage);
-  const bool counted = !command.file.empty() || command.flags.processes.has_value();
-  if (!counted && !found->unclear.empty()) return Fail(found->unclear, core::kExitUsage);
+  if (!SaysProcesses(command) && !found->unclear.empty())
+    return Fail(found->unclear, core::kExitUsage);
   const Computer computer = LookAround();
   const std::optional<int> gpus = found->remote() ? std::nullopt : std::optional(computer.gpus);
   Result<LoadedJob> loaded =
@@ -182,7 +190,8 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
       "Machines, each an agent of this computer, or one on each of the nodes; default 1, or all "
       "nodes");
   add("-p,--processes", flags->processes,
-      "Processes on each; default 1, or SLURM's tasks or GPUs of a node");
+      "Processes on each; default 1, or SLURM's tasks or GPUs of a node, or another batch system's "
+      "slots");
   add("--spares", flags->spares,
       "Agents that wait, for one to take the place of each that is lost; default 0");
   add("--framework", flags->framework,
@@ -219,7 +228,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
   auto run = std::make_shared<RunCommand>();
   CLI::App* command =
       app.add_subcommand("run",
-                         "Run a job on this computer, a SLURM allocation or a list of "
+                         "Run a job on this computer, a batch system's nodes or a list of "
                          "hosts, and heal it");
   command->add_option("FILE", run->file, "A TrainingJob in YAML or JSON; - for standard input");
   AddJobFlags(command, &run->flags);
@@ -227,7 +236,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
                       "Run one machine on each of these: HOST,USER@HOST,...; by ssh, without a "
                       "password");
   command->add_flag("--local", run->local,
-                    "Run all machines on this computer, though it is in a SLURM allocation");
+                    "Run all machines on this computer, though it is in a batch system's job");
   command->add_option("--report", run->report, "Write a JSON report of the run there at its end");
   command->add_option("--agent", run->agent, "The lockstep-agent to use, by its path on all nodes");
   command->add_flag("--no-pid-namespace", run->no_namespace,
@@ -263,7 +272,7 @@ void AddRun(CLI::App& app, Invocation* invocation) {
     Time started = BootTime();
     auto started_wall = std::chrono::system_clock::now();
     run->flags.command = invocation->command;
-    invocation->exit_code = Run(*run, started, started_wall);
+    invocation->exit_code = Run(*run, invocation->words, started, started_wall);
   });
 }
 

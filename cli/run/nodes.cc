@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "base/text/ascii.h"
@@ -14,25 +16,27 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
+constexpr int32_t kMostSlots = 1 << 16;
 constexpr std::string_view kHostCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-@:";
 
-// How many processes a launcher started beside this one, by the variable that says so.
-constexpr std::array kWorldSizes = {"OMPI_COMM_WORLD_SIZE"sv, "PMI_SIZE"sv,
-                                    "SLURM_STEP_NUM_TASKS"sv};
-
-// Each of them would run the whole job.
-Status CheckAlone(const NodesRequest& request) {
-  for (const std::string_view name : kWorldSizes) {
-    const auto size = ParseNumber<int32_t>(request.variable(std::string(name)));
-    if (size.value_or(1) <= 1) continue;
-    return Error::Invalid(
-        "a launcher started " + std::to_string(*size) + " of this program (" + std::string(name) +
-        "), and each would run the whole job: start it once, in sbatch or salloc without srun, or "
-        "without mpirun as `lockstep run --hosts a,b ...`");
-  }
-  return {};
+bool IsHost(std::string_view name) {
+  return !name.empty() && name.front() != '-' &&
+         name.find_first_not_of(kHostCharacters) == std::string::npos;
 }
+
+// A batch system that gives its job a file of hosts.
+struct BatchSystem {
+  std::string_view name;
+  std::string_view job;   // the variable with the job's number
+  std::string_view file;  // and with the file's path
+};
+
+constexpr std::array kBatchSystems = {
+    BatchSystem{"PBS", "PBS_JOBID", "PBS_NODEFILE"},
+    BatchSystem{"LSF", "LSB_JOBID", "LSB_DJOB_HOSTFILE"},
+    BatchSystem{"Grid Engine", "JOB_ID", "PE_HOSTFILE"},
+};
 
 // More than one task a node, else its GPUs. Where nobody asked for tasks, SLURM says as many of
 // them as a node has CPUs.
@@ -50,14 +54,14 @@ Result<std::optional<int32_t>> ProcessesOf(const NodesRequest& request) {
   return ParseNumber<int32_t>(request.variable("SLURM_GPUS_ON_NODE"));
 }
 
-Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& job) {
-  const std::string list = request.variable("SLURM_JOB_NODELIST");
+Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& whose,
+                        const std::string& list) {
   Nodes nodes;
   nodes.by = Reach::kSrun;
-  nodes.whose = "SLURM's job " + job + " has";
+  nodes.whose = whose + " has";
   Result<std::vector<std::string>> names = request.expand(list);
   if (!names.ok()) {
-    return Error::Invalid("this is in SLURM's job " + job + ", whose nodes cannot be told: " +
+    return Error::Invalid("this is in " + whose + ", whose nodes cannot be told: " +
                           names.error().message + "; --local runs all machines here");
   }
   nodes.names = std::move(*names);
@@ -68,6 +72,60 @@ Result<Nodes> FromSlurm(const NodesRequest& request, const std::string& job) {
     nodes.unclear = processes.error().message;
   }
   return nodes;
+}
+
+Result<Nodes> FromBatchSystem(const NodesRequest& request, const std::string& whose,
+                              const std::string& file) {
+  const auto unknown = [&](const Error& error) {
+    return Error::Invalid("this is in " + whose + ", whose nodes cannot be told: " + error.message +
+                          "; --local runs all machines here");
+  };
+  const Result<std::string> text = request.read(file);
+  if (!text.ok()) return unknown(text.error());
+  const Result<std::vector<HostSlots>> hosts = ParseHostFile(*text);
+  if (!hosts.ok()) return unknown(Error::Invalid(file + ": " + hosts.error().message));
+  if (hosts->size() < 2) return Nodes{};  // this computer
+  Nodes nodes;
+  nodes.by = Reach::kSsh;
+  nodes.whose = whose + " has";
+  const int32_t slots = hosts->front().slots;
+  for (const HostSlots& each : *hosts) {
+    nodes.names.push_back(each.host);
+    if (each.slots != slots) {
+      nodes.unclear = "the slots of " + whose + " differ from node to node (" +
+                      std::to_string(slots) + " on " + hosts->front().host + ", " +
+                      std::to_string(each.slots) + " on " + each.host +
+                      "), and a job has as many processes on each: say -p";
+    }
+  }
+  if (slots > 1 && nodes.unclear.empty()) nodes.processes = slots;
+  return nodes;
+}
+
+// The batch job that this runs in, and the nodes that it has.
+struct Allocation {
+  std::string whose;  // "PBS's job 7"; "": there is none
+  std::string nodes;  // SLURM's short form, or the path of a file
+  bool slurm = false;
+};
+
+Allocation AllocationOf(const NodesRequest& request) {
+  const auto named = [&](std::string_view system, std::string_view job, std::string_view nodes) {
+    Allocation found;
+    const std::string number = request.variable(std::string(job));
+    found.nodes = request.variable(std::string(nodes));
+    if (!number.empty() && !found.nodes.empty()) {
+      found.whose = std::string(system) + "'s job " + number;
+    }
+    return found;
+  };
+  Allocation found = named("SLURM", "SLURM_JOB_ID", "SLURM_JOB_NODELIST");
+  found.slurm = true;
+  for (const BatchSystem& system : kBatchSystems) {
+    if (!found.whose.empty()) break;
+    found = named(system.name, system.job, system.file);
+  }
+  return found;
 }
 
 struct Trouble {
@@ -105,8 +163,7 @@ Result<std::vector<std::string>> ParseHosts(std::string_view list) {
   while (true) {
     const size_t comma = list.find(',');
     const std::string host(Trim(list.substr(0, comma)));
-    if (host.empty() || host.front() == '-' ||
-        host.find_first_not_of(kHostCharacters) != std::string::npos) {
+    if (!IsHost(host)) {
       return Error::Invalid("--hosts: \"" + host + "\" is no name of a host");
     }
     if (!seen.insert(host).second) {
@@ -118,15 +175,23 @@ Result<std::vector<std::string>> ParseHosts(std::string_view list) {
   }
 }
 
-std::optional<int32_t> TasksPerNode(std::string_view text) {
-  const size_t times = text.find("(x");
-  if (times != std::string_view::npos) {
-    if (!text.ends_with(')')) return std::nullopt;
-    const std::string_view count = text.substr(times + 2, text.size() - times - 3);
-    if (!ParseNumber<int32_t>(count)) return std::nullopt;
-    text = text.substr(0, times);
+Result<std::vector<HostSlots>> ParseHostFile(std::string_view text) {
+  std::vector<HostSlots> hosts;
+  std::map<std::string, size_t> places;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string host;
+    std::string slots;
+    if (!(words >> host)) continue;
+    words >> slots;
+    if (!IsHost(host)) return Error::Invalid("\"" + host + "\" is no name of a host");
+    const auto [place, is_new] = places.emplace(host, hosts.size());
+    if (is_new) hosts.push_back({host});
+    hosts[place->second].slots +=
+        std::clamp(ParseNumber<int32_t>(slots).value_or(1), 0, kMostSlots);
   }
-  return ParseNumber<int32_t>(text);
+  return hosts;
 }
 
 Result<Nodes> FindNodes(const NodesRequest& request) {
@@ -134,7 +199,10 @@ Result<Nodes> FindNodes(const NodesRequest& request) {
     return Error::Invalid("--local and --hosts say two things");
   }
   if (request.local) return Nodes{};
-  if (Status alone = CheckAlone(request); !alone.ok()) return alone.error();
+  const Allocation allocation = AllocationOf(request);
+  if (const std::optional<Copies> copies = CopiesOf(request.variable)) {
+    return Error::Invalid(Instead(*copies, request.line, allocation.whose));
+  }
   if (!request.hosts.empty()) {
     Result<std::vector<std::string>> hosts = ParseHosts(request.hosts);
     if (!hosts.ok()) return hosts.error();
@@ -144,11 +212,9 @@ Result<Nodes> FindNodes(const NodesRequest& request) {
     nodes.whose = "--hosts names";
     return nodes;
   }
-  const std::string job = request.variable("SLURM_JOB_ID");
-  if (!job.empty() && !request.variable("SLURM_JOB_NODELIST").empty()) {
-    return FromSlurm(request, job);
-  }
-  return Nodes{};
+  if (allocation.whose.empty()) return Nodes{};
+  return allocation.slurm ? FromSlurm(request, allocation.whose, allocation.nodes)
+                          : FromBatchSystem(request, allocation.whose, allocation.nodes);
 }
 
 Result<Nodes> FirstOf(Nodes nodes, int32_t machines) {

@@ -1,5 +1,6 @@
 // Nodes: where the machines of a run are: all on this computer, or one on each node of a SLURM
-// allocation, reached by srun, or on each of a list of hosts, reached by ssh. Pure.
+// allocation, reached by srun, or on each of a list of hosts, which the user or the job of another
+// batch system has, reached by ssh. Pure.
 #ifndef LOCKSTEP_CLI_RUN_NODES_H_
 #define LOCKSTEP_CLI_RUN_NODES_H_
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/run/copies.h"
 
 namespace lockstep::cli {
 
@@ -27,11 +29,13 @@ struct Nodes {
 };
 
 struct NodesRequest {
+  CommandLine line;
   std::string hosts;                                             // --hosts: "a,b"; "": not said
   bool local = false;                                            // --local
   std::function<std::string(const std::string& name)> variable;  // of the environment; "": not set
   // The nodes that SLURM's short form "n[1-3],m1" names.
   std::function<Result<std::vector<std::string>>(const std::string& list)> expand;
+  std::function<Result<std::string>(const std::string& path)> read;  // a small file
 };
 
 // Invalid: the request can't be met; the message says what to write instead.
@@ -40,8 +44,15 @@ Result<Nodes> FindNodes(const NodesRequest& request);
 // --hosts. Invalid: a name twice, or one that is none.
 Result<std::vector<std::string>> ParseHosts(std::string_view list);
 
-// SLURM_TASKS_PER_NODE: "4", "4(x2)". nullopt: "4,2", where nodes differ, or something else.
-std::optional<int32_t> TasksPerNode(std::string_view text);
+// A batch system's list of hosts: a line for each slot, "HOST", or for each host, "HOST SLOTS ...".
+// Invalid: what is no name of a host stands first on one.
+struct HostSlots {
+  std::string host;
+  int32_t slots = 0;
+
+  bool operator==(const HostSlots&) const = default;
+};
+Result<std::vector<HostSlots>> ParseHostFile(std::string_view text);
 
 // The first `machines` of them; Invalid, with a sentence, where there are fewer.
 Result<Nodes> FirstOf(Nodes nodes, int32_t machines);

