@@ -18,6 +18,7 @@ HOOK = pathlib.Path(__file__).parents[2] / "worker/python/prestart/sitecustomize
 # What test_mutants.py says: another hook to test, and how long to wait for it.
 TESTED_HOOK = os.environ.get("LOCKSTEP_TESTED_HOOK", HOOK)
 SECONDS = int(os.environ.get("LOCKSTEP_HOOK_SECONDS", "60"))
+PYENV = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
 
 
 def _candidates():
@@ -27,8 +28,7 @@ def _candidates():
     for minor in range(8, 15):
         yield from filter(None, [shutil.which(f"python3.{minor}")])
         yield from map(str, cache.glob(f"lockstep/pythons/3.{minor}.*/bin/python3.{minor}"))
-        root = pathlib.Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
-        yield from sorted(map(str, root.glob(f"versions/3.{minor}.*/bin/python3")))
+        yield from sorted(map(str, PYENV.glob(f"versions/3.{minor}.*/bin/python3")))
 
 
 def pythons():
@@ -46,6 +46,12 @@ def pythons():
 
 
 PYTHONS = pythons()
+# Those that cannot be parked.
+OLD_PYTHONS = {
+    path.parents[1].name: str(path)
+    for version in ("2.7", "3.6", "3.7")
+    for path in PYENV.glob(f"versions/{version}.*/bin/python")
+}
 # The first, the oldest and the newest; the others are in suite slow.
 QUICK = [*list(PYTHONS)[:2], *list(PYTHONS)[-1:]]
 EVERY_PYTHON = [
@@ -141,6 +147,7 @@ class Process:
     words of a command that becomes it."""
 
     def __init__(self, environment, words, mode, extra=None, before=()):
+        self.left = []  # what it has left to the program, and why
         parked = mode in ("park", "park+record", "probe")
         self.socket, theirs = socket.socketpair() if parked else (None, None)
         variables = {
@@ -191,7 +198,8 @@ class Process:
     def ready(self):
         assert self.message() == {"held": "n1"}
         ready = self.message()
-        while ready == {"again": "n1"}:
+        while ready and ready.get("again") == "n1":
+            self.left.append(ready["why"])
             assert self.message() == {"held": "n1"}  # before it imports anything
             ready = self.message()
         assert ready and ready.get("ready") == "n1", (ready, self.result() if not ready else None)

@@ -8,6 +8,7 @@ import textwrap
 import time
 
 import pytest
+from parking import OLD_PYTHONS
 from waiting import wait_until
 
 # What an import does to its process, and what the program then sees of it in a plain start.
@@ -83,6 +84,8 @@ def test_an_import_that_changes_its_process_is_left_to_the_program(first, what):
     first.learn("colorsys", "hostile", "wave")
     with first.park(train) as process:
         assert process.ready()["modules"] == 2
+        (why,) = process.left
+        assert why.startswith("hostile ")
         process.go(MASTER_PORT="4711")
         parked = process.result()
     assert parked[:2] == plain[:2] and parked[2].endswith(plain[2])  # after what parking printed
@@ -181,14 +184,23 @@ WITH_A_GPU = ["unshare", "--mount", "sh", "-c",
               'mount -t tmpfs none /dev && : >/dev/nvidiactl && exec "$@"', "sh"]
 
 
-def test_an_import_that_opens_the_gpus_driver_is_left_to_the_program(first):
+# As libcuda opens it, whose files an exec closes; and as one that forgets that.
+DRIVERS = {
+    "for itself": "driver = open('/dev/nvidiactl')",
+    "for its children": "import os; os.set_inheritable(os.open('/dev/nvidiactl', 0), True)",
+}
+
+
+@pytest.mark.parametrize("how", DRIVERS)
+def test_an_import_that_opens_the_gpus_driver_is_left_to_the_program(first, how):
     if subprocess.run([*WITH_A_GPU, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no mount namespace of one's own here")
-    first.package("cuda_at_import", "driver = open('/dev/nvidiactl')")
+    first.package("cuda_at_import", DRIVERS[how])
     first.learn("colorsys", "cuda_at_import", "wave")
     code = "import sys; print(sorted({'cuda_at_import', 'wave'} & set(sys.modules)))"
     with first.park("-c", code, before=WITH_A_GPU) as process:
         assert process.ready()["modules"] == 2
+        assert process.left == ["cuda_at_import opens /dev/nvidiactl when it is imported"]
         opened = [os.readlink(f"/proc/{process.pid}/fd/{fd}")
                   for fd in os.listdir(f"/proc/{process.pid}/fd")]
         assert "/dev/nvidiactl" not in opened
@@ -306,6 +318,31 @@ def test_a_probe_is_answered_before_anything_of_the_users_runs(every):
         assert (answer["probe"], answer["executable"]) == ("n1", every.python)
         assert answer["prefix"] in every.python
         assert process.result() == (0, "", "")
+
+
+LEAVES_ITSELF = "import os, subprocess; print(sorted(set(os.environ) & {'PYTHONPATH', 'LOCKSTEP_PRESTART'}))"
+
+
+@pytest.mark.parametrize("version", OLD_PYTHONS or [pytest.param("", marks=pytest.mark.skip)])
+def test_a_python_that_cannot_be_parked_runs_its_program_as_ever_and_says_why(first, version):
+    first.python = OLD_PYTHONS[version]
+    assert first.record("-c", LEAVES_ITSELF) == (0, "[]\n", "")
+    assert not first.list.exists()
+    with first.park("-c", "print('ran')", mode="probe") as process:
+        why = f"Python {version} is older than 3.8"
+        assert process.message() == {"cannot": "n1", "why": why}
+        assert process.result() == (0, "", "")
+    with first.park("-c", "print('ran')") as process:
+        assert process.result()[:2] == (70, "")
+
+
+def test_a_program_runs_as_ever_beside_a_hook_that_fails(every):
+    """As with the `site` of old virtual environments, which has no getsitepackages()."""
+    own = "lambda *words, f=site.getsitepackages: f(*words) if words else 1 / 0"
+    (every.packages / "own.pth").write_text(f"import site; site.getsitepackages = {own}\n")
+    assert every.record("-c", LEAVES_ITSELF) == (0, "[]\n", "")
+    with every.park("-c", "print('ran')") as process:
+        assert process.result()[:2] == (70, "")
 
 
 @pytest.mark.parametrize("option", ["-I", "-E", "-S"])

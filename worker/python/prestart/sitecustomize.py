@@ -11,7 +11,8 @@ yet exist; what happens afterwards is the interpreter's own work. docs/prestart.
 
 Needs Python 3.8 and imports nothing that a plain start has not imported, so that a program's own
 queue.py or json.py is found as ever. An interpreter that is to be parked never runs on into its
-program by mistake: whatever goes wrong here ends the process.
+program by mistake: whatever goes wrong here ends the process. One that runs its program now runs it
+whatever goes wrong here; so the text is one that Python 2 can read, too.
 """
 
 import os
@@ -36,13 +37,25 @@ _EXEC_LOOKS, _EXEC_PAUSE = 2000, 0.001
 _EVIDENCE_SIGNAL = 51  # as lockstep.py and the agent have it
 
 
-def _roots():
+def _unsupported():
+    """Why this interpreter cannot be parked; empty: it can."""
+    version = sys.version.split()[0]
+    if sys.version_info < (3, 8):
+        return "Python %s is older than 3.8" % version
+    if sys.implementation.name != "cpython":
+        return "%s is not CPython" % sys.implementation.name
+    return ""
+
+
+def _find_roots():
     """The folders of what came with Python or was installed, each with a slash at its end."""
+    global _ROOTS, _PathFinder
     site = sys.modules["site"]
-    folders = [os.path.dirname(os.__file__), *site.getsitepackages()]
+    folders = [os.path.dirname(os.__file__)] + site.getsitepackages()
     if site.ENABLE_USER_SITE:
         folders.append(site.getusersitepackages())
-    return tuple({os.path.join(folder, "") for folder in folders})
+    _ROOTS = tuple({os.path.join(folder, "") for folder in folders})
+    _PathFinder = sys.modules["_frozen_importlib_external"].PathFinder
 
 
 def _installed(spec):
@@ -290,15 +303,20 @@ def _process_state(path_length):
     }
 
 
-def _opened():
-    """Accelerators that this process has open."""
-    paths = set()
+def _files():
+    """Those that this process has open: what each number stands for."""
+    files = {}
     for fd in os.listdir("/proc/self/fd"):
         try:
-            paths.add(os.readlink("/proc/self/fd/" + fd))
+            files[int(fd)] = os.readlink("/proc/self/fd/" + fd)
         except OSError:  # the listing's own
             continue
-    return {path for path in paths if path.startswith(_ACCELERATORS)}
+    return files
+
+
+def _opened():
+    """Accelerators that this process has open."""
+    return {path for path in _files().values() if path.startswith(_ACCELERATORS)}
 
 
 def _contents(path):
@@ -364,6 +382,7 @@ class _Spare:
         self.environment = environment  # as the agent made it, this hook's share included
         self.directory = os.getcwd()
         self.handlers = _handlers()
+        self.files = set(_files())
         self.pid = os.getpid()
         self.line = b""
         self.names = 0
@@ -483,10 +502,12 @@ class _Spare:
                 files.add(file)
         return {file: _file_state(file) for file in files}
 
-    def start_over(self, mode):
+    def start_over(self, mode, why=""):
         """Runs this process's own command line anew: held again, or as the rank it is to be."""
         environment = dict(self.environment)
         environment[b"LOCKSTEP_PRESTART"] = os.fsencode(mode)
+        for fd in _files().keys() - self.files:
+            os.set_inheritable(fd, False)
         if mode.startswith("again"):
             os.set_inheritable(self.fd, True)
         else:
@@ -503,7 +524,7 @@ class _Spare:
             words = file.read().split(b"\0")[:-1]
         program = words[0] if b"/" in words[0] else os.fsencode(sys.executable)
         if mode.startswith("again"):
-            self.say('{"again": %s}' % _quoted(self.nonce))
+            self.say('{"again": %s, "why": %s}' % (_quoted(self.nonce), _quoted(why)))
         os.execve(program, words, environment)
 
     def start_plain(self):
@@ -522,7 +543,7 @@ class _Spare:
             os.close(fd)
             if "starts a process" not in why:
                 again = "again+record" if self.record else "again"
-                self.start_over("%s:%d:%s:%s" % (again, self.fd, self.nonce, self.path))
+                self.start_over("%s:%d:%s:%s" % (again, self.fd, self.nonce, self.path), why)
         self.say('{"cannot": %s, "why": %s}' % (_quoted(self.nonce), _quoted(why)))
         os._exit(0)
 
@@ -569,13 +590,16 @@ def _file_state(file):
     return state.st_mtime_ns, state.st_size
 
 
-def _restore_pythonpath(environment):
-    """The user's own, in a process's environment as bytes."""
-    mine, _, users = environment.get(b"PYTHONPATH", b"").partition(b":")
-    if mine == os.fsencode(_HERE):
-        environment.pop(b"PYTHONPATH")
-        if users:
-            environment[b"PYTHONPATH"] = users
+def _leave_path():
+    """As if this folder had never been on it."""
+    if _HERE in sys.path:
+        sys.path.remove(_HERE)
+    sys.path_importer_cache.pop(_HERE, None)
+    mine, _, users = os.environ.get("PYTHONPATH", "").partition(":")
+    if mine == _HERE and users:
+        os.environ["PYTHONPATH"] = users
+    elif mine == _HERE:
+        del os.environ["PYTHONPATH"]
 
 
 def _quoted(text):
@@ -709,53 +733,64 @@ def _users_own():
     return None
 
 
-def _hook():
-    environment = dict(os.environ._data)
-    words = os.environ.pop("LOCKSTEP_PRESTART", "").split(":", 3)
-    mode, fd, nonce, path = words + [""] * (4 - len(words))
-    if mode == "probe":
+def _answer(fd, nonce):
+    """That this interpreter obeys, or why it cannot be parked."""
+    if _unsupported():
+        answer = '{"cannot": %s, "why": %s}\n' % (_quoted(nonce), _quoted(_unsupported()))
+    else:
         answer = '{"probe": %s, "python": %s, "executable": %s, "prefix": %s}\n' % tuple(
             _quoted(text) for text in (nonce, sys.version.split()[0], sys.executable, sys.prefix)
         )
-        os.write(int(fd), answer.encode("ascii"))
-        os._exit(0)
-    if _HERE in sys.path:
-        sys.path.remove(_HERE)
-    sys.path_importer_cache.pop(_HERE, None)
-    restored = dict(environment)
-    _restore_pythonpath(restored)
-    if b"PYTHONPATH" in restored:
-        os.environb[b"PYTHONPATH"] = restored[b"PYTHONPATH"]
-    else:
-        os.environ.pop("PYTHONPATH", None)
-    if mode in ("park", "park+record", "again", "again+record"):
-        record = mode.endswith("+record")
-        spare = _Spare(int(fd), nonce, path, record, environment)
-        error = _park(spare)
-    elif mode in ("", "record"):
-        record = mode == "record"
-        error = _users_own()
-    else:
-        raise ValueError("LOCKSTEP_PRESTART names no mode: %r" % mode)
+    os.write(fd, answer.encode("ascii"))
+    os._exit(0)
+
+
+def _attend(path, cold):
+    """To a program that runs from here on, as far as that goes: it runs all the same."""
     try:
         _Stacks()
     except Exception:
         pass  # where it hangs is told less of
-    if record:
-        try:
-            sys.meta_path.insert(0, _Recorder(path, cold=mode == "record"))
-        except Exception:
-            pass  # a job without its list is a job that starts plain
+    if not path:
+        return
+    try:
+        _find_roots()
+        sys.meta_path.insert(0, _Recorder(path, cold))
+    except Exception:
+        pass  # a job without its list is a job that starts plain
+
+
+def _hook(mode, fd, nonce, path):
+    """What the user's own hook raised, once the program is to run."""
+    if mode == "probe":
+        _answer(int(fd), nonce)
+    if mode in ("", "record"):
+        _leave_path()
+        error = _users_own()
+        if not _unsupported():
+            _attend(path if mode == "record" else "", cold=True)
+        return error
+    if mode not in ("park", "park+record", "again", "again+record"):
+        raise ValueError("LOCKSTEP_PRESTART names no mode: %r" % mode)
+    if _unsupported():
+        raise RuntimeError(_unsupported())
+    _find_roots()
+    environment = dict(os.environ._data)
+    _leave_path()
+    record = mode.endswith("+record")
+    error = _park(_Spare(int(fd), nonce, path, record, environment))
+    _attend(path if record else "", cold=False)
     return error
 
 
+_asked = (os.environ.pop("LOCKSTEP_PRESTART", "").split(":", 3) + [""] * 4)[:4]
 try:
-    _ROOTS = _roots()
-    _PathFinder = sys.modules["_frozen_importlib_external"].PathFinder
-    _error = _hook()
+    _error = _hook(*_asked)
 except SystemExit:
     raise  # the user's own sitecustomize ends the process, as ever
 except BaseException:
+    if _asked[0] in ("", "record"):
+        raise
     import traceback
 
     traceback.print_exc()
