@@ -20,7 +20,9 @@
 #include "base/file.h"
 #include "base/text/ascii.h"
 #include "base/text/json.h"
+#include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/ranks/python_command.h"
+#include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::agent {
@@ -41,11 +43,19 @@ constexpr Duration kRest = milliseconds(40);
 constexpr Duration kLook = milliseconds(50);
 // What the first spare is thought to take; torch takes less, and a Trainer's imports more.
 constexpr uint64_t kFirstSpareBytes = uint64_t{256} << 20;
-constexpr Duration kLookAtMemory = seconds(1);
-// Of the memory limit: with less than that free, spares go. With memory.oom.group, which Kubernetes
-// sets, the kernel would kill the whole container.
+// With less than that free of a memory limit or of the computer's, spares go. With
+// memory.oom.group, which Kubernetes sets, the kernel would kill the whole container.
 constexpr uint64_t kLeastFreeShare = 20;
+constexpr uint64_t kLeastFreeBytes = uint64_t{2} << 30;  // that is always enough
+// Memory is looked at again before ranks that fill it at this speed have taken half of what is free
+// above that: some GiB/s is what cores make of pages that they touch first.
+constexpr uint64_t kFastestPerMillisecond = uint64_t{8} << 20;
+constexpr Duration kLookAtLeast = milliseconds(20);
+constexpr Duration kLookAtMost = seconds(1);
 constexpr int kMostLinesShown = 20;
+// As the hook has them.
+constexpr auto kAccelerators = std::to_array<std::string_view>(
+    {"/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/vfio/", "/dev/neuron"});
 constexpr size_t kReadSize = size_t{16} << 10;
 // What a pipe holds. More is left to the next time that the loop comes by.
 constexpr int kReadsAtOnce = 4;
@@ -111,6 +121,55 @@ std::optional<CpuTimes> ReadCpuTimes(pid_t pid) {
   return times;
 }
 
+std::string WhyOf(const Json& said, const char* otherwise) {
+  const Json why = said.value("why", Json());
+  return why.is_string() ? why.get<std::string>() : otherwise;
+}
+
+// A GPU or the like that a process has open: with it memory of that, which the rank is to have.
+std::optional<std::string> OpenAccelerator(const std::string& root, pid_t pid) {
+  std::error_code code;
+  std::filesystem::directory_iterator files(root + "/proc/" + std::to_string(pid) + "/fd", code);
+  for (; !code && files != std::filesystem::directory_iterator(); files.increment(code)) {
+    std::error_code gone;
+    const std::string path = std::filesystem::read_symlink(files->path(), gone);
+    if (std::ranges::any_of(kAccelerators, [&](auto each) { return path.starts_with(each); })) {
+      return path;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Memory {
+  uint64_t size = 0;
+  uint64_t free = 0;
+  const char* what = "";
+};
+
+// What spares and ranks share: each limit around them, and the computer's.
+std::vector<Memory> ReadMemories(const std::string& root) {
+  std::vector<Memory> memories;
+  for (const topology::MemoryLimit& limit : topology::ReadMemoryLimits(root)) {
+    memories.push_back(
+        {limit.bytes, limit.bytes - std::min(limit.used, limit.bytes), "the memory limit"});
+  }
+  const std::string computer = topology::ReadSmallFile(root + "/proc/meminfo").value_or("");
+  const auto kib = [&](const char* name) {
+    std::istringstream words(topology::StatusField(computer, name).value_or(""));
+    uint64_t value = 0;
+    return words >> value ? std::optional(value << 10) : std::nullopt;
+  };
+  const auto size = kib("MemTotal");
+  const auto free = kib("MemAvailable");
+  if (size && free) memories.push_back({*size, *free, "the computer's memory"});
+  return memories;
+}
+
+std::string ToString(const Memory& memory) {
+  return std::to_string(memory.free >> 20) + " of " + std::to_string(memory.size >> 20) +
+         " MiB are free of " + memory.what;
+}
+
 // One read's worth. False: there is no more for now.
 bool ReadSome(int fd, std::string* text, bool* ended) {
   std::array<char, kReadSize> buffer;
@@ -148,7 +207,7 @@ ParkedRanks::ParkedRanks(EventLoop* loop, Spawner* spawner, ProcessSet* processe
                           held ? "it was not ready in 10 minutes" : "it was not held in 10 s");
                    }),
       duty_timer_(loop, [this] { OnDuty(); }),
-      memory_timer_(loop, [this] { OnMemory(); }),
+      look_timer_(loop, [this] { OnLook(); }),
       spare_bytes_(kFirstSpareBytes) {
   if (!wanted()) return;
   const Status written = WriteHook();
@@ -288,17 +347,13 @@ void ParkedRanks::Refill() {
 
 Status ParkedRanks::HasRoom() const {
   if (options_.prestart == core::Prestart::kAlways) return {};
-  const MachineStats machine = options_.stats.Read();
-  if (!machine.memory_bytes || !machine.memory_limit_bytes) return {};
   const uint64_t need = 2 * spare_bytes_;
-  const uint64_t used = *machine.memory_bytes -
-                        std::min(*machine.memory_bytes, machine.reclaimable_bytes.value_or(0));
-  if (used + need <= *machine.memory_limit_bytes) return {};
-  return Error::Unavailable(
-      "a spare wants " + std::to_string(need >> 20) + " MiB, and of the memory limit " +
-      std::to_string((*machine.memory_limit_bytes - std::min(used, *machine.memory_limit_bytes)) >>
-                     20) +
-      " MiB are free");
+  for (const Memory& memory : ReadMemories(options_.root)) {
+    if (need <= memory.free) continue;
+    return Error::Unavailable("a spare wants " + std::to_string(need >> 20) + " MiB, and " +
+                              ToString(memory));
+  }
+  return {};
 }
 
 // Whether this interpreter, with these options and this environment, obeys the hook at all.
@@ -332,7 +387,9 @@ void ParkedRanks::OnProbe(bool ended) {
   if (!line && !closed && !ended) return;
   const Json answer = ParseJson(line.value_or(""));
   const bool obeys = answer.is_object() && answer.value("probe", Json()) == probe_nonce_;
+  const bool cannot = answer.is_object() && answer.value("cannot", Json()) == probe_nonce_;
   EndProbe();
+  if (cannot) return NoSpares(WhyOf(answer, "this Python cannot wait"));
   if (!obeys) return NoSpares("this Python did not run what makes it wait (as with -I, -E and -S)");
   ParkNext();
 }
@@ -408,7 +465,7 @@ Status ParkedRanks::Park(size_t local_rank) {
   cpu_ns_ = wait_ns_ = 0;
   limit_timer_.WakeAt(parked.began + kHeldWithin);
   duty_timer_.WakeAt(parked.began + kBurst);
-  if (!memory_timer_.armed()) memory_timer_.WakeAt(parked.began + kLookAtMemory);
+  look_timer_.WakeAt(parked.began);
   const auto watch = [this](int fd, auto callback) {
     const Status watched = loop_->Watch(fd, EPOLLIN, [callback](uint32_t) { callback(); });
     if (!watched.ok()) log_("prestart: " + watched.error().message);
@@ -456,12 +513,13 @@ void ParkedRanks::OnLine(size_t local_rank, std::string_view line) {
   } else if (is("again") && parked.held) {
     parked.held = false;
     limit_timer_.WakeAt(BootTime() + kHeldWithin);
+    log_("prestart: local rank " + std::to_string(local_rank) +
+         ": left to the program: " + WhyOf(said, "an import"));
   } else if (is("ready") && parked.held) {
     const Json took = said.value("seconds", Json());
     OnReady(local_rank, took.is_number() ? took.get<double>() : 0);
   } else if (is("cannot")) {
-    const Json why = said.value("why", Json());
-    Lose(local_rank, why.is_string() ? why.get<std::string>() : "it cannot wait");
+    Lose(local_rank, WhyOf(said, "it cannot wait"));
   } else {
     Lose(local_rank, "it said something else than that it waits");
   }
@@ -475,7 +533,7 @@ void ParkedRanks::OnReady(size_t local_rank, double seconds) {
   importing_.reset();
   limit_timer_.Cancel();
   duty_timer_.Cancel();
-  // Not of options_.stats, whose processes a test has made up.
+  // Not of options_.root, whose processes a test has made up.
   const auto process = MachineStatsReader().ReadProcess(parked.process.pid);
   if (process && process->resident_bytes) spare_bytes_ = *process->resident_bytes;
   ParkNext();
@@ -575,22 +633,42 @@ void ParkedRanks::OnDuty() {
   duty_timer_.WakeAt(BootTime() + (crowded ? kRest : kLook));
 }
 
-void ParkedRanks::OnMemory() {
+void ParkedRanks::OnLook() {
   if (std::ranges::none_of(parked_, [](const auto& entry) { return entry.second.alive; })) return;
-  memory_timer_.WakeAt(BootTime() + kLookAtMemory);
-  if (options_.prestart == core::Prestart::kAlways) return;
-  const MachineStats machine = options_.stats.Read();
-  if (!machine.memory_bytes || !machine.memory_limit_bytes) return;
-  const uint64_t limit = *machine.memory_limit_bytes;
-  const uint64_t used = *machine.memory_bytes -
-                        std::min(*machine.memory_bytes, machine.reclaimable_bytes.value_or(0));
-  if (used <= limit - limit / kLeastFreeShare) return;
+  LookAtFiles();
+  look_timer_.WakeAt(BootTime() + LookAtMemory());
+}
+
+// A thread that an import has left may open them when the hook looks no more.
+void ParkedRanks::LookAtFiles() {
+  if (BootTime() < files_at_) return;
+  files_at_ = BootTime() + kLookAtMost;
   for (auto& [l, parked] : parked_) {
-    Kill(&parked);
-    parked.lost = true;
+    if (!parked.ready) continue;
+    if (const auto path = OpenAccelerator(options_.root, parked.process.pid)) {
+      Lose(l, "it opened " + *path);
+    }
   }
-  NoSpares("memory became short: " + std::to_string(used >> 20) + " of " +
-           std::to_string(limit >> 20) + " MiB are in use");
+}
+
+// How long that will do.
+Duration ParkedRanks::LookAtMemory() {
+  Duration again = kLookAtMost;
+  if (options_.prestart == core::Prestart::kAlways) return again;
+  for (const Memory& memory : ReadMemories(options_.root)) {
+    const uint64_t least = std::min(memory.size / kLeastFreeShare, kLeastFreeBytes);
+    if (memory.free < least) {
+      for (auto& [l, parked] : parked_) {
+        Kill(&parked);
+        parked.lost = true;
+      }
+      NoSpares("memory became short: " + ToString(memory));
+      return again;
+    }
+    const uint64_t enough = (memory.free - least) / 2 / kFastestPerMillisecond;
+    again = std::min(again, Duration(milliseconds(enough)));
+  }
+  return std::max(again, kLookAtLeast);
 }
 
 // ---- telling ----

@@ -43,7 +43,6 @@
 #include "worker/agent/logs/line_splitter.h"
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/families.h"
-#include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/ranks/process_set.h"
 
 namespace lockstep::agent {
@@ -52,10 +51,10 @@ class ParkedRanks : public prometheus::Collectable {
  public:
   struct Options {
     core::Prestart prestart = core::Prestart::kNever;
-    std::vector<std::string> exclude;  // spec.prestartExclude
-    std::string folder;                // for the hook and what ranks were seen to import
-    Duration patience = seconds(60);   // Auto, for programs that report no step
-    MachineStatsReader stats{};
+    std::vector<std::string> exclude;   // spec.prestartExclude
+    std::string folder;                 // for the hook and what ranks were seen to import
+    Duration patience = seconds(60);    // Auto, for programs that report no step
+    std::string root{};                 // proc/ and sys/ are read below it
     std::function<void()> on_change{};  // of told(); may be called from within any method
   };
 
@@ -139,7 +138,9 @@ class ParkedRanks : public prometheus::Collectable {
   void NoSpares(const std::string& why);
   void Changed();
   void OnDuty();
-  void OnMemory();
+  void OnLook();
+  void LookAtFiles();
+  Duration LookAtMemory();
 
   EventLoop* loop_;
   Spawner* spawner_;
@@ -161,7 +162,8 @@ class ParkedRanks : public prometheus::Collectable {
   WakeTimer refill_timer_;
   WakeTimer limit_timer_;  // of the probe, or of the spare that is not held or ready
   WakeTimer duty_timer_;
-  WakeTimer memory_timer_;
+  WakeTimer look_timer_;  // at the spares that are there
+  Time files_at_{};       // then at what they have open, too
   uint64_t cpu_ns_ = 0;   // of the importing spare, when last looked at
   uint64_t wait_ns_ = 0;  // likewise: that it stood runnable without a core
   uint64_t spare_bytes_;  // of the last one

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <sstream>
@@ -27,6 +28,11 @@ std::string Head(const std::string& path) {
 }
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Some are programs in Python: a spare of one would wait with nothing of what they start imports.
+constexpr auto kLaunchers =
+    std::to_array<std::string_view>({"conda", "hatch", "mamba", "micromamba", "nox", "pdm",
+                                     "pipenv", "pixi", "poetry", "tox", "uv"});
 
 // python, python3, python3.13t
 bool IsPythonName(std::string_view name) {
@@ -123,6 +129,9 @@ Result<PythonCommand> FindPython(const SpawnRequest& request) {
   std::string path = request.path;
   if (path.front() != '/' && !request.working_directory.empty()) {
     path.insert(0, request.working_directory + "/");
+  }
+  if (std::ranges::find(kLaunchers, BaseName(path)) != kLaunchers.end()) {
+    return NoSpare(BaseName(path) + " starts the program in a process of its own");
   }
   std::vector<std::string> words = request.argv;
   std::string head = Head(path);

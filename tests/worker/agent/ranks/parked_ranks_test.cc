@@ -31,15 +31,15 @@ class ParkedRanksTest : public ProcessTest {
   ParkedRanksTest() { Make(core::Prestart::kAuto); }
 
   void Make(core::Prestart prestart) {
-    parked_ = std::make_unique<ParkedRanks>(
-        loop(), spawner_.get(), &processes_,
-        ParkedRanks::Options{.prestart = prestart,
-                             .exclude = {},
-                             .folder = tree_.root() + "/prestart",
-                             .patience = Duration(0),
-                             .stats = MachineStatsReader(computer_.root()),
-                             .on_change = [this] { ++changes_; }},
-        [this](const std::string& line) { log_ += line + "\n"; });
+    parked_ =
+        std::make_unique<ParkedRanks>(loop(), spawner_.get(), &processes_,
+                                      ParkedRanks::Options{.prestart = prestart,
+                                                           .exclude = {},
+                                                           .folder = tree_.root() + "/prestart",
+                                                           .patience = Duration(0),
+                                                           .root = computer_.root(),
+                                                           .on_change = [this] { ++changes_; }},
+                                      [this](const std::string& line) { log_ += line + "\n"; });
   }
 
   // A child that is left would be the next test's.
@@ -235,7 +235,8 @@ TEST_F(ParkedRanksTest, WithoutRoomForASpareThereIsNoneUnlessAlwaysIsAsked) {
   SetMemory(600, 1000);
   StartCold(Rank("1"));
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
-  EXPECT_EQ(parked_->why_not(), "a spare wants 512 MiB, and of the memory limit 400 MiB are free");
+  EXPECT_EQ(parked_->why_not(),
+            "a spare wants 512 MiB, and 400 of 1000 MiB are free of the memory limit");
   EXPECT_TRUE(ChildrenOf(getpid()).empty());
   Make(core::Prestart::kAlways);
   StartCold(Rank("1"));
@@ -248,11 +249,59 @@ TEST_F(ParkedRanksTest, SparesGoWhenMemoryBecomesShortAndComeBackInALaterGenerat
   ASSERT_TRUE(WaitReady()) << log_;
   SetMemory(951, 1000);
   ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
-  EXPECT_EQ(parked_->told().why_not, "memory became short: 951 of 1000 MiB are in use");
+  EXPECT_EQ(parked_->told().why_not,
+            "memory became short: 49 of 1000 MiB are free of the memory limit");
   EXPECT_TRUE(WaitGone());
   SetMemory(100, 1000);
   StartCold(Rank("2"));
   EXPECT_TRUE(WaitReady()) << log_;
+}
+
+TEST_F(ParkedRanksTest, TheComputersOwnMemoryIsALimitToo) {
+  computer_.File("proc/meminfo",
+                 "MemTotal:        2048000 kB\nMemFree:   1 kB\n"
+                 "MemAvailable:     409600 kB\n");
+  StartCold(Rank("1"));
+  ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
+  EXPECT_EQ(parked_->why_not(),
+            "a spare wants 512 MiB, and 400 of 2000 MiB are free of the computer's memory");
+}
+
+// The limit of the pod counts what its other containers use.
+TEST_F(ParkedRanksTest, EachLimitAroundTheRanksCountsWhatIsUsedOfIt) {
+  SetMemory(100, 1000);
+  computer_.File("proc/self/cgroup", "0::/pod/worker\n")
+      .File("sys/fs/cgroup/pod/memory.current", std::to_string(uint64_t{900} << 20) + "\n")
+      .File("sys/fs/cgroup/pod/memory.max", std::to_string(uint64_t{1000} << 20) + "\n");
+  StartCold(Rank("1"));
+  ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
+  EXPECT_THAT(parked_->why_not(), HasSubstr("100 of 1000 MiB are free"));
+}
+
+// A rank can fill what is left of a small limit long before a second is over.
+TEST_F(ParkedRanksTest, TheLessMemoryIsFreeTheOftenerItIsLookedAt) {
+  for (int i = 0; i < 4; ++i) {  // once, it might have been looked at just then
+    SetMemory(480, 1000);
+    StartCold(Rank("1"));
+    ASSERT_TRUE(WaitReady()) << log_;
+    const Time began = BootTime();
+    SetMemory(960, 1000);
+    ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
+    EXPECT_LT(BootTime() - began, milliseconds(500));
+    EXPECT_TRUE(WaitGone());
+  }
+}
+
+TEST_F(ParkedRanksTest, ASpareThatOpensAGpuIsKilledAndTheReasonIsTold) {
+  StartCold(Rank("1"));
+  ASSERT_TRUE(WaitReady()) << log_;
+  const std::string files = computer_.root() + "/proc/" + std::to_string(ChildrenOf(getpid())[0]);
+  std::filesystem::create_directories(files + "/fd");
+  std::filesystem::create_symlink("/dev/null", files + "/fd/0");
+  std::filesystem::create_symlink("/dev/nvidia-uvm", files + "/fd/9");
+  ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
+  EXPECT_EQ(parked_->told().why_not, "the spare of local rank 0: it opened /dev/nvidia-uvm");
+  EXPECT_TRUE(WaitGone());
 }
 
 // A rank that wants the only core keeps most of it.
@@ -288,6 +337,8 @@ TEST_F(ParkedRanksTest, ASpareThatStartsOverIsHeldAgain) {
   StartCold(Rank("1"));
   EXPECT_TRUE(WaitReady()) << log_;
   EXPECT_THAT(*ReadFile(tree_.root() + "/prestart/imports.0", 4096), HasSubstr("exclude unittest"));
+  EXPECT_THAT(log_, HasSubstr("prestart: local rank 0: left to the program: unittest.__main__ "
+                              "raises SystemExit when it is imported"));
   EXPECT_EQ(Told(), "");
 }
 
@@ -320,6 +371,24 @@ TEST_F(ParkedRanksTest, AnInterpreterThatDoesNotAnswerTheProbeNeverRunsTheProgra
   EXPECT_THAT(log_, HasSubstr("this Python did not run what makes it wait"));
   EXPECT_TRUE(WaitGone());
   EXPECT_EQ(Told(), "");
+}
+
+// What an interpreter that is too old says, by one that stands in for it.
+TEST_F(ParkedRanksTest, AnInterpreterThatCannotBeParkedSaysWhy) {
+  std::filesystem::copy_file("/bin/bash", tree_.root() + "/python3");
+  SpawnRequest request = Rank("1");
+  request.path = tree_.root() + "/python3";
+  request.argv = {"python3", "train.py"};
+  // bash runs what BASH_ENV names before it runs `-c pass`.
+  tree_.File("answer",
+             "IFS=: read -r _ fd nonce _ <<<\"$LOCKSTEP_PRESTART\"\n"
+             "echo '{\"cannot\": \"'$nonce'\", \"why\": \"Python 3.7 is older than 3.8\"}' >&$fd\n"
+             "exit 0\n");
+  request.env.push_back("BASH_ENV=" + tree_.root() + "/answer");
+  StartCold(request);
+  ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
+  EXPECT_EQ(log_, "prestart: no spares: Python 3.7 is older than 3.8\n");
+  EXPECT_TRUE(WaitGone());
 }
 
 TEST_F(ParkedRanksTest, AProgramThatIsNoPythonGetsNoSparesAndIsToldWhy) {

@@ -108,6 +108,13 @@ TEST_F(PythonCommandTest, AScriptIsRunByWhatItsFirstLineNames) {
   EXPECT_TRUE(Find("bin/by_env", {}).ok());
 }
 
+TEST_F(PythonCommandTest, AScriptThatStartsTheProgramElsewhereIsNoProgramToWaitFor) {
+  tree_.File("bin/conda", "#!" + Path("bin/python3") + "\nimport conda\n");
+  EXPECT_EQ(WhyNot("bin/conda", {"run", "python3", "train.py"}),
+            "conda starts the program in a process of its own");
+  EXPECT_EQ(WhyNot("bin/uv", {"run", "train.py"}), "uv starts the program in a process of its own");
+}
+
 TEST_F(PythonCommandTest, ALinkOfAnotherNameIsKnownByWhatItIsCalled) {
   EXPECT_TRUE(Find("bin/python3.13t", {"train.py"}).ok());
 }
