@@ -3,10 +3,12 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import textwrap
 
 import processes
+import pytest
 from waiting import wait_until
 
 PYTHON = "/usr/bin/python3"
@@ -14,6 +16,8 @@ MODULES = pathlib.Path(__file__).parents[2] / "worker" / "python"
 
 PROGRAM = f"""
     import decimal, json, os, subprocess, sys
+    with open(os.path.join(os.environ["GATES"], "begun"), "a") as begun:
+        begun.write("x")
     sys.path.insert(0, {str(MODULES)!r})
     import lockstep
     rank, generation = os.environ["RANK"], os.environ["LOCKSTEP_GENERATION"]
@@ -35,8 +39,8 @@ def make(gang, tmp_path, *options, environment=None, command=None, **spec):
     program = tmp_path / "train.py"
     program.write_text(textwrap.dedent(PROGRAM))
     command = command or [PYTHON, *options, str(program), "--lr", "1"]
-    made = gang(command=command, prestart="Auto", environment=environment,
-                **{"failurePolicy": {"maxRestarts": 9}, **spec})
+    made = gang(command=command, environment=environment,
+                **{"prestart": "Auto", "failurePolicy": {"maxRestarts": 9}, **spec})
     made.start()
     return made
 
@@ -181,10 +185,52 @@ def test_python_that_reads_no_hook_and_other_programs_say_why_there_is_no_spare(
     finish(made)
 
 
+# What `conda run` does: a script that activates its environment, run by a shell beside it.
+CONDA = """#!/usr/bin/python3
+import os, shlex, subprocess, sys, tempfile
+with tempfile.NamedTemporaryFile("w", delete=False) as script:
+    script.write(f'eval "$({shlex.quote(sys.executable)} -c "")"\\n{shlex.join(sys.argv[2:])}\\n')
+done = subprocess.run(["bash", script.name], env=dict(os.environ))
+os.unlink(script.name)
+sys.exit(done.returncode)
+"""
+
+
+def launch_by(launcher, tmp_path):
+    program = str(tmp_path / "train.py")
+    found = shutil.which(launcher)
+    if launcher == "uv":
+        if not found:
+            pytest.skip("uv is not here: tools/deps brings it")
+        return [found, "run", "--no-project", "--offline", "--python", PYTHON, program]
+    if found:
+        return [found, "run", "-p", os.environ["CONDA_PREFIX"], "--no-capture-output", "python", program]
+    stand_in = tmp_path / "conda"
+    stand_in.write_text(CONDA)
+    stand_in.chmod(0o755)
+    return [str(stand_in), "run", PYTHON, program]
+
+
+@pytest.mark.parametrize("launcher", ["uv", "conda"])
+def test_what_starts_the_program_in_a_process_of_its_own_gets_no_spare_and_never_runs_early(
+        gang, tmp_path, launcher):
+    command = launch_by(launcher, tmp_path)
+    made = make(gang, tmp_path, machines=1, prestart="Always", command=command)
+    why = f"{launcher} starts the program in a process of its own"
+    for generation in ("1-1", "1-2", "1-3"):
+        assert seen(made, generation, 0)["path"] is None
+        made.wait_status(lambda s: s.get("parkedReason") == f"machine 0: {why}", "why")
+        assert not spares(made.agents[0])
+        made.tell(0, 0 if generation == "1-3" else 3)
+    assert made.verdict()["exitCode"] == 0
+    assert (made.gates / "begun").read_text() == "xxx"
+    assert f"no spares: {why}" in made.agents[0].log
+
+
 def test_without_prestart_no_interpreter_waits(gang, tmp_path):
     program = tmp_path / "train.py"
     program.write_text(textwrap.dedent(PROGRAM))
-    made = gang(machines=1, command=[PYTHON, str(program)])
+    made = gang(machines=1, command=[PYTHON, str(program)], prestart="Never")
     made.start()
     seen(made, "1-1", 0)
     assert "prestart:" not in made.agents[0].log
