@@ -115,7 +115,7 @@ double MeasureLink(Spawner& spawner, const std::string& program, size_t gpus) {
           own, [&](const auto& each) { return variable.starts_with(each.first + "="); });
       if (!replaced) env.push_back(std::move(variable));
     }
-    for (const auto& [name, value] : own) env.push_back(name + "=" + value);
+    for (const auto& [name, value] : own) env.emplace_back(name).append("=").append(value);
     Result<SpawnedProcess> started =
         Start(spawner, program,
               {"allreduce", "--backend=nccl", "--reduce=nccl", "--begin=16M", "--end=16M",
