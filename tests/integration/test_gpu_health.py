@@ -110,7 +110,7 @@ def test_a_watched_model_s_gpu_is_told_of_every_few_seconds_and_never_where_it_c
 
 
 def test_preflight_replaces_the_machine_of_a_gpu_with_memory_errors_and_names_it(tmp_path):
-    spec = {"preflight": {"enabled": True, "margin": 0.95}, "resourcesPerProcess": {"gpu": 2}}
+    spec = {"preflight": {"enabled": True, "margin": 1}, "resourcesPerProcess": {"gpu": 2}}
     with OnFakes(tmp_path, machines=3, environment=ON_FAKES, **spec) as gang:
         for machine in range(3):
             gang.begin(machine, 1, "ecc:1" if machine == 2 else "")
