@@ -16,7 +16,7 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 STARTS = {"mpich": "Pmi", "impi": "Pmi", "openmpi": "Pmix", "openmpi4": "Pmix"}
 
 
-def start(mpi, folder, steps, how=None, command=None):
+def start(mpi, folder, steps, how=None, command=None, restarts=3):
     name, python = mpi
     job = folder / "job.yaml"
     variables = {"LD_LIBRARY_PATH": pathlib.Path(python).parents[1] / "lib"}  # the wheels' place
@@ -29,6 +29,7 @@ def start(mpi, folder, steps, how=None, command=None):
         "metadata": {"name": "mpi"},
         "spec": {"image": "example.com/mpi:1", "numMachines": 2, "processesPerMachine": 2,
                  "framework": "Mpi", "mpi": {"start": how or STARTS[name]},
+                 "failurePolicy": {"maxRestarts": restarts},
                  "command": command or [python, str(PROGRAMS / "pmi_sum.py"), str(folder),
                                         str(steps)],
                  "env": [{"name": name, "value": str(value)}
@@ -82,9 +83,16 @@ def test_a_program_in_c_is_one_world(python_with, tmp_path):
         assert f"rank {rank} of 4, {rank % 2} of 2 here: 6" in output, output
 
 
-@pytest.mark.parametrize("name", ["mpich", "impi"])
-def test_another_mpi_than_pmix_is_for_fails_the_job(name, python_with, tmp_path):
-    code, _, output = start((name, python_with(name)), tmp_path, 3, how="Pmix").finish(120)
+def test_an_mpi_that_knows_of_pmix_and_cannot_speak_it_says_so(python_with, tmp_path):
+    mpich = ("mpich", python_with("mpich"))
+    code, _, output = start(mpich, tmp_path, 3, how="Pmix", restarts=0).finish(120)
+    assert code not in (0, 78), output
+    assert "unsupported PMI version PMIx" in output, output
+
+
+def test_an_mpi_that_does_not_is_found_out_and_fails_the_job(python_with, tmp_path):
+    impi = ("impi", python_with("impi"))
+    code, _, output = start(impi, tmp_path, 3, how="Pmix").finish(120)
     assert code == 78, output
     assert "mpi.start: Pmix is for Open MPI 4 and 5, mpi.start: Pmi for MPICH" in output, output
 

@@ -116,9 +116,10 @@ def test_a_program_that_never_joins_by_pmix_fails_the_job(pmix, tmp_path):
 def test_an_agent_without_its_pmix_server_says_what_is_missing(tmp_path):
     agent = shutil.copy(binary("lockstep-agent"), tmp_path / "lockstep-agent")
     run = start(tmp_path, "pmix_program.py", PMIX, options=["--agent", agent])
-    code, _, output = run.finish()
-    assert code == 70, output
-    assert "mpi.start: Pmix takes lockstep-pmix beside lockstep-agent" in output, output
+    code, report, output = run.finish()
+    assert code == 127, output
+    assert re.search(r"the PMIx server on machine \d could not be started", output), output
+    assert "mpi.start: Pmix takes lockstep-pmix beside lockstep-agent" in str(report), report
 
 
 def test_a_rank_that_aborts_is_named_with_its_code_whatever_its_process_exits_with(service,

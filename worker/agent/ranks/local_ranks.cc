@@ -295,7 +295,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end) {
   const Status begun = pmix_->Begin(generation_);  // LaunchRanks follows
   if (begun.ok()) return;
   const bool missing = begun.error().kind == ErrorKind::kNotFound;
-  Fail(RankOf(0), missing ? core::kExitCommandNotFound : core::kExitNotExecutable,
+  Fail(-1, missing ? core::kExitCommandNotFound : core::kExitNotExecutable,
        "mpi.start: Pmix takes " + std::string(pmix::kHelperProgram) +
            " beside lockstep-agent: " + begun.error().message);
 }
@@ -715,8 +715,8 @@ bool LocalRanks::WasOutOfMemory(const core::Failure& death) {
   return true;
 }
 
-void LocalRanks::Fail(uint32_t rank, int exit_code, const std::string& message) {
-  log_("rank " + std::to_string(rank) + ": " + message);
+void LocalRanks::Fail(int64_t rank, int exit_code, const std::string& message) {
+  log_((rank < 0 ? "PMIx server" : "rank " + std::to_string(rank)) + ": " + message);
   core::Failure death;
   death.rank = static_cast<int>(rank);
   death.cause = core::Cause::kCommandNotFound;

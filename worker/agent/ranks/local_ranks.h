@@ -174,7 +174,8 @@ class LocalRanks {
   void SweepSharedMemory();
   void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
-  void Fail(uint32_t rank, int exit_code, const std::string& message);
+  // `rank` -1: the PMIx server.
+  void Fail(int64_t rank, int exit_code, const std::string& message);
   uint32_t RankOf(int local_rank) const;
 
   EventLoop* loop_;
