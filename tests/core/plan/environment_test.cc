@@ -249,7 +249,7 @@ TEST(ProcessEnvironment, TellsOpenMpisProcessesWhatTheirMachinesServerSaid) {
   id.pmix_variables = {{"PMIX_NAMESPACE", "a"}, {"PMIX_RANK", "7"}};
   EXPECT_FALSE(Environment(job, id).contains("PMIX_NAMESPACE")) << "mpirun has its own";
   job.spec.mpi.start = MpiStart::kPmix;
-  job.spec.env = {{.name = "PMIX_NAMESPACE", .value = "b"}};
+  job.spec.env = {{.name = "PMIX_NAMESPACE", .value = "b", .value_from = {}}};
   const auto environment = Environment(job, id);
   EXPECT_EQ(environment.at("PMIX_NAMESPACE"), "a");
   EXPECT_EQ(environment.at("PMIX_RANK"), "7");
