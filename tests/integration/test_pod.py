@@ -26,12 +26,17 @@ def installed(folder):
 def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path):
     copy = tmp_path / "lockstep-agent"
     original = pathlib.Path(binary("lockstep-agent"))
+    helper = original.with_name("lockstep-pmix")  # where it was built
     for _ in range(2):
         done = installed(tmp_path)
         assert done.returncode == 0, done.stderr
         assert copy.read_bytes() == original.read_bytes()
         assert copy.stat().st_mode & 0o7777 == 0o555
-        assert os.listdir(tmp_path) == ["lockstep-agent"]
+        wanted = ["lockstep-agent"] + ["lockstep-pmix"] * helper.exists()
+        assert sorted(os.listdir(tmp_path)) == wanted
+        if helper.exists():
+            assert (tmp_path / "lockstep-pmix").read_bytes() == helper.read_bytes()
+            assert (tmp_path / "lockstep-pmix").stat().st_mode & 0o7777 == 0o555
         with subprocess.Popen([copy, "--config-fd", "0"], stdin=subprocess.PIPE) as running:
             assert installed(tmp_path).returncode == 0
             running.stdin.close()
