@@ -1,10 +1,13 @@
 """Spares: interpreters that wait beside a gang's ranks, and what becomes of them."""
 
+import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
+import subprocess
 import textwrap
 
 import processes
@@ -183,6 +186,77 @@ def test_python_that_reads_no_hook_and_other_programs_say_why_there_is_no_spare(
     made.tell(0, 3)
     assert seen(made, "1-2", 0)["restarts"] == "1"
     finish(made)
+
+
+# ---- memory ----
+
+# With two ranks and their spares it is the ranks' growth that reaches the limit; without spares it
+# ends 100 MiB below.
+LIMIT, BALLAST, GROWTH = 700, 60, 440  # MiB
+GROW = """
+import ballast, os, socket, sys, time
+with socket.socket(socket.AF_UNIX) as agent:
+    agent.connect(os.environ["LOCKSTEP_SOCKET"])
+    agent.sendall(b'{"rank": %s, "step": 1}\\n' % os.environ["RANK"].encode())
+with open(os.path.join(os.environ["GATES"], os.environ["RANK"])) as gate:
+    code = int(gate.readline())
+grown = []
+for _ in range(GROWTH // 4):
+    grown.append(b"x" * (4 << 20))
+    time.sleep(0.02)
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def limited():
+    """A cgroup with a memory limit, which is killed as one where the kernel can do that (version 2);
+    and how many of it the kernel has killed."""
+    versions = {"/sys/fs/cgroup/memory": ("memory.limit_in_bytes", "memory.oom_control"),
+                "/sys/fs/cgroup": ("memory.max", "memory.events")}
+    name = f"lockstep-prestart-{os.getpid()}"
+    for root, (limit, counts) in versions.items():
+        group = pathlib.Path(root, name)
+        with contextlib.suppress(OSError):
+            group.mkdir()
+        if (group / limit).exists():
+            break
+        with contextlib.suppress(OSError):
+            group.rmdir()
+    else:
+        pytest.skip("no cgroup of one's own here")
+    (group / limit).write_text(f"{LIMIT}M")
+    if (group / "memory.oom.group").exists():
+        (group / "memory.oom.group").write_text("1")
+    def kills():
+        return int(re.search(r"oom_kill (\d+)", (group / counts).read_text())[1])
+
+    yield group, kills
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the group's end")
+    group.rmdir()
+
+
+@pytest.mark.parametrize("prestart", ["Auto", "Always"])
+def test_spares_leave_before_the_kernel_kills_for_memory_unless_they_are_always_to_stay(
+        limited, gang, tmp_path, prestart):
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (packages / "ballast.py").write_text(f"data = b'x' * ({BALLAST} << 20)\n")
+    program = tmp_path / "grow.py"
+    program.write_text(GROW.replace("GROWTH", str(GROWTH)))
+    made = gang(machines=1, processes=2, command=[str(tmp_path / "venv/bin/python"), str(program)],
+                prestart=prestart, failurePolicy={"maxRestarts": 0})
+    group, kills = limited
+    made.start(prefix=["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh"])
+    wait_ready(made)
+    made.tell(0, 0)
+    if prestart == "Always":
+        wait_until(kills, lambda: f"the kernel to kill\n{made.logs()}")
+        return
+    made.agents[0].wait_log("no spares: memory became short")
+    made.tell(1, 0)
+    assert made.verdict()["exitCode"] == 0
+    assert kills() == 0
 
 
 # What `conda run` does: a script that activates its environment, run by a shell beside it.

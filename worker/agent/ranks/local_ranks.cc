@@ -148,9 +148,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                         handlers_.on_unkillable(generation_);
                       }}),
       parked_(loop, spawner, &processes_,
-              {.prestart = core::LaunchOf(config->job.spec) == core::Launch::kPerProcess
-                               ? config->job.spec.prestart
-                               : core::Prestart::kNever,
+              {.prestart = core::PrestartOf(config->job.spec),
                .exclude = config->job.spec.prestart_exclude,
                .folder = config->run_dir + "/prestart",
                .on_change =

@@ -34,6 +34,8 @@ constexpr char kHook[] =
 
 // As SpawnRequest::extra_fds hands it down.
 constexpr int kChildFd = 3;
+// It runs nothing of the user's, and the computer may be busy.
+constexpr Duration kProbedWithin = minutes(1);
 constexpr Duration kHeldWithin = seconds(10);
 constexpr Duration kReadyWithin = minutes(10);
 // While a spare imports beside ranks that need its core: a fifth of the time at most.
@@ -43,8 +45,8 @@ constexpr Duration kRest = milliseconds(40);
 constexpr Duration kLook = milliseconds(50);
 // What the first spare is thought to take; torch takes less, and a Trainer's imports more.
 constexpr uint64_t kFirstSpareBytes = uint64_t{256} << 20;
-// With less than that free of a memory limit or of the computer's, spares go. With
-// memory.oom.group, which Kubernetes sets, the kernel would kill the whole container.
+// What is to stay free of a memory limit or of the computer's memory: with memory.oom.group, which
+// Kubernetes sets, the kernel would kill the whole container.
 constexpr uint64_t kLeastFreeShare = 20;
 constexpr uint64_t kLeastFreeBytes = uint64_t{2} << 30;  // that is always enough
 // Memory is looked at again before ranks that fill it at this speed have taken half of what is free
@@ -132,7 +134,7 @@ std::optional<std::string> OpenAccelerator(const std::string& root, pid_t pid) {
   std::filesystem::directory_iterator files(root + "/proc/" + std::to_string(pid) + "/fd", code);
   for (; !code && files != std::filesystem::directory_iterator(); files.increment(code)) {
     std::error_code gone;
-    const std::string path = std::filesystem::read_symlink(files->path(), gone);
+    std::string path = std::filesystem::read_symlink(files->path(), gone);
     if (std::ranges::any_of(kAccelerators, [&](auto each) { return path.starts_with(each); })) {
       return path;
     }
@@ -163,6 +165,11 @@ std::vector<Memory> ReadMemories(const std::string& root) {
   const auto free = kib("MemAvailable");
   if (size && free) memories.push_back({*size, *free, "the computer's memory"});
   return memories;
+}
+
+// With less than that spares go.
+uint64_t LeastFree(const Memory& memory) {
+  return std::min(memory.size / kLeastFreeShare, kLeastFreeBytes);
 }
 
 std::string ToString(const Memory& memory) {
@@ -321,11 +328,17 @@ void ParkedRanks::OnStarted(bool warm) {
   why_not_ = "the first step is waited for";
   // A list that is being written tells less than all; Always takes what an earlier one told.
   const bool at_once = options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1;
-  refill_timer_.WakeAt(at_once ? BootTime() : BootTime() + options_.patience);
+  started_ = BootTime();
+  stepped_ = false;
+  refill_timer_.WakeAt(at_once ? started_ : started_ + options_.patience);
 }
 
+// Under Auto, ranks that end before they have run for as long as they took to begin pay nothing.
 void ParkedRanks::OnStep() {
-  if (refill_timer_.armed()) refill_timer_.WakeAt(BootTime());
+  if (!refill_timer_.armed() || std::exchange(stepped_, true)) return;
+  const Time now = BootTime();
+  const Duration took = std::min(now - started_, options_.patience);
+  refill_timer_.WakeAt(options_.prestart == core::Prestart::kAlways ? now : now + took);
 }
 
 void ParkedRanks::Close() {
@@ -347,8 +360,8 @@ void ParkedRanks::Refill() {
 
 Status ParkedRanks::HasRoom() const {
   if (options_.prestart == core::Prestart::kAlways) return {};
-  const uint64_t need = 2 * spare_bytes_;
   for (const Memory& memory : ReadMemories(options_.root)) {
+    const uint64_t need = spare_bytes_ + std::max(spare_bytes_, LeastFree(memory));
     if (need <= memory.free) continue;
     return Error::Unavailable("a spare wants " + std::to_string(need >> 20) + " MiB, and " +
                               ToString(memory));
@@ -373,7 +386,7 @@ Status ParkedRanks::Probe() {
                 "", &probe_socket_);
   if (!probe.ok()) return probe.error();
   probe_.emplace(std::move(*probe));
-  limit_timer_.WakeAt(BootTime() + kHeldWithin);
+  limit_timer_.WakeAt(BootTime() + kProbedWithin);
   return loop_->Watch(probe_socket_.get(), EPOLLIN, [this](uint32_t) { OnProbe(/*ended=*/false); });
 }
 
@@ -390,7 +403,10 @@ void ParkedRanks::OnProbe(bool ended) {
   const bool cannot = answer.is_object() && answer.value("cannot", Json()) == probe_nonce_;
   EndProbe();
   if (cannot) return NoSpares(WhyOf(answer, "this Python cannot wait"));
-  if (!obeys) return NoSpares("this Python did not run what makes it wait (as with -I, -E and -S)");
+  if (!obeys) {
+    return NoSpares(ended ? "this Python did not answer in a minute"
+                          : "this Python did not run what makes it wait (as with -I, -E and -S)");
+  }
   ParkNext();
 }
 
@@ -656,7 +672,7 @@ Duration ParkedRanks::LookAtMemory() {
   Duration again = kLookAtMost;
   if (options_.prestart == core::Prestart::kAlways) return again;
   for (const Memory& memory : ReadMemories(options_.root)) {
-    const uint64_t least = std::min(memory.size / kLeastFreeShare, kLeastFreeBytes);
+    const uint64_t least = LeastFree(memory);
     if (memory.free < least) {
       for (auto& [l, parked] : parked_) {
         Kill(&parked);

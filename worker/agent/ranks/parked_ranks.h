@@ -4,7 +4,8 @@
 // A spare is a rank's own command line, with its environment and binding, that the hook
 // (worker/python/prestart) holds inside Python's `site`, before there is a __main__. It is told
 // what only its generation knows ("late" variables: where to meet, sockets, folders) when it is let
-// go. There is one a local rank, started one after the other once the ranks have taken a step:
+// go. There is one a local rank, started one after the other once the ranks have taken a step and
+// run as long again:
 //
 //   parked.BeginGeneration();
 //   if (auto spare = parked.Take(l, request)) ... table, log pump, spare->Go() ...   // else cold
@@ -150,7 +151,9 @@ class ParkedRanks : public prometheus::Collectable {
   std::string oom_score_adj_;  // the agent's own
   bool closed_ = false;
   std::map<size_t, Parked> parked_;  // by local rank
-  bool filling_ = false;             // spares of this generation were begun, or given up
+  Time started_{};                   // the generation's ranks
+  bool stepped_ = false;
+  bool filling_ = false;  // spares of this generation were begun, or given up
   std::string why_not_;
   std::string logged_;  // the last why_not_ that was
   // The probe that runs.

@@ -30,13 +30,13 @@ class ParkedRanksTest : public ProcessTest {
  protected:
   ParkedRanksTest() { Make(core::Prestart::kAuto); }
 
-  void Make(core::Prestart prestart) {
+  void Make(core::Prestart prestart, Duration patience = Duration(0)) {
     parked_ =
         std::make_unique<ParkedRanks>(loop(), spawner_.get(), &processes_,
                                       ParkedRanks::Options{.prestart = prestart,
                                                            .exclude = {},
                                                            .folder = tree_.root() + "/prestart",
-                                                           .patience = Duration(0),
+                                                           .patience = patience,
                                                            .root = computer_.root(),
                                                            .on_change = [this] { ++changes_; }},
                                       [this](const std::string& line) { log_ += line + "\n"; });
@@ -133,6 +133,29 @@ TEST_F(ParkedRanksTest, AReadySpareBecomesTheRankAndIsToldOfItsGenerationAlone) 
   ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
   EXPECT_EQ(deaths_[0].exit_code, 0);
   EXPECT_EQ(Told(), "2 -\n");
+}
+
+TEST_F(ParkedRanksTest, SparesAreMadeWhenRanksHaveRunForAsLongAsTheyTookToTheirFirstStep) {
+  Make(core::Prestart::kAuto, minutes(1));
+  StartCold(Rank("1"));
+  const Time began = BootTime();
+  bool over = false;
+  loop()->StartTimer(began + milliseconds(300), [&] { over = true; });
+  ASSERT_TRUE(RunUntil([&] { return over; }));
+  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  parked_->OnStep();
+  const Time step = BootTime();
+  loop()->StartTimer(step + milliseconds(200), [&] { parked_->OnStep(); });
+  ASSERT_TRUE(RunUntil([&] { return !ChildrenOf(getpid()).empty(); }));
+  EXPECT_GE(BootTime() - step, step - began - milliseconds(10));
+  EXPECT_TRUE(WaitReady()) << log_;
+}
+
+TEST_F(ParkedRanksTest, AlwaysMakesThemAtTheFirstStep) {
+  Make(core::Prestart::kAlways, minutes(1));
+  StartCold(Rank("1"));
+  parked_->OnStep();
+  EXPECT_TRUE(WaitReady()) << log_;
 }
 
 TEST_F(ParkedRanksTest, ASpareThatIsNotWhatTheRankIsToBeIsKilled) {
