@@ -122,7 +122,7 @@ std::vector<core::Problem> ApplyFlags(const JobFlags& flags, core::TrainingJob* 
   SetEnum(flags.framework, "--framework", &spec.framework, &problems);
   SetEnum(flags.launch, "--launch", &spec.launch, &problems);
   SetEnum(flags.bind, "--bind", &spec.topology.bind, &problems);
-  if (flags.prestart) spec.prestart = core::Prestart::kAuto;
+  SetEnum(flags.prestart, "--prestart", &spec.prestart, &problems);
   SetEnum(flags.console, "--console", &spec.logs.console, &problems);
   if (!flags.logs.empty()) spec.logs.path = flags.logs;
   if (!flags.checkpoint.empty()) spec.checkpoint.path = flags.checkpoint;

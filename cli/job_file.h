@@ -26,7 +26,7 @@ struct JobFlags {
   std::string framework;  // names as in a job file; "" not said
   std::string launch;
   std::string bind;
-  bool prestart = false;
+  std::string prestart;
   std::string name;
   std::string checkpoint;
   std::string resume;

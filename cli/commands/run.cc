@@ -205,10 +205,9 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
       ->allow_extra_args(false);
   add("--bind", flags->bind,
       "Where processes run: Node, Socket, CoreComplex, Exclusive, Interleave or None");
-  command
-      ->add_flag("--prestart", flags->prestart,
-                 "Python interpreters wait beside the ranks, imports done, for a restart")
-      ->group(group);
+  add("--prestart", flags->prestart,
+      "Python interpreters wait beside the ranks, imports done, for a restart: Never, Auto (the "
+      "default: where there is room) or Always");
   add("--checkpoint", flags->checkpoint, "The folder of checkpoints; runs go on from there");
   add("--resume", flags->resume, "Auto, Never, or the checkpoint to begin from");
   add("--max-restarts", flags->max_restarts, "Restarts allowed for failed processes; default 3");

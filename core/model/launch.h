@@ -17,6 +17,12 @@ constexpr Launch LaunchOf(const Spec& spec) {
   return StartsFromMachine0(spec) ? Launch::kPerMachine : spec.launch;
 }
 
+// Never where the command starts the ranks, and for the built-in trainer, which is no Python.
+constexpr Prestart PrestartOf(const Spec& spec) {
+  const bool possible = LaunchOf(spec) == Launch::kPerProcess && !spec.trainer;
+  return possible ? spec.prestart : Prestart::kNever;
+}
+
 }  // namespace lockstep::core
 
 #endif  // LOCKSTEP_CORE_MODEL_LAUNCH_H_

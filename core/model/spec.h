@@ -218,7 +218,7 @@ struct Spec {
   Launch launch = Launch::kPerProcess;
   Framework framework = Framework::kTorch;
   Mpi mpi;  // with Framework::kMpi alone
-  Prestart prestart = Prestart::kNever;
+  Prestart prestart = Prestart::kAuto;
   std::vector<std::string> prestart_exclude;  // top-level packages that only ranks import
   std::optional<Trainer> trainer;
   Node template_;  // a PodTemplateSpec, handed through; null when there is none

@@ -230,7 +230,7 @@ struct JobStatus {
   std::optional<LastFailure> last_failure;
   std::vector<RestartRecord> history;        // oldest first
   std::optional<Ledger> ledger;              // absent until machines were made
-  std::optional<PrestartStatus> prestart;    // absent where spec.prestart is Never
+  std::optional<PrestartStatus> prestart;    // absent where PrestartOf is Never
   std::optional<PreflightStatus> preflight;  // absent until machines were measured
   std::optional<JobProgress> progress;
   std::optional<QueueStatus> queue;  // absent where it is not queued

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/model/launch.h"
 #include "operator/policy/policies.h"
 
 namespace lockstep::control {
@@ -20,7 +21,7 @@ void Count(core::PrestartStatus& status, const core::GangStatus::GenerationStatu
 
 void ObservePrestart(ReconcileContext& context) {
   std::optional<core::PrestartStatus>& status = context.next.prestart;
-  const bool wanted = context.spec().prestart != core::Prestart::kNever;
+  const bool wanted = core::PrestartOf(context.spec()) != core::Prestart::kNever;
   if (wanted && !status) status.emplace();
   if (!status) return;
   const core::GangStatus* gang = Coordinator(context);

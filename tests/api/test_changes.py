@@ -13,7 +13,7 @@ CHANGES = {
     "args": ["other"], "workingDir": "/other",
     "env": [{"name": "OTHER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
     "envFrom": [{"secretRef": {"name": "other"}}], "imagePullSecrets": [{"name": "other"}],
-    "launch": "PerMachine", "framework": "None", "mpi": {"start": "Pmi"}, "prestart": "Auto",
+    "launch": "PerMachine", "framework": "None", "mpi": {"start": "Pmi"}, "prestart": "Always",
     "prestartExclude": ["other"], "template": {"spec": {"nodeSelector": {"a": "b"}}},
     "resourcesPerProcess": {"cpu": 2}, "resourcesPerMachine": {"rdma/hca": 2},
     "sharedMemory": "1Gi",

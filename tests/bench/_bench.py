@@ -158,4 +158,6 @@ class Run:
 def lockstep(shape, program, *options):
     """The command line of `lockstep run`, for Run."""
     size = ["-m", shape.machines, "-p", shape.processes, "--no-table"]
-    return lambda report: [LOCKSTEP, "run", *size, "--report", report, *options, "--", *program]
+    plain = [] if "--prestart" in options else ["--prestart", "Never"]
+    return lambda report: [
+        LOCKSTEP, "run", *size, *plain, "--report", report, *options, "--", *program]

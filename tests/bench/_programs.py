@@ -130,10 +130,10 @@ def one_sample(program, mode, shape, env=None):
     machines = shape.machines
     options, more, due, warm = {
         "plain": ([], {}, None, 0),
-        "warm": (["--prestart", "-v"], {}, all_ready(machines), machines),
+        "warm": (["--prestart", "Auto", "-v"], {}, all_ready(machines), machines),
         # Nothing is reported, so nothing is parked.
-        "none": (["--prestart", "-v"], {"BENCH_SILENT": "600"}, None, 0),
-        "half": (["--prestart", "-v"], {}, half_ready(machines), 0),
+        "none": (["--prestart", "Auto", "-v"], {"BENCH_SILENT": "600"}, None, 0),
+        "half": (["--prestart", "Auto", "-v"], {}, half_ready(machines), 0),
     }[mode]
     runs, bad = sample(
         lockstep(shape, program.words, *options),
@@ -219,7 +219,7 @@ def refill(program):
         return "ready" in at and now() - at["ready"] > 4e9
 
     env = {"OMP_NUM_THREADS": "1", "BENCH_SILENT": "5", "BENCH_PAUSE": "0", "BENCH_TICKS": "1"}
-    command = lockstep(shape, program.words, "--prestart", "-v")
+    command = lockstep(shape, program.words, "--prestart", "Auto", "-v")
     (_, run), *_ = sample(command, shape.world, 1, env=env, timeout=240, due=due)[0]
     ticks = run.times("tick", 0)
 
@@ -282,7 +282,7 @@ def parked(program, seconds):
         )
         return True
 
-    command = lockstep(shape, program.words, "--prestart", "-v")
+    command = lockstep(shape, program.words, "--prestart", "Auto", "-v")
     sample(command, 1, 1, env={"OMP_NUM_THREADS": "1"}, timeout=240 + seconds, due=due)
     emit("restart", "parked", row="parked", program=program.name, versions=program.versions,
          unit="MiB", **found, seconds=seconds, limit=550)

@@ -29,7 +29,7 @@ TEST(JobFlagsTest, FlagsAloneMakeAWholeJob) {
   flags.checkpoint = "ckpt";
   flags.max_restarts = 7;
   flags.grace_period = "5s";
-  flags.prestart = true;
+  flags.prestart = "Always";
   flags.env = {"A=1", "B=x=y"};
   flags.command = {"python", "train.py"};
   Result<LoadedJob> loaded = LoadJob("", flags, core::Target::kLocal, 0);
@@ -42,7 +42,7 @@ TEST(JobFlagsTest, FlagsAloneMakeAWholeJob) {
   EXPECT_EQ(spec.checkpoint.path, "ckpt");
   EXPECT_EQ(spec.failure_policy.max_restarts, 7);
   EXPECT_EQ(spec.grace_period, seconds(5));
-  EXPECT_EQ(spec.prestart, core::Prestart::kAuto);
+  EXPECT_EQ(spec.prestart, core::Prestart::kAlways);
   ASSERT_THAT(spec.env, SizeIs(2));
   EXPECT_EQ(spec.env[1].value, "x=y");
 }

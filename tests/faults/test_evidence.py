@@ -80,6 +80,8 @@ def training(gang, tmp_path):
         meeting.mkdir()
         for name, text in {"train.py": program, **(modules or {})}.items():
             (tmp_path / name).write_text(text)
+        if program is UNARMED:  # prestart would arm it
+            options["prestart"] = "Never"
         made = gang(processes=2, command=[sys.executable, str(tmp_path / "train.py")],
                     environment={"PYTHONPATH": str(MODULE), "MEETING": str(meeting),
                                  "PATH": "/usr/bin:/bin",  # where there is no py-spy

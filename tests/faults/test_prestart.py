@@ -43,7 +43,7 @@ def make(gang, tmp_path, *options, environment=None, command=None, **spec):
     program.write_text(textwrap.dedent(PROGRAM))
     command = command or [PYTHON, *options, str(program), "--lr", "1"]
     made = gang(command=command, environment=environment,
-                **{"prestart": "Auto", "failurePolicy": {"maxRestarts": 9}, **spec})
+                **{"failurePolicy": {"maxRestarts": 9}, **spec})
     made.start()
     return made
 

@@ -93,11 +93,11 @@ TEST(PodConfig, TellsTheAgentWhoStartsTheRanksOfAnMpiProgram) {
 
 TEST(PodConfig, TellsTheAgentOfInterpretersToParkAndMachinesToMeasure) {
   core::TrainingJob job = MakeJob("gpt");
-  job.spec.prestart = core::Prestart::kAuto;
+  job.spec.prestart = core::Prestart::kAlways;
   job.spec.prestart_exclude = {"torch"};
   job.spec.preflight.enabled = true;
   const core::Spec told = Config(job).job.spec;
-  EXPECT_EQ(told.prestart, core::Prestart::kAuto);
+  EXPECT_EQ(told.prestart, core::Prestart::kAlways);
   EXPECT_EQ(told.prestart_exclude, job.spec.prestart_exclude);
   EXPECT_TRUE(told.preflight.enabled);
 }

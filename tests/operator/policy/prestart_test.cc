@@ -1,3 +1,5 @@
+#include <array>
+
 #include "tests/operator/policy/scene.h"
 
 namespace lockstep::control {
@@ -16,10 +18,7 @@ core::GangStatus::GenerationStatus Began(uint32_t n, bool warm) {
 
 class PrestartPolicy : public ::testing::Test {
  protected:
-  PrestartPolicy() : scene(MakeJob("gpt").Machines(2)) {
-    scene.spec().prestart = core::Prestart::kAuto;
-    scene.Run();
-  }
+  PrestartPolicy() : scene(MakeJob("gpt").Machines(2)) { scene.Run(); }
 
   core::PrestartStatus Say(uint32_t parked, std::string reason,
                            std::vector<core::GangStatus::GenerationStatus> history) {
@@ -84,11 +83,18 @@ TEST_F(PrestartPolicy, AJobThatHasEndedHasNobodyThatWaits) {
 }
 
 TEST(NoPrestart, AJobWithoutItHasNoSuchStatus) {
-  Scene scene(MakeJob("gpt").Machines(2));
-  scene.Run();
-  scene.Report(CoordinatorPhase::kRunning).history = {Began(1, false)};
-  scene.Settle();
-  EXPECT_FALSE(scene.status().prestart);
+  const auto change = std::to_array<void (*)(core::Spec&)>(
+      {[](core::Spec& spec) { spec.prestart = core::Prestart::kNever; },
+       [](core::Spec& spec) { spec.launch = core::Launch::kPerMachine; },
+       [](core::Spec& spec) { spec.trainer.emplace(); }});
+  for (const auto& each : change) {
+    Scene scene(MakeJob("gpt").Machines(2));
+    each(scene.spec());
+    scene.Run();
+    scene.Report(CoordinatorPhase::kRunning).history = {Began(1, false)};
+    scene.Settle();
+    EXPECT_FALSE(scene.status().prestart);
+  }
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ def _what_runs(pod):
         }),
         "prestart": choice(
             "Interpreters that wait beside the ranks, with the modules imported that these import, "
-            "for the next generation: Never, Auto (where it can be), or Always."),
+            "for the next generation: Auto, where it can be and memory has room, Always, or Never."),
         "prestartExclude": listing("Top-level packages that only ranks import, as in torch.", text(
             "", rule(matches(IDENTIFIER), "must be a top-level package, as in torch"))),
         "trainer": trainer(),
