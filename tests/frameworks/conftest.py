@@ -7,6 +7,7 @@ import pytest
 import yaml
 from run import ROOT, Run
 
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lockstep"
 
 
@@ -24,16 +25,19 @@ def python_with():
 @pytest.fixture
 def example(tmp_path):
     """example(python, FILE, NAME, ARGUMENT...): a run of an example as it stands, but for its Python,
-    its checkpoints' place and these further arguments, in which FOLDER is a folder of its own; with
-    `launcher`, under such a module of Python's on each machine."""
-    def start(python, file, name, *arguments, launcher=None, variables=None):
+    where it keeps checkpoints, and these further arguments, in which FOLDER is a folder of its own; with
+    `launcher`, under such a module of Python's on each machine; with `program`, of that one of ours."""
+    def start(python, file, name, *arguments, launcher=None, variables=None, program=None):
         folder = tmp_path / name
         folder.mkdir()
         job = yaml.safe_load((ROOT / "examples" / file).read_text())
         spec = job["spec"]
         assert spec["command"][0] == "python3"
-        words = [str(ROOT / word) if word.startswith("examples/") else word
+        words = [str(folder / "kept") if word.startswith("/tmp/") else
+                 str(ROOT / word) if word.startswith("examples/") else word
                  for word in spec["command"][1:]]
+        if program:
+            words[0] = str(PROGRAMS / program)
         if launcher:
             words = ["-m", launcher, *words]
             spec["launch"] = "PerMachine"

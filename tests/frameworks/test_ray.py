@@ -1,4 +1,4 @@
-"""A cluster of Ray on the machines of a job, as examples/ray.yaml has it."""
+"""A cluster of Ray on the machines of a job, as examples/ray.yaml has it, and Ray Train on one."""
 
 import os
 import signal
@@ -37,3 +37,10 @@ def test_a_node_that_dies_is_named_and_a_new_cluster_begins(python_with, example
     assert code == 0, output
     assert "the process on machine 1 exited with code 1" in output, output
     assert "4 processors of 2 nodes did [4, 4] tasks" in output and len(report["generations"]) == 2, output
+
+
+def test_ray_train_has_a_worker_on_each_machine(python_with, example):
+    code, report, output = example(python_with("torch"), "ray-train.yaml", "whole", "40",
+                                   variables=VARIABLES).finish(400)
+    assert code == 0, output
+    assert "2 workers did step 39" in output and len(report["generations"]) == 1, output

@@ -1,5 +1,5 @@
 """Programs of DeepSpeed, Lightning, Horovod and one with Megatron-LM's groups, as the examples have
-them, and torchrun: PyTorch's own processes find each other, and go on where a killed one left off."""
+them, one of megatron-core, and torchrun: PyTorch's own processes find each other, and go on where a killed one left off."""
 
 import json
 import os
@@ -18,6 +18,8 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 WEIGHTS = r"weights: sha256 [0-9a-f]{64}"
 STEPS = ["--steps=60", "--checkpoint-every=10"]
 SLOWER = "--seconds-per-step=0.2"
+# Those whose program is not the example's own.
+PROGRAMS = {"megatron-core": "megatron_gpt.py"}
 # The example's file, its further arguments, with where it leaves its weights, and what its ranks say.
 EXAMPLES = {
     "deepspeed": ("deepspeed.yaml", [*STEPS, "--weights=FOLDER/weights"],
@@ -29,6 +31,9 @@ EXAMPLES = {
     "megatron": ("megatron.yaml", [*STEPS, "--weights=FOLDER/weights"],
                  [f"part {part} of 2, replica {replica} of 2"
                   for part in range(2) for replica in range(2)]),
+    "megatron-core": ("megatron.yaml", [*STEPS, "--weights=FOLDER/weights"],
+                      [f"part {part} of 2, replica {replica} of 2"
+                       for part in range(2) for replica in range(2)]),
     "horovod": ("horovod.yaml", [*STEPS, "--weights=FOLDER/weights"],
                 [f"rank {rank} of 4, {rank % 2} of 2 here: the sum of all ranks is 6"
                  for rank in range(4)]),
@@ -71,14 +76,14 @@ def weights(folder):
 def test_a_killed_rank_is_named_and_training_ends_as_if_it_had_not_been(
         name, python_with, example, variables):
     file, arguments, said = EXAMPLES[name]
-    python = python_with("torch")
-    whole = example(python, file, "whole", *arguments, variables=variables)
+    python, options = python_with("torch"), {"variables": variables, "program": PROGRAMS.get(name)}
+    whole = example(python, file, "whole", *arguments, **options)
     code, _, output = whole.finish(400)
     assert code == 0, output
     for words in said:
         assert words in output, output
 
-    run = example(python, file, "killed", *arguments, SLOWER, variables=variables)
+    run = example(python, file, "killed", *arguments, SLOWER, **options)
     kill_after_a_checkpoint(run, 2)
     code, report, output = run.finish(400)
     assert code == 0, output
