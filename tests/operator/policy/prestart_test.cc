@@ -18,7 +18,10 @@ core::GangStatus::GenerationStatus Began(uint32_t n, bool warm) {
 
 class PrestartPolicy : public ::testing::Test {
  protected:
-  PrestartPolicy() : scene(MakeJob("gpt").Machines(2)) { scene.Run(); }
+  PrestartPolicy() : scene(MakeJob("gpt").Machines(2)) {
+    scene.spec().prestart = core::Prestart::kAuto;
+    scene.Run();
+  }
 
   core::PrestartStatus Say(uint32_t parked, std::string reason,
                            std::vector<core::GangStatus::GenerationStatus> history) {
