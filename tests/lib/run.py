@@ -19,6 +19,9 @@ from waiting import wait_until
 ROOT = pathlib.Path(__file__).parents[2]
 MARK = "RUN_UNDER_TEST"
 
+# What waits has the environment of its rank, by which ranks are found here.
+NO_SPARES = ["--prestart", "Never"]
+
 # A program that says when SIGTERM came; it has no child that could be taken for it.
 TELLS = [sys.executable, "-c", """\
 import os, signal
@@ -65,7 +68,7 @@ class Run:
         environment = {**os.environ, MARK: self.mark, "PYTHONPATH": str(ROOT / "worker/python"),
                        "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})}
         self.process = subprocess.Popen(
-            [binary("lockstep"), "run", "--report", str(self.report_file), *arguments],
+            [binary("lockstep"), "run", "--report", str(self.report_file), *NO_SPARES, *arguments],
             env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True)
 
