@@ -19,7 +19,7 @@ Status InstallSelf(const std::string& folder) {
   const Result<std::string> self = ReadFile("/proc/self/exe", kMaxProgram);
   if (!self.ok()) return self.error();
   // Whoever the user's container runs as must be able to run them.
-  const Status agent = WriteFileAtomically(folder + "/lockstep-agent", *self, {.mode = 0555});
+  Status agent = WriteFileAtomically(folder + "/lockstep-agent", *self, {.mode = 0555});
   if (!agent.ok()) return agent;
   std::error_code error;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
