@@ -1,6 +1,7 @@
 """A cluster of Ray on the machines of a job, as examples/ray.yaml has it, and Ray Train on one."""
 
 import os
+import re
 import signal
 
 import processes
@@ -44,3 +45,17 @@ def test_ray_train_has_a_worker_on_each_machine(python_with, example):
                                    variables=VARIABLES).finish(400)
     assert code == 0, output
     assert "2 workers did step 39" in output and len(report["generations"]) == 1, output
+
+
+def test_ray_train_goes_on_in_a_new_cluster(python_with, example):
+    run = example(python_with("torch"), "ray-train.yaml", "killed", "40", "0.5",
+                  variables=VARIABLES)
+    # A checkpoint counts from when it is in this file.
+    kept = run.folder / "kept/line/checkpoint_manager_snapshot.json"
+    wait_until(kept.exists, "a checkpoint", patience=300)
+    os.kill(raylet_of(run, 1), signal.SIGKILL)
+    code, report, output = run.finish(400)
+    assert code == 0, output
+    assert len(report["generations"]) == 2, output
+    assert re.search(r"training from step [123]0\b", output), output
+    assert "2 workers did step 39" in output, output
