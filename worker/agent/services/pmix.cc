@@ -70,7 +70,7 @@ Result<Pmix::Effects> Pmix::OnMessage(pmix::Message message) {
       effects.abort = MpiAbort{message.local_rank, message.code, std::move(message.bytes)};
       break;
     case pmix::Kind::kFence:
-      return OnFencePart(std::move(message));
+      return OnFencePart(message);
     case pmix::Kind::kProblem:
       return Error::Unavailable(message.bytes);
     case pmix::Kind::kBegin:
@@ -79,7 +79,7 @@ Result<Pmix::Effects> Pmix::OnMessage(pmix::Message message) {
   return effects;
 }
 
-Result<Pmix::Effects> Pmix::OnFencePart(pmix::Message part) {
+Result<Pmix::Effects> Pmix::OnFencePart(const pmix::Message& part) {
   if (!ready_ || fencing_) return Error::Invalid("a fence within a fence");
   Effects effects;
   const bool fits = data_.size() + part.bytes.size() <= most_;

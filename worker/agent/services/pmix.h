@@ -51,7 +51,7 @@ class Pmix {
     bool within = false;
   };
 
-  Result<Effects> OnFencePart(pmix::Message part);
+  Result<Effects> OnFencePart(const pmix::Message& part);
 
   size_t most_;  // TableBytes of a fence of this machine's
   std::vector<Rank> ranks_;
