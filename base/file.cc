@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 
 namespace lockstep {
 namespace {
@@ -30,17 +31,53 @@ Error NoFile(const std::string& path, mode_t mode) {
   return Error::Invalid(path + " is a pipe, a socket or a device; give a regular file");
 }
 
-Status WriteTemporary(const std::string& path, std::string_view text, const WriteOptions& options) {
+using Fill = std::function<Status(int fd, const std::string& name)>;
+
+Status WriteTemporary(const std::string& path, const WriteOptions& options, const Fill& fill) {
   unlink(path.c_str());  // left by a killed process that had the same PID
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                          options.mode.value_or(kDefaultMode)));
   if (!fd.valid()) return ErrnoError("making " + path, errno);
-  if (Status written = WriteAll(fd.get(), text, path); !written.ok()) return written;
+  if (Status filled = fill(fd.get(), path); !filled.ok()) return filled;
   if (options.mode && fchmod(fd.get(), *options.mode) != 0) {
     return ErrnoError("setting the mode of " + path, errno);
   }
   if (options.durable && fsync(fd.get()) != 0) return ErrnoError("syncing " + path, errno);
   return {};
+}
+
+Status PutInPlace(const std::string& path, const WriteOptions& options, const Fill& fill) {
+  const std::string temporary = path + ".new." + std::to_string(getpid());
+  Status status = WriteTemporary(temporary, options, fill);
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = ErrnoError("renaming " + temporary + " to " + path, errno);
+  }
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  if (options.durable) {
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (fd.valid()) fsync(fd.get());
+  }
+  return {};
+}
+
+// `take` may end it with an error, which is returned.
+template <typename Take>
+Status ForEachBlock(int fd, const std::string& name, Take take) {
+  std::array<char, 16 * 1024> block;
+  for (;;) {
+    const ssize_t got = read(fd, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EISDIR) return NoFile(name, S_IFDIR);
+    if (got < 0) return Error::Unavailable("reading " + name + ": " + std::strerror(errno));
+    if (got == 0) return {};
+    Status taken = take(std::string_view(block.data(), static_cast<size_t>(got)));
+    if (!taken.ok()) return taken;
+  }
 }
 
 }  // namespace
@@ -65,18 +102,14 @@ Result<std::string> ReadFile(const std::string& path, size_t limit) {
 
 Result<std::string> ReadToEnd(int fd, const std::string& name, size_t limit) {
   std::string text;
-  std::array<char, 16 * 1024> block;
-  for (;;) {
-    const ssize_t got = read(fd, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EISDIR) return NoFile(name, S_IFDIR);
-    if (got < 0) return Error::Unavailable("reading " + name + ": " + std::strerror(errno));
-    if (got == 0) return text;
-    text.append(block.data(), static_cast<size_t>(got));
-    if (text.size() > limit) {
-      return Error::TooLarge(name + " is larger than " + std::to_string(limit) + " bytes");
-    }
-  }
+  const Status read = ForEachBlock(fd, name, [&](std::string_view block) {
+    text += block;
+    return text.size() <= limit ? Status()
+                                : Error::TooLarge(name + " is larger than " +
+                                                  std::to_string(limit) + " bytes");
+  });
+  if (!read.ok()) return read.error();
+  return text;
 }
 
 Status WriteAll(int fd, std::string_view text, const std::string& name) {
@@ -91,22 +124,19 @@ Status WriteAll(int fd, std::string_view text, const std::string& name) {
 
 Status WriteFileAtomically(const std::string& path, std::string_view text,
                            const WriteOptions& options) {
-  const std::string temporary = path + ".new." + std::to_string(getpid());
-  Status status = WriteTemporary(temporary, text, options);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoError("renaming " + temporary + " to " + path, errno);
-  }
-  if (!status.ok()) {
-    unlink(temporary.c_str());
-    return status;
-  }
-  if (options.durable) {
-    const size_t slash = path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (fd.valid()) fsync(fd.get());
-  }
-  return {};
+  return PutInPlace(path, options, [text](int fd, const std::string& name) {
+    return WriteAll(fd, text, name);
+  });
+}
+
+Status CopyFileAtomically(const std::string& from, const std::string& to,
+                          const WriteOptions& options) {
+  const Result<UniqueFd> source = OpenRegularFile(from);
+  if (!source.ok()) return source.error();
+  return PutInPlace(to, options, [&](int fd, const std::string& name) {
+    return ForEachBlock(source->get(), from,
+                        [&](std::string_view block) { return WriteAll(fd, block, name); });
+  });
 }
 
 }  // namespace lockstep

@@ -36,6 +36,9 @@ struct WriteOptions {
 };
 Status WriteFileAtomically(const std::string& path, std::string_view text,
                            const WriteOptions& options = {});
+// The same with what another file holds, of whatever size; a block of it is in memory at a time.
+Status CopyFileAtomically(const std::string& from, const std::string& to,
+                          const WriteOptions& options = {});
 
 }  // namespace lockstep
 

@@ -80,6 +80,19 @@ TEST_F(FilesTest, AWriteThatFailsLeavesTheOldTextAndNothingElse) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(FilesTest, ACopyIsWholeOrNotThere) {
+  const std::string text(100'000, 'x');
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), text).ok());
+  ASSERT_TRUE(CopyFileAtomically(Path("a"), Path("b"), {.mode = 0555}).ok());
+  EXPECT_EQ(*ReadFile(Path("b"), text.size()), text);
+  EXPECT_EQ(static_cast<int>(fs::status(Path("b")).permissions()), 0555);
+  EXPECT_EQ(CopyFileAtomically(Path("none"), Path("b")).error().kind, ErrorKind::kNotFound);
+  EXPECT_FALSE(CopyFileAtomically(folder_, Path("b")).ok());
+  EXPECT_EQ(*ReadFile(Path("b"), text.size()), text);
+  EXPECT_FALSE(CopyFileAtomically("/proc/self/mem", Path("c")).ok());  // opens, and can't be read
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
+}
+
 TEST_F(FilesTest, AModeThatIsAskedForHoldsWhateverTheUmask) {
   const mode_t before = umask(077);
   ASSERT_TRUE(WriteFileAtomically(Path("tool"), "x", {.mode = 0555}).ok());

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 
@@ -41,6 +42,15 @@ def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path
             assert installed(tmp_path).returncode == 0
             running.stdin.close()
     assert subprocess.run([copy, "--version"], check=False).returncode == 0
+
+
+def test_an_install_needs_less_memory_than_what_it_copies(tmp_path):
+    size = os.stat(binary("lockstep-agent")).st_size
+    limit = size // 2, size // 2
+    done = subprocess.run([binary("lockstep-agent"), "--install", str(tmp_path)],
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, limit),
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_spare_waits_and_leaves_when_it_is_told_to():

@@ -1,6 +1,5 @@
 #include "worker/agent/install.h"
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -11,22 +10,20 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr size_t kMaxProgram = size_t{256} << 20;
+// Whoever the user's container runs as must be able to run them.
+constexpr WriteOptions kForAll = {.mode = 0555};
 
 }  // namespace
 
 Status InstallSelf(const std::string& folder) {
-  const Result<std::string> self = ReadFile("/proc/self/exe", kMaxProgram);
-  if (!self.ok()) return self.error();
-  // Whoever the user's container runs as must be able to run them.
-  Status agent = WriteFileAtomically(folder + "/lockstep-agent", *self, {.mode = 0555});
+  Status agent = CopyFileAtomically("/proc/self/exe", folder + "/lockstep-agent", kForAll);
   if (!agent.ok()) return agent;
   std::error_code error;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
-  const Result<std::string> helper =
-      ReadFile((own.parent_path() / pmix::kHelperProgram).string(), kMaxProgram);
-  if (!helper.ok()) return helper.error().kind == ErrorKind::kNotFound ? Status() : helper.error();
-  return WriteFileAtomically(folder + "/" + pmix::kHelperProgram, *helper, {.mode = 0555});
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  Status helper = CopyFileAtomically((beside / pmix::kHelperProgram).string(),
+                                     folder + "/" + pmix::kHelperProgram, kForAll);
+  if (!helper.ok() && helper.error().kind == ErrorKind::kNotFound) return {};
+  return helper;
 }
 
 }  // namespace lockstep::agent
