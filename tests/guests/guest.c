@@ -1,8 +1,7 @@
 /* lockstep-guest rank MIB: a rank that touches MIB MiB and says, as one line of JSON, where it runs,
    under which memory policy, and on which nodes the kernel put those pages; from node MEMORY_NODE of
-   its environment, if it has that. Then it reports its first
-   step to the agent, and lives for WAIT_MS of its environment,
-   and runs the command THEN.
+   its environment, if it has that. Then it reports its first step to the agent, and runs the
+   command THEN of its environment.
 
    lockstep-guest confined PROGRAM ARGUMENT...: executes PROGRAM under a seccomp filter that refuses
    what containerd's RuntimeDefault refuses of NUMA to a container without CAP_SYS_NICE. */
@@ -21,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 static void Die(const char* what) {
@@ -131,9 +129,6 @@ static int Rank(size_t size) {
   printf("\"rank\": %s}\n", EnvOr("RANK", EnvOr("NODE_RANK", "0")));
   fflush(stdout);
   ReportStep();
-  long wait = atol(EnvOr("WAIT_MS", "0"));
-  struct timespec left = {wait / 1000, wait % 1000 * 1000000};
-  nanosleep(&left, NULL);
   return getenv("THEN") != NULL ? system(getenv("THEN")) : 0;
 }
 

@@ -78,6 +78,13 @@ poweroff -f
 """
 
 
+WAITS = r"""page=/tmp/page.$RANK tries=600
+until wget -qO- http://$MASTER_ADDR:7071/metrics | grep ^lockstep_rank >$page &&
+      grep -qE "$UNTIL" $page || [ $((tries -= 1)) = 0 ]; do sleep 0.1; done
+[ $RANK != 0 ] || cat $page
+"""
+
+
 @dataclasses.dataclass
 class Check:
     """One `lockstep run`: what the job asks, and what the machine lets it; or one command of its own."""
@@ -92,7 +99,7 @@ class Check:
     spec: dict = dataclasses.field(default_factory=dict)
     gpus: bool = False  # seem to be there
     command: str = ""  # in place of `lockstep run`
-    metrics: bool = False  # rank 0 shows the agent's page after the first step
+    until: str = ""  # after their first step the ranks wait for such a line of the agent's page
 
 
 @dataclasses.dataclass
@@ -100,7 +107,7 @@ class Outcome:
     code: int
     ranks: list  # what each rank said, by rank
     log: list  # of the agent
-    metrics: list  # lines of its page
+    metrics: list  # lines of its page, of a check with `until`
     said: str  # all of it
 
     def bound(self, rank):
@@ -198,8 +205,7 @@ def _line(check):
 
 
 def _job(check):
-    show = "[ $RANK != 0 ] || wget -qO- http://$MASTER_ADDR:7071/metrics | grep ^lockstep_rank"
-    variables = {"WAIT_MS": "500", "THEN": show} if check.metrics else {}
+    variables = {"THEN": WAITS, "UNTIL": check.until} if check.until else {}
     return {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
             "metadata": {"name": check.name},
             "spec": {"numMachines": 1, "processesPerMachine": check.processes,

@@ -15,6 +15,9 @@ pytestmark = pytest.mark.slow  # each guest is booted, by an emulator
 PAGES = MIB << 8
 NODE = {"bind": "Node"}
 STRICT = {"bind": "Node", "memoryPolicy": "Strict"}
+# The page as it is once the agent has looked at the ranks after their first step.
+TOUCHED = r'numa_memory_bytes\{.*rank="0",locality="local"\} [0-9]{8}'
+SEEN_FAR = r'binding_info\{.*rank="1",mode="Partial"\} 1'
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def two_nodes(tmp_path_factory):
     last_two = {"CUDA_VISIBLE_DEVICES": "2,3"}
     return guest.run(tmp_path_factory.mktemp("two"), [
         Check("none", {"bind": "None"}),
-        Check("node", NODE, metrics=True),
+        Check("node", NODE, until=TOUCHED),
         Check("node-first-touch", {"bind": "Node", "memoryPolicy": "None"}),
         Check("strict", STRICT),
         Check("cpuset-of-one-node", NODE, cpus="2-3", mems="0-1"),
@@ -33,7 +36,7 @@ def two_nodes(tmp_path_factory):
         Check("seccomp", NODE, seccomp=True),
         Check("seccomp-strict", STRICT, seccomp=True),
         Check("seccomp-in-a-cpuset", NODE, cpus="2-3", mems="0-1", seccomp=True),
-        Check("far-memory", NODE, env={"MEMORY_NODE": "0", "WAIT_MS": "500"}),
+        Check("far-memory", NODE, env={"MEMORY_NODE": "0"}, until=SEEN_FAR),
         Check("bench", command="lockstep bench numa --quick --json -"),
         Check("gpus", NODE, gpus=True, spec={"resourcesPerProcess": {"gpu": 2}}),
         Check("isolated", isolated, gpus=True, spec={"resourcesPerProcess": {"gpu": 2}}),
