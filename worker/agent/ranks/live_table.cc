@@ -35,11 +35,10 @@ Status LiveTable::Add(pid_t group) {
   return Error::TooLarge("more than " + std::to_string(kMaxGroups) + " processes on one machine");
 }
 
-bool LiveTable::RemoveAndMayReap(pid_t group) {
+void LiveTable::Remove(pid_t group) {
   for (std::atomic<int32_t>& slot : page_->groups) {
     if (slot.load() == group) slot.store(0);
   }
-  return MayReap();
 }
 
 bool LiveTable::SetLeaseEnd(Time end) {

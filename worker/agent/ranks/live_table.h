@@ -47,9 +47,8 @@ class LiveTable {
   // Agent's side.
   // TooLarge when kMaxGroups groups stand.
   Status Add(pid_t group);
-  // Whether its leader may be reaped now; else to be asked again in a millisecond.
-  bool RemoveAndMayReap(pid_t group);
-  // For children that are not in the table (orphans): likewise.
+  void Remove(pid_t group);
+  // Whether children that are not in it may be reaped now; else to be asked again in a millisecond.
   bool MayReap() const { return page_->killing.load() == 0; }
   // kNever: no lease. True when the guard must be woken.
   bool SetLeaseEnd(Time end);

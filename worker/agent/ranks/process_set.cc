@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -30,7 +31,8 @@ ProcessSet::ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers)
       handlers_(std::move(handlers)),
       kill_timer_(loop, [this] { KillAll(); }),
       unkillable_timer_(loop, [this] { ReportUnkillable(); }),
-      reap_timer_(loop, [this] { OnChildSignal(); }) {
+      reap_timer_(loop, [this] { Reap(); }),
+      sweep_timer_(loop, [this] { Sweep(); }) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   loop_->OnSignal(SIGCHLD, [this] { OnChildSignal(); });
   // Children that are stopped and go on (ParkedRanks) are no reason to look.
@@ -69,7 +71,7 @@ void ProcessSet::Discard(pid_t pid) {
   kill(-pid, SIGKILL);
   loop_->Unwatch(found->second.pidfd.get());
   leaders_.erase(found);
-  table_->RemoveAndMayReap(pid);
+  table_->Remove(pid);
   ReapLater();
 }
 
@@ -92,35 +94,41 @@ void ProcessSet::OnExit(pid_t pid) {
   }
   loop_->Unwatch(found->second.pidfd.get());
   leaders_.erase(found);
-  if (table_->RemoveAndMayReap(pid)) {
-    waitpid(pid, nullptr, WNOHANG);
-  } else {
-    ReapLater();
-  }
+  table_->Remove(pid);
+  ReapLater();
   if (stopping_) ScheduleSweep();
   if (handlers_.on_death) handlers_.on_death(std::move(death));
 }
 
+// Orphans that ended; leaders are seen by their pidfds.
 void ProcessSet::OnChildSignal() {
-  // Orphans that ended; leaders are seen by their pidfds.
-  if (!table_->MayReap()) return ReapLater();
-  siginfo_t info{};
-  for (const pid_t child : ChildrenOf(getpid())) {
-    if (left_out_.contains(child) || leaders_.contains(child)) continue;
-    if (IsZombie(child, &info)) waitpid(child, nullptr, WNOHANG);
-  }
+  ReapLater();
   if (stopping_) Sweep();
 }
 
-void ProcessSet::ReapLater() {
-  if (!reap_timer_.armed()) reap_timer_.WakeAt(BootTime() + kReapRetry);
+void ProcessSet::ReapLater(Duration after) {
+  if (!reap_timer_.armed()) reap_timer_.WakeAt(BootTime() + after);
+}
+
+void ProcessSet::Reap() {
+  if (!table_->MayReap()) return ReapLater(kReapRetry);
+  siginfo_t info{};
+  for (const pid_t child : OwnChildren()) {
+    if (!leaders_.contains(child) && IsZombie(child, &info)) waitpid(child, nullptr, WNOHANG);
+  }
+}
+
+std::vector<pid_t> ProcessSet::OwnChildren() const {
+  std::vector<pid_t> children = ChildrenOf(getpid());
+  std::erase_if(children, [this](pid_t child) { return left_out_.contains(child); });
+  return children;
 }
 
 bool ProcessSet::KillOrphans(const std::function<Whose(pid_t)>& whose) {
   bool any = false;
   siginfo_t info{};
-  for (const pid_t child : ChildrenOf(getpid())) {
-    if (left_out_.contains(child) || leaders_.contains(child) || IsZombie(child, &info)) continue;
+  for (const pid_t child : OwnChildren()) {
+    if (leaders_.contains(child) || IsZombie(child, &info)) continue;
     const Whose is = whose(child);
     any = any || is != Whose::kOthers;
     if (is != Whose::kMeant) continue;
@@ -159,7 +167,11 @@ void ProcessSet::KillAll() {
   kill_timer_.Cancel();
   if (!std::exchange(killing_, true)) unkillable_timer_.WakeAt(BootTime() + kUnkillableAfter);
   SignalGroups(SIGKILL);
-  KillDescendants(getpid(), left_out_);
+  // Other children at once, too. What descends from a leader and left its group comes here when
+  // that is dead; until then its threads are not looked for in /proc, which is work for each of them.
+  for (const pid_t child : OwnChildren()) {
+    if (!leaders_.contains(child)) KillDescendant({child, getpid()}, getpid());
+  }
   ScheduleSweep();
 }
 
@@ -179,24 +191,24 @@ void ProcessSet::ScheduleSweep() {
   }));
 }
 
-// Looks once; what is left will end with a SIGCHLD, which leads here again.
+// What is left will end with a SIGCHLD, which leads here again.
 void ProcessSet::Sweep() {
   if (!stopping_ || !leaders_.empty()) return;
   if (!killing_) return KillAll();
-  if (!table_->MayReap()) return ReapLater();
-  bool any_left = false;
-  siginfo_t info{};
-  for (const pid_t child : ChildrenOf(getpid())) {
-    if (left_out_.contains(child)) continue;
-    any_left = true;
-    if (!IsZombie(child, &info)) continue;
-    waitpid(child, nullptr, WNOHANG);
-    // Its own children became ours meanwhile: the list is out of date.
-    ScheduleSweep();
-  }
-  if (any_left) {
-    KillDescendants(getpid(), left_out_);
+  if (!table_->MayReap()) {
+    sweep_timer_.WakeAt(BootTime() + kReapRetry);
     return;
+  }
+  // The children of one that died meanwhile became ours before it was a zombie: when all of a list
+  // are zombies and the next list is the same, that is all.
+  siginfo_t info{};
+  std::vector<pid_t> children = OwnChildren();
+  for (std::vector<pid_t> before; before != children;) {
+    if (!std::ranges::all_of(children, [&](pid_t child) { return IsZombie(child, &info); })) {
+      KillDescendants(getpid(), left_out_);
+      return;
+    }
+    before = std::exchange(children, OwnChildren());
   }
   unkillable_timer_.Cancel();
   stopping_ = false;

@@ -7,13 +7,13 @@
 //
 // A death is told at once (pidfd, no polling) with the time at which it was noticed. The order that
 // makes process numbers safe: look at the dead leader without reaping it, SIGKILL its group, take
-// it off the LiveTable, reap it.
+// it off the LiveTable, and reap it, later.
 //
 // Orphans come to the agent, which is a subreaper; while stopping, every SIGCHLD is a reason to
 // look again for what descends from the agent (its guard and its spares apart) and to kill it.
-// Since only the agent can reap its own children, "the agent has no child but those" is proof that
-// all is gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and the wait goes
-// on.
+// Since only the agent can reap its own children, "the agent has no child but those, and zombies" is
+// proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and the
+// wait goes on.
 //
 // One for the life of the agent, one generation after the other. It takes SIGCHLD of the loop.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROCESS_SET_H_
@@ -25,6 +25,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
@@ -49,6 +50,9 @@ class ProcessSet {
   };
 
   static constexpr Duration kUnkillableAfter = seconds(30);
+  // Not when a restart is in a hurry: until a thread that ended last has left /proc, too, reaping
+  // its process spins in the kernel, for some 4 ms where both share a core.
+  static constexpr Duration kReapAfter = milliseconds(50);
 
   // Makes this process a subreaper.
   ProcessSet(EventLoop* loop, LiveTable* table, Handlers handlers);
@@ -100,7 +104,10 @@ class ProcessSet {
   void ReportUnkillable();
   void Sweep();
   void ScheduleSweep();
-  void ReapLater();
+  void Reap();
+  void ReapLater(Duration after = kReapAfter);
+  // Zombies too; not those that are left out.
+  std::vector<pid_t> OwnChildren() const;
 
   EventLoop* loop_;
   LiveTable* table_;
@@ -114,6 +121,7 @@ class ProcessSet {
   WakeTimer kill_timer_;
   WakeTimer unkillable_timer_;
   WakeTimer reap_timer_;
+  WakeTimer sweep_timer_;
   bool sweep_scheduled_ = false;
   Lifetime lifetime_;
 };

@@ -142,7 +142,7 @@ TEST_F(ParkedRanksTest, SparesAreMadeWhenRanksHaveRunForAsLongAsTheyTookToTheirF
   bool over = false;
   loop()->StartTimer(began + milliseconds(300), [&] { over = true; });
   ASSERT_TRUE(RunUntil([&] { return over; }));
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
   parked_->OnStep();
   const Time step = BootTime();
   loop()->StartTimer(step + milliseconds(200), [&] { parked_->OnStep(); });
@@ -260,7 +260,7 @@ TEST_F(ParkedRanksTest, WithoutRoomForASpareThereIsNoneUnlessAlwaysIsAsked) {
   ASSERT_TRUE(RunUntil([&] { return changes_ > 0; }));
   EXPECT_EQ(parked_->why_not(),
             "a spare wants 512 MiB, and 400 of 1000 MiB are free of the memory limit");
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
   Make(core::Prestart::kAlways);
   StartCold(Rank("1"));
   EXPECT_TRUE(WaitReady()) << log_;
@@ -444,7 +444,7 @@ TEST_F(ParkedRanksTest, AGenerationLeavesSparesAloneUntilTheAgentLeaves) {
   parked_->Close();
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
 }
 
 }  // namespace

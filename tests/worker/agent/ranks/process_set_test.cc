@@ -45,13 +45,13 @@ TEST_F(ProcessSetTest, AStopLeavesASpareAndItsChildrenOut) {
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
   EXPECT_EQ(DescendantsOf(spare.pid, {}).size(), 1U);
-  EXPECT_EQ(ChildrenOf(getpid()), std::vector<pid_t>{spare.pid});
+  EXPECT_EQ(Living(), std::vector<pid_t>{spare.pid});
   EXPECT_TRUE(RunUntil([&] { return outputs_[0]->ended(); }));  // the orphan is dead
 
   processes_.TakeIn(spare.pid);
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
 }
 
 TEST_F(ProcessSetTest, ADeadSpareThatIsTakenInIsReapedWithoutAStop) {
@@ -193,7 +193,7 @@ TEST_F(ProcessSetTest, ADaemonThatForkedTwiceIntoItsOwnSessionIsFoundByItsDescen
   EXPECT_EQ(deaths_[0].exit_code, 0);
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
   EXPECT_TRUE(RunUntil([&] { return outputs_[0]->ended(); }));
 }
 
@@ -203,7 +203,7 @@ TEST_F(ProcessSetTest, AProgramThatForksAllTheTimeIsKilledToTheLastProcess) {
         "while :; do fork; fork; fork; done");
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
 }
 
 TEST_F(ProcessSetTest, AStoppedProcessIsKilledToo) {
@@ -241,7 +241,7 @@ TEST_F(ProcessSetTest, WhileTheGuardKillsNothingIsReaped) {
   table_->EndKilling(Time(1));
   processes_.Stop(BootTime());
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
-  EXPECT_TRUE(ChildrenOf(getpid()).empty());
+  ExpectAllGone();
 }
 
 }  // namespace

@@ -53,6 +53,23 @@ class ProcessTest : public LoopTest {
     return process.pid;
   }
 
+  // Children that are not zombies.
+  static std::vector<pid_t> Living() {
+    std::vector<pid_t> children = ChildrenOf(getpid());
+    std::erase_if(children, [](pid_t child) {
+      siginfo_t info{};
+      waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
+      return info.si_pid == child;
+    });
+    return children;
+  }
+
+  // Nothing is alive; and a little later there are no zombies either.
+  void ExpectAllGone() {
+    EXPECT_TRUE(Living().empty());
+    EXPECT_TRUE(RunUntil([] { return ChildrenOf(getpid()).empty(); }));
+  }
+
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<LiveTable> table_;
   std::vector<core::Failure> deaths_;
