@@ -105,6 +105,19 @@ def test_a_pmix_server_that_dies_is_named_and_the_gang_begins_again(pmix, tmp_pa
     assert re.search(r"the PMIx server on machine \d was killed by SIGKILL", output), output
 
 
+def test_a_pmix_server_that_waits_for_another_generation_than_begins_is_replaced(pmix, tmp_path):
+    run = start(tmp_path, "pmix_program.py", PMIX)
+    wait_met(tmp_path, "1-1")
+    wait_until(lambda: len(servers(run)) == 4, "the next servers to wait", patience=120)
+    waiting = servers(run)[2:]  # for 1-2, which never comes
+    os.kill(processes.parent(run.wait_ranks(4)[0][0]), signal.SIGKILL)  # machine 0's agent
+    wait_met(tmp_path, "2-1")
+    assert not set(waiting) & set(servers(run))
+    (tmp_path / "go").touch()
+    code, _, output = run.finish()
+    assert code == 0, output
+
+
 def test_a_program_that_never_joins_by_pmix_fails_the_job(pmix, tmp_path):
     run = start(tmp_path, "pmix_program.py", {**PMIX, "command": ["true"]})
     code, _, output = run.finish()

@@ -60,6 +60,7 @@ PmixServer::PmixServer(EventLoop* loop, Spawner* spawner, Options options, Handl
 PmixServer::~PmixServer() {
   Drop(&spare_);
   Drop(&helper_);
+  RemoveFolders();
 }
 
 Status PmixServer::Spawn(std::unique_ptr<Helper>* helper) {
@@ -84,7 +85,7 @@ Status PmixServer::Spawn(std::unique_ptr<Helper>* helper) {
                        .extra_fds = {its.get()},
                        .own_session = true});
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
-    std::filesystem::remove_all(made->folder, error);
+    dropped_folders_.push_back(made->folder);
     return failure->not_found() ? Error::NotFound(failure->message)
                                 : Error::Unavailable(failure->message);
   }
@@ -96,7 +97,16 @@ Status PmixServer::Spawn(std::unique_ptr<Helper>* helper) {
                       [this, raw](uint32_t) { ReadWords(raw); });
 }
 
+// Megabytes of memory are freed with each: not while the next generation is waited for.
+void PmixServer::RemoveFolders() {
+  std::error_code ignored;
+  for (const std::string& folder : std::exchange(dropped_folders_, {})) {
+    std::filesystem::remove_all(folder, ignored);
+  }
+}
+
 void PmixServer::Prepare() {
+  RemoveFolders();
   if (spare_) return;
   const Status spawned = Spawn(&spare_);
   if (!spawned.ok()) return Drop(&spare_);  // Begin tries again, and says why not
@@ -105,7 +115,11 @@ void PmixServer::Prepare() {
     log_("a PMIx server that waited has ended: " + spare_->last_words);
     Drop(&spare_);
   });
-  if (!watched.ok()) Drop(&spare_);
+  if (!watched.ok()) return Drop(&spare_);
+  // A restart in place is the likeliest to come; if another generation does, another is started.
+  if (!generation_.exists()) return;
+  const Status told = Tell(spare_.get(), {generation_.attempt, generation_.n + 1});
+  if (!told.ok()) Drop(&spare_);
 }
 
 // Its process is dead, or is killed.
@@ -119,17 +133,15 @@ void PmixServer::Drop(std::unique_ptr<Helper>* helper) {
     if (!dropped.taken_in) handlers_.take_in(dropped.process.pid);
   }
   if (dropped.socket.valid()) loop_->Unwatch(dropped.socket.get());
-  std::error_code ignored;
-  std::filesystem::remove_all(dropped.folder, ignored);
+  dropped_folders_.push_back(dropped.folder);
   helper->reset();
 }
 
 Status PmixServer::Begin(core::Generation generation) {
   End();
   generation_ = generation;
-  const Result<std::string> secret = handlers_.secret(generation);
-  if (!secret.ok()) return secret.error();
   prepare_.Cancel();
+  if (spare_ && spare_->told.exists() && spare_->told != generation) Drop(&spare_);
   if (!spare_) {
     const Status spawned = Spawn(&spare_);
     if (!spawned.ok()) {
@@ -149,9 +161,22 @@ Status PmixServer::Begin(core::Generation generation) {
   }
   if (!watched.ok()) return watched;
   patience_.WakeAt(BootTime() + options_.patience);
-  Send({{.kind = pmix::Kind::kBegin,
-         .bytes = "lockstep-" + options_.job_uid + "-" + generation.ToString() + "-" + *secret}});
-  return {};
+  return helper_->told.exists() ? Status() : Tell(helper_.get(), generation);
+}
+
+// What it answers waits in its socket until Begin.
+Status PmixServer::Tell(Helper* helper, core::Generation generation) {
+  const Result<std::string> secret = handlers_.secret(generation);
+  if (!secret.ok()) return secret.error();
+  helper->told = generation;
+  const std::string packet =
+      pmix::Encode({.kind = pmix::Kind::kBegin,
+                    .bytes = "lockstep-" + options_.job_uid + "-" + generation.ToString() + "-" +
+                             *secret});
+  // The first packet: there is room.
+  const ssize_t sent =
+      send(helper->socket.get(), packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent < 0 && errno != EPIPE ? ErrnoError("send", errno) : Status();
 }
 
 void PmixServer::Stop() {

@@ -1,8 +1,9 @@
 // PmixServer: a lockstep-pmix for each generation, in which OpenPMIx answers this machine's ranks.
 //
-// The next generation's is started ahead and waits, for OpenPMIx takes some 0.1 s to begin: at
-// Begin it has only to be told of the generation. It is a child of the agent that ProcessSet leaves
-// out until the generation is to stop (Stop); from there on it ends with the ranks, after them.
+// The next generation's is started ahead, for OpenPMIx takes some 0.1 s to begin, and told of the
+// generation that a restart in place would make: at Begin its answer is there. It is a child of the
+// agent that ProcessSet leaves out until the generation is to stop (Stop); from there on it ends
+// with the ranks.
 //
 //   Begin(g) -> on_ready: the ranks may start
 //            -> on_lost: it ended, or did not come to be: the generation has failed
@@ -83,6 +84,7 @@ class PmixServer {
     SpawnedProcess process;
     UniqueFd socket;
     std::string folder;
+    core::Generation told;  // of this one
     std::deque<std::string> unsent;  // packets
     LineBuffer said{4096};
     std::string last_words;
@@ -91,7 +93,9 @@ class PmixServer {
 
   Status Spawn(std::unique_ptr<Helper>* helper);
   void Prepare();
+  Status Tell(Helper* helper, core::Generation generation);
   void Drop(std::unique_ptr<Helper>* helper);
+  void RemoveFolders();
   void OnSocket(uint32_t events);
   void ReadSocket();
   void ReadWords(Helper* helper);
@@ -113,6 +117,7 @@ class PmixServer {
   std::optional<Pmix> pmix_;
   bool stopping_ = false;
   uint64_t folders_ = 0;
+  std::vector<std::string> dropped_folders_;
   MpiEnds ends_;
   WakeTimer patience_;
   WakeTimer prepare_;
