@@ -24,6 +24,7 @@ LOCKSTEP = BIN / "lockstep"
 AGENT = BIN / "lockstep-agent"
 BENCH = BIN / "lockstep-bench"
 RANK = BIN / "lockstep-bench-rank"
+MPI_RANK = BIN / "lockstep-bench-mpi-rank"
 
 Stamp = namedtuple("Stamp", "event rank restarted ns")
 

@@ -5,6 +5,7 @@
    when somebody has died before. Until then, rank VICTIM waits AFTER_MS, appends
    "death RANK 0 NS" as its last act and dies: by exit code 3 (DEATH exit) or SIGKILL (DEATH kill),
    while all others wait to be killed. After that, or with DEATH none, it exits 0 after LINGER_MS.
+   lockstep-bench-mpi-rank is the same, and after its first act meets the others as MPI's library does.
 
    Launchers number restarts in different ways; that somebody died stands in the file. */
 #define _GNU_SOURCE
@@ -15,6 +16,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "join.h"
 
 static const char* EnvOr(const char* name, const char* otherwise) {
   const char* value = getenv(name);
@@ -58,8 +61,10 @@ int main(int argc, char** argv) {
     fprintf(stderr, "lockstep-bench-rank DEATH VICTIM AFTER_MS LINGER_MS\n");
     return 2;
   }
+  Join();
   if (restarted || strcmp(argv[1], "none") == 0) {
     Wait(argv[4]);
+    Leave();
     return 0;
   }
   if (strcmp(EnvOr("RANK", "0"), argv[2]) != 0) {

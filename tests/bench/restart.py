@@ -9,20 +9,27 @@ with parked interpreters, and what these cost (_programs.py).
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import _programs as programs
-from _bench import RANK, Shape, emit, floor, lockstep, quantile, spread
+from _bench import LOCKSTEP, MPI_RANK, RANK, Shape, emit, floor, lockstep, quantile, spread
 from ports import free_port
 
 LIMITS = {"2x2": {"p50": 15, "p99": 30}, "8x4": {"p50": 40, "p99": 60}}
-ROWS = ("small", "frameworks", "ddp1", "ddp2", "trainer", "accelerate", "slower", "refill", "parked",
+ROWS = ("small", "frameworks", "mpi", "ddp1", "ddp2", "trainer", "accelerate", "slower", "refill", "parked",
         "compiled")
 FRAMEWORKS = ("None", "Torch", "Accelerate", "Jax", "TensorFlow", "Horovod")
+MPI = {  # what the job says, by what the figure is called
+    "None": {"framework": "None"},
+    "Pmi": {"framework": "Mpi", "mpi": {"start": "Pmi"}},
+    "Pmix": {"framework": "Mpi", "mpi": {"start": "Pmix"}},
+}
 PARTS = ("detect", "stop", "wait", "spawn")
 
 
@@ -79,6 +86,36 @@ def frameworks(shape, samples):
             ratioToNone=round(ours["p50"] / plain["p50"], 2),
             leftOut=bad,
         )
+
+
+def mpi(shape, samples):
+    """A process that has met the others as MPI's library does before it dies, and does so again. It
+    lives for a second, in which the next generation's services are prepared. They take turns, sample
+    by sample."""
+    program = [str(MPI_RANK), "kill", str(shape.world - 1), "1000", "100"]
+    runs, bad = {name: [] for name in MPI}, {name: 0 for name in MPI}
+    with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
+        commands = {}
+        for name, spec in MPI.items():
+            job = Path(folder, f"{name}.json")
+            job.write_text(json.dumps({
+                "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+                "metadata": {"name": f"bench-{name.lower()}"},
+                "spec": {"image": "none", "numMachines": shape.machines, "command": program,
+                         "processesPerMachine": shape.processes, "prestart": "Never", **spec}}))
+            commands[name] = lambda report, job=job: [
+                LOCKSTEP, "run", "--no-table", "--report", report, job]
+        for _ in range(samples):
+            for name, command in commands.items():
+                more, left_out = programs.sample(command, shape.world, 1)
+                runs[name] += more
+                bad[name] += left_out
+    plain = quantile([ms for ms, _ in runs["None"]], 0.5)
+    for name in MPI:
+        ours = spread([ms for ms, _ in runs[name]])
+        emit("restart", "mpi", start=name, shape=str(shape), death="kill", unit="ms", **ours,
+             reported=reported(runs[name]), ratioToNone=round(ours["p50"] / plain, 2),
+             leftOut=bad[name])
 
 
 def elastic(python, *options):
@@ -198,6 +235,9 @@ def main():
     if "frameworks" in options.rows:
         for shape in shapes:
             frameworks(shape, options.samples)
+    if "mpi" in options.rows:
+        for shape in shapes:
+            mpi(shape, options.samples)
     real_programs(options)
 
 
