@@ -168,7 +168,8 @@ void ProcessSet::KillAll() {
   if (!std::exchange(killing_, true)) unkillable_timer_.WakeAt(BootTime() + kUnkillableAfter);
   SignalGroups(SIGKILL);
   // Other children at once, too. What descends from a leader and left its group comes here when
-  // that is dead; until then its threads are not looked for in /proc, which is work for each of them.
+  // that is dead; until then its threads are not looked for in /proc, which is work for each of
+  // them.
   for (const pid_t child : OwnChildren()) {
     if (!leaders_.contains(child)) KillDescendant({child, getpid()}, getpid());
   }

@@ -11,9 +11,9 @@
 //
 // Orphans come to the agent, which is a subreaper; while stopping, every SIGCHLD is a reason to
 // look again for what descends from the agent (its guard and its spares apart) and to kill it.
-// Since only the agent can reap its own children, "the agent has no child but those, and zombies" is
-// proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and the
-// wait goes on.
+// Since only the agent can reap its own children, "the agent has no child but those, and zombies"
+// is proof that all is gone. What survives SIGKILL for 30 s hangs in the kernel: on_unkillable, and
+// the wait goes on.
 //
 // One for the life of the agent, one generation after the other. It takes SIGCHLD of the loop.
 #ifndef LOCKSTEP_WORKER_AGENT_RANKS_PROCESS_SET_H_

@@ -169,10 +169,9 @@ Status PmixServer::Tell(Helper* helper, core::Generation generation) {
   const Result<std::string> secret = handlers_.secret(generation);
   if (!secret.ok()) return secret.error();
   helper->told = generation;
-  const std::string packet =
-      pmix::Encode({.kind = pmix::Kind::kBegin,
-                    .bytes = "lockstep-" + options_.job_uid + "-" + generation.ToString() + "-" +
-                             *secret});
+  const std::string packet = pmix::Encode(
+      {.kind = pmix::Kind::kBegin,
+       .bytes = "lockstep-" + options_.job_uid + "-" + generation.ToString() + "-" + *secret});
   // The first packet: there is room.
   const ssize_t sent =
       send(helper->socket.get(), packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

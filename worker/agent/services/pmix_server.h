@@ -84,7 +84,7 @@ class PmixServer {
     SpawnedProcess process;
     UniqueFd socket;
     std::string folder;
-    core::Generation told;  // of this one
+    core::Generation told;           // of this one
     std::deque<std::string> unsent;  // packets
     LineBuffer said{4096};
     std::string last_words;
