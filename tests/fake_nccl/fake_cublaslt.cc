@@ -8,9 +8,9 @@
 // place in whatever order they end (each call another); then one that splits the inner sum in two
 // and adds the halves in the workspace; then one that sums from the beginning to the end.
 //
-//   LOCKSTEP_FAKE_CUBLASLT  the version that it says it is (default 130101)
-//   LOCKSTEP_FAKE_CHOICES   bits of the algorithms above that it offers at most (default 7)
-//   FAKE_SLOW_PRODUCT_MS    how many ms longer each product takes
+//   FAKE_CUBLASLT         the version that it says it is (default 130101)
+//   FAKE_CHOICES          bits of the algorithms above that it offers at most (default 7)
+//   FAKE_SLOW_PRODUCT_MS  how many ms longer each product takes
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -200,9 +200,7 @@ using namespace lockstep::fake_nccl;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
-size_t cublasLtGetVersion() {
-  return static_cast<size_t>(Setting("LOCKSTEP_FAKE_CUBLASLT", 130101));
-}
+size_t cublasLtGetVersion() { return static_cast<size_t>(Setting("FAKE_CUBLASLT", 130101)); }
 
 const char* cublasLtGetStatusName(Code code) {
   switch (code) {
@@ -310,7 +308,7 @@ Code cublasLtMatmulAlgoGetHeuristic(Handle handle, Description description, Layo
   }
   if (description->epilogue == Epilogue::kBias && !Aligned(description->bias))
     return Code::kNotSupported;
-  const int offered = Setting("LOCKSTEP_FAKE_CHOICES", 7);
+  const int offered = Setting("FAKE_CHOICES", 7);
   for (uint64_t method = 0; method < kMethods && *found < wanted; ++method) {
     const uint32_t reduction = ReductionOf(method);
     const size_t workspace = method == kInHalves ? sizeof(float) : 0;

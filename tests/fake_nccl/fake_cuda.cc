@@ -3,19 +3,19 @@
 // where a mistake would only show on a GPU: no current context, an address that is not the device's
 // and a stream that is gone are errors, and cuMemFree waits for all work on the device.
 //
-//   FAKE_GPUS              how many GPUs there are (default 8)
-//   LOCKSTEP_FAKE_START    what cuInit says, as a CUresult (default 0)
-//   LOCKSTEP_FAKE_DRIVER   the CUDA version that the driver serves (default 13000)
-//   LOCKSTEP_FAKE_MEMORY   the bytes of a GPU's memory (default: the machine's)
-//   LOCKSTEP_FAKE_LOST_AT  the nth event recorded (from 1) finds the GPU lost, as all calls after
-//                          it
-//   LOCKSTEP_FAKE_IMAGE    what cuModuleLoadData says of each image, as a CUresult (default 0)
-//   LOCKSTEP_FAKE_LOADS    how many images can be loaded (default: any number)
-//   LOCKSTEP_FAKE_CAPABILITY  the compute capability of the GPUs (default 90)
-//   LOCKSTEP_FAKE_SCHEDULE  the seed of the order in which a kernel's threads and blocks run
-//   LOCKSTEP_FAKE_SLOW_SET_MS  how many ms longer each cuMemsetD8Async takes
-//   LOCKSTEP_FAKE_QUEUE    how many jobs a stream holds; who puts more waits, and
-//                          LOCKSTEP_FAKE_STUCK_FILE is made then
+//   FAKE_GPUS             how many GPUs there are (default 8)
+//   FAKE_START            what cuInit says, as a CUresult (default 0)
+//   FAKE_DRIVER           the CUDA version that the driver serves (default 13000)
+//   FAKE_MEMORY           the bytes of a GPU's memory (default: the machine's)
+//   FAKE_LOST_AT          the nth event recorded (from 1) finds the GPU lost, as all calls after
+//                         it
+//   FAKE_IMAGE            what cuModuleLoadData says of each image, as a CUresult (default 0)
+//   FAKE_LOADS            how many images can be loaded (default: any number)
+//   FAKE_CAPABILITY       the compute capability of the GPUs (default 90)
+//   FAKE_SCHEDULE         the seed of the order in which a kernel's threads and blocks run
+//   FAKE_SLOW_SET_MS      how many ms longer each cuMemsetD8Async takes
+//   FAKE_QUEUE            how many jobs a stream holds; who puts more waits, and
+//                         FAKE_STUCK_FILE is made then
 #include "tests/fake_nccl/fake_cuda.h"
 
 #include <fcntl.h>
@@ -84,12 +84,12 @@ struct StreamObject {
   }
   // A driver's launch waits while the stream's queue is full.
   void AwaitRoom() {
-    const char* setting = std::getenv("LOCKSTEP_FAKE_QUEUE");
+    const char* setting = std::getenv("FAKE_QUEUE");
     if (setting == nullptr) return;
     const auto room = static_cast<size_t>(std::atoi(setting));
     std::unique_lock lock(mutex);
     if (work.size() < room) return;
-    const char* sign = std::getenv("LOCKSTEP_FAKE_STUCK_FILE");
+    const char* sign = std::getenv("FAKE_STUCK_FILE");
     if (sign != nullptr) close(open(sign, O_CREAT | O_CLOEXEC, 0600));
     changed.wait(lock, [&] { return work.size() < room; });
   }
@@ -234,7 +234,7 @@ using namespace lockstep::fake_nccl;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 Code cuInit(unsigned) {
-  if (const Code refused = Setting("LOCKSTEP_FAKE_START", 0); refused != kOk) return refused;
+  if (const Code refused = Setting("FAKE_START", 0); refused != kOk) return refused;
   if (Gpus() == 0) return lockstep::collectives::cuda::kNoDevice;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
@@ -243,7 +243,7 @@ Code cuInit(unsigned) {
 }
 
 Code cuDriverGetVersion(int* version) {
-  *version = Setting("LOCKSTEP_FAKE_DRIVER", 13000);
+  *version = Setting("FAKE_DRIVER", 13000);
   return kOk;
 }
 
@@ -292,7 +292,7 @@ Code cuDeviceGetName(char* name, int length, Device) {
 }
 
 Code cuDeviceGetAttribute(int* value, int attribute, Device device) {
-  const int capability = Setting("LOCKSTEP_FAKE_CAPABILITY", 90);
+  const int capability = Setting("FAKE_CAPABILITY", 90);
   if (attribute == lockstep::collectives::cuda::kComputeCapabilityMajor) {
     *value = capability / 10;
   } else if (attribute == lockstep::collectives::cuda::kComputeCapabilityMinor) {
@@ -379,7 +379,7 @@ Code cuEventRecord(Event event, Stream stream) {
   {
     Process& process = TheProcess();
     const std::lock_guard lock(process.mutex);
-    if (++process.events == Setting("LOCKSTEP_FAKE_LOST_AT", 0)) process.lost = true;
+    if (++process.events == Setting("FAKE_LOST_AT", 0)) process.lost = true;
     if (process.lost) return kDeviceLost;
   }
   event->done = std::make_shared<std::atomic<bool>>(false);
@@ -416,7 +416,7 @@ Code cuMemAlloc_v2(Address* address, size_t bytes) {
   if (bytes == 0) return kInvalidValue;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
-  const int limit = Setting("LOCKSTEP_FAKE_MEMORY", 0);
+  const int limit = Setting("FAKE_MEMORY", 0);
   if (limit > 0 && process.allocated + bytes > static_cast<size_t>(limit)) return kOutOfMemory;
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (memory == nullptr) return kOutOfMemory;
@@ -435,7 +435,7 @@ Code cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (!HasContext()) return kInvalidContext;
   Process& process = TheProcess();
   const std::lock_guard lock(process.mutex);
-  const int limit = Setting("LOCKSTEP_FAKE_MEMORY", 0);
+  const int limit = Setting("FAKE_MEMORY", 0);
   *total = limit > 0 ? static_cast<size_t>(limit) : size_t{1} << 40U;
   *free = *total - process.allocated;
   return kOk;
@@ -488,7 +488,7 @@ Code cuMemHostUnregister(void* data) {
 
 Code cuMemsetD8Async(Address to, unsigned char value, size_t bytes, Stream stream) {
   if (!IsDeviceMemory(Pointer(to), bytes)) return kInvalidValue;
-  const std::chrono::milliseconds slow(Setting("LOCKSTEP_FAKE_SLOW_SET_MS", 0));
+  const std::chrono::milliseconds slow(Setting("FAKE_SLOW_SET_MS", 0));
   return Run(stream, [=] {
     std::this_thread::sleep_for(slow);
     std::memset(Pointer(to), value, bytes);
@@ -507,11 +507,11 @@ Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream stream) {
 
 Code cuModuleLoadData(Module* module, const void* image) {
   if (!HasContext()) return kInvalidContext;
-  if (const Code refused = Setting("LOCKSTEP_FAKE_IMAGE", 0); refused != kOk) return refused;
+  if (const Code refused = Setting("FAKE_IMAGE", 0); refused != kOk) return refused;
   {
     Process& process = TheProcess();
     const std::lock_guard lock(process.mutex);
-    const int most = Setting("LOCKSTEP_FAKE_LOADS", 0);
+    const int most = Setting("FAKE_LOADS", 0);
     if (++process.loads > most && most > 0) return kOutOfMemory;
   }
   const auto* text = static_cast<const char*>(image);
@@ -553,7 +553,7 @@ Code cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigne
   std::vector<char> arguments(from, from + function->kernel->bytes);
   const lockstep::trainer::gpu::LaunchShape shape{grid_x, grid_y, block_x, shared_bytes};
   return Run(stream, [kernel = function->kernel, arguments = std::move(arguments), shape] {
-    const auto seed = static_cast<unsigned>(Setting("LOCKSTEP_FAKE_SCHEDULE", 0));
+    const auto seed = static_cast<unsigned>(Setting("FAKE_SCHEDULE", 0));
     const std::string wrong =
         lockstep::emulator::Run(*kernel, arguments.data(), shape, {.seed = seed});
     if (wrong.empty()) return;

@@ -5,28 +5,27 @@
 // "in progress", and ends the process with 99 when ncclCommAbort is called while another thread is
 // within NCCL. A group is one operation to the settings below.
 //
-//   LOCKSTEP_FAKE_NCCL          the version to be (default 22809)
-//   LOCKSTEP_FAKE_NCCL_CUDA     the CUDA version it was built for (default 12000): with an older
-//                               driver the initialisation fails, on that rank alone
-//   LOCKSTEP_FAKE_INIT=hang     initialisation never completes
-//   LOCKSTEP_FAKE_INIT=die      the process ends with 9 in the middle of it
-//   LOCKSTEP_FAKE_INIT=shm      it finds /dev/shm too small
-//   LOCKSTEP_FAKE_INIT=interface  it finds no network interface of the name that it was given
-//   LOCKSTEP_FAKE_ABORT=hang    ncclCommAbort never returns
-//   LOCKSTEP_FAKE_DESTROY=hang  ncclCommDestroy never returns
-//   LOCKSTEP_FAKE_STUCK_AT=n    the call of this rank's nth operation never returns (from 1);
-//                               LOCKSTEP_FAKE_STUCK_FILE is made when it is there
-//   LOCKSTEP_FAKE_IN_PROGRESS=n calls are "in progress" for n polls
-//   LOCKSTEP_FAKE_HANG_AT=n     this rank's nth operation never completes (from 1)
-//   LOCKSTEP_FAKE_ERROR_AT=n    this rank's nth operation fails in the background
-//   LOCKSTEP_FAKE_OLD_WORDS=... what ncclGetLastError says of something long ago
-//   LOCKSTEP_FAKE_SLOW_MS=n     each operation of this rank takes n ms longer
-//   LOCKSTEP_FAKE_SUMS=ring     sums begin with another rank in each slice of a buffer, so that
-//   they
-//                               depend on its size; by default they have the ranks' order
-//   LOCKSTEP_FAKE_SUMS=nvls     sums differ from call to call besides
-//   LOCKSTEP_FAKE_ALIGNED=1     what is sent begins at a multiple of 16 bytes; else the real one
-//                               moves it byte by byte
+//   FAKE_NCCL             the version to be (default 22809)
+//   FAKE_NCCL_CUDA        the CUDA version it was built for (default 12000): with an older
+//                         driver the initialisation fails, on that rank alone
+//   FAKE_INIT=hang        initialisation never completes
+//   FAKE_INIT=die         the process ends with 9 in the middle of it
+//   FAKE_INIT=shm         it finds /dev/shm too small
+//   FAKE_INIT=interface   it finds no network interface of the name that it was given
+//   FAKE_ABORT=hang       ncclCommAbort never returns
+//   FAKE_DESTROY=hang     ncclCommDestroy never returns
+//   FAKE_STUCK_AT=n       the call of this rank's nth operation never returns (from 1);
+//                         FAKE_STUCK_FILE is made when it is there
+//   FAKE_IN_PROGRESS=n    calls are "in progress" for n polls
+//   FAKE_HANG_AT=n        this rank's nth operation never completes (from 1)
+//   FAKE_ERROR_AT=n       this rank's nth operation fails in the background
+//   FAKE_OLD_WORDS=...    what ncclGetLastError says of something long ago
+//   FAKE_SLOW_MS=n        each operation of this rank takes n ms longer
+//   FAKE_SUMS=ring        sums begin with another rank in each slice of a buffer, so that
+//                         they depend on its size; by default they have the ranks' order
+//   FAKE_SUMS=nvls        sums differ from call to call besides
+//   FAKE_ALIGNED=1        what is sent begins at a multiple of 16 bytes; else the real one
+//                         moves it byte by byte
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -71,8 +70,8 @@ bool Is(const char* name, std::string_view wanted) {
 bool Hangs(const char* name) { return Is(name, "hang"); }
 
 Order OrderOfSums() {
-  if (Is("LOCKSTEP_FAKE_SUMS", "ring")) return Order::kRing;
-  return Is("LOCKSTEP_FAKE_SUMS", "nvls") ? Order::kNvls : Order::kRanks;
+  if (Is("FAKE_SUMS", "ring")) return Order::kRing;
+  return Is("FAKE_SUMS", "nvls") ? Order::kNvls : Order::kRanks;
 }
 
 [[noreturn]] void HangForever() {
@@ -81,7 +80,7 @@ Order OrderOfSums() {
 
 // ncclGetLastError's; the interface has no better place for it than the thread.
 std::string& LastError() {
-  const char* old_words = std::getenv("LOCKSTEP_FAKE_OLD_WORDS");
+  const char* old_words = std::getenv("FAKE_OLD_WORDS");
   thread_local std::string text = old_words == nullptr ? "" : old_words;
   return text;
 }
@@ -109,11 +108,11 @@ struct CommObject {
   fake::Member member;
   const int rank;
   const int world;
-  const int hang_at = fake::Setting("LOCKSTEP_FAKE_HANG_AT", 0);
-  const int stuck_at = fake::Setting("LOCKSTEP_FAKE_STUCK_AT", 0);
-  const int error_at = fake::Setting("LOCKSTEP_FAKE_ERROR_AT", 0);
-  const int slow_ms = fake::Setting("LOCKSTEP_FAKE_SLOW_MS", 0);
-  const int polls = fake::Setting("LOCKSTEP_FAKE_IN_PROGRESS", 0);
+  const int hang_at = fake::Setting("FAKE_HANG_AT", 0);
+  const int stuck_at = fake::Setting("FAKE_STUCK_AT", 0);
+  const int error_at = fake::Setting("FAKE_ERROR_AT", 0);
+  const int slow_ms = fake::Setting("FAKE_SLOW_MS", 0);
+  const int polls = fake::Setting("FAKE_IN_PROGRESS", 0);
 
   std::atomic<Code> state = Code::kInProgress;
   std::atomic<int> polls_left = 0;
@@ -151,10 +150,10 @@ void RefuseOthersInside(Comm comm, const char* what) {
 
 void Greet(Comm comm) {
   Exchange& exchange = *comm->exchange;
-  if (Is("LOCKSTEP_FAKE_INIT", "die")) _exit(9);
+  if (Is("FAKE_INIT", "die")) _exit(9);
   exchange.region().arrived.fetch_add(1);
   exchange.Ring();
-  const bool hang = Hangs("LOCKSTEP_FAKE_INIT");
+  const bool hang = Hangs("FAKE_INIT");
   const bool all_here =
       exchange.WaitUntil([&] { return !hang && exchange.region().arrived.load() >= comm->world; });
   if (all_here) comm->state.store(Code::kSuccess);
@@ -209,7 +208,7 @@ Code Check(Comm comm, const Job& job, size_t in_bytes, size_t out_bytes) {
     return Refuse(Code::kInvalidArgument, "a buffer is not in device memory");
   const bool sent = job.kind == Kind::kSend || job.kind == Kind::kReceive;
   const auto* at = static_cast<const char*>(job.kind == Kind::kSend ? job.in : job.out);
-  if (sent && Is("LOCKSTEP_FAKE_ALIGNED", "1") && reinterpret_cast<uintptr_t>(at) % 16 != 0)
+  if (sent && Is("FAKE_ALIGNED", "1") && reinterpret_cast<uintptr_t>(at) % 16 != 0)
     return Refuse(Code::kInvalidArgument, "what is sent is not aligned");
   if (job.type == Type::kBfloat16 &&
       (job.kind == Kind::kAllReduce || job.kind == Kind::kReduceScatter))
@@ -231,7 +230,7 @@ void Number(Comm comm, Job& job) {
   }
 }
 
-// As one operation of this rank's, for LOCKSTEP_FAKE_*_AT.
+// As one operation of this rank's, for FAKE_*_AT.
 Code LaunchAll(const Group& group) {
   Comm comm = group.comm;
   // A send to oneself and its receive go into one group, or nobody would ever take it.
@@ -244,7 +243,7 @@ Code LaunchAll(const Group& group) {
     return Refuse(Code::kInvalidUsage, "a send to oneself without its receive");
   const int operation = ++comm->operations;
   if (operation == comm->stuck_at) {
-    const char* sign = std::getenv("LOCKSTEP_FAKE_STUCK_FILE");
+    const char* sign = std::getenv("FAKE_STUCK_FILE");
     if (sign != nullptr) close(open(sign, O_CREAT | O_CLOEXEC, 0600));
     HangForever();
   }
@@ -274,7 +273,7 @@ Code Launch(Comm comm, Job job, size_t in_bytes, size_t out_bytes, Stream stream
 
 // The real one looks when it makes an id, and when it takes one.
 Code FindInterface() {
-  if (!Is("LOCKSTEP_FAKE_INIT", "interface")) return Code::kSuccess;
+  if (!Is("FAKE_INIT", "interface")) return Code::kSuccess;
   return Refuse(Code::kInvalidUsage, "Bootstrap : no socket interface found");
 }
 
@@ -295,7 +294,7 @@ using namespace lockstep::fake_nccl;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 Code ncclGetVersion(int* version) {
-  *version = Setting("LOCKSTEP_FAKE_NCCL", 22809);
+  *version = Setting("FAKE_NCCL", 22809);
   return Code::kSuccess;
 }
 
@@ -330,12 +329,12 @@ const char* ncclGetLastError(Comm) { return LastError().c_str(); }
 
 Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
   *comm = nullptr;
-  if (Setting("LOCKSTEP_FAKE_DRIVER", 13000) < Setting("LOCKSTEP_FAKE_NCCL_CUDA", 12000)) {
+  if (Setting("FAKE_DRIVER", 13000) < Setting("FAKE_NCCL_CUDA", 12000)) {
     return Refuse(Code::kUnhandledCudaError,
                   "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
   }
   if (const Code network = FindInterface(); network != Code::kSuccess) return network;
-  if (Is("LOCKSTEP_FAKE_INIT", "shm")) {
+  if (Is("FAKE_INIT", "shm")) {
     return Refuse(
         Code::kSystemError,
         "Error while creating shared memory segment /dev/shm/nccl-x3V2Mu (size 33030528), "
@@ -375,14 +374,14 @@ Code ncclCommFinalize(Comm comm) {
 
 Code ncclCommDestroy(Comm comm) {
   RefuseOthersInside(comm, "ncclCommDestroy");
-  if (Hangs("LOCKSTEP_FAKE_DESTROY")) HangForever();
+  if (Hangs("FAKE_DESTROY")) HangForever();
   End(comm);
   return Code::kSuccess;
 }
 
 Code ncclCommAbort(Comm comm) {
   RefuseOthersInside(comm, "ncclCommAbort");
-  if (Hangs("LOCKSTEP_FAKE_ABORT")) HangForever();
+  if (Hangs("FAKE_ABORT")) HangForever();
   End(comm);
   return Code::kSuccess;
 }

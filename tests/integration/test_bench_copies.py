@@ -39,7 +39,7 @@ def test_the_table_says_what_it_is_of_and_has_a_line_a_pair():
 def test_without_a_driver_a_gpu_or_memory_on_it_one_sentence_says_so():
     for env, said in (({"LD_LIBRARY_PATH": ""}, "no NVIDIA driver here"),
                       ({"FAKE_GPUS": "0"}, "shows no GPU"),
-                      ({"LOCKSTEP_FAKE_MEMORY": "1000"}, "CUDA_ERROR_OUT_OF_MEMORY")):
+                      ({"FAKE_MEMORY": "1000"}, "CUDA_ERROR_OUT_OF_MEMORY")):
         done = copies(**env)
         assert done.returncode == 2 and done.stdout == "", done
         assert said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

@@ -78,7 +78,7 @@ def test_the_time_of_a_step_is_told_by_kernel_and_product(ran):
 
 
 def test_what_fails_is_named_and_the_rest_goes_on(packed):
-    done = run("--half", 1, "--build", packed, "--fake", LOCKSTEP_FAKE_CAPABILITY="75")
+    done = run("--half", 1, "--build", packed, "--fake", FAKE_CAPABILITY="75")
     summary = lines(done.stdout)[-1]
     assert done.returncode == 1
     assert "start-up again" in summary["failed"] and "killed and resumed" in summary["failed"]

@@ -78,7 +78,7 @@ def test_checkpoints_go_from_gpus_to_cpus_and_back(tmp_path):
 def test_a_gpu_that_is_not_to_be_had_is_an_error_that_says_what_to_do():
     nothing = train("--steps=1", "--device=cuda", LD_LIBRARY_PATH="")
     assert nothing.returncode == 2 and "no NVIDIA driver here" in nothing.stderr
-    small = train("--steps=1", "--device=cuda", LOCKSTEP_FAKE_MEMORY="20000000")
+    small = train("--steps=1", "--device=cuda", FAKE_MEMORY="20000000")
     assert small.returncode == 2 and "lower microBatchSize or sequenceLength" in small.stderr
     heads = train("--steps=1", "--device=cuda", heads=2)
     assert heads.returncode == 2 and "heads must be 64 wide" in heads.stderr
@@ -96,7 +96,7 @@ def test_tells_of_xids_and_trains_on_without_nvml():
 
 @pytest.mark.parametrize("lacks", [
     {"LOCKSTEP_CUBLASLT_LIBRARY": "/nowhere/libcublasLt.so.13"},
-    {"LOCKSTEP_FAKE_IMAGE": "209"},
+    {"FAKE_IMAGE": "209"},
 ], ids=["cuBLASLt", "kernels"])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path, rank, lacks):
@@ -119,7 +119,7 @@ def test_where_one_rank_lacks_something_all_go_to_cpus_or_all_say_what(tmp_path,
 
 def test_each_rank_loads_the_kernels_once(tmp_path):
     with Trainer(tmp_path, world=2, steps=1, model=MODEL_OF_RANKS, arguments=["--device=cuda"],
-                 environment={"LD_LIBRARY_PATH": str(FAKES), "LOCKSTEP_FAKE_LOADS": "1"}) as made:
+                 environment={"LD_LIBRARY_PATH": str(FAKES), "FAKE_LOADS": "1"}) as made:
         assert made.start().wait() == [0, 0], made.errors
 
 
@@ -129,7 +129,7 @@ def test_each_rank_loads_the_kernels_once(tmp_path):
     ({"ERROR_AT": "30"}, [75, 75]), ({"HANG_AT": "30"}, [75, 75]), ({"STUCK_AT": "30"}, [75, 75]),
 ], ids=lambda value: "-".join(next(iter(value.items()))) if isinstance(value, dict) else None)
 def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fault, codes):
-    faults = {f"LOCKSTEP_FAKE_{name}": value for name, value in fault.items()}
+    faults = {f"FAKE_{name}": value for name, value in fault.items()}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=4"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={1: faults}) as made:
@@ -137,13 +137,13 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fau
 
 
 def test_tells_of_the_xids_that_end_its_first_step():
-    broken = train("--steps=2", "--device=cuda", FAKE_NVML="xid", LOCKSTEP_FAKE_LOST_AT="8")
+    broken = train("--steps=2", "--device=cuda", FAKE_NVML="xid", FAKE_LOST_AT="8")
     assert broken.returncode == 76 and "step 1/" not in broken.stdout, broken
     assert broken.stderr.splitlines()[:2] == XIDS, broken
 
 
 def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
-    stuck = {"FAKE_NVML": "xid", "LOCKSTEP_FAKE_STUCK_AT": "10"}
+    stuck = {"FAKE_NVML": "xid", "FAKE_STUCK_AT": "10"}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
                  arguments=["--device=cuda", "--collective-timeout=4"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={0: stuck}) as made:
@@ -153,7 +153,7 @@ def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
 
 
 def test_a_gpu_that_is_broken_is_no_reason_to_train_on_cpus():
-    broken = train("--steps=1", LOCKSTEP_FAKE_START="999")
+    broken = train("--steps=1", FAKE_START="999")
     assert broken.returncode == 76, broken.stderr
     assert "a GPU of this machine is lost or broken" in broken.stderr
 
@@ -181,11 +181,11 @@ def test_generates_on_a_gpu_what_it_does_on_cpus(tmp_path):
     on_cpus, on_gpu = generate("cpu"), generate("cuda")
     assert (on_gpu.returncode, on_gpu.stdout) == (0, on_cpus.stdout), on_gpu.stderr
     assert len(set(on_cpus.stdout)) > 3
-    lost = generate("auto", LOCKSTEP_FAKE_LOST_AT="9")
+    lost = generate("auto", FAKE_LOST_AT="9")
     assert lost.returncode == 76, lost.stderr
     assert b"no NVIDIA driver here" in generate("cuda", LD_LIBRARY_PATH="").stderr
     assert generate("auto", LD_LIBRARY_PATH="").stdout == on_cpus.stdout
-    old = generate("auto", LOCKSTEP_FAKE_CAPABILITY="75")
+    old = generate("auto", FAKE_CAPABILITY="75")
     assert old.stdout == on_cpus.stdout and b"on CPUs: GPU Stand-in GPU has compute capability 7.5" in old.stderr
 
 

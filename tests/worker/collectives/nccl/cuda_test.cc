@@ -73,7 +73,7 @@ TEST(Cuda, AStreamThatWaitsForAnEventWaitsForTheWorkBeforeIt) {
     const auto address = reinterpret_cast<cuda::Address>(memory.data());
     const cuda::Api& api = rank.device()->api();
     Rank::Must(rank.device()->Enter());
-    Rank::Set("LOCKSTEP_FAKE_SLOW_SET_MS", "100");
+    Rank::Set("FAKE_SLOW_SET_MS", "100");
     EXPECT_EQ(api.memory_set(address, 7, 1, first->get()), cuda::kSuccess);
     Rank::Must(middle->Record(*first));
     Rank::Must(second->WaitFor(*middle));

@@ -148,7 +148,7 @@ TEST(NcclAbi, TheRealLibraryHasEveryFunction) {
 TEST(NcclAbi, TheRealLibraryOnAnOldDriverIsToldApart) {
   RunRanks(1, [](Rank& rank) {
     Rank::Set("LOCKSTEP_NCCL_LIBRARY", LOCKSTEP_REAL_NCCL);
-    Rank::Set("LOCKSTEP_FAKE_DRIVER", "12040");
+    Rank::Set("FAKE_DRIVER", "12040");
     const auto made = rank.TryConnect();
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().kind, ErrorKind::kNotFound) << made.error().message;

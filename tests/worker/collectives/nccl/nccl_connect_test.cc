@@ -84,7 +84,7 @@ TEST_P(NcclConnectWorlds, TheBenchFindsNoWrongValue) {
 
 TEST(NcclConnect, TheBenchSaysWhyThereIsNoMemory) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_MEMORY", "65536");
+    Rank::Set("FAKE_MEMORY", "65536");
     Result<std::unique_ptr<BenchMemory>> memory = MakeDeviceMemory(0);
     ASSERT_TRUE(memory.ok()) << memory.error().message;
     const auto all = Made(OptionsOf(rank, 0, Backend::kNccl));
@@ -119,8 +119,8 @@ TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasNoGpu) {
 TEST(NcclConnect, AutoTakesGlooOnAllRanksWhereOneHasAnOldDriver) {
   const uint16_t port = FreePort();
   RunRanks(3, [port](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_NCCL_CUDA", "13000");
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_DRIVER", "12040");
+    Rank::Set("FAKE_NCCL_CUDA", "13000");
+    if (rank.rank() == 1) Rank::Set("FAKE_DRIVER", "12040");
     const auto all = Made(OptionsOf(rank, port, Backend::kAuto));
     EXPECT_EQ(all->memory(), Memory::kHost);
     EXPECT_THAT(all->Describe(), HasSubstr("rank 1: the NVIDIA driver serves CUDA 12.4"));
@@ -177,7 +177,7 @@ TEST(NcclConnect, ALostGpuIsItsOwnRanksTroubleAlone) {
     if (rank.rank() == 1) {
       Rank::Must(done);
       // Warm-up, barrier: two events each.
-      Rank::Set("LOCKSTEP_FAKE_LOST_AT", "5");
+      Rank::Set("FAKE_LOST_AT", "5");
     }
     if (done.ok()) {
       done = all->AllReduce({memory.data(), 1, DataType::kFloat32}, Reduction::kSum, "");
@@ -192,7 +192,7 @@ TEST(NcclConnect, ALostGpuIsItsOwnRanksTroubleAlone) {
 TEST(NcclConnect, AGpuThatIsLostAtTheStartIsItsOwnRanksTroubleAlone) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_LOST_AT", "1");
+    if (rank.rank() == 1) Rank::Set("FAKE_LOST_AT", "1");
     const Result<std::unique_ptr<Communicator>> made =
         Connect(OptionsOf(rank, port, Backend::kNccl));
     ASSERT_FALSE(made.ok());
@@ -204,7 +204,7 @@ TEST(NcclConnect, AGpuThatIsLostAtTheStartIsItsOwnRanksTroubleAlone) {
 TEST(NcclConnect, APeerThatDiesWhileNcclStartsEndsConnect) {
   const uint16_t port = FreePort();
   const std::vector<int> codes = ExitCodes(3, [port](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_INIT", "die");
+    if (rank.rank() == 1) Rank::Set("FAKE_INIT", "die");
     Options options = OptionsOf(rank, port, Backend::kNccl);
     // Longer than the test may take.
     options.connect_timeout = seconds(600);
@@ -220,7 +220,7 @@ TEST(NcclConnect, AQueueBehindSlowOperationsIsNotLate) {
   RunRanks(2, [port](Rank& rank) {
     const DeviceMemory memory = rank.ToDevice(std::vector<float>(8, 1));
     Options options = OptionsOf(rank, port, Backend::kNccl);
-    Rank::Set("LOCKSTEP_FAKE_SLOW_MS", "400");
+    Rank::Set("FAKE_SLOW_MS", "400");
     // For one of them; all together take longer.
     options.operation_timeout = seconds(2);
     const auto all = Made(options);
@@ -247,7 +247,7 @@ struct SlowFloats {
   Span span() const { return {memory.data(), memory.size() / sizeof(float), DataType::kFloat32}; }
   // To kSet, after `time`; the host does not wait.
   void Set(milliseconds time) const {
-    Rank::Set("LOCKSTEP_FAKE_SLOW_SET_MS", std::to_string(time.count()));
+    Rank::Set("FAKE_SLOW_SET_MS", std::to_string(time.count()));
     Rank::Must(device->Enter());
     EXPECT_EQ(device->api().memory_set(reinterpret_cast<cuda::Address>(memory.data()), 0x40,
                                        memory.size(), stream.get()),
@@ -294,7 +294,7 @@ TEST(NcclConnect, AStreamWaitsForTheEndOfAnOperation) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
     const SlowFloats floats(rank, 1);
-    Rank::Set("LOCKSTEP_FAKE_SLOW_MS", "100");
+    Rank::Set("FAKE_SLOW_MS", "100");
     const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
     Work work = all->AllReduceAsync(floats.span(), Reduction::kSum, "bucket");
     Rank::Must(work.MakeWait(floats.stream));
@@ -331,7 +331,7 @@ TEST(NcclConnect, ARankThatHangsFailsAllAtTheDeadline) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
     // The warm-up's three, the barrier, then this.
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "5");
+    if (rank.rank() == 1) Rank::Set("FAKE_HANG_AT", "5");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     Options options = OptionsOf(rank, port, Backend::kNccl);
     // Enough for the barrier on a busy machine.

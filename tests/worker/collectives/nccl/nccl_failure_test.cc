@@ -38,7 +38,7 @@ void ExpectFailure(const Status& status, ErrorKind kind, const std::string& word
 
 TEST(NcclFailure, InitialisationThatNeverCompletesEndsAtTheDeadline) {
   RunRanks(2, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_INIT", "hang");
+    Rank::Set("FAKE_INIT", "hang");
     // Enough for the handshake on a busy machine.
     const auto made = rank.TryConnect(seconds(2));
     ASSERT_FALSE(made.ok());
@@ -83,7 +83,7 @@ TEST(NcclFailure, AnotherOrderHangsUntilTheDeadline) {
 TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
   RunRanks(2, [](Rank& rank) {
     // The first three are the warm-up's: the tree's two and the barrier.
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", "5");
+    if (rank.rank() == 1) Rank::Set("FAKE_HANG_AT", "5");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     Rank::Must(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))));
@@ -96,7 +96,7 @@ TEST(NcclFailure, AnOperationThatHangsOnOneRankEndsAtItsDeadlineOnAll) {
 TEST(NcclFailure, AWarmUpThatHangsEndsAtTheDeadlineOfTheStart) {
   for (const char* operation : {"1", "2", "3"}) {
     RunRanks(2, [operation](Rank& rank) {
-      if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_HANG_AT", operation);
+      if (rank.rank() == 1) Rank::Set("FAKE_HANG_AT", operation);
       const auto made = rank.TryConnect(seconds(2));
       ASSERT_FALSE(made.ok());
       ExpectFailure(made.error(), ErrorKind::kTimeout, "not done at");
@@ -107,7 +107,7 @@ TEST(NcclFailure, AWarmUpThatHangsEndsAtTheDeadlineOfTheStart) {
 
 TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "2");
+    Rank::Set("FAKE_ERROR_AT", "2");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     ExpectFailure(RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kUnavailable,
@@ -120,8 +120,8 @@ TEST(NcclFailure, AnErrorInTheBackgroundSurfaces) {
 
 TEST(NcclFailure, WordsFromBeforeTheStartAreNotQuoted) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_OLD_WORDS", "Duplicate GPU detected");
-    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "2");
+    Rank::Set("FAKE_OLD_WORDS", "Duplicate GPU detected");
+    Rank::Set("FAKE_ERROR_AT", "2");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
     const Status done = RunToEnd(*nccl, AllReduce(memory, 1, seconds(60)));
@@ -162,7 +162,7 @@ TEST(NcclFailure, AnAbortWithNothingUnderWayIsSeenByTheNextOperation) {
 
 TEST(NcclFailure, AnAbortThatHangsEndsTheProcessWith75) {
   const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ABORT", "hang");
+    Rank::Set("FAKE_ABORT", "hang");
     auto nccl = rank.Connect({.end = milliseconds(200)});
     nccl->Abort();
     nccl.reset();
@@ -172,7 +172,7 @@ TEST(NcclFailure, AnAbortThatHangsEndsTheProcessWith75) {
 
 TEST(NcclFailure, AnEndInPeaceThatHangsLeavesItsThreadsBehind) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_DESTROY", "hang");
+    Rank::Set("FAKE_DESTROY", "hang");
     const DeviceMemory memory = rank.ToDevice<float>({1});
     EXPECT_FALSE(ThreadsLeftBehind());
     rank.Connect({.end = milliseconds(200)}).reset();
@@ -182,7 +182,7 @@ TEST(NcclFailure, AnEndInPeaceThatHangsLeavesItsThreadsBehind) {
 
 TEST(NcclFailure, MemoryFreedBeforeAnAbortThatHangsEndsTheProcessWith75) {
   const std::vector<int> codes = ExitCodes(2, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ABORT", "hang");
+    Rank::Set("FAKE_ABORT", "hang");
     const auto nccl = rank.Connect({.end = milliseconds(200)});
     if (rank.rank() == 1) _exit(9);
     const DeviceMemory memory = rank.ToDevice<float>({1});
@@ -195,8 +195,8 @@ TEST(NcclFailure, MemoryFreedBeforeAnAbortThatHangsEndsTheProcessWith75) {
 TEST(NcclFailure, AThreadThatIsStuckWithinNcclEndsTheProcessWith75) {
   const std::vector<int> codes = ExitCodes(1, [](Rank& rank) {
     const std::string sign = testing::TempDir() + "stuck." + std::to_string(getpid());
-    Rank::Set("LOCKSTEP_FAKE_STUCK_AT", "2");
-    Rank::Set("LOCKSTEP_FAKE_STUCK_FILE", sign);
+    Rank::Set("FAKE_STUCK_AT", "2");
+    Rank::Set("FAKE_STUCK_FILE", sign);
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect({.end = milliseconds(200)});
     std::thread watchdog([&] {
@@ -215,8 +215,8 @@ TEST(NcclFailure, ALaunchThatWaitsForAFullQueueEndsInTime) {
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect({.end = milliseconds(200)});
     if (rank.rank() == 1) _exit(9);
-    Rank::Set("LOCKSTEP_FAKE_QUEUE", "3");
-    Rank::Set("LOCKSTEP_FAKE_STUCK_FILE", sign);
+    Rank::Set("FAKE_QUEUE", "3");
+    Rank::Set("FAKE_STUCK_FILE", sign);
     std::thread watchdog([&] {
       while (unlink(sign.c_str()) != 0) std::this_thread::sleep_for(milliseconds(1));
       nccl->Abort();
@@ -233,7 +233,7 @@ TEST(NcclFailure, AGpuThatIsLostIsNamed) {
   RunRanks(1, [](Rank& rank) {
     const DeviceMemory memory = rank.ToDevice<float>({1});
     const auto nccl = rank.Connect();
-    Rank::Set("LOCKSTEP_FAKE_LOST_AT", "3");
+    Rank::Set("FAKE_LOST_AT", "3");
     ExpectFailure(
         RunToEnd(*nccl, AllReduce(memory, 1, seconds(60))), ErrorKind::kBroken,
         "CUDA_ERROR_DEVICE_UNAVAILABLE (the fake says so): a GPU of this machine is lost");

@@ -161,7 +161,7 @@ std::vector<float> SumsBy(Rank& rank, Comm& comm, size_t count, size_t calls) {
 
 TEST(NcclSums, OfTheRingDependOnTheSizeOfACall) {
   RunRanks(4, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_SUMS", "ring");
+    Rank::Set("FAKE_SUMS", "ring");
     Comm comm(rank);
     const auto whole = SumsBy(rank, comm, 1000, 1);
     EXPECT_EQ(SumsBy(rank, comm, 1000, 1), whole);
@@ -171,7 +171,7 @@ TEST(NcclSums, OfTheRingDependOnTheSizeOfACall) {
 
 TEST(NcclSums, OfNvlsDifferFromCallToCall) {
   RunRanks(4, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_SUMS", "nvls");
+    Rank::Set("FAKE_SUMS", "nvls");
     Comm comm(rank);
     EXPECT_NE(SumsBy(rank, comm, 1000, 1), SumsBy(rank, comm, 1000, 1));
   });

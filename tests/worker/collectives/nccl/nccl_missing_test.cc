@@ -31,7 +31,7 @@ TEST(NcclMissing, NoLibnccl) {
 
 TEST(NcclMissing, NcclTooOld) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_NCCL", "21403");
+    Rank::Set("FAKE_NCCL", "21403");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"NCCL 2.14.3, too old", "install NCCL 2.18"});
   });
 }
@@ -59,15 +59,15 @@ TEST(NcclMissing, NoGpu) {
 
 TEST(NcclMissing, ADriverThatNoNcclServes) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_DRIVER", "10020");
+    Rank::Set("FAKE_DRIVER", "10020");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"serves CUDA 10.2", "update the driver"});
   });
 }
 
 TEST(NcclMissing, ADriverThatIsTooOldForThisNccl) {
   RunRanks(2, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_DRIVER", "12040");
-    Rank::Set("LOCKSTEP_FAKE_NCCL_CUDA", "13000");
+    Rank::Set("FAKE_DRIVER", "12040");
+    Rank::Set("FAKE_NCCL_CUDA", "13000");
     ExpectRefusal(rank, ErrorKind::kNotFound, {"serves CUDA 12.4", "an NCCL built for CUDA 12"});
   });
 }
@@ -82,7 +82,7 @@ TEST(NcclMissing, FewerGpusThanProcessesIsSaidOnEveryRank) {
 
 TEST(NcclMissing, RoomInSharedMemoryIsSaidOnEveryRank) {
   RunRanks(3, [](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_INIT", "shm");
+    if (rank.rank() == 1) Rank::Set("FAKE_INIT", "shm");
     ExpectRefusal(rank, ErrorKind::kUnavailable,
                   {"rank 1: ncclCommInitRankConfig", "No space left on device",
                    "mount a larger /dev/shm (sharedMemory: 1Gi)"});
@@ -93,7 +93,7 @@ TEST(NcclMissing, AnInterfaceOfTheNameThatNcclWasGivenIsSaidOnEveryRank) {
   for (const int wrong : {0, 1}) {
     RunRanks(2, [wrong](Rank& rank) {
       Rank::Set("NCCL_SOCKET_IFNAME", "eth7");
-      if (rank.rank() == wrong) Rank::Set("LOCKSTEP_FAKE_INIT", "interface");
+      if (rank.rank() == wrong) Rank::Set("FAKE_INIT", "interface");
       ExpectRefusal(rank, ErrorKind::kInvalid,
                     {"rank " + std::to_string(wrong),
                      "NCCL_SOCKET_IFNAME names no interface of this machine"});
@@ -103,7 +103,7 @@ TEST(NcclMissing, AnInterfaceOfTheNameThatNcclWasGivenIsSaidOnEveryRank) {
 
 TEST(NcclMissing, ANcclThatDiffersIsSaidOnEveryRank) {
   RunRanks(3, [](Rank& rank) {
-    if (rank.rank() == 2) Rank::Set("LOCKSTEP_FAKE_NCCL", "22703");
+    if (rank.rank() == 2) Rank::Set("FAKE_NCCL", "22703");
     ExpectRefusal(rank, ErrorKind::kInvalid, {"rank 2 has NCCL 2.27.3 and rank 0 has 2.28.9"});
   });
 }

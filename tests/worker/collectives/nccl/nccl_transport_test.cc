@@ -127,7 +127,7 @@ TEST_P(NcclTransportWorlds, SendAndReceiveMoveBytesAroundTheRing) {
 
 TEST_P(NcclTransportWorlds, OperationsThatWereAllBegunFinishInOrder) {
   RunRanks(GetParam(), [](Rank& rank) {
-    if (rank.rank() == 0) Rank::Set("LOCKSTEP_FAKE_SLOW_MS", "2");
+    if (rank.rank() == 0) Rank::Set("FAKE_SLOW_MS", "2");
     // Fewer events than operations: Start waits for the oldest, and Finish still counts each.
     const auto nccl = rank.Connect({.in_flight = 3});
     const DeviceMemory memory = rank.ToDevice<float>({1});
@@ -141,7 +141,7 @@ TEST_P(NcclTransportWorlds, OperationsThatWereAllBegunFinishInOrder) {
 
 TEST_P(NcclTransportWorlds, CallsThatAreInProgressArePolledToTheirEnd) {
   RunRanks(GetParam(), [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_IN_PROGRESS", "3");
+    Rank::Set("FAKE_IN_PROGRESS", "3");
     const auto nccl = rank.Connect();
     const DeviceMemory memory = rank.ToDevice<float>({2});
     Rank::Must(RunToEnd(*nccl, AllReduce(memory)));

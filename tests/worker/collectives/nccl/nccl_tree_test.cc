@@ -63,7 +63,7 @@ std::vector<float> SumsBy(Rank& rank, Transport& nccl, size_t count, size_t buck
 class NcclTree : public ::testing::TestWithParam<std::tuple<int, std::string>> {
  protected:
   static int World() { return std::get<0>(GetParam()); }
-  static void SetSums() { Rank::Set("LOCKSTEP_FAKE_SUMS", std::get<1>(GetParam())); }
+  static void SetSums() { Rank::Set("FAKE_SUMS", std::get<1>(GetParam())); }
 };
 INSTANTIATE_TEST_SUITE_P(Of, NcclTree,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4, 8),
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Of, NcclTree,
 TEST_P(NcclTree, AddsToTheBitsOfGloosTreeWhateverTheSize) {
   RunRanks(World(), [](Rank& rank) {
     SetSums();
-    Rank::Set("LOCKSTEP_FAKE_ALIGNED", "1");
+    Rank::Set("FAKE_ALIGNED", "1");
     const auto nccl = rank.Connect();
     for (const size_t count : std::initializer_list<size_t>{1, 2, 3, 4, 5, 2047, 2048, 2049, 10'004,
                                                             10'005, 10'006, 10'007, 100'003}) {
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Of, NcclMachines,
 TEST_P(NcclMachines, AddUpTheirOwnRanksFirstToTheSameBits) {
   const auto [world, local] = GetParam();
   RunRanks(world, [local](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_SUMS", "ring");
+    Rank::Set("FAKE_SUMS", "ring");
     Options options = rank.MakeOptions();
     options.local_world = local;
     options.local_rank = rank.rank() % local;
@@ -133,7 +133,7 @@ TEST_P(NcclMachines, AddUpTheirOwnRanksFirstToTheSameBits) {
 // five in place of three to warm up; the sixth of all fails.
 bool AddsByMachine(int world, int local, bool isolated) {
   const std::vector<int> codes = ExitCodes(world, [=](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ERROR_AT", "6");
+    Rank::Set("FAKE_ERROR_AT", "6");
     Options options = rank.MakeOptions();
     options.local_world = local;
     options.local_rank = isolated ? 0 : rank.rank() % local;
@@ -156,7 +156,7 @@ TEST(NcclTree, TakesNoMemoryOfTheGpuAfterTheStart) {
   RunRanks(2, [](Rank& rank) {
     const DeviceMemory memory = rank.ToDevice(Rough(100'000, rank.rank()));
     const auto nccl = rank.Connect();
-    Rank::Set("LOCKSTEP_FAKE_MEMORY", "1");
+    Rank::Set("FAKE_MEMORY", "1");
     auto* data = static_cast<float*>(memory.data());
     Rank::Must(RunToEnd(*nccl, Sum(OperationKind::kAllReduce, data, 100'000, data, 100'000)));
   });
@@ -164,7 +164,7 @@ TEST(NcclTree, TakesNoMemoryOfTheGpuAfterTheStart) {
 
 TEST(NcclTree, IsNcclsOwnAdditionWhereThatIsAskedFor) {
   RunRanks(4, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_SUMS", "ring");
+    Rank::Set("FAKE_SUMS", "ring");
     Options options = rank.MakeOptions();
     options.algorithm = core::Reduce::kNccl;
     options.slice_sum = nullptr;
@@ -182,14 +182,14 @@ void ExpectRefusal(Rank& rank, const Options& options, ErrorKind kind, const std
 
 TEST(NcclTree, OnAGpuThatItsKernelDoesNotServeIsRefusedWithTheWayOut) {
   RunRanks(2, [](Rank& rank) {
-    if (rank.rank() == 0) Rank::Set("LOCKSTEP_FAKE_CAPABILITY", "75");
+    if (rank.rank() == 0) Rank::Set("FAKE_CAPABILITY", "75");
     ExpectRefusal(rank, rank.MakeOptions(), ErrorKind::kNotFound, "(reduce: Nccl)");
   });
 }
 
 TEST(NcclTree, OfAnImageThatDoesNotLoadIsRefusedOnAllRanks) {
   RunRanks(2, [](Rank& rank) {
-    if (rank.rank() == 1) Rank::Set("LOCKSTEP_FAKE_IMAGE", "209");
+    if (rank.rank() == 1) Rank::Set("FAKE_IMAGE", "209");
     ExpectRefusal(rank, rank.MakeOptions(), ErrorKind::kNotFound,
                   "rank 1: the driver loads no kernels");
   });

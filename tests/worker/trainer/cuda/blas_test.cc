@@ -205,7 +205,7 @@ TEST(Products, HaveTheSameBitsInEveryRun) {
 
 TEST(Products, OfAnAlgorithmThatAddsInWhateverOrderAreRefused) {
   collectives::RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_CHOICES", "1");
+    Rank::Set("FAKE_CHOICES", "1");
     Machine machine(rank);
     const Result<size_t> product =
         machine.products().Add({ProductKind::kForward, Precision::kBf16, kRows, kIn, kOut});
@@ -299,7 +299,7 @@ TEST(BlasLibrary, LooksForTheNewestThenTheOneBefore) {
 TEST(BlasLibrary, RefusesOneThatIsTooOld) {
   collectives::RunRanks(1, [](Rank&) {
     UseFakeBlas();
-    Rank::Set("LOCKSTEP_FAKE_CUBLASLT", "110508");
+    Rank::Set("FAKE_CUBLASLT", "110508");
     const auto library = BlasLibrary::Load();
     ASSERT_FALSE(library.ok());
     EXPECT_THAT(library.error().message,

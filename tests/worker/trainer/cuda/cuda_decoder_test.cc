@@ -58,7 +58,7 @@ TEST(CudaDecoder, SaysWhatTheCpusSayBeyondTheContextToo) {
 
 TEST(CudaDecoder, AModelThatTheGpuCannotHoldIsTooLarge) {
   collectives::RunRanks(1, [](Rank&) {
-    Rank::Set("LOCKSTEP_FAKE_MEMORY", "1000000");
+    Rank::Set("FAKE_MEMORY", "1000000");
     const auto made = Open(SomeParameters());
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().kind, ErrorKind::kTooLarge) << made.error().message;

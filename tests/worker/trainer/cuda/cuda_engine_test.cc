@@ -110,7 +110,7 @@ uint64_t Train(const Variant& variant, Precision precision) {
   const uint16_t port = collectives::FreePort();
   const std::string path = ::testing::TempDir() + "cuda-engine-" + std::to_string(port);
   collectives::RunRanks(variant.world, [&](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_ALIGNED", "1");
+    Rank::Set("FAKE_ALIGNED", "1");
     Threads threads(1);
     std::unique_ptr<Communicator> all;
     Replica replica = NewReplica();
@@ -219,14 +219,14 @@ TEST(CudaEngine, SaysHowMuchMemoryIsWantedWhereItIsTooLittle) {
     const std::unique_ptr<Communicator> all = Connect(rank, 0);
     const EngineOptions options = OptionsOf(rank, Precision::kBf16, size_t{1} << 20, true);
     Replica replica = NewReplica();
-    Rank::Set("LOCKSTEP_FAKE_MEMORY", "1000000");
+    Rank::Set("FAKE_MEMORY", "1000000");
     Result<std::unique_ptr<Engine>> gpu = MakeCudaEngine(OpenGpu(rank), options, replica, *all);
     ASSERT_FALSE(gpu.ok());
     EXPECT_EQ(gpu.error().kind, ErrorKind::kInvalid) << gpu.error().message;
     EXPECT_THAT(gpu.error().message, HasSubstr("lower microBatchSize or sequenceLength"));
     // Room for all but the libraries.
     const CudaMemoryPlan plan = PlanCudaMemory(kShape, options, 1);
-    Rank::Set("LOCKSTEP_FAKE_MEMORY", std::to_string(plan.sum() - 1));
+    Rank::Set("FAKE_MEMORY", std::to_string(plan.sum() - 1));
     gpu = MakeCudaEngine(OpenGpu(rank), options, replica, *all);
     ASSERT_FALSE(gpu.ok());
     EXPECT_THAT(gpu.error().message, HasSubstr("what NCCL and cuBLAS take up to 537 MB"));

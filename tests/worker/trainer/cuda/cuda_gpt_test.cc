@@ -165,7 +165,7 @@ TEST(CudaGpt, HasTheSameBitsWhateverRanBeforeAndInWhateverOrderThreadsRun) {
       Machine machine(rank, problem, precision);
       const Outcome once = machine.Run(problem);
       EXPECT_FALSE(machine.Run(other) == once);
-      Rank::Set("LOCKSTEP_FAKE_SCHEDULE", "3");
+      Rank::Set("FAKE_SCHEDULE", "3");
       EXPECT_TRUE(machine.Run(problem) == once);
     }
   });
@@ -193,7 +193,7 @@ TEST(CudaGpt, ABatchWaitsForItsPlaceAloneAndNotForAllThatRuns) {
     const collectives::CudaStream& stream = machine.model().kernels().stream();
     const DeviceMemory memory = rank.Allocate(1);
     const auto busy = [&](const char* milliseconds) {
-      Rank::Set("LOCKSTEP_FAKE_SLOW_SET_MS", milliseconds);
+      Rank::Set("FAKE_SLOW_SET_MS", milliseconds);
       EXPECT_EQ(rank.device()->api().memory_set(reinterpret_cast<uintptr_t>(memory.data()), 0, 1,
                                                 stream.get()),
                 collectives::cuda::kSuccess);
@@ -220,7 +220,7 @@ TEST(CudaGpt, CompletesTheGradientFromItsEndToItsBeginningAndAllocatesNothing) {
     Machine machine(rank, problem, Precision::kFp32);
     const std::vector<float> final = machine.Run(problem).gradients;
     // All that is asked for from here on is refused: a step allocates nothing.
-    Rank::Set("LOCKSTEP_FAKE_MEMORY", "1");
+    Rank::Set("FAKE_MEMORY", "1");
     Rank::Must(machine.model().SetBatch(problem.inputs, problem.targets));
     Rank::Must(machine.model().Forward(machine.loss()));
     size_t last = final.size();

@@ -39,7 +39,7 @@ Error LoadFailure(Rank& rank) {
 TEST(Kernels, EveryBuildHasThoseOfEveryGpuFromAmpereOn) {
   for (const char* capability : {"80", "86", "90", "100"}) {
     RunRanks(1, [&](Rank& rank) {
-      Rank::Set("LOCKSTEP_FAKE_CAPABILITY", capability);
+      Rank::Set("FAKE_CAPABILITY", capability);
       ExpectToRun(rank, DeviceImages());
     });
   }
@@ -55,7 +55,7 @@ TEST(Kernels, AreTheFirstThatTheDriverLoads) {
 
 TEST(Kernels, OfNewerGpusAreNotTried) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_CAPABILITY", "86");
+    Rank::Set("FAKE_CAPABILITY", "86");
     const std::vector<DeviceImage> images = {{"PTX for sm_90", 90, "no image"}};
     const Result<Kernels> kernels = Kernels::Load(rank.device(), images);
     ASSERT_FALSE(kernels.ok());
@@ -65,7 +65,7 @@ TEST(Kernels, OfNewerGpusAreNotTried) {
 
 TEST(Kernels, WantAGpuThatIsNewEnough) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_CAPABILITY", "75");
+    Rank::Set("FAKE_CAPABILITY", "75");
     const Error failure = LoadFailure(rank);
     EXPECT_EQ(failure.kind, ErrorKind::kNotFound);
     EXPECT_THAT(failure.message,
@@ -77,7 +77,7 @@ TEST(Kernels, AreNotMissingWhereTheGpuIsAtFault) {
   for (const auto& [code, kind] :
        {std::pair("46", ErrorKind::kBroken), std::pair("2", ErrorKind::kTooLarge)}) {
     RunRanks(1, [&](Rank& rank) {
-      Rank::Set("LOCKSTEP_FAKE_IMAGE", code);
+      Rank::Set("FAKE_IMAGE", code);
       EXPECT_EQ(LoadFailure(rank).kind, kind);
     });
   }
@@ -106,8 +106,8 @@ TEST(Kernels, ThatTheGpuCannotStartAreAnErrorOfTheLaunch) {
 
 TEST(Kernels, WantADriverThatIsNewEnough) {
   RunRanks(1, [](Rank& rank) {
-    Rank::Set("LOCKSTEP_FAKE_IMAGE", "222");  // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-    Rank::Set("LOCKSTEP_FAKE_DRIVER", "11080");
+    Rank::Set("FAKE_IMAGE", "222");  // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+    Rank::Set("FAKE_DRIVER", "11080");
     const Error failure = LoadFailure(rank);
     EXPECT_EQ(failure.kind, ErrorKind::kNotFound);
     EXPECT_THAT(failure.message, AllOf(HasSubstr("PTX for sm_80: cuModuleLoadData"),
