@@ -19,7 +19,7 @@ WEIGHTS = r"weights: sha256 [0-9a-f]{64}"
 STEPS = ["--steps=60", "--checkpoint-every=10"]
 SLOWER = "--seconds-per-step=0.2"
 # Those whose program is not the example's own.
-PROGRAMS = {"megatron-core": "megatron_gpt.py"}
+INSTEAD = {"megatron-core": "megatron_gpt.py"}
 # The example's file, its further arguments, with where it leaves its weights, and what its ranks say.
 EXAMPLES = {
     "deepspeed": ("deepspeed.yaml", [*STEPS, "--weights=FOLDER/weights"],
@@ -76,7 +76,7 @@ def weights(folder):
 def test_a_killed_rank_is_named_and_training_ends_as_if_it_had_not_been(
         name, python_with, example, variables):
     file, arguments, said = EXAMPLES[name]
-    python, options = python_with("torch"), {"variables": variables, "program": PROGRAMS.get(name)}
+    python, options = python_with("torch"), {"variables": variables, "program": INSTEAD.get(name)}
     whole = example(python, file, "whole", *arguments, **options)
     code, _, output = whole.finish(400)
     assert code == 0, output
