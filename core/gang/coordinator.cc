@@ -128,11 +128,17 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
   if (desired_stop_) {
     if (Live()) {
       BeginStop(now, desired_stop_->reason, desired_stop_->grace);
-    } else if (phase_ == CoordinatorPhase::kStopping && now + desired_stop_->grace < kill_at_) {
-      kill_at_ = now + desired_stop_->grace;
+    } else if (phase_ == CoordinatorPhase::kStopping &&
+               (keep_ || now + desired_stop_->grace < kill_at_)) {
+      keep_ = !Holds(Rule::kHeldKeepsNone);
+      kill_at_ = std::min(kill_at_, now + desired_stop_->grace);
       for (const Slot& slot : roster_) {
-        Send(slot, Stop{generation_, stop_reason_, desired_stop_->grace});
+        Send(
+            slot,
+            Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero()), {}, keep_});
       }
+    } else {
+      for (const Slot& slot : roster_) StopKept(slot);
     }
   }
   return Step(now);
@@ -287,10 +293,12 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
   bool current = report.generation == generation_;
   if (phase_ == CoordinatorPhase::kStopping && slot.lost_in != generation_) {
     if (current || report.generation < generation_) {
-      Send(slot, Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero())});
+      Send(slot,
+           Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero()), {}, keep_});
     }
     return;
   }
+  if (desired_stop_) StopKept(slot);
   if (Live() && report.generation < generation_ && Holds(Rule::kHigherAttemptStopsGang)) {
     // It was in this generation and knows nothing of it: the START was lost, or it is another agent
     // and the first one's ranks, of which nothing was heard, died with that.

@@ -214,6 +214,7 @@ struct GenerationRecord {
   int64_t last_step = 0;   // the furthest that a report told of
   Failure failure;         // cause kNone when it ended well
   bool warm = false;       // all its processes came of parked interpreters
+  uint32_t kept = 0;       // processes that are those of the generation before
   Duration loaded{};       // what the slowest of them says that it loaded the checkpoint for
   Duration saved{};        // CPU time of imports that they found done, of the one with the most
 
@@ -397,6 +398,8 @@ class Coordinator {
   void Announce(Time now, const Prepared& prepared, CheckpointId memory);
   // `evidence`: how long members may look first where their ranks are.
   void BeginStop(Time now, StopReason reason, Duration grace, Duration evidence = {});
+  // No generation follows soon: processes that wait for one are stopped.
+  void StopKept(const Slot& slot);
   void Conclude(Time now);
   void ApplyFailurePolicy(Time now, const Failure& root);
   void DeliverVerdict(Time now, Verdict verdict);
@@ -428,6 +431,7 @@ class Coordinator {
   uint64_t version_ = 1;
 
   StopReason stop_reason_ = StopReason::kFailure;
+  bool keep_ = false;  // ranks that can may live on into the next generation
   Time kill_at_ = kNever;
   Time settled_at_ = kNever;  // so long may whom a dead process says that it lost show itself
   Time backoff_until_ = Time::min();

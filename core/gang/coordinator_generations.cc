@@ -40,7 +40,11 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   for (const Slot& slot : roster_) {
     bool ours = slot.report.generation.attempt == config_.attempt;
     Rule rule = ours ? Rule::kWaitForStopped : Rule::kWaitForOldCoordinator;
-    if (MayHaveLiveRanks(slot.report.phase) && Holds(rule)) return CoordinatorPhase::kFencing;
+    // What an earlier coordinator's stop kept is not ours to go on with.
+    const bool kept = slot.keeps_ranks() && !ours;
+    if ((MayHaveLiveRanks(slot.report.phase) || kept) && Holds(rule)) {
+      return CoordinatorPhase::kFencing;
+    }
     if (now < slot.predecessor_out && Holds(Rule::kWaitForPredecessor)) {
       return CoordinatorPhase::kFencing;
     }
@@ -103,6 +107,10 @@ void Coordinator::CouldNotPrepare(Time now, const std::string& why) {
 
 void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memory) {
   if (Holds(Rule::kLeaseGuardsAnnouncement) && !lease_.Live(now)) return Wait();
+  // One that waited for this generation has died meanwhile, and what it left is being killed.
+  const bool stops = std::ranges::any_of(
+      roster_, [](const Slot& slot) { return slot.report.phase == MemberPhase::kStopping; });
+  if (stops && Holds(Rule::kWaitForStopped)) return Wait();
   phase_ = CoordinatorPhase::kStarting;
   if (unprepared_ > 0) last_decision_.clear();
   unprepared_ = 0;
@@ -165,7 +173,13 @@ void Coordinator::CheckSpawned(Time now) {
   Record().spawned = now;
   Record().warm = std::ranges::all_of(roster_, [](const Slot& slot) { return slot.report.warm; });
   for (const Slot& slot : roster_) {
+    Record().kept += static_cast<uint32_t>(slot.report.kept.size());
     Record().saved = std::max(Record().saved, slot.report.parked.saved);
+  }
+  if (Record().kept > 0) {
+    Log("generation " + generation_.ToString() + " goes on with " + std::to_string(Record().kept) +
+        " of " + std::to_string(config_.machines * config_.processes) +
+        " processes of the one before");
   }
   ++version_;
 }
@@ -310,12 +324,19 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   phase_ = CoordinatorPhase::kStopping;
   settled_at_ = kNever;
   stop_reason_ = reason;
+  // A process that hangs, or was out of reach, may not know what it holds.
+  keep_ = reason == StopReason::kFailure && evidence <= Duration::zero();
   kill_at_ = now + grace;
   Record().stop_sent = now;
   Record().stop_reason = reason;
   ++version_;
   if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
-  for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace, evidence});
+  for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace, evidence, keep_});
+}
+
+void Coordinator::StopKept(const Slot& slot) {
+  if (!slot.keeps_ranks() || !Holds(Rule::kHeldKeepsNone)) return;
+  Send(slot, Stop{slot.report.generation, StopReason::kSuspended, Duration::zero()});
 }
 
 void Coordinator::CheckSettled(Time now) {

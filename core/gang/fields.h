@@ -44,7 +44,7 @@ inline constexpr auto kFields<Report> = std::tuple(
     Field{"deaths", &Report::deaths}, Field{"whereabouts", &Report::whereabouts},
     Field{"warm", &Report::warm}, Field{"loaded", &Report::loaded},
     Field{"parked", &Report::parked}, Field{"finished", &Report::finished},
-    Field{"decided", &Report::decided}, Field{"down", &Report::down});
+    Field{"decided", &Report::decided}, Field{"down", &Report::down}, Field{"kept", &Report::kept});
 
 template <>
 inline constexpr auto kFields<LeaseGrant> =
@@ -122,9 +122,9 @@ inline constexpr auto kFields<Start> = std::tuple(
     Field{"memory", &Start::memory}, Field{"ports", &Start::ports});
 
 template <>
-inline constexpr auto kFields<Stop> =
-    std::tuple(Field{"generation", &Stop::generation}, Field{"reason", &Stop::reason},
-               Field{"grace", &Stop::grace}, Field{"evidence", &Stop::evidence});
+inline constexpr auto kFields<Stop> = std::tuple(
+    Field{"generation", &Stop::generation}, Field{"reason", &Stop::reason},
+    Field{"grace", &Stop::grace}, Field{"evidence", &Stop::evidence}, Field{"keep", &Stop::keep});
 
 template <>
 inline constexpr auto kFields<CommitReply> =
@@ -256,23 +256,24 @@ inline constexpr auto kFields<GangProgress> = std::tuple(
     Field{"scalingEfficiency", &GangProgress::scaling});
 
 template <>
-inline constexpr auto kFields<GenerationRecord> = std::tuple(
-    Field{"generation", &GenerationRecord::generation, Always{}},
-    Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
-    Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
-    Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
-    Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
-    Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
-    Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
-    Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
-    Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
-    Field{"stopReason", &GenerationRecord::stop_reason},
-    Field{"resume", &GenerationRecord::resume, Always{}},
-    Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
-    Field{"lastStep", &GenerationRecord::last_step, Always{}},
-    Field{"failure", &GenerationRecord::failure, Always{}}, Field{"warm", &GenerationRecord::warm},
-    Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
-    Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}});
+inline constexpr auto kFields<GenerationRecord> =
+    std::tuple(Field{"generation", &GenerationRecord::generation, Always{}},
+               Field{"announced", &GenerationRecord::announced, Always{}, InSeconds{}},
+               Field{"spawned", &GenerationRecord::spawned, Always{}, InSeconds{}},
+               Field{"firstStep", &GenerationRecord::first_step, Always{}, InSeconds{}},
+               Field{"halted", &GenerationRecord::halted, Always{}, InSeconds{}},
+               Field{"died", &GenerationRecord::died, Always{}, InSeconds{}},
+               Field{"stopSent", &GenerationRecord::stop_sent, Always{}, InSeconds{}},
+               Field{"allStopped", &GenerationRecord::all_stopped, Always{}, InSeconds{}},
+               Field{"ended", &GenerationRecord::ended, Always{}, InSeconds{}},
+               Field{"stopReason", &GenerationRecord::stop_reason},
+               Field{"resume", &GenerationRecord::resume, Always{}},
+               Field{"resumedAt", &GenerationRecord::resumed_at, Always{}},
+               Field{"lastStep", &GenerationRecord::last_step, Always{}},
+               Field{"failure", &GenerationRecord::failure, Always{}},
+               Field{"warm", &GenerationRecord::warm}, Field{"kept", &GenerationRecord::kept},
+               Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
+               Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}});
 
 template <>
 inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(

@@ -101,6 +101,9 @@ MemberActions Member::OnParked(Time now, Generation generation, Parked parked) {
 MemberActions Member::OnProcessDied(Time now, Generation generation, Failure death) {
   Begin(now);
   if (generation != report_.generation) return Take();
+  const bool waited = !MayHaveLiveRanks(phase());  // for the next generation
+  SpareNoMore(static_cast<uint32_t>(death.rank));
+  if (waited) return Take();
   // What the guard killed did not die by itself, nor did what dies while we look where it hangs;
   // what died just before we signalled it did.
   death.by_itself =
@@ -126,6 +129,7 @@ MemberActions Member::OnProcessFinished(Time now, Generation generation, uint32_
                                         bool by_itself) {
   Begin(now);
   if (generation == report_.generation) {
+    SpareNoMore(rank);
     last_progress_.erase(rank);
     const bool asked = !by_itself && signalled_;
     if (!asked || !Holds(Rule::kAskedExitsAreNoSuccess)) finished_.insert(rank);
@@ -153,21 +157,6 @@ bool Member::Decided() const {
   return std::ranges::all_of(config_.deciders, [this](uint32_t rank) {
     return rank / config_.processes != config_.machine || finished_.contains(rank);
   });
-}
-
-MemberActions Member::OnAllDead(Time now, Generation generation) {
-  Begin(now);
-  if (generation == report_.generation && phase() == MemberPhase::kStopping) {
-    report_.phase = MemberPhase::kStopped;
-    RefuseCommits("the generation has ended");
-    SendReport();
-    if (refused_ > report_.generation) {
-      report_ = Report(refused_, MemberPhase::kStopped);
-      SendReport();
-    }
-    CheckDrain(now);
-  }
-  return Take();
 }
 
 MemberActions Member::OnUnkillable(Time now, Generation generation) {
@@ -219,7 +208,8 @@ MemberActions Member::OnMemoryCommit(Time now, uint64_t id, std::string name, st
 
 MemberActions Member::AskToCommit(Time now, uint64_t id, CommitRequest request) {
   Begin(now);
-  if (!MayHaveLiveRanks(phase())) {
+  // Who leaves its generation may wait for the answer first.
+  if (!MayHaveLiveRanks(phase()) || keeping_) {
     actions_.emplace_back(AnswerCommit{id, false, 0, "no generation is running"});
     return Take();
   }
@@ -268,6 +258,7 @@ MemberActions Member::OnTerminate(Time now, Duration grace) {
     } else {
       StopRanks(now, drain_deadline_);
     }
+    if (keeping_) StopRanks(now, now);
     CheckDrain(now);
   }
   return Take();
@@ -280,6 +271,7 @@ MemberActions Member::OnGuardKilled(Time now) {
     StopRanks(now, now);
     SendReport();
   }
+  StopRanks(now, now);
   return Take();
 }
 
@@ -292,6 +284,7 @@ MemberActions Member::OnStoodStill(Time now, Duration duration) {
   stood_still_ += duration;
   if (stood_still_ < silence_limit_ / 10) return Take();
   trusted_since_ = now;
+  if (!MayHaveLiveRanks(phase())) StopRanks(now, now);
   if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return Take();
   const std::string what = "it stood still for " +
                            FormatDuration(std::chrono::floor<milliseconds>(stood_still_)) +
@@ -317,6 +310,7 @@ MemberActions Member::OnTimer(Time now) {
   CheckHangs(now);
   if (now >= next_progress_) SendProgress();
   if (now >= evidence_until_) EndEvidence(now);
+  if (now >= keep_until_) EndKeeping(now);
   if (draining_ && now >= drain_deadline_) {
     drain_deadline_ = kNever;
     StopRanks(now, now);
@@ -336,11 +330,12 @@ void Member::SendProgress() {
 }
 
 Time Member::NextWake() const {
-  Time wake = std::min({next_progress_, evidence_until_, draining_ ? drain_deadline_ : kNever});
+  Time wake = std::min(
+      {next_progress_, evidence_until_, keep_until_, draining_ ? drain_deadline_ : kNever});
   if (Stays()) wake = std::min(wake, leave_by_);
   if (connected_ && config_.machine != 0) wake = std::min(wake, heard_ + silence_limit_);
   if (last_event_ != kNever) wake = std::min(wake, last_event_ + silence_limit_ / 10);
-  if (MayHaveLiveRanks(phase()) && !report_.lease_expired) wake = std::min(wake, lease_end_);
+  if (HasRanks() && !report_.lease_expired) wake = std::min(wake, lease_end_);
   if (phase() == MemberPhase::kRunning && start_.hang_timeout > Duration::zero()) {
     for (const auto& [rank, at] : last_progress_) wake = std::min(wake, at + start_.hang_timeout);
   }
@@ -388,7 +383,8 @@ void Member::Handle(Time now, const Ping& message) {
 void Member::Handle(Time now, const Start& message) {
   if (!Obey(now, message.generation.attempt)) return;
   if (message.generation <= report_.generation) return;
-  if (MayHaveLiveRanks(phase())) {
+  const bool begins = !draining_ && now < EndOf(message.lease);
+  if (MayHaveLiveRanks(phase()) || (keeping_ && !begins)) {
     actions_.emplace_back(MemberLog{"START " + message.generation.ToString() +
                                     " refused: ranks of " + report_.generation.ToString() +
                                     " are alive"});
@@ -397,6 +393,7 @@ void Member::Handle(Time now, const Start& message) {
     return;
   }
   RefuseCommits("another generation has begun");
+  std::vector<uint32_t> kept = std::move(report_.kept);
   report_ = Report{message.generation, MemberPhase::kStarting};
   start_ = message;
   DropLaterThanStart();
@@ -419,15 +416,20 @@ void Member::Handle(Time now, const Start& message) {
     SendReport();
     return;
   }
+  // They said that they can, and have not had the time to say it of this generation.
+  rejoin_ = {kept.begin(), kept.end()};
+  left_.clear();
+  keeping_ = false;
+  report_.kept = kept;
   actions_.emplace_back(SetLease{lease_end_});
-  actions_.emplace_back(Spawn{message, lease_end_});
+  actions_.emplace_back(Spawn{message, lease_end_, std::move(kept)});
 }
 
 void Member::Handle(Time now, const Stop& message) {
   if (message.generation < report_.generation) return;
   if (message.generation > report_.generation) {
     // Its START never came here, and cannot any more.
-    if (MayHaveLiveRanks(phase())) {
+    if (HasRanks()) {
       refused_ = message.generation;
       return StopRanks(now, now);
     }
@@ -439,8 +441,10 @@ void Member::Handle(Time now, const Stop& message) {
       actions_.emplace_back(CollectEvidence{report_.generation, evidence_until_});
       return;
     }
-    StopRanks(now, now + message.grace);
+    StopRanks(now, now + message.grace, message.keep);
     return;
+  } else if (keeping_ && !message.keep) {
+    return StopRanks(now, now);
   }
   SendReport();
 }
@@ -493,6 +497,7 @@ MemberActions Member::Take() { return std::exchange(actions_, {}); }
 
 void Member::CheckLease(Time now) {
   if (!Holds(Rule::kLeaseExpires) || LeaseLive(now)) return;
+  if (!MayHaveLiveRanks(phase()) && keeping_) return StopRanks(now, now);
   if (!MayHaveLiveRanks(phase()) || report_.lease_expired) return;
   MarkLeaseExpired(lease_end_);
   actions_.emplace_back(
@@ -523,7 +528,7 @@ void Member::CheckHangs(Time now) {
 
 bool Member::Stays() const {
   return draining_ && phase() != MemberPhase::kExiting && phase() != MemberPhase::kFinished &&
-         !MayHaveLiveRanks(phase());
+         !HasRanks();
 }
 
 void Member::CheckDrain(Time now) {
@@ -552,7 +557,7 @@ void Member::CheckSilence(Time now) {
 }
 
 void Member::AcceptGrant(const LeaseGrant& grant) {
-  if (!MayHaveLiveRanks(phase())) return;
+  if (!HasRanks()) return;
   if (Holds(Rule::kLapsedLeaseStaysLapsed) && report_.lease_expired) return;
   lease_length_ = std::max(lease_length_, grant.length);
   Time end = EndOf(grant);
@@ -582,17 +587,6 @@ bool Member::Obey(Time now, uint32_t machine0_attempt) {
 void Member::MarkLeaseExpired(Time at) {
   report_.lease_expired = true;
   report_.lease_expired_at = at;
-}
-
-void Member::StopRanks(Time now, Time kill_at) {
-  if (!MayHaveLiveRanks(phase()) && phase() != MemberPhase::kFinished) return;
-  if (signalled_ && kill_at >= kill_at_) return;
-  signalled_ = true;
-  evidence_until_ = kNever;
-  kill_at_ = kill_at;
-  report_.phase = MemberPhase::kStopping;
-  if (kill_at <= now) RefuseCommits("the generation is stopping");
-  actions_.emplace_back(StopProcesses{report_.generation, kill_at});
 }
 
 void Member::EndEvidence(Time now) {

@@ -10,6 +10,7 @@
 //  - ranks live only while the lease does; the lease is read before anything else at every event
 //  - no lease outlives a standstill of the machine's clock that OnStoodStill tells of
 //  - no generation is started at or below one that was seen
+//  - a process lives on into another generation only if it has said that it left the last
 //  - no coordinator below the highest machine-0 attempt known is obeyed
 //  - exit codes 0, 70, 77 and 78 follow a VERDICT only
 #ifndef LOCKSTEP_CORE_GANG_MEMBER_H_
@@ -56,16 +57,20 @@ struct Disconnect {
   bool final = false;
 };
 // Bind and exec the ranks; answer with OnSpawned, or with OnProcessDied for each that failed.
-// `lease_end` is in force from the first process on.
+// `lease_end` is in force from the first process on. Those of `kept` live, and are told.
 struct Spawn {
   Start start;
   Time lease_end{};
+  std::vector<uint32_t> kept = {};
 };
 // SIGTERM to every process group and SIGKILL at `kill_at`; SIGKILL at once if that is not in the
-// future. Then sweep, and answer with OnAllDead. May come again with an earlier `kill_at`.
+// future. Then sweep, and answer with OnAllDead. May come again with an earlier `kill_at`, or fewer
+// `spared`: ranks that are neither signalled nor waited for, with what descends from them. They are
+// told, once, that their generation has ended; OnLeft follows of each that has left it.
 struct StopProcesses {
   Generation generation;
   Time kill_at{};
+  std::set<uint32_t> spared = {};
 };
 // Look where the ranks are and answer with OnEvidence. They are stopped then, or at `until`.
 struct CollectEvidence {
@@ -159,8 +164,13 @@ class Member {
   // A process exited 0.
   // It exited 0. `by_itself`: before it was signalled, though that may be heard of later.
   MemberActions OnProcessFinished(Time now, Generation generation, uint32_t rank, bool by_itself);
-  // Nothing that descends from this generation is alive any more.
+  // Nothing that descends from this generation is alive any more, but what StopProcesses spared.
   MemberActions OnAllDead(Time now, Generation generation);
+  // A rank says that its process can take part in the generation after this one; or, with `can`
+  // false, whoever said so is gone.
+  MemberActions OnRejoins(Time now, Generation generation, uint32_t rank, bool can);
+  // A rank that was spared says that nothing of it acts in this generation any more.
+  MemberActions OnLeft(Time now, Generation generation, uint32_t rank);
   // 30 s after SIGKILL something still is.
   MemberActions OnUnkillable(Time now, Generation generation);
   // What CollectEvidence found.
@@ -200,6 +210,10 @@ class Member {
   Generation generation() const { return report_.generation; }
   bool connected() const { return connected_; }
   bool welcomed() const { return welcomed_; }
+  // Processes may be alive here, of a generation or between two.
+  bool HasRanks() const { return MayHaveLiveRanks(phase()) || keeping_; }
+  // Processes of a generation that has ended, or ends, are spared for the next one.
+  bool keeping() const { return keeping_; }
   Time lease_end() const { return lease_end_; }
   uint32_t machine0_attempt() const { return machine0_attempt_; }
   // Since a PING last came in; what this member knows of machine 0's silence.
@@ -245,7 +259,13 @@ class Member {
   // False, and the connection is closed, if that coordinator is not to be obeyed.
   bool Obey(Time now, uint32_t machine0_attempt);
   void MarkLeaseExpired(Time at);
-  void StopRanks(Time now, Time kill_at);
+  // `keep`: ranks that can take part in the next generation live on.
+  void StopRanks(Time now, Time kill_at, bool keep = false);
+  void EndStop(Time kill_at);
+  // Of those that are spared, all but `rank` still are.
+  void SpareNoMore(uint32_t rank);
+  void EndKeeping(Time now);
+  void CheckStopped(Time now);
   void EndEvidence(Time now);
   void SendHello(Time now);
   void SendReport();
@@ -278,6 +298,12 @@ class Member {
   Time evidence_until_ = kNever;  // a STOP waits for the evidence of a hang
   Duration evidence_grace_{};     // its grace
   std::set<uint32_t> finished_;   // ranks of this generation that exited 0, unasked
+  // Ranks that can take part in the next generation; while keeping_, those that are spared for it.
+  std::set<uint32_t> rejoin_;
+  std::set<uint32_t> left_;   // of them, those that have left this one
+  bool keeping_ = false;      // some live on, though their generation has ended
+  bool others_dead_ = false;  // all that are not spared
+  Time keep_until_ = kNever;  // who has not left it by then is killed
 
   Time last_ping_ = Time::min();  // from any coordinator that is obeyed
   Time heard_ = kNever;           // from this connection's peer, or since it stands

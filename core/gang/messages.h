@@ -140,7 +140,7 @@ struct Report {
   // Of processes, and hangs: the earliest, at most kMaxDeathsInReport; exits 0 are none.
   std::vector<Failure> deaths;
   std::vector<Whereabouts> whereabouts;  // as evidence shows them, where a STOP asked for it
-  bool warm = false;  // every process came of a parked interpreter; said once they run
+  bool warm = false;  // who was started came of a parked interpreter; said once they run
   Duration loaded{};  // what the slowest rank says that it loaded the checkpoint for
   Parked parked;
   bool finished = false;  // every rank exited 0 and was not asked to; a STOP that comes later, or
@@ -148,6 +148,9 @@ struct Report {
   bool decided = false;   // likewise, of those ranks on whose exits the job's success hangs
   // The last deaths of ranks that wait to be started again alone; a rank is here once.
   std::vector<Failure> down;
+  // Ranks whose processes are not started anew: in kStopped those that wait for the next
+  // generation, from kStarting on those that came from the one before.
+  std::vector<uint32_t> kept;
 
   friend bool operator==(const Report&, const Report&) = default;
 };
@@ -343,6 +346,7 @@ struct Stop {
   StopReason reason = StopReason::kFailure;
   Duration grace{};     // SIGTERM first and SIGKILL after this; 0: SIGKILL at once
   Duration evidence{};  // before that: how long may be looked where the ranks are; 0: not at all
+  bool keep = false;    // ranks that can take part in the next generation may live on
 };
 
 struct CommitReply {

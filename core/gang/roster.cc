@@ -61,7 +61,8 @@ Time Roster::OldCoordinatorsOut() const {
 
 bool Roster::NoRanksHere() const {
   return std::none_of(begin(), end(), [](const Slot& slot) {
-    return slot.connection != 0 && MayHaveLiveRanks(slot.report.phase);
+    const bool kept = slot.keeps_ranks() && Holds(Rule::kHeldKeepsNone);
+    return slot.connection != 0 && (MayHaveLiveRanks(slot.report.phase) || kept);
   });
 }
 

@@ -61,6 +61,10 @@ class Roster {
     bool within_reach() const { return connection != 0 && !lost && !leaving; }
     // It can take part in a generation.
     bool present() const { return within_reach() && !draining && !replace; }
+    // Processes there wait for the next generation.
+    bool keeps_ranks() const {
+      return report.phase == MemberPhase::kStopped && !report.kept.empty();
+    }
     bool has_stopped(Generation generation) const {
       return report.generation == generation && report.phase == MemberPhase::kStopped;
     }

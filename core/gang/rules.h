@@ -40,6 +40,8 @@ enum class Rule : uint8_t {
   kAskedExitsAreNoSuccess,  // a rank that exits 0 on SIGTERM has not finished
   kAloneIsCharged,          // a rank that is started again alone is charged like a gang
   kMeasuredBeforeStart,     // with preflight no rank starts on a machine that was not measured
+  kKeptHaveLeft,            // a process lives on only once it has said that it left its generation
+  kHeldKeepsNone,           // a gang that is held has no process that waits for a generation
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -68,9 +70,11 @@ constexpr auto NamesOf(Rule) {
                                      "EndWaitsForWrite",
                                      "AskedExitsAreNoSuccess",
                                      "AloneIsCharged",
-                                     "MeasuredBeforeStart"});
+                                     "MeasuredBeforeStart",
+                                     "KeptHaveLeft",
+                                     "HeldKeepsNone"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kMeasuredBeforeStart) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kHeldKeepsNone) + 1);
 
 }  // namespace lockstep::core
 

@@ -210,9 +210,12 @@ Status Agent::OpenRanks(const std::string& executable) {
     Do(member_->OnProcessFinished(Now(), g, rank, by_itself));
   };
   handlers.on_all_dead = [this](core::Generation g) {
-    guard_->SetLeaseEnd(kNever);
+    if (!member_->keeping()) guard_->SetLeaseEnd(kNever);
     Do(member_->OnAllDead(Now(), g));
     TryExit();
+  };
+  handlers.on_taken_in = [this](core::Generation, uint32_t rank, const Json& changes) {
+    rejoin_->Tell(rank, changes);
   };
   handlers.on_ran = [this](core::Ran ran) { Do(member_->OnRan(Now(), std::move(ran))); };
   handlers.on_unkillable = [this](core::Generation g) { Do(member_->OnUnkillable(Now(), g)); };
@@ -250,9 +253,19 @@ Status Agent::OpenRanks(const std::string& executable) {
       [this](ProgressSocket::ClientId client, const ProgressMessage& message) {
         OnProgress(client, message);
       },
-      logs_->Logger());
+      [this](ProgressSocket::ClientId client) { rejoin_->OnClosed(client); }, logs_->Logger());
   if (!progress.ok()) return progress.error();
   progress_ = std::move(*progress);
+  rejoin_.emplace(RejoinDesk::Handlers{
+      .answer = [this](ProgressSocket::ClientId client,
+                       const std::string& line) { progress_->Answer(client, line); },
+      .can_keep = [this](uint32_t rank) { return ranks_->CanKeep(rank); },
+      .on_rejoins =
+          [this](uint32_t rank, bool can) {
+            Do(member_->OnRejoins(Now(), member_->generation(), rank, can));
+          },
+      .on_left = [this](uint32_t rank) { Do(member_->OnLeft(Now(), member_->generation(), rank)); },
+      .kill = [this](uint32_t rank) { ranks_->Kill(rank); }});
   return {};
 }
 
@@ -399,7 +412,8 @@ void Agent::Do(core::MemberActions actions) {
     } else if (auto* spawn = std::get_if<core::Spawn>(&action)) {
       Start(*spawn);
     } else if (auto* stop = std::get_if<core::StopProcesses>(&action)) {
-      ranks_->Stop(stop->generation, stop->kill_at);
+      if (!stop->spared.empty()) rejoin_->OnEnded(stop->spared);
+      ranks_->Stop(stop->generation, stop->kill_at, stop->spared);
     } else if (auto* lease = std::get_if<core::SetLease>(&action)) {
       guard_->SetLeaseEnd(lease->end);
     } else if (auto* answer = std::get_if<core::AnswerCommit>(&action)) {
@@ -454,8 +468,9 @@ void Agent::Start(const core::Spawn& spawn) {
   if (memory_ && start.memory.exists()) start.resume = memory_->OwnPart(start.memory);
   resume_ = start.resume;
   runs_.clear();  // whoever asked is dead
-  rank_metrics_->OnSpawn(member_->config().processes);
-  ranks_->Start(start, spawn.lease_end);
+  rank_metrics_->OnSpawn(member_->config().processes, static_cast<uint32_t>(spawn.kept.size()));
+  rejoin_->BeginGeneration(start.generation);
+  ranks_->Start(start, spawn.lease_end, spawn.kept);
 }
 
 // ---- what processes say ----
@@ -472,6 +487,11 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
       progress_->Answer(client, CommitRefusal(question->id, "the job has no " + field));
       return;
     }
+    if (!question->generation.empty() && question->generation != member_->generation().ToString()) {
+      progress_->Answer(
+          client, CommitRefusal(question->id, "generation " + question->generation + " has ended"));
+      return;
+    }
     uint64_t id = ++last_commit_;
     commits_[id] = {client, question->id, question->name, member_->generation(), question->memory};
     if (question->memory) return TakeCommit(id);
@@ -485,6 +505,10 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     progress_->Answer(client, LatestAnswer(latest->id, resume_));
   } else if (const auto* run = std::get_if<RunQuestion>(&message)) {
     AskToRun(client, *run);
+  } else if (const auto* rejoins = std::get_if<RejoinQuestion>(&message)) {
+    rejoin_->OnQuestion(client, *rejoins);
+  } else if (const auto* left = std::get_if<LeftQuestion>(&message)) {
+    rejoin_->OnQuestion(client, *left);
   }
 }
 

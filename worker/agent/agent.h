@@ -43,6 +43,7 @@
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/progress_socket.h"
+#include "worker/agent/ranks/rejoin_desk.h"
 #include "worker/agent/services/horovod_store.h"
 
 namespace lockstep::agent {
@@ -121,6 +122,7 @@ class Agent {
   std::unique_ptr<GangListener> listener_;
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
   std::unique_ptr<ProgressSocket> progress_;
+  std::optional<RejoinDesk> rejoin_;
 
   struct PendingRun {
     ProgressSocket::ClientId client = 0;

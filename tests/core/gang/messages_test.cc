@@ -28,6 +28,7 @@ Report SomeReport() {
   report.finished = true;
   report.decided = true;
   report.down = {death};
+  report.kept = {2, 5};
   return report;
 }
 
@@ -67,7 +68,7 @@ std::vector<Message> OneOfEach() {
           Refused{RefusalCode::kLowerAttempt, "attempt 5 has joined"},
           Ping{seconds(3), 1, {true, seconds(5), milliseconds(20), seconds(15)}},
           start,
-          Stop{{1, 2}, StopReason::kFailure, {}},
+          Stop{{1, 2}, StopReason::kFailure, {}, {}, true},
           CommitReply{9, true, 1, ""},
           verdict,
           Memory{"10.0.0.2:7070", {SomePart()}},
@@ -224,8 +225,11 @@ TEST(MessagesTest, ReportHasTheBytesOfTheProtocolDocument) {
       "\0\0\0\x01\xa1\x3b\x86\x00"
       "\x01"
       "\0\x0a"
-      "CUDA error",
-      200);
+      "CUDA error"
+      "\0\x02"
+      "\0\0\0\x02"
+      "\0\0\0\x05",
+      210);
   EXPECT_EQ(Encode(ReportMessage{SomeReport()}), expected);
 }
 

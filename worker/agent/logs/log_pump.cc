@@ -46,12 +46,13 @@ LogPump::~LogPump() {
   }
 }
 
-void LogPump::StartGeneration(const std::string& generation) {
+void LogPump::StartGeneration(const std::string& generation, const std::set<int>& kept) {
   for (auto& [rank, state] : ranks_) {
+    if (kept.contains(rank)) continue;
     Close(rank, kStdout);
     Close(rank, kStderr);
   }
-  ranks_.clear();
+  std::erase_if(ranks_, [&](const auto& entry) { return !kept.contains(entry.first); });
   generation_ = generation;
   if (files_ != nullptr) files_->StartGeneration(generation);
 }

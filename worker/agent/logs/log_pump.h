@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +47,9 @@ class LogPump : public prometheus::Collectable {
   LogPump(const LogPump&) = delete;
   LogPump& operator=(const LogPump&) = delete;
 
-  // Drops the pipes of the generation before, what still stands in them too.
-  void StartGeneration(const std::string& generation);
+  // Drops the pipes of the generation before, what still stands in them too; but for ranks whose
+  // processes are `kept`.
+  void StartGeneration(const std::string& generation, const std::set<int>& kept = {});
   // `rank`: the global one.
   void Add(int rank, UniqueFd stdout_fd, UniqueFd stderr_fd);
 

@@ -65,9 +65,10 @@ RankMetrics::RankMetrics(Views views, std::function<Time()> now, MachineStatsRea
 
 // ---- what happens ----
 
-void RankMetrics::OnSpawn(uint32_t processes) {
+void RankMetrics::OnSpawn(uint32_t processes, uint32_t kept) {
   if (started_ == 0) first_started_ = processes;
-  started_ += processes;
+  started_ += processes - kept;
+  kept_ += kept;
   paces_.clear();
 }
 
@@ -148,6 +149,8 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
   page.Counter("lockstep_process_restarts_total",
                "Processes started again on this machine by restarts of the gang.",
                started_ - first_started_);
+  page.Counter("lockstep_processes_kept_total",
+               "Processes of this machine that lived on into the next generation.", kept_);
   for (const LocalRanks::View& view : views_()) {
     AddProcess(view, &page);
     AddPlacement(view, &page);

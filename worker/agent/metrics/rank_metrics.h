@@ -33,8 +33,8 @@ class RankMetrics : public prometheus::Collectable {
   RankMetrics(Views views, std::function<Time()> now,
               MachineStatsReader stats = MachineStatsReader());
 
-  // A generation's processes are started here.
-  void OnSpawn(uint32_t processes);
+  // A generation's processes begin here; `kept` of them are those of the last one.
+  void OnSpawn(uint32_t processes, uint32_t kept = 0);
   // Returns what the coordinator is told: with the rate of tokens, smoothed over a few reports.
   core::RankProgress OnReport(const ProgressReport& report);
 
@@ -77,6 +77,7 @@ class RankMetrics : public prometheus::Collectable {
   std::map<uint32_t, Pace> paces_;
   uint64_t started_ = 0;        // processes, by this agent
   uint64_t first_started_ = 0;  // of them, in its first generation
+  uint64_t kept_ = 0;           // that lived on into another generation, once for each
   prometheus::Histogram steps_;
   std::map<uint32_t, StepTimes> step_times_;
   std::set<std::string> reported_names_;

@@ -134,9 +134,11 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                  {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
                   .on_gone =
                       [this] {
-                        ClearCaches();
-                        temporary_.End();
-                        SweepSharedMemory();
+                        if (processes_.spared() == 0) {
+                          ClearCaches();
+                          temporary_.End();
+                          SweepSharedMemory();
+                        }
                         if (pmi_) pmi_->End();
                         if (pmix_) pmix_->End();
                         handlers_.on_all_dead(generation_);
@@ -262,19 +264,50 @@ uint32_t LocalRanks::RankOf(int local_rank) const {
 
 // ---- starting ----
 
-void LocalRanks::Start(const core::Start& start, Time lease_end) {
+void LocalRanks::Reset() {
+  const auto count = static_cast<size_t>(ProcessCount(config_->job));
+  launches_.resize(count);
+  views_.resize(count);
+  for (size_t l = 0; l < count; ++l) {
+    const uint32_t rank = RankOf(static_cast<int>(l));
+    views_[l].stepped = false;
+    if (known_.contains(rank)) continue;
+    launches_[l] = {};
+    views_[l] = {};
+    views_[l].rank = rank;
+  }
+}
+
+Json LocalRanks::ChangesSince(const std::vector<std::string>& old, int local_rank) const {
+  Json changes = Json::object();
+  const auto name = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
+  for (const std::string& entry : old) changes[name(entry)] = nullptr;
+  for (const std::string& entry : RequestFor(start_, local_rank).env) {
+    if (std::ranges::find(old, entry) != old.end()) {
+      changes.erase(name(entry));
+    } else {
+      changes[name(entry)] = entry.substr(entry.find('=') + 1);
+    }
+  }
+  return changes;
+}
+
+void LocalRanks::Start(const core::Start& start, Time lease_end,
+                       const std::vector<uint32_t>& kept) {
+  known_.clear();
+  for (const uint32_t rank : kept) {
+    known_[rank] = RequestFor(start_, static_cast<int>(rank - RankOf(0))).env;
+  }
   start_ = start;
   generation_ = start.generation;
   runs_.clear();
   down_.clear();
-  const auto count = static_cast<size_t>(ProcessCount(config_->job));
   const bool launched = core::StartsFromMachine0(config_->job.spec);
-  launches_.assign(count, {});
   warm_ = 0;
   parked_.BeginGeneration();
-  views_.assign(count, {});
-  for (size_t l = 0; l < count; ++l) views_[l].rank = RankOf(static_cast<int>(l));
-  logs_->StartGeneration(generation_.ToString());
+  Reset();
+  processes_.TakeInSpared();
+  logs_->StartGeneration(generation_.ToString(), {kept.begin(), kept.end()});
   temporary_dir_ = temporary_.Begin(generation_);
   shared_memory_.BeginGeneration();
   if (launched && config_->machine == 0) {
@@ -303,15 +336,27 @@ void LocalRanks::LaunchRanks(Time lease_end) {
   const int started = none ? 0 : static_cast<int>(views_.size());
   for (int l = 0; l < started; ++l) {
     if (BootTime() >= lease_end) return;
+    const uint32_t rank = RankOf(l);
+    if (const auto known = known_.find(rank); known != known_.end()) {
+      handlers_.on_taken_in(generation_, rank, ChangesSince(known->second, l));
+      continue;
+    }
     int exit_code = 0;
     std::string failure = LaunchRank(start_, l, &exit_code);
-    if (!failure.empty()) return Fail(RankOf(l), exit_code, failure);
+    if (!failure.empty()) return Fail(rank, exit_code, failure);
   }
-  parked_.OnStarted(warm_ == views_.size());
-  loop_->Post(lifetime_.Guard([this, generation = generation_] {
+  const size_t anew = views_.size() - known_.size();
+  const bool warm = warm_ == anew;
+  known_.clear();
+  if (anew > 0) {
+    parked_.OnStarted(warm);
+  } else {
+    parked_.OnKept();
+  }
+  loop_->Post(lifetime_.Guard([this, warm, generation = generation_] {
     if (generation != generation_) return;
     handlers_.on_parked(generation, parked_.told());
-    handlers_.on_spawned(generation, warm_ == views_.size());
+    handlers_.on_spawned(generation, warm);
     ReadBindings();
   }));
 }
@@ -666,13 +711,23 @@ FileWorker* LocalRanks::Reader() {
 
 // ---- ending ----
 
-void LocalRanks::Stop(Generation generation, Time kill_at) {
+void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32_t>& spared) {
   down_.clear();
   if (generation == generation_ && generation_.exists()) {
     if (pmix_) pmix_->Stop();
-    return processes_.Stop(kill_at);
+    std::set<pid_t> pids;
+    for (const View& view : views_) {
+      if (view.pid != 0 && spared.contains(view.rank)) pids.insert(view.pid);
+    }
+    return processes_.Stop(kill_at, pids);
   }
   loop_->Post(lifetime_.Guard([this, generation] { handlers_.on_all_dead(generation); }));
+}
+
+bool LocalRanks::CanKeep(uint32_t rank) const {
+  const uint32_t local = rank - RankOf(0);
+  return core::LaunchOf(config_->job.spec) == core::Launch::kPerProcess && !pmi_ && !pmix_ &&
+         local < views_.size() && views_[local].pid != 0;
 }
 
 void LocalRanks::ClearCaches() {

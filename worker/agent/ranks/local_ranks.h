@@ -12,12 +12,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
 #include "base/process.h"
+#include "base/text/json.h"
 #include "base/time.h"
 #include "base/wake_timer.h"
 #include "core/gang/messages.h"
@@ -54,7 +56,10 @@ class LocalRanks {
     std::function<void(core::Generation, uint32_t rank, bool by_itself)> on_finished;
     // What Run() began has ended.
     std::function<void(core::Ran)> on_ran;
-    std::function<void(core::Generation)> on_all_dead;
+    std::function<void(core::Generation)> on_all_dead;  // but what Stop() spared
+    // A rank that was spared is one of this generation: the variables that are other than it knows
+    // them, as a JSON object; null: gone.
+    std::function<void(core::Generation, uint32_t rank, Json changes)> on_taken_in;
     std::function<void(core::Generation)> on_unkillable;
     std::function<void()> on_kept;  // busy() may be false now
     // All ranks wait in a fence of PMI or PMIx, and have put these; DeliverFence follows.
@@ -84,12 +89,18 @@ class LocalRanks {
 
   // The lease is read again before each exec: an agent that was stopped on the way starts no more,
   // and the member, which finds the lease lapsed, stops those that run.
-  void Start(const core::Start& start, Time lease_end);
+  // Ranks of `kept` live, and are taken in.
+  void Start(const core::Start& start, Time lease_end, const std::vector<uint32_t>& kept = {});
   // One rank whose process has ended, as Start started it, but of no spare; once nothing that it
   // left behind is alive. What cleared its environment is not known as its own, and is swept with
   // the generation.
   void StartAgain(core::Generation generation, uint32_t rank, Time lease_end);
-  void Stop(core::Generation generation, Time kill_at);
+  void Stop(core::Generation generation, Time kill_at, const std::set<uint32_t>& spared = {});
+  // Whether a process of the rank's can outlive a generation: one that is no launcher's and has no
+  // identity in MPI.
+  bool CanKeep(uint32_t rank) const;
+  // One that was spared, and can't be reached any more.
+  void Kill(uint32_t rank) { KillRank(rank - RankOf(0)); }
   // A launcher on machine 0 runs this here, by a shell, as this machine's process of the generation
   // at hand: after the one before it, should that still be about to end. A death by a signal is
   // the gang's, as a rank's is; so is another exit than with 0, unless the launcher, which is told,
@@ -139,6 +150,10 @@ class LocalRanks {
   void OpenPmix();
   void KillRank(uint32_t local_rank);
   void NameNics(const std::vector<topology::Nic>& near);
+  // Empties what is known of the ranks that are started anew.
+  void Reset();
+  // What changes for a rank that knows the environment `old`.
+  Json ChangesSince(const std::vector<std::string>& old, int local_rank) const;
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
   static std::optional<SpawnFailure> FindProgram(SpawnRequest* request);
@@ -206,7 +221,10 @@ class LocalRanks {
   std::unique_ptr<PmixServer> pmix_;             // likewise
   std::vector<core::Variables> pmix_variables_;  // by local rank
   core::Generation generation_;
-  core::Start start_;           // of generation_
+  core::Start start_;  // of generation_
+  // Until the others are launched: ranks that live on into generation_, and the environment that
+  // each knows.
+  std::map<uint32_t, std::vector<std::string>> known_;
   std::string launcher_dir_;    // as core::ProcessIdentity has it
   std::deque<core::Run> runs_;  // what the launcher wants; the first runs
   std::vector<Launch> launches_;

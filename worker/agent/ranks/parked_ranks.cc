@@ -327,7 +327,15 @@ void ParkedRanks::OnStarted(bool warm) {
   for (auto& [l, parked] : parked_) Kill(&parked);
   why_not_ = "the first step is waited for";
   // A list that is being written tells less than all; Always takes what an earlier one told.
-  const bool at_once = options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1;
+  RefillLater(options_.prestart == core::Prestart::kAlways && warm_ + cold_ > 1);
+}
+
+// What was not ready as it began is made anew.
+void ParkedRanks::OnKept() {
+  if (wanted() && !closed_) RefillLater(options_.prestart == core::Prestart::kAlways);
+}
+
+void ParkedRanks::RefillLater(bool at_once) {
   started_ = BootTime();
   stepped_ = false;
   refill_timer_.WakeAt(at_once ? started_ : started_ + options_.patience);

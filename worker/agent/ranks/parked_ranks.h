@@ -82,8 +82,10 @@ class ParkedRanks : public prometheus::Collectable {
   std::optional<Spare> Take(size_t local_rank, const SpawnRequest& request);
   // Lets a rank that starts cold note what it imports.
   void Record(size_t local_rank, SpawnRequest* request) const;
-  // The ranks run. Whether they all came of spares.
+  // The ranks run. Whether those that were started all came of spares.
   void OnStarted(bool warm);
+  // The ranks run, and none was started: all are those of the last generation.
+  void OnKept();
   void OnStep();
   // Kills all and makes no more.
   void Close();
@@ -119,6 +121,7 @@ class ParkedRanks : public prometheus::Collectable {
   bool wanted() const { return options_.prestart != core::Prestart::kNever; }
   std::string ListOf(size_t local_rank) const;
   Status WriteHook();
+  void RefillLater(bool at_once);
   void Refill();
   Status Probe();
   void OnProbe(bool ended);

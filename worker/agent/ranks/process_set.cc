@@ -94,6 +94,7 @@ void ProcessSet::OnExit(pid_t pid) {
   }
   loop_->Unwatch(found->second.pidfd.get());
   leaders_.erase(found);
+  if (spared_.erase(pid) > 0) left_out_.erase(pid);
   table_->Remove(pid);
   ReapLater();
   if (stopping_) ScheduleSweep();
@@ -139,14 +140,37 @@ bool ProcessSet::KillOrphans(const std::function<Whose(pid_t)>& whose) {
   return any;
 }
 
-void ProcessSet::Stop(Time kill_at) {
+bool ProcessSet::Spare(const std::set<pid_t>& spared) {
+  bool fewer = false;
+  for (const pid_t pid : std::set<pid_t>(spared_)) {
+    if (spared.contains(pid)) continue;
+    spared_.erase(pid);
+    left_out_.erase(pid);
+    leaders_.at(pid).signalled = true;
+    kill(-pid, SIGKILL);
+    fewer = true;
+  }
+  for (const pid_t pid : spared) {
+    if (!leaders_.contains(pid)) continue;
+    spared_.insert(pid);
+    left_out_.insert(pid);
+  }
+  return fewer;
+}
+
+void ProcessSet::TakeInSpared() {
+  for (const pid_t pid : std::exchange(spared_, {})) left_out_.erase(pid);
+}
+
+void ProcessSet::Stop(Time kill_at, const std::set<pid_t>& spared) {
   const bool now = kill_at <= BootTime();
+  const bool fewer = Spare(spared);
   if (!stopping_) {
     stopping_ = true;
     if (!now) SignalGroups(SIGTERM);
   }
-  if (killing_) return;
-  if (now || leaders_.empty()) return KillAll();
+  if (killing_ && !fewer) return ScheduleSweep();
+  if (killing_ || now || leaders_.size() == spared_.size()) return KillAll();
   if (kill_at >= kill_at_) return;
   kill_at_ = kill_at;
   kill_timer_.WakeAt(kill_at);
@@ -154,6 +178,7 @@ void ProcessSet::Stop(Time kill_at) {
 
 void ProcessSet::SignalGroups(int signal) {
   for (auto& [pid, leader] : leaders_) {
+    if (spared_.contains(pid)) continue;
     // One that was ending by itself, though we have not heard of it yet, was not signalled. Its
     // peers may have found their connections to it ended, and their deaths may be the reason for
     // this stop.
@@ -194,7 +219,7 @@ void ProcessSet::ScheduleSweep() {
 
 // What is left will end with a SIGCHLD, which leads here again.
 void ProcessSet::Sweep() {
-  if (!stopping_ || !leaders_.empty()) return;
+  if (!stopping_ || leaders_.size() > spared_.size()) return;
   if (!killing_) return KillAll();
   if (!table_->MayReap()) {
     sweep_timer_.WakeAt(BootTime() + kReapRetry);

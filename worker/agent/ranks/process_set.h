@@ -43,7 +43,7 @@ class ProcessSet {
   struct Handlers {
     // An exit with 0, too: all but its machine and its last words.
     std::function<void(core::Failure)> on_death;
-    // After Stop: nothing is alive any more.
+    // After Stop: nothing is alive any more but what it spared.
     std::function<void()> on_gone;
     // Names them.
     std::function<void(const std::string& processes)> on_unkillable;
@@ -84,10 +84,14 @@ class ProcessSet {
   bool KillOrphans(const std::function<Whose(pid_t)>& whose);
 
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
-  // with an earlier time. on_gone follows, at the earliest at the end of this round.
-  void Stop(Time kill_at);
+  // with an earlier time, or less that is spared: leaders that are left alone, with what descends
+  // from them, for the next generation. on_gone follows, at the earliest at the end of this round.
+  void Stop(Time kill_at, const std::set<pid_t>& spared = {});
+  // Another generation begins, of which those that were spared are.
+  void TakeInSpared();
 
   bool stopping() const { return stopping_; }
+  size_t spared() const { return spared_.size(); }
   size_t live() const { return leaders_.size(); }
 
  private:
@@ -100,6 +104,8 @@ class ProcessSet {
   void OnExit(pid_t pid);
   void OnChildSignal();
   void SignalGroups(int signal);
+  // Kills what is spared no more; whether there was anything.
+  bool Spare(const std::set<pid_t>& spared);
   void KillAll();
   void ReportUnkillable();
   void Sweep();
@@ -113,7 +119,8 @@ class ProcessSet {
   LiveTable* table_;
   Handlers handlers_;
   pid_t guard_ = 0;
-  std::set<pid_t> left_out_;  // the guard, too
+  std::set<pid_t> left_out_;  // the guard, too, and spared_
+  std::set<pid_t> spared_;    // leaders
   std::map<pid_t, Leader> leaders_;
   bool stopping_ = false;
   bool killing_ = false;  // SIGKILL has been sent, and is sent to whatever shows up

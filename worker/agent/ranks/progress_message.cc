@@ -76,8 +76,21 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     if (!name.is_string() || !IsComponent(name.get<std::string>())) {
       return Error::Invalid("commit must be a directory's name, without a slash");
     }
+    if (json.contains("generation") && !IsText(json, "generation")) {
+      return Error::Invalid("generation must be a text");
+    }
     const bool memory = json.value("memory", Json(false)) == Json(true);
-    return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>(), memory});
+    return ProgressMessage(CommitQuestion{rank_value, id_value, name.get<std::string>(), memory,
+                                          json.value("generation", std::string())});
+  }
+  for (const char* word : {"rejoin", "left"}) {
+    if (!json.contains(word)) continue;
+    if (!IsText(json, word)) return Error::Invalid(std::string(word) + " must name a generation");
+    const std::string generation = json[word];
+    if (std::string_view(word) == "left") {
+      return ProgressMessage(LeftQuestion{rank_value, id_value, generation});
+    }
+    return ProgressMessage(RejoinQuestion{rank_value, id_value, generation});
   }
   if (json.contains("run")) {
     if (!IsText(json, "run") || !IsText(json, "host") || !IsText(json, "generation")) {
@@ -109,6 +122,18 @@ std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file) {
 
 std::string RunAnswer(uint64_t id, uint32_t exit_code, const std::string& problem) {
   return Line({{"id", id}, {"exitCode", exit_code}, {"problem", problem}});
+}
+
+std::string EndedAnswer(uint64_t id, const std::string& generation) {
+  return Line({{"id", id}, {"ended", generation}});
+}
+
+std::string NextAnswer(uint64_t id, const std::string& generation, const Json& changes) {
+  return Line({{"id", id}, {"generation", generation}, {"environment", changes}});
+}
+
+std::string RejoinRefusal(uint64_t id, const std::string& reason) {
+  return Line({{"id", id}, {"reason", reason}});
 }
 
 }  // namespace lockstep::agent

@@ -3,7 +3,10 @@
 //   {"rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 1000}   progress, heartbeat
 //   {"rank": 0, "id": 7, "commit": "step-1200"}                                 may this be kept?
 //   {"rank": 0, "id": 7, "commit": "step-1200", "memory": true}                 in memory
+//   {"rank": 0, "id": 7, "commit": "step-1200", "generation": "1-3"}            if it still runs
 //   {"rank": 0, "id": 8, "latest": true}                                        resume from where?
+//   {"rank": 0, "id": 3, "rejoin": "1-3"}                                       when does it end?
+//   {"rank": 0, "id": 4, "left": "1-3"}                                         what comes next?
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
 //   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
@@ -17,6 +20,7 @@
 #include <variant>
 
 #include "base/result.h"
+#include "base/text/json.h"
 
 namespace lockstep::agent {
 
@@ -37,6 +41,21 @@ struct CommitQuestion {
   uint64_t id = 0;
   std::string name;  // one path component
   bool memory = false;
+  std::string generation = {};  // in which it was written; "": not said
+};
+
+// This process can take part in the generation after this one, and wants to hear of its end.
+struct RejoinQuestion {
+  uint32_t rank = 0;
+  uint64_t id = 0;
+  std::string generation;
+};
+
+// Nothing of it acts in this generation any more; it waits for the next.
+struct LeftQuestion {
+  uint32_t rank = 0;
+  uint64_t id = 0;
+  std::string generation;
 };
 
 struct LatestQuestion {
@@ -56,8 +75,8 @@ struct RunQuestion {
   std::string generation;  // in which it was asked
 };
 
-using ProgressMessage =
-    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, RunQuestion>;
+using ProgressMessage = std::variant<ProgressReport, CommitQuestion, LatestQuestion,
+                                     EvidenceQuestion, RunQuestion, RejoinQuestion, LeftQuestion>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);
@@ -68,6 +87,10 @@ std::string CommitRefusal(uint64_t id, const std::string& reason);
 std::string LatestAnswer(uint64_t id, const std::string& path);  // "": none
 std::string EvidenceAnswer(uint64_t id, const Result<std::string>& file);
 std::string RunAnswer(uint64_t id, uint32_t exit_code, const std::string& problem);
+std::string EndedAnswer(uint64_t id, const std::string& generation);
+// `changes`: of its environment, by name; null: gone.
+std::string NextAnswer(uint64_t id, const std::string& generation, const Json& changes);
+std::string RejoinRefusal(uint64_t id, const std::string& reason);
 
 }  // namespace lockstep::agent
 

@@ -13,7 +13,8 @@ namespace lockstep::agent {
 
 Result<std::unique_ptr<ProgressSocket>> ProgressSocket::Listen(EventLoop* loop,
                                                                const std::string& path,
-                                                               Handler handler, LogFn log) {
+                                                               Handler handler,
+                                                               CloseHandler on_close, LogFn log) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -21,7 +22,7 @@ Result<std::unique_ptr<ProgressSocket>> ProgressSocket::Listen(EventLoop* loop,
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   std::unique_ptr<ProgressSocket> server(
-      new ProgressSocket(loop, path, std::move(handler), std::move(log)));
+      new ProgressSocket(loop, path, std::move(handler), std::move(on_close), std::move(log)));
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError("socket", errno);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -37,7 +38,8 @@ Result<std::unique_ptr<ProgressSocket>> ProgressSocket::Listen(EventLoop* loop,
   return server;
 }
 
-ProgressSocket::ProgressSocket(EventLoop* loop, std::string path, Handler handler, LogFn log)
+ProgressSocket::ProgressSocket(EventLoop* loop, std::string path, Handler handler,
+                               CloseHandler on_close, LogFn log)
     : path_(std::move(path)),
       handler_(std::move(handler)),
       lines_(loop,
@@ -46,7 +48,8 @@ ProgressSocket::ProgressSocket(EventLoop* loop, std::string path, Handler handle
               .max_line = kMaxProgressLine,
               .max_unread = kMaxUnread},
              {.on_line = [this](ClientId client,
-                                std::string_view line) { return OnLine(client, line); }},
+                                std::string_view line) { return OnLine(client, line); },
+              .on_close = std::move(on_close)},
              std::move(log)) {}
 
 ProgressSocket::~ProgressSocket() {

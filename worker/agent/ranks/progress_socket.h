@@ -22,13 +22,15 @@ class ProgressSocket {
  public:
   using ClientId = LineServer::ClientId;
   using Handler = std::function<void(ClientId, const ProgressMessage&)>;
+  using CloseHandler = std::function<void(ClientId)>;
 
   static constexpr size_t kMaxClients = 1280;
   static constexpr size_t kMaxUnread = size_t{256} << 10;
 
   // Binds `path` (at most 107 bytes), which must not exist, for this user alone.
   static Result<std::unique_ptr<ProgressSocket>> Listen(EventLoop* loop, const std::string& path,
-                                                        Handler handler, LogFn log);
+                                                        Handler handler, CloseHandler on_close,
+                                                        LogFn log);
   ~ProgressSocket();
   ProgressSocket(const ProgressSocket&) = delete;
   ProgressSocket& operator=(const ProgressSocket&) = delete;
@@ -40,7 +42,8 @@ class ProgressSocket {
   size_t clients() const { return lines_.clients(); }
 
  private:
-  ProgressSocket(EventLoop* loop, std::string path, Handler handler, LogFn log);
+  ProgressSocket(EventLoop* loop, std::string path, Handler handler, CloseHandler on_close,
+                 LogFn log);
   Status OnLine(ClientId client, std::string_view line);
 
   std::string path_;

@@ -167,6 +167,14 @@ TEST_F(RankMetricsTest, ANewGenerationForgetsTheLastOnesSteps) {
   EXPECT_EQ(PageOf(ranks_).At("lockstep_process_restarts_total"), 2);
 }
 
+TEST_F(RankMetricsTest, WhoLivesOnIntoAGenerationIsNotStartedAgain) {
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_processes_kept_total"), 0);
+  ranks_.OnSpawn(2, 1);
+  ranks_.OnSpawn(2, 2);
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_process_restarts_total"), 1);
+  EXPECT_EQ(PageOf(ranks_).At("lockstep_processes_kept_total"), 3);
+}
+
 // ---- what is shown ----
 
 TEST_F(RankMetricsTest, ShowsWhatARankDoes) {
@@ -203,9 +211,10 @@ TEST_F(RankMetricsTest, ShowsHowMuchOfARanksMemoryIsNearItsCpus) {
 TEST_F(RankMetricsTest, WhatIsNotKnownIsAbsentAndNotZero) {
   views_[0].pid = 0;
   const Page page = PageOf(ranks_);
-  EXPECT_EQ(page.samples.size(), 3U);
+  EXPECT_EQ(page.samples.size(), 4U);
   EXPECT_EQ(page.At(R"(lockstep_rank_up{rank="3"})"), 0);
   EXPECT_EQ(page.At("lockstep_process_restarts_total"), 0);
+  EXPECT_EQ(page.At("lockstep_processes_kept_total"), 0);
   EXPECT_EQ(page.At("lockstep_reported_left_out_total"), 0);
 }
 

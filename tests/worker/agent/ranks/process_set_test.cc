@@ -54,6 +54,38 @@ TEST_F(ProcessSetTest, AStopLeavesASpareAndItsChildrenOut) {
   ExpectAllGone();
 }
 
+TEST_F(ProcessSetTest, AStopSparesALeaderAndItsChildrenUntilAnotherDoesNot) {
+  const pid_t kept = Start(0, "sleep 1000 & echo ready; wait");
+  Start(1, "(setsid sleep 1000 &); echo ready; exec sleep 1000");
+  ASSERT_TRUE(RunUntil(
+      [&] { return outputs_[0]->text() == "ready\n" && outputs_[1]->text() == "ready\n"; }));
+  processes_.Stop(BootTime() + milliseconds(100), {kept});
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  EXPECT_EQ(processes_.spared(), 1U);
+  EXPECT_EQ(Living(), std::vector<pid_t>{kept});
+  EXPECT_EQ(DescendantsOf(kept, {}).size(), 1U);
+  EXPECT_EQ(table_->groups(), std::vector<pid_t>{kept}) << "the guard must be able to kill it";
+
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
+  ExpectAllGone();
+}
+
+TEST_F(ProcessSetTest, OneThatIsSparedNoMoreIsKilledInTheMidstOfAStop) {
+  const pid_t kept = Start(0, "echo ready; exec sleep 1000");
+  const pid_t late = Start(1, "trap '' TERM; echo ready; sleep 1000");
+  ASSERT_TRUE(RunUntil(
+      [&] { return outputs_[0]->text() == "ready\n" && outputs_[1]->text() == "ready\n"; }));
+  processes_.Stop(BootTime(), {kept, late});
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
+  processes_.Stop(BootTime(), {kept});
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 2; }));
+  EXPECT_EQ(Living(), std::vector<pid_t>{kept});
+  processes_.TakeInSpared();
+  processes_.Stop(BootTime());
+  ASSERT_TRUE(RunUntil([&] { return gone_ == 3; }));
+}
+
 TEST_F(ProcessSetTest, ADeadSpareThatIsTakenInIsReapedWithoutAStop) {
   SpawnResult result = spawner_->Spawn(Shell("exit 0"));
   const auto& spare = std::get<SpawnedProcess>(result);

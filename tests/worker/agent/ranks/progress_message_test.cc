@@ -47,6 +47,21 @@ TEST(ProgressMessage, ReadsTheQuestions) {
   EXPECT_EQ(Parse<EvidenceQuestion>(R"({"id": 9, "evidence": true})").id, 9U);
 }
 
+TEST(ProgressMessage, ReadsWhoLivesOnAndWhatItsCommitIsOf) {
+  const auto rejoin = Parse<RejoinQuestion>(R"({"rank": 1, "id": 3, "rejoin": "1-3"})");
+  EXPECT_EQ(rejoin.rank, 1U);
+  EXPECT_EQ(rejoin.id, 3U);
+  EXPECT_EQ(rejoin.generation, "1-3");
+  EXPECT_EQ(Parse<LeftQuestion>(R"({"rank": 1, "id": 4, "left": "1-3"})").generation, "1-3");
+  const auto commit =
+      Parse<CommitQuestion>(R"({"rank": 1, "id": 7, "commit": "step-1", "generation": "1-3"})");
+  EXPECT_EQ(commit.generation, "1-3");
+  for (const char* line : {R"({"rank": 1, "rejoin": true})", R"({"rank": 1, "left": 3})",
+                           R"({"rank": 1, "commit": "step-1", "generation": 3})"}) {
+    EXPECT_FALSE(ParseProgressMessage(line).ok()) << line;
+  }
+}
+
 TEST(ProgressMessage, ReadsWhatALauncherWantsToRunElsewhere) {
   const auto read =
       ParseProgressMessage(R"({"id":1,"run":"orted -x","host":"gpt-1","generation":"1-3"})");

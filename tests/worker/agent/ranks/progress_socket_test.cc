@@ -33,6 +33,7 @@ class ProgressSocketTest : public LoopTest {
             socket_->Answer(client, LatestAnswer(1, "/ckpt/7"));
           }
         },
+        [this](ProgressSocket::ClientId) { ++closed_; },
         [this](const std::string& line) { log_.push_back(line); });
     EXPECT_TRUE(socket.ok());
     socket_ = std::move(*socket);
@@ -57,6 +58,7 @@ class ProgressSocketTest : public LoopTest {
   std::string path_;
   std::vector<int64_t> steps_;
   std::vector<std::string> log_;
+  int closed_ = 0;
   std::unique_ptr<ProgressSocket> socket_;
 };
 
@@ -131,10 +133,18 @@ TEST_F(ProgressSocketTest, ItsFileIsForThisUserAloneAndGoesWithIt) {
   EXPECT_NE(stat(path_.c_str(), &info), 0);
 }
 
+TEST_F(ProgressSocketTest, AnEndedConnectionIsTold) {
+  const int fd = Dial();
+  ASSERT_TRUE(RunUntil([&] { return socket_->clients() == 1; }));
+  close(fd);
+  EXPECT_TRUE(RunUntil([&] { return closed_ == 1; }));
+}
+
 TEST_F(ProgressSocketTest, APathThatIsTooLongIsSaid) {
   const auto socket = ProgressSocket::Listen(
       loop(), "/tmp/" + std::string(120, 'x'),
-      [](ProgressSocket::ClientId, const ProgressMessage&) {}, [](const std::string&) {});
+      [](ProgressSocket::ClientId, const ProgressMessage&) {}, [](ProgressSocket::ClientId) {},
+      [](const std::string&) {});
   ASSERT_FALSE(socket.ok());
   EXPECT_NE(socket.error().message.find("107 bytes"), std::string::npos);
 }
