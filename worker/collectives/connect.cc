@@ -147,7 +147,8 @@ Result<std::unique_ptr<Communicator>> Connect(const Options& options) {
                             .rank = options.rank,
                             .world = options.world,
                             .identity = options.identity,
-                            .deadline = deadline});
+                            .deadline = deadline,
+                            .given_up = options.given_up});
   if (!store.ok()) return store.error();
   parts.store = std::move(*store);
   Status connected = ConnectTransport(options, *parts.store, deadline, &parts);

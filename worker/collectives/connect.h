@@ -29,6 +29,8 @@ struct Options {
   // Why this rank cannot use its GPU, whatever NCCL would say. Then no rank does, and all know why.
   std::optional<Error> without_gpu;
   Duration connect_timeout = seconds(120);
+  // Asked now and then while the ranks are waited for: true ends that, with kUnavailable.
+  std::function<bool()> given_up;
   Duration operation_timeout = seconds(120);
   // Where the flight recorder's last entries go when an operation is late or a peer is lost, as
   // rank-NNNNN.json; empty: nowhere.

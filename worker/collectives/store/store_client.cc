@@ -11,6 +11,7 @@ namespace {
 
 constexpr Duration kBeat = milliseconds(250);
 constexpr Duration kRetry = milliseconds(20);
+constexpr Duration kLook = milliseconds(50);  // whether the ranks are waited for any more
 // The kernel repeats an unanswered SYN ever more rarely; a new attempt begins again.
 constexpr Duration kAttempt = seconds(3);
 constexpr Duration kAnswerTime = seconds(2);
@@ -22,6 +23,8 @@ std::chrono::steady_clock::time_point Steady(Time deadline) {
   const Duration left = std::min<Duration>(deadline - now, hours(24 * 365));
   return std::chrono::steady_clock::now() + left;
 }
+
+Error GivenUp() { return Error::Unavailable("the ranks are not waited for any more"); }
 
 }  // namespace
 
@@ -38,6 +41,7 @@ Result<std::unique_ptr<StoreClient>> StoreClient::Connect(const Options& options
     } else if (socket.error().kind != ErrorKind::kUnavailable) {
       return socket.error();
     }
+    if (options.given_up && options.given_up()) return GivenUp();
     if (BootTime() + kRetry >= options.deadline) {
       return Error::Timeout(
           "rank 0 is missing: " +
@@ -75,7 +79,12 @@ std::optional<Status> StoreClient::AwaitReady() {
     const MutexLock lock(&mutex_);
     const auto until = Steady(options_.deadline);
     while (!ready_ && !failure_ && std::chrono::steady_clock::now() < until) {
-      changed_.wait_until(mutex_, until);
+      if (!options_.given_up) {
+        changed_.wait_until(mutex_, until);
+        continue;
+      }
+      if (options_.given_up()) return Status(GivenUp());
+      changed_.wait_until(mutex_, std::min(until, std::chrono::steady_clock::now() + kLook));
     }
     if (failure_ && !answered_) return std::nullopt;
     if (failure_) return Status(failure_->error);

@@ -40,6 +40,7 @@ class StoreClient final : public Rendezvous {
     int world = 1;
     std::string identity;
     Time deadline = kNever;
+    std::function<bool()> given_up{};  // see collectives::Options
   };
 
   // Tries until rank 0 listens and all ranks are here. Denied when rank 0 refuses this rank;

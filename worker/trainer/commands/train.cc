@@ -102,6 +102,12 @@ void AddSync(CLI::App* command, TrainOptions& options) {
                    "steps between comparisons of the replicas (0: never)")
       ->check(CLI::NonNegativeNumber);
   command
+      ->add_flag(
+          "--in-place", options.in_place,
+          "under an agent: when another rank dies, this process lives on and gives its state "
+          "to the one that takes its place")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  command
       ->add_option("--collective-timeout", options.collective_timeout,
                    "seconds until a collective gives up")
       ->check(CLI::PositiveNumber);

@@ -116,7 +116,8 @@ uint64_t HashOf(const Replica& replica, bool with_moments, Threads& threads) {
   return MixHashes(hashes);
 }
 
-Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads) {
+Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads,
+                        int root) {
   if (all.world() == 1) return {};
   struct Part {
     std::vector<float>* values;
@@ -125,8 +126,9 @@ Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Thread
   for (const Part& part :
        {Part{&replica.parameters, "parameters"}, Part{&replica.moment1, "first moments"},
         Part{&replica.moment2, "second moments"}}) {
-    Status sent = all.Broadcast(
-        {part.values->data(), part.values->size(), collectives::DataType::kFloat32}, 0, part.name);
+    Status sent =
+        all.Broadcast({part.values->data(), part.values->size(), collectives::DataType::kFloat32},
+                      root, part.name);
     if (!sent.ok()) return sent;
   }
   return CompareReplicas(HashOf(replica, true, threads), all);

@@ -35,8 +35,9 @@ struct Replica {
   std::vector<float> moment2;  // and exp_avg_sq
 };
 
-// Rank 0's copy goes to all, and is compared.
-Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads);
+// The copy of rank `root` goes to all, and is compared.
+Status BroadcastReplica(Replica& replica, collectives::Communicator& all, Threads& threads,
+                        int root = 0);
 
 // Rank 0's `whole`, in the order of the model's array, is dealt out to the ranks' stages, and their
 // copies are compared. A mesh whose stages are all the model needs none.

@@ -15,33 +15,13 @@ namespace lockstep::trainer {
 
 namespace {
 
-constexpr size_t kMaxLine = size_t{64} * 1024;  // as the agent has it
 constexpr Duration kReconnect = seconds(1);
-
-// Not valid, with errno.
-UniqueFd ConnectTo(const std::string& path, int flags) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    errno = ENAMETOOLONG;
-    return {};
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!fd.valid()) return {};
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-    return fd;
-  const int why = errno;
-  fd.reset();
-  errno = why;
-  return {};
-}
 
 // One connection for one question.
 class Question {
  public:
   Question(const std::string& path, Time deadline)
-      : path_(path), deadline_(deadline), fd_(ConnectTo(path, 0)) {}
+      : path_(path), deadline_(deadline), fd_(ConnectToAgent(path, 0)) {}
 
   Result<std::string> Ask(const std::string& line) {
     if (!fd_.valid()) return Unavailable();
@@ -62,7 +42,8 @@ class Question {
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (n <= 0) return Unavailable();
       answer.append(part, static_cast<size_t>(n));
-      if (answer.size() > kMaxLine) return Error::Invalid("the agent's answer is no line of JSON");
+      if (answer.size() > kMaxAgentLine)
+        return Error::Invalid("the agent's answer is no line of JSON");
     }
     return answer.substr(0, answer.find('\n'));
   }
@@ -88,15 +69,33 @@ class Question {
 
 }  // namespace
 
-AgentLink::AgentLink(std::string socket_path, int rank)
-    : path_(std::move(socket_path)), rank_(rank) {}
+UniqueFd ConnectToAgent(const std::string& path, int flags) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return {};
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  if (!fd.valid()) return {};
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+    return fd;
+  const int why = errno;
+  fd.reset();
+  errno = why;
+  return {};
+}
+
+AgentLink::AgentLink(std::string socket_path, int rank, std::string generation)
+    : path_(std::move(socket_path)), rank_(rank), generation_(std::move(generation)) {}
 
 bool AgentLink::Connected() {
   if (socket_.valid()) return true;
   const Time now = BootTime();
   if (path_.empty() || now < next_connect_) return false;
   next_connect_ = now + kReconnect;
-  socket_ = ConnectTo(path_, SOCK_NONBLOCK);
+  socket_ = ConnectToAgent(path_, SOCK_NONBLOCK);
   unsent_.clear();
   return socket_.valid();
 }
@@ -136,6 +135,7 @@ Result<std::string> AgentLink::Commit(const std::string& name, Duration timeout,
   errno = 0;
   Json request{{"rank", rank_}, {"id", 1}, {"commit", name}};
   if (store == Store::kMemory) request["memory"] = true;
+  if (!generation_.empty()) request["generation"] = generation_;
   Question question(path_, BootTime() + timeout);
   Result<std::string> answer = question.Ask(DumpJson(request) + "\n");
   if (!answer.ok()) return answer;

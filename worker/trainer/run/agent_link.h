@@ -16,10 +16,16 @@
 
 namespace lockstep::trainer {
 
+inline constexpr size_t kMaxAgentLine = size_t{64} * 1024;  // bytes, as the agent has it
+
+// To its socket; `flags`: of the new socket. Not valid, with errno.
+UniqueFd ConnectToAgent(const std::string& path, int flags);
+
 class AgentLink {
  public:
-  // An empty path: there is no agent. Report() then does nothing.
-  AgentLink(std::string socket_path, int rank);
+  // An empty path: there is no agent. Report() then does nothing. `generation`: of what is
+  // committed; a process that outlives generations must say it.
+  AgentLink(std::string socket_path, int rank, std::string generation = "");
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
@@ -43,6 +49,7 @@ class AgentLink {
 
   const std::string path_;
   const int rank_;
+  const std::string generation_;
   UniqueFd socket_;
   std::string unsent_;  // of a line that was sent in part
   Time next_connect_{};

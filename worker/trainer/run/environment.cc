@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/text/ascii.h"
+
 namespace lockstep::trainer {
 
 namespace {
@@ -22,9 +24,13 @@ std::string MemoryDir() {
 }  // namespace
 
 Environment ReadEnvironment() {
-  return {Variable("LOCKSTEP_JOB_UID"),    Variable("LOCKSTEP_GENERATION"),
-          Variable("LOCKSTEP_SOCKET"),     Variable("LOCKSTEP_CHECKPOINT_DIR"),
-          Variable("LOCKSTEP_RESUME_DIR"), MemoryDir()};
+  return {Variable("LOCKSTEP_JOB_UID"),
+          Variable("LOCKSTEP_GENERATION"),
+          Variable("LOCKSTEP_SOCKET"),
+          Variable("LOCKSTEP_CHECKPOINT_DIR"),
+          Variable("LOCKSTEP_RESUME_DIR"),
+          MemoryDir(),
+          ParseNumber<int>(Variable("RANK")).value_or(0)};
 }
 
 }  // namespace lockstep::trainer

@@ -14,6 +14,7 @@ struct Environment {
   std::string checkpoint_dir;  // of this generation
   std::string resume_dir;      // the checkpoint to go on from
   std::string memory_dir;      // for checkpoints in memory; empty: the job keeps none
+  int rank = 0;
 };
 
 Environment ReadEnvironment();

@@ -19,7 +19,7 @@ constexpr int kSignal = 51;  // the agent and lockstep.py name the same
 constexpr uint64_t kAsked = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 40;
 
-int wake_fd = -1;  // of the one EvidenceSignal
+int wake_fd = -1;  // of the one EvidenceSignal, and of the next
 
 void Wake(uint64_t what) {
   const int saved = errno;
@@ -51,7 +51,7 @@ EvidenceSignal::EvidenceSignal(const std::string& socket_path, Record record)
   file_.reset(
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file_.valid()) return;
-  wake_fd = eventfd(0, EFD_CLOEXEC);
+  if (wake_fd < 0) wake_fd = eventfd(0, EFD_CLOEXEC);
   // The agent knows by the file's first line that this process still holds it.
   if (wake_fd < 0 || !WriteAll(file_.get(), std::to_string(file_.get()) + "\n", path).ok()) {
     file_.reset();

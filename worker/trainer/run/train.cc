@@ -28,6 +28,7 @@
 #include "worker/trainer/run/memory_plan.h"
 #include "worker/trainer/run/memory_turns.h"
 #include "worker/trainer/run/placement.h"
+#include "worker/trainer/run/rejoin.h"
 #include "worker/trainer/run/reporter.h"
 #include "worker/trainer/run/resume.h"
 #include "worker/trainer/run/same_data.h"
@@ -35,6 +36,7 @@
 #include "worker/trainer/run/scaling.h"
 #include "worker/trainer/run/step_record.h"
 #include "worker/trainer/run/stop_signal.h"
+#include "worker/trainer/run/survivors.h"
 #include "worker/trainer/run/validator.h"
 
 namespace lockstep::trainer {
@@ -49,24 +51,65 @@ std::string Sha256Of(std::span<const float> values) {
   return hash.Hex();
 }
 
-// One rank's part of a run. The members stand in the order in which they come to be.
+// How long a rank that has lost a peer waits to hear that its generation has ended.
+constexpr Duration kEndPatience = seconds(10);
+
+// One rank's part of a generation. The members stand in the order in which they come to be.
 class Run {
  public:
-  Run(const TrainOptions& options, Environment environment)
+  // `rejoin`: null where the process ends with its generation. `kept`: of the last one.
+  Run(const TrainOptions& options, Environment environment, StopSignal& stop, Rejoin* rejoin,
+      std::optional<Kept> kept)
       : options_(options),
         environment_(std::move(environment)),
+        stop_(stop),
+        rejoin_(rejoin),
+        kept_(std::move(kept)),
         threads_(ThreadCount(options.threads)) {}
+
+  ~Run() {
+    if (rejoin_ != nullptr) rejoin_->Watch(nullptr);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   // The exit code.
   Result<int> Go() {
     Result<int> code = Work();
     if (!code.ok()) SayXids();
+    if (!code.ok() && LivesOn(code.error())) return code;
     // The peers' reaction to this rank's own leaving is no error; a failure reported before it is.
     if (leaving_.exchange(true)) pause();
     return code;
   }
 
+  // This generation has ended, and the process may go on in the next.
+  bool ended() const { return rejoin_ != nullptr && rejoin_->ended(); }
+
+  // What it goes on with, when nothing of the generation acts here any more.
+  std::optional<Kept> TakeKept() {
+    rejoin_->Watch(nullptr);
+    evidence_.reset();
+    saver_.reset();
+    part_.reset();
+    all_.reset();
+    engine_.reset();
+    if (!has_state_) return std::move(kept_);
+    return Kept{.replica = std::move(*replica_),
+                .at = at_,
+                .skipped_in_a_row = skipped_in_a_row_,
+                .stop = stopping_,
+                .untold = std::move(untold_)};
+  }
+
  private:
+  // Who lost a peer hears of the end in a moment, unless it was the connection alone that broke.
+  bool LivesOn(const Error& error) {
+    if (rejoin_ == nullptr) return false;
+    if (rejoin_->ended()) return true;
+    return error.kind == ErrorKind::kUnavailable && rejoin_->AwaitEnd(kEndPatience);
+  }
+
   Result<int> Work() {
     for (auto phase : {&Run::Open, &Run::Meet, &Run::Begin}) {
       Status done = (this->*phase)();
@@ -108,6 +151,7 @@ class Run {
     Result<Placement> place = Placement::Choose(job_, shape_, batch_.micro_batch, connection_);
     if (!place.ok()) return place.error();
     place_.emplace(std::move(*place));
+    if (Status in_place = CheckInPlace(); !in_place.ok()) return in_place;
     Status precision = place_->gpu() ? Status() : CheckPrecision(job_.precision);
     if (!precision.ok()) return precision;
     Result<Dataset> data = Dataset::Open({.globs = job_.data,
@@ -118,6 +162,21 @@ class Run {
     if (!data.ok()) return data.error();
     data_.emplace(std::move(*data));
     return job_.validation_data.empty() ? Status() : OpenValidation();
+  }
+
+  // What a rank holds of the state must be all of it, and in its memory.
+  Status CheckInPlace() {
+    if (!options_.in_place) return {};
+    if (job_.sync != core::Sync::kAllReduce || mesh_.ranks() > 1) {
+      return Error::Invalid(
+          "--in-place wants ranks that hold the whole state each: sync AllReduce, "
+          "parallel.pipeline "
+          "and parallel.tensorShards 1");
+    }
+    if (place_->gpu()) {
+      return Error::Invalid("--in-place is for CPUs so far: write --device cpu, or leave it out");
+    }
+    return {};
   }
 
   Status OpenValidation() {
@@ -132,7 +191,7 @@ class Run {
   }
 
   Status Meet() {
-    agent_.emplace(environment_.socket, connection_.rank);
+    agent_.emplace(environment_.socket, connection_.rank, environment_.generation);
     line_.emplace(LineOptions(), *agent_);
     place_->Tell(connection_);
     connection_.algorithm = job_.reduce;
@@ -143,7 +202,11 @@ class Run {
           line_->Root() + "/evidence/" +
           (environment_.generation.empty() ? "run" : environment_.generation);
     }
+    if (rejoin_ != nullptr) connection_.given_up = [this] { return rejoin_->ended(); };
     connection_.on_failure = [this](const Error& error) {
+      // The training thread meets the same error, and waits for its agent.
+      const bool peer = error.kind == ErrorKind::kUnavailable;
+      if (rejoin_ != nullptr && (peer || rejoin_->ended())) return;
       if (leaving_.exchange(true)) return;
       SayXids();
       Complain(error);
@@ -153,6 +216,9 @@ class Run {
     Result<std::unique_ptr<Communicator>> all = collectives::Connect(connection_);
     if (!all.ok()) return all.error();
     all_ = std::move(*all);
+    if (rejoin_ != nullptr) {
+      rejoin_->Watch([this] { all_->Abort("its generation has ended"); });
+    }
     evidence_.emplace(environment_.socket,
                       [this](const std::string& folder) { return all_->Record(folder); });
     Status settled = place_->Settle(*all_);
@@ -195,14 +261,12 @@ class Run {
   // Takes the memory that training needs.
   Status Build(bool writes) {
     if (Status measured = MeasureScaling(); !measured.ok()) return measured;
-    replica_.emplace(shape_, mesh_.stage());
-    if (first() && !mesh_.stage().is_model()) whole_.emplace(shape_);
-    const Time began = BootTime();
-    Result<Position> position = Resume(*line_, ManifestNow(), *replica_,
-                                       whole_ ? &*whole_ : nullptr, mesh_, host(), threads_);
-    if (!position.ok()) return position.error();
-    at_ = *position;
-    if (at_.step > 0) loaded_ = BootTime() - began;
+    Result<bool> went_on = GoOn();
+    if (!went_on.ok()) return went_on.error();
+    if (!*went_on) {
+      if (Status read = ReadState(); !read.ok()) return read;
+    }
+    has_state_ = true;
     Result<std::unique_ptr<Engine>> engine =
         place_->gpu()
             ? MakeCudaEngine(std::move(*place_->gpu()), OptionsOfEngine(), *replica_, *all_)
@@ -212,7 +276,7 @@ class Run {
     if (writes) saver_.emplace(*line_, shape_);
     if (line_->in_memory() && connection_.local_rank == 0 && !first()) part_.emplace(*line_);
     memory_turns_.emplace(job_, at_.step, BootTime());
-    if (first() && at_.step > 0) {
+    if (first() && at_.step > 0 && !*went_on) {
       std::printf("resuming at step %lld\n", static_cast<long long>(at_.step));
     }
     return reporter_.Open({.rank = all_->rank(),
@@ -221,6 +285,38 @@ class Run {
                            .tensorboard = TensorBoardDir(),
                            .log_every = options_.log_every},
                           *agent_);
+  }
+
+  Status ReadState() {
+    replica_.emplace(shape_, mesh_.stage());
+    if (first() && !mesh_.stage().is_model()) whole_.emplace(shape_);
+    const Time began = BootTime();
+    Result<Position> position = Resume(*line_, ManifestNow(), *replica_,
+                                       whole_ ? &*whole_ : nullptr, mesh_, host(), threads_);
+    if (!position.ok()) return position.error();
+    at_ = *position;
+    if (at_.step > 0) loaded_ = BootTime() - began;
+    return {};
+  }
+
+  // With what a rank has that outlived the last generation; false: none did.
+  Result<bool> GoOn() {
+    if (!options_.in_place || environment_.socket.empty()) return false;
+    const Result<std::optional<int>> from = TakeFurthest(kept_, shape_, host(), threads_);
+    if (!from.ok()) return from.error();
+    if (!*from) return false;
+    replica_.emplace(std::move(kept_->replica));
+    at_ = kept_->at;
+    skipped_in_a_row_ = kept_->skipped_in_a_row;
+    stopping_ = kept_->stop;
+    untold_ = std::move(kept_->untold);
+    kept_.reset();
+    went_on_ = true;
+    if (first()) {
+      std::printf("going on after step %lld with the state of rank %d\n",
+                  static_cast<long long>(at_.step), **from);
+    }
+    return true;
   }
 
   // Beside which the one that trains can be made later.
@@ -293,36 +389,56 @@ class Run {
   }
 
   Result<int> Steps() {
-    if (Status missed = CatchUpOnValidation(); !missed.ok()) return missed.error();
-    int skipped_in_a_row = 0;
+    if (went_on_) {
+      // What the last generation left undone after the step, or did and was not heard to do.
+      record_ = untold_ && untold_->step == at_.step ? *untold_ : StepRecord{};
+      if (Status settled = Settle(); !settled.ok()) return settled.error();
+      if (stopping_) return core::kExitStopped;
+    } else if (Status missed = CatchUpOnValidation(); !missed.ok()) {
+      return missed.error();
+    }
     while (at_.step < job_.steps) {
       Result<StepResult> done = Step();
       if (!done.ok()) return done.error();
-      skipped_in_a_row = done->skipped ? skipped_in_a_row + 1 : 0;
-      if (skipped_in_a_row > options_.max_skipped) return Diverged();
-      if (options_.compare_every > 0 && at_.step % options_.compare_every == 0) {
-        Status same = ReplicasAreEqual();
-        if (!same.ok()) return same.error();
-      }
-      // A stop has no time for it: who goes on from here validates first.
-      if (!done->stop) {
-        if (Status validated = ValidateIfDue(); !validated.ok()) return validated.error();
-      }
-      const bool last = done->stop || at_.step == job_.steps;
-      const bool due = job_.checkpoint_every > 0 && at_.step % job_.checkpoint_every == 0;
-      Status saved;
-      if (line_->writes() && (last || due)) {
-        saved = Save(false, last);
-      } else {
-        Result<bool> memory = done->stop ? line_->in_memory() : IsDueInMemory();
-        if (!memory.ok()) return memory.error();
-        if (*memory) saved = Save(true, last);
-      }
-      if (!saved.ok()) return saved.error();
-      ReportStep(done->stop);
-      if (done->stop) return core::kExitStopped;
+      skipped_in_a_row_ = done->skipped ? skipped_in_a_row_ + 1 : 0;
+      if (skipped_in_a_row_ > options_.max_skipped) return Diverged();
+      stopping_ = done->stop;
+      untold_ = record_;
+      if (Status settled = Settle(); !settled.ok()) return settled.error();
+      if (stopping_) return core::kExitStopped;
     }
     return core::kExitSuccess;
+  }
+
+  // What follows a step.
+  Status Settle() {
+    if (at_.step == 0) return {};
+    if (options_.compare_every > 0 && at_.step % options_.compare_every == 0) {
+      Status same = ReplicasAreEqual();
+      if (!same.ok()) return same;
+    }
+    // A stop has no time for it: who goes on from here validates first.
+    if (!stopping_ && at_.validated != at_.step) {
+      if (Status validated = ValidateIfDue(); !validated.ok()) return validated;
+    }
+    const bool last = stopping_ || at_.step == job_.steps;
+    const bool due = job_.checkpoint_every > 0 && at_.step % job_.checkpoint_every == 0;
+    Status saved;
+    if (line_->writes() && (last || due)) {
+      saved = Save(false, last);
+    } else {
+      Result<bool> memory = stopping_ ? line_->in_memory() : IsDueInMemory();
+      if (!memory.ok()) return memory.error();
+      if (*memory) saved = Save(true, last);
+    }
+    if (!saved.ok()) return saved;
+    if (untold_) {
+      ReportStep(stopping_);
+    } else if (record_.validation) {
+      reporter_.Tell(*record_.validation);
+    }
+    untold_.reset();
+    return {};
   }
 
   // Of the step that this run goes on from.
@@ -511,7 +627,14 @@ class Run {
   const TrainOptions& options_;
   const core::Trainer& job_ = options_.job;
   const Environment environment_;
-  StopSignal stop_;
+  StopSignal& stop_;
+  Rejoin* rejoin_;            // null: the process ends with its generation
+  std::optional<Kept> kept_;  // what this rank has of the last one, until it has more
+  bool went_on_ = false;      // with what some rank kept
+  bool has_state_ = false;    // replica_ is that after step at_.step, between steps
+  bool stopping_ = false;     // the step is the last, as was asked
+  int64_t skipped_in_a_row_ = 0;
+  std::optional<StepRecord> untold_;  // the step's, until it is reported
   Threads threads_;
   collectives::Options connection_;
   Shape shape_;
@@ -545,11 +668,32 @@ class Run {
 
 int Train(const TrainOptions& options) {
   EvidenceSignal::Block();
-  Run run(options, ReadEnvironment());
-  Result<int> code = run.Go();
-  if (code.ok()) return *code;
-  Complain(code.error());
-  return ExitCodeOf(code.error());
+  StopSignal stop;
+  std::optional<Kept> kept;
+  for (;;) {
+    Environment environment = ReadEnvironment();
+    std::optional<Rejoin> rejoin;
+    if (options.in_place && !environment.socket.empty() && !environment.generation.empty()) {
+      rejoin.emplace(environment.socket, environment.rank, environment.generation);
+    }
+    auto run = std::make_unique<Run>(options, std::move(environment), stop,
+                                     rejoin ? &*rejoin : nullptr, std::move(kept));
+    const Result<int> code = run->Go();
+    if (code.ok()) return *code;
+    if (!run->ended()) {
+      Complain(code.error());
+      return ExitCodeOf(code.error());
+    }
+    Warn(code.error().message + "; this process lives on");
+    kept = run->TakeKept();
+    run.reset();
+    const Result<lockstep::Json> next = rejoin->Leave();
+    const Status told = next.ok() ? ApplyEnvironment(*next) : Status(next.error());
+    if (!told.ok()) {
+      Complain(told.error());
+      return core::kExitPeerLost;
+    }
+  }
 }
 
 }  // namespace lockstep::trainer
