@@ -20,6 +20,8 @@ enum class Device : uint8_t { kAuto, kCpu, kCuda };    // kAuto: a GPU where the
 enum class Backend : uint8_t { kAuto, kGloo, kNccl };  // kAuto: NCCL where GPU, driver, libnccl are
 enum class Sync : uint8_t { kAllReduce, kParameterServer };
 enum class Reduce : uint8_t { kTree, kRing, kNccl };
+// What becomes of the other ranks when one dies: they start anew, or keep their processes.
+enum class Recovery : uint8_t { kRestart, kInPlace };
 enum class TrainerMode : uint8_t { kTrain, kGenerate };
 
 // A preset's name, or the four sizes.
@@ -72,6 +74,7 @@ struct Trainer {
   int64_t validate_every = 0;                // steps; 0: only after the last
   int64_t validation_samples = 256;          // sequences of it, at most
   bool measure_scaling = false;  // rank 0's speed alone, which theirs together is held against
+  Recovery recovery = Recovery::kRestart;
   TrainerMode mode = TrainerMode::kTrain;
   std::vector<std::string> prompts;  // globs of text files, a prompt a line
 
@@ -89,6 +92,8 @@ template <> inline constexpr auto kEnumNames<Sync> = std::to_array<EnumName<Sync
     {{Sync::kAllReduce, "AllReduce"}, {Sync::kParameterServer, "ParameterServer"}});
 template <> inline constexpr auto kEnumNames<Reduce> = std::to_array<EnumName<Reduce>>(
     {{Reduce::kTree, "Tree"}, {Reduce::kRing, "Ring"}, {Reduce::kNccl, "Nccl"}});
+template <> inline constexpr auto kEnumNames<Recovery> = std::to_array<EnumName<Recovery>>(
+    {{Recovery::kRestart, "Restart"}, {Recovery::kInPlace, "InPlace"}});
 template <> inline constexpr auto kEnumNames<TrainerMode> = std::to_array<EnumName<TrainerMode>>(
     {{TrainerMode::kTrain, "Train"}, {TrainerMode::kGenerate, "Generate"}});
 // clang-format on
@@ -133,7 +138,7 @@ inline constexpr auto kFields<Trainer> = std::tuple(
     Field{"validationData", &Trainer::validation_data, AtMost{256, 4096}},
     Field{"validateEvery", &Trainer::validate_every, Between{0, kMostSteps}},
     Field{"validationSamples", &Trainer::validation_samples, Between{1, 1'000'000}},
-    Field{"measureScaling", &Trainer::measure_scaling},
+    Field{"measureScaling", &Trainer::measure_scaling}, Field{"recovery", &Trainer::recovery},
     Field{"prompts", &Trainer::prompts, AtMost{256, 4096}});
 
 }  // namespace lockstep::core

@@ -249,6 +249,26 @@ void ValidateTensor(Validator& validator, const Trainer& trainer) {
   ValidateCut(validator, trainer, {path, shards, "shards of layers", "shards"});
 }
 
+// A rank that lives on must hold the whole state, in memory that outlasts its communicator.
+void ValidateRecovery(Validator& validator, const Trainer& trainer) {
+  if (trainer.recovery != Recovery::kInPlace) return;
+  const std::string path = kTrainerPath + ".recovery";
+  if (OnGpus(validator.job.spec)) {
+    validator.Error(path, "must be Restart on GPUs; ranks on CPUs keep their processes so far");
+  }
+  if (trainer.mode == TrainerMode::kGenerate) {
+    validator.Error(path, "must be Restart for mode Generate, whose ranks hold no state");
+  }
+  if (trainer.sync == Sync::kParameterServer) {
+    validator.Error(path, "must be Restart with a parameter server, which holds what ranks lack");
+  }
+  if (RanksOfPipeline(trainer.parallel) > 1) {
+    validator.Error(path,
+                    "must be Restart where parallel.pipeline or tensor is above 1; a rank with a "
+                    "part of the model can't give the whole to another");
+  }
+}
+
 void ValidateServers(Validator& validator, const Trainer& trainer) {
   const std::string path = kTrainerPath + ".servers";
   if (trainer.servers.empty()) {
@@ -289,6 +309,7 @@ void ValidateTrainer(Validator& validator) {
   ValidateServers(validator, trainer);
   ValidatePipeline(validator, trainer);
   ValidateTensor(validator, trainer);
+  ValidateRecovery(validator, trainer);
   if (trainer.learning_rate <= 0)
     validator.Error(kTrainerPath + ".learningRate", "must be greater than 0");
   if (trainer.weight_decay < 0) validator.Error(kTrainerPath + ".weightDecay", "must be 0 or more");

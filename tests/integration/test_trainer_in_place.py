@@ -5,8 +5,9 @@ import os
 import signal
 import time
 
+import trainer_jobs
 from run import Run, ranks
-from trainer_jobs import weights
+from trainer_jobs import wait_commits, weights
 from waiting import wait_until
 
 
@@ -70,6 +71,24 @@ def test_who_survives_keeps_its_process_and_gives_its_state_to_the_one_that_died
     assert weights(output) == weights_alone(tmp_path / "alone", 600)
 
 
+def test_a_job_says_it_by_its_recovery(tmp_path):
+    steps = 800  # far more than are done before the signal
+    run = Run(tmp_path, trainer_jobs.job(tmp_path, steps=steps, recovery="InPlace"))
+    wait_commits(tmp_path, 1)
+    before = pids(run, 4)
+    kill(run, 0)
+    wait_until(lambda: pids(run, 4)[0] != before[0], "rank 0's next process", 60)
+    assert {rank: pid for rank, pid in pids(run, 4).items() if rank > 0} == {
+        rank: pid for rank, pid in before.items() if rank > 0}
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert report["generations"][1]["kept"] == 3, output
+    assert "resuming at step" not in output, output
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    assert weights(output) == weights(Run(alone, trainer_jobs.job(alone, steps=steps)).finish()[2])
+
+
 def test_any_rank_may_die_and_a_second_one_at_any_time_of_the_recovery(tmp_path):
     run = Run(tmp_path, job(tmp_path, steps=1200))
     pauses = [None, 0, 0.01, 0.03, 0.1, 0.3]
@@ -131,4 +150,4 @@ def test_what_cannot_be_done_in_place_is_refused(tmp_path):
     code, report, output = Run(tmp_path, job(tmp_path, flags=flags)).finish()
     assert code == 2, output
     assert len(report["generations"]) == 1
-    assert "--in-place wants ranks that hold the whole state each" in output
+    assert "in place wants ranks that hold the whole state each" in output

@@ -69,6 +69,21 @@ def test_memory_alone_is_enough_when_a_rank_and_then_a_machine_is_lost(tmp_path,
     assert weights(output) == undisturbed
 
 
+def test_ranks_that_outlive_a_generation_keep_on_writing_to_memory_what_a_lost_machine_needs(tmp_path, undisturbed):
+    run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, recovery="InPlace",
+                                  checkpoint={"memory": {"size": "64Mi"}}))
+    (agent, folder), (_, copies) = machines(run)
+    wait_in_memory(folder, "1-1")
+    os.kill(run.wait_ranks(4)[3][0], signal.SIGKILL)
+    wait_in_memory(copies, "1-2")
+    os.kill(agent, signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert [generation.get("kept", 0) for generation in report["generations"]] == [0, 3, 0], output
+    assert len(resumed(output)) == 1 and resumed(output)[0] > 5, output
+    assert weights(output) == undisturbed
+
+
 def test_the_disk_is_what_is_left_where_memory_is_lost_and_it_is_said(tmp_path, undisturbed):
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, checkpointEvery=100, memoryEvery=7, checkpoint={
         "memory": {"size": "64Mi", "replicas": 0}, "persistEvery": "0s", "path": str(tmp_path / "checkpoints")}))

@@ -40,6 +40,7 @@ TEST(TrainerCommand, IsReadBackByTheTrainerAsItWas) {
   trainer.validate_every = 50;
   trainer.validation_samples = 64;
   trainer.measure_scaling = true;
+  trainer.recovery = Recovery::kInPlace;
   const Result<Trainer> read = ParseTrainer(TrainerCommand(spec).back());
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(*read, trainer);

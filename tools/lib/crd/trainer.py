@@ -83,6 +83,9 @@ def trainer():
             "validationSamples": integer("Sequences of a validation, at most."),
             "measureScaling": boolean("Whether rank 0 makes some steps alone first, and the speed of "
                                       "all is told against its own."),
+            "recovery": choice("What the other ranks do when one dies: Restart, start anew as it "
+                               "does and read the newest checkpoint; or InPlace, keep their "
+                               "processes and give it their state."),
         },
         rule("self.mode != 'Train' || (has(self.data) && self.data.size() > 0)",
              "is missing; name the files to train on, as in [/data/*.txt]", ".data"),
@@ -163,6 +166,10 @@ def _device_rules():
                    path),
         ]
 
+    def whole_ranks(wrong, message):
+        return unless(f"self.trainer.recovery == 'InPlace' && {wrong}",
+                      f"must be Restart {message}", ".trainer.recovery")
+
     return [
         *whole("pipeline", "stages of a pipeline", "copies of a stage"),
         *whole("tensorShards", "shards of layers", "shards"),
@@ -192,4 +199,12 @@ def _device_rules():
                ".trainer.reduce"),
         unless(f"{on_gpus} && self.trainer.sync == 'ParameterServer'",
                "must be AllReduce on GPUs; servers of parameters work on CPUs", ".trainer.sync"),
+        whole_ranks(on_gpus, "on GPUs; ranks on CPUs keep their processes so far"),
+        whole_ranks("self.trainer.mode == 'Generate'",
+                    "for mode Generate, whose ranks hold no state"),
+        whole_ranks("self.trainer.sync == 'ParameterServer'",
+                    "with a parameter server, which holds what ranks lack"),
+        whole_ranks("self.trainer.parallel.pipeline * self.trainer.parallel.tensor > 1",
+                    "where parallel.pipeline or tensor is above 1; a rank with a part of the model "
+                    "can't give the whole to another"),
     ]

@@ -101,12 +101,10 @@ void AddSync(CLI::App* command, TrainOptions& options) {
       ->add_option("--compare-every", options.compare_every,
                    "steps between comparisons of the replicas (0: never)")
       ->check(CLI::NonNegativeNumber);
-  command
-      ->add_flag(
-          "--in-place", options.in_place,
-          "under an agent: when another rank dies, this process lives on and gives its state "
-          "to the one that takes its place")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  command->add_flag_callback(
+      "--in-place", [&options] { options.job.recovery = core::Recovery::kInPlace; },
+      "under an agent: when another rank dies, this process lives on and gives its state "
+      "to the one that takes its place");
   command
       ->add_option("--collective-timeout", options.collective_timeout,
                    "seconds until a collective gives up")

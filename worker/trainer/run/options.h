@@ -26,8 +26,6 @@ struct TrainOptions {
   int threads = 0;  // 0: OMP_NUM_THREADS, else all cores
   int64_t log_every = 10;
   double collective_timeout = 120;  // seconds
-  // When another rank dies, this process goes on in the next generation with the state that it has.
-  bool in_place = false;
 };
 
 // The model that the job names or gives the sizes of. kInvalid: none such.

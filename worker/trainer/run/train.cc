@@ -166,15 +166,15 @@ class Run {
 
   // What a rank holds of the state must be all of it, and in its memory.
   Status CheckInPlace() {
-    if (!options_.in_place) return {};
+    if (job_.recovery != core::Recovery::kInPlace) return {};
     if (job_.sync != core::Sync::kAllReduce || mesh_.ranks() > 1) {
       return Error::Invalid(
-          "--in-place wants ranks that hold the whole state each: sync AllReduce, "
-          "parallel.pipeline "
-          "and parallel.tensorShards 1");
+          "in place wants ranks that hold the whole state each: sync AllReduce, and "
+          "parallel.pipeline and tensor 1");
     }
     if (place_->gpu()) {
-      return Error::Invalid("--in-place is for CPUs so far: write --device cpu, or leave it out");
+      return Error::Invalid(
+          "in place is for CPUs so far: write device: Cpu (--device cpu), or recovery: Restart");
     }
     return {};
   }
@@ -301,7 +301,7 @@ class Run {
 
   // With what a rank has that outlived the last generation; false: none did.
   Result<bool> GoOn() {
-    if (!options_.in_place || environment_.socket.empty()) return false;
+    if (job_.recovery != core::Recovery::kInPlace || environment_.socket.empty()) return false;
     const Result<std::optional<int>> from = TakeFurthest(kept_, shape_, host(), threads_);
     if (!from.ok()) return from.error();
     if (!*from) return false;
@@ -673,7 +673,8 @@ int Train(const TrainOptions& options) {
   for (;;) {
     Environment environment = ReadEnvironment();
     std::optional<Rejoin> rejoin;
-    if (options.in_place && !environment.socket.empty() && !environment.generation.empty()) {
+    if (options.job.recovery == core::Recovery::kInPlace && !environment.socket.empty() &&
+        !environment.generation.empty()) {
       rejoin.emplace(environment.socket, environment.rank, environment.generation);
     }
     auto run = std::make_unique<Run>(options, std::move(environment), stop,
