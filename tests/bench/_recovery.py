@@ -1,0 +1,110 @@
+"""The built-in trainer loses a rank: how long until its next step, and until one not made before.
+
+In turns, of the same run but for how it goes on: `Restart` reads the last checkpoint on disk, `Memory`
+the one in memory that is newer (docs/checkpoints.md), `InPlace` keeps the other ranks' processes.
+Rank 0 writes each step to a pipe, whose lines are stamped here as they come; the last rank is killed
+by SIGKILL. All runs end in the same weights, or a line says that they do not.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from _bench import BIN, LOCKSTEP, emit, now, spread
+
+import processes
+
+DATA = "/usr/share/common-licenses/GPL-3"
+TRAINER = ["--model", "nano", "--data", DATA, "--global-batch-size", "4", "--micro-batch-size", "1",
+           "--sequence-length", "32", "--compare-every", "0", "--tensorboard", "none"]
+STEPS, EVERY, DEATH = 60, 25, 45  # 20 steps after a checkpoint
+MODES = {"Restart": ({}, ()), "Memory": ({"memory": {"size": "128Mi"}}, ("--memory-every", "5")),
+         "InPlace": ({}, ("--in-place",))}
+LIMIT = 1000
+
+
+def job(folder, shape, mode):
+    checkpoint, words = MODES[mode]
+    command = [str(BIN / "lockstep-trainer"), "train", *TRAINER, "--steps", str(STEPS),
+               "--checkpoint-every", str(EVERY), "--metrics", f"{folder}/steps", *words]
+    file = Path(folder, "job.yaml")
+    file.write_text(json.dumps({
+        "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "gpt"},
+        "spec": {"numMachines": shape.machines, "processesPerMachine": shape.processes,
+                 "command": command, "checkpoint": {"path": f"{folder}/checkpoints", **checkpoint}}}),
+        encoding="utf-8")
+    return file
+
+
+def kill_last_rank(mark, world):
+    """When that was."""
+    for pid in processes.with_variable("BENCH_MARK", mark):
+        if processes.environment(pid).get("RANK") == str(world - 1):
+            at = now()
+            os.kill(pid, signal.SIGKILL)
+            return at
+    raise RuntimeError(f"there is no rank {world - 1}")
+
+
+class Recovered:
+    """One run; `steps`: (step, when) as they were told."""
+
+    def __init__(self, shape, mode):
+        with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
+            os.mkfifo(f"{folder}/steps")
+            # Held open for writing as well, so that it does not end with a rank.
+            pipe = os.fdopen(os.open(f"{folder}/steps", os.O_RDWR), encoding="ascii")
+            log = Path(folder, "log")
+            with log.open("wb") as output:
+                command = [LOCKSTEP, "run", "--no-table", "--report", f"{folder}/report.json",
+                           job(folder, shape, mode)]
+                run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                       env={**os.environ, "BENCH_MARK": folder})
+            self.steps, self.killed = [], 0
+            while not self.steps or self.steps[-1][0] < STEPS:
+                self.steps.append((int(json.loads(pipe.readline())["step"]), now()))
+                if self.steps[-1][0] == DEATH and not self.killed:
+                    self.killed = kill_last_rank(folder, shape.world)
+            pipe.close()
+            self.code = run.wait()
+            self.log = log.read_text(encoding="utf-8", errors="replace")
+            self.generations = json.loads(Path(folder, "report.json").read_text())["generations"]
+        sums = re.findall(r"sha256 (\w+)", self.log)
+        self.weights = sums[-1] if sums else ""
+
+    def good(self):
+        return self.code == 0 and len(self.generations) == 2 and self.weights
+
+    def after(self):
+        """How many steps were made twice, and the ms from the death to the first step of the next
+        generation, and to the first that was never made before: it is behind the longest pause.
+        """
+        first = max(range(1, len(self.steps)), key=lambda n: self.steps[n][1] - self.steps[n - 1][1])
+        furthest = self.steps[first - 1][0]
+        redone = furthest - self.steps[first][0] + 1
+        new = next(at for step, at in self.steps[first:] if step > furthest)
+        return redone, (self.steps[first][1] - self.killed) / 1e6, (new - self.killed) / 1e6
+
+
+def recoveries(samples, shape):
+    found, weights, bad = {mode: [] for mode in MODES}, set(), dict.fromkeys(MODES, 0)
+    for _ in range(samples):
+        for mode in MODES:
+            run = Recovered(shape, mode)
+            if not run.good():
+                print(f"a run is left out (exit code {run.code}):\n{run.log[-2000:]}", flush=True)
+                bad[mode] += 1
+                continue
+            weights.add(run.weights)
+            found[mode].append((*run.after(), run.generations[1].get("kept", 0)))
+    for mode, runs in found.items():
+        if not runs:
+            continue
+        redone, following, new, kept = zip(*runs)
+        emit("restart", "recovery", mode=mode, shape=str(shape), unit="ms", **spread(following),
+             limit=LIMIT if mode == "InPlace" else None, newStep=spread(new), stepsRedone=max(redone),
+             processesKept=min(kept), sameWeights=len(weights) == 1, leftOut=bad[mode])
