@@ -174,7 +174,7 @@ void Invariants::OnExec(const Machine& machine, const Process& process, const co
         Violate("ARankIsOneProcess", machine.Name() + " starts rank " + std::to_string(old.rank) +
                                          " again while its last process is alive");
       }
-      if (old.generation == process.generation) continue;
+      if (old.generation == process.generation || old.left) continue;
       Violate("OneGenerationRuns", machine.Name() + " starts rank " + std::to_string(process.rank) +
                                        " of " + process.generation.ToString() + " while rank " +
                                        std::to_string(old.rank) + " of " +
@@ -274,6 +274,19 @@ void Invariants::CheckCopies(const Machine& zero) {
 // it is said that it is not. A machine 0 that has begun nothing does not know of it.
 void Invariants::OnGangEnds(const Machine& zero) {
   const core::Coordinator& coordinator = *zero.coordinator();
+  const bool held = coordinator.phase() == core::CoordinatorPhase::kHeld;
+  for (const auto& machine : world_.machines()) {
+    const core::Member& member = machine->member();
+    const bool here =
+        machine->alive() && member.welcomed() && member.machine0_attempt() == zero.spec().attempt &&
+        coordinator.machine(zero.Local(), machine->spec().index).attempt == machine->spec().attempt;
+    const bool waits = std::ranges::any_of(machine->processes(), [](const Process& process) {
+      return process.left && process.killed == kNever;
+    });
+    if (held && here && waits && member.phase() == core::MemberPhase::kStopped) {
+      Violate("HeldKeepsNone", "the gang is held, and processes live on " + machine->Name());
+    }
+  }
   if (!world_.shape().persists || !coordinator.unwritten().empty()) return;
   if (coordinator.history().empty()) return;
   const Run* run = Find(coordinator.history().back().generation);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -35,6 +36,9 @@ struct Process {
   Time lease_end{};         // of its machine when SIGKILL was sent; true time
   Time killed = kNever;     // when SIGKILL was sent
   bool terminated = false;  // SIGTERM was sent
+  bool rejoins = false;     // it can take part in the generation after its own
+  bool told = false;        // that its own has ended
+  bool left = false;        // it acts in none, and waits for the next
 };
 
 struct MachineSpec {
@@ -62,6 +66,8 @@ class Machine {
   void OnCommit(core::Generation generation);
   void OnMemoryCommit(core::Generation generation, const std::string& name);
   void EndProcess(uint32_t pid, int exit_code, int signal);
+  // As it does by itself, in its generation, unless it has left that.
+  void Exit(uint32_t pid, core::Generation generation, int exit_code);
 
   // ---- the operator ----
   void OnDesiredState(const core::DesiredState& desired);
@@ -173,8 +179,12 @@ class Machine {
   void Exec(const core::Start& start, uint32_t local_rank);
   void ExecAgain(core::Generation generation, uint32_t rank);
   void Run(const core::Start& start, uint32_t rank);
+  void TakeIn(const core::Start& start, uint32_t rank);
+  void CountSpawned(core::Generation generation);
+  // It will leave its generation, in its time.
+  void TellEnd(Process& process);
   void KillProcess(Process& process);
-  void KillGeneration(core::Generation generation);
+  void KillGeneration(core::Generation generation, const std::set<uint32_t>& spared);
   void KillAll();
   void CheckAllDead();
   void CheckTerminated();
@@ -183,7 +193,7 @@ class Machine {
   void GuardWakes();
   void Leave(int code);
   Process* Find(uint32_t pid);
-  bool Alive(core::Generation generation) const;
+  bool Alive(core::Generation generation, const std::set<uint32_t>& spared) const;
   void MarkLeft(core::Generation generation);
 
   World& world_;
@@ -213,6 +223,7 @@ class Machine {
   struct Stopping {
     core::Generation generation;
     Time kill_at{};  // true time
+    std::set<uint32_t> spared;
   };
   std::optional<Stopping> stopping_;
   std::optional<core::Measure> measuring_;

@@ -86,6 +86,11 @@ void Machine::Do(core::Spawn& action) {
   Duration most = slow ? spawn_delay_ : microseconds(1500);
   Duration after{};
   for (uint32_t local = 0; local < world_.shape().processes; ++local) {
+    const uint32_t rank = spec_.index * world_.shape().processes + local;
+    if (std::ranges::find(action.kept, rank) != action.kept.end()) {
+      TakeIn(action.start, rank);
+      continue;
+    }
     after += world_.random().Between(microseconds(200), most);
     world_.queue().After(after, [this, start = action.start, local] {
       InAgent([this, start, local] { Exec(start, local); });
@@ -112,9 +117,62 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
     return;
   }
   Run(start, rank);
-  if (++spawned_ == world_.shape().processes) {
-    Do(member_.OnSpawned(Local(), start.generation));
+  CountSpawned(start.generation);
+}
+
+void Machine::CountSpawned(core::Generation generation) {
+  if (++spawned_ < world_.shape().processes) return;
+  world_.queue().After(microseconds(1), [this, generation] {
+    InAgent([this, generation] { Do(member_.OnSpawned(Local(), generation)); });
+  });
+}
+
+void Machine::TakeIn(const core::Start& start, uint32_t rank) {
+  for (Process& process : processes_) {
+    if (process.rank != rank || process.killed != kNever) continue;
+    world_.Log(Name(), " takes rank ", rank, " of ", process.generation, " into ",
+               start.generation);
+    if (!process.left) {
+      world_.invariants().Violate("KeptHaveLeft",
+                                  Name() + " takes in rank " + std::to_string(rank) +
+                                      ", which has not left " + process.generation.ToString());
+    }
+    if (process.generation.attempt != start.generation.attempt) {
+      world_.invariants().Violate(
+          "KeptHaveLeft", Name() + " takes in what another machine 0 kept, rank " +
+                              std::to_string(rank) + " of " + process.generation.ToString());
+    }
+    process.generation = start.generation;
+    process.told = process.left = false;
+    world_.invariants().OnExec(*this, process, start);
+    world_.training().OnExec(node_, process.pid, start.generation, rank,
+                             start.memory.exists() ? InMemory(start.memory) : start.resume);
+    break;
   }
+  CountSpawned(start.generation);
+}
+
+void Machine::TellEnd(Process& process) {
+  if (std::exchange(process.told, true)) return;
+  Random& random = world_.random();
+  if (random.Chance(5)) return;  // it never listens
+  const Duration takes = random.Chance(80) ? random.Between(milliseconds(1), milliseconds(300))
+                                           : random.Between(seconds(1), seconds(8));
+  world_.queue().After(takes, [this, pid = process.pid, generation = process.generation] {
+    Process* one = Find(pid);
+    if (one == nullptr || one->generation != generation || one->killed != kNever) return;
+    one->left = true;
+    InAgent(
+        [this, generation, rank = one->rank] { Do(member_.OnLeft(Local(), generation, rank)); });
+  });
+}
+
+void Machine::Exit(uint32_t pid, core::Generation generation, int exit_code) {
+  const Process* process = Find(pid);
+  if (process == nullptr || process->generation != generation || process->left) return;
+  // It has lost a peer, and waits for its agent.
+  if (exit_code != 0 && process->rejoins) return;
+  EndProcess(pid, exit_code, 0);
 }
 
 void Machine::Run(const core::Start& start, uint32_t rank) {
@@ -122,7 +180,17 @@ void Machine::Run(const core::Start& start, uint32_t rank) {
   process.pid = world_.NextPid();
   process.rank = rank;
   process.generation = start.generation;
+  process.rejoins = world_.shape().in_place && world_.random().Chance(85);
   processes_.push_back(process);
+  if (process.rejoins) {
+    world_.queue().After(world_.random().Between(milliseconds(1), milliseconds(40)),
+                         [this, pid = process.pid, generation = process.generation, rank] {
+                           if (Find(pid) == nullptr) return;
+                           InAgent([this, generation, rank] {
+                             Do(member_.OnRejoins(Local(), generation, rank, true));
+                           });
+                         });
+  }
   world_.Log(Name(), " exec rank ", rank, " of ", start.generation);
   world_.invariants().OnExec(*this, process, start);
   world_.training().OnExec(node_, process.pid, start.generation, rank,
@@ -148,11 +216,20 @@ void Machine::Do(core::StopProcesses& action) {
   Time kill_at = clock_.True(action.kill_at);
   bool now = action.kill_at <= Local();
   world_.Log(Name(), " stops ", action.generation, now ? " by SIGKILL" : " by SIGTERM");
-  stopping_ = Stopping{action.generation, kill_at};
+  stopping_ = Stopping{action.generation, kill_at, action.spared};
   core::Generation generation = action.generation;
+  for (Process& process : processes_) {
+    if (process.generation != generation) continue;
+    if (action.spared.contains(process.rank)) {
+      TellEnd(process);
+    } else if (process.told) {
+      KillProcess(process);
+    }
+  }
   if (!now) {
     for (Process& process : processes_) {
       if (process.generation != generation || process.terminated) continue;
+      if (action.spared.contains(process.rank)) continue;
       process.terminated = true;
       if (world_.random().Chance(40)) continue;  // it ignores SIGTERM
       int code = world_.random().Chance(60) ? 0 : 143;
@@ -162,28 +239,32 @@ void Machine::Do(core::StopProcesses& action) {
     world_.queue().At(kill_at, [this, generation] {
       InAgent([this, generation] {
         if (!stopping_ || stopping_->generation != generation) return;
-        KillGeneration(generation);
+        KillGeneration(generation, stopping_->spared);
       });
     });
   } else {
-    KillGeneration(generation);
+    KillGeneration(generation, action.spared);
   }
   world_.queue().At(std::max(kill_at, world_.now()) + kUnkillableAfter, [this, generation] {
     InAgent([this, generation] {
-      if (Alive(generation)) Do(member_.OnUnkillable(Local(), generation));
+      const bool killed = std::ranges::any_of(processes_, [&](const Process& process) {
+        return process.generation == generation && process.killed != kNever;
+      });
+      if (killed) Do(member_.OnUnkillable(Local(), generation));
     });
   });
   // The sweep takes a moment even where nothing is left.
   world_.queue().After(microseconds(100), [this] { InAgent([this] { CheckAllDead(); }); });
 }
 
-bool Machine::Alive(core::Generation generation) const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [&](const Process& process) { return process.generation == generation; });
+bool Machine::Alive(core::Generation generation, const std::set<uint32_t>& spared) const {
+  return std::ranges::any_of(processes_, [&](const Process& process) {
+    return process.generation == generation && !spared.contains(process.rank);
+  });
 }
 
 void Machine::CheckAllDead() {
-  if (!stopping_ || Alive(stopping_->generation)) return;
+  if (!stopping_ || Alive(stopping_->generation, stopping_->spared)) return;
   core::Generation generation = stopping_->generation;
   stopping_.reset();
   if (spawning_ == generation) spawning_ = {};
@@ -200,10 +281,10 @@ void Machine::KillProcess(Process& process) {
   world_.queue().After(takes, [this, pid = process.pid] { EndProcess(pid, -1, SIGKILL); });
 }
 
-void Machine::KillGeneration(core::Generation generation) {
+void Machine::KillGeneration(core::Generation generation, const std::set<uint32_t>& spared) {
   MarkLeft(generation);
   for (Process& process : processes_) {
-    if (process.generation == generation) KillProcess(process);
+    if (process.generation == generation && !spared.contains(process.rank)) KillProcess(process);
   }
 }
 

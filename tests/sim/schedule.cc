@@ -28,6 +28,7 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
 constexpr uint64_t kFaultStream = 0xfa017;
 constexpr uint64_t kSpareStream = 0x59a2e;
+constexpr uint64_t kDeathStream = 0xdea7;
 
 bool Has(const std::vector<Fault>& faults, FaultKind kind) {
   return std::any_of(faults.begin(), faults.end(),
@@ -153,6 +154,11 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
   if (schedule.Off("MeasuredBeforeStart")) {
     return {{kSlowVolume, 0, 1, 200, 400, true, 2000, 8000},
             {kKillAgent, 0, 5, 0, 0, false, 0, 0, kPreparing}};
+  }
+  if (schedule.Off("KeptHaveLeft")) return {{kSignal, 20, 60, 0, 0, false, 9, 9}};
+  if (schedule.Off("HeldKeepsNone")) {
+    return {{kSignal, 20, 60, 0, 0, false, 9, 9},
+            {kSuspend, 0, 5, 100, 300, true, 0, 0, kStopping, 1}};
   }
   if (schedule.Off("AskedNeedsEvidence")) return {{kTermAgent, 10, 60, 0, 0, false, 0, 0}};
   if (schedule.Off("SparesAreNotAwaited")) return {{kKillAgent, 100, 200, 0, 0, false, 0, 0}};
@@ -392,7 +398,9 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.skew = random.Chance(30) ? 0 : 50'000;
   shape.start_timeout = seconds(4);
   if (Has(faults, FaultKind::kHang)) shape.hang_timeout = seconds(3);
-  shape.alone = seed % 7 == 2 && shape.memory_every == 0 && !Has(faults, FaultKind::kHang);
+  shape.in_place = seed % 5 == 1;
+  shape.alone =
+      !shape.in_place && seed % 7 == 2 && shape.memory_every == 0 && !Has(faults, FaultKind::kHang);
   return shape;
 }
 
@@ -418,6 +426,28 @@ void DrawSpares(Schedule& schedule) {
     Fault fault;
     fault.kind = random.Chance(50) ? FaultKind::kEvictSpare : FaultKind::kStuckSpare;
     fault.at = random.Between(milliseconds(100), seconds(6));
+    schedule.faults.push_back(fault);
+  }
+}
+
+// Where ranks can outlive a generation, one dies, and often another while the gang gets over it.
+void DrawDeaths(Schedule& schedule) {
+  using enum CoordinatorPhase;
+  static constexpr std::array<CoordinatorPhase, 4> kRecovery = {kStopping, kPreparing, kStarting,
+                                                                kRunning};
+  Random random(schedule.seed ^ kDeathStream);
+  const Shape shape = DrawShape(schedule.seed, {});
+  if (!shape.in_place || random.Chance(25)) return;
+  const uint32_t deaths = 1 + random.Below(3);
+  for (uint32_t i = 0; i < deaths; ++i) {
+    Fault fault;
+    fault.kind = FaultKind::kSignal;
+    fault.arg = SIGKILL;
+    fault.machine = random.Below(shape.machines);
+    fault.local_rank = random.Below(shape.processes);
+    fault.phase = i == 0 ? kRunning : kRecovery.at(random.Below(4));
+    fault.entry = fault.phase == kRunning ? 1 + std::min(i, 1U) : 1;
+    fault.at = random.Between(milliseconds(1), milliseconds(random.Chance(50) ? 20 : 400));
     schedule.faults.push_back(fault);
   }
 }
@@ -464,6 +494,7 @@ Schedule DrawFaults(uint64_t seed, const std::string& mutant, bool cluster) {
 Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
   Schedule schedule = DrawFaults(seed, mutant, cluster);
   DrawSpares(schedule);
+  DrawDeaths(schedule);
   return schedule;
 }
 

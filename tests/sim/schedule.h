@@ -96,6 +96,7 @@ struct Shape {
   bool machine0_decides =
       false;                // successPolicy: Machine0; most others serve until they are stopped
   bool alone = false;       // ranks of machines but 0 are started again alone
+  bool in_place = false;    // most ranks can outlive their generation
   bool preflight = false;   // machines are measured before ranks start on them
   bool ports = false;       // its ranks get some, and are told of the others'
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors

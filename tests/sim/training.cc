@@ -59,9 +59,10 @@ void Training::FailPeers(const Run& run) {
     if (!rank.alive) continue;
     Duration after = world_.random().Between(soonest, soonest + milliseconds(100));
     uint32_t code = world_.random().Chance(50) ? 75 : 1;
-    world_.queue().After(after, [this, node = rank.node, pid = rank.pid, code] {
-      world_.machine(node).EndProcess(pid, static_cast<int>(code), 0);
-    });
+    world_.queue().After(
+        after, [this, node = rank.node, pid = rank.pid, code, generation = run.generation] {
+          world_.machine(node).Exit(pid, generation, static_cast<int>(code));
+        });
   }
 }
 
@@ -120,10 +121,11 @@ bool Training::ComesAgain(const Run& run, uint32_t rank) const {
 
 void Training::Finish(const Run& run, uint32_t rank) {
   if (!Decides(rank) && world_.random().Chance(70)) return;
-  world_.queue().After(world_.random().Between(Duration::zero(), milliseconds(5)),
-                       [this, node = run.ranks[rank].node, pid = run.ranks[rank].pid] {
-                         world_.machine(node).EndProcess(pid, 0, 0);
-                       });
+  world_.queue().After(
+      world_.random().Between(Duration::zero(), milliseconds(5)),
+      [this, node = run.ranks[rank].node, pid = run.ranks[rank].pid, generation = run.generation] {
+        world_.machine(node).Exit(pid, generation, 0);
+      });
 }
 
 void Training::OnCommitAnswered(core::Generation generation, bool granted, uint32_t number) {

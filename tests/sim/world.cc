@@ -271,8 +271,6 @@ std::vector<std::string> Mutants() {
                                       "PredecessorAssumedDead", "NoCompareAndSwap",
                                       "LeadsOnOldCaches",       "OneBucketForAll"};
   for (std::string name : NamesOf(core::Rule{})) {
-    // No rank of this world outlives its generation; tests/core/gang/kept_test.cc has these two.
-    if (name == "KeptHaveLeft" || name == "HeldKeepsNone") continue;
     // Each of these two covers for the other.
     if (name == "RefuseLowerCoordinator") continue;
     if (name == "CoordinatorFencesItself") name += "+RefuseLowerCoordinator";
