@@ -28,6 +28,7 @@ Coordinator::Coordinator(CoordinatorConfig config, Time born)
       stragglers_(config_.machines, config_.processes),
       fences_(config_.machines, config_.processes) {
   generation_.attempt = config_.attempt;
+  if (!config_.elastic) wanted_ = witnesses_ = roster_.members();
   if (config_.preflight) preflight_.emplace(*config_.preflight, config_.machines);
 }
 
@@ -101,8 +102,18 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
     return Error::Conflict("epoch " + std::to_string(desired.epoch) + " or observedGeneration " +
                            std::to_string(desired.observed_generation) + " is older than one seen");
   }
+  const bool some_members = !desired.members.empty();
+  if (some_members && (!desired.members.Contains(0) || desired.members.last() >= roster_.size())) {
+    return Error::Invalid("members " + desired.members.ToString() +
+                          " are not machine 0 and some of " + std::to_string(roster_.size()));
+  }
+  if (some_members && !config_.elastic && desired.members.size() < roster_.size()) {
+    return Error::Invalid("generations of this job are made of all machines");
+  }
   desired_epoch_ = desired.epoch;
   desired_observed_ = desired.observed_generation;
+  wanted_ = some_members ? desired.members : Members::All(config_.machines);
+  witnesses_ = some_members ? desired.witnesses : wanted_;
   counters_.Merge(desired.machine_failures);
   ++version_;
   if (desired.health) config_.hang_timeout = desired.health->hang_timeout;
@@ -132,7 +143,7 @@ Result<CoordinatorActions> Coordinator::OnDesiredState(Time now, const DesiredSt
                (keep_ || now + desired_stop_->grace < kill_at_)) {
       keep_ = !Holds(Rule::kHeldKeepsNone);
       kill_at_ = std::min(kill_at_, now + desired_stop_->grace);
-      for (const Slot& slot : roster_) {
+      for (const Slot& slot : roster_.gang()) {
         Send(
             slot,
             Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero()), {}, keep_});
@@ -291,7 +302,8 @@ void Coordinator::Witness(Time now, Slot& slot, const Hello& hello) {
 void Coordinator::Resynchronise(Time now, Slot& slot) {
   const Report& report = slot.report;
   bool current = report.generation == generation_;
-  if (phase_ == CoordinatorPhase::kStopping && slot.lost_in != generation_) {
+  if (phase_ == CoordinatorPhase::kStopping && roster_.TakesPart(slot) &&
+      slot.lost_in != generation_) {
     if (current || report.generation < generation_) {
       Send(slot,
            Stop{generation_, stop_reason_, std::max(kill_at_ - now, Duration::zero()), {}, keep_});
@@ -299,7 +311,8 @@ void Coordinator::Resynchronise(Time now, Slot& slot) {
     return;
   }
   if (desired_stop_) StopKept(slot);
-  if (Live() && report.generation < generation_ && Holds(Rule::kHigherAttemptStopsGang)) {
+  if (Live() && roster_.TakesPart(slot) && report.generation < generation_ &&
+      Holds(Rule::kHigherAttemptStopsGang)) {
     // It was in this generation and knows nothing of it: the START was lost, or it is another agent
     // and the first one's ranks, of which nothing was heard, died with that.
     MarkLost(now, slot, Cause::kMachineLost, "came back without its ranks");
@@ -347,7 +360,7 @@ void Coordinator::CountSteps(const Report& report) {
 void Coordinator::Handle(Time now, Slot& slot, const StopRequest& request) {
   slot.draining = request.reason == StopReason::kDraining;
   ++version_;
-  if (Live()) BeginStop(now, request.reason, request.grace);
+  if (Live() && roster_.TakesPart(slot)) BeginStop(now, request.reason, request.grace);
 }
 
 void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
@@ -367,7 +380,7 @@ void Coordinator::Handle(Time now, Slot& slot, const CommitRequest& request) {
 void Coordinator::Handle(Time now, Slot& slot, const Progress& progress) {
   if (progress.generation != generation_) return;
   for (const RankProgress& rank : progress.ranks) {
-    if (rank.rank / config_.processes != slot.machine) continue;
+    if (SlotOf(rank.rank) != &slot) continue;
     progress_[rank.rank] = rank;
     stragglers_.Learn(now, rank);
   }
@@ -403,7 +416,7 @@ void Coordinator::PingOne(Time now, const Slot& slot) {
 }
 
 bool Coordinator::AllAnsweredSince(Time stamp) const {
-  return std::ranges::all_of(roster_, [&](const Slot& slot) {
+  return std::ranges::all_of(roster_.gang(), [&](const Slot& slot) {
     const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
     return pulse.answered_sent > stamp && pulse.answered_generation == generation_;
   });
@@ -429,7 +442,8 @@ void Coordinator::CheckSilence(Time now) {
 void Coordinator::MarkLost(Time now, Slot& slot, Cause cause, std::string how) {
   slot.lost = true;
   ++version_;
-  bool involved = Live() || phase_ == CoordinatorPhase::kStopping;
+  const bool runs = Live() || phase_ == CoordinatorPhase::kStopping;
+  const bool involved = runs && roster_.TakesPart(slot);
   if (!involved || slot.has_stopped(generation_)) return;
   slot.lost_in = generation_;
   slot.lost_at = lease_.of(slot.machine).answered_at;
@@ -456,10 +470,13 @@ CoordinatorActions Coordinator::Step(Time now) {
   CheckPreparation(now);
   CheckPrepared(now);
   CheckCopies();
+  AdoptMembers();
   TryStart(now);
   if (phase_ == CoordinatorPhase::kVerdict) {
-    bool all = std::all_of(roster_.begin(), roster_.end(),
-                           [](const Slot& slot) { return slot.acked || slot.lost; });
+    bool all = std::all_of(roster_.begin(), roster_.end(), [this](const Slot& slot) {
+      const bool away = slot.connection == 0 && !roster_.TakesPart(slot);
+      return slot.acked || slot.lost || away;
+    });
     if (all || now >= verdict_deadline_) {
       phase_ = CoordinatorPhase::kDone;
       verdict_deadline_ = kNever;
@@ -495,6 +512,11 @@ MachineView Coordinator::machine(Time now, uint32_t index) const {
   view.binding_reason = slot.report.binding_reason;
   view.parked = slot.report.parked;
   return view;
+}
+
+Coordinator::Slot* Coordinator::SlotOf(uint32_t rank) {
+  const uint32_t place = rank / config_.processes;
+  return place < roster_.members().size() ? &roster_[roster_.members().At(place)] : nullptr;
 }
 
 Time Coordinator::starts_again() const {

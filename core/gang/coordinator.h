@@ -94,7 +94,9 @@ struct CoordinatorConfig {
   Duration persist_every{};  // from memory to checkpoint_path; 0: at the end alone
   // START has a port for each process, free on its machine, and every machine's address.
   bool ports = false;
-  bool one_computer = false;                      // the machines share it, and with it the ports
+  bool one_computer = false;  // the machines share it, and with it the ports
+  // A desired state says who takes part; not with memory, preflight, ports, alone or a launcher.
+  bool elastic = false;
   std::optional<PreflightLimits> preflight = {};  // machines are measured before ranks run on them
 };
 
@@ -132,6 +134,11 @@ struct DesiredState {
   std::optional<DesiredStop> stop;
   std::vector<Terminated> terminated;
   std::vector<Fenced> fenced;
+  // Whom generations are made of from now on, machine 0 among them; one that runs, from its next
+  // checkpoint on. Empty: all.
+  Members members;
+  // Those of them that took part in whatever an earlier machine 0 may still run.
+  Members witnesses;
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };
@@ -217,6 +224,7 @@ struct GenerationRecord {
   uint32_t kept = 0;       // processes that are those of the generation before
   Duration loaded{};       // what the slowest of them says that it loaded the checkpoint for
   Duration saved{};        // CPU time of imports that they found done, of the one with the most
+  Members members = {};    // whom it was made of, where machines may be left out
 
   // On a clock that shows `by` more.
   GenerationRecord Shifted(Duration by) const;
@@ -410,6 +418,14 @@ class Coordinator {
   void FailAsSmaller(Time now, uint32_t machine);
   void MarkLost(Time now, Slot& slot, Cause cause, std::string how);
   void Wait();
+  // Between generations, those that are wanted become the members.
+  void AdoptMembers();
+  // Whether they are others than take part now, and all here.
+  bool MayResize() const;
+  // Whether the machine, which is left out, can have no ranks alive.
+  bool IsOut(Time now, const Slot& slot) const;
+  // The slot of a rank of this generation; null: it has no such rank.
+  Slot* SlotOf(uint32_t rank);
   void RefuseCommits(const std::string& reason);
   void Send(const Slot& slot, Message message);
   void Log(std::string line);
@@ -507,6 +523,8 @@ class Coordinator {
   uint32_t desired_epoch_ = 0;
   int64_t desired_observed_ = 0;
   std::optional<DesiredState::DesiredStop> desired_stop_;
+  Members wanted_;  // of the next generation; empty: it was not said yet
+  Members witnesses_;
 
   std::optional<Verdict> failing_;  // the verdict, once the last checkpoint is written
   std::optional<Verdict> verdict_;

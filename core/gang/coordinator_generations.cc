@@ -34,10 +34,15 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
     // stop when their agent says HELLO.
     return roster_.NoRanksHere() ? CoordinatorPhase::kHeld : CoordinatorPhase::kFencing;
   }
-  for (const Slot& slot : roster_) {
+  if (wanted_.empty()) return CoordinatorPhase::kGathering;
+  for (const Slot& slot : roster_.gang()) {
     if (!slot.present() || !lease_.of(slot.machine).has_echo) return CoordinatorPhase::kGathering;
   }
   for (const Slot& slot : roster_) {
+    if (roster_.TakesPart(slot)) continue;
+    if (!IsOut(now, slot)) return CoordinatorPhase::kFencing;
+  }
+  for (const Slot& slot : roster_.gang()) {
     bool ours = slot.report.generation.attempt == config_.attempt;
     Rule rule = ours ? Rule::kWaitForStopped : Rule::kWaitForOldCoordinator;
     // What an earlier coordinator's stop kept is not ours to go on with.
@@ -49,7 +54,7 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
       return CoordinatorPhase::kFencing;
     }
   }
-  if (now < roster_.OldCoordinatorsOut() && Holds(Rule::kWaitForOldCoordinator)) {
+  if (now < roster_.OldCoordinatorsOut(witnesses_) && Holds(Rule::kWaitForOldCoordinator)) {
     return CoordinatorPhase::kFencing;
   }
   if (now < backoff_until_) return CoordinatorPhase::kBackoff;
@@ -62,6 +67,34 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
     return CoordinatorPhase::kGathering;
   }
   return CoordinatorPhase::kPreparing;
+}
+
+// Its ranks are dead, as it says itself or whoever saw its end; or else their lease has run out,
+// which nothing that it hears as an onlooker prolongs.
+bool Coordinator::IsOut(Time now, const Slot& slot) const {
+  if (now < slot.predecessor_out) return false;
+  if (!MayHaveLiveRanks(slot.report.phase)) return true;
+  return now >= lease_.SilentSince(slot.machine) + lease_.LossLength(now);
+}
+
+// A gang does not stop for machines that are not here.
+bool Coordinator::MayResize() const {
+  return wanted_ != roster_.members() && std::ranges::all_of(wanted_, [this](uint32_t machine) {
+           return roster_[machine].present() && lease_.of(machine).has_echo;
+         });
+}
+
+void Coordinator::AdoptMembers() {
+  const bool between = phase_ == CoordinatorPhase::kGathering ||
+                       phase_ == CoordinatorPhase::kFencing ||
+                       phase_ == CoordinatorPhase::kBackoff || phase_ == CoordinatorPhase::kHeld ||
+                       phase_ == CoordinatorPhase::kPreparing;
+  if (!between || wanted_.empty() || wanted_ == roster_.members()) return;
+  if (phase_ == CoordinatorPhase::kPreparing) Wait();
+  Log("generations are made of machines " + wanted_.ToString() + " now");
+  roster_.SetMembers(wanted_);
+  lease_.Count(wanted_);
+  ++version_;
 }
 
 void Coordinator::TryStart(Time now) {
@@ -131,7 +164,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
     next_persist_ = now + config_.persist_every;
   }
   progress_.clear();
-  stragglers_.Begin();
+  stragglers_.Begin(roster_.members());
   for (Slot& slot : roster_) {
     slot.straggles = false;
     slot.fetching.reset();
@@ -139,6 +172,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   GenerationRecord record;
   record.generation = generation_;
   record.announced = now;
+  if (config_.elastic) record.members = roster_.members();
   record.resume = memory.exists() ? "memory:" + memory.generation.ToString() + "/" +
                                         std::to_string(memory.number)
                                   : prepared.resume;
@@ -154,8 +188,9 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
   start.counters = counters_;
   start.memory = memory;
   start.ports = PortsByMachine();
+  start.members = roster_.members();
   port_search_.reset();
-  for (const Slot& slot : roster_) {
+  for (const Slot& slot : roster_.gang()) {
     start.lease = lease_.Grant(lease_.Stamp(now), slot.machine);
     Send(slot, start);
   }
@@ -163,7 +198,7 @@ void Coordinator::Announce(Time now, const Prepared& prepared, CheckpointId memo
 
 void Coordinator::CheckSpawned(Time now) {
   if (phase_ != CoordinatorPhase::kStarting) return;
-  for (const Slot& slot : roster_) {
+  for (const Slot& slot : roster_.gang()) {
     bool up =
         slot.report.generation == generation_ &&
         (slot.report.phase == MemberPhase::kRunning || slot.report.phase == MemberPhase::kFinished);
@@ -171,8 +206,9 @@ void Coordinator::CheckSpawned(Time now) {
   }
   phase_ = CoordinatorPhase::kRunning;
   Record().spawned = now;
-  Record().warm = std::ranges::all_of(roster_, [](const Slot& slot) { return slot.report.warm; });
-  for (const Slot& slot : roster_) {
+  Record().warm =
+      std::ranges::all_of(roster_.gang(), [](const Slot& slot) { return slot.report.warm; });
+  for (const Slot& slot : roster_.gang()) {
     Record().kept += static_cast<uint32_t>(slot.report.kept.size());
     Record().saved = std::max(Record().saved, slot.report.parked.saved);
   }
@@ -210,7 +246,7 @@ void Coordinator::Apply(Time now, Slot& slot, const Report& report) {
   const bool lost_peers = std::ranges::all_of(report.deaths, [](const Failure& death) {
     return !death.by_itself || LossOf(death) != PeerLoss::kNone;
   });
-  if (by_itself > 0 && lost_peers && config_.machines * config_.processes > 1) {
+  if (by_itself > 0 && lost_peers && roster_.members().size() * config_.processes > 1) {
     if (settled_at_ == kNever) settled_at_ = now + kSettle;
   } else if (by_itself > 0) {
     BeginStop(now, StopReason::kFailure, config_.policy.restart_grace_period,
@@ -228,7 +264,7 @@ bool Coordinator::Finished(const Slot& slot) const {
 }
 
 bool Coordinator::AllFinished() const {
-  return std::ranges::all_of(roster_, [this](const Slot& slot) { return Finished(slot); });
+  return std::ranges::all_of(roster_.gang(), [this](const Slot& slot) { return Finished(slot); });
 }
 
 // A gang of which a machine never ran has done nothing, whatever those that decide say.
@@ -275,13 +311,16 @@ void Coordinator::CheckCommits(Time now) {
     return RefuseCommits("the lease has run out");
   }
   CheckMemoryCommits(now);
+  bool resize = false;
   std::erase_if(commits_, [&](const PendingCommit& pending) {
     const bool fresh = AllAnsweredSince(pending.requested);
     if (!fresh && Holds(Rule::kCommitNeedsFreshAnswers)) return false;
     Send(roster_[pending.machine], CommitReply{pending.id, true, ++commit_number_, ""});
     ReplaceStraggler();
+    resize = true;
     return true;
   });
+  if (resize && MayResize()) BeginStop(now, StopReason::kScaled, config_.grace);
 }
 
 // The operator does it, out of maxMachineReplacements, which a slowness that another node does not
@@ -324,14 +363,16 @@ void Coordinator::BeginStop(Time now, StopReason reason, Duration grace, Duratio
   phase_ = CoordinatorPhase::kStopping;
   settled_at_ = kNever;
   stop_reason_ = reason;
-  // A process that hangs, or was out of reach, may not know what it holds.
-  keep_ = reason == StopReason::kFailure && evidence <= Duration::zero();
+  // A process that hangs, or was out of reach, may not know what it holds; and in a gang that
+  // changes, its rank may be another's in the next generation.
+  keep_ = reason == StopReason::kFailure && evidence <= Duration::zero() && !config_.elastic;
   kill_at_ = now + grace;
   Record().stop_sent = now;
   Record().stop_reason = reason;
   ++version_;
   if (grace <= Duration::zero()) RefuseCommits("the generation is stopping");
-  for (const Slot& slot : roster_) Send(slot, Stop{generation_, reason, grace, evidence, keep_});
+  for (const Slot& slot : roster_.gang())
+    Send(slot, Stop{generation_, reason, grace, evidence, keep_});
 }
 
 void Coordinator::StopKept(const Slot& slot) {
@@ -348,7 +389,7 @@ void Coordinator::CheckSettled(Time now) {
 void Coordinator::CheckStopped(Time now) {
   if (phase_ != CoordinatorPhase::kStopping) return;
   if (!failing_) {
-    for (const Slot& slot : roster_) {
+    for (const Slot& slot : roster_.gang()) {
       bool lost = slot.lost_in == generation_;
       if (!slot.has_stopped(generation_) && !lost && Holds(Rule::kWaitForStopped)) return;
     }
@@ -395,7 +436,7 @@ void Coordinator::Conclude(Time now) {
     return;
   }
   std::vector<MachineFate> fates;
-  for (const Slot& slot : roster_) {
+  for (const Slot& slot : roster_.gang()) {
     const LeaseClock::Pulse& pulse = lease_.of(slot.machine);
     bool reported = slot.report.generation == generation_;
     MachineFate fate;
@@ -536,12 +577,13 @@ std::string Coordinator::Reason() const {
   }
   switch (phase_) {
     case CoordinatorPhase::kGathering: {
+      if (wanted_.empty()) return "waiting to be told which machines take part";
       const std::string missing = roster_.Missing();
       if (missing.empty() && preflight_ && preflight_->measuring()) {
         return "preflight: machines are measured before ranks run";
       }
       if (missing.empty()) return "waiting for heartbeats";
-      return "waiting for machines " + missing + " of " + std::to_string(roster_.size()) +
+      return "waiting for machines " + missing + " of " + std::to_string(roster_.members().size()) +
              (unwritten_.empty() ? "" : "; " + unwritten_);
     }
     case CoordinatorPhase::kFencing:

@@ -119,7 +119,8 @@ inline constexpr auto kFields<Start> = std::tuple(
     Field{"masterPort", &Start::master_port}, Field{"resume", &Start::resume},
     Field{"restarts", &Start::restarts}, Field{"hangTimeout", &Start::hang_timeout},
     Field{"counters", &Start::counters}, Field{"lease", &Start::lease},
-    Field{"memory", &Start::memory}, Field{"ports", &Start::ports});
+    Field{"memory", &Start::memory}, Field{"ports", &Start::ports},
+    Field{"members", &Start::members});
 
 template <>
 inline constexpr auto kFields<Stop> = std::tuple(
@@ -273,7 +274,8 @@ inline constexpr auto kFields<GenerationRecord> =
                Field{"failure", &GenerationRecord::failure, Always{}},
                Field{"warm", &GenerationRecord::warm}, Field{"kept", &GenerationRecord::kept},
                Field{"loadedSeconds", &GenerationRecord::loaded, InSeconds{}},
-               Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}});
+               Field{"savedSeconds", &GenerationRecord::saved, InSeconds{}},
+               Field{"members", &GenerationRecord::members});
 
 template <>
 inline constexpr auto kFields<GangStatus::MachineStatus> = std::tuple(
@@ -341,7 +343,8 @@ inline constexpr auto kFields<DesiredState> = std::tuple(
     Field{"machineFailures", &DesiredState::machine_failures, Whole{}},
     Field{"stop", &DesiredState::stop, Always{}},
     Field{"terminated", &DesiredState::terminated, Always{}, AtMost{kMaxBodyMachines}},
-    Field{"fenced", &DesiredState::fenced, Always{}, AtMost{kMaxBodyMachines}});
+    Field{"fenced", &DesiredState::fenced, Always{}, AtMost{kMaxBodyMachines}},
+    Field{"members", &DesiredState::members}, Field{"witnesses", &DesiredState::witnesses});
 
 template <>
 inline constexpr auto kFields<Termination> = std::tuple(

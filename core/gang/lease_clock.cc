@@ -14,7 +14,12 @@ constexpr Duration kClockSampleLife = seconds(30);
 }  // namespace
 
 LeaseClock::LeaseClock(uint32_t machines, Duration length, Time born)
-    : pulses_(machines), born_(born), length_(length), last_step_(born), ping_due_(born) {}
+    : pulses_(machines),
+      members_(Members::All(machines)),
+      born_(born),
+      length_(length),
+      last_step_(born),
+      ping_due_(born) {}
 
 void LeaseClock::OnHello(Time now, uint32_t machine) {
   Pulse& pulse = pulses_[machine];
@@ -66,7 +71,7 @@ LeaseGrant LeaseClock::Grant(Time stamp, uint32_t machine) const {
   if (!pulse.has_echo || oldest == Time::min()) return {};
   if (!Holds(Rule::kLeaseFromSending)) {
     oldest = kNever;
-    for (const Pulse& other : pulses_) oldest = std::min(oldest, other.answered_at);
+    for (uint32_t member : members_) oldest = std::min(oldest, pulses_[member].answered_at);
   }
   return {true, pulse.echo, stamp - oldest, length_};
 }
@@ -91,7 +96,7 @@ Time LeaseClock::SilentSince(uint32_t machine) const {
 
 Time LeaseClock::Oldest() const {
   Time oldest = kNever;
-  for (const Pulse& pulse : pulses_) oldest = std::min(oldest, pulse.answered_sent);
+  for (uint32_t member : members_) oldest = std::min(oldest, pulses_[member].answered_sent);
   return oldest;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 #include "core/failure/generation.h"
+#include "core/failure/members.h"
 #include "core/gang/messages.h"
 
 namespace lockstep::core {
@@ -31,6 +32,9 @@ class LeaseClock {
 
   // `length` is L, machineLostAfter.
   LeaseClock(uint32_t machines, Duration length, Time born);
+
+  // Whose silence ends the lease: all machines, at first.
+  void Count(const Members& members) { members_ = members; }
 
   // ---- what happens ----
   void OnHello(Time now, uint32_t machine);
@@ -66,6 +70,7 @@ class LeaseClock {
   Time Oldest() const;
 
   std::vector<Pulse> pulses_;  // by machine
+  Members members_;
   Time born_;
   Duration length_;        // L, as granted
   Duration old_length_{};  // a longer L under which leases may still run

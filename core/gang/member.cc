@@ -155,7 +155,7 @@ bool Member::IsAlone(const Failure& death) const {
 bool Member::Decided() const {
   if (config_.deciders.empty()) return report_.finished;
   return std::ranges::all_of(config_.deciders, [this](uint32_t rank) {
-    return rank / config_.processes != config_.machine || finished_.contains(rank);
+    return rank / config_.processes != first_rank() / config_.processes || finished_.contains(rank);
   });
 }
 
@@ -293,7 +293,7 @@ MemberActions Member::OnStoodStill(Time now, Duration duration) {
       MemberLog{"the lease of generation " + report_.generation.ToString() + " ends: " + what});
   if (report_.deaths.size() < kMaxDeathsInReport) {
     Failure cause;  // of no rank; the root cause says it of the machine
-    cause.rank = static_cast<int>(config_.machine * config_.processes);
+    cause.rank = static_cast<int>(first_rank());
     cause.cause = Cause::kLeaseExpired;
     cause.at = now;
     cause.stderr_tail = what;

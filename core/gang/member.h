@@ -208,6 +208,8 @@ class Member {
   MemberPhase phase() const { return report_.phase; }
   const Report& report() const { return report_; }
   Generation generation() const { return report_.generation; }
+  // Of this machine, in this generation.
+  uint32_t first_rank() const { return start_.PlaceOf(config_.machine) * config_.processes; }
   bool connected() const { return connected_; }
   bool welcomed() const { return welcomed_; }
   // Processes may be alive here, of a generation or between two.

@@ -47,6 +47,7 @@ class Writer {
     Write(value.attempt);
     Write(value.n);
   }
+  void Write(const Members& value) { Write(value.ToString()); }
   template <typename T>
   void Write(const std::vector<T>& list) {
     const size_t count = std::min(list.size(), kMaxList);
@@ -122,6 +123,13 @@ class Reader {
   void Read(Generation& value) {
     Read(value.attempt);
     Read(value.n);
+  }
+  void Read(Members& value) {
+    std::string text;
+    Read(text);
+    Result<Members> members = Members::Parse(text);
+    if (!members.ok()) return Fail();
+    value = std::move(*members);
   }
   template <typename T>
   void Read(std::vector<T>& list) {

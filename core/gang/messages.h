@@ -19,6 +19,7 @@
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
 #include "core/failure/gpu_clock.h"
+#include "core/failure/members.h"
 #include "core/failure/preflight.h"
 
 namespace lockstep::core {
@@ -339,6 +340,12 @@ struct Start {
   LeaseGrant lease;
   CheckpointId memory;  // resume from this one, of which every machine has its part; none: `resume`
   std::vector<MachinePorts> ports;  // by machine; empty where no framework asks for them
+  Members members = {};             // whom it is made of; empty: all machines
+
+  // Where this machine stands among them: the ranks of place p are p x processes and those after.
+  uint32_t PlaceOf(uint32_t machine) const {
+    return members.empty() ? machine : members.PlaceOf(machine);
+  }
 };
 
 struct Stop {

@@ -7,7 +7,8 @@
 
 namespace lockstep::core {
 
-Roster::Roster(uint32_t machines, const std::vector<uint32_t>& attempts) : slots_(machines) {
+Roster::Roster(uint32_t machines, const std::vector<uint32_t>& attempts)
+    : slots_(machines), members_(Members::All(machines)) {
   for (uint32_t i = 0; i < machines; ++i) {
     slots_[i].machine = i;
     if (i < attempts.size()) slots_[i].lowest = attempts[i];
@@ -50,12 +51,14 @@ void Roster::Replace(Slot& slot, const Hello& hello, bool answered, Time out) {
   slot = std::move(fresh);
 }
 
-Time Roster::OldCoordinatorsOut() const {
+Time Roster::OldCoordinatorsOut(const Members& witnesses) const {
   const bool confirmed =
       std::all_of(begin(), end(), [](const Slot& slot) { return slot.predecessor_confirmed; });
   if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
   Time first = kNever;
-  for (const Slot& slot : slots_) first = std::min(first, slot.older_out);
+  for (const Slot& slot : slots_) {
+    if (witnesses.Contains(slot.machine)) first = std::min(first, slot.older_out);
+  }
   return first == kNever && !Holds(Rule::kWaitForWitness) ? Time::min() : first;
 }
 
@@ -68,7 +71,7 @@ bool Roster::NoRanksHere() const {
 
 std::string Roster::Missing() const {
   std::string missing;
-  for (const Slot& slot : slots_) {
+  for (const Slot& slot : gang()) {
     if (slot.present()) continue;
     if (missing.size() > 100) return missing + ", ...";
     missing += (missing.empty() ? "" : ", ") + std::to_string(slot.machine);

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/failure/members.h"
 #include "core/gang/messages.h"
 
 namespace lockstep::core {
@@ -81,6 +83,20 @@ class Roster {
   auto begin() const { return slots_.begin(); }
   auto end() const { return slots_.end(); }
 
+  // ---- who takes part ----
+  // All machines, at first.
+  const Members& members() const { return members_; }
+  void SetMembers(Members members) { members_ = std::move(members); }
+  bool TakesPart(const Slot& slot) const { return members_.Contains(slot.machine); }
+  // The members' slots, in order.
+  auto gang() {
+    return members_ | std::views::transform([this](uint32_t m) -> Slot& { return slots_[m]; });
+  }
+  auto gang() const {
+    return members_ |
+           std::views::transform([this](uint32_t m) -> const Slot& { return slots_[m]; });
+  }
+
   // ---- connections ----
   // Null: nobody said HELLO there, or whoever did has another connection by now.
   Slot* Of(ConnectionId connection);
@@ -93,8 +109,8 @@ class Roster {
   void Replace(Slot& slot, const Hello& hello, bool answered, Time out);
   // When every rank of an earlier coordinator is dead: the first that can witness it will do.
   // kNever: nobody can, for all were replaced and no death was confirmed; the old gang may be
-  // whole, and at work behind a partition.
-  Time OldCoordinatorsOut() const;
+  // whole, and at work behind a partition. `witnesses` took part in whatever it ran.
+  Time OldCoordinatorsOut(const Members& witnesses) const;
   // No machine that is connected runs ranks.
   bool NoRanksHere() const;
 
@@ -103,6 +119,7 @@ class Roster {
 
  private:
   std::vector<Slot> slots_;  // by machine
+  Members members_;
   std::map<ConnectionId, uint32_t> machine_of_;
 };
 

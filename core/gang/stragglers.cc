@@ -26,8 +26,9 @@ std::string Percent(double share) {
 
 }  // namespace
 
-void StragglerFinder::Begin() {
-  for (MachineRanks& machine : machines_) machine.ranks.clear();
+void StragglerFinder::Begin(const Members& members) {
+  members_ = members;
+  machines_.assign(members.size(), {});
   rounds_.clear();
   found_.reset();
 }
@@ -153,19 +154,20 @@ void StragglerFinder::Judge() {
     steps += round.steps;
   }
   const auto most = std::max_element(times.begin(), times.end());
-  const auto machine = static_cast<uint32_t>(most - times.begin());
+  const auto place = static_cast<uint32_t>(most - times.begin());
+  const uint32_t machine = members_.At(place);
   std::vector<double> costs;
-  for (const Round& round : rounds_) costs.push_back(round.costs[machine]);
+  for (const Round& round : rounds_) costs.push_back(round.costs[place]);
   const double cost = Median(std::move(costs));
   const bool still = found_ && found_->machine == machine && cost >= kWell;
   const bool last = static_cast<double>(*most) >= kShare * static_cast<double>(kRounds);
   found_.reset();
   if (steps < kLeastSteps) return;
   if (!still && (!last || cost < kCost)) return;
-  found_ = Straggler{machine, std::min(cost, 1.0), steps, Because(machine)};
+  found_ = Straggler{machine, std::min(cost, 1.0), steps, Because(place)};
 }
 
-std::string StragglerFinder::Because(uint32_t machine) const {
+std::string StragglerFinder::Because(uint32_t place) const {
   // Of all rounds together: the kernel's counter is read less often than a round may be over.
   double throttled = 0;
   double seconds = 0;
@@ -173,12 +175,12 @@ std::string StragglerFinder::Because(uint32_t machine) const {
   size_t held_back = 0;
   Gpu gpu;
   for (const Round& round : rounds_) {
-    throttled += round.throttled[machine];
-    seconds += round.seconds[machine];
-    spread.push_back(round.spread[machine]);
-    if (!round.gpus[machine].HeldBack()) continue;
+    throttled += round.throttled[place];
+    seconds += round.seconds[place];
+    spread.push_back(round.spread[place]);
+    if (!round.gpus[place].HeldBack()) continue;
     ++held_back;
-    gpu = round.gpus[machine];
+    gpu = round.gpus[place];
   }
   std::string because;
   if (seconds > 0 && throttled / seconds >= kThrottled) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "core/failure/members.h"
 #include "core/gang/messages.h"
 
 namespace lockstep::core {
@@ -45,11 +46,12 @@ class StragglerFinder {
   static constexpr double kWell = 0.05;
   static constexpr double kLowClock = 0.05;
 
-  StragglerFinder(uint32_t machines, uint32_t processes)
-      : processes_(processes), machines_(machines) {}
+  StragglerFinder(uint32_t machines, uint32_t processes) : processes_(processes) {
+    Begin(Members::All(machines));
+  }
 
-  // A generation begins: what was seen of others says nothing of it.
-  void Begin();
+  // A generation of these machines begins: what was seen of others says nothing of it.
+  void Begin(const Members& members);
   // What a rank said.
   void Learn(Time now, const RankProgress& rank);
   const std::optional<Straggler>& found() const { return found_; }
@@ -94,10 +96,11 @@ class StragglerFinder {
   Round Take();
   void Judge();
   std::vector<Gpu> HeldBackGpus() const;
-  std::string Because(uint32_t machine) const;
+  std::string Because(uint32_t place) const;
 
   uint32_t processes_;
-  std::vector<MachineRanks> machines_;
+  Members members_;
+  std::vector<MachineRanks> machines_;  // by their places among the members
   std::deque<Round> rounds_;
   std::optional<Straggler> found_;
 };

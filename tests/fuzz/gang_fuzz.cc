@@ -75,6 +75,12 @@ class Liar {
     if (data_->ConsumeIntegralInRange(0, 7) == 0) Fill(value.attempt);
   }
   // Of a time or a duration, by where the field can be believed.
+  void Fill(Members& value) {
+    std::vector<uint32_t> machines;
+    Fill(machines);
+    for (uint32_t& machine : machines) machine %= Members::kMost;
+    value = Members::Of(std::move(machines));
+  }
   void Fill(Duration& value) {
     switch (data_->ConsumeIntegralInRange(0, 3)) {
       case 0:

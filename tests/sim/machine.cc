@@ -414,7 +414,7 @@ void Machine::Resume() {
 }
 
 void Machine::FailRank(uint32_t local_rank, int exit_code, int signal) {
-  uint32_t rank = spec_.index * world_.shape().processes + local_rank;
+  const uint32_t rank = member_.first_rank() + local_rank;
   for (const Process& process : processes_) {
     if (process.rank != rank || process.killed != kNever || process.terminated) continue;
     if (process.left) return EndProcess(process.pid, exit_code, signal);

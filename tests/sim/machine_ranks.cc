@@ -103,7 +103,7 @@ void Machine::Exec(const core::Start& start, uint32_t local_rank) {
   if (stopping_ && stopping_->generation == start.generation) return;
   // The agent may have been stopped since; it looks at the lease again before each exec.
   if (Local() >= lease_end_ && Holds(core::Rule::kLeaseExpires)) return;
-  uint32_t rank = spec_.index * world_.shape().processes + local_rank;
+  const uint32_t rank = start.PlaceOf(spec_.index) * world_.shape().processes + local_rank;
   if (std::exchange(fail_next_spawn_, false)) {
     world_.Log(Name(), " cannot start rank ", rank);
     world_.invariants().OnApplicationFault();
@@ -193,7 +193,7 @@ void Machine::Run(const core::Start& start, uint32_t rank) {
   }
   world_.Log(Name(), " exec rank ", rank, " of ", start.generation);
   world_.invariants().OnExec(*this, process, start);
-  world_.training().OnExec(node_, process.pid, start.generation, rank,
+  world_.training().OnExec(node_, process.pid, start, rank,
                            start.memory.exists() ? InMemory(start.memory) : start.resume);
 }
 

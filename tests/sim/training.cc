@@ -18,14 +18,15 @@ const Training::Run* Training::Find(core::Generation generation) const {
   return const_cast<Training*>(this)->Find(generation);
 }
 
-void Training::OnExec(Node node, uint32_t pid, core::Generation generation, uint32_t rank,
+void Training::OnExec(Node node, uint32_t pid, const core::Start& start, uint32_t rank,
                       const std::string& resume) {
+  const core::Generation generation = start.generation;
   Run* run = Find(generation);
   if (run == nullptr) {
     runs_.push_front({});
     run = &runs_.front();
     run->generation = generation;
-    run->ranks.resize(world_.shape().machines * world_.shape().processes);
+    run->ranks.resize(start.members.size() * world_.shape().processes);
     run->step = world_.volume().StepOf(resume);
     current_ = generation;
   }

@@ -21,7 +21,7 @@ class Training {
  public:
   explicit Training(World& world) : world_(world) {}
 
-  void OnExec(Node node, uint32_t pid, core::Generation generation, uint32_t rank,
+  void OnExec(Node node, uint32_t pid, const core::Start& start, uint32_t rank,
               const std::string& resume);
   // `well`: exit code 0 after the last step.
   void OnEnd(core::Generation generation, uint32_t rank, bool well);

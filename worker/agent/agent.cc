@@ -477,8 +477,8 @@ void Agent::Start(const core::Spawn& spawn) {
 
 void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message) {
   if (const auto* report = std::get_if<ProgressReport>(&message)) {
-    uint32_t per_machine = member_->config().processes;
-    if (report->rank / per_machine != config_.machine) return;
+    const uint32_t per_machine = member_->config().processes;
+    if (report->rank / per_machine != member_->first_rank() / per_machine) return;
     Do(member_->OnProgress(Now(), rank_metrics_->OnReport(*report)));
     if (report->step > 0) ranks_->OnStep(report->rank);
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {

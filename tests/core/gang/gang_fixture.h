@@ -69,6 +69,7 @@ class GangFixture : public ::testing::Test {
     config.preflight = preflight_;
     config.ports = ports_;
     config.one_computer = one_computer_;
+    config.elastic = elastic_;
     machines_.resize(machines);
     coordinator_ = std::make_unique<Coordinator>(config, now_);
     for (uint32_t i = 0; i < machines; ++i) Join(i, attempt, processes);
@@ -306,6 +307,7 @@ class GangFixture : public ::testing::Test {
   std::optional<PreflightLimits> preflight_;
   bool ports_ = false;
   bool one_computer_ = false;
+  bool elastic_ = false;
   std::vector<FindPorts> found_ports_;
   uint32_t next_port_ = 20000;  // that machine 0 finds
   std::string ports_error_;

@@ -58,12 +58,12 @@ TEST(RosterTest, AReplacementKeepsWhatIsKnownOfThePlaceAndNothingOfTheAgent) {
 
 TEST(RosterTest, OldCoordinatorsAreOutOnceTheFirstWitnessSaysSo) {
   Roster roster(2, {});
-  EXPECT_EQ(roster.OldCoordinatorsOut(), kNever) << "nobody can tell";
+  EXPECT_EQ(roster.OldCoordinatorsOut(Members::All(2)), kNever) << "nobody can tell";
   roster[0].older_out = seconds(30);
   roster[1].older_out = seconds(20);
-  EXPECT_EQ(roster.OldCoordinatorsOut(), seconds(20));
+  EXPECT_EQ(roster.OldCoordinatorsOut(Members::All(2)), seconds(20));
   roster[0].predecessor_confirmed = roster[1].predecessor_confirmed = true;
-  EXPECT_EQ(roster.OldCoordinatorsOut(), Time::min());
+  EXPECT_EQ(roster.OldCoordinatorsOut(Members::All(2)), Time::min());
 }
 
 TEST(RosterTest, OnlyRanksOfThoseWhoAreHereKeepAJobFromBeingHeld) {

@@ -149,7 +149,7 @@ TEST(Stragglers, AnotherGenerationNeedsEvidenceOfItsOwn) {
   Gang gang(4, 1);
   gang.work = [](uint32_t rank) { return rank == 1 ? 0.2 : 0.1; };
   gang.StepsUntilFound(1000);
-  gang.finder().Begin();
+  gang.finder().Begin(Members::All(4));
   EXPECT_FALSE(gang.finder().found());
 }
 

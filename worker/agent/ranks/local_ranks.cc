@@ -121,6 +121,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       table_(table),
       logs_(logs),
       config_(config),
+      job_(config->job),
       socket_path_(std::move(socket_path)),
       handlers_(std::move(handlers)),
       log_(std::move(log)),
@@ -258,7 +259,7 @@ int LocalRanks::ProcessCount(const core::TrainingJob& job) {
 }
 
 uint32_t LocalRanks::RankOf(int local_rank) const {
-  return config_->machine * static_cast<uint32_t>(ProcessCount(config_->job)) +
+  return start_.PlaceOf(config_->machine) * static_cast<uint32_t>(ProcessCount(config_->job)) +
          static_cast<uint32_t>(local_rank);
 }
 
@@ -300,6 +301,7 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   }
   start_ = start;
   generation_ = start.generation;
+  if (!start.members.empty()) job_.spec.num_machines = static_cast<int32_t>(start.members.size());
   runs_.clear();
   down_.clear();
   const bool launched = core::StartsFromMachine0(config_->job.spec);
@@ -364,7 +366,7 @@ void LocalRanks::LaunchRanks(Time lease_end) {
 core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_rank) const {
   const topology::RankBinding& binding = plan_.ranks[static_cast<size_t>(local_rank)];
   core::ProcessIdentity id;
-  id.machine = static_cast<int>(config_->machine);
+  id.machine = static_cast<int>(start.PlaceOf(config_->machine));
   id.local_rank = local_rank;
   id.attempt = start.generation.attempt;
   id.n = start.generation.n;
@@ -405,8 +407,8 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
 
 SpawnRequest LocalRanks::RequestFor(const core::Start& start, int local_rank) const {
   SpawnRequest request;
-  request.env = core::BuildEnvironment(inherited_, config_->job, Identity(start, local_rank));
-  request.argv = core::BuildCommand(config_->job, request.env);
+  request.env = core::BuildEnvironment(inherited_, job_, Identity(start, local_rank));
+  request.argv = core::BuildCommand(job_, request.env);
   request.working_directory = config_->job.spec.working_dir;
   request.hook = &LocalRanks::Bind;
   request.hook_name = "binding";

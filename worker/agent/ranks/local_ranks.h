@@ -198,6 +198,7 @@ class LocalRanks {
   LiveTable* table_;
   LogPump* logs_;
   const core::AgentConfig* config_;
+  core::TrainingJob job_;  // as a generation sees it: of its members
   std::string socket_path_;
   Handlers handlers_;
   LogFn log_;
