@@ -43,7 +43,12 @@ std::string When(std::optional<WallTime> at) { return at ? FormatWallTime(*at) :
 
 std::string RanksOf(const StoredJob& job, int machine) {
   const int64_t processes = job.job.spec.processes_per_machine;
-  const int64_t first = machine * processes;
+  int64_t place = machine;
+  if (const std::optional<core::ElasticStatus>& elastic = job.status.elastic) {
+    if (!elastic->members.Contains(static_cast<uint32_t>(machine))) return kNone;
+    place = elastic->members.PlaceOf(static_cast<uint32_t>(machine));
+  }
+  const int64_t first = place * processes;
   if (processes == 1) return std::to_string(first);
   return std::to_string(first) + "-" + std::to_string(first + processes - 1);
 }

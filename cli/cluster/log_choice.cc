@@ -19,10 +19,14 @@ Result<std::optional<int>> MachineAsked(const StoredJob& job, const LogsCommand&
   const int machines = MachinesOf(job);
   const int processes = job.job.spec.processes_per_machine;
   if (command.rank) {
-    if (*command.rank < 0 || *command.rank >= machines * processes) {
-      return OutOfRange(job, "rank", machines * processes);
+    const std::optional<core::ElasticStatus>& elastic = job.status.elastic;
+    const int of_them = elastic ? static_cast<int>(elastic->members.size()) : machines;
+    if (*command.rank < 0 || *command.rank >= of_them * processes) {
+      return OutOfRange(job, "rank", of_them * processes);
     }
-    return std::optional(*command.rank / processes);
+    const int place = *command.rank / processes;
+    if (!elastic) return std::optional(place);
+    return std::optional(static_cast<int>(elastic->members.At(static_cast<uint32_t>(place))));
   }
   if (command.machine && (*command.machine < 0 || *command.machine >= machines)) {
     return OutOfRange(job, "machine", machines);

@@ -117,6 +117,10 @@ std::string WaitingFor(const core::GangStatus& gang) {
   return "";
 }
 
+int64_t ProgressPrinter::RanksOf(const GenerationEntry& entry) const {
+  return entry.members.empty() ? ranks_ : entry.members.size() * of_machine_;
+}
+
 std::vector<std::string> ProgressPrinter::NewLines(const History& history,
                                                    const std::string& waiting_for) {
   std::vector<std::string> lines;
@@ -128,7 +132,7 @@ std::vector<std::string> ProgressPrinter::NewLines(const History& history,
       std::string name = "generation " + entry.generation.ToString();
       if (entry.spawned) {
         bool first = begins_told_ == 0;
-        std::string how = Ranks(ranks_) + " running";
+        std::string how = Ranks(RanksOf(entry)) + " running";
         if (first) how += ", " + Brief(*entry.spawned - started_) + " after the start";
         if (!first) {
           Recovery recovery = history.RecoveryOf(begins_told_ - 1);
@@ -151,7 +155,7 @@ std::vector<std::string> ProgressPrinter::NewLines(const History& history,
     if (next_runs) {
       const GenerationEntry& next = all[ends_told_ + 1];
       Recovery recovery = history.RecoveryOf(ends_told_);
-      std::string line = EndOf(entry) + "; " + Ranks(ranks_) + " running again";
+      std::string line = EndOf(entry) + "; " + Ranks(RanksOf(next)) + " running again";
       if (recovery.respawn) line += " in " + Brief(*recovery.respawn) + Parts(recovery);
       lines.push_back(line + " as generation " + next.generation.ToString() + ResumeOf(next));
       ++begins_told_;

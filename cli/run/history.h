@@ -45,13 +45,18 @@ class History {
 // ProgressPrinter: says each beginning and end of a generation once, in lines without their ends.
 class ProgressPrinter {
  public:
-  ProgressPrinter(Time started, int64_t ranks) : started_(started), ranks_(ranks) {}
+  // `ranks`: of all machines; `of_machine`: of one, for generations of some of them.
+  ProgressPrinter(Time started, int64_t ranks, int64_t of_machine = 1)
+      : started_(started), ranks_(ranks), of_machine_(of_machine) {}
   // `waiting_for`: why no generation runs, when none is about to; "" otherwise.
   std::vector<std::string> NewLines(const History& history, const std::string& waiting_for);
 
  private:
   Time started_;
+  int64_t RanksOf(const GenerationEntry& entry) const;
+
   int64_t ranks_;
+  int64_t of_machine_;
   size_t begins_told_ = 0;
   size_t ends_told_ = 0;
 };

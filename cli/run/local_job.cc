@@ -38,6 +38,8 @@ void LocalJob::OnLostTouch(uint32_t machine, Time at) {
   unsure_until_[machine] = at + job_.spec.failure_policy.machine_lost_after;
 }
 
+void LocalJob::HoldAway(core::Members machines) { away_ = std::move(machines); }
+
 bool LocalJob::PredecessorsDead(uint32_t machine, Time now) const {
   const auto unsure = unsure_until_.find(machine);
   return unsure == unsure_until_.end() || now >= unsure->second;
@@ -127,14 +129,22 @@ LocalStep LocalJob::Decide(Time now) {
     step.events = std::move(decision.events);
     step.more = true;
   }
+  for (const uint32_t machine : machines_.Place(away_, now)) {
+    step.start.push_back(machine);
+    step.more = true;
+  }
   // Who has been told of the verdict has had its time to leave, and has nothing to save.
   const bool told = status_.verdict && status_.verdict->generation.exists();
   const Duration patience = told ? Duration::zero() : job_.spec.grace_period + kStopSlack;
   for (const control::Action& action : decision.actions) {
     if (const auto* start = std::get_if<control::StartMachine>(&action)) {
       if (!machines_.IsFree(start->machine)) continue;
-      machines_.Started(start->machine, start->attempt, now);
-      step.start.push_back(start->machine);
+      if (away_.Contains(start->machine)) {
+        machines_.Waits(start->machine, start->attempt, now);
+      } else {
+        machines_.Started(start->machine, start->attempt, now);
+        step.start.push_back(start->machine);
+      }
       step.more = true;
     } else if (const auto* spare = std::get_if<control::StartSpare>(&action)) {
       const uint32_t machine = kFirstSpare + spare->number;

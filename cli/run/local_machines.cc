@@ -23,7 +23,24 @@ bool LocalMachines::IsFree(uint32_t machine) const {
 }
 
 bool LocalMachines::running() const {
-  return std::ranges::any_of(processes_, [](const AgentProcess& process) { return !process.end; });
+  return std::ranges::any_of(
+      processes_, [](const AgentProcess& process) { return process.placed && !process.end; });
+}
+
+void LocalMachines::Waits(uint32_t machine, uint32_t attempt, Time at) {
+  Started(machine, attempt, at);
+  processes_.back().placed = false;
+}
+
+std::vector<uint32_t> LocalMachines::Place(const core::Members& away, Time at) {
+  std::vector<uint32_t> placed;
+  for (AgentProcess& process : processes_) {
+    if (process.placed || process.end || away.Contains(process.machine)) continue;
+    process.placed = true;
+    process.started = at;
+    placed.push_back(process.machine);
+  }
+  return placed;
 }
 
 void LocalMachines::Started(uint32_t machine, uint32_t attempt, Time at) {
@@ -44,6 +61,7 @@ std::pair<uint32_t, StopSignal> LocalMachines::Stop(const control::StopMachine& 
       processes_, [&](const AgentProcess& process) { return NameOf(process) == action.name; });
   if (found == processes_.end() || found->kill_at) return {0, StopSignal::kNone};
   found->kill_at = action.grace_seconds ? now : now + patience;
+  if (!found->placed) found->end = control::MachineEnd{};
   if (found->end || found->killed) return {found->machine, StopSignal::kNone};
   found->killed = action.grace_seconds.has_value();
   return {found->machine, found->killed ? StopSignal::kKill : StopSignal::kTerminate};
@@ -78,10 +96,14 @@ control::MachineObservation LocalMachines::ObserveOne(const AgentProcess& proces
   seen.name = NameOf(process);
   seen.uid = seen.name;
   seen.created = At(process.started).wall;
-  seen.started = seen.created;
   if (process.kill_at) seen.leave_by = At(*process.kill_at).wall;
-  seen.stage = control::Stage::kRunning;
-  seen.ready = !process.end;
+  if (process.placed) {
+    seen.started = seen.created;
+    seen.stage = control::Stage::kRunning;
+    seen.ready = !process.end;
+  } else {
+    seen.unplaced_because = "its place is held away from it (--away)";
+  }
   seen.end = process.end;
   seen.all_ended = process.end.has_value();
   return seen;

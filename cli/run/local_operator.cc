@@ -34,6 +34,8 @@ namespace {
 
 constexpr Duration kRedraw = milliseconds(250);
 constexpr Duration kSweepAgain = milliseconds(10);
+constexpr Duration kAwayAgain = milliseconds(200);
+constexpr size_t kMaxAway = 16 * 1024;
 // Agents are born within milliseconds here.
 constexpr Duration kFirstRetry = milliseconds(1);
 constexpr Duration kLastRetry = milliseconds(100);
@@ -105,7 +107,7 @@ class LocalOperator {
                .on_accepted = nullptr}),
         job_(WithUid(job, state_.job_uid()), state_.epoch(), MachinePlaces(setup_),
              {.wall = options.started_wall, .boot = options.started}),
-        printer_(options.started, ranks()) {
+        printer_(options.started, ranks(), core::ProcessesStarted(job.spec)) {
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
       setup_.loop->OnSignal(signal, [this, signal] { OnSignal(signal); });
     }
@@ -115,6 +117,7 @@ class LocalOperator {
   Result<int> Run() {
     while (true) {
       const Time now = BootTime();
+      ReadAway();
       for (const AgentEnd& end : agents_.Collect()) OnEnd(end);
       Result<Time> decided = DecideAll(now);
       if (!decided.ok()) return Abandon(decided.error());
@@ -123,6 +126,7 @@ class LocalOperator {
       agents_.Throttle();
       Time wake = *decided;
       if (agents_.sweeping()) wake = std::min(wake, now + kSweepAgain);
+      if (!options_.away.empty()) wake = std::min(wake, now + kAwayAgain);
       if (screen_.live()) wake = std::min(wake, now + kRedraw);
       RunOnce(wake);
     }
@@ -169,6 +173,18 @@ class LocalOperator {
                MachineEndOf(end, end.termination ? *end.termination : Termination(end)));
     ends_.push_back(end);
     agents_.FlushOutput();
+  }
+
+  // A cluster that has no node for these machines is played. What can't be read changes nothing.
+  void ReadAway() {
+    if (options_.away.empty()) return;
+    const Result<std::string> text = ReadFile(options_.away, kMaxAway);
+    const Result<core::Members> away =
+        text.ok() ? core::Members::Parse(*text) : Result<core::Members>(text.error());
+    const std::string problem = away.ok() ? "" : "--away: " + away.error().message;
+    if (!problem.empty() && problem != away_problem_) screen_.Event(problem);
+    away_problem_ = problem;
+    if (away.ok()) job_.HoldAway(*away);
   }
 
   // The message that an agent of this computer left.
@@ -266,7 +282,8 @@ class LocalOperator {
   // which ranks are started again alone; the rest the gang's own lines say.
   void PrintEvent(const control::EventNote& event) {
     if (event.reason == "Straggler" || event.reason == "Preflight" ||
-        event.reason == control::kRankRestarted) {
+        event.reason == control::kRankRestarted || event.reason == "Shrunk" ||
+        event.reason == "Grown") {
       return screen_.Event(event.note);
     }
     if (event.reason != "MachineReplaced") return;
@@ -286,7 +303,8 @@ class LocalOperator {
     peers.machine_lost_after = spec().failure_policy.machine_lost_after;
     for (const AgentProcess& process : job_.machines().processes()) {
       const auto machine = static_cast<int>(process.machine);
-      if (process.end || process.attempt != job_.status().attempts.Of(machine)) continue;
+      if (process.end || !process.placed || process.attempt != job_.status().attempts.Of(machine))
+        continue;
       const Place& place = setup_.places[process.machine];
       peers.members.push_back(
           {process.machine, process.attempt, EndpointText(place.address, place.gang_port)});
@@ -402,6 +420,7 @@ class LocalOperator {
   core::RateMeter rate_;
   std::vector<AgentEnd> ends_;
   Time next_table_{};
+  std::string away_problem_;  // as it was told
 };
 
 }  // namespace

@@ -87,9 +87,13 @@ constexpr size_t kMfu = 7;
 Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
   const int64_t processes = core::ProcessesStarted(view.job.spec);
   const int64_t ranks = view.job.spec.processes_per_machine;
-  const int64_t first = machine.index * ranks;
+  const auto index = static_cast<uint32_t>(machine.index);
+  const auto& elastic = view.status.elastic;
+  const int64_t place = elastic ? elastic->members.PlaceOf(index) : index;
+  const bool left_out = elastic && !elastic->members.Contains(index);
+  const int64_t first = place * ranks;
   Cells cells{std::to_string(machine.index),
-              Range(first, first + ranks - 1),
+              left_out ? "-" : Range(first, first + ranks - 1),
               core::ToString(machine.state),
               "-",
               "-",
@@ -99,7 +103,7 @@ Cells CellsOf(const TableView& view, const core::MachineStatus& machine) {
               ""};
   std::vector<core::RankProgress> its;
   for (const core::RankProgress& rank : view.progress) {
-    if (rank.rank / processes == machine.index) its.push_back(rank);
+    if (!left_out && rank.rank / processes == place) its.push_back(rank);
   }
   if (const auto progress = core::Summarize(its)) {
     cells[3] = StepOf(*progress);

@@ -40,7 +40,7 @@ CoordinatorPhase Coordinator::Obstacle(Time now) const {
   }
   for (const Slot& slot : roster_) {
     if (roster_.TakesPart(slot)) continue;
-    if (!IsOut(now, slot)) return CoordinatorPhase::kFencing;
+    if (!IsOut(now, slot) && Holds(Rule::kLeftOutAreOut)) return CoordinatorPhase::kFencing;
   }
   for (const Slot& slot : roster_.gang()) {
     bool ours = slot.report.generation.attempt == config_.attempt;

@@ -57,7 +57,8 @@ Time Roster::OldCoordinatorsOut(const Members& witnesses) const {
   if (confirmed) return Time::min();  // and those who are here have said that their ranks are dead
   Time first = kNever;
   for (const Slot& slot : slots_) {
-    if (witnesses.Contains(slot.machine)) first = std::min(first, slot.older_out);
+    const bool tells = witnesses.Contains(slot.machine) || !Holds(Rule::kWitnessesTookPart);
+    if (tells) first = std::min(first, slot.older_out);
   }
   return first == kNever && !Holds(Rule::kWaitForWitness) ? Time::min() : first;
 }

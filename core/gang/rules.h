@@ -42,6 +42,8 @@ enum class Rule : uint8_t {
   kMeasuredBeforeStart,     // with preflight no rank starts on a machine that was not measured
   kKeptHaveLeft,            // a process lives on only once it has said that it left its generation
   kHeldKeepsNone,           // a gang that is held has no process that waits for a generation
+  kWitnessesTookPart,       // of an earlier gang's end only those tell who were in it for certain
+  kLeftOutAreOut,           // whoever is left out of a generation has no ranks alive before START
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"RefuseLowerCoordinator",
@@ -72,9 +74,11 @@ constexpr auto NamesOf(Rule) {
                                      "AloneIsCharged",
                                      "MeasuredBeforeStart",
                                      "KeptHaveLeft",
-                                     "HeldKeepsNone"});
+                                     "HeldKeepsNone",
+                                     "WitnessesTookPart",
+                                     "LeftOutAreOut"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kHeldKeepsNone) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kLeftOutAreOut) + 1);
 
 }  // namespace lockstep::core
 

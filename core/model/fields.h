@@ -95,6 +95,12 @@ inline constexpr auto kFields<Checkpoint> = std::tuple(
     Field{"persistEvery", &Checkpoint::persist_every});
 
 template <>
+inline constexpr auto kFields<Elastic> = std::tuple(
+    Field{"minMachines", &Elastic::min_machines, Between{1, kMostMachines}},
+    Field{"sizes", &Elastic::sizes, AtMost{64}, Between{1, kMostMachines}},
+    Field{"shrinkAfter", &Elastic::shrink_after}, Field{"growAfter", &Elastic::grow_after});
+
+template <>
 inline constexpr auto kFields<Health> = std::tuple(Field{"startTimeout", &Health::start_timeout},
                                                    Field{"hangTimeout", &Health::hang_timeout});
 
@@ -134,7 +140,8 @@ inline constexpr auto kFields<Spec> = std::tuple(
     Field{"resourcesPerMachine", &Spec::resources_per_machine, AtMost{32}},
     Field{"sharedMemory", &Spec::shared_memory}, Field{"topology", &Spec::topology},
     Field{"placement", &Spec::placement}, Field{"scheduling", &Spec::scheduling},
-    Field{"network", &Spec::network}, Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
+    Field{"network", &Spec::network}, Field{"elastic", &Spec::elastic},
+    Field{"spareMachines", &Spec::spare_machines, Between{0, 64}},
     Field{"successPolicy", &Spec::success_policy},
     Field{"successRole", &Spec::success_role, AtMost{63}}, Field{"roles", &Spec::roles, AtMost{16}},
     Field{"failurePolicy", &Spec::failure_policy}, Field{"checkpoint", &Spec::checkpoint},

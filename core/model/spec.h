@@ -190,6 +190,16 @@ struct Role {
   friend bool operator==(const Role&, const Role&) = default;
 };
 
+// Which numbers of machines are enough while others find no node.
+struct Elastic {
+  int32_t min_machines = 1;
+  std::vector<int32_t> sizes;  // ascending; empty: any. numMachines always is one
+  Duration shrink_after = minutes(2);
+  Duration grow_after = minutes(15);
+
+  friend bool operator==(const Elastic&, const Elastic&) = default;
+};
+
 struct Health {
   Duration start_timeout = minutes(10);
   Duration hang_timeout = Duration::zero();  // 0: off
@@ -229,6 +239,7 @@ struct Spec {
   Placement placement;
   Scheduling scheduling;
   Network network;
+  std::optional<Elastic> elastic;
   int32_t spare_machines = 0;  // pods that hold a node, its GPUs and the image
   SuccessPolicy success_policy = SuccessPolicy::kAll;
   std::string success_role;  // with SuccessPolicy::kRole alone
@@ -263,6 +274,10 @@ struct TrainingJob {
 
 // numMachines x processesPerMachine, which Validate has bounded.
 int64_t WorldSize(const Spec& spec);
+// Whether the trainer's batch, if the job has one, can be dealt out to so many machines.
+bool DealsOutBatch(const Spec& spec, int32_t machines);
+// The largest number of machines up to `machines` that is enough for a gang; 0: none is.
+int32_t LargestSize(const Spec& spec, int32_t machines);
 // How many processes an agent starts: processesPerMachine, or 1 under PerMachine.
 int ProcessesStarted(const Spec& spec);
 

@@ -23,6 +23,7 @@
 #include "core/failure/counters.h"
 #include "core/failure/failure.h"
 #include "core/failure/generation.h"
+#include "core/failure/members.h"
 #include "core/failure/preflight.h"
 #include "core/model/machine_attempts.h"
 #include "core/model/spec.h"
@@ -190,6 +191,16 @@ struct PodGroupStatus {
   friend bool operator==(const PodGroupStatus&, const PodGroupStatus&) = default;
 };
 
+// Which machines take part where some may be left out (spec.elastic), as it was decided.
+struct ElasticStatus {
+  Members members{};                // those of the next generation, if not of this one
+  Members witnesses{};              // that take part in whatever an earlier machine 0 may still run
+  std::optional<WallTime> since{};  // they are these
+  std::string reason{};             // why
+
+  friend bool operator==(const ElasticStatus&, const ElasticStatus&) = default;
+};
+
 struct Timings {
   std::optional<WallTime> created{};
   std::optional<WallTime> scheduled{};
@@ -233,7 +244,8 @@ struct JobStatus {
   std::optional<PrestartStatus> prestart;    // absent where PrestartOf is Never
   std::optional<PreflightStatus> preflight;  // absent until machines were measured
   std::optional<JobProgress> progress;
-  std::optional<QueueStatus> queue;  // absent where it is not queued
+  std::optional<QueueStatus> queue;      // absent where it is not queued
+  std::optional<ElasticStatus> elastic;  // absent where all machines take part
   // Named before it is made, and until it is seen to be gone.
   std::optional<PodGroupStatus> pod_group;
   Timings timings;

@@ -88,6 +88,12 @@ inline constexpr auto kFields<PodGroupStatus> = std::tuple(
     Field{"name", &PodGroupStatus::name, Always{}}, Field{"gang", &PodGroupStatus::gang, Always{}});
 
 template <>
+inline constexpr auto kFields<ElasticStatus> =
+    std::tuple(Field{"members", &ElasticStatus::members, Always{}},
+               Field{"witnesses", &ElasticStatus::witnesses}, Field{"since", &ElasticStatus::since},
+               Field{"reason", &ElasticStatus::reason});
+
+template <>
 inline constexpr auto kFields<Timings> =
     std::tuple(Field{"created", &Timings::created}, Field{"scheduled", &Timings::scheduled},
                Field{"started", &Timings::started}, Field{"firstStep", &Timings::first_step},
@@ -131,8 +137,8 @@ inline constexpr auto kFields<JobStatus> = std::tuple(
     Field{"lastFailure", &JobStatus::last_failure}, Field{"history", &JobStatus::history},
     Field{"ledger", &JobStatus::ledger}, Field{"prestart", &JobStatus::prestart},
     Field{"preflight", &JobStatus::preflight}, Field{"progress", &JobStatus::progress},
-    Field{"queue", &JobStatus::queue}, Field{"podGroup", &JobStatus::pod_group},
-    Field{"timings", &JobStatus::timings});
+    Field{"queue", &JobStatus::queue}, Field{"elastic", &JobStatus::elastic},
+    Field{"podGroup", &JobStatus::pod_group}, Field{"timings", &JobStatus::timings});
 
 }  // namespace lockstep::core
 

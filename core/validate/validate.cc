@@ -396,6 +396,7 @@ std::vector<Problem> Validate(const TrainingJob& job, Target target, std::option
   ValidateTemplate(validator);
   ValidateTopology(validator);
   ValidateFailurePolicy(validator);
+  ValidateElastic(validator);
   ValidateCheckpoint(validator);
   ValidatePrestart(validator);
   ValidatePreflight(validator);

@@ -43,6 +43,7 @@ class Validator {
 void ValidateTrainer(Validator& validator);
 void ValidateResources(Validator& validator);
 void ValidateTemplate(Validator& validator);
+void ValidateElastic(Validator& validator);
 void ValidateFailurePolicy(Validator& validator);
 void ValidateRoles(Validator& validator);
 

@@ -48,8 +48,8 @@ constexpr std::tuple kTold(&Spec::num_machines, &Spec::processes_per_machine, &S
                            &Spec::mpi, &Spec::prestart, &Spec::prestart_exclude, &Spec::preflight,
                            &Spec::trainer, &Spec::resources_per_process, &Spec::topology,
                            &Spec::success_policy, &Spec::success_role, &Spec::roles,
-                           &Spec::failure_policy, &Spec::checkpoint, &Spec::grace_period,
-                           &Spec::health, &Spec::logs);
+                           &Spec::failure_policy, &Spec::elastic, &Spec::checkpoint,
+                           &Spec::grace_period, &Spec::health, &Spec::logs);
 // The operator's alone, or in the container already, with values that kubelet has filled in. What
 // an agent reads of two of them, JobForAgent adds.
 constexpr std::tuple kWithheld(&Spec::image, &Spec::env, &Spec::env_from, &Spec::image_pull_secrets,
@@ -77,6 +77,12 @@ core::TrainingJob JobForAgent(const core::TrainingJob& job, const core::JobStatu
   // The gang's values, not the present spec's: a pod is made for one number of machines, and a
   // coordinator must wait for the leases of the one before it.
   if (status.replicas > 0) slim.spec.num_machines = status.replicas;
+  // Whether machines may be left out is the gang's, too.
+  if (!status.elastic) {
+    slim.spec.elastic.reset();
+  } else if (!slim.spec.elastic) {
+    slim.spec.elastic.emplace();
+  }
   Duration& lost_after = slim.spec.failure_policy.machine_lost_after;
   lost_after = std::max(lost_after, status.machine_lost_after);
   return slim;

@@ -101,6 +101,10 @@ void SpeakToGang(ReconcileContext& context, const std::optional<Stop>& stop) {
   desired.machine_failures = context.snapshot.status.counters;
   desired.terminated = Terminated(context);
   desired.fenced = Fenced(context);
+  if (const auto& elastic = context.snapshot.status.elastic) {
+    desired.members = elastic->members;
+    desired.witnesses = elastic->witnesses;
+  }
   if (stop) desired.stop = core::DesiredState::DesiredStop{stop->reason, spec.grace_period};
   context.decision.desired = std::move(desired);
 }

@@ -36,8 +36,11 @@ core::LedgerMoment MomentOf(const ReconcileContext& context) {
   core::LedgerMoment moment;
   moment.now = context.now.wall;
   moment.machines = before.attempts.size();
+  // Who is left out is not waited for.
+  const auto& elastic = before.elastic;
+  const int left_out = elastic ? moment.machines - static_cast<int>(elastic->members.size()) : 0;
   moment.begun = before.timings.created.value_or(context.now.wall);
-  moment.waits_for_nodes = pending != before.machines.by_state.end() && pending->second > 0;
+  moment.waits_for_nodes = pending != before.machines.by_state.end() && pending->second > left_out;
   return moment;
 }
 

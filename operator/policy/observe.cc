@@ -38,8 +38,9 @@ MachineState FromGang(const core::GangStatus& status, const Machine& machine) {
 // An operator that has just started hears of the gang in a moment.
 bool RunsAsBefore(const ReconcileContext& context) {
   return Coordinator(context) == nullptr && context.snapshot.status.state == JobState::kRunning &&
-         std::all_of(context.machines.begin(), context.machines.end(),
-                     [](const Machine& m) { return m.life == Life::kRunning; });
+         std::all_of(context.machines.begin(), context.machines.end(), [&](const Machine& m) {
+           return m.life == Life::kRunning || !TakesPart(context, m);
+         });
 }
 
 MachineState StateOf(const ReconcileContext& context, const Machine& machine) {
@@ -61,6 +62,13 @@ MachineState StateOf(const ReconcileContext& context, const Machine& machine) {
   if (RunsAsBefore(context)) return MachineState::kRunning;
   const core::GangStatus* status = Coordinator(context);
   return status == nullptr ? MachineState::kStarting : FromGang(*status, machine);
+}
+
+// All that take part.
+bool AllPlaced(const ReconcileContext& context) {
+  return std::all_of(context.machines.begin(), context.machines.end(), [&](const Machine& m) {
+    return m.life >= Life::kWaiting || !TakesPart(context, m);
+  });
 }
 
 bool IsReady(const Machine& machine) {
@@ -109,20 +117,20 @@ JobState StateOf(const ReconcileContext& context, const std::optional<Stop>& sto
   }
   if (stop) return JobState::kStopping;
   const bool begun = status.timings.started.has_value();
-  const bool placed = std::all_of(context.machines.begin(), context.machines.end(),
-                                  [](const Machine& m) { return m.life >= Life::kWaiting; });
-  if (!placed) return begun ? JobState::kRestarting : JobState::kPending;
   const core::GangStatus* gang = Coordinator(context);
-  if (gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning)) {
-    return JobState::kRunning;
+  const bool runs = gang != nullptr && IsPhase(*gang, core::CoordinatorPhase::kRunning);
+  // A machine that is to be taken in at a checkpoint, and is lost before, stops nobody.
+  if (!AllPlaced(context) && !(runs && status.elastic)) {
+    return begun ? JobState::kRestarting : JobState::kPending;
   }
+  if (runs) return JobState::kRunning;
   if (RunsAsBefore(context)) return JobState::kRunning;
   return begun ? JobState::kRestarting : JobState::kStarting;
 }
 
 void ObserveConditions(ReconcileContext& context) {
   const JobStatus& next = context.next;
-  const bool ready = !context.machines.empty() && next.machines.ready == next.machines.desired;
+  const bool ready = PodsAreReady(context);
   SetCondition(context, "PodsReady", ready, ready ? "AllPodsReady" : "NotAllReady", "");
   const bool running = next.state == JobState::kRunning;
   SetCondition(context, "Running", running,
@@ -134,6 +142,7 @@ void ObserveConditions(ReconcileContext& context) {
   ObserveAlignment(context);
   ObserveStall(context);
   ObserveStraggler(context);
+  ObserveElastic(context);
   const Refusal* refusal = context.refusal();
   const bool conflict = refusal != nullptr && refusal->kind == Refusal::Kind::kNameConflict;
   SetCondition(context, "NameConflict", conflict, conflict ? "ForeignObject" : "Resolved",
@@ -159,9 +168,7 @@ void ObserveGang(ReconcileContext& context) {
 
 void ObserveTimings(ReconcileContext& context) {
   core::Timings& timings = context.next.timings;
-  const bool placed = !context.machines.empty() &&
-                      std::all_of(context.machines.begin(), context.machines.end(),
-                                  [](const Machine& m) { return m.life >= Life::kWaiting; });
+  const bool placed = !context.machines.empty() && AllPlaced(context);
   std::optional<WallTime>& scheduled = context.Own<&Memory::observe>().scheduled;
   if (!placed) {
     scheduled.reset();
@@ -205,6 +212,16 @@ bool IsUrgent(const JobStatus& before, const JobStatus& after) {
 }
 
 }  // namespace
+
+bool PodsAreReady(const ReconcileContext& context) {
+  const core::MachineCounts& machines = context.next.machines;
+  if (context.machines.empty()) return false;
+  if (machines.ready == machines.desired) return true;
+  return context.snapshot.status.elastic &&
+         std::ranges::all_of(context.machines, [&](const Machine& machine) {
+           return IsReady(machine) || !TakesPart(context, machine);
+         });
+}
 
 void CountRestarts(core::JobStatus& status) {
   core::Counters& counters = status.counters;

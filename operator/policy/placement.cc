@@ -37,18 +37,21 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
   const MachineObservation* first = nullptr;
   int pending = 0;
   for (const Machine& machine : context.machines) {
-    if (machine.life != Life::kPending) continue;
+    if (machine.life != Life::kPending || !TakesPart(context, machine)) continue;
     ++pending;
     if (first == nullptr || machine.seen->created < first->created) first = machine.seen;
   }
   PlacementMemory& memory = context.Own<&Memory::placement>();
   if (first == nullptr) {
-    const bool placed = !context.machines.empty() &&
-                        std::all_of(context.machines.begin(), context.machines.end(),
-                                    [](const Machine& m) { return m.life >= Life::kWaiting; });
+    const bool placed =
+        !context.machines.empty() &&
+        std::all_of(context.machines.begin(), context.machines.end(), [&](const Machine& m) {
+          return m.life >= Life::kWaiting || !TakesPart(context, m);
+        });
     if (placed) memory.releases = 0;
     return std::nullopt;
   }
+  if (GoesOnWithFewer(context)) return std::nullopt;
   const WallTime due = first->created + context.spec().health.start_timeout;
   if (context.now.wall < due) {
     context.WakeAt(context.now.Boot(due));

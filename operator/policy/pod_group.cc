@@ -36,7 +36,9 @@ bool MakePodGroupFirst(ReconcileContext& context) {
   if (!status.pod_group || context.snapshot.notes.grouped_in == status.epoch) return true;
   const bool some_to_make = std::ranges::any_of(
       context.machines, [](const Machine& machine) { return machine.life == Life::kToCreate; });
-  if (some_to_make) context.Do(MakePodGroup{*status.pod_group, status.replicas, status.epoch});
+  const auto& elastic = context.spec().elastic;
+  const int32_t together = elastic ? elastic->min_machines : status.replicas;
+  if (some_to_make) context.Do(MakePodGroup{*status.pod_group, together, status.epoch});
   return !some_to_make;
 }
 

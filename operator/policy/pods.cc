@@ -58,6 +58,7 @@ bool Assemble(ReconcileContext& context) {
   ++next.epoch;
   next.attempts.Reset(spec.num_machines, next.epoch);
   next.replicas = spec.num_machines;
+  BeginElastic(context);
   next.pod_group = PodGroupFor(context, next.epoch);
   next.observed_generation = context.snapshot.generation;
   context.Own<&Memory::assembly>().made_in = next.epoch;

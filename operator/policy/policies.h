@@ -112,6 +112,21 @@ std::string WhyFewerSpares(ReconcileContext& context);
 bool Replace(ReconcileContext& context);
 bool IsBudgetSpent(const ReconcileContext& context);
 
+// elastic.cc: which machines take part, where spec.elastic lets some be left out.
+bool TakesPart(const ReconcileContext& context, const Machine& machine);
+// Whether those that have a node are enough, so that it waits for the others no longer than
+// shrinkAfter.
+bool GoesOnWithFewer(const ReconcileContext& context);
+// Of a gang that is made.
+void BeginElastic(ReconcileContext& context);
+// The machine was asked to leave, and `next_attempt` takes its place.
+void NoteAsked(ReconcileContext& context, uint32_t machine, uint32_t next_attempt);
+bool Resize(ReconcileContext& context);
+// Condition Shrunk, and status.elastic.
+void ObserveElastic(ReconcileContext& context);
+// "3 of 4 machines take part (0-2): machine 3 found no node"; "" where all do.
+std::string ElasticReason(const ReconcileContext& context);
+
 // gang.cc: what machine 0 is to know; and before it may grant longer leases, that it may: the next
 // machine 0 will wait for them.
 bool RecordLease(ReconcileContext& context);
@@ -127,6 +142,8 @@ bool GoneMeansDead(ReconcileContext& context);
 
 // observe.cc: what is seen, as status.
 void Observe(ReconcileContext& context, const std::optional<Stop>& stop);
+// Whether all machines that take part are ready, as status counts them.
+bool PodsAreReady(const ReconcileContext& context);
 // `restarts` from what stands in the counters.
 void CountRestarts(core::JobStatus& status);
 // reason.cc: in words a user can act on.

@@ -50,8 +50,7 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
 
 // Whether Kueue is to hear of it: only what differs from what it was told.
 void TellOfPods(ReconcileContext& context, const WorkloadSeen& workload) {
-  const core::MachineCounts& machines = context.next.machines;
-  const bool ready = !context.machines.empty() && machines.ready == machines.desired;
+  const bool ready = PodsAreReady(context);
   if (!workload.admitted || ready == workload.pods_ready.value_or(false)) return;
   context.Do(TellWorkload{.name = workload.name,
                           .uid = workload.uid,

@@ -47,7 +47,7 @@ std::string OfPending(ReconcileContext& context) {
   const Machine* first = nullptr;
   int count = 0;
   for (const Machine& machine : context.machines) {
-    if (machine.life != Life::kPending) continue;
+    if (machine.life != Life::kPending || !TakesPart(context, machine)) continue;
     ++count;
     if (first == nullptr || first->seen->unplaced_because.empty()) first = &machine;
   }
@@ -205,7 +205,8 @@ std::string WorthKnowing(ReconcileContext& context) {
     const core::Condition* found = core::FindCondition(context.next.conditions, type);
     if (found != nullptr && found->status == core::Condition::Value::kTrue) return found->message;
   }
-  for (const std::string& word : {OfOldWord(context), WhyNotAsAGang(context)}) {
+  for (const std::string& word :
+       {OfOldWord(context), WhyNotAsAGang(context), ElasticReason(context)}) {
     if (!word.empty()) return word;
   }
   return WhyFewerSpares(context);

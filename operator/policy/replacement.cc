@@ -186,6 +186,13 @@ void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
   }
 }
 
+// A gang that may shrink is made for nodes that come and go.
+bool IsItsNodes(const ReconcileContext& context, const Loss& loss) {
+  const MachineObservation* last = loss.machine->last_seen;
+  return context.snapshot.status.elastic && loss.kind == EndKind::kLost && last != nullptr &&
+         last->node_state != NodeState::kWell;
+}
+
 core::Cause CauseOf(EndKind kind) {
   if (!IsFailure(kind)) return core::Cause::kStopRequested;
   return kind == EndKind::kOutOfMemory ? core::Cause::kOutOfMemory : core::Cause::kMachineLost;
@@ -274,7 +281,8 @@ bool Replace(ReconcileContext& context) {
   bool rejection_charged = false;
   for (const Loss& loss : losses) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
-    Charge(context, loss.kind, &rejection_charged);
+    if (!IsItsNodes(context, loss)) Charge(context, loss.kind, &rejection_charged);
+    if (loss.kind == EndKind::kAsked) NoteAsked(context, loss.machine->index, next.epoch);
     SetBackoff(context, loss);
     if (const MachineObservation* last = loss.machine->last_seen;
         last != nullptr && loss.kind == EndKind::kRejected) {

@@ -20,13 +20,14 @@ enum class Rule : uint8_t {
   kGoneMeansDead,         // else a gang whose pods all vanished unseen would wait for ever
   kAskedNeedsEvidence,    // a rank can send SIGTERM to its agent as well
   kSparesLeaveAtTheEnd,   // they hold nodes for a gang alone
-  kSparesAreNotAwaited,   // longer than a moment: who does not leave may be on a node that is dead
+  kWitnessesStay,        // of what ran before a change tells only who took part before and after it
+  kSparesAreNotAwaited,  // longer than a moment: who does not leave may be on a node that is dead
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
                                      "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
                                      "GoneMeansDead", "AskedNeedsEvidence", "SparesLeaveAtTheEnd",
-                                     "SparesAreNotAwaited"});
+                                     "WitnessesStay", "SparesAreNotAwaited"});
 }
 static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kSparesAreNotAwaited) + 1);
 

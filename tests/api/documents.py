@@ -129,6 +129,8 @@ def _keep_company(spec, path, value):
         spec["numMachines"] = max(len(value), 1)
     if path == "spec.roles[].count" and type(value) is int and value > 1:
         spec.update(numMachines=1024, processesPerMachine=64)
+    if path.startswith("spec.elastic."):
+        spec["numMachines"] = 1024
     if path == "spec.trainer.model.heads" and type(value) is int:
         spec["trainer"]["model"]["width"] = value
 
@@ -154,7 +156,8 @@ def _long_text(path, length):
 def _is_duration(path, schema):
     if schema is not None:
         return any("duration(self)" in each["rule"] for each in schema.get(schema_walk.RULES, []))
-    return re.search(r"(gracePeriod|GracePeriod|Timeout|resetAfter|machineLostAfter|persistEvery)$", path)
+    return re.search(r"(gracePeriod|GracePeriod|Timeout|resetAfter|machineLostAfter|persistEvery|"
+                     r"shrinkAfter|growAfter)$", path)
 
 
 def _items(path, schema, count):
@@ -163,6 +166,8 @@ def _items(path, schema, count):
         return [{"name": f"A{i}"} for i in range(count)]
     if path == "spec.trainer.servers":
         return list(range(count))
+    if path == "spec.elastic.sizes":
+        return list(range(1, count + 1))
     if path == "spec.roles":
         return [{"name": f"a{i}"} for i in range(count)]
     if path == "spec.failurePolicy.rules[].exitCodes":

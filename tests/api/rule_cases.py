@@ -43,6 +43,10 @@ def _tensor(ranks, shards, machines, **trainer):
                 "numMachines": machines})
 
 
+def _elastic(machines, spec=None, **elastic):
+    return job(a_command(numMachines=machines, elastic=elastic, **(spec or {})))
+
+
 def _on_gpus(gpus=1, model="gpt2", **trainer):
     return job({**a_trainer(model=model, **trainer), "resourcesPerProcess": {"gpu": gpus}})
 
@@ -101,6 +105,9 @@ PASS = [
     job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": False}))),
     job(a_command(network={"hostnames": False}, **_template({"hostNetwork": True}))),
     job(a_command(scheduling={})), job(a_command(scheduling={"gang": "None"})),
+    job(a_command(elastic={})), _elastic(4, minMachines=2, sizes=[2, 3]), _elastic(4, sizes=[]),
+    _elastic(4, shrinkAfter="0s", growAfter="24h"),
+    job(a_trainer(globalBatchSize=16) | {"numMachines": 4, "elastic": {"sizes": [2]}}),
     job(a_command(scheduling={"gang": "Coscheduling"}, schedulerName="a")),
     job(a_command(scheduling={"gang": "Kubernetes"})),
     job(a_command(network={}, **_template({"setHostnameAsFQDN": True}))),
@@ -135,6 +142,13 @@ FAIL = [
     job({"image": "i"}), job({"image": "i", "command": []}), job({}), job({"args": ["a"]}),
     job(a_trainer(servers=[1])), job(a_trainer(servers=[])), job(a_trainer(servers=[0, 0])),
     job({"image": "i", "launch": "PerMachine", **a_trainer()}),
+    _elastic(2, minMachines=3), _elastic(4, sizes=[3, 2]), _elastic(4, sizes=[2, 2]),
+    _elastic(4, minMachines=2, sizes=[1]), _elastic(4, sizes=[5]),
+    _elastic(2, {"framework": "TensorFlow"}), _elastic(2, {"framework": "Mpi", "mpi": {"start": "Pmi"}}),
+    _elastic(1, {"roles": [{"name": "b"}]}), _elastic(2, {"preflight": {"enabled": True}}),
+    _elastic(2, {"checkpoint": {"memory": {"size": "2Gi"}}}),
+    job({**a_trainer(globalBatchSize=16, parallel={"pipeline": 2}), "numMachines": 2, "elastic": {}}),
+    job(a_trainer(globalBatchSize=16) | {"numMachines": 4, "elastic": {"sizes": [3]}}),
     job(a_command(launch="PerMachine", framework="Horovod")),
     job(a_command(launch="PerMachine", framework="Mpi", mpi={"start": "Pmi"})),
     job(a_command(launch="PerMachine", framework="Mpi", mpi={"start": "Pmix"})),

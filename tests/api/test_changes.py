@@ -19,7 +19,7 @@ CHANGES = {
     "sharedMemory": "1Gi",
     "preflight": {"enabled": True},
     "topology": {"bind": "None"}, "placement": {"onePerNode": "None"}, "spareMachines": 1,
-    "network": {"hostnames": False}, "scheduling": {"gang": "Coscheduling"},
+    "network": {"hostnames": False}, "scheduling": {"gang": "Coscheduling"}, "elastic": {},
     "failurePolicy": {"maxRestarts": 7}, "successPolicy": "Machine0",
     "roles": [{"name": "other"}], "successRole": "",
     "checkpoint": {"resume": "Never"}, "gracePeriod": "1m",

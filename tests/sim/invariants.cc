@@ -140,6 +140,10 @@ void Invariants::OnStart(const Machine& zero, Node member, const core::Start& st
                   " carries counters below those of a machine or the operator");
     }
   }
+  if (world_.shape().elastic && !world_.op().Decided(start.members)) {
+    Violate("MembersAreDecided", zero.Name() + " announces " + start.generation.ToString() +
+                                     " to machines " + start.members.ToString());
+  }
   if (run.coordinator != zero.node()) {
     Violate("NumbersAreUnique",
             zero.Name() + " announces " + start.generation.ToString() + " again");

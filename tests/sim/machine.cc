@@ -70,6 +70,7 @@ Machine::Machine(World& world, Node node, const MachineSpec& spec, Clock clock)
   if (world.shape().persists) config.checkpoint_path = "/ckpt";
   config.persist_every = world.shape().persist_every;
   config.ports = world.shape().ports;
+  config.elastic = world.shape().elastic;
   if (world.shape().preflight) config.preflight.emplace();
   coordinator_.emplace(std::move(config), Local());
 }

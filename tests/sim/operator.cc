@@ -21,6 +21,10 @@ core::Spec Operator::SpecOf() const {
   spec.failure_policy.restart_grace_period = shape.restart_grace;
   spec.failure_policy.max_machine_replacements = 20;
   spec.preflight.enabled = shape.preflight;
+  if (shape.elastic) {
+    spec.elastic = core::Elastic{
+        .sizes = {}, .shrink_after = shape.shrink_after, .grow_after = shape.grow_after};
+  }
   if (shape.memory_every > 0) spec.checkpoint.memory.size = Quantity::FromUnits(1 << 20);
   if (shape.persists) spec.checkpoint.path = "/ckpt";
   spec.checkpoint.persist_every = shape.persist_every;
@@ -37,6 +41,9 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
     invariants.Violate("VerdictIsFinal", "status changes its verdict");
   }
   JudgeLedger(before, after);
+  if (after.elastic && decided_.insert(after.elastic->members.ToString()).second) {
+    world_.Log("operator: generations are made of machines ", after.elastic->members.ToString());
+  }
   uint32_t unasked = 0;  // that left all the same
   for (int i = 0; i < after.attempts.size(); ++i) {
     const auto index = static_cast<uint32_t>(i);

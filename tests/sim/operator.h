@@ -57,6 +57,8 @@ class Operator {
   virtual bool over() const = 0;
   // The highest that was recorded for a machine.
   uint32_t attempt(uint32_t index) const { return highest_.at(index); }
+  // A status says, or said, that generations are made of these.
+  bool Decided(const core::Members& members) const { return decided_.contains(members.ToString()); }
   bool went_back() const { return went_back_at_ != Time::min(); }
   // The last time that the API server did.
   Time went_back_at() const { return went_back_at_; }
@@ -98,6 +100,7 @@ class Operator {
   void JudgeLedger(const core::JobStatus& before, const core::JobStatus& after);
 
   std::set<control::MachineAttempt> made_;
+  std::set<std::string> decided_;
   std::map<Node, core::Counters> told_;
   bool taken_ = false;
   Time went_back_at_ = Time::min();

@@ -89,6 +89,21 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kSuspend, 5, 50, 100, 300, true, 0, 0},
             {kCut, 1200, 1500, 0, 0, true, 0, 0}};
   }
+  if (schedule.Off("WitnessesTookPart") || schedule.Off("WitnessesStay")) {
+    // A gang of one goes on behind a partition, which begins when the machine that was left out has
+    // joined it again, and before it takes part. The last fault only makes the job long enough.
+    return {{kNoRoom, 10, 60, 70, 150, true, 0, 0},
+            {kKillAgent, 1, 10, 0, 0, false, 0, 0},
+            {kPartition, 70, 200, 1200, 1800, true, 3, 3},
+            {kCut, 600, 900, 0, 0, false, 0, 0}};
+  }
+  if (schedule.Off("LeftOutAreOut")) {
+    // Ranks live behind a partition, while their machine is made anew, is lost and left out.
+    return {{kPartition, 50, 150, 300, 400, false, 5, 5},
+            {kDeleteNode, 1, 5, 0, 0, false, 3000, 5000},
+            {kNoRoom, 10, 30, 300, 400, true, 0, 0},
+            {kKillAgent, 1, 5, 0, 0, false, 0, 0}};
+  }
   if (schedule.Off("LapsedLeaseStaysLapsed")) {
     return {{kStopAgent, 0, 60, 75, 95, false, 0, 0, kRunning}};
   }
@@ -401,6 +416,11 @@ Shape DrawShape(uint64_t seed, const std::vector<Fault>& faults) {
   shape.in_place = seed % 5 == 1;
   shape.alone =
       !shape.in_place && seed % 7 == 2 && shape.memory_every == 0 && !Has(faults, FaultKind::kHang);
+  // Of what is made for one number of machines it has nothing.
+  shape.elastic = seed % 6 == 4 && shape.memory_every == 0 && !shape.machine0_decides &&
+                  !shape.ports && !shape.preflight && !shape.alone;
+  shape.shrink_after = milliseconds(100 + 400 * static_cast<int64_t>(seed / 6 % 4));
+  shape.grow_after = milliseconds(300) * (seed / 24 % 3);
   return shape;
 }
 

@@ -94,10 +94,13 @@ struct Shape {
   Duration persist_every{};
   int max_restarts = 3;
   bool machine0_decides =
-      false;                // successPolicy: Machine0; most others serve until they are stopped
-  bool alone = false;       // ranks of machines but 0 are started again alone
-  bool in_place = false;    // most ranks can outlive their generation
-  bool preflight = false;   // machines are measured before ranks start on them
+      false;               // successPolicy: Machine0; most others serve until they are stopped
+  bool alone = false;      // ranks of machines but 0 are started again alone
+  bool in_place = false;   // most ranks can outlive their generation
+  bool preflight = false;  // machines are measured before ranks start on them
+  bool elastic = false;    // it goes on with any number of machines
+  Duration shrink_after{};
+  Duration grow_after{};
   bool ports = false;       // its ranks get some, and are told of the others'
   bool peers_fail = false;  // collectives of a dead rank's peers end in errors
   Duration network{};       // of a message, at most

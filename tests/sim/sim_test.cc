@@ -155,6 +155,26 @@ TEST(NoRoom, ReleasesAGangThatComesBack) {
   }
 }
 
+TEST(Elastic, AGangGoesOnWithoutAMachineAndTakesItInAgain) {
+  Result<Schedule> schedule = ParseSchedule(
+      "seed 64\ncluster\n"
+      "fault no-room at=900ms for=4000ms machine=0 rank=0 arg=0\n"
+      "fault kill-agent at=1000ms for=0ms machine=1 rank=0 arg=0\n"
+      "fault cut at=9000ms for=0ms machine=1 rank=0 arg=0\n");
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  std::ostringstream trace;
+  const Outcome outcome = RunSchedule(*schedule, &trace);
+  EXPECT_FALSE(outcome.violation.has_value()) << trace.str();
+  EXPECT_TRUE(outcome.success);
+  size_t at = 0;
+  for (const char* event :
+       {"exec rank 1 of 1-1", "finds no node", "are made of machines 0\n", "exec rank 0 of 1-2",
+        "m1#2 boots", "are made of machines 0-1 now", "exec rank 1 of 1-3"}) {
+    at = trace.str().find(event, at);
+    ASSERT_NE(at, std::string::npos) << event << " in " << trace.str();
+  }
+}
+
 TEST(Spares, OneLeavesBeforeTheMachineThatIsLostIsMadeAndAnotherFollows) {
   Result<Schedule> schedule = ParseSchedule(
       "seed 6\ncluster\nspares 1\n"

@@ -94,6 +94,7 @@ core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
   c.persist_every = spec.checkpoint.persist_every;
   c.ports = spec.framework == core::Framework::kTensorFlow;
   c.one_computer = config.shares_computer;
+  c.elastic = spec.elastic.has_value();
   if (spec.preflight.enabled) {
     c.preflight = spec.preflight.limits();
     c.preflight->gpus = core::UsesGpus(spec);

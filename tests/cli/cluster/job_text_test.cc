@@ -172,6 +172,14 @@ TEST(JobTextTest, MachinesThatStatusLeavesOutAreCounted) {
               HasSubstr("  and 1021 machines that are no worse\n"));
 }
 
+TEST(JobTextTest, RanksAreOfTheMachinesThatTakePart) {
+  StoredJob job = MakeBusyJob();
+  job.status.elastic = core::ElasticStatus{.members = *core::Members::Parse("0,2")};
+  const std::string text = StatusText(job, At("09:00:12"));
+  EXPECT_THAT(text, HasSubstr("  1        -      Lost     gpt-1"));
+  EXPECT_THAT(text, HasSubstr("  2        8-15   Stopped  gpt-2"));
+}
+
 TEST(JobTextTest, AListHasOneLineAJob) {
   EXPECT_EQ(ListText({MakeJob(), MakeBusyJob()}, {}, At("08:05:00")),
             "NAME  STATE       READY  PROCESSES  RESTARTS  PROGRESS                 AGE\n"

@@ -96,6 +96,17 @@ TEST(MachineAskedTest, TheGangsSizeCountsWhileTheJobIsBeingScaled) {
   EXPECT_EQ(*MachineAsked(job, {.name = "gpt", .rank = 11}), 2);
 }
 
+TEST(MachineAskedTest, RanksAreOfTheMachinesThatTakePart) {
+  StoredJob job = MakeJob();
+  job.status.replicas = 3;
+  job.status.elastic = core::ElasticStatus{.members = *core::Members::Parse("0,2")};
+  EXPECT_EQ(*MachineAsked(job, {.name = "gpt", .rank = 3}), 0);
+  EXPECT_EQ(*MachineAsked(job, {.name = "gpt", .rank = 7}), 2);
+  EXPECT_EQ(*MachineAsked(job, {.name = "gpt", .machine = 1}), 1);
+  EXPECT_EQ(MachineAsked(job, {.name = "gpt", .rank = 8}).error().message,
+            "trainingjob gpt has ranks 0 to 7");
+}
+
 kube::PodView Pod(int machine, uint32_t attempt) {
   kube::PodView pod;
   pod.meta.name = "gpt-" + std::to_string(machine) + "-r" + std::to_string(attempt);

@@ -54,6 +54,30 @@ TEST(LocalMachines, AnAgentThatRunsIsSeenAtItsAddressWithItsTimes) {
   EXPECT_NE(seen[0].name, seen[1].name);
 }
 
+TEST(LocalMachines, AMachineThatWaitsForItsPlaceRunsNothingUntilItHasOne) {
+  LocalMachines machines({.wall = kWall, .boot = kStart});
+  machines.Waits(1, 4, kStart);
+  EXPECT_FALSE(machines.IsFree(1)) << "it is made once";
+  EXPECT_FALSE(machines.running());
+  ASSERT_THAT(Seen(machines), SizeIs(1));
+  EXPECT_EQ(Seen(machines)[0].stage, control::Stage::kUnplaced);
+  EXPECT_FALSE(Seen(machines)[0].started || Seen(machines)[0].ready);
+  EXPECT_THAT(machines.Place(core::Members::Of({1, 2}), kStart), IsEmpty());
+  EXPECT_THAT(machines.Place({}, kStart + seconds(9)), ElementsAre(1));
+  EXPECT_TRUE(machines.running());
+  EXPECT_EQ(Seen(machines)[0].started, kWall + seconds(9));
+  EXPECT_THAT(machines.Place({}, kStart + seconds(9)), IsEmpty());
+}
+
+TEST(LocalMachines, AMachineThatWaitsForItsPlaceIsStoppedWithoutASignal) {
+  LocalMachines machines({.wall = kWall, .boot = kStart});
+  machines.Waits(1, 4, kStart);
+  EXPECT_EQ(machines.Stop(StopOf(machines, 0, std::nullopt), kStart, kPatience).second,
+            StopSignal::kNone);
+  EXPECT_TRUE(machines.ForgetStopped());
+  EXPECT_THAT(Seen(machines), IsEmpty());
+}
+
 TEST(LocalMachines, AnEndIsSeenUntilItWasDecidedOnAndTheAttemptWasStopped) {
   LocalMachines machines = TwoRun();
   machines.Ended(1, Exited(75));

@@ -53,6 +53,15 @@ TEST_F(PodGroupTest, ItIsNamedWithTheGangAndMadeBeforeAnyPod) {
   EXPECT_THAT(All<StartMachine>(scene_.Settle()), SizeIs(2));
 }
 
+TEST_F(PodGroupTest, OfAGangThatMayLeaveMachinesOutItAsksForTheFewest) {
+  scene_.spec().elastic = core::Elastic{.min_machines = 1, .sizes = {}};
+  scene_.notes().key_made = true;
+  scene_.Settle();
+  const auto groups = All<MakePodGroup>(scene_.Decide());
+  ASSERT_THAT(groups, SizeIs(1));
+  EXPECT_EQ(groups[0].machines, 1);
+}
+
 TEST_F(PodGroupTest, NoPodIsMadeWhileItIsRefusedAndTheReasonSaysWhy) {
   scene_.notes().key_made = true;
   scene_.AddAddresses();

@@ -126,6 +126,17 @@ def _place():
                 "Each machine has a name that leads to it, as in gpt-3.gpt. false: machines are "
                 "known by their addresses alone, and there are no DNS records to wait for."),
         }, filled=True),
+        "elastic": struct("Fewer machines, while others find no node.", {
+            "minMachines": integer("The fewest that are enough."),
+            "sizes": listing("Numbers of machines that are enough, ascending; absent: any. "
+                             "numMachines always is.", integer("")),
+            "shrinkAfter": duration("How long a machine may find no node before the others go on "
+                                    "without it.", "0s", "24h"),
+            "growAfter": duration("How long a number of machines is kept before a larger one, at a "
+                                  "checkpoint.", "0s", "24h"),
+        }, rule("!has(self.sizes) || (self.sizes.isSorted() && "
+                "self.sizes.all(a, self.sizes.exists_one(b, b == a)))",
+                "must ascend, as in [2, 4, 8]", ".sizes")),
         "spareMachines": integer("Pods that hold a node, its GPUs and the image, for the "
                                  "replacement of a lost machine."),
     }
@@ -339,6 +350,38 @@ def _role_rules():
     ]
 
 
+def _elastic_rules():
+    """core/validate/validate_elastic.cc."""
+    def need(expression, message, path):
+        return rule(f"!has(self.elastic) || {expression}", message, path)
+
+    ranks = "with spec.elastic, whose generations have different numbers of ranks"
+    step = ("(n * self.processesPerMachine * "
+            "(has(self.trainer.microBatchSize) ? self.trainer.microBatchSize : 1))")
+    return [
+        need("self.elastic.minMachines <= self.numMachines", "must be at most numMachines",
+             ".elastic.minMachines"),
+        need("!has(self.elastic.sizes) || self.elastic.minMachines > self.numMachines || "
+             "self.elastic.sizes.all(n, n >= self.elastic.minMachines && n <= self.numMachines)",
+             "must lie between minMachines and numMachines", ".elastic.sizes"),
+        need("!has(self.elastic.sizes) || !has(self.trainer) || "
+             "self.elastic.minMachines > self.numMachines || "
+             f"self.elastic.sizes.all(n, self.trainer.globalBatchSize % {step} == 0)",
+             "must be numbers of machines to whose processes spec.trainer.globalBatchSize can be "
+             "dealt out evenly, in micro batches", ".elastic.sizes"),
+        need("!(self.framework in ['TensorFlow', 'Mpi', 'Horovod'])",
+             f"must be Torch, Accelerate, Jax or None {ranks}", ".framework"),
+        need("!has(self.roles) || self.roles.size() == 0", f"must be empty {ranks}", ".roles"),
+        need("!has(self.checkpoint.memory.size)", "must be absent with spec.elastic: a checkpoint "
+             "in memory is lost with a part", ".checkpoint.memory.size"),
+        need("!self.preflight.enabled", "must be false with spec.elastic, which would run without "
+             "a slow machine's successor", ".preflight.enabled"),
+        need("!has(self.trainer) || (self.trainer.parallel.pipeline <= 1 && "
+             "self.trainer.parallel.tensor <= 1)", "must be 1 with spec.elastic: a lost machine "
+             "takes a part of the model along", ".trainer.parallel"),
+    ]
+
+
 def spec(pod):
     """`pod` gives the parts that are the API server's own: crd.pod_template.Pod."""
     return struct(
@@ -353,7 +396,7 @@ def spec(pod):
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
-        *_resource_rules(), *_required_rules(), *_role_rules(),
+        *_resource_rules(), *_required_rules(), *_role_rules(), *_elastic_rules(),
         rule("self.network.hostnames || !has(self.template) || !has(self.template.spec) || "
              "!has(self.template.spec.setHostnameAsFQDN) || !self.template.spec.setHostnameAsFQDN",
              "needs spec.network.hostnames: without it a pod has no domain name",

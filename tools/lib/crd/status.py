@@ -18,7 +18,7 @@ def _words(description, longest=_TEXT):
 
 def _conditions():
     return listing("PodsReady, Running, Admitted, TopologyAligned, PreflightPassed, Stalled, Straggler, "
-                   "Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
+                   "Shrunk, Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
                        "type": _words("Name of the condition.", 316),
                        "status": choice("Whether it holds."),
                        "reason": _words("Why, in one word.", 1024),
@@ -213,6 +213,14 @@ def status():
             "workload": _words("The Workload that is queued for it."),
             "clusterQueue": _words("The ClusterQueue that admitted it."),
             "flavors": mapping("The ResourceFlavor of each resource.", _words(""), most=64),
+        }),
+        "elastic": struct("Which machines take part, where some may be left out.", {
+            "members": _words("Machines of the next generation, if not of this one, as in 0-5,7.",
+                              8192),
+            "witnesses": _words("Those that take part in whatever an earlier machine 0 may still "
+                                "run.", 8192),
+            "since": time("When it was decided."),
+            "reason": _words("Why."),
         }),
         "podGroup": struct("What holds its pods together for a scheduler.", {
             "name": _words("The PodGroup of its gang."),

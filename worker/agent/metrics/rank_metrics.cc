@@ -135,7 +135,11 @@ core::RankProgress RankMetrics::OnReport(const ProgressReport& report) {
 }
 
 void RankMetrics::ObserveStep(uint32_t rank, Duration step) {
-  if (step_times_.size() >= kMaxRanks && !step_times_.contains(rank)) return;
+  if (step_times_.size() >= kMaxRanks && !step_times_.contains(rank)) {
+    // Where machines were left out or came back, this one's ranks had other numbers.
+    std::erase_if(step_times_, [this](const auto& each) { return !paces_.contains(each.first); });
+    if (step_times_.size() >= kMaxRanks) return;
+  }
   StepTimes& times = step_times_[rank];
   ++times.count;
   times.seconds += Seconds(step);

@@ -249,6 +249,22 @@ TEST_F(RankMetricsTest, ReportedNamesOfAnyTextKeepTheFormat) {
   EXPECT_EQ(PageOf(ranks_).At("lockstep_reported_left_out_total"), 1) << "the one that is too long";
 }
 
+TEST_F(RankMetricsTest, RanksThatGotOtherNumbersInANewGenerationHaveStepTimes) {
+  const auto steps_of = [&](uint32_t first) {
+    for (uint32_t rank = first; rank < first + 64; ++rank) {
+      for (const int64_t step : {1, 2}) {
+        now_ += seconds(1);
+        ranks_.OnReport({rank, step, 0, kNotSaid, 0, {}});
+      }
+    }
+    return PageOf(ranks_).At("lockstep_rank_step_seconds_count{rank=\"" +
+                             std::to_string(first + 63) + "\"}");
+  };
+  EXPECT_EQ(steps_of(128), 1);
+  ranks_.OnSpawn(64);
+  EXPECT_EQ(steps_of(64), 1);
+}
+
 TEST_F(RankMetricsTest, StepTimesOfMadeUpRanksDoNotGrowThePage) {
   for (uint32_t rank = 0; rank < 10000; ++rank) {
     for (const int64_t step : {1, 2}) {

@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "core/validate/validator.h"
+
+namespace lockstep::core {
+namespace {
+
+const std::string kElastic = "spec.elastic";
+
+void ValidateSizes(Validator& validator, const Spec& spec) {
+  const Elastic& elastic = *spec.elastic;
+  if (elastic.min_machines > spec.num_machines) {
+    validator.Error(kElastic + ".minMachines", "must be at most numMachines",
+                    std::to_string(elastic.min_machines));
+    return;
+  }
+  const std::vector<int32_t>& sizes = elastic.sizes;
+  if (std::ranges::adjacent_find(sizes, std::ranges::greater_equal()) != sizes.end()) {
+    validator.Error(kElastic + ".sizes", "must ascend, as in [2, 4, 8]");
+  }
+  if (std::ranges::any_of(sizes, [&](int32_t size) {
+        return size < elastic.min_machines || size > spec.num_machines;
+      })) {
+    validator.Error(kElastic + ".sizes", "must lie between minMachines and numMachines");
+  }
+  if (std::ranges::any_of(sizes, [&](int32_t size) { return !DealsOutBatch(spec, size); })) {
+    validator.Error(kElastic + ".sizes",
+                    "must be numbers of machines to whose processes spec.trainer.globalBatchSize "
+                    "can be dealt out evenly, in micro batches");
+  }
+}
+
+// What is made for one number of machines.
+void ValidateCompany(Validator& validator, const Spec& spec) {
+  if (spec.framework == Framework::kTensorFlow || spec.framework == Framework::kMpi ||
+      spec.framework == Framework::kHorovod) {
+    validator.Error("spec.framework",
+                    "must be Torch, Accelerate, Jax or None with spec.elastic, whose generations "
+                    "have different numbers of ranks");
+  }
+  if (!spec.roles.empty()) {
+    validator.Error("spec.roles",
+                    "must be empty with spec.elastic, whose generations have different numbers of "
+                    "ranks");
+  }
+  if (spec.checkpoint.memory.size) {
+    validator.Error("spec.checkpoint.memory.size",
+                    "must be absent with spec.elastic: a checkpoint in memory is lost with a part");
+  }
+  if (spec.preflight.enabled) {
+    validator.Error("spec.preflight.enabled",
+                    "must be false with spec.elastic, which would run without a slow machine's "
+                    "successor");
+  }
+  if (spec.trainer &&
+      std::max(spec.trainer->parallel.pipeline, spec.trainer->parallel.tensor) > 1) {
+    validator.Error("spec.trainer.parallel",
+                    "must be 1 with spec.elastic: a lost machine takes a part of the model along");
+  }
+  if (spec.checkpoint.path.empty()) {
+    validator.Warn("spec.checkpoint.path",
+                   "is missing: without checkpoints every change of spec.elastic's size begins at "
+                   "the first step, and there is none at which the gang would grow");
+  }
+}
+
+}  // namespace
+
+void ValidateElastic(Validator& validator) {
+  const Spec& spec = validator.job.spec;
+  if (!spec.elastic) return;
+  ValidateSizes(validator, spec);
+  ValidateCompany(validator, spec);
+  validator.Range(kElastic + ".shrinkAfter", spec.elastic->shrink_after, seconds(0), hours(24));
+  validator.Range(kElastic + ".growAfter", spec.elastic->grow_after, seconds(0), hours(24));
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,182 @@
+// Which machines take part where spec.elastic lets some be left out: those that have a node, once
+// another has found none for long enough; and more again at a checkpoint, when they are back.
+// Machine 0, which leads the gang, is never left out.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text/duration.h"
+#include "operator/policy/policies.h"
+#include "operator/policy/rules.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::ElasticStatus;
+using core::Members;
+
+bool HasNode(const Machine& machine) {
+  return machine.life == Life::kWaiting || machine.life == Life::kRunning;
+}
+
+// Its agent is known to machine 0, and fit to run ranks.
+bool MayJoin(const ReconcileContext& context, const Machine& machine) {
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr || machine.life != Life::kRunning) return false;
+  const core::GangStatus::MachineStatus* told = Told(*gang, machine);
+  return told != nullptr && told->connected && !told->replace &&
+         told->state != core::GangMachineState::kLost &&
+         told->state != core::GangMachineState::kDraining;
+}
+
+std::vector<uint32_t> ThoseWhoMayJoin(const ReconcileContext& context) {
+  std::vector<uint32_t> machines;
+  for (const Machine& machine : context.machines) {
+    if (!TakesPart(context, machine) && MayJoin(context, machine))
+      machines.push_back(machine.index);
+  }
+  return machines;
+}
+
+// "machine 3", "machines 3,5-6".
+std::string Machines(const Members& machines) {
+  return (machines.size() == 1 ? "machine " : "machines ") + machines.ToString();
+}
+
+struct Size {
+  Members members;
+  std::string reason;
+};
+
+// Those that wait for a node are left out once one of them has for shrinkAfter: or at once, where
+// it was asked to leave, for its ranks have saved what they had, and the scheduler has said no.
+std::optional<Size> Smaller(ReconcileContext& context) {
+  const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
+  bool due = false;
+  std::vector<uint32_t> without;
+  std::vector<uint32_t> there;
+  for (const Machine& machine : context.machines) {
+    if (!TakesPart(context, machine)) continue;
+    if (HasNode(machine)) there.push_back(machine.index);
+    if (machine.life != Life::kPending) continue;
+    without.push_back(machine.index);
+    const bool asked = context.memory().elastic.asked.contains({machine.index, machine.attempt}) &&
+                       !machine.seen->unplaced_because.empty();
+    const WallTime at = machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
+    if (context.now.wall >= at) {
+      due = true;
+    } else {
+      context.WakeAt(context.now.Boot(at));
+    }
+  }
+  if (!due || there.empty() || there.front() != 0) return std::nullopt;
+  const std::vector<uint32_t> others = ThoseWhoMayJoin(context);
+  there.insert(there.end(), others.begin(), others.end());
+  const int32_t size = core::LargestSize(context.spec(), static_cast<int32_t>(there.size()));
+  if (size == 0) return std::nullopt;
+  there.resize(static_cast<size_t>(size));
+  return Size{Members::Of(std::move(there)),
+              Machines(Members::Of(std::move(without))) + " found no node"};
+}
+
+// A gang that runs, with all its machines; those that have come are told of at the next checkpoint.
+std::optional<Size> Larger(ReconcileContext& context) {
+  const ElasticStatus& present = *context.snapshot.status.elastic;
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr || !IsPhase(*gang, core::CoordinatorPhase::kRunning)) return std::nullopt;
+  std::vector<uint32_t> others = ThoseWhoMayJoin(context);
+  const auto all = static_cast<int32_t>(present.members.size() + others.size());
+  const int32_t size = core::LargestSize(context.spec(), all);
+  if (size <= static_cast<int32_t>(present.members.size())) return std::nullopt;
+  const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
+  const WallTime due = present.since.value_or(context.now.wall) + elastic.grow_after;
+  if (context.now.wall < due) {
+    context.WakeAt(context.now.Boot(due));
+    return std::nullopt;
+  }
+  others.resize(static_cast<size_t>(size) - present.members.size());
+  std::string reason = Machines(Members::Of(others)) + " can take part again";
+  others.insert(others.end(), present.members.begin(), present.members.end());
+  return Size{Members::Of(std::move(others)), std::move(reason)};
+}
+
+}  // namespace
+
+bool TakesPart(const ReconcileContext& context, const Machine& machine) {
+  const std::optional<ElasticStatus>& elastic = context.snapshot.status.elastic;
+  return !elastic || elastic->members.Contains(machine.index);
+}
+
+bool GoesOnWithFewer(const ReconcileContext& context) {
+  if (!context.snapshot.status.elastic || !HasNode(context.machines.front())) return false;
+  const auto placed = std::ranges::count_if(context.machines, [&](const Machine& machine) {
+    return TakesPart(context, machine) && HasNode(machine);
+  });
+  return core::LargestSize(context.spec(), static_cast<int32_t>(placed)) > 0;
+}
+
+void BeginElastic(ReconcileContext& context) {
+  std::optional<ElasticStatus>& elastic = context.next.elastic;
+  const auto machines = static_cast<uint32_t>(context.spec().num_machines);
+  if (!context.spec().elastic) return elastic.reset();
+  // Of the gang before this one, some may be alive, though nothing of them is seen.
+  const Members witnesses = elastic ? elastic->witnesses : Members::All(machines);
+  elastic.emplace();
+  elastic->members = Members::All(machines);
+  elastic->witnesses = witnesses.And(elastic->members);
+  elastic->since = context.now.wall;
+}
+
+void NoteAsked(ReconcileContext& context, uint32_t machine, uint32_t next_attempt) {
+  if (!context.snapshot.status.elastic) return;
+  std::set<MachineAttempt>& asked = context.Own<&Memory::elastic>().asked;
+  std::erase_if(asked, [&](const MachineAttempt& each) { return each.first == machine; });
+  asked.insert({machine, next_attempt});
+}
+
+bool Resize(ReconcileContext& context) {
+  if (!context.snapshot.status.elastic) return false;
+  std::optional<Size> size = Smaller(context);
+  const bool smaller = size.has_value();
+  if (!smaller) size = Larger(context);
+  ElasticStatus& elastic = *context.next.elastic;
+  if (!size || size->members == elastic.members) return false;
+  const Members witnesses = elastic.witnesses.And(size->members);
+  elastic.members = std::move(size->members);
+  elastic.witnesses = Holds(Rule::kWitnessesStay) ? witnesses : elastic.members;
+  elastic.since = context.now.wall;
+  elastic.reason = std::move(size->reason);
+  ++context.next.epoch;
+  context.AddEvent(smaller, smaller ? "Shrunk" : "Grown",
+                   "the gang is made of " + std::to_string(elastic.members.size()) + " of " +
+                       std::to_string(context.machines.size()) + " machines (" +
+                       elastic.members.ToString() + ")" +
+                       (smaller ? "" : " from its next checkpoint on") + ": " + elastic.reason);
+  context.Intend();
+  return true;
+}
+
+void ObserveElastic(ReconcileContext& context) {
+  if (!context.next.elastic) return;
+  ElasticStatus& elastic = *context.next.elastic;
+  // What machine 0 has begun since it heard of them tells that of no earlier one any rank is alive.
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang != nullptr && gang->epoch == context.snapshot.status.epoch && !gang->history.empty() &&
+      gang->history.back().members == elastic.members) {
+    elastic.witnesses = elastic.members;
+  }
+  const bool shrunk = elastic.members.size() < context.machines.size();
+  SetCondition(context, "Shrunk", shrunk, shrunk ? "MachinesLeftOut" : "AllTakePart",
+               shrunk ? ElasticReason(context) : "");
+}
+
+std::string ElasticReason(const ReconcileContext& context) {
+  const std::optional<ElasticStatus>& elastic = context.next.elastic;
+  if (!elastic || elastic->members.size() >= context.machines.size()) return "";
+  return std::to_string(elastic->members.size()) + " of " +
+         std::to_string(context.machines.size()) + " machines take part (" +
+         elastic->members.ToString() + "): " + elastic->reason;
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,301 @@
+#include "tests/operator/policy/scene.h"
+
+namespace lockstep::control {
+namespace {
+
+using core::CoordinatorPhase;
+using core::Members;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+core::TrainingJob Elastic(int machines, int least, std::vector<int32_t> sizes = {}) {
+  return MakeJob("gpt").Machines(machines).With([&](core::Spec& spec) {
+    spec.elastic = core::Elastic{.min_machines = least, .sizes = std::move(sizes)};
+  });
+}
+
+std::string MembersOf(const core::JobStatus& status) {
+  return status.elastic ? status.elastic->members.ToString() : "none";
+}
+
+// The machine's pod is gone, and its next one finds no node.
+void Lose(Scene& scene, int machine, const char* why = "0/3 nodes are available") {
+  scene.RemoveMachine(machine);
+  scene.Make(scene.Settle());
+  MachineObservation& seen = scene.machine(machine);
+  seen.stage = Stage::kUnplaced;
+  seen.node.clear();
+  seen.ready = false;
+  seen.started.reset();
+  seen.unplaced_because = why;
+  scene.Report(CoordinatorPhase::kGathering);
+}
+
+void Place(Scene& scene, int machine) {
+  MachineObservation& seen = scene.machine(machine);
+  seen.stage = Stage::kRunning;
+  seen.node = "other";
+  seen.ready = true;
+  seen.started = scene.now.wall;
+}
+
+// A generation of what was decided last runs.
+void Runs(Scene& scene) {
+  core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
+  gang.generation = {scene.status().attempts.Of(0), ++gang.generation.n + scene.status().epoch};
+  gang.epoch = scene.status().epoch;
+  core::GenerationRecord record;
+  record.generation = gang.generation;
+  record.members = scene.status().elastic->members;
+  gang.history.push_back(record);
+}
+
+TEST(Elastic, AJobThatIsNotElasticSaysNothingOfMembers) {
+  Scene scene(MakeJob("gpt").Machines(3));
+  scene.Run();
+  EXPECT_FALSE(scene.status().elastic);
+  EXPECT_TRUE(scene.Decide().desired->members.empty());
+  Lose(scene, 2);
+  scene.Pass(minutes(5));
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Elastic, AGangBeginsWithAllMachines) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  EXPECT_EQ(MembersOf(scene.status()), "0-2");
+  EXPECT_EQ(scene.Decide().desired->members.ToString(), "0-2");
+  EXPECT_EQ(scene.Decide().desired->witnesses.ToString(), "0-2");
+}
+
+TEST(Elastic, AMachineThatFindsNoNodeIsLeftOutAfterShrinkAfterAndNotBefore) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Lose(scene, 1);
+  scene.Pass(seconds(119));
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  const uint32_t epoch = scene.status().epoch;
+  const uint32_t replacements = scene.status().counters.replacements;
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0,2");
+  EXPECT_EQ(decision.intent->epoch, epoch + 1) << "what machine 0 was told before is refused";
+  EXPECT_EQ(decision.intent->counters.replacements, replacements);
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_EQ(decision.events[0].reason, "Shrunk");
+  EXPECT_THAT(decision.events[0].note, HasSubstr("2 of 3 machines (0,2): machine 1 found no node"));
+  EXPECT_FALSE(decision.desired) << "status comes first";
+  scene.status() = *decision.intent;
+  const Decision told = scene.Settle();
+  EXPECT_EQ(scene.Decide().desired->members.ToString(), "0,2");
+  EXPECT_EQ(scene.status().attempts.Of(0), 1U) << "survivors keep their pods";
+}
+
+TEST(Elastic, AMachineWithANodeIsWaitedFor) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Lose(scene, 1);
+  scene.machine(1).stage = Stage::kPlaced;  // and pulls its image
+  scene.machine(1).node = "slow";
+  scene.Pass(minutes(30));
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Elastic, OnlySizesThatAreAllowedAreTaken) {
+  Scene scene(Elastic(8, 4, {4, 6}));
+  scene.Run();
+  Lose(scene, 5);
+  scene.Pass(minutes(2));
+  EXPECT_EQ(MembersOf(*scene.Decide().intent), "0-4,6") << "of 7 machines 6 are used";
+}
+
+TEST(Elastic, ATrainersBatchDecidesWhereNoSizesAreNamed) {
+  Scene scene(Elastic(4, 1));
+  scene.spec().trainer.emplace();
+  scene.spec().trainer->global_batch_size = 16;
+  scene.Run();
+  Lose(scene, 3);
+  scene.Pass(minutes(2));
+  EXPECT_EQ(MembersOf(*scene.Decide().intent), "0-1") << "16 can't be dealt out to 3";
+}
+
+TEST(Elastic, BelowMinMachinesTheGangWaits) {
+  Scene scene(Elastic(3, 3));
+  scene.Run();
+  Lose(scene, 2);
+  scene.Pass(minutes(5));
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Elastic, StartTimeoutCountsWhereTooFewHaveANode) {
+  for (const int least : {2, 3}) {
+    Scene scene(Elastic(3, least));
+    scene.spec().elastic->shrink_after = hours(1);
+    scene.Run();
+    Lose(scene, 1);
+    scene.snapshot().oldest_waiting = false;
+    scene.Pass(minutes(11));
+    scene.Report(CoordinatorPhase::kGathering);
+    EXPECT_EQ(scene.Decide().intent.has_value(), least == 3);
+  }
+}
+
+TEST(Elastic, Machine0IsNeverLeftOut) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Lose(scene, 0);
+  scene.Pass(minutes(5));
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Elastic, AMachineThatWasAskedToLeaveIsLeftOutAsSoonAsTheSchedulerHasSaidNo) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  scene.machine(2).leave_by = scene.now.wall;
+  scene.machine(2).end = Exited(143);
+  scene.Make(scene.Settle());
+  MachineObservation& next = scene.machine(2);
+  next.stage = Stage::kUnplaced;
+  next.node.clear();
+  scene.Report(CoordinatorPhase::kGathering);
+  EXPECT_FALSE(scene.Decide().intent);
+  next.unplaced_because = "0/3 nodes are available";
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0-1");
+}
+
+TEST(Elastic, StartsSmallWhereTheRestDoesNotCome) {
+  Scene scene(Elastic(3, 2));
+  for (int i = 0; i < 3; ++i) scene.Make(scene.Settle());
+  MachineObservation& seen = scene.machine(2);
+  seen.stage = Stage::kUnplaced;
+  seen.node.clear();
+  scene.Report(CoordinatorPhase::kGathering);
+  scene.Pass(minutes(2));
+  EXPECT_EQ(MembersOf(*scene.Decide().intent), "0-1");
+}
+
+class Shrunk : public testing::Test {
+ protected:
+  Shrunk() : scene_(Elastic(3, 1)) {
+    scene_.Run();
+    Lose(scene_, 1);
+    scene_.Pass(minutes(2));
+    scene_.status() = *scene_.Decide().intent;
+    Runs(scene_);
+    scene_.Settle();
+  }
+  Scene scene_;
+};
+
+TEST_F(Shrunk, RunsAndSaysWhoIsMissing) {
+  EXPECT_EQ(scene_.status().state, core::JobState::kRunning);
+  EXPECT_THAT(scene_.status().reason, HasSubstr("2 of 3 machines take part (0,2): machine 1"));
+  const core::Condition* shrunk = core::FindCondition(scene_.status().conditions, "Shrunk");
+  ASSERT_NE(shrunk, nullptr);
+  EXPECT_EQ(shrunk->status, core::Condition::Value::kTrue);
+  const core::Condition* ready = core::FindCondition(scene_.status().conditions, "PodsReady");
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->status, core::Condition::Value::kTrue) << "who is left out is not waited for";
+  EXPECT_EQ(scene_.status().replicas, 3) << "the wish stands: an autoscaler does not fight it";
+}
+
+TEST_F(Shrunk, IsNotLetGoOfForTheOneThatWaits) {
+  scene_.snapshot().oldest_waiting = false;
+  scene_.Pass(minutes(30));
+  Runs(scene_);
+  EXPECT_FALSE(scene_.Decide().intent);
+}
+
+TEST_F(Shrunk, GrowsOnceTheMachineIsBackAndGrowAfterIsOver) {
+  Place(scene_, 1);
+  Runs(scene_);
+  scene_.Settle();
+  EXPECT_EQ(MembersOf(scene_.status()), "0,2");
+  scene_.Pass(minutes(15));
+  Runs(scene_);
+  const Decision decision = scene_.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0-2");
+  EXPECT_EQ(decision.events.at(0).reason, "Grown");
+}
+
+TEST_F(Shrunk, RunsOnWhereTheMachineIsLostAgainBeforeItTakesPart) {
+  Place(scene_, 1);
+  scene_.Pass(minutes(15));
+  Runs(scene_);
+  scene_.status() = *scene_.Decide().intent;
+  Lose(scene_, 1);
+  scene_.Report(CoordinatorPhase::kRunning);
+  scene_.Settle();
+  EXPECT_EQ(MembersOf(scene_.status()), "0-2");
+  EXPECT_EQ(scene_.status().state, core::JobState::kRunning);
+  scene_.Pass(minutes(2));
+  EXPECT_EQ(MembersOf(*scene_.Decide().intent), "0,2");
+}
+
+TEST_F(Shrunk, DoesNotGrowByAMachineThatMachine0DoesNotHear) {
+  Place(scene_, 1);
+  scene_.Pass(minutes(20));
+  Runs(scene_);
+  scene_.snapshot().coordinator->status.machines[1].connected = false;
+  EXPECT_FALSE(scene_.Decide().intent);
+}
+
+TEST_F(Shrunk, DoesNotGrowWhileItIsRestarting) {
+  Place(scene_, 1);
+  scene_.Pass(minutes(20));
+  scene_.Report(CoordinatorPhase::kStopping);
+  EXPECT_FALSE(scene_.Decide().intent);
+}
+
+TEST_F(Shrunk, WhoWasLeftOutIsNoWitnessUntilAGenerationHasItAgain) {
+  EXPECT_EQ(scene_.status().elastic->witnesses.ToString(), "0,2");
+  Place(scene_, 1);
+  scene_.Pass(minutes(15));
+  Runs(scene_);
+  scene_.status() = *scene_.Decide().intent;
+  scene_.snapshot().coordinator->status.epoch = scene_.status().epoch;
+  scene_.Settle();
+  EXPECT_EQ(scene_.Decide().desired->members.ToString(), "0-2");
+  EXPECT_EQ(scene_.Decide().desired->witnesses.ToString(), "0,2") << "the smaller one still runs";
+  Runs(scene_);
+  scene_.Settle();
+  EXPECT_EQ(scene_.Decide().desired->witnesses.ToString(), "0-2");
+}
+
+TEST_F(Shrunk, AReportFromBeforeTheLastDecisionMakesNoWitnesses) {
+  Place(scene_, 1);
+  scene_.Pass(minutes(15));
+  Runs(scene_);
+  scene_.status() = *scene_.Decide().intent;
+  scene_.snapshot().coordinator->status.history.back().members = *Members::Parse("0-2");
+  scene_.Settle();
+  EXPECT_EQ(scene_.status().elastic->witnesses.ToString(), "0,2");
+}
+
+TEST_F(Shrunk, TheLossOfANodeCostsNoBudget) {
+  const uint32_t before = scene_.status().counters.replacements;
+  scene_.machine(2).node_state = NodeState::kGone;
+  const Decision decision = scene_.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(decision.intent->counters.replacements, before);
+}
+
+TEST_F(Shrunk, AGangThatIsMadeAnewKeepsItsWitnesses) {
+  scene_.spec().suspend = true;
+  scene_.Report(CoordinatorPhase::kHeld);
+  scene_.snapshot().desired_state_accepted = true;
+  scene_.Make(scene_.Settle());
+  scene_.RemoveMachines();
+  scene_.Settle();
+  scene_.spec().suspend = false;
+  scene_.Settle();
+  EXPECT_EQ(MembersOf(scene_.status()), "0-2");
+  EXPECT_EQ(scene_.status().elastic->witnesses.ToString(), "0,2");
+}
+
+}  // namespace
+}  // namespace lockstep::control
