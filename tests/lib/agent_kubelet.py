@@ -20,7 +20,7 @@ import subprocess
 import threading
 
 from api_client import ApiClient, ApiServer
-from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, now, own_address
+from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, condition, now, own_address
 from proxy import Proxy
 from tls import binary
 
@@ -53,6 +53,7 @@ class _Writer(KubeletWriter):
         self._services = {}  # job -> (clusterIP, attempt that is selected or None)
         self._asked = set()  # pods whose agents got SIGTERM
         self._keys = {}  # pod name -> files of its Secret
+        self.held = frozenset()  # machines whose pods find no node
 
     async def follow_services(self):
         path = f"/api/v1/namespaces/{self._namespace}/services"
@@ -83,6 +84,20 @@ class _Writer(KubeletWriter):
     @staticmethod
     def _here(cluster_ip):
         return "127." + cluster_ip.split(".", 1)[1]
+
+    async def hold(self, machines):
+        self.held = frozenset(machines)
+        for pod in list(self.pods.values()):
+            if not pod["spec"].get("nodeName"):
+                await self._attend(pod)
+
+    async def _bind(self, pod):
+        if int(pod["metadata"]["labels"].get("lockstep.dev/machine", "-1")) not in self.held:
+            return await super()._bind(pod)
+        if not pod["status"].get("conditions"):
+            unplaced = {**condition("PodScheduled", "False"), "reason": "Unschedulable",
+                        "message": "0/4 nodes are available"}
+            await self._write_status(pod, {"conditions": [unplaced]})
 
     async def _attend(self, pod):
         name = pod["metadata"]["name"]
@@ -245,6 +260,10 @@ class AgentKubelet:
     def process(self, pod):
         """The agent that runs as this pod."""
         return self._writer.processes[pod]
+
+    def hold(self, machines):
+        """Pods of these machines find no node from now on; others do."""
+        asyncio.run_coroutine_threadsafe(self._writer.hold(machines), self._loop).result(60)
 
     def log(self, pod):
         return (self._folder / pod / "log").read_text()

@@ -34,11 +34,12 @@ class Jobs:
         return self.cluster.kubectl("-n", self.namespace, *arguments, **options)
 
     def apply(self, name, command, labels=None, **spec):
-        """A job of two machines with two processes each, running a shell's `command`."""
+        """A job of two machines with two processes each, running a shell's `command`, or none."""
+        runs = {"command": ["sh", "-c", command]} if command else {}
         job = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
                "metadata": {"name": name, "labels": labels or {}},
                "spec": {"numMachines": 2, "processesPerMachine": 2, "framework": "None",
-                        "image": "example.com/test:1", "command": ["sh", "-c", command],
+                        "image": "example.com/test:1", **runs,
                         "topology": {"bind": "None"}, "schedulerName": "nobody", **spec}}
         self.kubectl("apply", "-f", "-", input=yaml.safe_dump(job))
 
