@@ -57,6 +57,11 @@ void ValidateCompany(Validator& validator, const Spec& spec) {
     validator.Error("spec.trainer.parallel",
                     "must be 1 with spec.elastic: a lost machine takes a part of the model along");
   }
+  if (spec.trainer && spec.trainer->recovery == Recovery::kInPlace) {
+    validator.Error("spec.trainer.recovery",
+                    "must be Restart with spec.elastic, whose ranks may have other numbers in the "
+                    "next generation");
+  }
   if (spec.checkpoint.path.empty()) {
     validator.Warn("spec.checkpoint.path",
                    "is missing: without checkpoints every change of spec.elastic's size begins at "

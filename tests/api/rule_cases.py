@@ -149,6 +149,7 @@ FAIL = [
     _elastic(2, {"checkpoint": {"memory": {"size": "2Gi"}}}),
     job({**a_trainer(globalBatchSize=16, parallel={"pipeline": 2}), "numMachines": 2, "elastic": {}}),
     job(a_trainer(globalBatchSize=16) | {"numMachines": 4, "elastic": {"sizes": [3]}}),
+    job(a_trainer(recovery="InPlace") | {"elastic": {}}),
     job(a_command(launch="PerMachine", framework="Horovod")),
     job(a_command(launch="PerMachine", framework="Mpi", mpi={"start": "Pmi"})),
     job(a_command(launch="PerMachine", framework="Mpi", mpi={"start": "Pmix"})),

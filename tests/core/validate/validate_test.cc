@@ -377,6 +377,8 @@ TEST(Validate, HasAMessageForEveryRule) {
        "lost with a part"},
       {Target::kCluster, "  elastic: {}\n  preflight: {enabled: true}\n",
        "slow machine's successor"},
+      {Target::kCluster, "  elastic: {}\n  trainer: {data: [a], recovery: InPlace}\n",
+       "whose ranks may have other numbers in the next generation"},
       {Target::kCluster, "  numMachines: 3\n  trainer: {data: [a], globalBatchSize: 16}\n",
        "can't be dealt out evenly to 3 processes; write a multiple of 3, or run it with this many "
        "processes: 1, 2, 4, 8, 16 (found 16)"},

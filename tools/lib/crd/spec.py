@@ -379,6 +379,9 @@ def _elastic_rules():
         need("!has(self.trainer) || (self.trainer.parallel.pipeline <= 1 && "
              "self.trainer.parallel.tensor <= 1)", "must be 1 with spec.elastic: a lost machine "
              "takes a part of the model along", ".trainer.parallel"),
+        need("!has(self.trainer) || self.trainer.recovery != 'InPlace'", "must be Restart with "
+             "spec.elastic, whose ranks may have other numbers in the next generation",
+             ".trainer.recovery"),
     ]
 
 
