@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -25,9 +26,10 @@ class LeaseThread {
         thread_([this] { Run(); }) {}
 
   ~LeaseThread() {
-    inbox_->Stop();
+    BeginStop();
     thread_.join();
   }
+  void BeginStop() { inbox_->Stop(); }
   LeaseThread(const LeaseThread&) = delete;
   LeaseThread& operator=(const LeaseThread&) = delete;
 
@@ -73,6 +75,9 @@ class LeaseThread {
     if (answer.empty()) return;
     const Status status = loop_.OnAnswer(*answer.response, BootTime());
     if (!status.ok() && handlers_.on_problem) handlers_.on_problem(status.error());
+    if (loop_.state() != LeaseLoop::State::kWaiting || loop_.other() == other_) return;
+    other_ = loop_.other();
+    if (!other_.empty() && handlers_.on_waiting) handlers_.on_waiting(other_);
   }
 
   // The permit lasts as long as the lease is held.
@@ -92,8 +97,9 @@ class LeaseThread {
   Transport* transport_;
   Permit* permit_;
   const LeaseHandlers handlers_;
-  LeaseLoop loop_;     // the thread's
-  bool held_ = false;  // the thread's
+  LeaseLoop loop_;  // this and the next two: the thread's
+  bool held_ = false;
+  std::string other_;  // who else was last seen to hold it
   const AnswerBox inbox_ = std::make_shared<Inbox<Answer>>();
   std::thread thread_;
 };
@@ -109,5 +115,7 @@ LeaseElection::LeaseElection(Transport* transport, const LeaseOptions& options, 
 LeaseElection::~LeaseElection() = default;
 
 void LeaseElection::Stop() { thread_.reset(); }
+
+void LeaseElection::BeginStop() { thread_->BeginStop(); }
 
 }  // namespace lockstep::kube

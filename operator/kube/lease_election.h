@@ -48,6 +48,7 @@ struct LeaseOptions {
   Duration renew_deadline = seconds(10);
   Duration retry = seconds(2);               // between renewals
   Duration watch_every = milliseconds(800);  // how often one who waits looks
+  Duration linger{0};  // when it is released it stays the identity's for so long
 };
 
 struct LeaseHandlers {
@@ -55,6 +56,7 @@ struct LeaseHandlers {
   std::function<void()> on_lost = {};     // was held and is dropped; the process should exit
   std::function<void(const Error&)> on_problem =
       {};  // the Lease cannot be read or written, and why
+  std::function<void(const std::string& holder)> on_waiting = {};  // it is another's, as of now
 };
 
 class LeaseThread;
@@ -69,6 +71,8 @@ class LeaseElection {
 
   // Drops the permit, releases the Lease if it is held (at most 2 s), ends the thread. No on_lost.
   void Stop();
+  // Begins with it: of several at once, each before the first Stop.
+  void BeginStop();
 
  private:
   std::unique_ptr<LeaseThread> thread_;

@@ -126,15 +126,15 @@ std::string LeaseLoop::Body(WallTime wall) const {
   const bool ours = before.holder == options_.identity;
   const std::string now = FormatMicroTime(wall);
   const bool releases = state_ == State::kReleasing;
-  const int64_t duration = duration_cast<seconds>(options_.duration).count();
+  const Duration lasts = releases ? options_.linger : options_.duration;
   Json metadata = {{"name", options_.name}, {"namespace", options_.name_space}};
   if (call_ == Call::kWrite) metadata["resourceVersion"] = seen_->resource_version;
   const Json lease = {{"apiVersion", "coordination.k8s.io/v1"},
                       {"kind", "Lease"},
                       {"metadata", metadata},
                       {"spec",
-                       {{"holderIdentity", releases ? "" : options_.identity},
-                        {"leaseDurationSeconds", releases ? 1 : std::max<int64_t>(duration, 1)},
+                       {{"holderIdentity", lasts > Duration(0) ? options_.identity : ""},
+                        {"leaseDurationSeconds", std::max<int64_t>(lasts / seconds(1), 1)},
                         {"acquireTime", ours && !before.acquired.empty() ? before.acquired : now},
                         {"renewTime", now},
                         {"leaseTransitions", before.transitions + (ours || !seen_ ? 0 : 1)}}}};
@@ -190,6 +190,8 @@ Status LeaseLoop::OnRefused(const ApiError& error, Time now) {
       return OnAbsent(error, now);
     case ApiErrorKind::kConflict:
     case ApiErrorKind::kAlreadyExists:
+      // Another process of the identity has it, which is what it lingers for.
+      if (state_ == State::kReleasing && options_.linger > Duration(0)) state_ = State::kOver;
       stale_ = true;
       call_ = Call::kRead;
       next_at_ = now;

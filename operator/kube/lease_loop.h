@@ -60,6 +60,11 @@ class LeaseLoop {
   State state() const { return state_; }
   // Until when its holder may write; in the past when it isn't held.
   Time held_until() const { return held_until_; }
+  // Who else holds it, by the record seen last; empty: nobody.
+  std::string other() const {
+    const std::string holder = seen_ ? seen_->record.holder : "";
+    return holder == options_.identity ? "" : holder;
+  }
 
  private:
   enum class Call : uint8_t { kRead, kCreate, kWrite };

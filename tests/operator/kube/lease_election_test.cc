@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/operator/kube/scripted_transport.h"
 
@@ -75,6 +76,20 @@ TEST_F(LeaseElectionTest, SaysThatItIsLostWhenNobodyAnswersInTime) {
   LetItStart();
   EXPECT_EQ(lost_.get_future().wait_for(kLong), std::future_status::ready);
   EXPECT_FALSE(permit_.Held());
+}
+
+TEST_F(LeaseElectionTest, SaysOnceWhoseItIs) {
+  std::vector<std::string> told;  // by its thread, until it is stopped
+  LeaseElection election(
+      &transport_, {.name_space = "n", .identity = "other", .watch_every = milliseconds(1)},
+      &permit_, {.on_waiting = [&](const std::string& holder) { told.push_back(holder); }});
+  for (int i = 0; i < 3; ++i) {
+    auto read = transport_.WaitForCall(kLong);
+    ASSERT_TRUE(read);
+    read->answer(Answer(200, kLease));
+  }
+  election.Stop();
+  EXPECT_EQ(told, std::vector<std::string>{"me"});
 }
 
 TEST_F(LeaseElectionTest, StopsWhileItWaitsForAnAnswer) {

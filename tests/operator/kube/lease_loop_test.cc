@@ -202,6 +202,41 @@ TEST_F(LeaseLoopTest, AReleasedLeaseIsTakenAtTheNextLook) {
   EXPECT_EQ(b.state(), State::kHolding);
 }
 
+TEST_F(LeaseLoopTest, AReleasedLeaseThatLingersIsTakenByItsOwnNameAtOnceAndByOthersLater) {
+  const LeaseOptions lingering = {.name_space = "lockstep", .identity = "a", .linger = seconds(5)};
+  LeaseLoop a(lingering);
+  LeaseLoop b = Contender("b");
+  Run(a);
+  Run(b);
+  EXPECT_EQ(b.other(), "a");
+  EXPECT_EQ(a.other(), "");
+  a.Release(now_);
+  Run(a);
+  EXPECT_EQ(server_.holder(), "a");
+  RunUntil(b, now_ + seconds(5));
+  EXPECT_EQ(b.state(), State::kWaiting);
+  LeaseLoop again(lingering);
+  Run(again);
+  EXPECT_EQ(again.state(), State::kHolding);
+  again.Release(now_);
+  Run(again);
+  RunUntil(b, now_ + seconds(7));
+  EXPECT_EQ(b.state(), State::kHolding);
+}
+
+TEST_F(LeaseLoopTest, OneThatLingersIsNotTakenFromTheNextProcessOfItsNameByTheLast) {
+  const LeaseOptions lingering = {.name_space = "lockstep", .identity = "a", .linger = seconds(5)};
+  LeaseLoop last(lingering);
+  LeaseLoop next(lingering);
+  Run(last);
+  Run(next);
+  EXPECT_EQ(next.state(), State::kHolding);
+  last.Release(now_);
+  Run(last);
+  EXPECT_EQ(last.state(), State::kOver);
+  EXPECT_EQ(server_.spec()["leaseDurationSeconds"], 15);
+}
+
 TEST_F(LeaseLoopTest, OneWhoHoldsNothingReleasesNothing) {
   LeaseLoop a = Contender("a");
   LeaseLoop b = Contender("b");
