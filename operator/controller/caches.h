@@ -21,6 +21,7 @@ struct Caches {
   kube::Cache<kube::NodeView> nodes;
   kube::Cache<kube::WorkloadView> workloads;
   kube::Cache<kube::FlavorView> flavors;
+  kube::Cache<kube::ClaimView> claims;
 
   // Null unless it is there and belongs to the job of this UID.
   const kube::ServiceView* OwnService(const kube::ObjectName& name, const std::string& uid) const {

@@ -70,7 +70,11 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
                                "From a job's turn to its decision", ShortTimes())),
       reconcile_(AddHistogram(metrics, "lockstep_operator_reconcile_seconds",
                               "From taking a job's snapshot to having its decision", ShortTimes())),
-      timer_(loop, [this] { Pump(); }) {}
+      queue_({.by_namespace = !options_.namespaces.empty()}),
+      scopes_(options_.namespaces),
+      claims_(options_.claimant),
+      timer_(loop, [this] { Pump(); }),
+      claims_timer_(loop, [this] { HeedClaims(); }) {}
 
 // ---- what is seen ----
 
@@ -79,9 +83,13 @@ void Controller::Hand(uint64_t round, Watched resource, kube::Batch<T> batch,
                       void (Controller::*apply)(kube::Batch<T>)) {
   loop_->PostFromAnyThread(
       lifetime_.Guard([this, round, resource, apply, batch = std::move(batch)]() mutable {
-        if (round != round_) return;
-        if (batch.replace) whole_.insert(resource);
+        if (!scopes_.IsCurrent(batch.name_space, round)) return;
+        const bool whole = batch.replace;
+        if (whole) scopes_.OnRead(batch.name_space, resource);
+        queue_.Progress(resource, batch.resource_version, BootTime(), batch.name_space);
         (this->*apply)(std::move(batch));
+        if (whole) WakeHeld();
+        Pump();
       }));
 }
 
@@ -108,12 +116,15 @@ void Controller::OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch) {
   Hand(round, Watched::kFlavors, std::move(batch), &Controller::ApplyFlavors);
 }
 
-void Controller::OnNoQueues(uint64_t round, Watched which, ErrorKind why) {
-  loop_->PostFromAnyThread(lifetime_.Guard([this, round, which, why] {
-    if (round != round_) return;
-    const Queues before = queues();
-    queue_reads_.OnFailed(which, why);
-    if (queues() != before) WakeQueued();
+void Controller::OnBatch(uint64_t round, kube::Batch<kube::ClaimView> batch) {
+  Hand(round, Watched::kClaims, std::move(batch), &Controller::ApplyClaims);
+}
+
+void Controller::OnNoQueues(const std::string& scope, uint64_t round, Watched which,
+                            ErrorKind why) {
+  loop_->PostFromAnyThread(lifetime_.Guard([this, scope, round, which, why] {
+    if (!scopes_.IsCurrent(scope, round)) return;
+    if (scopes_.OnNoQueues(scope, which, why)) WakeQueued();
   }));
 }
 
@@ -125,8 +136,6 @@ void Controller::ApplyJobs(kube::Batch<kube::JobView> batch) {
     // What was begun is finished first.
     Wake(meta.name_space, meta.name, before == nullptr ? Priority::kBackground : Priority::kNormal);
   });
-  queue_.Progress(Watched::kTrainingJobs, caches_.jobs.resource_version(), BootTime());
-  Pump();
 }
 
 void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
@@ -137,12 +146,10 @@ void Controller::ApplyPods(kube::Batch<kube::PodView> batch) {
                        Wake(pod.meta.name_space, pod.job,
                             IsUrgent(before, after) ? Priority::kUrgent : Priority::kNormal);
                      });
-  queue_.Progress(Watched::kPods, caches_.pods.resource_version(), BootTime());
-  Pump();
 }
 
 template <typename T>
-void Controller::Apply(kube::Batch<T> batch, kube::Cache<T>* cache, Watched resource) {
+void Controller::Apply(kube::Batch<T> batch, kube::Cache<T>* cache) {
   cache->Apply(std::move(batch), [&](const T* before, const T* after) {
     const T& object = after != nullptr ? *after : *before;
     if (after == nullptr) {
@@ -150,36 +157,31 @@ void Controller::Apply(kube::Batch<T> batch, kube::Cache<T>* cache, Watched reso
     }
     Wake(object.meta.name_space, object.job, Priority::kNormal);
   });
-  queue_.Progress(resource, cache->resource_version(), BootTime());
-  Pump();
 }
 
 void Controller::ApplyServices(kube::Batch<kube::ServiceView> batch) {
-  Apply(std::move(batch), &caches_.services, Watched::kServices);
+  Apply(std::move(batch), &caches_.services);
 }
 
 void Controller::ApplySlices(kube::Batch<kube::SliceView> batch) {
-  Apply(std::move(batch), &caches_.slices, Watched::kSlices);
+  Apply(std::move(batch), &caches_.slices);
 }
 
 void Controller::ApplyWorkloads(kube::Batch<kube::WorkloadView> batch) {
   const bool whole = batch.replace;
-  if (whole) queue_reads_.OnRead(Watched::kWorkloads);
-  Apply(std::move(batch), &caches_.workloads, Watched::kWorkloads);
+  Apply(std::move(batch), &caches_.workloads);
   if (whole) WakeQueued();
 }
 
 void Controller::ApplyFlavors(kube::Batch<kube::FlavorView> batch) {
   bool changed = batch.replace;
-  if (changed) queue_reads_.OnRead(Watched::kFlavors);
   caches_.flavors.Apply(std::move(batch),
                         [&](const kube::FlavorView*, const kube::FlavorView*) { changed = true; });
-  queue_.Progress(Watched::kFlavors, caches_.flavors.resource_version(), BootTime());
   if (changed) WakeQueued();
 }
 
-Queues Controller::queues() const {
-  return options_.watches_queues ? queue_reads_.queues() : Queues::kAbsent;
+Queues Controller::queues(const std::string& name_space) const {
+  return options_.watches_queues ? scopes_.QueuesOf(name_space) : Queues::kAbsent;
 }
 
 // What holds of Kueue as a whole has changed.
@@ -203,30 +205,94 @@ void Controller::ApplyNodes(kube::Batch<kube::NodeView> batch) {
                           changed.insert((after != nullptr ? after : before)->meta.name);
                         }
                       });
-  queue_.Progress(Watched::kNodes, caches_.nodes.resource_version(), BootTime());
   if (!changed.empty()) {
     caches_.pods.ForEach([&](const kube::PodView& pod) {
       if (changed.contains(pod.node)) Wake(pod.meta.name_space, pod.job, Priority::kUrgent);
     });
   }
-  Pump();
 }
 
-void Controller::BeginRound(uint64_t round) {
-  round_ = round;
-  whole_.clear();
-  queue_reads_ = {};
+void Controller::ApplyClaims(kube::Batch<kube::ClaimView> batch) {
+  const Time now = BootTime();
+  caches_.claims.Apply(std::move(batch),
+                       [&](const kube::ClaimView* before, const kube::ClaimView* after) {
+                         if (after != nullptr) return claims_.OnSeen(*after, now);
+                         claims_.OnGone(before->meta.name_space);
+                       });
+  HeedClaims();
 }
 
-bool Controller::synced() const {
-  const auto read = [this](Watched each) { return whole_.contains(each); };
-  return read(Watched::kTrainingJobs) && read(Watched::kPods) && read(Watched::kServices) &&
-         read(Watched::kSlices) && (read(Watched::kNodes) || !options_.watches_nodes);
+// Leaves alone what is others', and takes what is not any more.
+void Controller::HeedClaims() {
+  const Time now = BootTime();
+  const std::map<std::string, std::string> before = std::exchange(others_, claims_.Others(now));
+  for (const auto& [name_space, holder] : others_) {
+    if (before.contains(name_space)) continue;
+    spdlog::info("namespace {} is left to {}, which holds Lease {}/{}", name_space, holder,
+                 name_space, kClaimLease);
+    LetGo(name_space);
+  }
+  for (const auto& [name_space, holder] : before) {
+    if (others_.contains(name_space)) continue;
+    spdlog::info("namespace {} is not {}'s any more: works on its jobs", name_space, holder);
+    // Its jobs' caches may be of different age: each job is read first.
+    caches_.jobs.ForEach([&](const kube::JobView& job) {
+      if (job.meta.name_space != name_space) return;
+      jobs_.FindOrAdd({name_space, job.meta.name}).uncertain = true;
+    });
+  }
+  claims_timer_.WakeAt(claims_.NextEnd(now));
+  WakeHeld();
+}
+
+void Controller::BeginRound(const std::string& scope, uint64_t round) {
+  scopes_.Begin(scope, round);
+}
+
+void Controller::Open(const std::string& scope) {
+  scopes_.SetOpen(scope, true);
+  WakeHeld();
+}
+
+void Controller::Close(const std::string& scope) {
+  scopes_.SetOpen(scope, false);
+  LetGo(scope);
+}
+
+bool Controller::MayDecide(const std::string& name_space) const {
+  return scopes_.MayDecide(name_space) && !others_.contains(name_space);
+}
+
+void Controller::Hold(const JobKey& key, Priority priority) {
+  const auto [held, added] = held_.try_emplace(key, priority);
+  if (!added) held->second = std::max(held->second, priority);
+}
+
+// Those that may be decided now.
+void Controller::WakeHeld() {
+  for (auto each = held_.begin(); each != held_.end();) {
+    const auto here = each++;
+    if (!MayDecide(here->first.name_space)) continue;
+    const auto held = held_.extract(here);
+    Wake(held.key().name_space, held.key().name, held.mapped());
+  }
+}
+
+// Whoever has these jobs now, of a namespace or ("") of all, speaks to their agents.
+void Controller::LetGo(const std::string& name_space) {
+  caches_.jobs.ForEach([&](const kube::JobView& job) {
+    if (!name_space.empty() && job.meta.name_space != name_space) return;
+    const JobKey key = {job.meta.name_space, job.meta.name};
+    Forget(key);
+    Hold(key, Priority::kBackground);
+  });
 }
 
 void Controller::Wake(std::string_view name_space, std::string_view job, Priority priority) {
   if (job.empty()) return;
-  queue_.Add({std::string(name_space), std::string(job)}, priority, BootTime());
+  const JobKey key = {std::string(name_space), std::string(job)};
+  if (!MayDecide(key.name_space)) return Hold(key, priority);
+  queue_.Add(key, priority, BootTime());
   if (pump_posted_) return;
   pump_posted_ = true;
   loop_->Post(lifetime_.Guard([this] {
@@ -256,7 +322,7 @@ void Controller::LoadKeys() {
 }
 
 void Controller::Pump() {
-  if (!leading_ || stopped_ || !keys_ || !synced()) return;
+  if (!leading_ || stopped_ || !keys_) return;
   timer_.Cancel();
   const Time now = BootTime();
   while (orders_ < kOrdersAtOnce) {
@@ -275,6 +341,11 @@ void Controller::Forget(const JobKey& key) {
 
 void Controller::Work(const kube::Work& work) {
   const JobKey& key = work.key;
+  if (!MayDecide(key.name_space)) {
+    Hold(key, Priority::kNormal);
+    queue_.Done(key, BootTime(), kube::Outcome::kOk);
+    return;
+  }
   if (work.stale) return Refresh(key);
   const kube::JobView* view = caches_.jobs.Find(key);
   if (view == nullptr) {
@@ -316,8 +387,8 @@ void Controller::Work(const kube::Work& work) {
 
 Snapshot Controller::Take(const JobRecord& record) {
   const std::string name = NameOf(record.name());
-  Snapshot snapshot = SnapshotOf(record, caches_, options_.watches_nodes);
-  AddQueue(record, caches_, queues(), &snapshot);
+  Snapshot snapshot = SnapshotOf(record, caches_, options_.namespaces.empty());
+  AddQueue(record, caches_, queues(record.name().name_space), &snapshot);
   snapshot.agent = {options_.agent_image, kPlanVersion, keys_->newest()};
   snapshot.desired_state_accepted = record.desired && link_.Accepted(name, *record.desired);
   snapshot.gang_error = link_.LastError(name);
@@ -408,7 +479,7 @@ void Controller::OnWritten(const JobKey& key, const std::string& uid,
 }
 
 void Controller::Refresh(const JobKey& key) {
-  refresher_.Read(key, queues() == Queues::kThere, [this, key](bool ok) {
+  refresher_.Read(key, queues(key.name_space) == Queues::kThere, [this, key](bool ok) {
     // Whatever was read counts, also from a server that went back to an older state.
     if (JobRecord* record = jobs_.Find(key); record != nullptr) {
       if (ok) record->resource_version.clear();

@@ -10,22 +10,24 @@
 #include <prometheus/registry.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/event_loop.h"
 #include "base/lifetime.h"
 #include "base/wake_timer.h"
 #include "operator/controller/caches.h"
+#include "operator/controller/claims.h"
 #include "operator/controller/executor.h"
 #include "operator/controller/job_store.h"
 #include "operator/controller/master_key.h"
-#include "operator/controller/queue_reads.h"
 #include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
+#include "operator/controller/scopes.h"
 #include "operator/gang/gang_link.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
@@ -41,8 +43,9 @@ struct ControllerOptions {
   std::string agent_image;
   AgentDelivery delivery;
   std::string system_namespace;
-  bool watches_nodes = true;   // not with a Role only
-  bool watches_queues = true;  // else there are none
+  std::vector<std::string> namespaces = {};  // none: all, and nodes, for which no Role is enough
+  std::string claimant;                      // what this operator is called in claims
+  bool watches_queues = true;                // else there are none
 };
 
 class Controller {
@@ -51,7 +54,7 @@ class Controller {
   Controller(EventLoop* loop, kube::Client* client, kube::EventRecorder* events,
              prometheus::Registry* metrics, ControllerOptions options);
 
-  // Batches of an earlier round than the last begun are dropped.
+  // Batches of an earlier round than the last begun for their scope are dropped.
   void OnBatch(uint64_t round, kube::Batch<kube::JobView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::PodView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::ServiceView> batch);
@@ -59,19 +62,25 @@ class Controller {
   void OnBatch(uint64_t round, kube::Batch<kube::NodeView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::WorkloadView> batch);
   void OnBatch(uint64_t round, kube::Batch<kube::FlavorView> batch);
+  void OnBatch(uint64_t round, kube::Batch<kube::ClaimView> batch);
   // One of Kueue's types cannot be read: it is not installed, or this operator may not. A batch
   // that replaces shows that it can.
-  void OnNoQueues(uint64_t round, kube::Watched which, ErrorKind why);
+  void OnNoQueues(const std::string& scope, uint64_t round, kube::Watched which, ErrorKind why);
 
-  // All resources are read anew, consistently; nothing is decided before they are whole.
-  void BeginRound(uint64_t round);
+  // All resources of a scope, one of the given namespaces or "" (scopes.h), are read anew,
+  // consistently; nothing is decided there before they are whole.
+  void BeginRound(const std::string& scope, uint64_t round);
 
-  // This operator may write now. Loads the master key, then works. A round must have been begun
-  // since: caches of different age, in which a new pod is missing, would show a lost machine.
+  // This operator may write now. Loads the master key, then works in the scopes that are its own.
   void Lead();
+  // The jobs of a scope are its own. A round must have been begun there since: caches of different
+  // age, in which a new pod is missing, would show a lost machine.
+  void Open(const std::string& scope);
+  // They are no more: nothing is begun there.
+  void Close(const std::string& scope);
 
-  // Every resource was read as a whole in this round, but for Kueue's, which may not be there.
-  bool synced() const;
+  // Scopes of which a resource was not read yet, but for Kueue's, which may not be there.
+  std::vector<std::string> Unread() const { return scopes_.Unread(); }
   // No decision is begun any more.
   void Stop() { stopped_ = true; }
 
@@ -85,15 +94,21 @@ class Controller {
   void ApplyPods(kube::Batch<kube::PodView> batch);
   // Of what is known by its job alone, and no more urgent than others.
   template <typename T>
-  void Apply(kube::Batch<T> batch, kube::Cache<T>* cache, kube::Watched resource);
+  void Apply(kube::Batch<T> batch, kube::Cache<T>* cache);
   void ApplyServices(kube::Batch<kube::ServiceView> batch);
   void ApplySlices(kube::Batch<kube::SliceView> batch);
   void ApplyNodes(kube::Batch<kube::NodeView> batch);
   void ApplyWorkloads(kube::Batch<kube::WorkloadView> batch);
   void ApplyFlavors(kube::Batch<kube::FlavorView> batch);
-  Queues queues() const;
+  void ApplyClaims(kube::Batch<kube::ClaimView> batch);
+  void HeedClaims();
+  Queues queues(const std::string& name_space) const;
   void WakeQueued();
   void Wake(std::string_view name_space, std::string_view job, kube::Priority priority);
+  bool MayDecide(const std::string& name_space) const;
+  void Hold(const JobKey& key, kube::Priority priority);
+  void WakeHeld();
+  void LetGo(const std::string& name_space);
 
   void LoadKeys();
   void Pump();
@@ -118,15 +133,18 @@ class Controller {
   RateLimiter replacements_;
 
   kube::WorkQueue queue_;
-  uint64_t round_ = 0;
-  std::set<kube::Watched> whole_;  // resources that were read in this round
-  QueueReads queue_reads_;         // likewise
+  Scopes scopes_;
+  Claims claims_;
+  std::map<std::string, std::string> others_;  // namespaces that are others', and whose
+  // Jobs that are to be looked at once that may be decided which is in their namespace.
+  std::map<JobKey, kube::Priority> held_;
   std::optional<MasterKeys> keys_;
   int orders_ = 0;  // that are carried out now
   bool leading_ = false;
   bool stopped_ = false;
   bool pump_posted_ = false;
   WakeTimer timer_;
+  WakeTimer claims_timer_;
   Lifetime lifetime_;
 };
 

@@ -1,11 +1,38 @@
 #include "operator/controller/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/version.h"
+#include "core/model/name_forms.h"
+#include "operator/controller/claims.h"
 
 namespace lockstep::control {
+namespace {
+
+std::string IsNamespace(const std::string& name) {
+  if (core::IsDnsLabel(name)) return "";
+  return "\"" + name + "\" is no name of a namespace: a-z, 0-9 and -, at most 63";
+}
+
+void RefuseTwice(std::vector<std::string> namespaces) {
+  std::ranges::sort(namespaces);
+  const auto twice = std::ranges::adjacent_find(namespaces);
+  if (twice == namespaces.end()) return;
+  throw CLI::ValidationError("--namespace", *twice + " is given twice");
+}
+
+// Leases of these names say whose jobs are, not who leads.
+void RefuseClaims(const Options& options) {
+  for (const std::string name : {kClaimLease, kClaimOfAllLease}) {
+    if (options.lease_name != name) continue;
+    throw CLI::ValidationError("--lease-name", name + " is a name that operators use otherwise");
+  }
+}
+
+}  // namespace
 
 std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
   CLI::App app(
@@ -21,9 +48,14 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->envname("LOCKSTEP_KUBECONFIG");
   app.add_option("--context", options->context, "Of the kubeconfig; its current one by default")
       ->envname("LOCKSTEP_CONTEXT");
-  app.add_option("--namespace", options->name_space,
-                 "Work in this namespace alone: a Role is enough")
-      ->envname("LOCKSTEP_NAMESPACE");
+  app.add_option("--namespace", options->namespaces,
+                 "Work in this namespace alone: a Role is enough. Of several, each is given so, or "
+                 "all with commas between; each is this operator's alone")
+      ->envname("LOCKSTEP_NAMESPACE")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME")
+      ->check(IsNamespace);
   app.add_flag("--kueue", options->kueue,
                "Queue the jobs that have the label kueue.x-k8s.io/queue-name; without this they "
                "only wait")
@@ -92,6 +124,8 @@ std::optional<int> ParseOptions(int argc, char** argv, Options* options) {
       ->capture_default_str();
   try {
     app.parse(argc, argv);
+    RefuseTwice(options->namespaces);
+    RefuseClaims(*options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "operator/kube/http/transport_factory.h"
@@ -15,9 +16,9 @@ struct Options {
   kube::HttpLibrary http = kube::kCurl;  // that this program was built with; no option of its own
   std::string kubeconfig;                // "": in the cluster, else $KUBECONFIG or ~/.kube/config
   std::string context;
-  std::string name_space;        // "": all namespaces
-  bool kueue = false;            // jobs with a queue wait for Kueue's word
-  std::string system_namespace;  // "": the operator's own
+  std::vector<std::string> namespaces;  // none: all of them
+  bool kueue = false;                   // jobs with a queue wait for Kueue's word
+  std::string system_namespace;         // "": the operator's own
   std::string agent_image;
   AgentDelivery delivery;
   std::string health_address = "8081";

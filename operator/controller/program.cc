@@ -12,14 +12,18 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/event_loop.h"
+#include "base/thread_annotations.h"
 #include "base/version.h"
 #include "core/exit_codes.h"
+#include "operator/controller/claims.h"
 #include "operator/controller/controller.h"
 #include "operator/controller/http_port.h"
 #include "operator/controller/log.h"
@@ -89,7 +93,8 @@ class Operator {
                     {.agent_image = options.agent_image,
                      .delivery = options.delivery,
                      .system_namespace = system_namespace_,
-                     .watches_nodes = options.name_space.empty(),
+                     .namespaces = options.namespaces,
+                     .claimant = Claimant(),
                      .watches_queues = options.kueue}) {
     prometheus::BuildGauge()
         .Name("lockstep_operator_build_info")
@@ -111,69 +116,117 @@ class Operator {
     loop_->OnSignal(SIGTERM, [this] { Leave(core::kExitSuccess, "asked to stop"); });
     loop_->OnSignal(SIGINT, [this] { Leave(core::kExitSuccess, "asked to stop"); });
     Beat();
-    Watch();
+    if (!options_.namespaces.empty()) Watch("");
+    for (const std::string& scope : Scopes()) Watch(scope);
     Elect();
     spdlog::info(
         "lockstep-operator {} as {}, namespace {}, health on port {}, metrics on port {}, HTTP by "
         "{}",
-        kVersion, identity_, options_.name_space.empty() ? "(all)" : options_.name_space,
+        kVersion, identity_,
+        options_.namespaces.empty() ? "(all)" : fmt::format("{}", fmt::join(Scopes(), ", ")),
         (*health)->port(), (*metrics)->port(), options_.http.name);
     loop_->Run();
     controller_.Stop();
+    // Before another of this name leads, which claims the same.
+    for (auto& [_, claim] : claims_) claim.election->BeginStop();
+    claims_.clear();
     // No write after this: the permit is dropped before the Lease is released.
     election_->Stop();
     return exit_code_;
   }
 
  private:
+  // What is followed of one scope.
+  struct View {
+    std::unique_ptr<kube::Reflector<kube::JobView>> jobs;
+    std::unique_ptr<kube::Reflector<kube::PodView>> pods;
+    std::unique_ptr<kube::Reflector<kube::ServiceView>> services;
+    std::unique_ptr<kube::Reflector<kube::SliceView>> slices;
+    std::unique_ptr<kube::Reflector<kube::WorkloadView>> workloads;
+    std::unique_ptr<kube::Reflector<kube::FlavorView>> flavors;  // of scope "" alone
+    std::unique_ptr<kube::Reflector<kube::NodeView>> nodes;      // of all namespaces alone
+    std::unique_ptr<kube::Reflector<kube::ClaimView>> claims;    // the same
+  };
+  // By which the jobs of one scope are this operator's.
+  struct Claim {
+    kube::Permit permit;
+    std::unique_ptr<kube::LeaseElection> election;
+  };
+
+  // As scopes.h has them, those with jobs: the namespaces that it was given, or "" for all.
+  std::vector<std::string> Scopes() const {
+    return options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
+  }
+  // The same for every process that leads by the same Lease: claims outlast them.
+  std::string Claimant() const { return system_namespace_ + "/" + options_.lease_name; }
+
   template <typename T>
   std::unique_ptr<kube::Reflector<T>> Follow(const kube::Resource& resource,
-                                             const std::string& name_space,
-                                             const std::string& query,
+                                             const std::string& scope, const std::string& query,
                                              std::optional<kube::Watched> of_queues = {}) {
     const std::string name(resource.plural);
     prometheus::Counter* restarts = api_metrics_.RestartsOf(name);
     return std::make_unique<kube::Reflector<T>>(
         watch_transport_.get(),
-        kube::WatchOptions{.path = kube::Path(resource, name_space),
+        kube::WatchOptions{.path = kube::Path(resource, scope),
+                           .name_space = scope,
                            .query = query,
-                           .seed = std::hash<std::string>()(identity_ + name),
+                           .seed = std::hash<std::string>()(identity_ + scope + name),
                            .silence = options_.watch_silence},
-        kube::WatchHandlers<T>{
-            .on_batch =
-                [this, round = round_](kube::Batch<T> batch) {
-                  controller_.OnBatch(round, std::move(batch));
-                  loop_->PostFromAnyThread([this] { synced_ = controller_.synced(); });
-                },
-            .on_problem =
-                [this, round = round_, of_queues, said = std::string(),
-                 name](const Error& error) mutable {
-                  if (of_queues &&
-                      (error.kind == ErrorKind::kNotFound || error.kind == ErrorKind::kDenied)) {
-                    controller_.OnNoQueues(round, *of_queues, error.kind);
-                  }
-                  if (error.message == said) return;
-                  said = error.message;
-                  spdlog::warn("cannot follow {}: {}", name, error.message);
-                },
-            .on_restart = [restarts] { restarts->Increment(); }});
+        kube::WatchHandlers<T>{.on_batch =
+                                   [this, round = round_, scope, name](kube::Batch<T> batch) {
+                                     const bool whole = batch.replace;
+                                     controller_.OnBatch(round, std::move(batch));
+                                     if (!whole) return;
+                                     loop_->PostFromAnyThread([this, scope, name] {
+                                       problems_[scope].erase(name);
+                                       TellReadiness();
+                                     });
+                                   },
+                               .on_problem =
+                                   [this, round = round_, scope, of_queues, said = std::string(),
+                                    name](const Error& error) mutable {
+                                     if (of_queues && (error.kind == ErrorKind::kNotFound ||
+                                                       error.kind == ErrorKind::kDenied)) {
+                                       controller_.OnNoQueues(scope, round, *of_queues, error.kind);
+                                     }
+                                     if (error.message == said) return;
+                                     said = error.message;
+                                     spdlog::warn("cannot follow {}: {}", name, error.message);
+                                     loop_->PostFromAnyThread([this, scope, name, said] {
+                                       problems_[scope][name] = said;
+                                       TellReadiness();
+                                     });
+                                   },
+                               .on_restart = [restarts] { restarts->Increment(); }});
   }
 
-  // Begins to read everything; again when this operator begins to lead.
-  void Watch() {
-    controller_.BeginRound(++round_);
+  // Begins to read everything of a scope; again when this operator begins to have its jobs.
+  void Watch(const std::string& scope) {
+    View& view = views_[scope];
+    view = {};
+    problems_.erase(scope);
+    controller_.BeginRound(scope, ++round_);
+    TellReadiness();
+    if (scope.empty() && options_.kueue) {
+      view.flavors = Follow<kube::FlavorView>(kube::kFlavors, scope, "", kube::Watched::kFlavors);
+    }
+    if (scope.empty() && !options_.namespaces.empty()) return;  // there are no jobs in it
     const std::string ours = kube::Query({{"labelSelector", "lockstep.dev/job"}});
-    const std::string& name_space = options_.name_space;
-    jobs_ = Follow<kube::JobView>(kube::kTrainingJobs, name_space, "");
-    pods_ = Follow<kube::PodView>(kube::kPods, name_space, ours);
-    services_ = Follow<kube::ServiceView>(kube::kServices, name_space, ours);
-    slices_ = Follow<kube::SliceView>(kube::kEndpointSlices, name_space,
-                                      kube::Query({{"labelSelector", kSlicesOfJobs}}));
-    if (name_space.empty()) nodes_ = Follow<kube::NodeView>(kube::kNodes, "", "");
-    if (!options_.kueue) return;
-    workloads_ =
-        Follow<kube::WorkloadView>(kube::kWorkloads, name_space, ours, kube::Watched::kWorkloads);
-    flavors_ = Follow<kube::FlavorView>(kube::kFlavors, "", "", kube::Watched::kFlavors);
+    view.jobs = Follow<kube::JobView>(kube::kTrainingJobs, scope, "");
+    view.pods = Follow<kube::PodView>(kube::kPods, scope, ours);
+    view.services = Follow<kube::ServiceView>(kube::kServices, scope, ours);
+    view.slices = Follow<kube::SliceView>(kube::kEndpointSlices, scope,
+                                          kube::Query({{"labelSelector", kSlicesOfJobs}}));
+    if (options_.kueue) {
+      view.workloads =
+          Follow<kube::WorkloadView>(kube::kWorkloads, scope, ours, kube::Watched::kWorkloads);
+    }
+    if (!scope.empty()) return;
+    view.nodes = Follow<kube::NodeView>(kube::kNodes, scope, "");
+    const std::string name = std::string("metadata.name=") + kClaimLease;
+    view.claims =
+        Follow<kube::ClaimView>(kube::kLeases, scope, kube::Query({{"fieldSelector", name}}));
   }
 
   void Elect() {
@@ -193,8 +246,8 @@ class Operator {
                                     spdlog::info("leading: Lease {}/{}", system_namespace_,
                                                  options_.lease_name);
                                     leader_->Set(1);
-                                    Watch();
                                     controller_.Lead();
+                                    for (const std::string& each : Scopes()) MakeClaim(each);
                                   });
                                 },
                             .on_lost =
@@ -209,6 +262,57 @@ class Operator {
                                   spdlog::warn("Lease {}/{}: {}", system_namespace_,
                                                options_.lease_name, error.message);
                                 }});
+  }
+
+  // Has the jobs of a scope for as long as it holds the Lease there. It changes hands within a
+  // minute: nobody takes a namespace from an operator that only starts again.
+  void MakeClaim(const std::string& scope) {
+    const std::string place = scope.empty() ? kClaimOfAllNamespace : scope;
+    const std::string name = scope.empty() ? kClaimOfAllLease : kClaimLease;
+    const std::string whose = scope.empty() ? "all namespaces" : "namespace " + scope;
+    const Duration length = options_.lease_duration;
+    Claim& claim = claims_[scope];
+    claim.election.reset();
+    claim.election = std::make_unique<kube::LeaseElection>(
+        lease_transport_.get(),
+        kube::LeaseOptions{.name_space = place,
+                           .name = name,
+                           .identity = Claimant(),
+                           .duration = length * 4,
+                           .renew_deadline = length * 3,
+                           .retry = length * 2 / 3,
+                           .watch_every = length / 5,
+                           .linger = length / 3},
+        &claim.permit,
+        kube::LeaseHandlers{
+            .on_started =
+                [this, scope] {
+                  loop_->PostFromAnyThread([this, scope] {
+                    Watch(scope);
+                    controller_.Open(scope);
+                  });
+                },
+            .on_lost =
+                [this, scope, whose] {
+                  loop_->PostFromAnyThread([this, scope, whose] {
+                    spdlog::warn("{}: not this operator's any more, its Lease is lost", whose);
+                    controller_.Close(scope);
+                    MakeClaim(scope);
+                  });
+                },
+            .on_problem =
+                [whose, said = std::string()](const Error& error) mutable {
+                  if (error.message == said) return;
+                  said = error.message;
+                  spdlog::warn("{}: {}", whose, error.message);
+                },
+            .on_waiting =
+                [whose, place, name](const std::string& holder) {
+                  spdlog::warn(
+                      "{}: another operator's, {}, which holds Lease {}/{}; this one does nothing "
+                      "there until that is over",
+                      whose, holder, place, name);
+                }});
   }
 
   void Leave(int code, const char* why) {
@@ -246,10 +350,21 @@ class Operator {
   }
 
   std::string NotReady() const {
-    if (synced_) return "";
-    return "waits for its first view of TrainingJobs, pods, Services, EndpointSlices" +
-           std::string(options_.name_space.empty() ? " and nodes" : "") +
-           ": is the CRD installed, and may it list and watch them?";
+    const MutexLock lock(&readiness_mutex_);
+    return not_ready_;
+  }
+
+  void TellReadiness() {
+    std::string said;
+    for (const std::string& scope : controller_.Unread()) {
+      said += said.empty() ? "" : "\n";
+      said += "waits for its first view of TrainingJobs, pods, Services, EndpointSlices";
+      said += scope.empty() ? ", nodes and claims" : " in namespace " + scope;
+      said += ": is the CRD installed, and may it list and watch them?";
+      for (const auto& [_, problem] : problems_[scope]) said += "\n  " + problem;
+    }
+    const MutexLock lock(&readiness_mutex_);
+    not_ready_ = said;
   }
 
   const Options options_;
@@ -266,15 +381,12 @@ class Operator {
   kube::EventRecorder events_;
   Controller controller_;
   std::unique_ptr<kube::LeaseElection> election_;
-  std::unique_ptr<kube::Reflector<kube::JobView>> jobs_;
-  std::unique_ptr<kube::Reflector<kube::PodView>> pods_;
-  std::unique_ptr<kube::Reflector<kube::ServiceView>> services_;
-  std::unique_ptr<kube::Reflector<kube::SliceView>> slices_;
-  std::unique_ptr<kube::Reflector<kube::NodeView>> nodes_;
-  std::unique_ptr<kube::Reflector<kube::WorkloadView>> workloads_;
-  std::unique_ptr<kube::Reflector<kube::FlavorView>> flavors_;
+  std::map<std::string, Claim> claims_;  // this and the next two: by scope
+  std::map<std::string, View> views_;
+  std::map<std::string, std::map<std::string, std::string>> problems_;  // and resource
   uint64_t round_ = 0;
-  std::atomic<bool> synced_ = false;
+  mutable Mutex readiness_mutex_;
+  std::string not_ready_ GUARDED_BY(readiness_mutex_) = "has not begun to read";
   std::atomic<Time::rep> last_beat_ = 0;
   int exit_code_ = 0;
 };

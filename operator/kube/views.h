@@ -25,8 +25,9 @@ enum class Watched : uint8_t {
   kNodes,
   kWorkloads,
   kFlavors,
+  kClaims,
 };
-inline constexpr size_t kWatchedTypes = 7;
+inline constexpr size_t kWatchedTypes = 8;
 
 struct ObjectName {
   std::string name_space;  // empty for a cluster's own objects
@@ -134,6 +135,15 @@ struct FlavorView {
   friend bool operator==(const FlavorView&, const FlavorView&) = default;
 };
 
+// The Lease by which an operator has the jobs of a namespace to itself.
+struct ClaimView {
+  ObjectMeta meta;
+  std::string holder;   // empty: nobody any more
+  int64_t seconds = 0;  // that it lasts without a change
+
+  friend bool operator==(const ClaimView&, const ClaimView&) = default;
+};
+
 struct NodeView {
   ObjectMeta meta;
   bool ready = false;           // condition Ready=True
@@ -144,8 +154,7 @@ struct NodeView {
   friend bool operator==(const NodeView&, const NodeView&) = default;
 };
 
-// The job that an object was made for, by its label; "" for jobs, nodes and
-// flavors.
+// The job that an object was made for, by its label; "" for jobs and what is of no job.
 inline std::string_view JobOf(const PodView& pod) { return pod.job; }
 inline std::string_view JobOf(const ServiceView& service) { return service.job; }
 inline std::string_view JobOf(const SliceView& slice) { return slice.job; }
@@ -153,6 +162,7 @@ inline std::string_view JobOf(const WorkloadView& workload) { return workload.jo
 inline std::string_view JobOf(const JobView&) { return {}; }
 inline std::string_view JobOf(const FlavorView&) { return {}; }
 inline std::string_view JobOf(const NodeView&) { return {}; }
+inline std::string_view JobOf(const ClaimView&) { return {}; }
 
 }  // namespace lockstep::kube
 

@@ -62,13 +62,14 @@ void WorkQueue::Park(const ObjectName& key, Watched resource, std::string_view v
   entry.again = true;
   entry.priority = std::max(entry.priority, Priority::kNormal);
   const auto index = static_cast<size_t>(resource);
-  if (Covers(seen_[index], version)) return;
+  Seen& seen = SeenFor(entry);
+  if (Covers(seen.versions[index], version)) return;
   std::string& parked_on = entry.parked_on[index];
   if (Covers(parked_on, version) || parked_on == kIncomparable) return;
   Unpark(entry, index);
   if (IsResourceVersion(version)) {
     parked_on = version;
-    waiting_for_[index].emplace(parked_on, &entry);
+    seen.waiting_for[index].emplace(parked_on, &entry);
   } else {
     parked_on = kIncomparable;
   }
@@ -77,10 +78,12 @@ void WorkQueue::Park(const ObjectName& key, Watched resource, std::string_view v
   expiries_.emplace(entry.park_until, &entry);
 }
 
-void WorkQueue::Progress(Watched resource, std::string_view version, Time now) {
+void WorkQueue::Progress(Watched resource, std::string_view version, Time now,
+                         const std::string& name_space) {
   const auto index = static_cast<size_t>(resource);
-  seen_[index] = version;
-  auto& waiting = waiting_for_[index];
+  Seen& seen = seen_[name_space];
+  seen.versions[index] = version;
+  auto& waiting = seen.waiting_for[index];
   while (!waiting.empty() && Covers(version, waiting.begin()->first)) {
     Entry& entry = *waiting.begin()->second;
     Unpark(entry, index);
@@ -141,7 +144,7 @@ void WorkQueue::SetTimer(Entry& entry, Time when, Priority priority) {
 
 void WorkQueue::Unpark(Entry& entry, size_t resource) {
   std::string& parked_on = entry.parked_on[resource];
-  if (!parked_on.empty()) waiting_for_[resource].erase({parked_on, &entry});
+  if (!parked_on.empty()) SeenFor(entry).waiting_for[resource].erase({parked_on, &entry});
   parked_on.clear();
 }
 

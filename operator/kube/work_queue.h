@@ -48,6 +48,7 @@ struct QueueOptions {
   Duration backoff_min = milliseconds(5);
   Duration backoff_max = seconds(60);
   Duration park_limit = seconds(5);
+  bool by_namespace = false;  // each namespace has a cache that goes on by itself
 };
 
 struct Work {
@@ -71,8 +72,9 @@ class WorkQueue {
   // Only for a key in work: it runs once more when the cache has reached `version`. Of two versions
   // of one resource the later counts. A version that cannot be compared waits until the limit.
   void Park(const ObjectName& key, Watched resource, std::string_view version, Time now);
-  // The cache of `resource` stands at `version`.
-  void Progress(Watched resource, std::string_view version, Time now);
+  // The cache of `resource`, in `name_space` where each has its own, stands at `version`.
+  void Progress(Watched resource, std::string_view version, Time now,
+                const std::string& name_space = {});
 
   // When Take can next return something that it does not return now; kNever if nothing is set.
   Time NextWake() const;
@@ -112,7 +114,16 @@ class WorkQueue {
     }
   };
 
+  // How far the caches of a namespace have come, or those of all.
+  struct Seen {
+    std::array<std::set<std::pair<std::string, Entry*>, ByVersion>, kWatchedTypes> waiting_for;
+    std::array<std::string, kWatchedTypes> versions;
+  };
+
   Entry& Of(const ObjectName& key);
+  Seen& SeenFor(const Entry& entry) {
+    return seen_[options_.by_namespace ? entry.key.name_space : ""];
+  }
   void Want(Entry& entry, Priority priority, Time now);
   void MakeReady(Entry& entry, Time now);
   void SetTimer(Entry& entry, Time when, Priority priority);
@@ -128,8 +139,7 @@ class WorkQueue {
   std::set<Entry*, ByTurn> ready_;
   std::set<std::pair<Time, Entry*>> timers_;
   std::set<std::pair<Time, Entry*>> expiries_;  // of parked ones
-  std::array<std::set<std::pair<std::string, Entry*>, ByVersion>, kWatchedTypes> waiting_for_;
-  std::array<std::string, kWatchedTypes> seen_;
+  std::map<std::string, Seen> seen_;
 };
 
 }  // namespace lockstep::kube

@@ -9,11 +9,11 @@ import yaml
 ROOT = pathlib.Path(__file__).parents[2]
 CHART = ROOT / "helm/lockstep"
 # Everything that is off by default, on.
-ALL = {"watchNamespace": "", "networkPolicy": {"enabled": True, "jobNamespaces": ["team-a"]},
+ALL = {"watchNamespaces": [], "networkPolicy": {"enabled": True, "jobNamespaces": ["team-a"]},
        "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Training"}},
        "flowSchema": {"enabled": True, "ownShares": 20}}
-NAMESPACED = {"watchNamespace": "team-a", "crds": {"install": False},
+NAMESPACED = {"watchNamespaces": ["team-a", "team-b"], "crds": {"install": False},
               "policy": {"install": False}, "userRoles": False}
 
 

@@ -103,7 +103,7 @@ def test_the_policies_are_those_of_crds():
 def test_the_roles_are_those_of_the_example():
     def rights(text):
         return set(granted(each for each in chart.of_kind(text, "Role", "ClusterRole")
-                           if each["metadata"]["name"] == "lockstep-operator"))
+                           if each["metadata"]["name"].startswith("lockstep-operator")))
 
     example = (chart.ROOT / "examples/operator/rbac.yaml").read_text()
     assert rights(chart.render()) == rights(example)
@@ -118,13 +118,28 @@ def test_roles_have_no_wildcards_and_read_one_secret_alone(name):
         Right("lockstep-system", "", "secrets", "lockstep-master-key", "get")}
 
 
-def test_one_namespace_alone_needs_nothing_outside_of_namespaces():
+def test_given_namespaces_need_nothing_outside_of_namespaces():
     for each in chart.documents(chart.render(chart.NAMESPACED)):
         assert "namespace" in each["metadata"], each
         assert not each["kind"].startswith("Cluster")
 
 
-@pytest.mark.parametrize("values", [{}, {"watchNamespace": "team-a"}], ids=["all", "one"])
+def test_two_releases_of_one_namespace_have_nothing_in_common():
+    def objects(text):
+        return {(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+                for each in chart.documents(text)}
+
+    both = {"flowSchema": chart.ALL["flowSchema"], "monitoring": chart.ALL["monitoring"],
+            "networkPolicy": {"enabled": True}}
+    first = chart.render(both)
+    second = chart.render(chart.NAMESPACED | both, name="lockstep-research")
+    assert objects(first) & objects(second) == set()
+    leases = [re.findall(r"--lease-name=(.*)", text) for text in (first, second)]
+    assert leases == [["lockstep-operator"], ["lockstep-research-operator"]]
+
+
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["team-a", "team-b"]}],
+                         ids=["all", "two"])
 def test_flow_schemas_are_of_the_operators_account_and_name_levels_that_are_there(values):
     text = chart.render(values | {"flowSchema": chart.ALL["flowSchema"]})
     [deployment] = chart.of_kind(text, "Deployment")
@@ -162,7 +177,8 @@ def test_the_version_is_that_of_the_programs():
     ({"image": {"pullPolicy": "Sometimes"}}, "'Always', 'IfNotPresent', 'Never'"),
     ({"agent": {"delivery": "copy"}}, "'init-container', 'image-volume'"),
     ({"leaseSeconds": 1}, "at '/leaseSeconds': minimum: got 1, want 3"),
-    ({"watchNamespace": "Team A"}, "at '/watchNamespace'"),
+    ({"watchNamespaces": ["Team A"]}, "at '/watchNamespaces/0'"),
+    ({"watchNamespaces": ["a", "a"]}, "at '/watchNamespaces': items at 0 and 1 are equal"),
     ({"logLevel": "verbose"}, "'debug', 'info', 'warn', 'error'"),
     ({"crds": {"install": "yes"}}, "at '/crds/install': got string, want boolean"),
     ({"networkPolicy": {"apiServerPorts": []}}, "minItems: got 0, want 1"),

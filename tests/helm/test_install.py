@@ -150,12 +150,19 @@ def test_the_server_admits_every_object_under_the_restricted_level(
     assert len(done.stdout.splitlines()) == len(chart.documents(text))
 
 
-def test_who_has_rights_in_one_namespace_alone_can_install_it_there(
-        cluster, restricted, without_crd):
+@pytest.fixture
+def second(cluster):
+    with cluster.namespace("second") as name:
+        yield name
+
+
+def test_who_has_rights_in_two_namespaces_alone_can_install_it_for_them(
+        cluster, restricted, second, without_crd):
     cluster.install_crd()
     cluster.kubectl("-n", restricted, "create", "serviceaccount", "team")
-    cluster.kubectl("-n", restricted, "create", "rolebinding", "team",
-                    "--clusterrole=cluster-admin", f"--serviceaccount={restricted}:team")
+    for each in (restricted, second):
+        cluster.kubectl("-n", each, "create", "rolebinding", "team",
+                        "--clusterrole=cluster-admin", f"--serviceaccount={restricted}:team")
     token = cluster.kubectl("-n", restricted, "create", "token", "team").strip()
     config = yaml.safe_load(cluster.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
@@ -163,10 +170,24 @@ def test_who_has_rights_in_one_namespace_alone_can_install_it_there(
     kubeconfig.write_text(yaml.safe_dump(config))
     release = Release(cluster, restricted)
     release.helm("install", chart.CHART, "--kubeconfig", kubeconfig,
-                 values=chart.NAMESPACED | {"watchNamespace": restricted})
+                 values=chart.NAMESPACED | {"watchNamespaces": [restricted, second]})
     wait_until(lambda: len(release.operators()) == 2, "two pods to be admitted", PATIENCE, 0.1)
     [container] = release.deployment()["spec"]["template"]["spec"]["containers"]
-    assert f"--namespace={restricted}" in container["args"]
+    assert [each for each in container["args"] if "--namespace" in each] == [
+        f"--namespace={restricted}", f"--namespace={second}"]
+
+    def may(space):
+        user = f"system:serviceaccount:{restricted}:lockstep-operator"
+        return cluster.kubectl("auth", "can-i", "create", "pods", "--as", user, "-n", space,
+                               check=False).returncode == 0
+
+    # The server follows its roles as others do: not at once.
+    wait_until(lambda: may(restricted) and may(second), "the Roles", PATIENCE, 0.2)
+    assert not may("default")
+    release.helm("upgrade", chart.CHART, "--kubeconfig", kubeconfig,
+                 values=chart.NAMESPACED | {"watchNamespaces": [second]})
+    wait_until(lambda: not may(restricted), "the Role to go", PATIENCE, 0.2)
+    assert may(second)
 
 
 def test_the_roles_of_a_namespace_reach_training_jobs(cluster, restricted, without_crd):

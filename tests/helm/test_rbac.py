@@ -17,7 +17,7 @@ from rights import granted, requested
 from waiting import wait_until
 
 UNTIL = 'while [ ! -e "{gate}" ]; do sleep 0.05; done'
-WATCHED = ["trainingjobs", "pods", "services", "endpointslices", "nodes"]
+WATCHED = ["trainingjobs", "pods", "services", "endpointslices", "nodes", "leases"]
 
 
 def doubts():
@@ -95,7 +95,7 @@ class Account:
 @pytest.fixture(params=["all namespaces", "one namespace"])
 def account(request, cluster, namespace):
     cluster.install_crd()
-    values = chart.NAMESPACED | {"watchNamespace": namespace}
+    values = chart.NAMESPACED | {"watchNamespaces": [namespace]}
     with cluster.namespace("system") as system, Account(
             cluster, system, values if request.param == "one namespace" else None) as made:
         made.options = ["--system-namespace", system]

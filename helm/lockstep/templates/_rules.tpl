@@ -32,20 +32,34 @@
 {{- end }}
 {{- end -}}
 
-{{/* And where it runs: the Lease, and the one Secret that it reads. */}}
+{{/* The Lease, of this name, by which the jobs there are its own. */}}
+{{- define "lockstep.claimRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ . }}]
+  verbs: [get, update]
+{{- end -}}
+
+{{/* And where it runs: the Lease, and the one Secret that it reads. What the rules of jobs there allow is left out. */}}
 {{- define "lockstep.ownRules" -}}
-{{- if and .Values.watchNamespace (ne .Values.watchNamespace .Release.Namespace) -}}
+{{- $jobsHere := has .Release.Namespace .Values.watchNamespaces -}}
+{{- if and .Values.watchNamespaces (not $jobsHere) -}}
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [create]  # that one; elsewhere the rules above allow it
+  verbs: [create]  # that one
 {{ end -}}
 - apiGroups: [""]
   resources: [secrets]
   resourceNames: [lockstep-master-key]
   verbs: [get]
+{{ if not $jobsHere -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
+{{ end -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ include "lockstep.operator" . }}]

@@ -174,6 +174,7 @@ template Result<WatchLine> Decoder::Line(std::string_view, SliceView*);
 template Result<WatchLine> Decoder::Line(std::string_view, NodeView*);
 template Result<WatchLine> Decoder::Line(std::string_view, WorkloadView*);
 template Result<WatchLine> Decoder::Line(std::string_view, FlavorView*);
+template Result<WatchLine> Decoder::Line(std::string_view, ClaimView*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<PodView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<JobView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<ServiceView>*);
@@ -181,6 +182,7 @@ template Result<ListPage> Decoder::Page(std::string, std::vector<SliceView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<NodeView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<WorkloadView>*);
 template Result<ListPage> Decoder::Page(std::string, std::vector<FlavorView>*);
+template Result<ListPage> Decoder::Page(std::string, std::vector<ClaimView>*);
 template Result<PodView> Decoder::Object(std::string);
 template Result<JobView> Decoder::Object(std::string);
 template Result<ServiceView> Decoder::Object(std::string);
@@ -188,5 +190,6 @@ template Result<SliceView> Decoder::Object(std::string);
 template Result<NodeView> Decoder::Object(std::string);
 template Result<WorkloadView> Decoder::Object(std::string);
 template Result<FlavorView> Decoder::Object(std::string);
+template Result<ClaimView> Decoder::Object(std::string);
 
 }  // namespace lockstep::kube

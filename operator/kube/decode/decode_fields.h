@@ -104,6 +104,7 @@ error_code ReadView(ondemand::object object, std::string_view json, SliceView& s
 error_code ReadView(ondemand::object object, std::string_view json, NodeView& node);
 error_code ReadView(ondemand::object object, std::string_view json, WorkloadView& workload);
 error_code ReadView(ondemand::object object, std::string_view json, FlavorView& flavor);
+error_code ReadView(ondemand::object object, std::string_view json, ClaimView& claim);
 
 }  // namespace lockstep::kube::decode
 

@@ -106,6 +106,21 @@ error_code ReadView(ondemand::object object, std::string_view json, FlavorView& 
   return ReadWhole(object, json, flavor, extras);
 }
 
+error_code ReadView(ondemand::object object, std::string_view /*json*/, ClaimView& claim) {
+  return ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
+    if (Is(key, "metadata")) {
+      Extras extras;
+      return ReadMeta(value, claim.meta, extras);
+    }
+    if (!Is(key, "spec")) return SUCCESS;
+    return ReadObject(value, [&](ondemand::raw_json_string name, ondemand::value field) {
+      if (Is(name, "holderIdentity")) return Read(field, claim.holder);
+      if (Is(name, "leaseDurationSeconds")) return Read(field, claim.seconds);
+      return SUCCESS;
+    });
+  });
+}
+
 error_code ReadView(ondemand::object object, std::string_view /*json*/, ServiceView& service) {
   return ForEachField(object, [&](ondemand::raw_json_string key, ondemand::value value) {
     if (Is(key, "metadata")) {

@@ -1,4 +1,5 @@
-// Cache<T>: the last known state of one resource, kept from a Reflector's batches.
+// Cache<T>: the last known state of one resource, kept from the batches of a Reflector, or of one
+// for each of several namespaces.
 //
 //   pods.Apply(std::move(batch), [&](const PodView* before, const PodView* after) {
 //     const PodView& pod = after ? *after : *before;
@@ -53,8 +54,8 @@ class Cache {
 
   void ForEach(const std::function<void(const T&)>& visit) const;
 
-  bool synced() const { return synced_; }  // a whole state has been applied
-  const std::string& resource_version() const { return resource_version_; }
+  // How far what is known of a namespace goes; "": nothing is.
+  const std::string& resource_version(const std::string& name_space = {}) const;
   size_t size() const { return objects_.size(); }
 
  private:
@@ -81,7 +82,7 @@ class Cache {
     return {object.meta.name_space, std::string(JobOf(object))};
   }
 
-  void Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change);
+  void Replace(Batch<T> batch, const OnChange& on_change);
   void SetUnlessOlder(T object, const OnChange& on_change);
   const T* Set(T object, const OnChange& on_change);
   // Of an object that was deleted. What a read has found under its name since then stays.
@@ -93,16 +94,14 @@ class Cache {
 
   std::unordered_set<std::unique_ptr<T>, Hash, Equal> objects_;
   std::map<ObjectName, std::vector<const T*>> by_job_;
-  std::string resource_version_;
-  bool synced_ = false;
+  std::map<std::string, std::string> versions_;  // by the batches' namespaces
 };
 
 template <typename T>
 void Cache<T>::Apply(Batch<T> batch, const OnChange& on_change) {
-  resource_version_ = std::move(batch.resource_version);
+  versions_[batch.name_space] = batch.resource_version;
   if (batch.replace) {
-    synced_ = true;
-    Replace(std::move(batch.events), on_change);
+    Replace(std::move(batch), on_change);
     return;
   }
   for (WatchEvent<T>& event : batch.events) {
@@ -117,7 +116,8 @@ void Cache<T>::Apply(Batch<T> batch, const OnChange& on_change) {
 template <typename T>
 void Cache<T>::Put(T object, const OnChange& on_change) {
   const bool known = objects_.contains(NameOf(object));
-  if (!known && Covers(resource_version_, object.meta.resource_version)) return;
+  const std::string& seen = resource_version(object.meta.name_space);
+  if (!known && Covers(seen, object.meta.resource_version)) return;
   SetUnlessOlder(std::move(object), on_change);
 }
 
@@ -134,6 +134,14 @@ void Cache<T>::SetUnlessOlder(T object, const OnChange& on_change) {
 template <typename T>
 void Cache<T>::Remove(const ObjectName& name, const OnChange& on_change) {
   Erase({name.name_space, name.name}, nullptr, on_change);
+}
+
+template <typename T>
+const std::string& Cache<T>::resource_version(const std::string& name_space) const {
+  static const std::string kNothing;
+  auto found = versions_.find(name_space);
+  if (found == versions_.end()) found = versions_.find("");
+  return found == versions_.end() ? kNothing : found->second;
 }
 
 template <typename T>
@@ -155,13 +163,14 @@ void Cache<T>::ForEach(const std::function<void(const T&)>& visit) const {
 }
 
 template <typename T>
-void Cache<T>::Replace(std::vector<WatchEvent<T>> events, const OnChange& on_change) {
+void Cache<T>::Replace(Batch<T> batch, const OnChange& on_change) {
   std::unordered_set<const T*> present;
-  present.reserve(events.size());
-  for (WatchEvent<T>& event : events) present.insert(Set(std::move(event.object), on_change));
+  present.reserve(batch.events.size());
+  for (WatchEvent<T>& event : batch.events) present.insert(Set(std::move(event.object), on_change));
   std::vector<const T*> gone;
   for (const std::unique_ptr<T>& object : objects_) {
-    if (!present.contains(object.get())) gone.push_back(object.get());
+    const bool told_of = batch.name_space.empty() || object->meta.name_space == batch.name_space;
+    if (told_of && !present.contains(object.get())) gone.push_back(object.get());
   }
   for (const T* object : gone) Erase(NameOf(*object), nullptr, on_change);
 }

@@ -11,7 +11,7 @@ namespace lockstep::kube {
 template <typename T>
 Reflector<T>::Reflector(Transport* transport, const WatchOptions& options,
                         WatchHandlers<T> handlers)
-    : sink_(std::make_unique<TypedSink<T>>(std::move(handlers))),
+    : sink_(std::make_unique<TypedSink<T>>(std::move(handlers), options.name_space)),
       thread_(std::make_unique<WatchThread>(transport, options, sink_.get())) {}
 
 template <typename T>
@@ -24,5 +24,6 @@ template class Reflector<SliceView>;
 template class Reflector<NodeView>;
 template class Reflector<WorkloadView>;
 template class Reflector<FlavorView>;
+template class Reflector<ClaimView>;
 
 }  // namespace lockstep::kube

@@ -39,12 +39,14 @@ struct Batch {
   bool replace = false;  // all events are kAdded, and what is not among them is gone
   std::vector<WatchEvent<T>> events = {};  // may be empty
   std::string resource_version = {};       // the state after this batch
+  std::string name_space = {};             // all that it speaks of; "": the whole cluster
 };
 
 struct WatchOptions {
-  std::string path = {};   // of the collection: /api/v1/pods
-  std::string query = {};  // labelSelector=...; may be empty
-  uint64_t seed = 0;       // of jitter
+  std::string path = {};        // of the collection: /api/v1/pods
+  std::string name_space = {};  // that `path` is of; "": all
+  std::string query = {};       // labelSelector=...; may be empty
+  uint64_t seed = 0;            // of jitter
 
   Duration silence = seconds(120);         // a stream without a byte for this long is dead
   Duration initial_silence = seconds(10);  // the same while the first state is awaited

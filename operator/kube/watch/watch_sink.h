@@ -18,7 +18,8 @@ namespace lockstep::kube {
 template <typename T>
 class TypedSink : public WatchSink {
  public:
-  explicit TypedSink(WatchHandlers<T> handlers) : handlers_(std::move(handlers)) {}
+  explicit TypedSink(WatchHandlers<T> handlers, std::string name_space = {})
+      : handlers_(std::move(handlers)), name_space_(std::move(name_space)) {}
 
   Result<WatchLine> Line(std::string_view padded) override {
     T object;
@@ -52,8 +53,10 @@ class TypedSink : public WatchSink {
 
   void Deliver(bool replace, const std::string& version) override {
     if (replace) KeepLastStates();
-    handlers_.on_batch(
-        {.replace = replace, .events = std::exchange(events_, {}), .resource_version = version});
+    handlers_.on_batch({.replace = replace,
+                        .events = std::exchange(events_, {}),
+                        .resource_version = version,
+                        .name_space = name_space_});
   }
 
   void Problem(const Error& error) override {
@@ -82,6 +85,7 @@ class TypedSink : public WatchSink {
   }
 
   WatchHandlers<T> handlers_;
+  const std::string name_space_;
   Decoder decoder_;
   std::vector<WatchEvent<T>> events_;
 };

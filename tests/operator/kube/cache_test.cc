@@ -63,9 +63,8 @@ class CacheTest : public testing::Test {
 };
 
 TEST_F(CacheTest, IsSyncedOnceAWholeStateHasBeenApplied) {
-  EXPECT_FALSE(cache_.synced());
+  EXPECT_EQ(cache_.resource_version(), "");
   Apply(Whole({}, "5"));
-  EXPECT_TRUE(cache_.synced());
   EXPECT_EQ(cache_.resource_version(), "5");
 }
 
@@ -133,6 +132,33 @@ TEST_F(CacheTest, AnotherObjectUnderTheSameNameIsAChange) {
   next.meta.uid = "other";
   EXPECT_THAT(Apply(Whole({next}, "9")), ElementsAre("a@1>a@8"));
   EXPECT_EQ(cache_.Find({"default", "a"})->meta.uid, "other");
+}
+
+TEST_F(CacheTest, TheWholeStateOfANamespaceSaysNothingOfAnother) {
+  const auto whole_of = [](const char* name_space, std::vector<PodView> pods, const char* version) {
+    for (PodView& pod : pods) pod.meta.name_space = name_space;
+    Batch<PodView> batch = Whole(std::move(pods), version);
+    batch.name_space = name_space;
+    return batch;
+  };
+  Apply(whole_of("a", {Pod("one", "1"), Pod("two", "2")}, "5"));
+  Apply(whole_of("b", {Pod("one", "3")}, "9"));
+  EXPECT_EQ(cache_.resource_version("a"), "5");
+  EXPECT_EQ(cache_.resource_version("b"), "9");
+  EXPECT_EQ(cache_.resource_version("c"), "");
+
+  EXPECT_THAT(Apply(whole_of("a", {Pod("two", "2")}, "6")), ElementsAre("one@1>-"));
+  EXPECT_NE(cache_.Find({"b", "one"}), nullptr);
+
+  // The watch of b has told the end of it; that of a is not so far.
+  std::vector<std::string> changes;
+  PodView read = Pod("late", "8");
+  read.meta.name_space = "b";
+  cache_.Put(read, Into(changes));
+  EXPECT_THAT(changes, ElementsAre());
+  read.meta.name_space = "a";
+  cache_.Put(read, Into(changes));
+  EXPECT_THAT(changes, ElementsAre("->late@8"));
 }
 
 TEST_F(CacheTest, ADeletionCarriesTheLastStateEvenOfWhatWasNeverSeen) {

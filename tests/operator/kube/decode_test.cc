@@ -283,6 +283,20 @@ TEST(Decode, APodThatKueueTookForItselfIsSeenToBe) {
   }
 }
 
+TEST(Decode, AClaimSaysWhoseTheNamespaceIsAndForHowLong) {
+  Decoder decoder;
+  const Json lease = {{"metadata", {{"name", "lockstep-jobs"}, {"namespace", "team-a"}}},
+                      {"spec", {{"holderIdentity", "system/one"}, {"leaseDurationSeconds", 60}}}};
+  const auto claim = decoder.Object<ClaimView>(lease.dump());
+  ASSERT_TRUE(claim.ok());
+  EXPECT_EQ(claim->meta.name_space, "team-a");
+  EXPECT_EQ(claim->holder, "system/one");
+  EXPECT_EQ(claim->seconds, 60);
+  const auto released = decoder.Object<ClaimView>(R"({"metadata":{"name":"x"},"spec":{}})");
+  ASSERT_TRUE(released.ok());
+  EXPECT_EQ(released->holder, "");
+}
+
 TEST(Decode, ABookmarkCarriesItsVersionAndTheEndOfTheInitialState) {
   PodView pod;
   auto line = ReadLine(

@@ -121,6 +121,23 @@ TEST_F(WorkQueueTest, AParkedKeyRunsWhenTheCacheHasSeenItsWriteAndNotBefore) {
   EXPECT_EQ(queue_.parked(), 0U);
 }
 
+TEST_F(WorkQueueTest, AKeyWaitsForTheCacheOfItsOwnNamespace) {
+  WorkQueue queue({.by_namespace = true});
+  const ObjectName a = {"a", "gpt"};
+  queue.Add(a, Priority::kNormal, kStart);
+  ASSERT_TRUE(queue.Take(kStart));
+  queue.Park(a, Watched::kPods, "100", kStart);
+  queue.Done(a, kStart, Outcome::kOk);
+  queue.Progress(Watched::kPods, "200", kStart, "b");
+  queue.Progress(Watched::kPods, "200", kStart);
+  EXPECT_FALSE(queue.Take(kStart));
+  queue.Progress(Watched::kPods, "100", kStart, "a");
+  ASSERT_TRUE(queue.Take(kStart));
+  queue.Park(a, Watched::kPods, "100", kStart);  // seen before its answer came
+  queue.Done(a, kStart, Outcome::kOk);
+  EXPECT_TRUE(queue.Take(kStart));
+}
+
 TEST_F(WorkQueueTest, AKeyRunsAfterItsWriteWasSeenEvenIfNoEventOfItsOwnCame) {
   Add("a");
   EXPECT_EQ(Take(), "a");

@@ -1,0 +1,84 @@
+#include "operator/controller/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::control {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+struct Parsed {
+  std::optional<int> exit_code;
+  Options options;
+  std::string said;
+};
+
+Parsed Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"lockstep-operator", "--agent-image=agent:1"});
+  std::vector<char*> pointers;
+  for (std::string& each : arguments) pointers.push_back(each.data());
+  Parsed parsed;
+  testing::internal::CaptureStderr();
+  parsed.exit_code =
+      ParseOptions(static_cast<int>(pointers.size()), pointers.data(), &parsed.options);
+  parsed.said = testing::internal::GetCapturedStderr();
+  return parsed;
+}
+
+TEST(Options, AllNamespacesUnlessSomeAreNamed) {
+  const Parsed parsed = Parse({});
+  EXPECT_EQ(parsed.exit_code, std::nullopt);
+  EXPECT_THAT(parsed.options.namespaces, IsEmpty());
+}
+
+TEST(Options, NamespacesAreGivenOneByOneOrWithCommas) {
+  EXPECT_THAT(Parse({"--namespace=a"}).options.namespaces, ElementsAre("a"));
+  EXPECT_THAT(Parse({"--namespace", "b", "--namespace=a"}).options.namespaces,
+              ElementsAre("b", "a"));
+  EXPECT_THAT(Parse({"--namespace=a,b"}).options.namespaces, ElementsAre("a", "b"));
+  setenv("LOCKSTEP_NAMESPACE", "c,d", 1);
+  const Parsed by_environment = Parse({});
+  unsetenv("LOCKSTEP_NAMESPACE");
+  EXPECT_THAT(by_environment.options.namespaces, ElementsAre("c", "d"));
+}
+
+TEST(Options, ANamespaceTakesOneName) {
+  const Parsed parsed = Parse({"--namespace", "a", "b"});
+  EXPECT_EQ(parsed.exit_code, 2);
+  EXPECT_THAT(parsed.said, HasSubstr("b"));
+}
+
+TEST(Options, ANameGivenTwiceIsAMistake) {
+  const Parsed parsed = Parse({"--namespace=a", "--namespace=b,a"});
+  EXPECT_EQ(parsed.exit_code, 2);
+  EXPECT_THAT(parsed.said, HasSubstr("--namespace: a is given twice"));
+}
+
+TEST(Options, WhatIsNoNameOfANamespaceIsRefusedByItsName) {
+  for (const char* wrong : {"Team-A", "a.b", "-a", "a b", "a/b"}) {
+    const Parsed parsed = Parse({std::string("--namespace=") + wrong});
+    EXPECT_EQ(parsed.exit_code, 2) << wrong;
+    EXPECT_THAT(parsed.said, HasSubstr("\"" + std::string(wrong) + "\" is no name")) << wrong;
+  }
+  EXPECT_EQ(Parse({"--namespace=" + std::string(64, 'a')}).exit_code, 2);
+  EXPECT_EQ(Parse({"--namespace="}).exit_code, 2);
+}
+
+TEST(Options, TheLeaseOfAnOperatorIsNoneOfThoseThatClaimJobs) {
+  for (const char* name : {"lockstep-jobs", "lockstep-all-jobs"}) {
+    const Parsed parsed = Parse({std::string("--lease-name=") + name});
+    EXPECT_EQ(parsed.exit_code, 2);
+    EXPECT_THAT(parsed.said, HasSubstr("--lease-name: " + std::string(name)));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::control
