@@ -104,9 +104,9 @@ Result<std::string> ReadToEnd(int fd, const std::string& name, size_t limit) {
   std::string text;
   const Status read = ForEachBlock(fd, name, [&](std::string_view block) {
     text += block;
-    return text.size() <= limit ? Status()
-                                : Error::TooLarge(name + " is larger than " +
-                                                  std::to_string(limit) + " bytes");
+    return text.size() <= limit
+               ? Status()
+               : Error::TooLarge(name + " is larger than " + std::to_string(limit) + " bytes");
   });
   if (!read.ok()) return read.error();
   return text;
@@ -124,9 +124,8 @@ Status WriteAll(int fd, std::string_view text, const std::string& name) {
 
 Status WriteFileAtomically(const std::string& path, std::string_view text,
                            const WriteOptions& options) {
-  return PutInPlace(path, options, [text](int fd, const std::string& name) {
-    return WriteAll(fd, text, name);
-  });
+  return PutInPlace(path, options,
+                    [text](int fd, const std::string& name) { return WriteAll(fd, text, name); });
 }
 
 Status CopyFileAtomically(const std::string& from, const std::string& to,
