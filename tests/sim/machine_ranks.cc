@@ -145,7 +145,7 @@ void Machine::TakeIn(const core::Start& start, uint32_t rank) {
     process.generation = start.generation;
     process.told = process.left = false;
     world_.invariants().OnExec(*this, process, start);
-    world_.training().OnExec(node_, process.pid, start.generation, rank,
+    world_.training().OnExec(node_, process.pid, start, rank,
                              start.memory.exists() ? InMemory(start.memory) : start.resume);
     break;
   }
