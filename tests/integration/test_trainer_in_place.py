@@ -90,7 +90,7 @@ def test_a_job_says_it_by_its_recovery(tmp_path):
 
 
 def test_any_rank_may_die_and_a_second_one_at_any_time_of_the_recovery(tmp_path):
-    run = Run(tmp_path, job(tmp_path, steps=1200))
+    run = Run(tmp_path, job(tmp_path, steps=700))
     pauses = [None, 0, 0.01, 0.03, 0.1, 0.3]
     for n, pause in enumerate(pauses):
         wait_step(tmp_path, 20 + 100 * n)
@@ -104,7 +104,7 @@ def test_any_rank_may_die_and_a_second_one_at_any_time_of_the_recovery(tmp_path)
     assert len(report["generations"]) >= len(pauses) + 1
     assert all(g["kept"] >= 1 for g in report["generations"][1:]), report["generations"]
     assert "resuming at step" not in output, output
-    assert weights(output) == weights_alone(tmp_path / "alone", 1200)
+    assert weights(output) == weights_alone(tmp_path / "alone", 700)
 
 
 def test_who_does_not_leave_in_time_is_replaced(tmp_path):
