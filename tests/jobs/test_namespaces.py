@@ -72,6 +72,18 @@ def writes(process):
         if 'verb="GET"' not in labels)
 
 
+def settled_writes(process):
+    """Likewise, when what was under way has ended."""
+    seen = [writes(process)]
+
+    def settled():
+        seen.append(writes(process))
+        return seen[-1] == seen[-2]
+
+    wait_until(settled, lambda: f"writes to end: {seen}", PATIENCE, 1)
+    return seen[-1]
+
+
 def claimed_by(jobs):
     found = jobs.kubectl("get", "lease", CLAIM, "--ignore-not-found", "-o", "json")
     return json.loads(found)["spec"]["holderIdentity"] if found else None
@@ -184,7 +196,7 @@ def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(plac
         wait_pods(theirs, "before", all_others)
         with shard(theirs, system, "shard", *of(theirs), *QUICK) as process:
             wait_said(all_others, f"namespace {theirs.namespace} is left to {system}/shard")
-            before = writes(all_others)
+            before = settled_writes(all_others)
             theirs.apply("gpt", "true")
             wait_pods(theirs, "gpt", process)
             assert writes(all_others) == before

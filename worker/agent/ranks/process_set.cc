@@ -137,6 +137,7 @@ bool ProcessSet::KillOrphans(const std::function<Whose(pid_t)>& whose) {
     KillDescendants(child, {});
     KillDescendant({child, getpid()}, getpid());
   }
+  if (!any) Reap();
   return any;
 }
 

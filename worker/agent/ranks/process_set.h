@@ -80,7 +80,7 @@ class ProcessSet {
     kUnknown,  // as long as the kernel doesn't show it
   };
   // SIGKILL to what processes that have ended left behind and is meant, with what descends from it:
-  // whether there was anything, or may have been.
+  // whether there was anything, or may have been. Once there is not, their numbers are free, too.
   bool KillOrphans(const std::function<Whose(pid_t)>& whose);
 
   // Ends the generation. `kill_at` in the past: SIGKILL now and no SIGTERM. May be called again
