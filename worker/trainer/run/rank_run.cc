@@ -66,7 +66,7 @@ std::optional<Kept> RankRun::TakeKept() {
               .at = at_,
               .skipped_in_a_row = skipped_in_a_row_,
               .stop = stopping_,
-              .untold = std::move(untold_)};
+              .untold = untold_};
 }
 
 bool RankRun::LivesOn(const Error& error) {
@@ -210,7 +210,7 @@ Result<bool> RankRun::GoOn() {
   at_ = kept_->at;
   skipped_in_a_row_ = kept_->skipped_in_a_row;
   stopping_ = kept_->stop;
-  untold_ = std::move(kept_->untold);
+  untold_ = kept_->untold;
   kept_.reset();
   went_on_ = true;
   if (first()) {
