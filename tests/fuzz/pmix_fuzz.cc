@@ -20,6 +20,8 @@ using lockstep::core::TableEntry;
 using lockstep::pmix::Kind;
 using lockstep::pmix::Message;
 
+size_t Byte(char c) { return static_cast<uint8_t>(c); }
+
 void Check(bool holds) {
   if (!holds) std::abort();
 }
@@ -93,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Talk talk(1 + data[0] % 4, 1 + data[0] / 4 % 4);
   std::string_view rest(reinterpret_cast<const char*>(data + 1), size - 1);
   while (rest.size() >= 2) {
-    const size_t length = static_cast<uint8_t>(rest[0]) << 8 | static_cast<uint8_t>(rest[1]);
+    const size_t length = Byte(rest[0]) << 8 | Byte(rest[1]);
     rest.remove_prefix(2);
     if (length == 0) {
       talk.Answer();

@@ -72,6 +72,12 @@ def writes(process):
         if 'verb="GET"' not in labels)
 
 
+def wait_no_jobs(cluster):
+    """Those of earlier tests go with their namespaces, which are any operator's of all namespaces."""
+    wait_until(lambda: not cluster.kubectl("get", "trainingjobs", "-A", "-o", "name").strip(),
+               "the jobs of earlier tests to be gone", PATIENCE, 0.5)
+
+
 def settled_writes(process):
     """Likewise, when what was under way has ended."""
     seen = [writes(process)]
@@ -191,6 +197,7 @@ def test_once_the_claim_on_all_is_taken_away_nothing_is_begun_anywhere(place, sy
 
 def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(place, system):
     theirs, rest = place("theirs"), place("rest")
+    wait_no_jobs(rest.cluster)
     with shard(rest, system, "all", *QUICK) as all_others:
         theirs.apply("before", "true")
         wait_pods(theirs, "before", all_others)
