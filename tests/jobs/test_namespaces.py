@@ -72,10 +72,18 @@ def writes(process):
         if 'verb="GET"' not in labels)
 
 
-def wait_no_jobs(cluster):
-    """Those of earlier tests go with their namespaces, which are any operator's of all namespaces."""
-    wait_until(lambda: not cluster.kubectl("get", "trainingjobs", "-A", "-o", "name").strip(),
-               "the jobs of earlier tests to be gone", PATIENCE, 0.5)
+def wait_ended(cluster):
+    """Jobs of earlier tests are gone, whose namespaces are being deleted: an operator of all
+    namespaces would write of these, too."""
+    def items(*arguments):
+        return json.loads(cluster.kubectl("get", *arguments, "-o", "json"))["items"]
+
+    def ended():
+        leaving = {each["metadata"]["name"] for each in items("namespaces")
+                   if each["status"]["phase"] == "Terminating"}
+        return not leaving & {each["metadata"]["namespace"] for each in items("trainingjobs", "-A")}
+
+    wait_until(ended, "the jobs of earlier tests to be gone", PATIENCE, 0.5)
 
 
 def settled_writes(process):
@@ -197,7 +205,7 @@ def test_once_the_claim_on_all_is_taken_away_nothing_is_begun_anywhere(place, sy
 
 def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(place, system):
     theirs, rest = place("theirs"), place("rest")
-    wait_no_jobs(rest.cluster)
+    wait_ended(rest.cluster)
     with shard(rest, system, "all", *QUICK) as all_others:
         theirs.apply("before", "true")
         wait_pods(theirs, "before", all_others)
