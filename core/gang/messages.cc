@@ -128,7 +128,8 @@ class Reader {
     std::string text;
     Read(text);
     Result<Members> members = Members::Parse(text);
-    if (!members.ok()) return Fail();
+    // A message has one form: "0,1" is not what would be written for the two.
+    if (!members.ok() || members->ToString() != text) return Fail();
     value = std::move(*members);
   }
   template <typename T>

@@ -49,6 +49,7 @@ std::vector<Message> OneOfEach() {
   start.master_port = 20000;
   start.lease = {true, seconds(5), milliseconds(20), seconds(15)};
   start.ports = {{"10.0.0.1", 20001}, {"fd00::2", 20001}};
+  start.members = Members::Of({0, 1, 3});
   Verdict verdict;
   verdict.generation = {1, 2};
   verdict.exit_code = 70;
@@ -137,6 +138,16 @@ TEST(MessagesTest, UnknownTypesAndEnumsOutOfRangeAreRefused) {
   std::string pong = Encode(Pong{});
   pong.back() = static_cast<char>(kMemberPhaseCount);
   EXPECT_FALSE(Decode(pong).ok());
+}
+
+TEST(MessagesTest, MembersInAnotherFormThanTheirsAreRefused) {
+  std::string bytes = Encode(Start{.members = Members::Of({0, 1})});
+  ASSERT_TRUE(bytes.ends_with("0-1"));
+  ASSERT_TRUE(Decode(bytes).ok());
+  for (const char* form : {"0,1", "1,0", "0-0", "1-0", " 01", "0-x"}) {
+    bytes.replace(bytes.size() - 3, 3, form);
+    EXPECT_FALSE(Decode(bytes).ok()) << form;
+  }
 }
 
 TEST(MessagesTest, TimesThatNoClockShowsAreRefused) {
