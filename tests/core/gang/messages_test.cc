@@ -141,7 +141,9 @@ TEST(MessagesTest, UnknownTypesAndEnumsOutOfRangeAreRefused) {
 }
 
 TEST(MessagesTest, MembersInAnotherFormThanTheirsAreRefused) {
-  std::string bytes = Encode(Start{.members = Members::Of({0, 1})});
+  Start start;
+  start.members = Members::Of({0, 1});
+  std::string bytes = Encode(start);
   ASSERT_TRUE(bytes.ends_with("0-1"));
   ASSERT_TRUE(Decode(bytes).ok());
   for (const char* form : {"0,1", "1,0", "0-0", "1-0", " 01", "0-x"}) {
