@@ -19,7 +19,7 @@ import signal
 import subprocess
 import threading
 
-from api_client import ApiClient, ApiServer
+from api_client import ApiClient, ApiError, ApiServer
 from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, condition, now, own_address
 from proxy import Proxy
 from tls import binary
@@ -115,7 +115,12 @@ class _Writer(KubeletWriter):
             self._start(self._attend_later(pod, node))
             return
         if process is None and node:
-            self._keys[name] = await self._read_key(pod)
+            try:
+                self._keys[name] = await self._read_key(pod)
+            except ApiError as error:
+                if error.status != 404:  # its job was deleted meanwhile, and the pod is going, too
+                    raise
+                return
         await super()._attend(pod)
 
     async def _attend_later(self, pod, node):
