@@ -62,12 +62,14 @@ def test_a_gang_shrinks_without_a_node_and_grows_at_a_commit_with_the_weights_of
     train(shrinkAfter="1s")
     status = jobs.wait_state("gpt", "Running")
     assert members(status) == "0-2" and shrunk(status) == []
+    whole = status["gangGeneration"]
     wait_commit(tmp_path, 1)
     before = jobs.pods("gpt")
     jobs.kubelet.hold({1})
     jobs.kubelet.process("gpt-1").kill()
-    status = jobs.wait("gpt", lambda s: members(s) == "0,2" and s["state"] == "Running",
-                       "the gang of two")
+    # Who takes part is decided, and stands here, before the gang knows it.
+    status = jobs.wait("gpt", lambda s: members(s) == "0,2" and s["state"] == "Running"
+                       and s["gangGeneration"] != whole, "the gang of two")
     [rank] = [pid for pid in children(jobs.kubelet.process("gpt-0").pid)
               if "RANK" in environment(pid)]
     os.kill(rank, signal.SIGSTOP)  # no step until the machine is back
