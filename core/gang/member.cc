@@ -179,6 +179,22 @@ MemberActions Member::OnEvidence(Time now, Generation generation,
   return Take();
 }
 
+// Nobody is told by itself: the death that it comes before is, or the end of the generation.
+MemberActions Member::OnPlace(Time now, Whereabouts whereabouts) {
+  Begin(now);
+  const bool ours = whereabouts.rank / config_.processes == first_rank() / config_.processes;
+  if (!ours || !MayHaveLiveRanks(phase())) return Take();
+  if (whereabouts.place.size() > kMaxPlace) whereabouts.place.resize(kMaxPlace);
+  auto& all = report_.whereabouts;
+  const auto known = std::ranges::find(all, whereabouts.rank, &Whereabouts::rank);
+  if (known != all.end()) {
+    *known = std::move(whereabouts);
+  } else if (all.size() < kMaxWhereaboutsInReport) {
+    all.push_back(std::move(whereabouts));
+  }
+  return Take();
+}
+
 MemberActions Member::OnProgress(Time now, const RankProgress& progress) {
   Begin(now);
   progress_[progress.rank] = progress;

@@ -175,6 +175,8 @@ class Member {
   MemberActions OnUnkillable(Time now, Generation generation);
   // What CollectEvidence found.
   MemberActions OnEvidence(Time now, Generation generation, std::vector<Whereabouts> whereabouts);
+  // Where a rank says that it stood when it lost its peers, or waited for them too long.
+  MemberActions OnPlace(Time now, Whereabouts whereabouts);
   MemberActions OnProgress(Time now, const RankProgress& progress);
   // A process asks to commit; `id` comes back in AnswerCommit.
   MemberActions OnCommit(Time now, uint64_t id);

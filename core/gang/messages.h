@@ -106,7 +106,8 @@ inline constexpr size_t kMaxDownInReport = 16;
 inline constexpr size_t kMaxPlace = 120;               // bytes
 inline constexpr size_t kMaxWhereaboutsInReport = 64;  // ranks of one machine
 
-// Where a rank of a generation that hangs was found: "load_batch (train.py:30)".
+// Where a rank of a generation that hangs was found: "load_batch (train.py:30)"; or where it says
+// that it stood when it lost its peers: "allreduce 17 "bucket 3" of 4096 bytes".
 struct Whereabouts {
   uint32_t rank = 0;
   std::string place;
@@ -140,7 +141,8 @@ struct Report {
   std::string binding_reason;  // why it is less than asked; at most kMaxBindingReason bytes
   // Of processes, and hangs: the earliest, at most kMaxDeathsInReport; exits 0 are none.
   std::vector<Failure> deaths;
-  std::vector<Whereabouts> whereabouts;  // as evidence shows them, where a STOP asked for it
+  // As ranks say it that lost their peers, or as evidence shows them, where a STOP asked for it.
+  std::vector<Whereabouts> whereabouts;
   bool warm = false;  // who was started came of a parked interpreter; said once they run
   Duration loaded{};  // what the slowest rank says that it loaded the checkpoint for
   Parked parked;

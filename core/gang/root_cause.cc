@@ -112,16 +112,28 @@ Failure FromDeaths(const std::vector<Candidate>& candidates, const ProcessNames&
   return root;
 }
 
-// Ranks that wait for another fall silent with it: the first to be noticed may be any of them.
-void AddWhereabouts(const std::vector<MachineFate>& fates, const ProcessNames& names,
-                    Failure& root) {
-  if (root.cause != Cause::kHang) return;
+// Ranks that wait for another fall silent with it, and leave with 75 at the same time: the first to
+// be noticed may be any of them.
+void AddWhereabouts(const std::vector<MachineFate>& fates, const std::vector<Candidate>& candidates,
+                    const ProcessNames& names, Failure& root) {
   std::vector<Whereabouts> all;
   for (const MachineFate& fate : fates) {
     all.insert(all.end(), fate.whereabouts.begin(), fate.whereabouts.end());
   }
   if (all.empty()) return;
   const HangVerdict verdict = JudgeHang(all);
+  if (root.cause != Cause::kHang) {
+    const auto awaited = std::ranges::find_if(candidates, [&](const Candidate& c) {
+      return verdict.awaited == static_cast<uint32_t>(c.death.rank) &&
+             LossOf(c.death) == PeerLoss::kExitCode;
+    });
+    if (LossOf(root) == PeerLoss::kExitCode && awaited != candidates.end()) {
+      root = awaited->death;
+      root.message = Describe(root, names);
+    }
+    root.message += "; " + verdict.sentence;
+    return;
+  }
   for (const MachineFate& fate : fates) {
     const bool its = std::ranges::any_of(
         fate.whereabouts, [&](const Whereabouts& of) { return verdict.awaited == of.rank; });
@@ -157,8 +169,10 @@ Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names)
   }
   for (const MachineFate& fate : fates) {
     if (!fate.lost) continue;
-    return FromMachine(fate, fate.lost_cause,
-                       "machine " + std::to_string(fate.machine) + " " + fate.lost_how);
+    Failure root = FromMachine(fate, fate.lost_cause,
+                               "machine " + std::to_string(fate.machine) + " " + fate.lost_how);
+    AddWhereabouts(fates, {}, names, root);
+    return root;
   }
   for (const MachineFate& fate : fates) {
     if (!fate.unkillable) continue;
@@ -175,7 +189,7 @@ Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names)
   });
   if (!candidates.empty()) {
     Failure root = FromDeaths(candidates, names);
-    AddWhereabouts(fates, names, root);
+    AddWhereabouts(fates, candidates, names, root);
     return root;
   }
   if (lapsed != nullptr) {

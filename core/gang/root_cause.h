@@ -42,6 +42,10 @@ std::string Describe(const Failure& death, const ProcessNames& names);
 // rank. The message names the other as well. Of a hang it says where the ranks were, and the rank
 // is that which the others wait for, if evidence shows one (whereabouts.h). Its time is on the
 // coordinator's clock; kNever where no event has one.
+//
+// Where ranks say where they stood when they lost their peers, its message says so, too; where none
+// died but of that (75), the death is that of the rank which the others waited for, if one stands
+// out.
 Failure FindRootCause(std::vector<MachineFate> fates, const ProcessNames& names = {});
 
 }  // namespace lockstep::core

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -151,3 +152,25 @@ def test_what_cannot_be_done_in_place_is_refused(tmp_path):
     assert code == 2, output
     assert len(report["generations"]) == 1
     assert "in place wants ranks that hold the whole state each" in output
+
+
+def test_of_a_rank_that_stops_the_failure_says_in_which_operation_the_others_wait(tmp_path):
+    run = Run(tmp_path, job(tmp_path, flags=("--collective-timeout", "4")))
+    wait_step(tmp_path, 20)
+    os.kill(ranks(run.mark)[2][0], signal.SIGSTOP)
+    code, report, output = run.finish()
+    assert code == 0, output
+    failure = report["generations"][0]["failure"]
+    assert re.fullmatch(r"rank \d on machine \d exited with code 75; ranks 0-1,3 are in \S+ \d+ .*"
+                        r"of \d+ bytes", failure["message"]), report
+    assert "rank 2 stopped answering" in failure["stderr"], report
+
+
+def test_of_a_rank_that_dies_the_failure_says_in_which_operation_the_others_stood(tmp_path):
+    run = Run(tmp_path, job(tmp_path))
+    wait_step(tmp_path, 20)
+    kill(run, 2)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert re.fullmatch(r"rank 2 on machine 1 was killed by SIGKILL; ranks? [013,-]+ (is|are) in .*",
+                        report["generations"][0]["failure"]["message"]), report

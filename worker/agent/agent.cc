@@ -204,6 +204,7 @@ Status Agent::OpenRanks(const std::string& executable) {
     Do(member_->OnParked(Now(), g, std::move(parked)));
   };
   handlers.on_died = [this](core::Generation g, core::Failure death) {
+    progress_->ReadNow();  // where it stood
     Do(member_->OnProcessDied(Now(), g, std::move(death)));
   };
   handlers.on_finished = [this](core::Generation g, uint32_t rank, bool by_itself) {
@@ -510,6 +511,9 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     rejoin_->OnQuestion(client, *rejoins);
   } else if (const auto* left = std::get_if<LeftQuestion>(&message)) {
     rejoin_->OnQuestion(client, *left);
+  } else if (const auto* place = std::get_if<PlaceReport>(&message)) {
+    if (place->generation != member_->generation().ToString()) return;
+    Do(member_->OnPlace(Now(), {place->rank, place->place}));
   }
 }
 

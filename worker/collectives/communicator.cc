@@ -37,6 +37,7 @@ Watchdog::Options WatchdogOptions(const Options& options, const EvidenceHeader& 
   return {.header = header,
           .evidence_dir = options.evidence_dir,
           .operation_timeout = options.operation_timeout,
+          .on_end = options.on_end,
           .on_failure = options.on_failure};
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "tests/core/gang/gang_fixture.h"
 
@@ -41,6 +42,29 @@ TEST_F(MemberTest, StandstillsOfLessThanATenthOfALeaseCountTogetherWithinItsLeng
   Advance(seconds(1));
   Do(1, member.OnStoodStill(now_, milliseconds(800)));
   EXPECT_EQ(machines_[1].stops.size(), 1U);
+}
+
+TEST_F(MemberTest, WhereItsRanksStoodWhenTheyLostTheirPeersStandsInTheFailure) {
+  Begin(2);
+  const auto tell = [&](uint32_t machine, uint32_t rank, const std::string& place) {
+    Do(machine, machines_[machine].member->OnPlace(now_, {rank, place}));
+  };
+  tell(0, 0, "allreduce 16");
+  tell(0, 0, "allreduce 17");  // the last counts
+  tell(0, 3, "barrier 1");     // another machine's
+  tell(0, 1, std::string(1000, 'x'));
+  EXPECT_EQ(machines_[0].member->report().whereabouts,
+            (std::vector<Whereabouts>{{0, "allreduce 17"}, {1, std::string(kMaxPlace, 'x')}}));
+  tell(0, 1, "allreduce 17");
+  tell(1, 2, "allreduce 17");
+  Kill(1, 3, SIGKILL);
+  Advance(seconds(1));
+  EXPECT_THAT(coordinator_->last_failure().message,
+              testing::HasSubstr("; ranks 0-2 are in allreduce 17"));
+  EXPECT_EQ(coordinator_->last_failure().rank, 3);
+  Advance(seconds(2));
+  EXPECT_EQ(coordinator_->generation().ToString(), "1-2");
+  EXPECT_TRUE(machines_[0].member->report().whereabouts.empty());
 }
 
 TEST_F(MemberTest, ALeaseFromBeforeAStandstillStartsNoRank) {

@@ -59,6 +59,38 @@ TEST(RootCauseTest, ALostMachineComesBeforeItsPeersErrors) {
   EXPECT_EQ(root.message, "machine 1 fell silent for 15000 ms");
 }
 
+TEST(RootCauseTest, SaysWhereTheRanksStoodThatLostTheirPeers) {
+  MachineFate first = Fate(0, {Exited(0, 75, kStop - milliseconds(50))});
+  first.whereabouts = {{0, "allreduce 17 of 64 bytes"}, {1, "allreduce 17 of 64 bytes"}};
+  MachineFate second = Fate(1, {Killed(3, SIGKILL, kStop - milliseconds(1))});
+  second.whereabouts = {{2, "allreduce 16 of 8 bytes"}};
+  const Failure root = FindRootCause({first, second});
+  EXPECT_EQ(root.rank, 3);  // whoever else stands out
+  EXPECT_EQ(root.message,
+            "rank 3 on machine 1 was killed by SIGKILL; ranks 0-1 are in allreduce 17 of 64 bytes, "
+            "rank 2 is in allreduce 16 of 8 bytes");
+  second.lost = true;
+  second.lost_how = "fell silent for 15000 ms";
+  EXPECT_THAT(FindRootCause({first, second}).message,
+              HasSubstr("fell silent for 15000 ms; ranks 0-1 are in allreduce 17"));
+}
+
+TEST(RootCauseTest, WhereNoneDiedButOfLostPeersTheRankThatTheOthersWaitedForIsNamed) {
+  MachineFate first =
+      Fate(0, {Exited(0, 75, kStop - milliseconds(50)), Exited(1, 75, kStop - milliseconds(50))});
+  first.whereabouts = {{0, "allreduce 17"}, {1, "allreduce 17"}};
+  MachineFate second = Fate(1, {Exited(2, 75, kStop - milliseconds(20))});
+  second.whereabouts = {{2, "its own code after allreduce 16"}};
+  const Failure root = FindRootCause({first, second});
+  EXPECT_EQ(root.rank, 2);
+  EXPECT_EQ(root.machine, 1);
+  EXPECT_EQ(root.message,
+            "rank 2 on machine 1 exited with code 75; ranks 0-1 are in allreduce 17, rank 2 is in "
+            "its own code after allreduce 16");
+  second.whereabouts = {{2, "allreduce 17"}};
+  EXPECT_EQ(FindRootCause({first, second}).rank, 0);  // nobody stands out
+}
+
 TEST(RootCauseTest, PeerLostYieldsToAnyOtherDeath) {
   Failure root = FindRootCause(
       {Fate(0, {Exited(0, 75, kStop - milliseconds(50)), Exited(1, 1, kStop - milliseconds(1))})});

@@ -98,6 +98,9 @@ Result<ProgressMessage> ParseProgressMessage(std::string_view line) {
     }
     return ProgressMessage(RunQuestion{id_value, json["run"], json["host"], json["generation"]});
   }
+  if (IsText(json, "place") && IsText(json, "generation")) {
+    return ProgressMessage(PlaceReport{rank_value, json["generation"], json["place"]});
+  }
   if (json.contains("evidence")) return ProgressMessage(EvidenceQuestion{id_value});
   if (json.contains("latest")) return ProgressMessage(LatestQuestion{rank_value, id_value});
   return ProgressMessage(ReadReport(json, rank_value, *step, *total));

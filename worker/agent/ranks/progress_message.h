@@ -7,6 +7,7 @@
 //   {"rank": 0, "id": 8, "latest": true}                                        resume from where?
 //   {"rank": 0, "id": 3, "rejoin": "1-3"}                                       when does it end?
 //   {"rank": 0, "id": 4, "left": "1-3"}                                         what comes next?
+//   {"rank": 3, "generation": "1-3", "place": "allreduce 17"}                   where it failed
 //   {"id": 9, "evidence": true}                                                 where are the
 //   ranks?
 //   {"id": 1, "run": "WORDS", "host": "gpt-1", "generation": "1-3"}             a launcher's
@@ -58,6 +59,13 @@ struct LeftQuestion {
   std::string generation;
 };
 
+// Where this rank stood when it lost its peers, or waited for them too long.
+struct PlaceReport {
+  uint32_t rank = 0;
+  std::string generation;
+  std::string place;
+};
+
 struct LatestQuestion {
   uint32_t rank = 0;
   uint64_t id = 0;
@@ -75,8 +83,9 @@ struct RunQuestion {
   std::string generation;  // in which it was asked
 };
 
-using ProgressMessage = std::variant<ProgressReport, CommitQuestion, LatestQuestion,
-                                     EvidenceQuestion, RunQuestion, RejoinQuestion, LeftQuestion>;
+using ProgressMessage =
+    std::variant<ProgressReport, CommitQuestion, LatestQuestion, EvidenceQuestion, RunQuestion,
+                 RejoinQuestion, LeftQuestion, PlaceReport>;
 
 // `line` without its newline. Invalid says what is wrong with it.
 Result<ProgressMessage> ParseProgressMessage(std::string_view line);

@@ -103,7 +103,11 @@ std::optional<RecordedOperation> FlightRecorder::Running() const {
 
 std::string FlightRecorder::Standing() const {
   const MutexLock lock(&mutex_);
-  if (running_ < next_) return ring_[running_ % kCapacity].Describe();
+  if (running_ < next_) {
+    const RecordedOperation& record = ring_[running_ % kCapacity];
+    const std::string bytes = " of " + std::to_string(record.bytes) + " bytes";
+    return record.Describe() + (record.bytes == 0 ? "" : bytes);
+  }
   if (next_ == 0) return "its own code before any operation";
   return "its own code after " + ring_[(next_ - 1) % kCapacity].Describe();
 }

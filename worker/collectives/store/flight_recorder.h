@@ -58,7 +58,7 @@ class FlightRecorder {
   // The oldest operation that was started and is not finished.
   std::optional<RecordedOperation> Running() const;
   // In a few words, the oldest operation that is not finished, or that there is none: `allreduce 17
-  // "bucket 3"`, `its own code after allreduce 16 "bucket 2"`.
+  // "bucket 3" of 4096 bytes`, `its own code after allreduce 16 "bucket 2"`.
   std::string Standing() const;
   // Of collectives: the last number enqueued and the last finished.
   uint64_t last_issued() const;

@@ -143,6 +143,7 @@ void Watchdog::AwaitBetterName() {
 }
 
 void Watchdog::Settle(const Event& event) {
+  if (options_.on_end) options_.on_end(recorder_->Standing());
   EvidenceHeader header = options_.header;
   header.reason = event.failure.error.message;
   header.blamed = event.failure.rank;

@@ -1,7 +1,7 @@
 // Watches one Communicator from a thread of its own: an operation that is late, a peer that is
 // lost, a transport that failed, an abort. The first of them is the Communicator's end. Then, in
-// this order: the evidence is written, the transport is woken, the peers are told, waiters learn
-// the error, on_failure is called.
+// this order: on_end is told where the rank stands, the evidence is written, the transport is
+// woken, the peers are told, waiters learn the error, on_failure is called.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_STORE_WATCHDOG_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_STORE_WATCHDOG_H_
 
@@ -26,6 +26,7 @@ class Watchdog {
     EvidenceHeader header;  // without reason and blame
     std::string evidence_dir;
     Duration operation_timeout = seconds(120);
+    std::function<void(const std::string& standing)> on_end;  // as in collectives::Options
     std::function<void(const Error&)> on_failure;
   };
 

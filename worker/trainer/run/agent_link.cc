@@ -87,6 +87,17 @@ UniqueFd ConnectToAgent(const std::string& path, int flags) {
   return {};
 }
 
+void TellPlace(const std::string& path, int rank, const std::string& generation,
+               const std::string& place) {
+  if (path.empty() || generation.empty()) return;
+  const UniqueFd socket = ConnectToAgent(path, SOCK_NONBLOCK);
+  if (!socket.valid()) return;
+  const std::string line =
+      DumpJson(Json{{"rank", rank}, {"generation", generation}, {"place", place}}) + "\n";
+  [[maybe_unused]] const ssize_t sent =
+      send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 AgentLink::AgentLink(std::string socket_path, int rank, std::string generation)
     : path_(std::move(socket_path)), rank_(rank), generation_(std::move(generation)) {}
 

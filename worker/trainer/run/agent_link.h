@@ -21,6 +21,11 @@ inline constexpr size_t kMaxAgentLine = size_t{64} * 1024;  // bytes, as the age
 // To its socket; `flags`: of the new socket. Not valid, with errno.
 UniqueFd ConnectToAgent(const std::string& path, int flags);
 
+// Tells it where the rank stood when its collectives failed, for the generation's failure. Does not
+// wait and never fails. From any thread.
+void TellPlace(const std::string& path, int rank, const std::string& generation,
+               const std::string& place);
+
 class AgentLink {
  public:
   // An empty path: there is no agent. Report() then does nothing. `generation`: of what is

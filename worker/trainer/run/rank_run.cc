@@ -104,6 +104,9 @@ Status RankRun::Meet() {
         (environment_.generation.empty() ? "run" : environment_.generation);
   }
   if (rejoin_ != nullptr) setup_.connection.given_up = [this] { return rejoin_->ended(); };
+  setup_.connection.on_end = [this](const std::string& standing) {
+    TellPlace(environment_.socket, setup_.connection.rank, environment_.generation, standing);
+  };
   setup_.connection.on_failure = [this](const Error& error) {
     // The training thread meets the same error, and waits for its agent.
     const bool peer = error.kind == ErrorKind::kUnavailable;

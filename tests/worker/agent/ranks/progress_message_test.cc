@@ -76,6 +76,16 @@ TEST(ProgressMessage, ReadsWhatALauncherWantsToRunElsewhere) {
   EXPECT_EQ(RunAnswer(1, 255, "no"), "{\"exitCode\":255,\"id\":1,\"problem\":\"no\"}\n");
 }
 
+TEST(ProgressMessage, ReadsWhereARankStoodInAGeneration) {
+  const auto place = Parse<PlaceReport>(R"({"rank":3,"generation":"1-3","place":"allreduce 17"})");
+  EXPECT_EQ(place.rank, 3U);
+  EXPECT_EQ(place.generation, "1-3");
+  EXPECT_EQ(place.place, "allreduce 17");
+  // A program's own word is no place.
+  EXPECT_EQ(Parse<ProgressReport>(R"({"rank":3,"step":1,"place":"home"})").step, 1);
+  EXPECT_EQ(Parse<ProgressReport>(R"({"rank":3,"step":1,"generation":"1-3","place":7})").step, 1);
+}
+
 TEST(ProgressMessage, ACommitsNameIsOnePathComponent) {
   for (const char* name : {"", ".", "..", "a/b", "/etc", "../up", "a\\u0000b"}) {
     EXPECT_FALSE(ParseProgressMessage(R"({"commit": ")" + std::string(name) + R"("})").ok())

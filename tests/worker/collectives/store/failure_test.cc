@@ -1,4 +1,5 @@
 // Ranks that die, stop, or give up: what the others learn, and how soon.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -147,11 +148,15 @@ TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
     ++told;
     told.notify_all();
   };
+  std::vector<std::string> standing(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {
     threads.emplace_back([&, rank] {
       Options mine = options;
       mine.rank = rank;
+      mine.on_end = [&standing, rank](const std::string& said) {
+        standing[static_cast<size_t>(rank)] += said;
+      };
       auto made = Connect(mine);
       ASSERT_TRUE(made.ok()) << made.error().message;
       Communicator& all = **made;
@@ -175,6 +180,9 @@ TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(told, 3);
+  EXPECT_THAT(standing, testing::ElementsAre("barrier 2 \"gradients ready\"",
+                                             "its own code after barrier 1 \"together\"",
+                                             "barrier 2 \"gradients ready\""));
   const Result<std::string> verdict = Analyze(options.evidence_dir);
   ASSERT_TRUE(verdict.ok()) << verdict.error().message;
   EXPECT_EQ(

@@ -57,9 +57,10 @@ TEST(FlightRecorderTest, SaysInWhichOperationTheRankIsOrAfterWhich) {
   const auto first =
       recorder.Enqueued(Collective(OperationKind::kAllReduce, 1), 8, "bucket 0", Time(1));
   const auto second = recorder.Enqueued(Pair(OperationKind::kSend, 1, 3), 8, "norm", Time(2));
-  EXPECT_EQ(recorder.Standing(), "allreduce 1 \"bucket 0\"");
+  EXPECT_EQ(recorder.Standing(), "allreduce 1 \"bucket 0\" of 8 bytes");
   recorder.Finished(first, Time(4));
-  EXPECT_EQ(recorder.Standing(), "send 1 \"norm\" to rank 3");  // though it has not been started
+  // Though it has not been started.
+  EXPECT_EQ(recorder.Standing(), "send 1 \"norm\" to rank 3 of 8 bytes");
   recorder.Finished(second, Time(5));
   EXPECT_EQ(recorder.Standing(), "its own code after send 1 \"norm\" to rank 3");
 }

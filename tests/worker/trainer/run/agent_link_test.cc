@@ -100,7 +100,18 @@ TEST(AgentLink, NeverWaitsForAnAgentThatDoesNotReadAndNeverSendsHalfALine) {
   close(connection);
 }
 
+TEST(AgentLink, TellsInALineOfItsOwnWhereTheRankStood) {
+  const FakeAgent agent;
+  TellPlace(agent.path(), 3, "1-2", "allreduce 17 \"bucket 3\"");
+  const int connection = agent.Accept();
+  EXPECT_EQ(FakeAgent::ReadLine(connection),
+            R"({"generation":"1-2","place":"allreduce 17 \"bucket 3\"","rank":3})");
+  close(connection);
+}
+
 TEST(AgentLink, DoesNothingWithoutAnAgent) {
+  TellPlace("", 0, "1-2", "barrier 1");
+  TellPlace("/nonexistent/agent.sock", 0, "1-2", "barrier 1");
   AgentLink none("", 0);
   EXPECT_FALSE(none.exists());
   none.Report({{"step", 1}});
