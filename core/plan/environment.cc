@@ -24,7 +24,7 @@ constexpr auto kCompileCaches = std::to_array<CompileCache>({
 });
 
 // Other variables whose value in the user's environment takes precedence.
-constexpr std::array<std::string_view, 37> kOverridable = {
+constexpr std::array<std::string_view, 38> kOverridable = {
     "OMP_NUM_THREADS",
     "TMPDIR",
     "LOCAL_SIZE",
@@ -52,6 +52,7 @@ constexpr std::array<std::string_view, 37> kOverridable = {
     "HOROVOD_GLOO_RENDEZVOUS_ADDR",
     "HOROVOD_GLOO_RENDEZVOUS_PORT",
     "NCCL_IB_HCA",
+    "NCCL_RAS_ADDR",
     "NCCL_SOCKET_IFNAME",
     "GLOO_SOCKET_IFNAME",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING",
@@ -411,6 +412,7 @@ Variables ProcessEnvironment(const TrainingJob& job, const ProcessIdentity& iden
   if (identity.omp_threads > 0) env.Set("OMP_NUM_THREADS", identity.omp_threads);
   for (const auto& [name, value] : identity.gpu_variables) env.Set(name, value);
   env.SetUnlessEmpty("NCCL_IB_HCA", identity.rdma_devices);
+  env.SetUnlessEmpty("NCCL_RAS_ADDR", identity.ras_address);
   env.SetUnlessEmpty("NCCL_SOCKET_IFNAME", identity.interface);
   env.SetUnlessEmpty("GLOO_SOCKET_IFNAME", identity.interface);
   SetOwn(job, identity, env);

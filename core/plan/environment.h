@@ -44,6 +44,7 @@ struct ProcessIdentity {
   std::string pmi_address;   // where its agent answers PMI-1; "": nowhere
   uint32_t pmi_id = 0;       // as which it is known there
   Variables pmix_variables;  // by which it finds its machine's PMIx server
+  std::string ras_address;   // NCCL_RAS_ADDR: of its machine's processes alone
   std::string rdma_devices;  // NCCL_IB_HCA: those near its machine's processes, of several
 };
 

@@ -42,6 +42,7 @@ constexpr auto kPlaceholders = std::to_array<Placeholder>({
     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "<IP of machine 0>"},
     {"HOROVOD_GLOO_RENDEZVOUS_PORT", "<new each generation>"},
     {"HOROVOD_GLOO_IFACE", "<the only interface, or the only near one>"},
+    {"NCCL_RAS_ADDR", "<of its machine's processes alone>"},
     {"NCCL_SOCKET_IFNAME", "<the only interface, or the only near one>"},
     {"GLOO_SOCKET_IFNAME", "<the only interface, or the only near one>"},
 });
@@ -84,7 +85,7 @@ ProcessIdentity PlannedIdentity(const TrainingJob& job, int machine, int local_r
   identity.machine = machine;
   identity.local_rank = local_rank;
   identity.job_uid = identity.socket_path = identity.local_dir = identity.error_file =
-      identity.interface = identity.pmi_address = "-";
+      identity.interface = identity.pmi_address = identity.ras_address = "-";
   identity.endpoints = {"-"};
   identity.pmix_variables = {{"PMIX_NAMESPACE", "-"},
                              {"PMIX_RANK", std::to_string(RankOf(job.spec, machine, local_rank))},

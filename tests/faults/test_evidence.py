@@ -237,18 +237,12 @@ def test_torchs_flight_recorder_is_asked_by_its_pipe_and_copied_unread(training,
     assert sorted(file.name for file in kept.glob("torch*")) == ["torch_flight_rank_0"], agents
 
 
-# As NCCL's RAS thread, after its rank. NCCL_RAS_ADDR is one for all here but not on real machines.
+# As NCCL's RAS thread, where the agent has it listen.
 RAS = """
 import os, socket, sys, threading
 way = os.environ["WAYS"].split(",")[int(os.environ["RANK"])]
-if "NCCL_RAS_ADDR" not in os.environ:
-    if way == "another's":
-        os.environ["NCCL_RAS_ADDR"] = os.environ["FOREIGN"]
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-    server = socket.create_server(("127.0.0.1", 0))
-    os.set_inheritable(server.fileno(), True)
-    os.environ["NCCL_RAS_ADDR"] = "localhost:%d" % server.getsockname()[1]
-    os.environ["SERVER"] = str(server.fileno())
+if way == "another's" and os.environ["NCCL_RAS_ADDR"] != os.environ["FOREIGN"]:
+    os.environ["NCCL_RAS_ADDR"] = os.environ["FOREIGN"]
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 def serve(server):
@@ -279,8 +273,9 @@ def serve(server):
         client.close()
 
 held = []
-if "SERVER" in os.environ:
-    server = socket.socket(fileno=int(os.environ["SERVER"]))
+if way != "another's":
+    host, port = os.environ["NCCL_RAS_ADDR"].split(":")
+    server = socket.create_server((host, int(port)), reuse_port=True)
     threading.Thread(target=serve, args=(server,), daemon=True).start()
 """
 

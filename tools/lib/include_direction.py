@@ -32,10 +32,11 @@ ALLOWED = {
     "operator/controller": BELOW
     | {"operator/kube", "operator/gang", "operator/policy", "operator/objects"},
     "worker/topology": BELOW,
+    "worker/ras": {"base"},
     "worker/place": BELOW,
     "worker/pmix": BELOW,
-    "worker/agent": BELOW | {"worker/topology", "worker/place", "worker/pmix"},
-    "worker/collectives": BELOW,
+    "worker/agent": BELOW | {"worker/topology", "worker/ras", "worker/place", "worker/pmix"},
+    "worker/collectives": BELOW | {"worker/ras"},
     "worker/trainer": BELOW | {"worker/collectives", "worker/topology"},
     "cli": BELOW
     | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},

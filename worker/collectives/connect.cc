@@ -1,5 +1,7 @@
 #include "worker/collectives/connect.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <optional>
 
@@ -11,6 +13,7 @@
 #include "worker/collectives/store/store_client.h"
 #include "worker/collectives/store/store_server.h"
 #include "worker/collectives/transport.h"
+#include "worker/ras/nccl_ras.h"
 
 namespace lockstep::collectives {
 namespace {
@@ -65,6 +68,17 @@ Status Check(const Options& options) {
                           options.master_address + "\" and " + std::to_string(options.master_port));
   }
   return {};
+}
+
+// Of a late operation, asked in rank 0's process; "" where NCCL does not run here, or its RAS is
+// off.
+std::string WhatRasKnows() {
+  const auto address = ras::ListenerOf(getpid(), Environment("NCCL_RAS_ADDR"));
+  if (!address) return "";
+  // The beginning of an answer that comes too late is told in time.
+  const auto answer = ras::Ask(*address, BootTime() + kWitnessTime - milliseconds(200));
+  const std::string findings = answer ? ras::Findings(answer->text) : "";
+  return findings.empty() ? "" : "NCCL's RAS: " + findings;
 }
 
 // Sets `parts`' transport: NCCL where it is, or Gloo. All ranks decide alike: ConnectNccl ends in
@@ -137,7 +151,8 @@ Result<std::unique_ptr<Communicator>> Connect(const Options& options) {
                             .port = options.master_port,
                             .world = options.world,
                             .identity = options.identity,
-                            .deadline = deadline});
+                            .deadline = deadline,
+                            .witness = WhatRasKnows});
     if (!server.ok()) return server.error();
     parts.server = std::move(*server);
   }

@@ -152,6 +152,15 @@ TEST(ProcessEnvironment, NamesTheRdmaDevicesNearAProcessUnlessTheUserDoes) {
   EXPECT_THAT(BuildEnvironment({"NCCL_IB_HCA=mlx5"}, Job(), id), Contains("NCCL_IB_HCA=mlx5"));
 }
 
+TEST(ProcessEnvironment, NamesWhereNcclsRasListensUnlessTheUserDoes) {
+  ProcessIdentity id = Identity();
+  EXPECT_FALSE(Environment(Job(), id).contains("NCCL_RAS_ADDR"));
+  id.ras_address = "127.0.0.1:20001";
+  EXPECT_EQ(Environment(Job(), id).at("NCCL_RAS_ADDR"), "127.0.0.1:20001");
+  EXPECT_THAT(BuildEnvironment({"NCCL_RAS_ADDR=localhost:28028"}, Job(), id),
+              Contains("NCCL_RAS_ADDR=localhost:28028"));
+}
+
 TEST(ProcessEnvironment, IsolatedGpusAreAProcesssOwnAndCountedFromZero) {
   TrainingJob job = Job();
   job.spec.env = {Var("CUDA_VISIBLE_DEVICES", "4,5,6,7")};

@@ -8,7 +8,8 @@
 #include "base/text/json.h"
 #include "worker/agent/evidence/armed_stacks.h"
 #include "worker/agent/evidence/ask.h"
-#include "worker/agent/evidence/nccl_ras.h"
+#include "worker/agent/evidence/process_environment.h"
+#include "worker/ras/nccl_ras.h"
 
 namespace lockstep::agent {
 namespace {
@@ -37,6 +38,23 @@ Status WriteRanks(const std::string& folder, const std::vector<RankEvidence>& fo
     if (!wrote.ok()) return wrote;
   }
   return {};
+}
+
+// "" where no process of the ranks listens for RAS's clients.
+std::string AskNcclRas(const std::vector<RankProcess>& ranks, Time until) {
+  for (const RankProcess& rank : ranks) {
+    for (const pid_t pid : ProcessesOf(rank)) {
+      const std::string named = ProcessEnvironment(pid).FirstOf({"NCCL_RAS_ADDR"});
+      const auto address = ras::ListenerOf(pid, named);
+      if (!address) continue;
+      const std::string where = "NCCL's RAS at " + address->ToString();
+      const auto answer = ras::Ask(*address, until);
+      if (!answer) return where + " does not answer as such\n";
+      return where + ":\n" + answer->text +
+             (answer->whole ? "" : "\n(there was more, or it came too late)\n");
+    }
+  }
+  return "";
 }
 
 std::string AnswerJson(const core::AgentConfig& config, core::Generation generation,

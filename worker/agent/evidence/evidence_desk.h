@@ -4,7 +4,7 @@
 //
 // A hang's is kept as files, FOLDER/<generation>/evidence/rank-<r>.txt, FOLDER being the job's
 // logs.path or the agent's own folder, and beside them the flight recorders of the ranks' programs
-// (flight_files.h) and what NCCL tells (nccl_ras.h). Who asks at any time (`lockstep debug`) gets
+// (flight_files.h) and what NCCL tells (worker/ras). Who asks at any time (`lockstep debug`) gets
 // it as one file of JSON in the agent's folder.
 //
 // One for the life of the agent; its calls belong to the loop's thread.

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/free_port.h"
 #include "base/text/columns.h"
 #include "base/text/endpoint.h"
 #include "core/exit_codes.h"
@@ -164,6 +165,9 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       down_timer_(loop, [this] { StartThoseDown(); }),
       placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
   oom_kills_ = stats_.ReadOomKills();
+  // NCCL's processes share its default port with those of other jobs on the node's network.
+  const Result<uint32_t> port = FindFreePort(static_cast<uint64_t>(BootTime().count()));
+  if (port.ok()) ras_address_ = "127.0.0.1:" + std::to_string(*port);
   topology::BindingRequest request = topology::RequestOf(config->job.spec, inherited_);
   if (config->shares_computer) {
     request.part = static_cast<int>(config->machine);
@@ -401,6 +405,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   if (static_cast<size_t>(local_rank) < pmix_variables_.size()) {
     id.pmix_variables = pmix_variables_[static_cast<size_t>(local_rank)];
   }
+  id.ras_address = ras_address_;
   id.rdma_devices = rdma_devices_;
   return id;
 }

@@ -207,6 +207,7 @@ class LocalRanks {
   std::vector<topology::Locality> nodes_;  // by local rank
   std::vector<topology::PreparedBinding> prepared_;
   std::string interface_;             // as core::ProcessIdentity has it
+  std::string ras_address_;           // likewise
   std::string rdma_devices_;          // likewise
   std::string cache_dir_;             // likewise
   std::unique_ptr<KeptCaches> kept_;  // null: there is no claim

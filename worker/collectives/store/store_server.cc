@@ -46,6 +46,7 @@ StoreServer::~StoreServer() {
   }
   wake_.Signal();
   thread_.join();
+  if (witness_.joinable()) witness_.join();
 }
 
 void StoreServer::Leave(Time deadline) {
@@ -85,7 +86,8 @@ void StoreServer::Poll() {
         {.fd = connection.fd.get(), .events = static_cast<int16_t>(events), .revents = 0});
   }
   const Time now = BootTime();
-  const Time until = AllCame() ? now + kTick : std::min(now + kTick, options_.deadline);
+  Time until = AllCame() ? now + kTick : std::min(now + kTick, options_.deadline);
+  if (late_ && !failed_) until = std::min(until, late_until_);
   if (poll(fds.data(), fds.size(), std::max(1, PollTimeout(now, until))) < 0) return;
   if (fds[0].revents != 0) wake_.Clear();
   // Nothing leaves the list before Sweep(), and Accept() only appends.
@@ -252,7 +254,30 @@ void StoreServer::Late(const Connection& from, const Message& message) {
   for (const Rank& rank : ranks_) {
     progress.push_back({rank.issued, rank.finished, rank.left ? Duration{} : now - rank.beat});
   }
-  Fail(Blame(progress, {from.rank, message.rank, message.value}));
+  if (failed_ || late_) return;
+  late_ = Blame(progress, {from.rank, message.rank, message.value});
+  if (!options_.witness) return Fail(*late_);
+  late_until_ = now + options_.witness_time;
+  witness_ = std::thread([this] {
+    std::string said = options_.witness();
+    {
+      const MutexLock lock(&mutex_);
+      witnessed_ = std::move(said);
+    }
+    wake_.Signal();
+  });
+}
+
+void StoreServer::HearWitness(Time now) {
+  if (!late_ || failed_) return;
+  std::optional<std::string> said;
+  {
+    const MutexLock lock(&mutex_);
+    said = witnessed_;
+  }
+  if (!said && now < late_until_) return;
+  if (said && !said->empty()) late_->error.message += "; " + *said;
+  Fail(*late_);
 }
 
 void StoreServer::Ended(Connection& connection) {
@@ -269,6 +294,7 @@ void StoreServer::Ended(Connection& connection) {
 
 void StoreServer::Tick() {
   const Time now = BootTime();
+  HearWitness(now);
   for (Connection& connection : connections_) {
     if (connection.rank < 0 && now - connection.since > options_.greeting_time) {
       connection.closing = true;

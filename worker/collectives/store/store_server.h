@@ -8,7 +8,8 @@
 //    one when there are too many;
 //  - a rank's connection ends without kBye: that rank is lost; all others are told who it is, this
 //    process's own rank last, so that its leaving cannot overtake the news;
-//  - a rank says that its operation is late: finds out who is behind (blame.h) and tells all;
+//  - a rank says that its operation is late: finds out who is behind (blame.h), asks the witness,
+//    and tells all. Whoever is lost meanwhile is told of at once;
 //  - not all ranks came until the deadline: tells those who did who is missing.
 // The first failure is the last message that it sends.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_STORE_STORE_SERVER_H_
@@ -16,6 +17,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -34,6 +36,9 @@
 
 namespace lockstep::collectives {
 
+// Less than a late rank waits until it names rank 0 itself.
+inline constexpr Duration kWitnessTime = milliseconds(1500);
+
 class StoreServer {
  public:
   struct Options {
@@ -43,6 +48,10 @@ class StoreServer {
     std::string identity;
     Time deadline = kNever;               // until all ranks are here
     Duration greeting_time = seconds(5);  // that a new connection has to say who it is
+    // Asked once, on a thread of its own, when an operation is late: what someone else knows of the
+    // ranks, in a line, or "". It is told beside who is behind, and waited for this long.
+    std::function<std::string()> witness{};
+    Duration witness_time = kWitnessTime;
   };
 
   static Result<std::unique_ptr<StoreServer>> Start(Options options);
@@ -87,6 +96,8 @@ class StoreServer {
   void Set(Connection& from, Message message);
   void Get(Connection& from, const std::string& key);
   void Late(const Connection& from, const Message& message);
+  // Tells who is behind once the witness has spoken, or `now` is too late for it.
+  void HearWitness(Time now);
   void Ended(Connection& connection);
   void Tick();
   void Sweep();
@@ -110,6 +121,8 @@ class StoreServer {
   std::map<std::string, std::vector<int>, std::less<>> waiting_;  // key -> ranks
   size_t stored_ = 0;                                             // bytes in values_
   bool failed_ = false;
+  std::optional<Failure> late_;  // who is behind; not told yet
+  Time late_until_{};
 
   Mutex mutex_;
   std::condition_variable_any changed_;
@@ -117,6 +130,8 @@ class StoreServer {
   bool leave_ GUARDED_BY(mutex_) = false;
   bool all_left_ GUARDED_BY(mutex_) = false;
   bool said_bye_ GUARDED_BY(mutex_) = false;
+  std::optional<std::string> witnessed_ GUARDED_BY(mutex_);
+  std::thread witness_;
   std::thread thread_;
 };
 

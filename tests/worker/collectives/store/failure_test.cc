@@ -11,6 +11,7 @@
 
 #include "tests/worker/collectives/rank_processes.h"
 #include "tests/worker/collectives/ranks.h"
+#include "tests/worker/ras/ras_server.h"
 #include "worker/collectives/analyze.h"
 #include "worker/collectives/collectives.h"
 
@@ -190,6 +191,37 @@ TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
       "rank 1 fell behind: it never issued barrier 2 \"gradients ready\", which ranks 0 and 2 "
       "began");
   std::filesystem::remove_all(options.evidence_dir);
+}
+
+TEST(LateTest, WhatNcclsRasKnowsIsToldBesideWhoIsBehind) {
+  const ras::RasServer nccl({});
+  setenv("NCCL_RAS_ADDR", nccl.named().c_str(), 1);
+  Options options = TestOptions(2);
+  options.operation_timeout = milliseconds(500);
+  std::atomic<int> told{0};
+  options.on_failure = [&](const Error& error) {
+    EXPECT_EQ(error.message.find("rank 0 waits for barrier 2 \"late\": rank 1 issued only 1 "
+                                 "operations and is busy elsewhere; NCCL's RAS: Missing "
+                                 "communicator data from 1 job process, Process 3487984 on node"),
+              0U)
+        << error.message;
+    ++told;
+    told.notify_all();
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options mine = options;
+      mine.rank = rank;
+      auto made = Connect(mine);
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      ASSERT_TRUE((*made)->Barrier("together").ok());
+      if (rank == 0) EXPECT_FALSE((*made)->Barrier("late").ok());
+      for (int seen = told; seen < 2; seen = told) told.wait(seen);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  unsetenv("NCCL_RAS_ADDR");
 }
 
 TEST(AbortTest, AnotherThreadsAbortWakesTheWaiterHereAndAtThePeersWhichAreTold) {

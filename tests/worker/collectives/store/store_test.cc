@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +27,9 @@ class StoreTest : public testing::Test {
                                       .world = world,
                                       .identity = "job/7",
                                       .deadline = BootTime() + patience,
-                                      .greeting_time = greeting_time_});
+                                      .greeting_time = greeting_time_,
+                                      .witness = witness_,
+                                      .witness_time = witness_time_});
     ASSERT_TRUE(server.ok()) << server.error().message;
     server_ = std::move(*server);
   }
@@ -73,9 +76,70 @@ class StoreTest : public testing::Test {
 
   const uint16_t port_ = FreePort();
   int world_ = 0;
+  // The first failure that this client hears of.
+  static std::future<Failure> Watch(StoreClient& client) {
+    auto heard = std::make_shared<std::promise<Failure>>();
+    client.Watch([] { return Progress{}; }, [heard](const Failure& f) { heard->set_value(f); });
+    return heard->get_future();
+  }
+
   Duration greeting_time_ = seconds(60);
+  std::function<std::string()> witness_;
+  Duration witness_time_ = seconds(60);
   std::unique_ptr<StoreServer> server_;
 };
+
+TEST_F(StoreTest, OfALateOperationItIsToldWhatTheWitnessKnowsBesideWhoIsBehind) {
+  std::atomic<int> asked = 0;
+  witness_ = [&asked]() -> std::string { return "witness " + std::to_string(++asked); };
+  Serve(2);
+  const auto clients = ConnectAll();
+  std::future<Failure> heard = Watch(**clients[1]);
+  (*clients[0])->ReportLate(5, 1, "send 5");
+  (*clients[0])->ReportLate(6, 1, "send 6");
+  const Failure failure = heard.get();
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(failure.error.message,
+            "rank 0 waits for send 5: rank 1 has not done its part; witness 1");
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(StoreTest, AWitnessThatDoesNotSpeakIsNotWaitedForNorDoesItHoldUpTheNewsOfADeath) {
+  std::promise<void> end;
+  witness_ = [ended = end.get_future().share()]() -> std::string {
+    ended.wait();
+    return "too late";
+  };
+  witness_time_ = milliseconds(100);
+  Serve(2);
+  {
+    const auto clients = ConnectAll();
+    std::future<Failure> heard = Watch(**clients[1]);
+    (*clients[0])->ReportLate(5, 1, "send 5");
+    EXPECT_EQ(heard.get().error.message, "rank 0 waits for send 5: rank 1 has not done its part");
+  }
+  end.set_value();
+}
+
+TEST_F(StoreTest, WhoIsLostWhileTheWitnessIsHeardIsTheOneToldOf) {
+  std::promise<void> asked;
+  std::promise<void> end;
+  witness_ = [&asked, ended = end.get_future().share()]() -> std::string {
+    asked.set_value();
+    ended.wait();
+    return "";
+  };
+  Serve(3);
+  auto clients = ConnectAll();
+  std::future<Failure> heard = Watch(**clients[1]);
+  (*clients[0])->ReportLate(5, 1, "send 5");
+  asked.get_future().wait();
+  clients[2] = Error::Internal("gone");
+  const Failure failure = heard.get();
+  EXPECT_EQ(failure.rank, 2);
+  EXPECT_EQ(failure.error.kind, ErrorKind::kUnavailable);
+  end.set_value();
+}
 
 TEST_F(StoreTest, WhatOneRankSetsAllOthersGet) {
   Serve(3);
