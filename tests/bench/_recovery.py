@@ -81,9 +81,13 @@ class Recovered:
 
     def after(self):
         """How many steps were made twice, and the ms from the death to the first step of the next
-        generation, and to the first that was never made before: it is behind the longest pause.
+        generation, and to the first that was never made before.
+
+        It is behind the one that rank 0 says it goes on from: a pause of the computer's may be longer
+        than the recovery.
         """
-        first = max(range(1, len(self.steps)), key=lambda n: self.steps[n][1] - self.steps[n - 1][1])
+        begun = int(re.findall(r"(?:going on after|resuming at) step (\d+)", self.log)[-1]) + 1
+        first = max(n for n, (step, _) in enumerate(self.steps) if step == begun)
         furthest = self.steps[first - 1][0]
         redone = furthest - self.steps[first][0] + 1
         new = next(at for step, at in self.steps[first:] if step > furthest)
