@@ -110,7 +110,8 @@ def apply(jobs, name, machines=2, **trainer):
                         "data": ["/usr/share/common-licenses/GPL-3"], "steps": 1000000,
                         "globalBatchSize": 8, "sequenceLength": 32, "checkpointEvery": 20,
                         "validationData": ["/usr/share/common-licenses/Apache-2.0"],
-                        "validateEvery": 20, "validationSamples": 8, **trainer}}}))
+                        "validateEvery": 20, "validationSamples": 8,
+                        "measureScaling": True, **trainer}}}))
 
 
 def _lead_to_operator(jobs, objects, port):

@@ -97,6 +97,9 @@ def _training():
                    "where they are known; mean and lowest of the ranks.", "percentunit",
                    Query(f'avg(lockstep_reported{{name="mfu",{WHERE}}})', "mean"),
                    Query(f'min(lockstep_reported{{name="mfu",{WHERE}}})', "lowest")),
+        timeseries("Scaling efficiency", "Tokens a second of a rank, against those of one alone, "
+                   "under `measureScaling`; 1 is lossless.", "percentunit",
+                   Query(f"avg(lockstep_trainer_scaling_efficiency{{{WHERE}}})", "rank 0")),
         timeseries("Step time", "Time from one reported step of a rank to its next.", "s",
                    Query(mean("lockstep_step_seconds", WHERE), "mean"),
                    Query(quantile(0.95, "lockstep_step_seconds", WHERE), "95 %")),
