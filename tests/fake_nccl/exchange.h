@@ -43,6 +43,7 @@ struct Region {
   std::atomic<uint32_t> bell;  // a futex: rung at each change
   std::atomic<int32_t> world;
   std::atomic<int32_t> arrived;
+  std::array<std::atomic<uint64_t>, kMaxRanks> launched;    // operations, by rank
   std::array<Slot<kChunk>, kMaxRanks> slots;                // by rank
   std::array<std::array<Mail, kMaxRanks>, kMaxRanks> mail;  // [from][to]
 };

@@ -24,6 +24,7 @@
 //   FAKE_SUMS=ring        sums begin with another rank in each slice of a buffer, so that
 //                         they depend on its size; by default they have the ranks' order
 //   FAKE_SUMS=nvls        sums differ from call to call besides
+//   FAKE_RAS=1            it has a RAS, at NCCL_RAS_ADDR (ras.h)
 //   FAKE_ALIGNED=1        what is sent begins at a multiple of 16 bytes; else the real one
 //                         moves it byte by byte
 #include <fcntl.h>
@@ -46,6 +47,7 @@
 #include "tests/fake_nccl/exchange.h"
 #include "tests/fake_nccl/fake_cuda.h"
 #include "tests/fake_nccl/operations.h"
+#include "tests/fake_nccl/ras.h"
 
 namespace lockstep::fake_nccl {
 namespace {
@@ -247,6 +249,7 @@ Code LaunchAll(const Group& group) {
     if (sign != nullptr) close(open(sign, O_CREAT | O_CLOEXEC, 0600));
     HangForever();
   }
+  comm->exchange->region().launched[static_cast<size_t>(comm->rank)].fetch_add(1);
   comm->unfinished.fetch_add(1);
   Enqueue(group.stream, [=, jobs = group.jobs] { RunJobs(comm, jobs, operation); });
   return Progress(comm);
@@ -279,6 +282,7 @@ Code FindInterface() {
 
 // Stops what is under way and frees the communicator.
 void End(Comm comm) {
+  Ras::Forget(comm->exchange.get());
   comm->exchange->Stop();
   if (comm->greeter.joinable()) comm->greeter.join();
   while (comm->unfinished.load() > 0) std::this_thread::yield();
@@ -350,6 +354,7 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
   std::unique_ptr<Exchange> exchange = Exchange::Open(region);
   if (exchange == nullptr) return Refuse(Code::kRemoteError, "the unique id's maker is gone");
   *comm = new lockstep::collectives::nccl::CommObject(std::move(exchange), rank, ranks);
+  Ras::Tell((*comm)->exchange.get(), ranks);
   (*comm)->greeter = std::thread([made = *comm] { Greet(made); });
   return Code::kInProgress;
 }

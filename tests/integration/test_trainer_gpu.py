@@ -3,11 +3,13 @@ are the trainer's own, run thread by thread."""
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 
 import pytest
 import yaml
+from ports import free_port
 from run import Run, ranks
 from tls import binary
 from trainer import Trainer
@@ -134,6 +136,22 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fau
                  arguments=["--device=cuda", "--collective-timeout=4"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={1: faults}) as made:
         assert made.start().wait() == codes, made.errors
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_of_a_late_operation_nccls_ras_is_asked_where_there_is_one(tmp_path, enabled):
+    ras = {"FAKE_RAS": "1"} if enabled else {}
+    with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
+                 arguments=["--device=cuda", "--collective-timeout=4"],
+                 environment={"LD_LIBRARY_PATH": str(FAKES),
+                              "NCCL_RAS_ADDR": f"localhost:{free_port()}", **ras},
+                 environment_of={1: {"FAKE_STUCK_AT": "30"}}) as made:
+        assert made.start().wait() == [75, 75], made.errors
+        said = re.search(r"waits for \S+ \d+.*", made.errors)[0]
+        assert bool(re.search("; NCCL's RAS: Communicator ranks have different operation counts, "
+                              r"Rank 1 has launched up to operation 29, Rank 0 has launched", said)
+                    ) == enabled, said
+        assert ("RAS" in said) == enabled, said
 
 
 def test_tells_of_the_xids_that_end_its_first_step():
