@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* kWorkloadVersion = "kueue.x-k8s.io/v1beta2";
 constexpr const char* kPodSet = "main";
+constexpr const char* kDeactivated = "Deactivated";
 
 std::string LabelOf(const core::TrainingJob& job, const char* name) {
   const auto found = job.metadata.labels.find(name);
@@ -288,7 +289,10 @@ Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorklo
     return Error::Conflict("the Workload has changed");
   }
   const Json& evicted = ConditionOf(workload, "Evicted");
-  const std::string why = Text(evicted, "reason");
+  std::string why = Text(evicted, "reason");
+  // DeactivatedDueToAdmissionCheck and the like: Kueue queues it again once it is active, but only
+  // for this word.
+  if (why.starts_with(kDeactivated)) why = kDeactivated;
   const std::string message = Text(evicted, "message");
   const int64_t generation = GenerationOf(workload);
   Json conditions = In(workload, {"status", "conditions"});

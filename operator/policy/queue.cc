@@ -43,7 +43,10 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
     return context.refusal() == nullptr ? "its Workload is being made" : WhyNotRunning(context);
   }
   const WorkloadSeen& workload = *queue.workload;
-  if (!workload.active) return "Workload " + workload.name + " is not active";
+  if (!workload.active) {
+    return "Workload " + workload.name + " is not active" +
+           (workload.message.empty() ? "" : ": " + workload.message);
+  }
   if (workload.message.empty()) return "Kueue has not yet looked at Workload " + workload.name;
   return workload.message;
 }

@@ -19,6 +19,7 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 RANK = ('trap \'sleep 1; date +%s.%N > "{folder}/saved-$RANK"; exit 0\' TERM; '
         'touch "{folder}/began-$RANK"; while [ ! -e "{folder}/gate" ]; do sleep 0.05; done')
 CPU = {"resourcesPerProcess": {"cpu": 1}}  # 4 of a job
+NOW = "2026-01-01T00:00:00Z"  # any: Kueue asks only whether there is a time
 FLAVOR = {"nodeLabels": {"pool": "a3"},
           "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]}
 
@@ -180,6 +181,72 @@ def test_a_workload_that_is_stopped_by_hand_stops_its_gang(jobs, queues, tmp_pat
     jobs.wait_state("gpt", "Succeeded")
 
 
+def test_a_gang_leaves_a_queue_that_is_stopped_and_waits_with_kueues_words(jobs, queues, tmp_path):
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    folder = begin(jobs, tmp_path, "gpt")
+    for kind, namespace in (("ClusterQueue", None), ("LocalQueue", jobs.namespace)):
+        jobs.wait_state("gpt", "Running")
+        queues.patch(kind, jobs.queue, namespace, spec={"stopPolicy": "HoldAndDrain"})
+        wait_queued(jobs, "gpt", kind)  # is stopped, is inactive
+        wait_until(lambda: queues.used(jobs.queue) == ["0"], "its quota to be free", 60, 0.1)
+        queues.patch(kind, jobs.queue, namespace, spec={"stopPolicy": "None"})
+    jobs.wait_state("gpt", "Running")
+    pods = jobs.pods("gpt")
+    jobs.kubectl("delete", "localqueue", jobs.queue)
+    begin(jobs, tmp_path, "late")
+    wait_queued(jobs, "late", "doesn't exist")
+    assert jobs.pods("gpt") == pods  # what Kueue admitted it leaves
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
+def test_admission_checks_have_the_last_word(jobs, queues, tmp_path):
+    check = jobs.namespace
+    queues.make("AdmissionCheck", check, spec={"controllerName": "example.com/tests"})
+    queues.patch("admissioncheck", check, subresource="status", status={"conditions": [
+        {"type": "Active", "status": "True", "reason": "Active", "message": "",
+         "lastTransitionTime": NOW}]})
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4,
+                      admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+
+    def say(state, message, **update):
+        """As the check's controller would, once Kueue asks for it."""
+        def asked():
+            found = (queues.workload(jobs.namespace, "gpt") or {}).get("status", {})
+            return "Requeued" not in str(found.get("conditions")) or \
+                found.get("admission") and found.get("admissionChecks")
+
+        wait_until(asked, "Kueue to ask", 60, 0.1)
+        name = queues.workload(jobs.namespace, "gpt")["metadata"]["name"]
+        queues.patch("workload", name, jobs.namespace, "status", status={"admissionChecks": [
+            {"name": check, "state": state, "message": message, "lastTransitionTime": NOW,
+             **update}]})
+
+    folder = begin(jobs, tmp_path, "gpt")
+    wait_queued(jobs, "gpt", "waits for admission checks")
+    say("Retry", "no capacity yet")
+    wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("Requeued")
+               == ("True", "BackoffFinished"), "it to be queued again", 60, 0.1)
+    wait_queued(jobs, "gpt", "waits for admission checks")
+    assert jobs.pods("gpt") == {}
+    ready = {"podSetUpdates": [{"name": "main", "annotations": {"example.com/capacity": "r1"}}]}
+    say("Ready", "", **ready)
+    jobs.wait_state("gpt", "Running")
+    for pod in json.loads(jobs.kubectl("get", "pods", "-o", "json"))["items"]:
+        assert pod["metadata"]["annotations"]["example.com/capacity"] == "r1"
+    say("Rejected", "the capacity is withdrawn")
+    wait_queued(jobs, "gpt", "is not active: The workload is deactivated due to AdmissionCheck in "
+                             f"Rejected state: \"{check}\" (the capacity is withdrawn)")
+    wait_until(lambda: queues.used(jobs.queue) == ["0"], "its quota to be free", 60, 0.1)
+    name = queues.workload(jobs.namespace, "gpt")["metadata"]["name"]
+    queues.patch("workload", name, jobs.namespace, spec={"active": True})
+    wait_queued(jobs, "gpt", "waits for admission checks")
+    say("Ready", "", **ready)
+    jobs.wait_state("gpt", "Running")
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+
+
 def test_a_queue_that_is_not_there_is_told_and_awaited(jobs, queues, tmp_path):
     folder = begin(jobs, tmp_path, "gpt")
     wait_queued(jobs, "gpt", "doesn't exist")
@@ -209,6 +276,26 @@ def test_a_template_for_other_nodes_than_the_flavors_is_not_admitted(jobs, queue
     jobs.apply("bad", "true", labels={QUEUE: jobs.queue + "-z"}, template=template, **CPU)
     wait_queued(jobs, "bad", "affinity")
     assert jobs.pods("bad") == {}
+
+
+def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_path):
+    """The first one of two whose Kueue has no patience."""
+    queues.restart(waitForPodsReady={"timeout": "8s",
+                                     "requeuingStrategy": {"backoffBaseSeconds": 1}})
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    jobs.kubelet.hold({1})
+    folder = begin(jobs, tmp_path, "gpt", health={"startTimeout": "1s"})  # Kueue's counts
+    jobs.wait("gpt", lambda status: status.get("state") == "Pending", "its pods")
+    uid = queues.workload(jobs.namespace, "gpt")["metadata"]["uid"]
+    wait_queued(jobs, "gpt", "Exceeded the PodsReady timeout")
+    workload = queues.workload(jobs.namespace, "gpt")
+    assert workload["status"]["requeueState"]["count"] == 1
+    jobs.kubelet.hold({})
+    status = jobs.wait_state("gpt", "Running")
+    assert status["restarts"]["application"] == status["restarts"]["infrastructure"] == 0
+    assert queues.workload(jobs.namespace, "gpt")["metadata"]["uid"] == uid
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
 
 
 def test_a_gang_outlives_kueue(jobs, queues, tmp_path):

@@ -47,6 +47,7 @@ class Kueue:
         self._crds = parts.source("kueue", "sigs.k8s.io/kueue") / "config/components/crd/bases"
         self._webhooks = self._crds.parents[1] / "webhook/manifests.yaml"
         self._process = None
+        self._configuration = {}
 
     def install(self):
         for file in sorted(self._crds.glob("*.yaml")):
@@ -66,7 +67,7 @@ class Kueue:
             self_signed(each / "tls.crt", each / "tls.key")
         webhook, health, metrics = (ports.free_port() for _ in range(3))
         self._judge(webhook, (certificates / "tls.crt").read_bytes())
-        (self.folder / "config.yaml").write_text(yaml.safe_dump({
+        self._configuration = {
             "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
             "namespace": "kueue-system", "leaderElection": {"leaderElect": False},
             "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
@@ -75,7 +76,17 @@ class Kueue:
             "internalCertManagement": {"enable": False},
             "integrations": {"frameworks": ["batch/job", "pod"],
                              "externalFrameworks": ["TrainingJob.v1alpha1.lockstep.dev"]},
-            **configuration}))
+            **configuration}
+        self._begin()
+
+    def restart(self, **configuration):
+        """With further fields of its Configuration."""
+        self.stop()
+        self._configuration |= configuration
+        self._begin()
+
+    def _begin(self):
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(self._configuration))
         with open(self.folder / "kueue.log", "ab") as log:
             self._process = subprocess.Popen(
                 ["unshare", "--mount", "sh", "-ec", START, "sh", self.folder,
@@ -106,12 +117,19 @@ class Kueue:
                                                 check=False).returncode == 0,
                    lambda: f"{kind} {name}; {self.log()}", PATIENCE, 0.2)
 
-    def make_queue(self, namespace, name, cpu, flavor="a3"):
-        """A ClusterQueue and a LocalQueue of this name, where higher priorities push out lower."""
+    def patch(self, kind, name, namespace=None, subresource=None, **fields):
+        place = ["-n", namespace] if namespace else []
+        of = [f"--subresource={subresource}"] if subresource else []
+        self.cluster.kubectl(*place, "patch", f"{kind.lower()}.{GROUP}", name, "--type=merge", *of,
+                             "-p", json.dumps(fields))
+
+    def make_queue(self, namespace, name, cpu, flavor="a3", **spec):
+        """A ClusterQueue and a LocalQueue of this name, where higher priorities push out lower.
+        `spec`: further fields of the ClusterQueue."""
         resources = [{"name": "cpu", "nominalQuota": str(cpu)},
                      {"name": "memory", "nominalQuota": "1Ti"}]
         self.make("ClusterQueue", name, spec={
-            "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
+            **spec, "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
             "resourceGroups": [{"coveredResources": ["cpu", "memory"],
                                 "flavors": [{"name": flavor, "resources": resources}]}]})
         self.make("LocalQueue", name, namespace, spec={"clusterQueue": name})

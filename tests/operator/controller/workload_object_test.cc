@@ -165,6 +165,13 @@ TEST(WorkloadRelease, WhatWasTheJobsOwnFaultIsQueuedAgainByKueuesBackoff) {
   EXPECT_EQ(ConditionIn(patch[1]["value"], "Requeued")["status"], "False");
 }
 
+TEST(WorkloadRelease, WhatKueueDeactivatedIsQueuedOnceItIsActive) {
+  json workload = Evicted();
+  workload["status"]["conditions"][3]["reason"] = "DeactivatedDueToAdmissionCheck";
+  const json patch = json::parse(*WorkloadRelease(workload.dump(), {"w", "7"}, kNow));
+  EXPECT_EQ(ConditionIn(patch[1]["value"], "Requeued")["reason"], "Deactivated");
+}
+
 TEST(WorkloadRelease, AnotherVersionIsNotReleased) {
   EXPECT_FALSE(WorkloadRelease(Evicted().dump(), {"w", "8"}, kNow).ok());
 }
