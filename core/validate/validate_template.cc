@@ -168,6 +168,29 @@ void ValidateQuality(Validator& validator) {
   }
 }
 
+// By annotations of Kueue a pod asks for nodes near each other, which Kueue then chooses itself.
+void ValidateKueuesTopology(Validator& validator) {
+  const Node& pod_template = validator.job.spec.template_;
+  const Node* metadata = pod_template.Find("metadata");
+  const Node* annotations = metadata == nullptr ? nullptr : metadata->Find("annotations");
+  if (annotations == nullptr) return;
+  const auto asks = [](const NodeMember& annotation) {
+    return annotation.key.starts_with("kueue.x-k8s.io/podset-") &&
+           annotation.key.ends_with("-topology");
+  };
+  if (std::none_of(annotations->members().begin(), annotations->members().end(), asks)) return;
+  if (validator.job.spec.elastic) {
+    validator.Error("spec.elastic",
+                    "must be absent with Kueue's topology annotations: where a machine has no "
+                    "other node, Kueue takes the whole gang's");
+  }
+  if (validator.job.spec.spare_machines > 0) {
+    validator.Error("spec.spareMachines",
+                    "must be 0 with Kueue's topology annotations: Kueue chooses a lost machine's "
+                    "next node, not a spare");
+  }
+}
+
 }  // namespace
 
 void ValidateTemplate(Validator& validator) {
@@ -190,6 +213,7 @@ void ValidateTemplate(Validator& validator) {
   }
   ValidateShortcuts(validator);
   ValidateQuality(validator);
+  ValidateKueuesTopology(validator);
 }
 
 }  // namespace lockstep::core

@@ -17,6 +17,12 @@ namespace {
 constexpr const char* kWorkloadVersion = "kueue.x-k8s.io/v1beta2";
 constexpr const char* kPodSet = "main";
 constexpr const char* kDeactivated = "Deactivated";
+constexpr const char* kMachineLabel = "lockstep.dev/machine";
+constexpr const char* kTopologyGate = "kueue.x-k8s.io/topology";
+// Annotations of pods.
+constexpr const char* kWorkload = "kueue.x-k8s.io/workload";
+constexpr const char* kUnconstrained = "kueue.x-k8s.io/podset-unconstrained-topology";
+constexpr const char* kSliceSize = "kueue.x-k8s.io/podset-slice-size";
 
 std::string LabelOf(const core::TrainingJob& job, const char* name) {
   const auto found = job.metadata.labels.find(name);
@@ -114,6 +120,49 @@ std::optional<int64_t> SecondsAdmitted(const Json& workload, WallTime now) {
   return past + (now - *since) / std::chrono::seconds(1);
 }
 
+// ---- topology ----
+
+// Annotations of the template that ask for nodes near each other, and what a Workload has for them.
+struct TopologyWish {
+  const char* annotation;
+  const char* field;
+};
+constexpr TopologyWish kWishes[] = {
+    {"kueue.x-k8s.io/podset-required-topology", "required"},
+    {"kueue.x-k8s.io/podset-preferred-topology", "preferred"},
+    {"kueue.x-k8s.io/podset-slice-required-topology", "podSetSliceRequiredTopology"},
+};
+
+// As Kueue reads them of its own jobs. Spares have no number, so where there are some Kueue takes
+// any of the job's nodes for any of its pods.
+Result<Json> TopologyRequest(const core::TrainingJob& job) {
+  const Json pod_template = FromNode(job.spec.template_);
+  const Json& annotations = In(pod_template, {"metadata", "annotations"});
+  Json request = Json::object();
+  if (job.spec.spare_machines == 0) request["podIndexLabel"] = kMachineLabel;
+  for (const auto& [annotation, field] : kWishes) {
+    if (const std::string key = Text(annotations, annotation); !key.empty()) request[field] = key;
+  }
+  if (Text(annotations, kUnconstrained) == "true") request["unconstrained"] = true;
+  if (const std::string text = Text(annotations, kSliceSize); !text.empty()) {
+    const std::optional<int32_t> size = ParseNumber<int32_t>(text);
+    if (!size) return Error::Invalid(std::string("annotation ") + kSliceSize + " is no number");
+    request["podSetSliceSize"] = *size;
+  }
+  return request;
+}
+
+// Kueue chooses a node for the pod, and then opens the gate. It looks only at pods that have one of
+// these annotations.
+void AwaitNode(Json& pod) {
+  Json& annotations = ObjectAt(ObjectAt(pod, "metadata"), "annotations");
+  const bool asks = std::any_of(std::begin(kWishes), std::end(kWishes), [&](const auto& wish) {
+    return annotations.contains(wish.annotation);
+  });
+  if (!asks) annotations[kUnconstrained] = "true";
+  ListAt(ObjectAt(pod, "spec"), "schedulingGates").push_back({{"name", kTopologyGate}});
+}
+
 // ---- admission ----
 
 // What admission checks ask of the pods.
@@ -199,12 +248,13 @@ Result<std::string> WorkloadObject(const core::TrainingJob& job, const MakeWorkl
                                    const AgentDelivery& delivery) {
   const Result<std::string> counted = CountedTemplate(job, delivery);
   if (!counted.ok()) return counted.error();
-  Json spec = {
-      {"queueName", LabelOf(job, kQueueLabel)},
-      {"active", true},
-      {"podSets",
-       Json::array(
-           {{{"name", kPodSet}, {"count", make.pods}, {"template", ParseJson(*counted)}}})}};
+  Json pod_set = {{"name", kPodSet}, {"count", make.pods}, {"template", ParseJson(*counted)}};
+  Result<Json> topology = TopologyRequest(job);
+  if (!topology.ok()) return topology.error();
+  if (!topology->empty()) pod_set["topologyRequest"] = std::move(*topology);
+  Json spec = {{"queueName", LabelOf(job, kQueueLabel)},
+               {"active", true},
+               {"podSets", Json::array({std::move(pod_set)})}};
   if (!make.priority_class.empty()) {
     spec["priorityClassRef"] = {
         {"group", make.of_queues ? "kueue.x-k8s.io" : "scheduling.k8s.io"},
@@ -337,8 +387,8 @@ Result<std::string> AdmittedPod(const std::string& pod, const std::string& workl
   }
   Json& metadata = ObjectAt(admitted, "metadata");
   ObjectAt(metadata, "labels")["kueue.x-k8s.io/podset"] = kPodSet;
-  ObjectAt(metadata, "annotations")["kueue.x-k8s.io/workload"] =
-      Text(In(admission, {"metadata"}), "name");
+  ObjectAt(metadata, "annotations")[kWorkload] = Text(In(admission, {"metadata"}), "name");
+  if (!In(AssignmentOf(admission), {"topologyAssignment"}).empty()) AwaitNode(admitted);
   return DumpJson(admitted);
 }
 

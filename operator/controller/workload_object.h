@@ -48,7 +48,8 @@ std::string AdmissionConflict(const core::TrainingJob& job, const std::string& w
                               const std::vector<std::string>& flavors);
 
 // `pod` with what its admission asks for: labels of nodes and tolerations of its flavors, what
-// admission checks add, and whose pod it is. Invalid: these contradict the pod.
+// admission checks add, whose pod it is, and where Kueue gives each pod a node, the gate behind
+// which it waits for that. Invalid: these contradict the pod.
 Result<std::string> AdmittedPod(const std::string& pod, const std::string& workload,
                                 const std::vector<std::string>& flavors);
 

@@ -32,6 +32,9 @@ _CLAIMED = {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "b"}],
             "containers": [{"name": "worker", "resources": {"claims": [{"name": "a"}]}}]}
 
 
+_NEAR = _template(annotations={"kueue.x-k8s.io/podset-required-topology": "rack"})
+
+
 def _pipeline(stages, machines, **trainer):
     return job({**a_trainer(globalBatchSize=16, parallel={"pipeline": stages}, **trainer),
                 "numMachines": machines})
@@ -101,7 +104,8 @@ PASS = [
     job(a_command(topology={"bind": "Map", "map": [{"cpus": "0-7,16-23", "memory": "0"}]})),
     job(a_command(placement={"topologyMode": "Required", "topologyKey": "a.b/c"})),
     job(a_command(placement={"topologyKey": "a.b/c", "topologyLevels": ["a.b/d"]})),
-    job(a_command(placement={"topologyKey": ""})),
+    job(a_command(placement={"topologyKey": ""})), job(a_command(**_NEAR)),
+    _elastic(2, _template(annotations={"kueue.x-k8s.io/podset-group-name": "g"})),
     job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": False}))),
     job(a_command(network={"hostnames": False}, **_template({"hostNetwork": True}))),
     job(a_command(scheduling={})), job(a_command(scheduling={"gang": "None"})),
@@ -142,6 +146,7 @@ FAIL = [
     job({"image": "i"}), job({"image": "i", "command": []}), job({}), job({"args": ["a"]}),
     job(a_trainer(servers=[1])), job(a_trainer(servers=[])), job(a_trainer(servers=[0, 0])),
     job({"image": "i", "launch": "PerMachine", **a_trainer()}),
+    _elastic(2, _NEAR), job(a_command(numMachines=2, spareMachines=1, **_NEAR)),
     _elastic(2, minMachines=3), _elastic(4, sizes=[3, 2]), _elastic(4, sizes=[2, 2]),
     _elastic(4, minMachines=2, sizes=[1]), _elastic(4, sizes=[5]),
     _elastic(2, {"framework": "TensorFlow"}), _elastic(2, {"framework": "Mpi", "mpi": {"start": "Pmi"}}),

@@ -58,7 +58,7 @@ def begin(jobs, folder, name, priority=None, queue=None, **spec):
     """A job in the queue, whose ranks leave their marks in a folder of its name."""
     (folder / name).mkdir()
     labels = {QUEUE: queue or jobs.queue} | ({PRIORITY: priority} if priority else {})
-    jobs.apply(name, RANK.format(folder=folder / name), labels=labels, **CPU, **spec)
+    jobs.apply(name, RANK.format(folder=folder / name), labels=labels, **{**CPU, **spec})
     return folder / name
 
 
@@ -276,6 +276,40 @@ def test_a_template_for_other_nodes_than_the_flavors_is_not_admitted(jobs, queue
     jobs.apply("bad", "true", labels={QUEUE: jobs.queue + "-z"}, template=template, **CPU)
     wait_queued(jobs, "bad", "affinity")
     assert jobs.pods("bad") == {}
+
+
+def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, queues, tmp_path):
+    rack = "example.com/rack"
+    nodes = [f"{jobs.namespace}-{index}" for index in range(4)]
+    for node, name in zip(nodes, ["b", "a", "a", "a"]):  # by itself a machine 0 goes to the first
+        jobs.kubectl("label", "node", node, f"{rack}={name}", "pool=tas")
+    queues.make("Topology", "racks", spec={"levels": [
+        {"nodeLabel": rack}, {"nodeLabel": "kubernetes.io/hostname"}]})
+    queues.make("ResourceFlavor", "tas",
+                spec={"nodeLabels": {"pool": "tas"}, "topologyName": "racks"})
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=10000, flavor="tas")
+    near = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": rack}}}
+    folder = begin(jobs, tmp_path, "gpt", template=near,
+                   resourcesPerProcess={"cpu": 400})  # of a node's 1000: one machine on each
+
+    def places():
+        """Nodes by machine, of pods that run."""
+        items = json.loads(jobs.kubectl("get", "pods", "-l", "lockstep.dev/job=gpt",
+                                        "-o", "json"))["items"]
+        return {pod["metadata"]["labels"]["lockstep.dev/machine"]: pod["spec"]["nodeName"]
+                for pod in items if pod["status"]["phase"] == "Running"}
+
+    jobs.wait_state("gpt", "Running")
+    before = places()
+    assert len(set(before.values())) == 2 and set(before.values()) < set(nodes[1:])
+    uid = queues.workload(jobs.namespace, "gpt")["metadata"]["uid"]
+    jobs.kubectl("delete", "node", before["1"])
+    [spare] = set(nodes[1:]) - set(before.values())
+    wait_until(lambda: places() == {"0": before["0"], "1": spare}, "Kueue's next node", 60, 0.1)
+    jobs.wait_state("gpt", "Running")
+    assert queues.workload(jobs.namespace, "gpt")["metadata"]["uid"] == uid
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
 
 
 def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_path):

@@ -101,7 +101,7 @@ class KubeletWriter:
                 await self._api.delete(f"{self._path}/{name}", gracePeriodSeconds=0,
                                        preconditions={"uid": uid})
             elif not pod["spec"].get("nodeName"):
-                if pod["spec"]["schedulerName"] != SCHEDULER:
+                if pod["spec"]["schedulerName"] != SCHEDULER and not gates(pod):
                     await self._bind(pod)
             elif pod["status"]["phase"] == "Pending":
                 await self._write_status(pod, self._running(pod))
@@ -114,7 +114,7 @@ class KubeletWriter:
         place = int(labels.get("lockstep.dev/machine", "0"))
         if "lockstep.dev/spare" in labels:
             place = -1 - int(labels["lockstep.dev/spare"])  # from the other end
-        node = _preferred(pod) or self._nodes[place % len(self._nodes)]
+        node = _chosen(pod) or _preferred(pod) or self._nodes[place % len(self._nodes)]
         name = pod["metadata"]["name"]
         await self._api.call("POST", f"{self._path}/{name}/binding", {
             "metadata": {"name": name}, "target": {"kind": "Node", "name": node}})
@@ -159,6 +159,15 @@ def own_address(pod, network):
     """One that no other pod of `network`, an IPv4 address's first byte, is likely to have."""
     digest = hashlib.sha256(pod["metadata"]["uid"].encode()).digest()
     return "%d.%d.%d.%d" % (network, 100 + digest[0] % 100, digest[1], 1 + digest[2] % 254)
+
+
+def gates(pod):
+    return pod["spec"].get("schedulingGates", [])
+
+
+def _chosen(pod):
+    """The node that its selector names, if it does."""
+    return pod["spec"].get("nodeSelector", {}).get("kubernetes.io/hostname")
 
 
 def _preferred(pod):

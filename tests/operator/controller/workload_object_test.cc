@@ -231,5 +231,51 @@ TEST(AdmittedPod, ATemplateForOtherNodesIsAConflict) {
   EXPECT_FALSE(AdmittedPod(Pod(job).dump(), Evicted().dump(), {kFlavor}).ok());
 }
 
+TEST(WorkloadObject, AsksForNodesNearEachOtherAsItsTemplateDoes) {
+  const auto asked = [](const std::string& annotations) {
+    core::TrainingJob job =
+        MakeJob("gpt").Machines(4).Template("metadata: {annotations: {" + annotations + "}}");
+    return Workload(job, Pods(4))["spec"]["podSets"][0]["topologyRequest"];
+  };
+  EXPECT_EQ(asked(""), json::parse(R"({"podIndexLabel": "lockstep.dev/machine"})"));
+  EXPECT_EQ(asked("kueue.x-k8s.io/podset-required-topology: rack")["required"], "rack");
+  EXPECT_EQ(asked("kueue.x-k8s.io/podset-preferred-topology: rack")["preferred"], "rack");
+  EXPECT_EQ(asked("kueue.x-k8s.io/podset-unconstrained-topology: 'true'")["unconstrained"], true);
+  const json sliced = asked(
+      "kueue.x-k8s.io/podset-slice-required-topology: rack, kueue.x-k8s.io/podset-slice-size: '2'");
+  EXPECT_EQ(sliced["podSetSliceRequiredTopology"], "rack");
+  EXPECT_EQ(sliced["podSetSliceSize"], 2);
+  const core::TrainingJob wrong =
+      MakeJob("gpt").Template("metadata: {annotations: {kueue.x-k8s.io/podset-slice-size: many}}");
+  EXPECT_FALSE(WorkloadObject(wrong, Pods(4), {}).ok());
+}
+
+TEST(WorkloadObject, WithSparesMachinesHaveNoNodesByNumber) {
+  core::TrainingJob job = Queued();
+  job.spec.spare_machines = 1;
+  EXPECT_FALSE(Workload(job, Pods(5))["spec"]["podSets"][0].contains("topologyRequest"));
+}
+
+TEST(AdmittedPod, WaitsForTheNodeThatKueueChooses) {
+  json workload = Evicted();
+  workload["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] =
+      json::parse(R"({"levels": ["kubernetes.io/hostname"], "slices": []})");
+  constexpr const char* kUnconstrained = "kueue.x-k8s.io/podset-unconstrained-topology";
+  constexpr const char* kRequired = "kueue.x-k8s.io/podset-required-topology";
+  auto text = AdmittedPod(Pod(Queued()).dump(), workload.dump(), {kFlavor});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  json pod = json::parse(*text);
+  EXPECT_EQ(pod["spec"]["schedulingGates"],
+            json::parse(R"([{"name": "kueue.x-k8s.io/topology"}])"));
+  EXPECT_EQ(pod["metadata"]["annotations"][kUnconstrained], "true");
+  core::TrainingJob job =
+      MakeJob("gpt").Template(std::string("metadata: {annotations: {") + kRequired + ": rack}}");
+  text = AdmittedPod(Pod(job).dump(), workload.dump(), {kFlavor});
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  pod = json::parse(*text);
+  EXPECT_EQ(pod["metadata"]["annotations"][kRequired], "rack");
+  EXPECT_FALSE(pod["metadata"]["annotations"].contains(kUnconstrained));
+}
+
 }  // namespace
 }  // namespace lockstep::control

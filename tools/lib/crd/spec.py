@@ -311,6 +311,21 @@ def _resource_rules():
     ]
 
 
+def _kueue_rules():
+    """Kueue chooses the nodes of pods with its topology annotations."""
+    asks = ("has(self.template) && has(self.template.metadata) && "
+            "has(self.template.metadata.annotations) && self.template.metadata.annotations.exists(k, "
+            "k.startsWith('kueue.x-k8s.io/podset-') && k.endsWith('-topology'))")
+    return [
+        rule(f"!has(self.elastic) || !({asks})",
+             "must be absent with Kueue's topology annotations: where a machine has no other node, "
+             "Kueue takes the whole gang's", ".elastic"),
+        rule(f"self.spareMachines == 0 || !({asks})",
+             "must be 0 with Kueue's topology annotations: Kueue chooses a lost machine's next node, "
+             "not a spare", ".spareMachines"),
+    ]
+
+
 def _role_rules():
     """core/validate/validate_roles.cc."""
     def where(condition, expression, message, path=".roles"):
@@ -399,7 +414,7 @@ def spec(pod):
             **_what_runs(pod), **_resources(), **_place(), "failurePolicy": _failure_policy(),
             **_time_and_logs(), **_life(),
         }, *shortcuts.command_rules(), *shortcuts.place_rules(), *trainer_rules(),
-        *_resource_rules(), *_required_rules(), *_role_rules(), *_elastic_rules(),
+        *_resource_rules(), *_required_rules(), *_role_rules(), *_elastic_rules(), *_kueue_rules(),
         rule("self.network.hostnames || !has(self.template) || !has(self.template.spec) || "
              "!has(self.template.spec.setHostnameAsFQDN) || !self.template.spec.setHostnameAsFQDN",
              "needs spec.network.hostnames: without it a pod has no domain name",
