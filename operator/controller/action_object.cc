@@ -15,7 +15,7 @@ namespace lockstep::control {
 namespace {
 
 const kube::WorkloadView* WorkloadOf(const JobRecord& record, const Caches& caches) {
-  return caches.OwnWorkload(record.name(), record.uid);
+  return caches.OwnWorkload(record.name(), record.uid, PrebuiltWorkload(record.job));
 }
 
 // The pod as the job's admission has it, where the job is queued.

@@ -29,10 +29,15 @@ struct Caches {
     return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
   }
 
-  // What is queued for the job of this UID; null: nothing is.
-  const kube::WorkloadView* OwnWorkload(const kube::ObjectName& job, const std::string& uid) const {
+  // What is queued for the job of this UID, or of this name, which is nobody's; null: nothing is.
+  const kube::WorkloadView* OwnWorkload(const kube::ObjectName& job, const std::string& uid,
+                                        const std::string& prebuilt) const {
     for (const kube::WorkloadView* workload : workloads.ByJob(job)) {
-      if (workload->meta.owner_uid == uid) return workload;
+      const kube::ObjectMeta& meta = workload->meta;
+      if (prebuilt.empty() ? meta.owner_uid == uid
+                           : meta.owner_uid.empty() && meta.name == prebuilt) {
+        return workload;
+      }
     }
     return nullptr;
   }

@@ -62,9 +62,11 @@ void AddQueue(const JobRecord& record, const Caches& caches, Queues queues, Snap
   QueueSeen queue;
   queue.queues = queues;
   if (label != record.job.metadata.labels.end()) queue.name = label->second;
+  queue.prebuilt = PrebuiltWorkload(record.job);
   // What was read of them before they were gone, or by an earlier leader, holds no more.
   const kube::WorkloadView* own =
-      queues == Queues::kThere ? caches.OwnWorkload(record.name(), record.uid) : nullptr;
+      queues == Queues::kThere ? caches.OwnWorkload(record.name(), record.uid, queue.prebuilt)
+                               : nullptr;
   if (own != nullptr) queue.workload = ReadWorkload(own->json);
   if (queue.name.empty() && own == nullptr) return;
   if (own != nullptr && queue.workload->admitted && record.status.epoch == 0) {

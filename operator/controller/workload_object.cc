@@ -244,6 +244,12 @@ std::string WorkloadName(std::string_view job, std::string_view uid) {
   return name;
 }
 
+std::string PrebuiltWorkload(const core::TrainingJob& job) {
+  constexpr const char* kPrebuilt = "kueue.x-k8s.io/prebuilt-workload-name";
+  const auto found = job.metadata.annotations.find(kPrebuilt);
+  return found == job.metadata.annotations.end() ? LabelOf(job, kPrebuilt) : found->second;
+}
+
 Result<std::string> WorkloadObject(const core::TrainingJob& job, const MakeWorkload& make,
                                    const AgentDelivery& delivery) {
   const Result<std::string> counted = CountedTemplate(job, delivery);

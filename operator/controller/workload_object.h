@@ -23,6 +23,9 @@ inline constexpr const char* kStatusManager = "lockstep-operator";
 // "trainingjob-gpt-1b9d6bcd": another for each job that had the name.
 std::string WorkloadName(std::string_view job, std::string_view uid);
 
+// The Workload that MultiKueue has made for the job on this cluster; "": none.
+std::string PrebuiltWorkload(const core::TrainingJob& job);
+
 // The value of a PriorityClass or a WorkloadPriorityClass.
 int32_t ReadPriority(const std::string& json);
 

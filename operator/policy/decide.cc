@@ -7,7 +7,10 @@ namespace lockstep::control {
 
 Decision Decide(const Snapshot& snapshot, Now now) {
   ReconcileContext context(snapshot, now);
-  if (snapshot.deleting || snapshot.job->spec.managed_by != kManager) return context.decision;
+  if (snapshot.deleting) return context.decision;
+  const std::string& manager = snapshot.job->spec.managed_by;
+  if (manager == kMultiKueue) QueueElsewhere(context);
+  if (manager != kManager) return context.decision;
   Remember(context);
   if (IsFinished(snapshot.status) && Holds(Rule::kVerdictEndsAll)) {
     CleanUp(context);

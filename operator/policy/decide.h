@@ -10,7 +10,9 @@
 
 namespace lockstep::control {
 
-inline constexpr const char* kManager = "lockstep.dev/operator";  // spec.managedBy
+// Of spec.managedBy.
+inline constexpr const char* kManager = "lockstep.dev/operator";
+inline constexpr const char* kMultiKueue = "kueue.x-k8s.io/multikueue";
 
 Decision Decide(const Snapshot& snapshot, Now now);
 

@@ -63,6 +63,8 @@ std::optional<Stop> StopForQueue(ReconcileContext& context);
 bool MayMakePods(const Snapshot& snapshot);
 std::string WhyNoPods(ReconcileContext& context);
 void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
+// Of a job that MultiKueue runs on another cluster: that is all this one has of it.
+void QueueElsewhere(ReconcileContext& context);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.
 void ObserveQueue(ReconcileContext& context);

@@ -39,6 +39,9 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
            "objects (the operator's log says why)";
   }
   if (queue.queues == Queues::kUnknown) return "Kueue's objects are being read";
+  if (!queue.workload && !queue.prebuilt.empty()) {
+    return "its Workload " + queue.prebuilt + ", which MultiKueue makes, is not there";
+  }
   if (!queue.workload) {
     return context.refusal() == nullptr ? "its Workload is being made" : WhyNotRunning(context);
   }
@@ -104,18 +107,35 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   const bool left = context.snapshot.status.attempts.empty() && HasLeft(context);
   const bool suspended = context.spec().suspend;
   if (!queue->workload) {
-    if (suspended || queue->name.empty() || WaitsAfterRefusal(context)) return;
+    if (suspended || queue->name.empty() || !queue->prebuilt.empty()) return;
+    if (WaitsAfterRefusal(context)) return;
     context.Do(WorkloadFor(*context.snapshot.job));
     return;
   }
   const WorkloadSeen& workload = *queue->workload;
   if (workload.deleting) return;
-  if (left && (suspended || !Fits(context.spec(), *queue, workload))) {
+  const bool of_use = !suspended && Fits(context.spec(), *queue, workload);
+  if (left && !of_use && queue->prebuilt.empty()) {
     context.Do(DropWorkload{workload.name, workload.uid});
   } else if (left && workload.evicted && workload.holds_quota) {
     context.Do(ReleaseWorkload{workload.name, workload.version});
   } else if (!stop) {
     TellOfPods(context, workload);
+  }
+}
+
+void QueueElsewhere(ReconcileContext& context) {
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  if (!queue || queue->queues != Queues::kThere || IsFinished(context.snapshot.status)) return;
+  const bool wanted = !context.spec().suspend && !queue->name.empty();
+  const std::optional<WorkloadSeen>& workload = queue->workload;
+  if (!workload) {
+    if (wanted && !WaitsAfterRefusal(context)) context.Do(WorkloadFor(*context.snapshot.job));
+    return;
+  }
+  if (workload->deleting || workload->finished) return;
+  if (!wanted || !Fits(context.spec(), *queue, *workload)) {
+    context.Do(DropWorkload{workload->name, workload->uid});
   }
 }
 

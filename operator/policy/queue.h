@@ -48,7 +48,8 @@ struct WorkloadSeen {
 
 struct QueueSeen {
   Queues queues = Queues::kUnknown;
-  std::string name;  // of the queue; "": the job has left it while its gang runs
+  std::string name;      // of the queue; "": the job has left it while its gang runs
+  std::string prebuilt;  // name of the Workload that is not ours to make or delete; "": it is
   std::optional<WorkloadSeen> workload;
 };
 

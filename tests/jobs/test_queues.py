@@ -54,10 +54,10 @@ def jobs(queued_cluster, queues, tmp_path):
         wait_until(lambda: not made.kubectl("get", "pods", "-o", "name"), "pods to go", 120, 0.1)
 
 
-def begin(jobs, folder, name, priority=None, queue=None, **spec):
-    """A job in the queue, whose ranks leave their marks in a folder of its name."""
+def begin(jobs, folder, name, priority=None, queue=None, more=None, **spec):
+    """A job in the queue, whose ranks leave their marks in a folder of its name. `more`: labels."""
     (folder / name).mkdir()
-    labels = {QUEUE: queue or jobs.queue} | ({PRIORITY: priority} if priority else {})
+    labels = {QUEUE: queue or jobs.queue} | ({PRIORITY: priority} if priority else {}) | (more or {})
     jobs.apply(name, RANK.format(folder=folder / name), labels=labels, **{**CPU, **spec})
     return folder / name
 
@@ -310,6 +310,36 @@ def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, que
     assert queues.workload(jobs.namespace, "gpt")["metadata"]["uid"] == uid
     (folder / "gate").touch()
     jobs.wait_state("gpt", "Succeeded")
+
+
+def test_multikueues_manager_has_the_workload_alone_and_its_worker_runs_it(jobs, queues, tmp_path):
+    """Both clusters in one, after each other; what MultiKueue carries between them by hand."""
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    begin(jobs, tmp_path, "gpt", managedBy="kueue.x-k8s.io/multikueue")
+    wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("Admitted")
+               == ("True", "Admitted"), "its Workload to be admitted", 60, 0.1)
+    made = queues.workload(jobs.namespace, "gpt")
+    assert jobs.status("gpt") == {} and jobs.pods("gpt") == {}
+    jobs.kubectl("patch", "tj", "gpt", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    wait_until(lambda: queues.workload(jobs.namespace, "gpt") is None, "its Workload to go", 60, 0.1)
+    jobs.kubectl("delete", "tj", "gpt")
+
+    (tmp_path / "gpt").rmdir()
+    name = made["metadata"]["name"]
+    folder = begin(jobs, tmp_path, "gpt",
+                   more={"kueue.x-k8s.io/prebuilt-workload-name": name})
+    wait_queued(jobs, "gpt", f"its Workload {name}, which MultiKueue makes, is not there")
+    labels = {key: value for key, value in made["metadata"]["labels"].items()
+              if key != "kueue.x-k8s.io/job-uid"}
+    jobs.kubectl("create", "-f", "-", input=json.dumps(
+        {"apiVersion": made["apiVersion"], "kind": "Workload", "spec": made["spec"],
+         "metadata": {"name": name, "labels": {**labels, "kueue.x-k8s.io/multikueue-origin": "m"}}}))
+    jobs.wait_state("gpt", "Running")
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+    wait_until(lambda: queues.conditions(jobs.namespace, "gpt").get("Finished")
+               == ("True", "Succeeded"), "Kueue to hear of its end", 60, 0.1)
+    assert queues.workload(jobs.namespace, "gpt")["metadata"]["name"] == name
 
 
 def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_path):

@@ -16,7 +16,8 @@ using testing::SizeIs;
 class QueueTest : public testing::Test {
  protected:
   QueueTest() {
-    scene_.snapshot().queue = QueueSeen{.queues = Queues::kThere, .name = "lq", .workload = {}};
+    scene_.snapshot().queue =
+        QueueSeen{.queues = Queues::kThere, .name = "lq", .prebuilt = {}, .workload = {}};
   }
 
   QueueSeen& queue() { return *scene_.snapshot().queue; }
@@ -91,7 +92,8 @@ TEST_F(QueueTest, ThePriorityClassOfQueuesGoesBeforeThePods) {
   job.spec.priority_class_name = "train";
   job.metadata.labels[kPriorityLabel] = "high";
   Scene scene(job);
-  scene.snapshot().queue = QueueSeen{.queues = Queues::kThere, .name = "lq", .workload = {}};
+  scene.snapshot().queue =
+      QueueSeen{.queues = Queues::kThere, .name = "lq", .prebuilt = {}, .workload = {}};
   const auto made = All<MakeWorkload>(scene.Decide());
   ASSERT_THAT(made, SizeIs(1));
   EXPECT_EQ(made[0].priority_class, "high");
@@ -226,6 +228,31 @@ TEST_F(QueueTest, ASuspendedJobLeavesTheQueueOnceItsPodsAreGone) {
   EXPECT_THAT(All<MakeWorkload>(scene_.Decide()), SizeIs(1));
 }
 
+TEST_F(QueueTest, OfAJobOnAnotherClusterItKeepsTheWorkloadAlone) {
+  scene_.spec().managed_by = kMultiKueue;
+  Decision decision = scene_.Decide();
+  EXPECT_THAT(All<MakeWorkload>(decision), SizeIs(1));
+  EXPECT_THAT(decision.actions, SizeIs(1));
+  EXPECT_FALSE(decision.intent || decision.status);
+  Queue();
+  Admit();
+  decision = scene_.Decide();
+  EXPECT_THAT(decision.actions, IsEmpty());
+  EXPECT_FALSE(decision.intent || decision.status);
+  scene_.spec().suspend = true;
+  EXPECT_THAT(All<DropWorkload>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, AWorkloadOfMultiKueuesIsNeitherMadeNorDeleted) {
+  queue().prebuilt = "trainingjob-gpt-9";
+  const Decision decision = scene_.Decide();
+  EXPECT_THAT(All<MakeWorkload>(decision), IsEmpty());
+  EXPECT_THAT(decision.status->reason, HasSubstr("trainingjob-gpt-9"));
+  Queue();
+  workload().count = 7;
+  EXPECT_THAT(All<DropWorkload>(scene_.Decide()), IsEmpty());
+}
+
 TEST_F(QueueTest, AJobOfAnotherSizeIsQueuedAnew) {
   Run();
   scene_.spec().num_machines = 3;
@@ -246,13 +273,14 @@ TEST_F(QueueTest, AWorkloadThatIsNotActiveIsAStop) {
 TEST_F(QueueTest, AGangRunsOnWhileNobodyJudgesIt) {
   Run();
   for (const Queues queues : {Queues::kAbsent, Queues::kUnknown}) {
-    scene_.snapshot().queue = QueueSeen{.queues = queues, .name = "lq", .workload = {}};
+    scene_.snapshot().queue =
+        QueueSeen{.queues = queues, .name = "lq", .prebuilt = {}, .workload = {}};
     const Decision decision = scene_.Decide();
     EXPECT_THAT(decision.actions, IsEmpty());
     EXPECT_FALSE(decision.desired->stop);
   }
   // Somebody deleted it: it is made anew, and until Kueue has looked at it the gang runs.
-  queue() = {.queues = Queues::kThere, .name = "lq", .workload = {}};
+  queue() = {.queues = Queues::kThere, .name = "lq", .prebuilt = {}, .workload = {}};
   EXPECT_THAT(All<MakeWorkload>(scene_.Decide()), SizeIs(1));
   Queue();
   EXPECT_FALSE(scene_.Decide().desired->stop);
@@ -281,7 +309,7 @@ TEST_F(QueueTest, PodsOfAGangThatRunsAreMadeAsAnAdmissionHasThemAlone) {
       {"Kueue is gone", Queues::kAbsent, false, false, true},
   };
   for (const Known& known : all) {
-    queue() = {.queues = known.queues, .name = "lq", .workload = {}};
+    queue() = {.queues = known.queues, .name = "lq", .prebuilt = {}, .workload = {}};
     if (known.workload) {
       Queue();
       if (known.admitted) Admit();
@@ -326,7 +354,8 @@ TEST_F(QueueTest, SparesBeyondTheAdmittedWaitForTheNextAdmission) {
     seen.queue = "lq";
     seen.count = wanted.count;
     seen.admitted = seen.holds_quota = true;
-    scene.snapshot().queue = QueueSeen{.queues = Queues::kThere, .name = "lq", .workload = seen};
+    scene.snapshot().queue =
+        QueueSeen{.queues = Queues::kThere, .name = "lq", .prebuilt = {}, .workload = seen};
     scene.spec().spare_machines = wanted.spares;
     EXPECT_THAT(All<StartSpare>(scene.Decide()), SizeIs(wanted.made));
   }
@@ -410,7 +439,7 @@ TEST_F(QueueTest, NodesThatDoNotComeAreKueuesToJudge) {
   EXPECT_FALSE(decision.intent);
   EXPECT_THAT(All<StopMachine>(decision), IsEmpty());
   // Kueue is gone, and nobody else would.
-  queue() = {.queues = Queues::kAbsent, .name = "lq", .workload = {}};
+  queue() = {.queues = Queues::kAbsent, .name = "lq", .prebuilt = {}, .workload = {}};
   const Decision release = scene_.Decide();
   ASSERT_TRUE(release.intent);
   EXPECT_TRUE(release.intent->attempts.empty());
