@@ -344,7 +344,7 @@ def test_multikueues_manager_has_the_workload_alone_and_its_worker_runs_it(jobs,
 
 def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_path):
     """The first one of two whose Kueue has no patience."""
-    queues.restart(waitForPodsReady={"timeout": "8s",
+    queues.restart(waitForPodsReady={"timeout": "6s",
                                      "requeuingStrategy": {"backoffBaseSeconds": 1}})
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     jobs.kubelet.hold({1})
