@@ -117,6 +117,7 @@ class Call:
     key: Key
     path: str
     body: dict
+    is_dry: bool = False  # what it would do is asked, and nothing done
     status: int = 0     # the server's answer; 0: it never got it
     answer: dict = dataclasses.field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class Call:
 
     @property
     def committed(self):
-        return self.is_write and 200 <= self.status < 300
+        return self.is_write and not self.is_dry and 200 <= self.status < 300
 
 
 class ApiProxy:
@@ -408,7 +409,7 @@ def _parse(request, body):
         content = {"patch": content}  # a JSON patch is a list
     name = name or content.get("metadata", {}).get("name", "")
     return Call(Key(verb, "/".join([resource, *sub]), _stable(resource, name, content)),
-                target.path, content)
+                target.path, content, "dryRun" in query)
 
 
 def _event_key(resource, line):

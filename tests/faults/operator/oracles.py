@@ -153,7 +153,8 @@ def group_before_pods(writes):
         if call.key.resource == "podgroups":
             (groups.add if call.key.verb == "POST" else groups.discard)(call.key.name)
         elif (call.key.verb, call.key.resource) == ("POST", "pods"):
-            group = call.body["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group")
+            group = (call.body["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group")
+                     or call.body["spec"].get("schedulingGroup", {}).get("podGroupName"))
             if group and group not in groups:
                 violations.append(f"{call.key} in {group}, which is not there")
     return violations
@@ -174,6 +175,14 @@ def pods_only_while_admitted(writes, admitted_at):
                 violations.append(f"{call.key}: released twice")
             admitted = False
     return violations
+
+
+def nothing_while_anothers(writes, held):
+    """held: how many writes there had been when a claim of another operator was understood, and
+    when it ended."""
+    return [f"{call.key}, while the namespace is another's" for since, until in held
+            for call in writes[since:until]
+            if call.key.resource not in ("leases", "events") and call.key.name != MASTER_KEY]
 
 
 def few_writes(reference, found, faults):

@@ -12,6 +12,7 @@ import pathlib
 
 from api_proxy import Fault, counted
 
+CLUSTER = ("--gangs", "api-server")  # what tests/cluster/up is asked for
 CRASHES = ("crash-before", "crash-after")
 ANSWERS = [
     {"do": "answer", "status": 409},

@@ -65,7 +65,8 @@ class Testbed:
                 await self._api.call("POST", crds, crd)
         group = "/apis/kueue.x-k8s.io/v1beta2"
         while not await self._serves(f"{group}/workloads", f"{group}/resourceflavors",
-                                     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"):
+                                     "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
+                                     "/apis/scheduling.k8s.io/v1alpha2/podgroups"):
             await asyncio.sleep(0.05)
         if not await self._api.find(f"{group}/resourceflavors/plain"):
             await self._api.call("POST", f"{group}/resourceflavors", queue_writer.FLAVOR)
@@ -134,6 +135,7 @@ async def _judge(world, plan, reference):
         *oracles.nothing_foreign_written(writes, world.uids),
         *oracles.epoch_before_pods(writes),
         *oracles.group_before_pods(writes),
+        *oracles.nothing_while_anothers(writes, world.claim.held),
         *(oracles.pods_only_while_admitted(writes, world.queue.admitted_at)
           if world.queue.admitted_at else []),
         *oracles.few_writes(reference.writes, writes, len(plan.faults)),

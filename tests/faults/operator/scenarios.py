@@ -95,8 +95,22 @@ async def queue(world):
 
 async def gang(world):
     """With a PodGroup: a machine is lost, the job is suspended and goes on."""
-    await world.submit(machines=2, scheduling={"gang": "Coscheduling"})
+    await _gang(world, "Coscheduling")
+
+
+async def gang_of_kubernetes(world):
+    """The same with Kubernetes' own."""
+    await _gang(world, "Kubernetes")
+
+
+async def _gang(world, scheduler):
+    async def heed(name):
+        if scheduler == "Kubernetes":
+            await world.heed_group(name)
+
+    await world.submit(machines=2, scheduling={"gang": scheduler})
     await world.until_ready("gpt-0", "gpt-1")
+    await heed("gpt-e1")
     await world.kubelet.terminate("gpt-1", 137)
     await world.until_ready("gpt-0", "gpt-1-r2")
     await world.change(suspend=True)
@@ -104,8 +118,23 @@ async def gang(world):
                       and "podGroup" not in world.status(), "the job and its group to be gone")
     await world.change(suspend=False)
     await world.until_ready("gpt-0-r3", "gpt-1-r3")
+    await heed("gpt-e3")
+
+
+async def claim(world):
+    """The namespace is another operator's at first, and again while the job runs."""
+    await world.claim.take()
+    await world.submit(machines=2)
+    await world.claim.until_looked_at()
+    await world.claim.leave()
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.claim.take()
+    await world.kubelet.terminate("gpt-1", 137)
+    await world.claim.until_looked_at()
+    await world.claim.leave()
+    await world.until_ready("gpt-0", "gpt-1-r2")
 
 
 ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
                                         suspend_and_resume, delete, finish_with_ttl, made_again,
-                                        quota, queue, gang)}
+                                        quota, queue, gang, gang_of_kubernetes, claim)}

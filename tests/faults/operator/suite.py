@@ -39,7 +39,7 @@ def main():
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-")))
         cluster = (Cluster(given.cluster) if given.cluster
-                   else stack.enter_context(cluster_in(folder / "cluster")))
+                   else stack.enter_context(cluster_in(folder / "cluster", *plans.CLUSTER)))
         bad = asyncio.run(play(cluster, folder, given))
     return 1 if bad else 0
 
@@ -56,7 +56,7 @@ def parser():
                            help="how many of the plans that are not always played")
     arguments.add_argument("--seed", type=int, default=1, help="of the sample")
     arguments.add_argument("--at-once", type=int, default=AT_ONCE, metavar="N")
-    arguments.add_argument("--cluster", metavar="DIR", help="one that is up; else one is made")
+    arguments.add_argument("--cluster", metavar="DIR", help="one that is up, with --gangs; else one is made")
     arguments.add_argument("--results", type=pathlib.Path, default=pathlib.Path("/tmp"),
                            metavar="DIR", help="where plans that were violated go")
     return arguments

@@ -3,8 +3,17 @@
 import asyncio
 
 import liars
+import plans
+import pytest
 import runs
 import suite
+from cluster import cluster_in
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with cluster_in(tmp_path_factory.mktemp("cluster"), *plans.CLUSTER) as made:
+        yield made
 
 
 def test_whatever_is_broken_the_job_ends_up_as_if_nothing_had_been(cluster, tmp_path):

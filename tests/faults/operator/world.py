@@ -6,7 +6,8 @@ import secrets
 
 from api_client import ApiClient, ApiError
 from api_proxy import ApiProxy
-from kubelet_writer import KubeletWriter, termination
+from claim_writer import Claim
+from kubelet_writer import KubeletWriter, now, termination
 from operator_process import OperatorProcess
 from queue_writer import Queue
 
@@ -22,11 +23,13 @@ DECOYS = {
                        "addressType": "IPv4", "endpoints": []},
     "secrets": {"metadata": {"name": "gpt-secret", "labels": {"lockstep.dev/job": JOB}}},
 }
+GROUPS_OF_KUBERNETES = "podgroups.scheduling.k8s.io"
 KINDS = {"pods": "/api/v1", "services": "/api/v1", "secrets": "/api/v1",
          "endpointslices": "/apis/discovery.k8s.io/v1",
          "trainingjobs": "/apis/lockstep.dev/v1alpha1",
          "workloads": "/apis/kueue.x-k8s.io/v1beta2",
-         "podgroups": "/apis/scheduling.x-k8s.io/v1alpha1"}
+         "podgroups": "/apis/scheduling.x-k8s.io/v1alpha1",
+         GROUPS_OF_KUBERNETES: "/apis/scheduling.k8s.io/v1alpha2"}
 
 
 class World:
@@ -42,7 +45,7 @@ class World:
         self.operators = [OperatorProcess(folder / f"operator-{index}.log", folder / "kubeconfig",
                                           self.namespace, options)
                           for index in range(operators)]
-        self.queue = Queue(self)
+        self.queue, self.claim = Queue(self), Claim(self)
         self.kubelet = KubeletWriter(self.api, self.namespace, testbed.nodes.names, self._changed)
         self.jobs, self.uids, self.decoys = {}, [], {}
         self._change, self._tasks = asyncio.Event(), []
@@ -101,6 +104,12 @@ class World:
         for name in reversed(names):
             message = termination(self.kubelet.pods[name], 0, verdict=True, generation="1-1")
             await self.kubelet.terminate(name, 0, "Completed", message)
+
+    async def heed_group(self, name):
+        """As a scheduler with Kubernetes' gate says of a group that it has placed."""
+        await self.api.patch(self.path(GROUPS_OF_KUBERNETES, name) + "/status", {"status": {
+            "conditions": [{"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled",
+                            "message": "", "lastTransitionTime": now()}]}})
 
     # ---- what a scenario waits for ----
 
@@ -173,7 +182,8 @@ class World:
                 for resource, name in self._decoys() if resource != "pods"}
 
     def path(self, resource, name=""):
-        return f"{KINDS[resource]}/namespaces/{self.namespace}/{resource}" + (name and f"/{name}")
+        plural = resource.partition(".")[0]
+        return f"{KINDS[resource]}/namespaces/{self.namespace}/{plural}" + (name and f"/{name}")
 
     def _decoys(self):
         return [(resource, body["metadata"]["name"]) for resource, body in DECOYS.items()]
