@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "operator/policy/policies.h"
+#include "operator/policy/rules.h"
 
 namespace lockstep::control {
 namespace {
@@ -84,7 +85,8 @@ std::optional<Stop> StopForQueue(ReconcileContext& context) {
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
   if (!queue) return std::nullopt;
   const bool made = !context.snapshot.status.attempts.empty();
-  if (made ? !IsTakenBack(*queue) : IsAdmitted(context.spec(), *queue)) return std::nullopt;
+  const bool may_begin = IsAdmitted(context.spec(), *queue) || !Holds(Rule::kAdmittedBeforeMade);
+  if (made ? !IsTakenBack(*queue) : may_begin) return std::nullopt;
   return Stop{.reason = core::StopReason::kSuspended,
               .queues = true,
               .message = "queue " + queue->name + ": " + Words(context, *queue)};
@@ -93,6 +95,7 @@ std::optional<Stop> StopForQueue(ReconcileContext& context) {
 bool MayMakePods(const Snapshot& snapshot) {
   const std::optional<QueueSeen>& queue = snapshot.queue;
   if (!queue || queue->name.empty() || queue->queues == Queues::kAbsent) return true;
+  if (!Holds(Rule::kAdmittedBeforeMade)) return true;
   return queue->queues == Queues::kThere && queue->workload && queue->workload->admitted;
 }
 
@@ -114,10 +117,11 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   }
   const WorkloadSeen& workload = *queue->workload;
   if (workload.deleting) return;
+  const bool may_release = left || !Holds(Rule::kLeftBeforeReleased);
   const bool of_use = !suspended && Fits(context.spec(), *queue, workload);
   if (left && !of_use && queue->prebuilt.empty()) {
     context.Do(DropWorkload{workload.name, workload.uid});
-  } else if (left && workload.evicted && workload.holds_quota) {
+  } else if (may_release && workload.evicted && workload.holds_quota) {
     context.Do(ReleaseWorkload{workload.name, workload.version});
   } else if (!stop) {
     TellOfPods(context, workload);

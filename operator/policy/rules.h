@@ -22,14 +22,17 @@ enum class Rule : uint8_t {
   kSparesLeaveAtTheEnd,   // they hold nodes for a gang alone
   kWitnessesStay,        // of what ran before a change tells only who took part before and after it
   kSparesAreNotAwaited,  // longer than a moment: who does not leave may be on a node that is dead
+  kAdmittedBeforeMade,   // of a job in a queue no pod is made that nobody has admitted
+  kLeftBeforeReleased,   // what it held is given back when nothing of it runs any more
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
                                      "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
                                      "GoneMeansDead", "AskedNeedsEvidence", "SparesLeaveAtTheEnd",
-                                     "WitnessesStay", "SparesAreNotAwaited"});
+                                     "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
+                                     "LeftBeforeReleased"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kSparesAreNotAwaited) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kLeftBeforeReleased) + 1);
 
 }  // namespace lockstep::control
 

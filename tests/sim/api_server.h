@@ -18,8 +18,8 @@
 
 namespace lockstep::sim {
 
-enum class Kind : uint8_t { kJob, kPods, kServices };
-inline constexpr size_t kKinds = 3;
+enum class Kind : uint8_t { kJob, kPods, kServices, kWorkloads };
+inline constexpr size_t kKinds = 4;
 
 struct Objects {
   core::Spec spec;
@@ -30,8 +30,9 @@ struct Objects {
   bool has_names = false;
   std::optional<control::CoordinatorAddress> coordinator;
   std::map<core::SliceKey, control::SliceSeen> slices;
-  std::optional<uint32_t> leads_to;     // the attempt of machine 0 in the coordinator's slice
-  std::array<uint64_t, kKinds> seen{};  // the version of the last change of each kind
+  std::optional<uint32_t> leads_to;  // the attempt of machine 0 in the coordinator's slice
+  std::optional<control::WorkloadSeen> workload;  // as a watch of it would show
+  std::array<uint64_t, kKinds> seen{};            // the version of the last change of each kind
 };
 
 class ApiServer {

@@ -17,7 +17,8 @@ constexpr Duration kQuiet = seconds(20);
 
 }  // namespace
 
-ControlPlane::ControlPlane(World& world) : Operator(world), kubelets_(world, api_) {
+ControlPlane::ControlPlane(World& world)
+    : Operator(world), kubelets_(world, api_), queue_(world, api_) {
   for (uint32_t i = 0; i < replicas_.size(); ++i) replicas_[i].index = i;
 }
 
@@ -32,6 +33,9 @@ void ControlPlane::Begin() {
     spec.spare_machines = static_cast<int32_t>(world_.schedule().spares);
   });
   kubelets_.Begin();
+  if (world_.schedule().queued) {
+    queue_.Begin([this](const ApiServer::Change& change) { api_.Apply(Kind::kWorkloads, change); });
+  }
   Lead(replicas_[0]);
 }
 
@@ -172,6 +176,10 @@ ControlPlane::Answer ControlPlane::Wrote(Kind kind, const ApiServer::Change& cha
   return answer;
 }
 
+ControlPlane::Answer ControlPlane::Wrote(const std::optional<ApiServer::Change>& change) {
+  return change ? Wrote(Kind::kWorkloads, *change) : Answer{};
+}
+
 // Who finds it there reads it, and waits until its cache has come as far.
 ControlPlane::Answer ControlPlane::Found(Kind kind) const {
   return {.ok = true, .kind = kind, .version = api_.objects().seen.at(static_cast<size_t>(kind))};
@@ -206,6 +214,18 @@ ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
     });
   }
   if (const auto* slice = std::get_if<control::WriteSlice>(&action)) return WriteOf(*slice);
+  if (const auto* make = std::get_if<control::MakeWorkload>(&action)) {
+    return objects.workload ? Found(Kind::kWorkloads) : Wrote(queue_.MadeBy(*make));
+  }
+  if (const auto* tell = std::get_if<control::TellWorkload>(&action)) {
+    return Wrote(queue_.ToldBy(*tell));
+  }
+  if (const auto* release = std::get_if<control::ReleaseWorkload>(&action)) {
+    return Wrote(queue_.ReleasedBy(*release));
+  }
+  if (const auto* drop = std::get_if<control::DropWorkload>(&action)) {
+    return Wrote(queue_.DroppedBy(*drop));
+  }
   return {};
 }
 
@@ -247,7 +267,12 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
       world_.invariants().Violate("ASpareLeavesFirst", what);
     }
   }
-  JudgeMade(create.machine, create.attempt, known, api_.objects().status);
+  const core::JobStatus& recorded = api_.objects().status;
+  JudgeMade(create.machine, create.attempt, known, recorded);
+  if (world_.schedule().queued &&
+      recorded.attempts.Of(static_cast<int>(create.machine)) == create.attempt) {
+    queue_.JudgeMade(name);
+  }
   MachineSpec spec;
   spec.index = create.machine;
   spec.attempt = create.attempt;

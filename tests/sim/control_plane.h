@@ -24,6 +24,7 @@
 #include "tests/sim/api_server.h"
 #include "tests/sim/kubelets.h"
 #include "tests/sim/operator.h"
+#include "tests/sim/queue.h"
 
 namespace lockstep::sim {
 
@@ -45,6 +46,7 @@ class ControlPlane : public Operator {
   void HitSpare(bool stuck) override { kubelets_.HitSpare(stuck); }
   void NoRoom(Duration duration) override { kubelets_.NoRoom(duration); }
   void Greed(Duration duration) override;
+  void Preempt(Duration duration) override { queue_.Preempt(duration); }
   void GoBack(Duration later, Duration most) override;
 
   core::FailurePolicy policy_at_birth() const override { return kubelets_.policy_at_birth(); }
@@ -95,6 +97,8 @@ class ControlPlane : public Operator {
   Answer Delete(const control::StopMachine& deletion);
   Answer WriteOf(const control::WriteSlice& write);
   Answer Wrote(Kind kind, const ApiServer::Change& change);
+  // Of the Workload; nothing: it was refused.
+  Answer Wrote(const std::optional<ApiServer::Change>& change);
   Answer Found(Kind kind) const;
   void ChangeSpec(const std::function<void(core::Spec&)>& change);
 
@@ -118,6 +122,7 @@ class ControlPlane : public Operator {
 
   ApiServer api_;
   Kubelets kubelets_;
+  Queue queue_;
   std::array<Replica, 2> replicas_;
   Time stale_until_{};
   std::set<std::string> brought_back_;  // uids of pods whose end a restored etcd has forgotten

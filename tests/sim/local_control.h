@@ -30,6 +30,7 @@ class LocalControl : public Operator {
   void HitSpare(bool) override {}
   void NoRoom(Duration) override {}
   void Greed(Duration) override {}
+  void Preempt(Duration) override {}
   void GoBack(Duration, Duration) override {}
   // Nobody drains one: somebody else sends SIGTERM.
   void Drain(Machine& machine, Duration grace) override;

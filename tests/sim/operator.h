@@ -46,6 +46,8 @@ class Operator {
   virtual void NoRoom(Duration duration) = 0;
   // Another namespace replaces as many machines as it may.
   virtual void Greed(Duration duration) = 0;
+  // The job's queue takes its admission back, and has nothing for it for so long.
+  virtual void Preempt(Duration duration) = 0;
   // What the API server holds now is all that it holds so much later.
   virtual void GoBack(Duration later, Duration most) = 0;
 

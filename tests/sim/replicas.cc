@@ -143,6 +143,10 @@ void ControlPlane::Work(Replica& replica) {
   if (seen.has_names) snapshot.names = control::Names{.uid = "names"};
   snapshot.coordinator_address = seen.coordinator;
   snapshot.slices = seen.slices;
+  if (world_.schedule().queued) {
+    snapshot.queue = {
+        .queues = control::Queues::kThere, .name = Queue::kName, .workload = seen.workload};
+  }
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;
   snapshot.desired_state_accepted = replica.desired && replica.desired_state_accepted;

@@ -22,13 +22,14 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
     "set-l",         "operator-down", "operator-pause", "slow-volume", "late-rename",
     "stale-service", "delete-node",   "no-room",        "term-agent",  "stop-guard",
     "greed",         "go-back",       "unalign",        "freeze",      "jump-ahead",
-    "force-delete",  "evict-spare",   "stuck-spare"};
+    "force-delete",  "evict-spare",   "stuck-spare",    "preempt"};
 
 // Separate streams of one seed.
 constexpr uint64_t kShapeStream = 0x5ca1ab1e;
 constexpr uint64_t kFaultStream = 0xfa017;
 constexpr uint64_t kSpareStream = 0x59a2e;
 constexpr uint64_t kDeathStream = 0xdea7;
+constexpr uint64_t kQueueStream = 0x60e0e;
 
 bool Has(const std::vector<Fault>& faults, FaultKind kind) {
   return std::any_of(faults.begin(), faults.end(),
@@ -472,6 +473,24 @@ void DrawDeaths(Schedule& schedule) {
   }
 }
 
+// Every fifth job of a cluster is in a queue. A restored API server brings admissions back that its
+// queue has since given to others: what comes of that is no matter of the job's.
+void DrawQueue(Schedule& schedule) {
+  Random random(schedule.seed ^ kQueueStream);
+  const bool wanted = schedule.Off("AdmittedBeforeMade") || schedule.Off("LeftBeforeReleased");
+  if (!schedule.cluster || !(wanted || random.Chance(20))) return;
+  if (Has(schedule.faults, FaultKind::kGoBack)) return;
+  schedule.queued = true;
+  const uint32_t preemptions = wanted ? 1 : random.Below(3);
+  for (uint32_t i = 0; i < preemptions; ++i) {
+    Fault fault;
+    fault.kind = FaultKind::kPreempt;
+    fault.at = random.Between(milliseconds(100), seconds(8));
+    fault.duration = random.Between(milliseconds(100), seconds(6));
+    schedule.faults.push_back(fault);
+  }
+}
+
 Schedule DrawFaults(uint64_t seed, const std::string& mutant, bool cluster) {
   Random random(seed ^ kFaultStream);
   Schedule schedule{.seed = seed, .mutant = mutant, .faults = {}, .cluster = cluster};
@@ -515,6 +534,7 @@ Schedule DrawSchedule(uint64_t seed, const std::string& mutant, bool cluster) {
   Schedule schedule = DrawFaults(seed, mutant, cluster);
   DrawSpares(schedule);
   DrawDeaths(schedule);
+  DrawQueue(schedule);
   return schedule;
 }
 
@@ -523,6 +543,7 @@ std::string Format(const Schedule& schedule) {
   text += "\n";
   if (!schedule.mutant.empty()) text.append("mutant ").append(schedule.mutant).append("\n");
   if (schedule.cluster) text += "cluster\n";
+  if (schedule.queued) text += "queued\n";
   if (schedule.spares > 0) text += "spares " + std::to_string(schedule.spares) + "\n";
   for (const Fault& fault : schedule.faults)
     text.append("fault ").append(fault.ToString()).append("\n");
@@ -545,6 +566,8 @@ Result<Schedule> ParseSchedule(const std::string& text) {
       seeded = true;
     } else if (key == "cluster") {
       schedule.cluster = true;
+    } else if (key == "queued") {
+      schedule.queued = true;
     } else if (key == "spares") {
       if (!Number(value, schedule.spares)) return Error::Invalid("cannot read: " + line);
     } else if (key == "mutant") {

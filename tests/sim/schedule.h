@@ -51,8 +51,10 @@ enum class FaultKind : uint8_t {
   // Only schedules with spares have these.
   kEvictSpare,  // the first spare's pod fails
   kStuckSpare,  // the first spare's node dies for good, and nobody sees it
+  // Only schedules of jobs in a queue have this.
+  kPreempt,  // what it was admitted to is wanted by others, for a time
 };
-inline constexpr int kFaultKindCount = 33;
+inline constexpr int kFaultKindCount = 34;
 inline constexpr int kDrawnFaultKinds = 28;
 const char* ToString(FaultKind kind);
 
@@ -118,6 +120,7 @@ struct Schedule {
   std::string mutant;
   std::vector<Fault> faults;
   uint32_t spares = 0;   // of a cluster: spare machines
+  bool queued = false;   // of a cluster: the job waits in a queue of Kueue's
   bool cluster = false;  // under the operator of a cluster; else under `lockstep run`
 
   bool Off(const std::string& name) const;
@@ -127,8 +130,8 @@ struct Schedule {
 // the seed. A mutant has its own leanings, so that it is caught soon.
 Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "", bool cluster = false);
 
-// The text form: "seed N", "mutant NAME", "cluster", "spares N", "fault ..." lines; '#' begins a
-// comment.
+// The text form: "seed N", "mutant NAME", "cluster", "spares N", "queued", "fault ..." lines; '#'
+// begins a comment.
 std::string Format(const Schedule& schedule);
 Result<Schedule> ParseSchedule(const std::string& text);
 

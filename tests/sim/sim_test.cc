@@ -192,6 +192,27 @@ TEST(Spares, OneLeavesBeforeTheMachineThatIsLostIsMadeAndAnotherFollows) {
   }
 }
 
+TEST(Queue, AGangLeavesWhenItsAdmissionIsTakenBackAndComesAgain) {
+  Result<Schedule> schedule = ParseSchedule(
+      "seed 6\ncluster\nqueued\n"
+      "fault preempt at=1500ms for=2000ms machine=0 rank=0 arg=0\n"
+      "fault cut at=6000ms for=0ms machine=1 rank=0 arg=0\n");
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  EXPECT_EQ(Format(*schedule), Format(*ParseSchedule(Format(*schedule))));
+  std::ostringstream trace;
+  const Outcome outcome = RunSchedule(*schedule, &trace);
+  EXPECT_FALSE(outcome.violation.has_value()) << trace.str();
+  EXPECT_TRUE(outcome.success);
+  size_t at = 0;
+  for (const char* event :
+       {"queue: the job is admitted", "pod gpt-0 is made", "queue: the job is to leave",
+        "pod gpt-0 is deleted", "queue: what the job held is released",
+        "queue: the job is admitted", "pod gpt-0-r2 is made"}) {
+    at = trace.str().find(event, at);
+    ASSERT_NE(at, std::string::npos) << event << " in " << trace.str();
+  }
+}
+
 std::vector<std::string> Cases() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SIM_CASES)) {

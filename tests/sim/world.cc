@@ -119,7 +119,7 @@ void World::OnPhase(core::CoordinatorPhase phase) {
 void World::Inject(const Fault& fault) {
   if (operator_->over()) return;
   const bool of_cluster = fault.kind == FaultKind::kNoRoom || fault.kind == FaultKind::kGoBack ||
-                          fault.kind == FaultKind::kGreed;
+                          fault.kind == FaultKind::kGreed || fault.kind == FaultKind::kPreempt;
   if (of_cluster && !schedule_.cluster) return;
   ++faults_;
   Log("FAULT ", fault.ToString());
@@ -147,6 +147,8 @@ void World::Inject(const Fault& fault) {
     case FaultKind::kEvictSpare:
     case FaultKind::kStuckSpare:
       return operator_->HitSpare(fault.kind == FaultKind::kStuckSpare);
+    case FaultKind::kPreempt:
+      return operator_->Preempt(fault.duration);
     case FaultKind::kGreed:
       return operator_->Greed(fault.duration);
     case FaultKind::kGoBack:
