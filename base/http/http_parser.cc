@@ -178,12 +178,14 @@ HttpParser::State HttpParser::FinishHead() {
     if (name != "content-length") continue;
     const char* end = value.data() + value.size();
     const auto parsed = std::from_chars(value.data(), end, size);
-    if (parsed.ec == std::errc::result_out_of_range) size = kMaxBody + 1;
+    if (parsed.ec == std::errc::result_out_of_range) size = max_body_ + 1;
     if (parsed.ec == std::errc::invalid_argument || parsed.ptr != end || ++lengths > 1) {
       return Fail(400, "Content-Length is not one number");
     }
   }
-  if (size > kMaxBody) return Fail(413, "the body has more than 64 KiB");
+  if (size > max_body_) {
+    return Fail(413, "the body has more than " + std::to_string(max_body_ >> 10) + " KiB");
+  }
   if (const std::string* connection = request_.Header("connection")) {
     const std::string desired = ToLower(*connection);
     if (desired == "close") request_.keep_alive = false;

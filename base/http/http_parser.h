@@ -42,7 +42,9 @@ class HttpParser {
   enum class State : uint8_t { kNeedMore, kRequest, kError };
 
   static constexpr size_t kMaxHead = size_t{8} << 10;
-  static constexpr size_t kMaxBody = size_t{64} << 10;
+  static constexpr size_t kMaxBody = size_t{64} << 10;  // where nothing else is said
+
+  explicit HttpParser(size_t max_body = kMaxBody) : max_body_(max_body) {}
 
   // Bytes beyond one whole request stay for the next one.
   void Feed(std::string_view bytes) { buffer_.append(bytes); }
@@ -63,6 +65,7 @@ class HttpParser {
   State ParseTarget(std::string_view target);
   State FinishHead();
 
+  size_t max_body_;
   std::string buffer_;
   HttpRequest request_;
   std::optional<size_t> body_size_;  // once the head is read

@@ -120,7 +120,7 @@ bool HttpServer::MakeRoom() {
 
 HttpServer::Client& HttpServer::Add(std::unique_ptr<Connection> connection, std::string source) {
   const uint64_t id = ++last_client_;
-  Client& client = clients_[id];
+  Client& client = clients_.try_emplace(id, options_.max_body).first->second;
   client.id = id;
   client.source = std::move(source);
   client.turn = ++last_turn_;
@@ -145,7 +145,7 @@ void HttpServer::OnBytes(Client& client, std::string_view bytes) {
   client.parser.Feed(bytes);
   if (client.exchange) {
     // A client may send its next request early; no more than one.
-    if (client.parser.buffered() > HttpParser::kMaxHead + HttpParser::kMaxBody) {
+    if (client.parser.buffered() > HttpParser::kMaxHead + options_.max_body) {
       client.connection->Abort("sent on without reading its answers");
     }
     return;

@@ -46,6 +46,7 @@ struct HttpServerOptions {
   // More than two rounds of an Acceptor: what a new connection has sent is read before a crowd of
   // still newer ones can take its place.
   size_t max_connections = 128;
+  size_t max_body = HttpParser::kMaxBody;  // bytes of a request's
   Duration request_deadline = seconds(10);
   Duration idle_deadline = minutes(2);
   bool keep_alive = true;  // false: each answer ends its connection
@@ -91,6 +92,8 @@ class HttpServer {
 
  private:
   struct Client {
+    explicit Client(size_t max_body) : parser(max_body) {}
+
     uint64_t id = 0;
     std::string source;  // an IPv4 address, the /64 of an IPv6 one; empty if handed over
     std::unique_ptr<Connection> connection;

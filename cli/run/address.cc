@@ -11,7 +11,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr uint32_t kPerStep = 250;
-constexpr uint32_t kMaxSteps = 5;  // 1,024 machines
+constexpr uint32_t kMaxSteps = 17;  // 4,096 machines
 constexpr int kTries = 64;
 
 bool CanListen(const std::string& address, int port) {

@@ -17,7 +17,7 @@ namespace lockstep::core {
 
 class Members {
  public:
-  static constexpr uint32_t kMost = 1024;  // machines of a job
+  static constexpr uint32_t kMost = 4096;  // machines of a job
 
   Members() = default;
   // 0 .. count - 1.

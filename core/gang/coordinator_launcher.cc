@@ -9,7 +9,7 @@ namespace lockstep::core {
 namespace {
 
 // That have not ended. A launcher has one for each machine.
-constexpr size_t kMostRuns = 2048;
+constexpr size_t kMostRuns = 2 * Members::kMost;
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/fields.h"
+#include "core/failure/members.h"
 #include "core/gang/coordinator.h"
 #include "core/gang/messages.h"
 #include "core/gang/progress.h"
@@ -14,7 +15,7 @@
 namespace lockstep::core {
 
 inline constexpr size_t kMaxBodyText = 1024;  // bytes of a text in JSON
-inline constexpr size_t kMaxBodyMachines = 1024;
+inline constexpr size_t kMaxBodyMachines = Members::kMost;
 
 // ---- messages: the wire knows no names and no forms ----
 

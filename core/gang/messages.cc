@@ -16,9 +16,9 @@ namespace {
 // in its own width, a bool as a byte, a Time or Duration as signed 64-bit nanoseconds, a double as
 // its IEEE bits, a string behind a 16-bit length, a list behind a 16-bit count.
 
-constexpr size_t kMaxString = 8 * 1024;
+constexpr size_t kMaxString = 16 * 1024;
 static_assert(kMaxString >= kMaxRunCommand);
-constexpr size_t kMaxList = 1024;
+constexpr size_t kMaxList = Members::kMost;
 // No clock and no duration is beyond 36 years: so the sum of any few is one, too.
 constexpr Duration kMaxTime{int64_t{1} << 60};
 

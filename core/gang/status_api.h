@@ -85,8 +85,8 @@ GangStatus StatusOf(const Coordinator& coordinator, Time now, Time born);
 GangStatus StatusOf(const Member& member, Time now);
 
 inline constexpr size_t kMaxProgressInStatus = 512;
-inline constexpr size_t kMaxStatusBody = 256 * 1024;
-inline constexpr size_t kMaxGangBody = 64 * 1024;
+inline constexpr size_t kMaxStatusBody = 1024 * 1024;
+inline constexpr size_t kMaxGangBody = 512 * 1024;
 
 std::string ToJson(const GangStatus& status);
 Result<GangStatus> ParseGangStatus(std::string_view json);

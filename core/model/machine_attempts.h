@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "core/failure/members.h"
 
 namespace lockstep::core {
 
@@ -22,7 +23,7 @@ struct AttemptRange {
 
 class MachineAttempts {
  public:
-  static constexpr int kMost = 1024;  // machines of a job
+  static constexpr int kMost = Members::kMost;  // machines of a job
 
   // Replaces everything by machines 0 .. count - 1, all at `attempt`.
   void Reset(int count, uint32_t attempt);

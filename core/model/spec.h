@@ -19,6 +19,7 @@
 #include "base/text/quantity.h"
 #include "base/time.h"
 #include "core/failure/failure.h"
+#include "core/failure/members.h"
 #include "core/failure/preflight.h"
 #include "core/model/trainer.h"
 #include "core/text/node.h"
@@ -27,7 +28,7 @@ namespace lockstep::core {
 
 inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";
 inline constexpr const char* kKind = "TrainingJob";
-inline constexpr int kMostMachines = 1024;
+inline constexpr int kMostMachines = Members::kMost;
 inline constexpr int kMostProcessesPerMachine = 64;
 
 enum class Launch : uint8_t { kPerProcess, kPerMachine };

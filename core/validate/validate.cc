@@ -23,6 +23,7 @@ namespace {
 constexpr size_t kLongestJobName = 40;  // leaves room for "-1023-r1234567" in a pod's 63
 // TF_CONFIG names each, and execve takes 128 KiB of one variable.
 constexpr int64_t kMostTensorFlowWorkers = 2048;
+constexpr int32_t kMostTensorFlowMachines = 1024;  // whose ports a message to them has room for
 
 std::string Quote(const std::string& text) { return "the text \"" + text + "\""; }
 
@@ -163,6 +164,11 @@ void ValidateTensorFlow(Validator& validator) {
     validator.Error("spec.numMachines",
                     "makes more than 2048 workers, all of which stand in TensorFlow's TF_CONFIG",
                     std::to_string(WorldSize(spec)) + " workers");
+  }
+  if (spec.num_machines > kMostTensorFlowMachines) {
+    validator.Error("spec.numMachines",
+                    "must be at most 1024 with framework: TensorFlow, whose workers are told the "
+                    "ports of all machines");
   }
   const bool shares_gpus = spec.processes_per_machine > 1 && AsksForGpus(spec) &&
                            spec.topology.gpu_visibility != GpuVisibility::kIsolated;

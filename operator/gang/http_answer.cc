@@ -43,7 +43,7 @@ Result<std::optional<HttpAnswer>> ParseHttpAnswer(std::string_view bytes, size_t
     }
   }
   if (!length) return Error::Invalid("an answer without Content-Length");
-  if (*length > core::kMaxStatusBody) return Error::TooLarge("an answer over 256 KiB");
+  if (*length > core::kMaxStatusBody) return Error::TooLarge("an answer over 1 MiB");
   size_t body = head_end + 4;
   if (bytes.size() - body < *length) return std::optional<HttpAnswer>();
   answer.body = bytes.substr(body, *length);

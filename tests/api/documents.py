@@ -128,9 +128,9 @@ def _keep_company(spec, path, value):
     if path == "spec.roles" and isinstance(value, list):
         spec["numMachines"] = max(len(value), 1)
     if path == "spec.roles[].count" and type(value) is int and value > 1:
-        spec.update(numMachines=1024, processesPerMachine=64)
+        spec.update(numMachines=4096, processesPerMachine=64)
     if path.startswith("spec.elastic."):
-        spec["numMachines"] = 1024
+        spec["numMachines"] = 4096
     if path == "spec.trainer.model.heads" and type(value) is int:
         spec["trainer"]["model"]["width"] = value
 

@@ -176,6 +176,7 @@ FAIL = [
     job({**a_command(), **a_trainer()}),
     job(a_command(framework="TensorFlow", launch="PerMachine")),
     job(a_command(framework="TensorFlow", numMachines=1024, processesPerMachine=3)),
+    job(a_command(framework="TensorFlow", numMachines=1025)),
     _on_gpus(gpus=2), _on_gpus(device="Cpu"), _on_gpus(gpus=0, device="Cuda"),
     job(a_trainer(backend="Nccl")), _on_gpus(backend="Gloo"), _on_gpus(sync="ParameterServer"),
     job(a_trainer(reduce="Nccl")), _on_gpus(reduce="Ring"),

@@ -70,9 +70,9 @@ def test_kubectl_shows_where_a_job_stands(server, installed):
     assert scale["status"] == {"replicas": 4, "selector": "lockstep.dev/job=columns"}
     installed.kubectl("scale", "tj", "-n", server.namespace, name, "--replicas", "2")
     assert server.request("GET", f"/{name}", query="")[1]["spec"]["numMachines"] == 2
-    refused = installed.kubectl("scale", "tj", "-n", server.namespace, name, "--replicas", "1025",
+    refused = installed.kubectl("scale", "tj", "-n", server.namespace, name, "--replicas", "4097",
                                 check=False)
-    assert "1024" in refused.stderr
+    assert "4096" in refused.stderr
 
 
 @pytest.mark.parametrize("spec", [a_command(), a_trainer()], ids=["command", "trainer"])

@@ -18,7 +18,7 @@ struct Benchmark {
 };
 
 constexpr std::array kBenchmarks = {
-    Benchmark{"decide", "one decision of the operator for a gang of up to 1,024 machines",
+    Benchmark{"decide", "one decision of the operator for a gang of up to 4,096 machines",
               lockstep::bench::RunDecide},
     Benchmark{"floor", "respawn and spawn with nothing but sockets, pidfds and exec",
               lockstep::bench::RunFloor},

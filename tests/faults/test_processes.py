@@ -57,6 +57,18 @@ def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(gang):
     finish(made)
 
 
+def test_word_of_as_many_machines_as_a_job_may_have_is_taken(gang):
+    made = gang(machines=2)
+    made.start()
+    generation = made.wait_running()["generation"]
+    of_all = range(4096)
+    made.set_desired_state(fenced=[(machine, 1) for machine in of_all],
+                           terminated=[(machine, 1, "MachineLost") for machine in of_all[2:]])
+    assert made.status()["generation"] == generation
+    made.open_gates()
+    assert made.verdict()["exitCode"] == 0
+
+
 def test_a_stop_asks_first(gang):
     made = gang(environment={"STUBBORN": "1"})
     made.start()

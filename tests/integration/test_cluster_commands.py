@@ -171,7 +171,7 @@ def test_a_job_is_suspended_resumed_scaled_and_deleted(here):
     here.run("scale", "gpt", "5")
     assert here.job()["spec"]["numMachines"] == 5
     _, err = here.run("scale", "gpt", "5000", code=WRONG)
-    assert "must lie between 1 and 1024" in err
+    assert "must lie between 1 and 4096" in err
     assert here.job()["spec"]["numMachines"] == 5
     here.run("delete", "gpt", "gtp", code=MISSING)
     assert here.job() is not None

@@ -69,6 +69,13 @@ TEST(HttpParser, RefusesWhatIsTooLargeBeforeItHasCome) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\nX: " + std::string(9000, 'x')), 431);
   EXPECT_EQ(StatusOf("PUT / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n"), 413);
   EXPECT_EQ(StatusOf("PUT / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), 413);
+  HttpParser larger(100000);
+  larger.Feed("PUT / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
+  EXPECT_EQ(larger.Parse(), State::kNeedMore);
+  HttpParser too_large(100000);
+  too_large.Feed("PUT / HTTP/1.1\r\nContent-Length: 100001\r\n\r\n");
+  EXPECT_EQ(too_large.Parse(), State::kError);
+  EXPECT_EQ(too_large.error_status(), 413);
   std::string many = "GET / HTTP/1.1\r\n";
   for (int i = 0; i < 65; ++i) many += "A: b\r\n";
   EXPECT_EQ(StatusOf(many + "\r\n"), 431);

@@ -53,6 +53,16 @@ class HttpServerTest : public LoopTest {
   std::unique_ptr<HttpServer> server_;
 };
 
+TEST_F(HttpServerTest, TakesBodiesAsLargeAsItIsTold) {
+  Serve({.max_body = 100000});
+  const HttpClient client = Dial();
+  client.Put("PUT /a HTTP/1.1\r\nContent-Length: 100000\r\n\r\n");
+  client.Put(std::string(100000, 'x'));
+  ASSERT_TRUE(RunUntil([&] { return client.has("PUT /a xxx"); }));
+  client.Put("PUT /a HTTP/1.1\r\nContent-Length: 100001\r\n\r\n");
+  ASSERT_TRUE(RunUntil([&] { return client.has("413"); }));
+}
+
 TEST_F(HttpServerTest, AnswersOneRequestAfterTheOtherOnOneConnection) {
   Serve();
   const HttpClient client = Dial();

@@ -12,7 +12,7 @@ TEST(Members, StandInDocumentsAsRanges) {
   EXPECT_EQ(members->ToString(), "0-2,5");
   EXPECT_TRUE(Members::Parse("")->empty());
   EXPECT_EQ(Members::All(3).ToString(), "0-2");
-  for (const char* wrong : {"0-1024", "a", "3-1", "-1"}) {
+  for (const char* wrong : {"0-4096", "a", "3-1", "-1"}) {
     EXPECT_FALSE(Members::Parse(wrong).ok()) << wrong;
   }
 }

@@ -121,14 +121,14 @@ TEST_F(LauncherGang, InAnotherJobNobodyMayAsk) {
 
 TEST_F(LauncherGang, SoManyMayRunAtOnceAndNoMore) {
   BeginLaunched(2);
-  for (uint64_t id = 1; id <= 2049; ++id) Ask(1, id);
-  EXPECT_THAT(machines_[1].runs, SizeIs(2048));
+  for (uint64_t id = 1; id <= 8193; ++id) Ask(1, id);
+  EXPECT_THAT(machines_[1].runs, SizeIs(8192));
   ASSERT_THAT(machines_[0].answers, SizeIs(1));
   EXPECT_EQ(machines_[0].answers[0].exit_code, kExitNeverBegan);
   EXPECT_THAT(machines_[0].answers[0].problem, HasSubstr("too many"));
   End(1, 1, 0);
-  Ask(1, 2050);
-  EXPECT_THAT(machines_[1].runs, SizeIs(2049));
+  Ask(1, 8194);
+  EXPECT_THAT(machines_[1].runs, SizeIs(8193));
 }
 
 TEST_F(LauncherGang, WhatEndedLongAgoIsForgottenAndNotRunAgain) {

@@ -183,6 +183,21 @@ TEST(MessagesTest, TheStartOfTheLargestJobFitsAFrame) {
   EXPECT_EQ(std::get<Start>(*read).ports, start.ports);
 }
 
+TEST(MessagesTest, AnyMembersOfTheLargestGangAreTold) {
+  std::vector<uint32_t> every_second;
+  for (uint32_t machine = 0; machine < Members::kMost; machine += 2) {
+    every_second.push_back(machine);
+  }
+  Start start;
+  start.resume = std::string(4096, 'x');
+  start.members = Members::Of(every_second);
+  const std::string bytes = Encode(start);
+  EXPECT_LT(bytes.size(), kMaxMessage);
+  const Result<Message> read = Decode(bytes);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(std::get<Start>(*read).members, start.members);
+}
+
 // The wire's form is a promise: docs/protocol.md shows these bytes.
 TEST(MessagesTest, PingHasTheBytesOfTheProtocolDocument) {
   std::string bytes =

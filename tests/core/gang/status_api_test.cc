@@ -63,9 +63,9 @@ TEST(GangStatusTest, BytesThatAreNoUtf8AreReplacedNotThrown) {
   EXPECT_TRUE(ParseGangStatus(ToJson(status)).ok());
 }
 
-TEST(GangStatusTest, AThousandMachinesFitTheLimit) {
+TEST(GangStatusTest, FourThousandMachinesFitTheLimit) {
   GangStatus status = SomeStatus();
-  for (uint32_t i = 0; i < 1023; ++i) {
+  for (uint32_t i = 0; i < Members::kMost - 1; ++i) {
     status.machines.push_back({i, 4000000000U, GangMachineState::kStopping, nanoseconds(1234567891),
                                true, true, Binding::kPartial, ""});
   }
@@ -75,6 +75,20 @@ TEST(GangStatusTest, AThousandMachinesFitTheLimit) {
   std::string json = ToJson(status);
   EXPECT_LE(json.size(), kMaxStatusBody);
   EXPECT_TRUE(ParseGangStatus(json).ok());
+}
+
+TEST(DesiredStateTest, FourThousandMachinesFitTheLimit) {
+  DesiredState desired;
+  desired.job_uid = "7d1f6a52-7c58-4d0a-9a55-0a8e8fdb4b0f";
+  for (uint32_t i = 0; i < Members::kMost; ++i) {
+    desired.fenced.push_back({i, 4000000000U});
+    desired.terminated.push_back({i, 4000000000U, Cause::kMachineLost});
+  }
+  const std::string json = ToJson(desired);
+  EXPECT_LE(json.size(), kMaxGangBody);
+  const Result<DesiredState> read = ParseDesiredState(json);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->fenced.size(), Members::kMost);
 }
 
 TEST(GangStatusTest, WhatCannotBeReadNamesTheField) {

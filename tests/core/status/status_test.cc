@@ -336,7 +336,7 @@ TEST(Status, SaysWhichFieldIsWrong) {
 
 TEST(Status, WithAListBeyondReasonIsRefused) {
   std::string json = R"({"history":[{})";
-  for (int i = 0; i < 1024; ++i) json += ",{}";
+  for (int i = 0; i < 4096; ++i) json += ",{}";
   Result<JobStatus> status = ParseJobStatus(json + "]}");
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::kTooLarge);

@@ -54,7 +54,7 @@ TEST(Validate, TellsEveryErrorAtOnceInTheOrderOfTheFile) {
   EXPECT_EQ(Local("  processesPerMachine: 65\n  numMachines: 0\n  gracePeriod: -1s\n"
                   "  command: [a]\n"),
             "job.yaml:5:24: error: spec.processesPerMachine: must lie between 1 and 64 (found 65)\n"
-            "job.yaml:6:16: error: spec.numMachines: must lie between 1 and 1024 (found 0)\n"
+            "job.yaml:6:16: error: spec.numMachines: must lie between 1 and 4096 (found 0)\n"
             "job.yaml:7:16: error: spec.gracePeriod: must lie between 0s and 24h (found -1s)\n");
 }
 
@@ -127,8 +127,8 @@ TEST(Validate, HasAMessageForEveryRule) {
     const char* spec;
     const char* says;
   } cases[] = {
-      {Target::kLocal, "  numMachines: -1\n  command: [a]\n", "between 1 and 1024"},
-      {Target::kLocal, "  numMachines: 1025\n  command: [a]\n", "between 1 and 1024"},
+      {Target::kLocal, "  numMachines: -1\n  command: [a]\n", "between 1 and 4096"},
+      {Target::kLocal, "  numMachines: 4097\n  command: [a]\n", "between 1 and 4096"},
       {Target::kLocal, "  {}\n", "spec.command: is missing; write the command"},
       {Target::kLocal, "  command: [\"\"]\n", "spec.command[0]: must name a program"},
       {Target::kLocal, "  args: [a]\n", "spec.args: needs spec.command"},
@@ -146,7 +146,7 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kLocal, "  command: [a]\n  roles: [{name: b, count: 2}]\n",
        "must have as many ranks as the job, which has 1 (numMachines x processesPerMachine): the "
        "sum of count is 2"},
-      {Target::kLocal, "  command: [a]\n  roles: [{name: b, count: 0}]\n", "between 1 and 65536"},
+      {Target::kLocal, "  command: [a]\n  roles: [{name: b, count: 0}]\n", "between 1 and 262144"},
       {Target::kLocal, "  command: [a]\n  roles: [{name: B}]\n", "spec.roles[0].name: must be at"},
       {Target::kLocal,
        "  command: [a]\n  processesPerMachine: 2\n  roles: [{name: b}, {name: b}]\n",
@@ -251,6 +251,8 @@ TEST(Validate, HasAMessageForEveryRule) {
        "  command: [a]\n  framework: TensorFlow\n  numMachines: 1024\n  processesPerMachine: 3\n",
        "spec.numMachines: makes more than 2048 workers, all of which stand in TensorFlow's "
        "TF_CONFIG (found 3072 workers)"},
+      {Target::kLocal, "  command: [a]\n  framework: TensorFlow\n  numMachines: 1025\n",
+       "spec.numMachines: must be at most 1024 with framework: TensorFlow"},
       {Target::kLocal, "  command: [a]\n  env: [{name: TF_CONFIG, value: a}]\n",
        "remove it: Lockstep sets it"},
       {Target::kLocal, "  command: [a]\n  failurePolicy: {maxRestarts: -1}\n",

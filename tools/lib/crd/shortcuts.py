@@ -107,6 +107,9 @@ def command_rules():
              "self.numMachines * self.processesPerMachine <= 2048",
              "makes more than 2048 workers, all of which stand in TensorFlow's TF_CONFIG",
              ".numMachines"),
+        rule("self.framework != 'TensorFlow' || self.numMachines <= 1024",
+             "must be at most 1024 with framework: TensorFlow, whose workers are told the ports of "
+             "all machines", ".numMachines"),
         *_launcher_rules("self.launch == 'PerMachine' || ", no_torchrun, LAUNCHER),
         *_launcher_rules(f"{MPIRUN} || ", no_unsupported, UNSUPPORTED),
     ]

@@ -145,7 +145,7 @@ def _machines():
         "attempts": listing(
             "The current attempt of each machine.",
             struct("", {"attempt": integer("Epoch that their pods were made in.", 0, None),
-                        "machines": _words("Indices, as in 0-3,7.", 8192)}), most=1024),
+                        "machines": _words("Indices, as in 0-3,7.", 16384)}), most=4096),
     }
 
 
@@ -216,9 +216,9 @@ def status():
         }),
         "elastic": struct("Which machines take part, where some may be left out.", {
             "members": _words("Machines of the next generation, if not of this one, as in 0-5,7.",
-                              8192),
+                              16384),
             "witnesses": _words("Those that take part in whatever an earlier machine 0 may still "
-                                "run.", 8192),
+                                "run.", 16384),
             "since": time("When it was decided."),
             "reason": _words("Why."),
         }),

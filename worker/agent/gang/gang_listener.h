@@ -30,7 +30,7 @@
 namespace lockstep::agent {
 
 struct GangListenerOptions {
-  size_t max_connections = 4096;  // proven or not
+  size_t max_connections = 8192;  // proven or not: two of each machine
   size_t max_handshakes = 256;
   Duration greeting_deadline = seconds(5);
 };

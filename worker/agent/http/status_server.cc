@@ -19,9 +19,10 @@ HttpResponse Text(int status, std::string body) {
 StatusServer::StatusServer(EventLoop* loop, Handlers handlers)
     : loop_(loop),
       handlers_(std::move(handlers)),
-      http_(loop, {}, [this](const HttpRequest& request, HttpResponder respond) {
-        Serve(request, std::move(respond));
-      }) {}
+      http_(loop, {.max_body = core::kMaxGangBody},
+            [this](const HttpRequest& request, HttpResponder respond) {
+              Serve(request, std::move(respond));
+            }) {}
 
 StatusServer::~StatusServer() {
   for (const Waiting& waiting : waiting_) loop_->CancelTimer(waiting.timer);
