@@ -159,20 +159,16 @@ void ValidateDevice(Validator& validator, const Trainer& trainer) {
   ValidateModelOnGpus(validator, trainer.model);
 }
 
-// What cuts a model into parts, and so needs ranks on CPUs that train and add up as a tree.
+// What cuts a model into parts, and so needs ranks that train and add up as a tree.
 struct Cut {
   std::string path;
   int32_t parts;
-  std::string on_gpus;
   std::string adds_up;
 };
 
 void ValidateCut(Validator& validator, const Trainer& trainer, const Cut& cut) {
   if (cut.parts <= 1) return;
   const std::string value = std::to_string(cut.parts);
-  if (OnGpus(validator.job.spec)) {
-    validator.Error(cut.path, "must be 1 on GPUs; " + cut.on_gpus + " compute on CPUs", value);
-  }
   if (trainer.mode == TrainerMode::kGenerate) {
     validator.Error(cut.path, "must be 1 for mode Generate, whose ranks share the prompts", value);
   }
@@ -212,7 +208,7 @@ void ValidatePipeline(Validator& validator, const Trainer& trainer) {
                         Divisors(layers),
                     value);
   }
-  ValidateCut(validator, trainer, {path, stages, "stages of a pipeline", "copies of a stage"});
+  ValidateCut(validator, trainer, {path, stages, "copies of a stage"});
 }
 
 void ValidateTensor(Validator& validator, const Trainer& trainer) {
@@ -246,7 +242,11 @@ void ValidateTensor(Validator& validator, const Trainer& trainer) {
         "must divide the model's heads, " + std::to_string(heads) + "; it may be " + Divisors(most),
         std::to_string(shards));
   }
-  ValidateCut(validator, trainer, {path, shards, "shards of layers", "shards"});
+  if (shards > 1 && OnGpus(validator.job.spec)) {
+    validator.Error(path, "must be 1 on GPUs; shards of layers compute on CPUs",
+                    std::to_string(shards));
+  }
+  ValidateCut(validator, trainer, {path, shards, "shards"});
 }
 
 // A rank that lives on must hold the whole state, in memory that outlasts its communicator.

@@ -122,8 +122,9 @@ Costs AllCosts() {
   Add<kernels::Copy>(costs, [](const auto& k) { return Cost{8.0 * static_cast<double>(k.count)}; });
   Add<kernels::SliceSum>(
       costs, [](const auto& k) { return Cost{4.0 * (k.n + 1) * static_cast<double>(k.count)}; });
-  Add<kernels::SquaredNorm>(costs,
-                            [](const auto& k) { return Cost{4.0 * static_cast<double>(k.count)}; });
+  // At most: pieces end with their parameters.
+  Add<kernels::SquaredNorm>(
+      costs, [](const auto& k) { return Cost{4.0 * k.parts * kernels::kNormBlock}; });
   Add<kernels::Checksum>(costs,
                          [](const auto& k) { return Cost{4.0 * static_cast<double>(k.count)}; });
   return costs;

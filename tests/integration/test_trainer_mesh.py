@@ -126,7 +126,6 @@ def test_a_rank_that_hangs_is_named(tmp_path, cut):
     (6, {"pipeline": 2}, "run it with 2, 4, 8, 16 processes"),
     (2, {"pipeline": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),
     (2, {"pipeline": 2, "reduce": "ring"}, "write reduce Tree"),
-    (2, {"pipeline": 2, "device": "cuda"}, "compute on CPUs"),
     (3, {"tensor": 2, "tensor_shards": 2},
      "a world of 3 processes can't be cut into pipelines of 1 stages of 2 ranks: run it with a multiple of 2"),
     (2, {"tensor": 2}, "1 shard of a layer can't be dealt out evenly to 2 ranks; parallel.tensor may be 1, "

@@ -24,13 +24,14 @@ struct Seen {
   std::string state;
   int peer = -1;
 
-  bool collective() const { return kind != "send" && kind != "receive"; }
+  bool collective() const { return kind != "send" && kind != "receive" && kind != "exchange"; }
   bool done() const { return state == "finished"; }
   std::string Describe() const {
     std::string text = kind + " " + std::to_string(number);
     if (!tag.empty()) text += " \"" + tag + "\"";
     if (kind == "send") text += " to rank " + std::to_string(peer);
     if (kind == "receive") text += " from rank " + std::to_string(peer);
+    if (kind == "exchange") text += " with rank " + std::to_string(peer);
     return text;
   }
 };
@@ -188,7 +189,8 @@ std::optional<std::string> Mismatch(const Dumps& dumps) {
   return std::nullopt;
 }
 
-// The peer of a send or receive that did not end, and that does not wait itself for this rank.
+// The peer of a send, receive or exchange that did not end, and that does not wait itself for this
+// rank.
 std::optional<std::string> SilentPeer(const Dumps& dumps) {
   for (const auto& [rank, dump] : dumps) {
     const Seen* one = dump.Waiting();

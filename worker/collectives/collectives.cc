@@ -39,19 +39,30 @@ Status Work::MakeWait(const CudaStream& stream) {
 
 namespace {
 
-Error OfHostMemoryAlone() {
-  return Error::Invalid("groups of ranks and posted messages are Gloo's, in host memory");
+Work Refused(const std::string& why) {
+  auto state = std::make_shared<Work::State>();
+  state->Complete(Error::Invalid(why));
+  return Work(std::move(state));
 }
 
 }  // namespace
 
-Work Communicator::AllReduceWithin(const RankGroup&, Span, Reduction, std::string_view) {
-  auto state = std::make_shared<Work::State>();
-  state->Complete(OfHostMemoryAlone());
-  return Work(std::move(state));
+Work Communicator::AllReduceWithin(const RankGroup&, Span, Reduction, std::string_view,
+                                   const CudaEvent*) {
+  return Refused("this Communicator adds up over all ranks only");
 }
 
-Status Communicator::Post(ConstSpan, int, int, std::string_view) { return OfHostMemoryAlone(); }
+Work Communicator::AllGatherAsync(ConstSpan, Span, std::string_view, const CudaEvent*) {
+  return Refused("only operations in device memory can begin after an event");
+}
+
+Work Communicator::ExchangeAsync(ConstSpan, Span, int, std::string_view, const CudaEvent*) {
+  return Refused("only operations in device memory can begin after an event");
+}
+
+Status Communicator::Post(ConstSpan, int, int, std::string_view) {
+  return Error::Invalid("posted messages are Gloo's, in host memory");
+}
 
 bool Work::done() const { return !state_ || state_->done.load(std::memory_order_acquire); }
 

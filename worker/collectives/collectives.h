@@ -104,27 +104,36 @@ class Communicator {
   // In place; the same bits on every rank. Under Reduce::kTree floats are summed as a balanced
   // tree over the ranks: ((0+1)+(2+3))+..., whatever the slicing.
   // `after`, in device memory: begins when this event is done, as it was recorded before the call,
-  // and no host waits for it. The event stays, and is not recorded again, until the operation is
-  // done. Null: what writes the buffer is done.
+  // and no host waits for it. The event stays until the operation is done, and is not recorded
+  // again before MakeWait has returned or the operation is done. Null: what writes the buffer is
+  // done.
   // NOLINTNEXTLINE(google-default-arguments): no override has another default.
   virtual Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
                               const CudaEvent* after = nullptr) = 0;
   // The same within groups. All ranks call it at the same place among their collectives, each with
-  // the group that it is in; groups may differ in the buffer's size, which may be 0. kInvalid,
-  // where the transport adds up over all ranks only.
+  // the group that it is in; groups may differ in the buffer's size, which may be 0. kInvalid in
+  // device memory but for sums of floats as a tree.
+  // NOLINTNEXTLINE(google-default-arguments): no override has another default.
   virtual Work AllReduceWithin(const RankGroup& group, Span buffer, Reduction op,
-                               std::string_view tag);
+                               std::string_view tag, const CudaEvent* after = nullptr);
   virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;
   // `in` holds world() equal parts; `out` gets the reduction of everybody's part rank().
   virtual Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) = 0;
   // `out` gets world() parts of in.count elements, in rank order. `in` may be its place in `out`.
   virtual Status AllGather(ConstSpan in, Span out, std::string_view tag) = 0;
+  // In device memory alone, `after` as above.
+  virtual Work AllGatherAsync(ConstSpan in, Span out, std::string_view tag, const CudaEvent* after);
   virtual Status Send(ConstSpan buffer, int peer, std::string_view tag) = 0;
   // Sends a copy that the transport makes; Receive() takes it. At most `most` of them to a peer lie
   // here: one more waits until the oldest has been received. A collective of all ranks waits for
   // them all. kInvalid in device memory.
   virtual Status Post(ConstSpan buffer, int peer, int most, std::string_view tag);
   virtual Status Receive(Span buffer, int peer, std::string_view tag) = 0;
+  // In device memory alone, `after` as above: sends `out` to the peer and receives `in` from it, at
+  // the same time. Either may be empty: then it is a send or a receive. Two ranks that both send
+  // first and then receive would wait for each other.
+  virtual Work ExchangeAsync(ConstSpan out, Span in, int peer, std::string_view tag,
+                             const CudaEvent* after);
   virtual Status Barrier(std::string_view tag) = 0;
   Status AllReduce(Span buffer, Reduction op, std::string_view tag) {
     return AllReduceAsync(buffer, op, tag).Wait();

@@ -79,12 +79,13 @@ Work QueueCommunicator::AllReduceAsync(Span buffer, Reduction op, std::string_vi
 }
 
 Work QueueCommunicator::AllReduceWithin(const RankGroup& group, Span buffer, Reduction op,
-                                        std::string_view tag) {
+                                        std::string_view tag, const CudaEvent* after) {
   return Enqueue({.kind = OperationKind::kAllReduce,
                   .in = buffer,
                   .out = buffer,
                   .reduction = op,
-                  .group = group},
+                  .group = group,
+                  .after = after},
                  tag);
 }
 
@@ -102,7 +103,12 @@ Status QueueCommunicator::ReduceScatter(ConstSpan in, Span out, Reduction op,
 }
 
 Status QueueCommunicator::AllGather(ConstSpan in, Span out, std::string_view tag) {
-  return Enqueue({.kind = OperationKind::kAllGather, .in = in, .out = out}, tag).Wait();
+  return AllGatherAsync(in, out, tag, nullptr).Wait();
+}
+
+Work QueueCommunicator::AllGatherAsync(ConstSpan in, Span out, std::string_view tag,
+                                       const CudaEvent* after) {
+  return Enqueue({.kind = OperationKind::kAllGather, .in = in, .out = out, .after = after}, tag);
 }
 
 Status QueueCommunicator::Send(ConstSpan buffer, int peer, std::string_view tag) {
@@ -122,6 +128,14 @@ Status QueueCommunicator::Post(ConstSpan buffer, int peer, int most, std::string
 Status QueueCommunicator::Receive(Span buffer, int peer, std::string_view tag) {
   return Enqueue({.kind = OperationKind::kReceive, .in = {}, .out = buffer, .peer = peer}, tag)
       .Wait();
+}
+
+Work QueueCommunicator::ExchangeAsync(ConstSpan out, Span in, int peer, std::string_view tag,
+                                      const CudaEvent* after) {
+  OperationKind kind = OperationKind::kExchange;
+  if (in.count == 0) kind = OperationKind::kSend;
+  if (out.count == 0) kind = OperationKind::kReceive;
+  return Enqueue({.kind = kind, .in = out, .out = in, .peer = peer, .after = after}, tag);
 }
 
 Status QueueCommunicator::Barrier(std::string_view tag) {
@@ -173,8 +187,11 @@ Status QueueCommunicator::Check(const Operation& operation) const {
   if (operation.after != nullptr && memory() == Memory::kHost) {
     return Error::Invalid("only operations in device memory can begin after an event");
   }
-  if (memory() == Memory::kDevice && (operation.group || operation.posts > 0)) {
-    return Error::Invalid("groups of ranks and posted messages are Gloo's, in host memory");
+  if (memory() == Memory::kDevice && operation.posts > 0) {
+    return Error::Invalid("posted messages are Gloo's, in host memory");
+  }
+  if (memory() == Memory::kHost && kind == OperationKind::kExchange) {
+    return Error::Invalid("in host memory, post and receive: only device memory is exchanged");
   }
   if (operation.group && !IsIn(*operation.group, rank_, world_)) {
     return Error::Invalid("rank " + std::to_string(rank_) + " is not in the group that it names");

@@ -47,14 +47,18 @@ class QueueCommunicator final : public Communicator {
 
   Work AllReduceAsync(Span buffer, Reduction op, std::string_view tag,
                       const CudaEvent* after) override;
-  Work AllReduceWithin(const RankGroup& group, Span buffer, Reduction op,
-                       std::string_view tag) override;
+  Work AllReduceWithin(const RankGroup& group, Span buffer, Reduction op, std::string_view tag,
+                       const CudaEvent* after) override;
   Status Broadcast(Span buffer, int root, std::string_view tag) override;
   Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) override;
   Status AllGather(ConstSpan in, Span out, std::string_view tag) override;
+  Work AllGatherAsync(ConstSpan in, Span out, std::string_view tag,
+                      const CudaEvent* after) override;
   Status Send(ConstSpan buffer, int peer, std::string_view tag) override;
   Status Post(ConstSpan buffer, int peer, int most, std::string_view tag) override;
   Status Receive(Span buffer, int peer, std::string_view tag) override;
+  Work ExchangeAsync(ConstSpan out, Span in, int peer, std::string_view tag,
+                     const CudaEvent* after) override;
   Status Barrier(std::string_view tag) override;
   void Abort(std::string_view reason) override;
   Result<std::string> Record(const std::string& dir) const override;

@@ -24,16 +24,17 @@ enum class OperationKind : uint8_t {
   kAllGather,
   kSend,
   kReceive,
+  kExchange,  // `in` to the peer and `out` from it, at the same time
   kBarrier,
 };
 
 struct Operation {
   OperationKind kind = OperationKind::kBarrier;
-  uint64_t number = 0;  // the same on every rank; of its pair alone for send and receive
+  uint64_t number = 0;  // the same on every rank; of its pair alone where there is a peer
   ConstSpan in;         // in place: in.data == out.data
   Span out;
   Reduction reduction = Reduction::kSum;
-  int peer = -1;                        // of send and receive; the root of a broadcast
+  int peer = -1;                        // of send, receive and exchange; the root of a broadcast
   std::optional<RankGroup> group = {};  // of an allreduce that is not over all ranks
   int posts = 0;  // of a send: 0 waits for the receiver, else the most that lie here for this peer
   const CudaEvent* after = nullptr;  // in device memory: begins when this is done

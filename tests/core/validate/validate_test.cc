@@ -401,8 +401,7 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kCluster, "  numMachines: 3\n  trainer: {data: [a], parallel: {pipeline: 3}}\n",
        "must divide the model's layers, 4; it may be 1, 2, 4"},
       {Target::kLocal,
-       "  numMachines: 2\n  trainer: {data: [a], model: micro, device: Cuda, parallel: {pipeline: "
-       "2}}\n",
+       "  trainer: {data: [a], model: micro, device: Cuda, parallel: {tensorShards: 2}}\n",
        "must be 1 on GPUs"},
       {Target::kCluster,
        "  numMachines: 2\n  trainer: {prompts: [a], mode: Generate, parallel: {pipeline: 2}}\n",

@@ -149,12 +149,11 @@ def _device_rules():
     def unless(wrong, message, path):
         return rule(f"!has(self.trainer) || !({wrong})", message, path)
 
-    def whole(field, on_cpus, adds_up):
-        """What cuts a model into parts needs ranks on CPUs that train and add up as a tree."""
+    def whole(field, adds_up):
+        """What cuts a model into parts needs ranks that train and add up as a tree."""
         path = f".trainer.parallel.{field}"
         parts = f"self{path} > 1"
         return [
-            unless(f"{parts} && {on_gpus}", f"must be 1 on GPUs; {on_cpus} compute on CPUs", path),
             unless(f"{parts} && self.trainer.mode == 'Generate'",
                    "must be 1 for mode Generate, whose ranks share the prompts", path),
             unless(f"{parts} && self.trainer.sync == 'ParameterServer'",
@@ -171,8 +170,11 @@ def _device_rules():
                       f"must be Restart {message}", ".trainer.recovery")
 
     return [
-        *whole("pipeline", "stages of a pipeline", "copies of a stage"),
-        *whole("tensorShards", "shards of layers", "shards"),
+        *whole("pipeline", "copies of a stage"),
+        *whole("tensorShards", "shards"),
+        unless(f"self.trainer.parallel.tensorShards > 1 && {on_gpus}",
+               "must be 1 on GPUs; shards of layers compute on CPUs",
+               ".trainer.parallel.tensorShards"),
         unless(f"{asks} && self.resourcesPerProcess.gpu > 1",
                "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
                "spec.processesPerMachine", ".resourcesPerProcess.gpu"),

@@ -56,6 +56,8 @@ class GlooTransport final : public Transport {
         return operation.posts > 0 ? direct_.Post(operation) : direct_.Send(operation);
       case OperationKind::kReceive:
         return direct_.Receive(operation);
+      case OperationKind::kExchange:  // in device memory alone
+        return;
       case OperationKind::kBarrier:
         return direct_.Barrier(operation);
     }

@@ -51,6 +51,8 @@ const char* NameOf(OperationKind kind) {
       return "ncclSend";
     case OperationKind::kReceive:
       return "ncclRecv";
+    case OperationKind::kExchange:
+      return "ncclSend and ncclRecv";
     case OperationKind::kBarrier:
       break;
   }
@@ -67,6 +69,23 @@ static_assert(NcclLimits{}.in_flight >= kMostBegun);
 
 bool Reduces(OperationKind kind) {
   return kind == OperationKind::kAllReduce || kind == OperationKind::kReduceScatter;
+}
+
+// In one group: two ranks that both send first would wait for each other.
+nccl::Code Exchange(const Operation& operation, const nccl::Api& api, nccl::Comm comm,
+                    cuda::Stream stream) {
+  const ConstSpan& in = operation.in;
+  const Span& out = operation.out;
+  if (const nccl::Code begun = api.group_start(); begun != nccl::Code::kSuccess) return begun;
+  const nccl::Code sent =
+      api.send(in.data, in.count, TypeOf(in.type), operation.peer, comm, stream);
+  const nccl::Code received =
+      api.receive(out.data, out.count, TypeOf(out.type), operation.peer, comm, stream);
+  const nccl::Code ended = api.group_end();
+  for (const nccl::Code code : {sent, received}) {
+    if (code != nccl::Code::kSuccess && code != nccl::Code::kInProgress) return code;
+  }
+  return ended;
 }
 
 }  // namespace
@@ -170,6 +189,8 @@ Status NcclTransport::Validate(const Operation& operation) const {
   const auto world = static_cast<size_t>(ranks_.world);
   if (Reduces(operation.kind) && !IsReduced(operation.out.type))
     return Error::Invalid(Name(operation) + ": bytes and bfloat16 are moved, never reduced");
+  if (operation.group && !IsTreeSum(operation))
+    return Error::Invalid(Name(operation) + ": groups of ranks add up floats as a tree alone");
   if (operation.kind == OperationKind::kReduceScatter &&
       operation.in.count != operation.out.count * world)
     return Error::Invalid(Name(operation) + ": its input must hold world() parts of its output");
@@ -206,13 +227,19 @@ TreeSum::Call NcclTransport::CallOf(std::string what, Time deadline) {
   };
 }
 
+bool NcclTransport::IsTreeSum(const Operation& operation) const {
+  return parts_.tree && Reduces(operation.kind) && operation.reduction == Reduction::kSum &&
+         operation.out.type == DataType::kFloat32;
+}
+
 Status NcclTransport::Launch(const Operation& operation, Time deadline) {
   const TreeSum::Call call = CallOf(Name(operation), deadline);
-  if (parts_.tree && Reduces(operation.kind) && operation.reduction == Reduction::kSum &&
-      operation.out.type == DataType::kFloat32) {
+  if (IsTreeSum(operation)) {
     auto* const out = static_cast<float*>(operation.out.data);
-    if (operation.kind == OperationKind::kAllReduce)
-      return parts_.tree->AllReduce(ranks_, call, parts_.stream, out, operation.out.count);
+    if (operation.kind == OperationKind::kAllReduce) {
+      const NcclRanks ranks = operation.group ? ranks_.Of(*operation.group) : ranks_;
+      return parts_.tree->AllReduce(ranks, call, parts_.stream, out, operation.out.count);
+    }
     return parts_.tree->ReduceScatter(ranks_, call, parts_.stream,
                                       static_cast<const float*>(operation.in.data), out,
                                       operation.out.count);
@@ -241,6 +268,8 @@ nccl::Code NcclTransport::LaunchNccl(const Operation& operation, const nccl::Api
       return api.send(in.data, in.count, TypeOf(in.type), operation.peer, comm, stream);
     case OperationKind::kReceive:
       return api.receive(out.data, out.count, TypeOf(out.type), operation.peer, comm, stream);
+    case OperationKind::kExchange:
+      return Exchange(operation, api, comm, stream);
     case OperationKind::kBarrier:
       break;
   }

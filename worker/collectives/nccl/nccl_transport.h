@@ -80,6 +80,7 @@ class NcclTransport final : public Transport {
   };
 
   Status Validate(const Operation& operation) const;
+  bool IsTreeSum(const Operation& operation) const;
   // What TreeSum launches by.
   TreeSum::Call CallOf(std::string what, Time deadline);
   // Puts it into the stream.

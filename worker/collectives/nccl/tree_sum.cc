@@ -32,13 +32,13 @@ class Group {
     Note(api_.group_start());
   }
 
-  void Send(const float* from, size_t count, size_t peer) {
+  void Send(const float* from, size_t count, int peer) {
     if (count == 0 || failed_ != nccl::Code::kSuccess) return;
-    Note(api_.send(from, count, nccl::Type::kFloat32, static_cast<int>(peer), comm_, stream_));
+    Note(api_.send(from, count, nccl::Type::kFloat32, peer, comm_, stream_));
   }
-  void Receive(float* to, size_t count, size_t peer) {
+  void Receive(float* to, size_t count, int peer) {
     if (count == 0 || failed_ != nccl::Code::kSuccess) return;
-    Note(api_.receive(to, count, nccl::Type::kFloat32, static_cast<int>(peer), comm_, stream_));
+    Note(api_.receive(to, count, nccl::Type::kFloat32, peer, comm_, stream_));
   }
   nccl::Code End() {
     const nccl::Code ended = api_.group_end();
@@ -57,6 +57,15 @@ class Group {
 };
 
 }  // namespace
+
+NcclRanks NcclRanks::Of(const RankGroup& part) const {
+  if (part.size == world) return *this;
+  return {.rank = (rank - part.first) / part.stride, .world = part.size, .group = part};
+}
+
+int NcclRanks::RankOf(size_t place) const {
+  return group ? group->RankOf(static_cast<int>(place)) : static_cast<int>(place);
+}
 
 int NcclRanks::UsableLocal(int world, int local) {
   const bool usable = local > 0 && std::has_single_bit(static_cast<unsigned>(world)) &&
@@ -93,11 +102,13 @@ Status TreeSum::WarmUp(const NcclRanks& ranks, const Call& call, const CudaStrea
 Status TreeSum::AllReduce(const NcclRanks& ranks, const Call& call, const CudaStream& stream,
                           float* data, size_t count) const {
   const auto world = static_cast<size_t>(ranks.world);
+  if (world == 1) return {};
   const size_t unit = world * kAlignment;
+  const size_t most = most_ / unit * unit;
   const bool by_machine = ranks.local > 1 && ranks.local < ranks.world;
   while (count > 0) {
     const bool whole = count <= MostRest(world);
-    const size_t sliced = whole ? 0 : std::min(count / unit * unit, most_);
+    const size_t sliced = whole ? 0 : std::min(count / unit * unit, most);
     const size_t left = count - sliced;
     // With the last slices goes what they leave.
     const size_t rest = whole || left < unit ? left : 0;
@@ -109,16 +120,31 @@ Status TreeSum::AllReduce(const NcclRanks& ranks, const Call& call, const CudaSt
                               by_machine ? 0 : slice, rest);
     if (!direct.ok()) return direct;
     if (slice > 0) {
-      const Status gathered = call([&](const nccl::Api& api, nccl::Comm comm) {
-        return api.all_gather(data + static_cast<size_t>(ranks.rank) * slice, data, slice,
-                              nccl::Type::kFloat32, comm, stream.get());
-      });
+      const Status gathered = GatherSlices(ranks, call, stream, data, slice);
       if (!gathered.ok()) return gathered;
     }
     data += sliced + rest;
     count -= sliced + rest;
   }
   return {};
+}
+
+Status TreeSum::GatherSlices(const NcclRanks& ranks, const Call& call, const CudaStream& stream,
+                             float* data, size_t slice) {
+  const auto own = static_cast<size_t>(ranks.rank);
+  return call([&](const nccl::Api& api, nccl::Comm comm) {
+    if (!ranks.group) {
+      return api.all_gather(data + own * slice, data, slice, nccl::Type::kFloat32, comm,
+                            stream.get());
+    }
+    Group group(api, comm, stream.get());
+    for (size_t peer = 0; peer < static_cast<size_t>(ranks.world); ++peer) {
+      if (peer == own) continue;
+      group.Send(data + own * slice, slice, ranks.RankOf(peer));
+      group.Receive(data + peer * slice, slice, ranks.RankOf(peer));
+    }
+    return group.End();
+  });
 }
 
 // Slice ranks.rank of data[world][slice] becomes its sum, and so does the `rest` behind them.
@@ -132,10 +158,11 @@ Status TreeSum::SumDirect(const NcclRanks& ranks, const Call& call, const CudaSt
   Status sent = call([&](const nccl::Api& api, nccl::Comm comm) {
     Group group(api, comm, stream.get());
     for (size_t peer = 0; peer < world; ++peer) {
-      group.Send(data + peer * slice, slice, peer);
-      group.Send(data + world * slice, rest, peer);
-      group.Receive(parts + peer * slice, slice, peer);
-      group.Receive(rest_parts + peer * stride, rest, peer);
+      const int rank = ranks.RankOf(peer);
+      group.Send(data + peer * slice, slice, rank);
+      group.Send(data + world * slice, rest, rank);
+      group.Receive(parts + peer * slice, slice, rank);
+      group.Receive(rest_parts + peer * stride, rest, rank);
     }
     return group.End();
   });
@@ -169,8 +196,9 @@ Status TreeSum::SumByMachine(const NcclRanks& ranks, const Call& call, const Cud
     Group group(api, comm, stream.get());
     for (size_t l = 0; l < local; ++l) {
       for (size_t m = 0; m < machines; ++m) {
-        group.Send(data + (m * local + l) * slice, slice, machine * local + l);
-        group.Receive(parts + l * mine + m * slice, slice, machine * local + l);
+        const int rank = ranks.RankOf(machine * local + l);
+        group.Send(data + (m * local + l) * slice, slice, rank);
+        group.Receive(parts + l * mine + m * slice, slice, rank);
       }
     }
     return group.End();
@@ -186,8 +214,9 @@ Status TreeSum::SumByMachine(const NcclRanks& ranks, const Call& call, const Cud
   Status between = call([&](const nccl::Api& api, nccl::Comm comm) {
     Group group(api, comm, stream.get());
     for (size_t m = 0; m < machines; ++m) {
-      group.Send(sums + m * slice, slice, m * local + me);
-      group.Receive(parts + m * slice, slice, m * local + me);
+      const int rank = ranks.RankOf(m * local + me);
+      group.Send(sums + m * slice, slice, rank);
+      group.Receive(parts + m * slice, slice, rank);
     }
     return group.End();
   });
@@ -210,8 +239,8 @@ Status TreeSum::ReduceScatter(const NcclRanks& ranks, const Call& call, const Cu
     Status sent = call([&](const nccl::Api& api, nccl::Comm comm) {
       Group group(api, comm, stream.get());
       for (size_t peer = 0; peer < world; ++peer) {
-        group.Send(in + peer * count + at, now, peer);
-        group.Receive(Staging() + peer * stride, now, peer);
+        group.Send(in + peer * count + at, now, ranks.RankOf(peer));
+        group.Receive(Staging() + peer * stride, now, ranks.RankOf(peer));
       }
       return group.End();
     });

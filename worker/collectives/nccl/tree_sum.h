@@ -11,25 +11,36 @@
 //
 // What is left of a buffer that n does not divide, and a buffer that is small, is sent whole to
 // all.
+//
+// A group of ranks does the same by sends and receives alone: no communicator of its own, which
+// would take buffers of its own on the GPU, is needed for them.
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_NCCL_TREE_SUM_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_NCCL_TREE_SUM_H_
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
+#include "worker/collectives/collectives.h"
 #include "worker/collectives/nccl/cuda.h"
 #include "worker/collectives/nccl/nccl_api.h"
 #include "worker/collectives/nccl/slice_sum.h"
 
 namespace lockstep::collectives {
 
-// Which of the ranks lie on one machine.
+// Those that add up, and which of them lie on one machine.
 struct NcclRanks {
-  int rank = 0;
-  int world = 1;
+  int rank = 0;   // this one's place among them
+  int world = 1;  // how many they are
   int local = 1;  // ranks r * local .. (r + 1) * local - 1 are one machine's; 1: not known
+  std::optional<RankGroup> group = {};  // of the communicator's ranks; none: all of them
+
+  // Of all ranks, the group that this one is in.
+  NcclRanks Of(const RankGroup& part) const;
+  // A place's number in the communicator.
+  int RankOf(size_t place) const;
 
   // The largest `local` that the tree can use, of `local` ranks on each machine. LOCAL_RANK has no
   // say in it: of processes that see their own GPU alone it is 0.
@@ -62,6 +73,9 @@ class TreeSum {
                    size_t slice, size_t rest) const;
   Status SumByMachine(const NcclRanks& ranks, const Call& call, const CudaStream& stream,
                       float* data, size_t slice) const;
+  // Of data[world][slice], each rank's own slice goes to all.
+  static Status GatherSlices(const NcclRanks& ranks, const Call& call, const CudaStream& stream,
+                             float* data, size_t slice);
 
   std::unique_ptr<SliceSum> kernel_;
   // In floats: parts of slices [most_], sums of a machine [most_ / 2], the rest's parts, and the

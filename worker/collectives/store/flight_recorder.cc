@@ -39,6 +39,8 @@ const char* ToString(OperationKind kind) {
       return "send";
     case OperationKind::kReceive:
       return "receive";
+    case OperationKind::kExchange:
+      return "exchange";
     case OperationKind::kBarrier:
       break;
   }
@@ -46,7 +48,8 @@ const char* ToString(OperationKind kind) {
 }
 
 bool IsCollective(OperationKind kind) {
-  return kind != OperationKind::kSend && kind != OperationKind::kReceive;
+  return kind != OperationKind::kSend && kind != OperationKind::kReceive &&
+         kind != OperationKind::kExchange;
 }
 
 const char* RecordedOperation::State() const {
@@ -59,6 +62,7 @@ std::string RecordedOperation::Describe() const {
   if (!tag.empty()) text += " \"" + tag + "\"";
   if (kind == OperationKind::kSend) text += " to rank " + std::to_string(peer);
   if (kind == OperationKind::kReceive) text += " from rank " + std::to_string(peer);
+  if (kind == OperationKind::kExchange) text += " with rank " + std::to_string(peer);
   return text;
 }
 

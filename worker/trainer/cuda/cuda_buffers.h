@@ -69,46 +69,67 @@ struct CudaLayerBuffers {
   float* out;      // [N, C], the residual stream after the block
 };
 
+// Of a micro-batch whose backward pass is still to come.
 template <typename A>
-struct CudaBuffers {
-  CudaBuffers(const Dimensions& d, size_t parameters, DeviceArena& arena) {
-    const size_t padded = PaddedVocabulary(d);
-    operands = arena.Take<A>(parameters + (padded - d.vocabulary) * d.width);
-    batch = arena.Take<int32_t>(BatchSize(d));
-    embedded = arena.Take<float>(d.rows * d.width);
+struct CudaHeldBuffers {
+  CudaHeldBuffers(const Dimensions& d, DeviceArena& arena)
+      : batch(arena.Take<int32_t>(BatchSize(d))), embedded(arena.Take<float>(d.rows * d.width)) {
     for (size_t l = 0; l < d.layers; ++l) layers.emplace_back(d, arena);
-    branch = arena.Take<A>(d.rows * d.width);
-    mean = arena.Take<float>(d.rows);
-    rstd = arena.Take<float>(d.rows);
-    normal = arena.Take<A>(d.rows * d.width);
-    logits = arena.Take<A>(d.rows * padded);
-    losses = arena.Take<float>(d.rows);
-    dx = arena.Take<float>(d.rows * d.width);
-    dx_operand = arena.Take<A>(d.rows * d.width);
-    dnormal = arena.Take<A>(d.rows * d.width);
-    dwide = arena.Take<A>(d.rows * 4 * d.width);
-    delta = arena.Take<float>(d.rows * d.heads);
-    partial = arena.Take<float>(std::max(BlocksOf(d.rows, gpu::kNormRows) * 3 * d.width,
-                                         BlocksOf(d.rows, gpu::kBiasRows) * 4 * d.width));
-    dtoken = arena.Take<float>(d.vocabulary * d.width);
-    workspace = arena.Take<std::byte>(Workspace::kBytes);
   }
 
   // What SetBatch copies at once: inputs, targets, the rows sorted by input, and where each token's
   // begin.
   static size_t BatchSize(const Dimensions& d) { return 3 * d.rows + d.vocabulary + 1; }
 
-  A* operands;      // the parameters as the products' operands, wte padded to Vp rows
   int32_t* batch;   // [BatchSize]
-  float* embedded;  // [N, C]
+  float* embedded;  // [N, C], what the first layer takes
   std::vector<CudaLayerBuffers<A>> layers;
-  A* branch;             // [N, C], what is added to the residual stream next
-  float* mean;           // [N], of the last LayerNorm
-  float* rstd;           // [N]
-  A* normal;             // [N, C]
-  A* logits;             // [N, Vp], then their gradient
-  float* losses;         // [N]
-  float* dx;             // [N, C], gradient of the residual stream
+};
+
+template <typename A>
+struct CudaBuffers {
+  // `held`: micro-batches at a time; `heads`: of their head's gradients that are on their way.
+  CudaBuffers(const Dimensions& d, size_t parameters, const Stage& stage, int held_count, int heads,
+              DeviceArena& arena) {
+    const size_t padded = PaddedVocabulary(d);
+    const size_t head_rows = stage.last() ? d.rows : 0;
+    operands = arena.Take<A>(parameters + PaddingOf(d, stage));
+    for (int i = 0; i < held_count; ++i) held.emplace_back(d, arena);
+    branch = arena.Take<A>(d.rows * d.width);
+    mean = arena.Take<float>(head_rows);
+    rstd = arena.Take<float>(head_rows);
+    normal = arena.Take<A>(head_rows * d.width);
+    logits = arena.Take<A>(head_rows * padded);
+    losses = arena.Take<float>(head_rows);
+    for (int i = 0; i < (stage.has_head_copy() ? heads : 0); ++i) {
+      head_gradients.push_back(arena.Take<float>(d.vocabulary * d.width));
+    }
+    dx = arena.Take<float>(d.rows * d.width + d.width);
+    dx_operand = arena.Take<A>(d.rows * d.width);
+    dnormal = arena.Take<A>(d.rows * d.width);
+    dwide = arena.Take<A>(d.rows * 4 * d.width);
+    delta = arena.Take<float>(d.rows * d.heads);
+    partial = arena.Take<float>(std::max(BlocksOf(d.rows, gpu::kNormRows) * 3 * d.width,
+                                         BlocksOf(d.rows, gpu::kBiasRows) * 4 * d.width));
+    dtoken = arena.Take<float>(stage.first() ? d.vocabulary * d.width : 0);
+    workspace = arena.Take<std::byte>(Workspace::kBytes);
+  }
+
+  // Elements between wte's operands and what is behind them.
+  static size_t PaddingOf(const Dimensions& d, const Stage& stage) {
+    return stage.first() || stage.last() ? (PaddedVocabulary(d) - d.vocabulary) * d.width : 0;
+  }
+
+  A* operands;  // the parameters as the products' operands, wte padded to Vp rows
+  std::vector<CudaHeldBuffers<A>> held;
+  A* branch;                           // [N, C], what is added to the residual stream next
+  float* mean;                         // [N], of the last LayerNorm
+  float* rstd;                         // [N]
+  A* normal;                           // [N, C]
+  A* logits;                           // [N, Vp], then their gradient
+  float* losses;                       // [N]
+  std::vector<float*> head_gradients;  // each [V, C], of wte, where that is another stage's
+  float* dx;             // [N, C], gradient of the residual stream, and [C], of the bias before it
   A* dx_operand;         // [N, C], the same
   A* dnormal;            // [N, C], of a LayerNorm's output, of `mixed`
   A* dwide;              // [N, 4 C], of c_fc's output; [N, 3 C], of qkv

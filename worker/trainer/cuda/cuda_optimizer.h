@@ -2,7 +2,9 @@
 // that follows from it and the update are enqueued together: the host waits once a step, for the
 // outcome.
 //
-//   optimizer->Step(replica, gradients, options);  // summed, with the tail behind them
+//   optimizer->Measure(gradients);             // summed, with the tail behind them
+//   all.AllGatherAsync(optimizer->row(), optimizer->rows(), ...);  // where ranks share a model
+//   optimizer->Update(replica, gradients, options);
 //   Result<CudaStepOutcome> outcome = optimizer->Finish();
 //
 // Its numbers differ from AdamWStep's in the last places only: the norm, from which the scale of
@@ -17,11 +19,12 @@
 #include "worker/collectives/nccl/cuda.h"
 #include "worker/trainer/cuda/cuda_gpt.h"
 #include "worker/trainer/cuda/pinned_memory.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/engine/sync.h"
 
 namespace lockstep::trainer {
 
-// In the GPU's memory, flat, as Parameters(shape) arranges them.
+// In the GPU's memory, flat, as Parameters(shape, stage) arranges them.
 struct CudaReplica {
   float* parameters = nullptr;
   float* moment1 = nullptr;
@@ -36,43 +39,56 @@ struct CudaStepOutcome {
 
 class CudaOptimizer {
  public:
-  // Works on the model's stream and writes its operands. `model` outlives this.
+  // Works on the model's stream and writes its operands. `model`, which is of the mesh's stage,
+  // outlives this.
   static Result<std::unique_ptr<CudaOptimizer>> Create(
       const std::shared_ptr<const collectives::CudaDevice>& device, const Shape& shape,
-      CudaGpt& model);
+      const Mesh& mesh, CudaGpt& model);
   // What Create allocates on the GPU.
-  static size_t PredictBytes(const Shape& shape);
+  static size_t PredictBytes(const Shape& shape, const Mesh& mesh);
 
-  // Enqueues one update of all parameters by `gradients`, behind which kTailSize values lie.
-  Status Step(const CudaReplica& replica, const float* gradients, const StepOptions& options);
-  // Waits for the last Step.
+  // Enqueues what the norm of `gradients`, of this rank's stage, takes; kTailSize values lie behind
+  // them.
+  Status Measure(const float* gradients);
+  // What it makes, and a place for all ranks': of a mesh of several ranks it is gathered before
+  // Update.
+  collectives::ConstSpan row() const;
+  collectives::Span rows() const;
+  // Enqueues one update of all parameters here.
+  Status Update(const CudaReplica& replica, const float* gradients, const StepOptions& options);
+  // Waits for the last Update.
   Result<CudaStepOutcome> Finish();
 
  private:
   struct Buffers;
-  // What the host reads of a step.
-  struct Outcome {
-    gpu::StepScale scale;
-    float tail[kTailSize];
+  struct Sizes {
+    Sizes(const Shape& shape, const Mesh& mesh);
+
+    size_t count;     // of the stage's parameters
+    size_t pieces;    // of them
+    size_t of_model;  // pieces
+    size_t width;     // of a rank's row: pieces of any stage, and the tail
+    size_t rows;      // of ranks
   };
 
-  CudaOptimizer(std::shared_ptr<const collectives::CudaDevice> device, size_t count, CudaGpt& model,
-                collectives::DeviceMemory memory, PinnedMemory outcome)
-      : device_(std::move(device)),
-        count_(count),
-        model_(model),
-        memory_(std::move(memory)),
-        outcome_(std::move(outcome)) {}
-  Status SetDecays(const Shape& shape);
+  CudaOptimizer(std::shared_ptr<const collectives::CudaDevice> device, const Shape& shape,
+                const Mesh& mesh, CudaGpt& model, collectives::DeviceMemory memory,
+                PinnedMemory outcome);
+  Status FillTables(const Shape& shape);
+  Buffers buffers() const;
+  // Of a rank: its pieces' sums, and behind them its tail.
+  double* RowOf(int rank) const;
+  float* TailOf(int rank) const;
   template <typename A>
-  Status Update(const CudaReplica& replica, const float* gradients, const StepOptions& options);
+  Status UpdateAs(const CudaReplica& replica, const float* gradients, const StepOptions& options);
   Status CopyToHost(void* to, const void* from, size_t bytes);
 
   std::shared_ptr<const collectives::CudaDevice> device_;
-  size_t count_;  // of parameters
+  const Mesh mesh_;
+  const Sizes sizes_;
   CudaGpt& model_;
   collectives::DeviceMemory memory_;
-  PinnedMemory outcome_;
+  PinnedMemory outcome_;  // a StepScale, then the tail of each of a pipeline's ranks
 };
 
 }  // namespace lockstep::trainer

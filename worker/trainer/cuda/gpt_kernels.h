@@ -41,7 +41,7 @@ constexpr unsigned kNormRows = 64;   // that a block of NormBackward sums
 constexpr unsigned kBiasRows = 256;  // that a block of BiasBackward sums
 constexpr unsigned kTokenThreads = 256;
 constexpr unsigned kSumColumns = 32;        // that a block of ColumnSums makes
-constexpr unsigned kNormBlock = 1U << 14U;  // elements that a block of SquaredNorm sums
+constexpr unsigned kNormBlock = 1U << 14U;  // most elements that a block of SquaredNorm sums
 constexpr unsigned kHashBlock = 1U << 16U;  // elements of one hash, as HashOf has it
 constexpr unsigned kDecayGrain = 64;        // elements that decay alike
 
@@ -345,15 +345,21 @@ struct SliceSum {
   constexpr LaunchShape shape() const { return Elements(count, 1); }
 };
 
-// partial = the sum of squares, in double, of each kNormBlock elements.
+// Elements of an array: part of one parameter, and of one of its shards.
+struct NormPiece {
+  size_t first;
+  size_t count;  // at most kNormBlock
+};
+
+// partial = the sum of squares, in double, of each piece.
 struct SquaredNorm {
   static constexpr const char* kName = "squared_norm";
   const float* x;
-  double* partial;  // [parts()]
-  size_t count;     // any
-  constexpr unsigned parts() const { return Blocks(count, kNormBlock); }
+  const NormPiece* pieces;  // [parts]
+  double* partial;          // [parts]
+  unsigned parts;
   constexpr LaunchShape shape() const {
-    return {.blocks_x = parts(), .threads = 256, .shared_bytes = 256 * 8};
+    return {.blocks_x = parts, .threads = 256, .shared_bytes = 256 * 8};
   }
 };
 
@@ -366,7 +372,8 @@ struct StepScale {
 };
 struct ClipScale {
   static constexpr const char* kName = "clip_scale";
-  const double* partial;  // [parts], of SquaredNorm
+  const double* partial;  // of SquaredNorm, here and elsewhere
+  const uint32_t* order;  // [parts]: where in `partial` each piece of the model lies
   const float* loss;      // [1], summed over the micro-batches
   StepScale* scale;       // [1]
   unsigned parts;

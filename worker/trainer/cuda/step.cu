@@ -27,11 +27,10 @@ GPU_KERNEL(mean_loss, kSumThreads, MeanLoss) {
 
 GPU_KERNEL(squared_norm, kSumThreads, SquaredNorm) {
   GPU_SHARED(double, shared);  // [kSumThreads]
-  const size_t first = size_t{BlockX()} * kNormBlock;
+  const NormPiece piece = arguments.pieces[BlockX()];
   double own = 0;
-  for (size_t i = first + ThreadX(); i < first + kNormBlock && i < arguments.count;
-       i += kSumThreads) {
-    const auto x = static_cast<double>(arguments.x[i]);
+  for (size_t i = ThreadX(); i < piece.count; i += kSumThreads) {
+    const auto x = static_cast<double>(arguments.x[piece.first + i]);
     own += x * x;
   }
   const double sum = BlockSum(shared, own);
@@ -41,7 +40,8 @@ GPU_KERNEL(squared_norm, kSumThreads, SquaredNorm) {
 GPU_KERNEL(clip_scale, kSumThreads, ClipScale) {
   GPU_SHARED(double, shared);  // [kSumThreads]
   double own = 0;
-  for (unsigned i = ThreadX(); i < arguments.parts; i += kSumThreads) own += arguments.partial[i];
+  for (unsigned i = ThreadX(); i < arguments.parts; i += kSumThreads)
+    own += arguments.partial[arguments.order[i]];
   const double sum = BlockSum(shared, own);
   if (ThreadX() > 0) return;
   constexpr double kTiny = 1e-6;  // ScaleOf's

@@ -1,5 +1,6 @@
 #include "worker/trainer/engine/cuda_engine.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <thread>
@@ -10,7 +11,9 @@
 #include "worker/trainer/cuda/cuda_optimizer.h"
 #include "worker/trainer/cuda/pinned_memory.h"
 #include "worker/trainer/engine/buckets.h"
+#include "worker/trainer/engine/cuda_links.h"
 #include "worker/trainer/engine/gradient_tree.h"
+#include "worker/trainer/engine/mesh.h"
 #include "worker/trainer/model/buffers.h"
 
 namespace lockstep::trainer {
@@ -32,40 +35,55 @@ std::string Megabytes(size_t bytes) {
 
 // Floats in the GPU's memory: the replica, and the arrays of the tree of gradients.
 struct Arrays {
-  static Result<Arrays> Allocate(const std::shared_ptr<const CudaDevice>& device, size_t parameters,
-                                 int leaves) {
+  // `held` parameters, of which the first are `owned`.
+  static Result<Arrays> Allocate(const std::shared_ptr<const CudaDevice>& device, size_t held,
+                                 size_t owned, int leaves) {
     const size_t count =
-        3 * Padded(parameters) +
-        static_cast<size_t>(GradientTree::Arrays(leaves)) * Padded(parameters + kTailSize);
+        Padded(held) + 2 * Padded(owned) +
+        static_cast<size_t>(GradientTree::Arrays(leaves)) * Padded(owned + kTailSize);
     Result<DeviceMemory> memory = DeviceMemory::Allocate(device, count * sizeof(float));
     if (!memory.ok()) return memory.error();
-    return Arrays(std::move(*memory), parameters, leaves);
+    return Arrays(std::move(*memory), held, owned, leaves);
   }
 
   CudaReplica replica() const {
-    const size_t stride = Padded(parameters);
-    return {.parameters = begin(), .moment1 = begin() + stride, .moment2 = begin() + 2 * stride};
+    float* moments = begin() + Padded(held);
+    return {.parameters = begin(), .moment1 = moments, .moment2 = moments + Padded(owned)};
   }
   std::vector<std::span<float>> gradients() const {
     std::vector<std::span<float>> arrays;
-    float* next = begin() + 3 * Padded(parameters);
+    float* next = begin() + Padded(held) + 2 * Padded(owned);
     for (int i = 0; i < GradientTree::Arrays(leaves); ++i) {
-      arrays.emplace_back(next, parameters + kTailSize);
-      next += Padded(parameters + kTailSize);
+      arrays.emplace_back(next, owned + kTailSize);
+      next += Padded(owned + kTailSize);
     }
     return arrays;
   }
   float* begin() const { return static_cast<float*>(memory.data()); }
 
   DeviceMemory memory;
-  size_t parameters;
+  size_t held;
+  size_t owned;
   int leaves;
 
  private:
-  Arrays(DeviceMemory taken, size_t count, int of)
-      : memory(std::move(taken)), parameters(count), leaves(of) {}
+  Arrays(DeviceMemory taken, size_t all, size_t own, int of)
+      : memory(std::move(taken)), held(all), owned(own), leaves(of) {}
 };
 
+// Of all ranks alike: stages that have fewer, empty ones.
+std::vector<Bucket> BucketsOf(const Shape& shape, const Mesh& mesh, size_t bytes) {
+  const auto of = [&](int stage) {
+    return CutBuckets(OwnedCount(shape, mesh.StageOf(stage, mesh.part())) + kTailSize, bytes);
+  };
+  std::vector<Bucket> buckets = of(mesh.stage().index);
+  size_t most = 0;
+  for (int i = 0; i < mesh.stages; ++i) most = std::max(most, of(i).size());
+  buckets.resize(most);
+  return buckets;
+}
+
+// A step of a stage is 1F1B, as CpuEngine has it.
 class CudaEngine final : public Engine {
  public:
   struct Parts {
@@ -73,9 +91,11 @@ class CudaEngine final : public Engine {
     Arrays arrays;
     std::unique_ptr<CudaGpt> model;
     std::unique_ptr<CudaOptimizer> optimizer;
-    PinnedMemory flags;             // 0 and 1, for the tail
+    std::unique_ptr<CudaLinks> links;
+    PinnedMemory tails;             // that a micro-batch begins with: go on, stop
     DeviceMemory hashes;            // of an array's blocks
     std::vector<CudaEvent> ready;   // of each bucket: its sum on this rank is there
+    CudaEvent measured;             // what the stages tell each other at a step's end
     std::vector<CudaEvent> stamps;  // timed: see Stamp
   };
 
@@ -83,11 +103,15 @@ class CudaEngine final : public Engine {
              collectives::Communicator& all)
       : parts_(std::move(parts)),
         replica_(&replica),
+        whole_(options.whole),
         all_(&all),
+        host_(options.host),
+        mesh_(Mesh::Of(options.sync_options.parallel, all.rank(), all.world())),
+        stage_(mesh_.stage()),
         overlap_(options.sync_options.overlap),
         leaves_(options.batch.mine),
-        buckets_(
-            CutBuckets(replica.parameters.size() + kTailSize, options.sync_options.bucket_bytes)),
+        held_(HeldMicroBatches(stage_, leaves_)),
+        buckets_(BucketsOf(replica.shape, mesh_, options.sync_options.bucket_bytes)),
         tree_(parts_.arrays.gradients(), leaves_,
               [this](std::span<float> sum, std::span<const float> part) {
                 return kernels().Launch(
@@ -113,22 +137,24 @@ class CudaEngine final : public Engine {
           copy.from.data(), copy.from.size() * sizeof(float), OffsetOf(copy.to));
       if (!copied.ok()) return copied;
     }
-    auto* flags = parts_.flags.As<float>();
-    flags[0] = 0;
-    flags[1] = 1;
+    auto* tails = parts_.tails.As<float>();
+    std::fill_n(tails, 2 * kTailSize, 0.0F);
+    tails[kTailSize + kTailStop] = 1;
     return parts_.model->UpdateOperands();
   }
 
   Result<StepResult> Step(const StepOptions& options, const ReadBatch& read) override {
     works_.clear();
     failed_ = {};
+    forward_ = 0;
     Duration data{};
     Status summed = tree_.Sum(
         [&](int i, std::span<float> out, const Complete& complete) {
           return MicroBatch(i, i == 0 && options.stop, read, out, complete, &data);
         },
         [this](size_t from) {
-          if (overlap_) Issue(from);
+          // The stage before waits for what is computed last.
+          if (overlap_ && stage_.first()) Issue(from);
         });
     if (summed.ok()) Issue(0);
     if (summed.ok()) summed = failed_;
@@ -138,19 +164,24 @@ class CudaEngine final : public Engine {
 
   // Into the tail of an array that the next step writes anew.
   Result<float> Loss(int index, const ReadBatch& read) override {
-    float* on_gpu = tree_.total().data() + replica_->parameters.size() + kTailLoss;
+    float* on_gpu = tree_.total().data() + count() + kTailLoss;
     float loss = 0;
-    Status done = read(index, inputs_, targets_);
-    if (done.ok()) done = parts_.model->SetBatch(inputs_, targets_);
+    Duration data{};
+    Status done = SetBatch(index, 0, read, &data);
+    if (done.ok()) done = parts_.links->TakeEntry();
     if (done.ok()) done = parts_.model->Forward(on_gpu);
+    if (done.ok()) done = parts_.links->HandOnExit();
     if (done.ok()) done = kernels().Synchronize();
-    if (done.ok()) done = parts_.arrays.memory.CopyTo(&loss, sizeof loss, OffsetOf(on_gpu));
+    if (Status passed = parts_.links->Finish(); !passed.ok()) return passed.error();
+    if (done.ok() && stage_.last()) {
+      done = parts_.arrays.memory.CopyTo(&loss, sizeof loss, OffsetOf(on_gpu));
+    }
     if (!done.ok()) return done.error();
     return loss;
   }
 
   Status UpdateReplica() override {
-    if (all_->rank() != 0) return {};
+    if (stage_.is_model() ? all_->rank() != 0 : mesh_.pipeline() != 0) return {};
     const CudaReplica on_gpu = parts_.arrays.replica();
     const struct {
       std::vector<float>& to;
@@ -163,16 +194,19 @@ class CudaEngine final : public Engine {
                                                   OffsetOf(copy.from));
       if (!copied.ok()) return copied;
     }
-    return {};
+    return stage_.is_model() ? Status() : GatherReplica(*replica_, whole_, mesh_, *host_);
   }
 
   Result<uint64_t> HashOfReplica() override {
     const CudaReplica on_gpu = parts_.arrays.replica();
+    const std::pair<const float*, size_t> arrays[] = {
+        {on_gpu.parameters, replica_->parameters.size()},
+        {on_gpu.moment1, count()},
+        {on_gpu.moment2, count()}};
     std::vector<uint64_t> hashes;
-    for (const float* array : {on_gpu.parameters, on_gpu.moment1, on_gpu.moment2}) {
-      const gpu::Checksum sums{.x = array,
-                               .hashes = static_cast<uint64_t*>(parts_.hashes.data()),
-                               .count = replica_->parameters.size()};
+    for (const auto& [array, size] : arrays) {
+      const gpu::Checksum sums{
+          .x = array, .hashes = static_cast<uint64_t*>(parts_.hashes.data()), .count = size};
       std::vector<uint64_t> blocks(sums.parts());
       Status done = kernels().Launch(sums);
       if (done.ok()) done = kernels().Synchronize();
@@ -183,11 +217,15 @@ class CudaEngine final : public Engine {
     return MixHashes(hashes);
   }
 
-  // Timed events: of each micro-batch its begin, its loss and its gradient; then of the step.
-  static size_t StampsOf(int leaves) { return 3 * static_cast<size_t>(leaves) + 2; }
+  // Timed events: of each micro-batch the begin and the end of its forward and of its backward
+  // pass; then of the step.
+  static size_t StampsOf(int leaves) { return 4 * static_cast<size_t>(leaves) + 2; }
 
  private:
   Kernels& kernels() { return parts_.model->kernels(); }
+  // Of what the stage owns.
+  size_t count() const { return replica_->moment1.size(); }
+  size_t SlotOf(int i) const { return static_cast<size_t>(i % held_); }
   const CudaEvent& Reduced() const { return parts_.stamps[StampsOf(leaves_) - 2]; }
   const CudaEvent& Updated() const { return parts_.stamps[StampsOf(leaves_) - 1]; }
   size_t OffsetOf(const float* in_arrays) const {
@@ -196,41 +234,78 @@ class CudaEngine final : public Engine {
 
   Status MicroBatch(int i, bool stop, const ReadBatch& read, std::span<float> out,
                     const Complete& complete, Duration* data) {
+    float* tail = out.data() + count();
+    if (Status begun = BeginTail(tail, stop); !begun.ok()) return begun;
+    while (forward_ < leaves_ && forward_ < i + held_) {
+      if (Status done = Forward(forward_++, read, tail, data); !done.ok()) return done;
+    }
+    const CudaEvent* stamp = &parts_.stamps[4 * static_cast<size_t>(i) + 2];
+    Status done = parts_.links->BeforeBackward(i, out.data());
+    if (done.ok()) done = stamp[0].Record(kernels().stream());
+    if (done.ok()) {
+      const auto head = static_cast<size_t>(i % HeldHeads(stage_, leaves_));
+      done = parts_.model->Backward(out.data(), complete, SlotOf(i), head);
+    }
+    if (done.ok()) done = stamp[1].Record(kernels().stream());
+    return done.ok() ? parts_.links->AfterBackward(i) : done;
+  }
+
+  // A last stage goes backward at once, so `tail` is this micro-batch's there.
+  Status Forward(int i, const ReadBatch& read, float* tail, Duration* data) {
+    const CudaEvent* stamp = &parts_.stamps[4 * static_cast<size_t>(i)];
+    Status done = SetBatch(i, SlotOf(i), read, data);
+    if (done.ok()) done = parts_.links->BeforeForward(i);
+    if (done.ok()) done = stamp[0].Record(kernels().stream());
+    if (done.ok()) done = parts_.model->Forward(tail + kTailLoss, SlotOf(i));
+    if (done.ok()) done = stamp[1].Record(kernels().stream());
+    return done.ok() ? parts_.links->AfterForward(i) : done;
+  }
+
+  // Of a stage that reads tokens.
+  Status SetBatch(int i, size_t slot, const ReadBatch& read, Duration* data) {
+    if (!stage_.first() && !stage_.last()) return {};
     const Time began = BootTime();
     if (Status filled = read(i, inputs_, targets_); !filled.ok()) return filled;
     *data += BootTime() - began;
-    const CudaEvent* stamp = &parts_.stamps[3 * static_cast<size_t>(i)];
-    float* tail = out.data() + replica_->parameters.size();
-    if (Status done = parts_.model->SetBatch(inputs_, targets_); !done.ok()) return done;
-    if (Status done = stamp[0].Record(kernels().stream()); !done.ok()) return done;
-    if (Status done = SetStop(tail + kTailStop, stop); !done.ok()) return done;
-    if (Status done = parts_.model->Forward(tail + kTailLoss); !done.ok()) return done;
-    if (Status done = stamp[1].Record(kernels().stream()); !done.ok()) return done;
-    Status done = parts_.model->Backward(out.data(), complete);
-    return done.ok() ? stamp[2].Record(kernels().stream()) : done;
+    return parts_.model->SetBatch(inputs_, targets_, slot);
   }
 
-  Status SetStop(float* on_gpu, bool stop) {
-    const float* value = parts_.flags.As<float>() + (stop ? 1 : 0);
+  // No loss yet, and the request to stop.
+  Status BeginTail(float* on_gpu, bool stop) {
+    const float* values = parts_.tails.As<float>() + (stop ? kTailSize : 0);
     return parts_.device->driver().Check(
         "cuMemcpyHtoDAsync of a step's tail",
-        parts_.device->api().copy_to_device(reinterpret_cast<uintptr_t>(on_gpu), value,
-                                            sizeof(float), kernels().stream().get()));
+        parts_.device->api().copy_to_device(reinterpret_cast<uintptr_t>(on_gpu), values,
+                                            kTailSize * sizeof(float), kernels().stream().get()));
   }
 
   // Of all buckets that lie behind `from`. A failure is kept for Step.
   void Issue(size_t from) {
-    if (all_->world() == 1) return;
+    if (mesh_.pipelines() == 1) return;
     while (failed_.ok() && works_.size() < buckets_.size() &&
            from <= buckets_[works_.size()].begin) {
       const size_t i = works_.size();
       failed_ = parts_.ready[i].Record(kernels().stream());
       if (!failed_.ok()) return;
-      works_.push_back(all_->AllReduceAsync(
-          {tree_.total().data() + buckets_[i].begin, buckets_[i].end - buckets_[i].begin,
-           collectives::DataType::kFloat32},
-          collectives::Reduction::kSum, tags_[i], &parts_.ready[i]));
+      const collectives::Span bucket{tree_.total().data() + buckets_[i].begin,
+                                     buckets_[i].end - buckets_[i].begin,
+                                     collectives::DataType::kFloat32};
+      constexpr auto kSum = collectives::Reduction::kSum;
+      works_.push_back(
+          mesh_.ranks() == 1
+              ? all_->AllReduceAsync(bucket, kSum, tags_[i], &parts_.ready[i])
+              : all_->AllReduceWithin(mesh_.Copies(), bucket, kSum, tags_[i], &parts_.ready[i]));
     }
+  }
+
+  // What each rank of a pipeline knows of the step, all get to know.
+  Status ShareOutcome() {
+    Status done = parts_.optimizer->Measure(tree_.total().data());
+    if (!done.ok() || mesh_.ranks() == 1) return done;
+    if (done = parts_.measured.Record(kernels().stream()); !done.ok()) return done;
+    works_.push_back(all_->AllGatherAsync(parts_.optimizer->row(), parts_.optimizer->rows(),
+                                          "stages", &parts_.measured));
+    return works_.back().MakeWait(kernels().stream());
   }
 
   Result<StepResult> Update(const StepOptions& options, Duration data) {
@@ -239,12 +314,19 @@ class CudaEngine final : public Engine {
     }
     if (Status stamped = Reduced().Record(kernels().stream()); !stamped.ok())
       return stamped.error();
-    Status enqueued =
-        parts_.optimizer->Step(parts_.arrays.replica(), tree_.total().data(), options);
+    const CudaReplica replica = parts_.arrays.replica();
+    Status enqueued = ShareOutcome();
+    if (enqueued.ok()) {
+      enqueued = parts_.optimizer->Update(replica, tree_.total().data(), options);
+    }
+    if (enqueued.ok()) {
+      enqueued = parts_.links->HandOnHead(replica.parameters + (stage_.first() ? 0 : count()));
+    }
     if (enqueued.ok()) enqueued = Updated().Record(kernels().stream());
     if (!enqueued.ok()) return enqueued.error();
     Result<CudaStepOutcome> outcome = parts_.optimizer->Finish();
     // What a peer's failure left in the stream is no outcome.
+    if (Status passed = parts_.links->Finish(); !passed.ok()) return passed.error();
     for (collectives::Work& work : works_) {
       if (Status done = work.Wait(); !done.ok()) return done.error();
     }
@@ -268,26 +350,35 @@ class CudaEngine final : public Engine {
     };
     Status done;
     for (size_t i = 0; done.ok() && i < static_cast<size_t>(leaves_); ++i) {
-      const CudaEvent* stamp = &parts_.stamps[3 * i];
+      const CudaEvent* stamp = &parts_.stamps[4 * i];
       done = add(stamp[0], stamp[1], &result->times.forward);
-      if (done.ok()) done = add(stamp[1], stamp[2], &result->times.backward);
+      if (done.ok()) done = add(stamp[2], stamp[3], &result->times.backward);
     }
-    const CudaEvent& last = parts_.stamps[3 * static_cast<size_t>(leaves_) - 1];
-    if (done.ok()) done = add(last, Reduced(), &result->waited);
+    // Of a stage all else is waiting.
+    const CudaEvent& first = parts_.stamps.front();
+    const CudaEvent& last = parts_.stamps[4 * static_cast<size_t>(leaves_) - 1];
+    if (done.ok()) done = add(mesh_.ranks() == 1 ? last : first, Reduced(), &result->waited);
+    if (mesh_.ranks() > 1) result->waited -= result->times.forward + result->times.backward;
     if (done.ok()) done = add(Reduced(), Updated(), &result->updating);
     return done;
   }
 
   Parts parts_;
   Replica* replica_;
+  Replica* whole_;
   collectives::Communicator* all_;
+  collectives::Communicator* host_;
+  const Mesh mesh_;
+  const Stage stage_;
   bool overlap_;
-  int leaves_;
+  int leaves_;  // micro-batches of a step
+  int held_;    // most of them at a time
   std::vector<Bucket> buckets_;
   std::vector<std::string> tags_;
   GradientTree tree_;
   std::vector<int32_t> inputs_;   // [B, T]
   std::vector<int32_t> targets_;  // [B, T]
+  int forward_ = 0;               // micro-batches of the step that went forward
   std::vector<collectives::Work> works_;
   Status failed_;  // of the step's communication, before it was under way
 };
@@ -308,18 +399,33 @@ Result<std::vector<CudaEvent>> Events(const std::shared_ptr<const CudaDevice>& d
 constexpr size_t kLibrariesBytes = size_t{1} << 30;
 constexpr size_t kLibrariesBytesAlone = size_t{512} << 20;
 
+// Without its parameters.
+CudaGptOptions ModelOptions(const Shape& shape, const EngineOptions& options, const Stage& stage) {
+  return {.shape = shape,
+          .batch = options.batch.micro_batch,
+          .precision = options.precision,
+          .stage = stage,
+          .held = HeldMicroBatches(stage, options.batch.mine),
+          .heads = HeldHeads(stage, options.batch.mine)};
+}
+
 // What a killed process held is given back a little after its end.
 constexpr Duration kMemoryPatience = seconds(30);
 constexpr Duration kMemoryGlance = milliseconds(200);
 
-Status CheckMemory(const CudaDevice& device, const CudaMemoryPlan& plan) {
-  const std::string who = "GPU " + std::to_string(device.index()) + " has ";
+// `of`: "rank 1, stage 1 of 2 (...): ", where ranks share a model.
+Status CheckMemory(const CudaDevice& device, const CudaMemoryPlan& plan, const std::string& of) {
+  const std::string who = of + "GPU " + std::to_string(device.index()) + " has ";
+  const std::string instead =
+      of.empty() ? "; lower microBatchSize or sequenceLength, or take a smaller model"
+                 : "; lower microBatchSize or sequenceLength, raise parallel.pipeline or tensor, "
+                   "or take a smaller model";
   for (const Time until = BootTime() + kMemoryPatience;;) {
     Result<CudaDevice::Memory> memory = device.LookAtMemory();
     if (!memory.ok()) return memory.error();
     if (plan.sum() > memory->total) {
       return Error::Invalid(who + Megabytes(memory->total) + ", and this takes " + ToString(plan) +
-                            "; lower microBatchSize or sequenceLength, or take a smaller model");
+                            instead);
     }
     if (plan.sum() <= memory->free) return {};
     if (BootTime() >= until) {
@@ -360,15 +466,15 @@ std::string ToString(const CudaMemoryPlan& plan) {
          Megabytes(plan.libraries);
 }
 
-CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, int world) {
-  const size_t count = ParameterCount(shape);
+CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, const Mesh& mesh) {
+  const size_t count = OwnedCount(shape, mesh.stage());
   CudaMemoryPlan plan;
-  plan.parameters = Padded(count) * sizeof(float);
+  plan.parameters = Padded(HeldCount(shape, mesh.stage())) * sizeof(float);
   plan.gradients = static_cast<size_t>(GradientTree::Arrays(options.batch.mine)) *
                    Padded(count + kTailSize) * sizeof(float);
-  plan.optimizer = 2 * plan.parameters + CudaOptimizer::PredictBytes(shape);
-  plan.libraries = world > 1 ? kLibrariesBytes : kLibrariesBytesAlone;
-  plan.activations = CudaGpt::PredictBytes(shape, options.batch.micro_batch, options.precision);
+  plan.optimizer = 2 * Padded(count) * sizeof(float) + CudaOptimizer::PredictBytes(shape, mesh);
+  plan.libraries = mesh.world > 1 ? kLibrariesBytes : kLibrariesBytesAlone;
+  plan.activations = CudaGpt::PredictBytes(ModelOptions(shape, options, mesh.stage()));
   return plan;
 }
 
@@ -380,40 +486,48 @@ Result<std::unique_ptr<Engine>> MakeCudaEngine(Gpu gpu, const EngineOptions& opt
   }
   if (Status fits = CudaGpt::Check(replica.shape, options.batch.micro_batch); !fits.ok())
     return fits.error();
-  const CudaMemoryPlan plan = PlanCudaMemory(replica.shape, options, all.world());
-  if (Status fits = CheckMemory(*gpu.device, plan); !fits.ok()) return fits.error();
-  Result<Arrays> arrays =
-      Arrays::Allocate(gpu.device, replica.parameters.size(), options.batch.mine);
+  const Mesh mesh = Mesh::Of(options.sync_options.parallel, all.rank(), all.world());
+  const CudaMemoryPlan plan = PlanCudaMemory(replica.shape, options, mesh);
+  const std::string of = mesh.stage().is_model() ? ""
+                                                 : "rank " + std::to_string(mesh.rank) + ", " +
+                                                       ToString(replica.shape, mesh.stage()) + ": ";
+  if (Status fits = CheckMemory(*gpu.device, plan, of); !fits.ok()) return fits.error();
+  Result<Arrays> arrays = Arrays::Allocate(gpu.device, replica.parameters.size(),
+                                           replica.moment1.size(), options.batch.mine);
   if (!arrays.ok()) return arrays.error();
+  CudaGptOptions model_options = ModelOptions(replica.shape, options, mesh.stage());
+  model_options.parameters = arrays->replica().parameters;
   Result<std::unique_ptr<CudaGpt>> model =
-      CudaGpt::Create(gpu.device, gpu.blas, std::move(gpu.kernels),
-                      {.shape = replica.shape,
-                       .batch = options.batch.micro_batch,
-                       .precision = options.precision,
-                       .parameters = arrays->replica().parameters});
+      CudaGpt::Create(gpu.device, gpu.blas, std::move(gpu.kernels), model_options);
   if (!model.ok()) return model.error();
   Result<std::unique_ptr<CudaOptimizer>> optimizer =
-      CudaOptimizer::Create(gpu.device, replica.shape, **model);
+      CudaOptimizer::Create(gpu.device, replica.shape, mesh, **model);
   if (!optimizer.ok()) return optimizer.error();
-  Result<PinnedMemory> flags = PinnedMemory::Allocate(gpu.device, 2 * sizeof(float));
-  if (!flags.ok()) return flags.error();
+  Result<std::unique_ptr<CudaLinks>> links =
+      CudaLinks::Create(gpu.device, mesh, options.batch.mine, **model, all);
+  if (!links.ok()) return links.error();
+  Result<PinnedMemory> tails = PinnedMemory::Allocate(gpu.device, 2 * kTailSize * sizeof(float));
+  if (!tails.ok()) return tails.error();
   const gpu::Checksum sums{.x = nullptr, .hashes = nullptr, .count = replica.parameters.size()};
   Result<DeviceMemory> hashes = DeviceMemory::Allocate(gpu.device, sums.parts() * sizeof(uint64_t));
   if (!hashes.ok()) return hashes.error();
-  const size_t buckets =
-      CutBuckets(replica.parameters.size() + kTailSize, options.sync_options.bucket_bytes).size();
+  const size_t buckets = BucketsOf(replica.shape, mesh, options.sync_options.bucket_bytes).size();
   Result<std::vector<CudaEvent>> ready = Events(gpu.device, buckets, false);
   if (!ready.ok()) return ready.error();
   Result<std::vector<CudaEvent>> stamps =
       Events(gpu.device, CudaEngine::StampsOf(options.batch.mine), true);
   if (!stamps.ok()) return stamps.error();
+  Result<CudaEvent> measured = CudaEvent::Create(gpu.device);
+  if (!measured.ok()) return measured.error();
   auto engine = std::make_unique<CudaEngine>(CudaEngine::Parts{.device = gpu.device,
                                                                .arrays = std::move(*arrays),
                                                                .model = std::move(*model),
                                                                .optimizer = std::move(*optimizer),
-                                                               .flags = std::move(*flags),
+                                                               .links = std::move(*links),
+                                                               .tails = std::move(*tails),
                                                                .hashes = std::move(*hashes),
                                                                .ready = std::move(*ready),
+                                                               .measured = std::move(*measured),
                                                                .stamps = std::move(*stamps)},
                                              options, replica, all);
   if (Status begun = engine->Begin(); !begun.ok()) return begun.error();

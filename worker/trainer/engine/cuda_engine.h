@@ -41,11 +41,13 @@ struct CudaMemoryPlan {
 };
 // "412 MB of memory: parameters 41 MB, gradients 123 MB, ...".
 std::string ToString(const CudaMemoryPlan& plan);
-CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, int world);
+// Of the mesh's stage.
+CudaMemoryPlan PlanCudaMemory(const Shape& shape, const EngineOptions& options, const Mesh& mesh);
 
-// `all` is of device memory on the same GPU, or a world of one; it and `replica` outlive the
-// engine. The replica's values are the first step's; later UpdateReplica writes it. kInvalid, with
-// what to choose instead: a model that the kernels are not made for, a parameter server, less
+// `all` is of device memory on the same GPU, or a world of one; it, `replica`, and what `options`
+// point to outlive the engine. The replica, of the mesh's stage, has the first step's values; later
+// UpdateReplica writes it: of a whole model on rank 0, of stages in the first pipeline. kInvalid,
+// with what to choose instead: a model that the kernels are not made for, a parameter server, less
 // memory than it takes.
 Result<std::unique_ptr<Engine>> MakeCudaEngine(Gpu gpu, const EngineOptions& options,
                                                Replica& replica, collectives::Communicator& all);

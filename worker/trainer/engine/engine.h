@@ -47,6 +47,8 @@ struct EngineOptions {
   core::Sync sync = core::Sync::kAllReduce;
   SyncOptions sync_options;
   Replica* whole = nullptr;  // rank 0's of the whole model, where ranks have a stage of it
+  // For values in host memory, where that is not what ranks compute in.
+  collectives::Communicator* host = nullptr;
 };
 
 // `replica`, `all` and `threads` outlive it; the steps write the replica itself. kInvalid: as of

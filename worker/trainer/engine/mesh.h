@@ -54,6 +54,14 @@ inline int HeldMicroBatches(const Stage& stage, int mine) {
   return std::min(stage.count - stage.index, mine);
 }
 
+// Gradients of the head that a last stage holds where they are sent only when the first can take
+// them, without anything else waiting meanwhile: behind those of so many later micro-batches, less
+// one. By then the first has gone forward with all that the last has, and where backward takes
+// twice as long as forward it is just about to go backward with that micro-batch.
+inline int HeldHeads(const Stage& stage, int mine) {
+  return std::min(std::max(2 * (stage.count - 2) / 3, 0) + 1, mine);
+}
+
 }  // namespace lockstep::trainer
 
 #endif  // LOCKSTEP_WORKER_TRAINER_ENGINE_MESH_H_

@@ -10,13 +10,6 @@ namespace {
 
 constexpr size_t kBlock = 1 << 14;  // elements that one thread takes at a time
 
-// Elements that are updated alike: part of one parameter.
-struct Piece {
-  size_t first;
-  size_t size;
-  bool decays;
-};
-
 // Cuts [first, first + size) at the ends of parameters, and of shards within, and into blocks.
 std::vector<Piece> Pieces(std::span<const Parameter> layout, size_t first, size_t size) {
   std::vector<Piece> pieces;
@@ -34,6 +27,10 @@ std::vector<Piece> Pieces(std::span<const Parameter> layout, size_t first, size_
 }
 
 }  // namespace
+
+std::vector<Piece> PiecesOf(std::span<const Parameter> layout) {
+  return Pieces(layout, 0, layout.back().offset + layout.back().size);
+}
 
 double TreeSum(std::span<const double> values) {
   if (values.empty()) return 0;
@@ -78,7 +75,7 @@ double SumOfSquares(std::span<const float> values, double scale, Threads& thread
 
 std::vector<double> SquaresOf(std::span<const Parameter> layout, std::span<const float> values,
                               Threads& threads) {
-  const std::vector<Piece> pieces = Pieces(layout, 0, values.size());
+  const std::vector<Piece> pieces = PiecesOf(layout);
   std::vector<double> squares(pieces.size());
   const auto& kernels = CpuKernels<float, float>();
   threads.For(pieces.size(), [&](size_t i) {

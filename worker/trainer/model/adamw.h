@@ -27,9 +27,18 @@ double LearningRate(int64_t step, double peak, int64_t warmup, int64_t decay);
 // sum of x * x * scale * scale, in fixed blocks, summed as a balanced tree in double.
 double SumOfSquares(std::span<const float> values, double scale, Threads& threads);
 
-// sum of x * x of each piece of `values`, in order: they are cut at the ends of `layout`'s
-// parameters and their shards and, within them, into blocks. So pieces of a model's stages, one
-// behind the other, are the model's.
+// Elements that are updated alike: part of one parameter.
+struct Piece {
+  size_t first;
+  size_t size;
+  bool decays;
+};
+
+// `layout`'s elements in order, cut at the ends of parameters and their shards and, within them,
+// into blocks of 16,384. So pieces of a model's stages, one behind the other, are the model's.
+std::vector<Piece> PiecesOf(std::span<const Parameter> layout);
+
+// sum of x * x of each of these pieces of `values`.
 std::vector<double> SquaresOf(std::span<const Parameter> layout, std::span<const float> values,
                               Threads& threads);
 

@@ -62,8 +62,9 @@ std::string ToString(const MemoryPlan& plan) {
          (plan.posted == 0 ? "" : ", posted copies " + Megabytes(plan.posted));
 }
 
-std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision precision,
-                       bool writes_checkpoints, const Mesh& mesh) {
+std::string TellMesh(const Shape& shape, const Mesh& mesh,
+                     const std::function<std::string(const Mesh& rank)>& memory_of) {
+  if (mesh.stage().is_model()) return memory_of(mesh);
   std::string text = "mesh: " + std::to_string(mesh.pipelines()) + " pipelines of " +
                      std::to_string(mesh.stages) + " stages";
   if (mesh.shards > 1) {
@@ -71,9 +72,9 @@ std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision pre
             " shards a layer";
   }
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
-    const Stage stage = mesh.StageOf(rank);
-    text += "\n" + ToString(shape, stage) + ": " +
-            ToString(PlanMemory(shape, batch, precision, writes_checkpoints && rank == 0, stage));
+    Mesh of = mesh;
+    of.rank = rank;
+    text += "\n" + ToString(shape, of.stage()) + ": " + memory_of(of);
   }
   return text;
 }

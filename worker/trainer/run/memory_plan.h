@@ -3,6 +3,7 @@
 #define LOCKSTEP_WORKER_TRAINER_RUN_MEMORY_PLAN_H_
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "worker/trainer/engine/batch_plan.h"
@@ -32,9 +33,10 @@ MemoryPlan PlanMemory(const Shape& shape, const BatchPlan& batch, Precision prec
 // "41 MB of parameters, 123 MB of gradients (3 arrays), ...: 412 MB".
 std::string ToString(const MemoryPlan& plan);
 
-// A line that says what a mesh is, and one for each rank of a pipeline.
-std::string TellStages(const Shape& shape, const BatchPlan& batch, Precision precision,
-                       bool writes_checkpoints, const Mesh& mesh);
+// What `memory_of` says of a whole model; or a line that says what a mesh is, and what it says of
+// each rank of a pipeline.
+std::string TellMesh(const Shape& shape, const Mesh& mesh,
+                     const std::function<std::string(const Mesh& rank)>& memory_of);
 
 // The most this process has held, or 0 where the kernel doesn't say.
 size_t PeakResidentBytes();

@@ -18,10 +18,6 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
     return Error::Invalid(
         "a parameter server computes on CPUs: write sync AllReduce, or device Cpu");
   }
-  if (job.parallel.pipeline > 1) {
-    return Error::Invalid(
-        "stages of a pipeline compute on CPUs: write parallel.pipeline 1, or device Cpu");
-  }
   if (job.parallel.tensor_shards > 1) {
     return Error::Invalid(
         "shards of layers compute on CPUs: write parallel.tensorShards 1, or device Cpu");

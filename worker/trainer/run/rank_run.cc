@@ -262,7 +262,8 @@ EngineOptions RankRun::OptionsOfEngine() {
                            .overlap = job_.overlap,
                            .servers = job_.servers,
                            .parallel = job_.parallel},
-          .whole = whole_ ? &*whole_ : nullptr};
+          .whole = whole_ ? &*whole_ : nullptr,
+          .host = &host()};
 }
 
 void RankRun::SayPlan(bool writes) {
@@ -273,23 +274,25 @@ void RankRun::SayPlan(bool writes) {
   std::printf("world size %d, threads a rank: %d, %s; micro-batches a step: %d of %d sequences\n",
               all_->world(), threads_.count(), all_->Describe().c_str(), setup_.batch.count,
               setup_.batch.micro_batch);
-  MemoryPlan memory = PlanMemory(setup_.shape, setup_.batch, job_.precision, writes);
   if (setup_.place.gpu()) {
-    std::printf("GPU: %s\n",
-                ToString(PlanCudaMemory(setup_.shape, OptionsOfEngine(), all_->world())).c_str());
-    memory.gradients = memory.activations = 0;
     if (!gpu_figures_->why_not().empty()) {
       std::printf("no figures of the GPU: %s\n", gpu_figures_->why_not().c_str());
     }
   } else if (!setup_.place.why_not().empty()) {
     std::printf("on CPUs: %s\n", setup_.place.why_not().c_str());
   }
-  std::printf(
-      "%s\n",
-      !setup_.mesh.stage().is_model()
-          ? TellStages(setup_.shape, setup_.batch, job_.precision, writes, setup_.mesh).c_str()
-          : ToString(memory).c_str());
+  std::printf("%s\n", TellMesh(setup_.shape, setup_.mesh, [&](const Mesh& of) {
+                        return TellMemory(of, writes && of.rank == 0);
+                      }).c_str());
   std::fflush(stdout);
+}
+
+std::string RankRun::TellMemory(const Mesh& of, bool writes) {
+  MemoryPlan memory = PlanMemory(setup_.shape, setup_.batch, job_.precision, writes, of.stage());
+  if (!setup_.place.gpu()) return ToString(memory);
+  memory.gradients = memory.activations = memory.posted = 0;
+  return "GPU: " + ToString(PlanCudaMemory(setup_.shape, OptionsOfEngine(), of)) +
+         "; host: " + ToString(memory);
 }
 
 Status RankRun::End(int code) {

@@ -85,6 +85,8 @@ class RankRun {
   std::string TensorBoardDir() const;
   EngineOptions OptionsOfEngine();
   void SayPlan(bool writes);
+  // What a rank of the first pipeline holds.
+  std::string TellMemory(const Mesh& of, bool writes);
   Status End(int code);
 
   // ---- steps (rank_run_steps.cc) ----

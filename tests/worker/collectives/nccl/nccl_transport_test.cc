@@ -125,6 +125,25 @@ TEST_P(NcclTransportWorlds, SendAndReceiveMoveBytesAroundTheRing) {
   });
 }
 
+// Neighbours that both send first: NcclGroup's test shows them waiting for each other otherwise.
+TEST_P(NcclTransportWorlds, AnExchangeSendsAndReceivesAtTheSameTime) {
+  RunRanks(GetParam(), [](Rank& rank) {
+    if (rank.world() == 1) return;
+    const auto nccl = rank.Connect();
+    // What goes the two ways may differ in size.
+    const auto count_of = [](int from) { return from % 2 == 0 ? size_t{10'000} : size_t{5'000}; };
+    Operation exchange = Make(OperationKind::kExchange);
+    exchange.peer = rank.rank() % 2 == 0 ? rank.rank() + 1 : rank.rank() - 1;
+    const DeviceMemory out =
+        rank.ToDevice(std::vector<int64_t>(count_of(rank.rank()), rank.rank()));
+    const DeviceMemory in = rank.Allocate(count_of(exchange.peer) * sizeof(int64_t));
+    exchange.in = {out.data(), count_of(rank.rank()), DataType::kInt64};
+    exchange.out = {in.data(), count_of(exchange.peer), DataType::kInt64};
+    Rank::Must(RunToEnd(*nccl, exchange));
+    EXPECT_THAT(rank.ToHost<int64_t>(in), Each(exchange.peer));
+  });
+}
+
 TEST_P(NcclTransportWorlds, OperationsThatWereAllBegunFinishInOrder) {
   RunRanks(GetParam(), [](Rank& rank) {
     if (rank.rank() == 0) Rank::Set("FAKE_SLOW_MS", "2");

@@ -30,15 +30,16 @@ std::vector<float> Rough(size_t count, int rank) {
   return values;
 }
 
-std::vector<float> TreeOfAll(size_t count, int world) {
+std::vector<float> TreeOf(size_t count, const RankGroup& group) {
   std::vector<std::vector<float>> all;
   std::vector<const void*> sources;
-  for (int rank = 0; rank < world; ++rank) all.push_back(Rough(count, rank));
+  for (int i = 0; i < group.size; ++i) all.push_back(Rough(count, group.RankOf(i)));
   for (const auto& values : all) sources.push_back(values.data());
   std::vector<float> sum(count);
   ReduceTree(Reduction::kSum, DataType::kFloat32, sources, count, sum.data());
   return sum;
 }
+std::vector<float> TreeOfAll(size_t count, int world) { return TreeOf(count, {0, 1, world}); }
 
 Operation Sum(OperationKind kind, const float* in, size_t in_count, float* out, size_t out_count) {
   Operation operation;
@@ -89,6 +90,47 @@ TEST_P(NcclTree, AddsToTheSameBitsInBucketsOfAnySize) {
     const auto whole = TreeOfAll(20'011, rank.world());
     for (const size_t bucket : std::initializer_list<size_t>{20'011, 9'973, 4'096})
       ASSERT_EQ(SumsBy(rank, *nccl, whole.size(), bucket), whole) << bucket;
+  });
+}
+
+// Every other rank, and neighbours: as the copies of a stage and the ranks of one.
+TEST_P(NcclTree, GroupsOfRanksAddUpByThemselvesToTheBitsOfTheirTree) {
+  if (World() == 1) return;
+  RunRanks(World(), [](Rank& rank) {
+    SetSums();
+    Rank::Set("FAKE_ALIGNED", "1");
+    const auto nccl = rank.Connect({.staging = 8192});
+    const int world = rank.world();
+    const int odd = rank.rank() % 2;
+    const int pair = rank.rank() - odd;
+    const RankGroup others{odd, 2, (world + 1 - odd) / 2};
+    const RankGroup neighbours{pair, 1, std::min(2, world - pair)};
+    for (const RankGroup& group : {others, neighbours}) {
+      // Groups differ in size; one has nothing.
+      for (const size_t count : {size_t{7}, size_t{20'011}, size_t{4'096} * (group.first > 0)}) {
+        const DeviceMemory memory = rank.ToDevice(Rough(std::max<size_t>(count, 1), rank.rank()));
+        auto* data = static_cast<float*>(memory.data());
+        Operation sum = Sum(OperationKind::kAllReduce, data, count, data, count);
+        sum.group = group;
+        Rank::Must(RunToEnd(*nccl, sum));
+        if (count > 0) ASSERT_EQ(rank.ToHost<float>(memory), TreeOf(count, group)) << count;
+      }
+    }
+  });
+}
+
+TEST(NcclGroupSums, OfAnythingButFloatsByTheTreeAreRefused) {
+  RunRanks(2, [](Rank& rank) {
+    const DeviceMemory memory = rank.ToDevice<int64_t>({1});
+    Operation sum;
+    sum.kind = OperationKind::kAllReduce;
+    sum.in = sum.out = {memory.data(), 1, DataType::kInt64};
+    sum.group = RankGroup{rank.rank(), 1, 1};
+    sum.deadline = In(seconds(60));
+    const Status done = rank.Connect()->Start(sum);
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
+    EXPECT_THAT(done.error().message, HasSubstr("groups of ranks add up floats as a tree alone"));
   });
 }
 

@@ -225,12 +225,12 @@ TEST(CudaEngine, SaysHowMuchMemoryIsWantedWhereItIsTooLittle) {
     EXPECT_EQ(gpu.error().kind, ErrorKind::kInvalid) << gpu.error().message;
     EXPECT_THAT(gpu.error().message, HasSubstr("lower microBatchSize or sequenceLength"));
     // Room for all but the libraries.
-    const CudaMemoryPlan plan = PlanCudaMemory(kShape, options, 1);
+    const CudaMemoryPlan plan = PlanCudaMemory(kShape, options, Mesh{});
     Rank::Set("FAKE_MEMORY", std::to_string(plan.sum() - 1));
     gpu = MakeCudaEngine(OpenGpu(rank), options, replica, *all);
     ASSERT_FALSE(gpu.ok());
     EXPECT_THAT(gpu.error().message, HasSubstr("what NCCL and cuBLAS take up to 537 MB"));
-    EXPECT_EQ(PlanCudaMemory(kShape, options, 2).libraries, 2 * plan.libraries);
+    EXPECT_EQ(PlanCudaMemory(kShape, options, {.world = 2}).libraries, 2 * plan.libraries);
   });
 }
 

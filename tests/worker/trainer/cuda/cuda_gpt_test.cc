@@ -266,12 +266,13 @@ TEST(CudaGpt, HoldsTheBytesThatWerePredicted) {
     const Problem problem;
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
       EXPECT_EQ(Machine(rank, problem, precision).model().bytes(),
-                CudaGpt::PredictBytes(kShape, kBatch, precision));
+                CudaGpt::PredictBytes({.shape = kShape, .batch = kBatch, .precision = precision}));
     }
     // GPT-2 124M with 64 sequences of 1024.
     const Shape gpt2 = {
         .layers = 12, .heads = 12, .width = 768, .vocabulary = 50257, .context = 1024};
-    EXPECT_NEAR(static_cast<double>(CudaGpt::PredictBytes(gpt2, 64, Precision::kBf16)), 32e9, 3e9);
+    EXPECT_NEAR(static_cast<double>(CudaGpt::PredictBytes({.shape = gpt2, .batch = 64})), 32e9,
+                3e9);
   });
 }
 
@@ -342,16 +343,18 @@ class CudaOptimizerTest : public ::testing::Test {
                               std::optional<Outcome>* after = nullptr) {
     Machine machine(rank, problem, precision);
     Result<std::unique_ptr<CudaOptimizer>> optimizer =
-        CudaOptimizer::Create(rank.device(), kShape, machine.model());
+        CudaOptimizer::Create(rank.device(), kShape, Mesh{}, machine.model());
     if (!optimizer.ok()) Rank::Must(optimizer.error());
     DeviceMemory gradients = rank.ToDevice(state->gradients);
     DeviceMemory moment1 = rank.ToDevice(state->moment1);
     DeviceMemory moment2 = rank.ToDevice(state->moment2);
+    const auto* sums = static_cast<const float*>(gradients.data());
+    Rank::Must((*optimizer)->Measure(sums));
     Rank::Must(
         (*optimizer)
-            ->Step({static_cast<float*>(machine.parameters().data()),
-                    static_cast<float*>(moment1.data()), static_cast<float*>(moment2.data())},
-                   static_cast<const float*>(gradients.data()), options));
+            ->Update({static_cast<float*>(machine.parameters().data()),
+                      static_cast<float*>(moment1.data()), static_cast<float*>(moment2.data())},
+                     sums, options));
     Result<CudaStepOutcome> outcome = (*optimizer)->Finish();
     if (!outcome.ok()) Rank::Must(outcome.error());
     state->parameters = rank.ToHost<float>(machine.parameters());

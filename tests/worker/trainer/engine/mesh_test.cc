@@ -56,6 +56,17 @@ TEST(MeshTest, AStageHoldsAsManyMicroBatchesAsGoForwardBeforeTheFirstComesBack) 
   EXPECT_EQ(HeldMicroBatches({0, 4}, 2), 2);
 }
 
+TEST(MeshTest, ALastStageHoldsTheHeadsGradientUntilTheFirstCanTakeIt) {
+  EXPECT_EQ(HeldHeads({1, 2}, 8), 1);
+  EXPECT_EQ(HeldHeads({3, 4}, 8), 2);
+  EXPECT_EQ(HeldHeads({7, 8}, 8), 5);
+  EXPECT_EQ(HeldHeads({7, 8}, 2), 2);
+  // More than the first has gone forward with, and both would wait for each other.
+  for (int stages = 2; stages < 64; ++stages) {
+    EXPECT_LE(HeldHeads({stages - 1, stages}, 1000), stages - 1);
+  }
+}
+
 TEST(MeshTest, WhatCannotBeIsRefusedWithWhatCould) {
   core::Trainer job;
   const auto says = [&](int world, int stages) {

@@ -93,15 +93,24 @@ Case StepCase(const std::string& name, float gradient, double clip, float loss) 
             std::vector<double> copy(operands.size());
             for (size_t i = 0; right.finite && i < count; ++i)
               copy[i < operands_at.split ? i : i + operands_at.gap] = expected[i];
-            SquaredNorm norm{gradients.data(), nullptr, count};
-            Buffer<double> partial(norm.parts(), std::nan(""));
-            norm.partial = partial.data();
+            Buffer<NormPiece> pieces;
+            for (const Piece& piece : PiecesOf(layout)) pieces.push_back({piece.first, piece.size});
+            const auto parts = static_cast<unsigned>(pieces.size());
+            // Gathered from elsewhere, they lie in another order than the model's.
+            Buffer<double> partial(parts, std::nan(""));
+            Buffer<double> gathered(parts);
+            Buffer<uint32_t> order(parts);
             Buffer<StepScale> scales(1);
             const StepScale& scale = scales[0];
             const Buffer<float> losses{loss};
             Sequence sequence(options);
-            sequence.Run(norm).Run(
-                ClipScale{partial.data(), losses.data(), scales.data(), norm.parts(), 0.25, clip});
+            sequence.Run(SquaredNorm{gradients.data(), pieces.data(), partial.data(), parts});
+            for (unsigned i = 0; i < parts; ++i) {
+              order[i] = parts - 1 - i;
+              gathered[order[i]] = partial[i];
+            }
+            sequence.Run(ClipScale{gathered.data(), order.data(), losses.data(), scales.data(),
+                                   parts, 0.25, clip});
             // In two ranges, as buckets are.
             for (const auto& [first, end] : {std::pair(size_t{0}, size_t{2304}), {2304, count}}) {
               sequence.Run(

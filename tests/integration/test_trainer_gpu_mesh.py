@@ -1,0 +1,110 @@
+"""Ranks that share a model on GPUs: on the fakes of driver, NCCL and cuBLASLt, whose kernels are the
+trainer's own, run thread by thread. However they share it, the bits are those of one that has all."""
+
+import os
+import pathlib
+import signal
+
+import pytest
+from run import Run, ranks
+from tls import binary
+from trainer import Trainer, train
+from trainer_jobs import job, wait_commits, weights
+
+FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
+ON_FAKES = {"LD_LIBRARY_PATH": str(FAKES), "FAKE_ALIGNED": "1", "FAKE_SUMS": "nvls"}
+GPL_2 = "/usr/share/common-licenses/GPL-2"
+
+
+def model(**changes):
+    options = {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256, "sequence_length": 16,
+               "global_batch_size": 4, "micro_batch_size": 1, "learning_rate": "1e-2",
+               "device": "cuda", "tensorboard": "none", **changes}
+    return [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+
+
+def mesh(folder, world, stages, *arguments, steps=2, **changes):
+    return train(folder, f"--pipeline={stages}", *arguments, world=world, steps=steps,
+                 model=model(**changes), environment=ON_FAKES)
+
+
+def same(runs):
+    return [len({told(run) for run in runs}) for told in (
+        lambda run: run.weights,
+        *(lambda run, name=name: tuple(record[name] for record in run.records)
+          for name in ("loss", "gradient_norm")))] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_pipelines_end_with_the_weights_losses_and_norms_of_one_gpu(tmp_path, precision):
+    runs = [mesh(tmp_path / f"{world}-{stages}", world, stages, "--validate-every=1", "--bucket-mb=1",
+                 f"--validation-data={GPL_2}", "--validation-samples=3", "--compare-every=1",
+                 layers=4, global_batch_size=8, precision=precision)
+            for world, stages in [(1, 1), (2, 2), (4, 4), (4, 2)]]
+    assert same(runs)
+    assert len({run.records[-1]["validation_loss"] for run in runs}) == 1
+    assert "cuda Stand-in GPU" in runs[-1].output and "mesh: 2 pipelines of 2 stages" in runs[-1].output
+    assert "stage 1 of 2 (layers 2 to 3 and the head): GPU: " in runs[-1].output
+    assert runs[-1].records[-1]["pipeline_wait_seconds"] > 0
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_step_may_have_fewer_micro_batches_than_a_pipeline_has_stages(tmp_path, batch):
+    assert same([mesh(tmp_path / str(stages), stages, stages, layers=4, global_batch_size=batch)
+                 for stages in (1, 4)])
+
+
+def test_a_checkpoint_of_a_pipeline_on_gpus_is_gone_on_from_elsewhere(tmp_path):
+    folder = f"--checkpoint-dir={tmp_path / 'checkpoints'}"
+    for number, (world, stages) in enumerate([(2, 2), (1, 1), (4, 2)]):
+        last = mesh(tmp_path / str(number), world, stages, folder, steps=number + 1, decay_steps=4)
+        assert number == 0 or f"resuming at step {number}" in last.output
+    assert last.weights == mesh(tmp_path / "alone", 1, 1, steps=3, decay_steps=4).weights
+    on_cpus = train(tmp_path / "cpus", folder, steps=4, model=model(device="cpu", decay_steps=4))
+    assert "resuming at step 3" in on_cpus.output
+
+
+def test_a_rank_of_a_pipeline_that_dies_is_named_and_made_good_to_the_bit(tmp_path):
+    options = {"model": {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 16,
+               "globalBatchSize": 4, "microBatchSize": 1, "device": "Cuda", "checkpointEvery": 4,
+               "steps": 16, "machines": 1, "env": ON_FAKES}
+    (tmp_path / "killed").mkdir()
+    run = Run(tmp_path / "killed", job(tmp_path / "killed", parallel={"pipeline": 2}, **options))
+    wait_commits(tmp_path / "killed", 1)
+    os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    failures = [generation["failure"] for generation in report["generations"]]
+    assert [failure.get("rank") for failure in failures] == [1, None], (failures, output)
+    assert "mesh: 1 pipelines of 2 stages" in output
+    alone = mesh(tmp_path / "alone", 1, 1, steps=16, learning_rate="1e-3")
+    assert weights(output) == alone.weights
+
+
+@pytest.mark.parametrize("fault, codes", [
+    ({"LOST_AT": "120"}, [75, 76]), ({"ERROR_AT": "40"}, [75, 75]), ({"HANG_AT": "40"}, [75, 75])],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
+def test_a_stage_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fault, codes):
+    faults = {f"FAKE_{name}": value for name, value in fault.items()}
+    with Trainer(tmp_path, world=2, steps=100, model=model(), environment=ON_FAKES,
+                 arguments=["--pipeline=2", "--collective-timeout=3"], environment_of={1: faults}) as made:
+        assert made.start().wait() == codes, made.errors
+        assert made.records, "it failed before its first step"
+
+
+def test_sigterm_at_any_stage_makes_all_save_one_step_and_leave_with_143(tmp_path):
+    arguments = ["--pipeline=2", "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+    with Trainer(tmp_path / "run", 2, arguments, model=model(), steps=5000, environment=ON_FAKES) as run:
+        run.start().wait_step(2)
+        run.kill(1, signal.SIGTERM)
+        assert run.wait() == [143] * 2, run.errors
+    assert len(list((tmp_path / "checkpoints").glob("step-*"))) == 1
+
+
+def test_a_stage_that_gets_no_memory_is_named_with_what_to_lower(tmp_path):
+    with Trainer(tmp_path, 2, ["--pipeline=2"], model=model(), environment=ON_FAKES,
+                 environment_of={1: {"FAKE_MEMORY": "900000000"}}) as run:
+        assert run.start().wait() == [75, 2], run.errors
+        said = (tmp_path / "1.err").read_text()
+        assert "rank 1, stage 1 of 2 (layer 1 and the head): GPU 1 has 900 MB, and this takes " in said
+        assert "lower microBatchSize or sequenceLength, raise parallel.pipeline or tensor" in said
