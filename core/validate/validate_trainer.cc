@@ -242,10 +242,6 @@ void ValidateTensor(Validator& validator, const Trainer& trainer) {
         "must divide the model's heads, " + std::to_string(heads) + "; it may be " + Divisors(most),
         std::to_string(shards));
   }
-  if (shards > 1 && OnGpus(validator.job.spec)) {
-    validator.Error(path, "must be 1 on GPUs; shards of layers compute on CPUs",
-                    std::to_string(shards));
-  }
   ValidateCut(validator, trainer, {path, shards, "shards"});
 }
 

@@ -79,8 +79,9 @@ PASS = [
     job(a_trainer(mode="Generate")), job(a_trainer(servers=[0, 1], globalBatchSize=16)
                                          | {"numMachines": 2}),
     _pipeline(1, 1), _pipeline(2, 2), _pipeline(2, 4), _pipeline(4, 8),
-    job({**a_trainer(model="gpt2", parallel={"pipeline": 2}, globalBatchSize=16), "numMachines": 2,
-         "resourcesPerProcess": {"gpu": 1}}),
+    *[job({**a_trainer(model="gpt2", parallel=parallel, globalBatchSize=16), "numMachines": 2,
+           "resourcesPerProcess": {"gpu": 1}})
+      for parallel in ({"pipeline": 2}, {"tensor": 2, "tensorShards": 4})],
     job(a_trainer(recovery="InPlace")), _tensor(1, 2, 2, recovery="InPlace"),
     _tensor(1, 4, 1), _tensor(2, 2, 2), _tensor(4, 4, 8), _tensor(2, 4, 2, reduce="Tree"),
     job({**a_trainer(globalBatchSize=16, parallel={"pipeline": 2, "tensor": 2, "tensorShards": 2}),
@@ -191,7 +192,7 @@ FAIL = [
     _on_gpus(recovery="InPlace"), job(a_trainer(recovery="InPlace", sync="ParameterServer")),
     job(a_trainer(recovery="InPlace", mode="Generate", prompts=["a"])),
     job(a_trainer(recovery="Alone")),
-    job({**a_trainer(model="gpt2", parallel={"tensorShards": 2}, globalBatchSize=16),
+    job({**a_trainer(model="gpt2", parallel={"tensorShards": 2}, globalBatchSize=16, reduce="Nccl"),
          "numMachines": 2, "resourcesPerProcess": {"gpu": 1}}),
     _tensor(2, 1, 2), _tensor(2, 2, 3), _tensor(0, 2, 2), _tensor(3, 3, 3), _tensor(2, 2, 6),
     _tensor(1, 2, 2, reduce="Ring"), _tensor(1, 2, 2, mode="Generate"),

@@ -76,7 +76,7 @@ void AddOperandKernels(Costs& costs) {
     return Cost{area(k) * (4 + kA + (k.y == nullptr ? 0 : 4 + kA))};
   });
   Add<kernels::ResidualAdd<A>>(costs, [](const auto& k) { return Cost{(8 + kA) * k.count}; });
-  Add<kernels::AddBias<A>>(costs, [area](const auto& k) { return Cost{2 * kA * area(k)}; });
+  Add<kernels::AddBias<A>>(costs, [area](const auto& k) { return Cost{(4 + kA) * area(k)}; });
   Add<kernels::Gelu<A>>(costs, [](const auto& k) { return Cost{2 * kA * k.count}; });
   Add<kernels::GeluBackward<A>>(costs, [](const auto& k) { return Cost{3 * kA * k.count}; });
   Add<kernels::Classifier<A>>(costs, [](const auto& k) {

@@ -23,9 +23,9 @@ def model(**changes):
     return [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
 
 
-def mesh(folder, world, stages, *arguments, steps=2, **changes):
-    return train(folder, f"--pipeline={stages}", *arguments, world=world, steps=steps,
-                 model=model(**changes), environment=ON_FAKES)
+def mesh(folder, world, stages, *arguments, tensor=1, steps=2, **changes):
+    return train(folder, f"--pipeline={stages}", f"--tensor={tensor}", *arguments, world=world,
+                 steps=steps, model=model(**changes), environment=ON_FAKES)
 
 
 def same(runs):
@@ -46,6 +46,19 @@ def test_pipelines_end_with_the_weights_losses_and_norms_of_one_gpu(tmp_path, pr
     assert "cuda Stand-in GPU" in runs[-1].output and "mesh: 2 pipelines of 2 stages" in runs[-1].output
     assert "stage 1 of 2 (layers 2 to 3 and the head): GPU: " in runs[-1].output
     assert runs[-1].records[-1]["pipeline_wait_seconds"] > 0
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_ranks_that_share_layers_end_with_the_weights_losses_and_norms_of_one_gpu(tmp_path, precision):
+    sizes = {"heads": 2, "width": 128, "global_batch_size": 2, "precision": precision}
+    runs = [mesh(tmp_path / f"{world}-{stages}-{tensor}", world, stages, "--compare-every=1",
+                 tensor=tensor, tensor_shards=2, **sizes)
+            for world, stages, tensor in [(1, 1, 1), (2, 1, 2), (2, 2, 1), (4, 2, 2), (4, 1, 2)]]
+    assert same(runs)
+    assert "mesh: 1 pipelines of 2 stages of 2 ranks, 2 shards a layer" in runs[3].output
+    whole = mesh(tmp_path / "whole", 1, 1, **sizes)
+    assert whole.weights != runs[0].weights
+    assert whole.losses == pytest.approx(runs[0].losses, rel=1e-6 if precision == "fp32" else 1e-2)
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -81,13 +94,15 @@ def test_a_rank_of_a_pipeline_that_dies_is_named_and_made_good_to_the_bit(tmp_pa
     assert weights(output) == alone.weights
 
 
-@pytest.mark.parametrize("fault, codes", [
-    ({"LOST_AT": "120"}, [75, 76]), ({"ERROR_AT": "40"}, [75, 75]), ({"HANG_AT": "40"}, [75, 75])],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None)
-def test_a_stage_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fault, codes):
-    faults = {f"FAKE_{name}": value for name, value in fault.items()}
-    with Trainer(tmp_path, world=2, steps=100, model=model(), environment=ON_FAKES,
-                 arguments=["--pipeline=2", "--collective-timeout=3"], environment_of={1: faults}) as made:
+@pytest.mark.parametrize("cut, fault, codes", [
+    ("pipeline", "LOST_AT=120", [75, 76]), ("pipeline", "HANG_AT=40", [75, 75]),
+    ("tensor", "ERROR_AT=40", [75, 75])])
+def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, cut, fault, codes):
+    name, value = fault.split("=")
+    small = model(heads=2, width=128, tensor_shards=2, global_batch_size=1)
+    with Trainer(tmp_path, world=2, steps=100, model=small, environment=ON_FAKES,
+                 arguments=[f"--{cut}=2", "--collective-timeout=3"],
+                 environment_of={1: {f"FAKE_{name}": value}}) as made:
         assert made.start().wait() == codes, made.errors
         assert made.records, "it failed before its first step"
 

@@ -135,7 +135,6 @@ def test_a_rank_that_hangs_is_named(tmp_path, cut):
     (6, {"tensor": 2, "tensor_shards": 2}, "in pipelines of 2; run it with 2, 4, 8, 16 processes"),
     (1, {"tensor_shards": 2, "sync": "parameter-server"}, "a parameter server serves whole models"),
     (1, {"tensor_shards": 2, "reduce": "ring"}, "write reduce Tree"),
-    (1, {"tensor_shards": 2, "device": "cuda"}, "shards of layers compute on CPUs"),
 ], ids=str)
 def test_a_mesh_that_cannot_be_is_refused_with_what_could(tmp_path, world, arguments, says):
     code, said = fails(tmp_path, world=world, model=options(layers=8, heads=8, **arguments))

@@ -172,9 +172,6 @@ def _device_rules():
     return [
         *whole("pipeline", "copies of a stage"),
         *whole("tensorShards", "shards"),
-        unless(f"self.trainer.parallel.tensorShards > 1 && {on_gpus}",
-               "must be 1 on GPUs; shards of layers compute on CPUs",
-               ".trainer.parallel.tensorShards"),
         unless(f"{asks} && self.resourcesPerProcess.gpu > 1",
                "must be 1 for spec.trainer, which uses one GPU a process; for more GPUs raise "
                "spec.processesPerMachine", ".resourcesPerProcess.gpu"),

@@ -78,7 +78,8 @@ std::string ToString(const ProductShape& shape) {
       break;
   }
   return text + (shape.bias ? " + bias, " : ", ") +
-         (shape.precision == Precision::kBf16 ? "bf16" : "fp32");
+         (shape.precision == Precision::kBf16 ? "bf16" : "fp32") +
+         (shape.part ? ", of a sum in fp32" : "");
 }
 
 Status CheckProduct(const ProductShape& shape) {
@@ -99,6 +100,7 @@ Status CheckProduct(const ProductShape& shape) {
   }
   if (shape.bias && (shape.kind != ProductKind::kForward || shape.by_output))
     return refuse("a bias is added by the forward product of a [in, out] weight alone");
+  if (shape.bias && shape.part) return refuse("a bias is added to the sum, not to its parts");
   return {};
 }
 
@@ -112,7 +114,7 @@ Result<ProductDescription> ProductDescription::Create(std::shared_ptr<const Blas
 
 // A row-major matrix is its transpose to cuBLASLt, so y = x w is asked for as y' = w' x'.
 Status ProductDescription::Describe() {
-  const auto [kind, precision, rows, in, out, unused, by_output, bias] = shape_;
+  const auto [kind, precision, rows, in, out, unused, by_output, bias, part] = shape_;
   const size_t stride = Stride(shape_);
   const Matrix x{in, rows, in};
   const Matrix y{out, rows, stride};
@@ -143,8 +145,8 @@ Status ProductDescription::Describe() {
   if (Status set = SetUp(transpose_a, transpose_b); !set.ok()) return set;
   if (Status made = MakeLayout(a, type, &a_); !made.ok()) return made;
   if (Status made = MakeLayout(b, type, &b_); !made.ok()) return made;
-  return MakeLayout(result, kind == ProductKind::kWeightGradient ? cublaslt::Type::kFp32 : type,
-                    &result_);
+  const bool wide = part || kind == ProductKind::kWeightGradient;
+  return MakeLayout(result, wide ? cublaslt::Type::kFp32 : type, &result_);
 }
 
 Status ProductDescription::SetUp(Transpose a, Transpose b) {

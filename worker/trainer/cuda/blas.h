@@ -41,6 +41,7 @@ struct ProductShape {
   // w and dw are [out, in]: of the head, whose weight is the token embedding.
   bool by_output = false;
   bool bias = false;  // y + bias[out], which has the type of y
+  bool part = false;  // y or dx, as part of a sum, is fp32
 };
 
 // "y[512, 2304] = x[512, 768] w, bf16".

@@ -43,29 +43,29 @@ struct CudaLayerBuffers {
       : mean1(arena.Take<float>(d.rows)),
         rstd1(arena.Take<float>(d.rows)),
         normal1(arena.Take<A>(d.rows * d.width)),
-        qkv(arena.Take<A>(d.rows * 3 * d.width)),
+        qkv(arena.Take<A>(d.shards * d.rows * 3 * d.shard_width)),
         log_sum(arena.Take<float>(d.rows * d.heads)),
-        mixed(arena.Take<A>(d.rows * d.width)),
+        mixed(arena.Take<A>(d.shards * d.rows * d.shard_width)),
         middle(arena.Take<float>(d.rows * d.width)),
         mean2(arena.Take<float>(d.rows)),
         rstd2(arena.Take<float>(d.rows)),
         normal2(arena.Take<A>(d.rows * d.width)),
-        fc(arena.Take<A>(d.rows * 4 * d.width)),
-        gelu(arena.Take<A>(d.rows * 4 * d.width)),
+        fc(arena.Take<A>(d.shards * d.rows * 4 * d.shard_width)),
+        gelu(arena.Take<A>(d.shards * d.rows * 4 * d.shard_width)),
         out(arena.Take<float>(d.rows * d.width)) {}
 
   float* mean1;    // [N], of LayerNorm 1
   float* rstd1;    // [N]
   A* normal1;      // [N, C], its output
-  A* qkv;          // [N, 3 C]
-  float* log_sum;  // [B, H, T]
-  A* mixed;        // [N, C], the heads' outputs
+  A* qkv;          // [s, N, 3 D]
+  float* log_sum;  // [s, B, H / S, T]
+  A* mixed;        // [s, N, D], the heads' outputs
   float* middle;   // [N, C], the residual stream after attention
   float* mean2;    // [N]
   float* rstd2;    // [N]
   A* normal2;      // [N, C]
-  A* fc;           // [N, 4 C], c_fc's output
-  A* gelu;         // [N, 4 C]
+  A* fc;           // [s, N, 4 D], c_fc's output
+  A* gelu;         // [s, N, 4 D]
   float* out;      // [N, C], the residual stream after the block
 };
 
@@ -107,7 +107,9 @@ struct CudaBuffers {
     dx = arena.Take<float>(d.rows * d.width + d.width);
     dx_operand = arena.Take<A>(d.rows * d.width);
     dnormal = arena.Take<A>(d.rows * d.width);
-    dwide = arena.Take<A>(d.rows * 4 * d.width);
+    dwide = arena.Take<A>(d.shards * d.rows * 4 * d.shard_width);
+    sum = arena.Take<float>(d.sharded ? d.rows * d.width : 0);
+    levels = arena.Take<float>(d.levels() * d.rows * d.width);
     delta = arena.Take<float>(d.rows * d.heads);
     partial = arena.Take<float>(std::max(BlocksOf(d.rows, gpu::kNormRows) * 3 * d.width,
                                          BlocksOf(d.rows, gpu::kBiasRows) * 4 * d.width));
@@ -131,9 +133,11 @@ struct CudaBuffers {
   std::vector<float*> head_gradients;  // each [V, C], of wte, where that is another stage's
   float* dx;             // [N, C], gradient of the residual stream, and [C], of the bias before it
   A* dx_operand;         // [N, C], the same
-  A* dnormal;            // [N, C], of a LayerNorm's output, of `mixed`
-  A* dwide;              // [N, 4 C], of c_fc's output; [N, 3 C], of qkv
-  float* delta;          // [B, H, T], of attention's backward pass
+  A* dnormal;            // [N, C], of a LayerNorm's output; [s, N, D], of `mixed`
+  A* dwide;              // [s, N, 4 D], of c_fc's output; [s, N, 3 D], of qkv
+  float* sum;            // [N, C], over shards, where there are several
+  float* levels;         // [levels, N, C], sums of some of the shards
+  float* delta;          // [s, B, H / S, T], of attention's backward pass
   float* partial;        // sums over blocks of rows, for biases and LayerNorms
   float* dtoken;         // [V, C], the embedding's part of wte's gradient
   std::byte* workspace;  // of the products

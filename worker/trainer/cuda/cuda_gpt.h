@@ -68,6 +68,10 @@ class CudaGpt {
   CudaGpt(const CudaGpt&) = delete;
   CudaGpt& operator=(const CudaGpt&) = delete;
 
+  // Of a stage whose shards several ranks have: `share` enqueues, behind what is on the stream,
+  // what makes a sum over the shards here that over all, as a balanced tree over the ranks.
+  virtual void ShareBy(std::function<Status(std::span<float> sum)> share) = 0;
+
   // The stream of everything here, and all kernels on it.
   virtual Kernels& kernels() = 0;
   virtual size_t bytes() const = 0;

@@ -68,30 +68,41 @@ Status CudaNetwork<A>::MakeProducts(std::shared_ptr<const BlasLibrary> library) 
   if (!products.ok()) return products.error();
   products_ = std::move(*products);
   const size_t c = d_.width;
+  const size_t d = d_.shard_width;
   struct Linear {
     size_t in;
     size_t out;
+    Divided divided;
     LinearProducts* products;
   };
-  for (const Linear& linear : {Linear{c, 3 * c, &qkv_}, Linear{c, c, &proj_},
-                               Linear{c, 4 * c, &fc_}, Linear{4 * c, c, &out_}}) {
-    if (Status added = AddLinear(linear.in, linear.out, linear.products); !added.ok()) return added;
+  for (const Linear& linear :
+       {Linear{c, 3 * d, Divided::kOutputs, &qkv_}, Linear{d, c, Divided::kInputs, &proj_},
+        Linear{c, 4 * d, Divided::kOutputs, &fc_}, Linear{4 * d, c, Divided::kInputs, &out_}}) {
+    const Divided divided = d_.sharded ? linear.divided : Divided::kNothing;
+    Status added = AddLinear(linear.in, linear.out, divided, linear.products);
+    if (!added.ok()) return added;
   }
-  return stage_.last() ? AddLinear(c, 0, &head_products_) : Status();
+  return stage_.last() ? AddLinear(c, 0, Divided::kNothing, &head_products_) : Status();
 }
 
 // `out` 0 is the head: by the rows of wte, padded but for its gradient.
 template <typename A>
-Status CudaNetwork<A>::AddLinear(size_t in, size_t out, LinearProducts* products) {
+Status CudaNetwork<A>::AddLinear(size_t in, size_t out, Divided divided, LinearProducts* products) {
   const bool head = out == 0;
   const size_t padded = PaddedVocabulary(d_);
-  const ProductShape shape{
-      ProductKind::kForward, kPrecision<A>, d_.rows, in, head ? padded : out, 0, head, !head};
-  ProductShape dx = shape;
+  ProductShape y{.kind = ProductKind::kForward,
+                 .precision = kPrecision<A>,
+                 .rows = d_.rows,
+                 .in = in,
+                 .out = head ? padded : out,
+                 .by_output = head};
+  ProductShape dx = y;
   dx.kind = ProductKind::kInputGradient;
-  dx.bias = false;
-  ProductShape dw = dx;
+  dx.part = divided == Divided::kOutputs;
+  ProductShape dw = y;
   dw.kind = ProductKind::kWeightGradient;
+  y.part = divided == Divided::kInputs;
+  y.bias = !head && !y.part;
   if (head) {
     dw.out = d_.vocabulary;
     dw.y_stride = padded;
@@ -101,7 +112,7 @@ Status CudaNetwork<A>::AddLinear(size_t in, size_t out, LinearProducts* products
     size_t* product;
   };
   for (const Wanted& wanted :
-       {Wanted{&shape, &products->forward}, Wanted{&dx, &products->input_gradient},
+       {Wanted{&y, &products->forward}, Wanted{&dx, &products->input_gradient},
         Wanted{&dw, &products->weight_gradient}}) {
     const Result<size_t> added = products_->Add(*wanted.shape);
     if (!added.ok()) return added.error();
@@ -235,22 +246,65 @@ void CudaNetwork<A>::BlockForward(size_t l, Work& work) {
   NormForward(work, l == 0 ? held().embedded : held().layers[l - 1].middle,
               l == 0 ? nullptr : b_.branch, Stream(l), layer.normal1, layer.mean1, layer.rstd1,
               at.norm1_weight);
-  work.Multiply(qkv_.forward,
-                {layer.normal1, Operand(at.qkv_weight), layer.qkv, Operand(at.qkv_bias)});
-  work(gpu::Attention<A>{.qkv = layer.qkv,
-                         .mixed = layer.mixed,
-                         .log_sum = layer.log_sum,
-                         .batch = static_cast<unsigned>(d_.batch),
-                         .context = static_cast<unsigned>(d_.tokens),
-                         .heads = static_cast<unsigned>(d_.heads)});
-  work.Multiply(proj_.forward,
-                {layer.mixed, Operand(at.proj_weight), b_.branch, Operand(at.proj_bias)});
+  ColumnProduct(work, qkv_, QkvOf(l));
+  for (size_t shard = 0; shard < d_.shards; ++shard) {
+    const size_t first = shard * d_.rows * d_.shard_width;
+    work(gpu::Attention<A>{.qkv = layer.qkv + 3 * first,
+                           .mixed = layer.mixed + first,
+                           .log_sum = layer.log_sum + shard * d_.rows * d_.shard_heads,
+                           .batch = static_cast<unsigned>(d_.batch),
+                           .context = static_cast<unsigned>(d_.tokens),
+                           .heads = static_cast<unsigned>(d_.shard_heads)});
+  }
+  RowProduct(work, proj_, layer.mixed, d_.shard_width, at.proj_weight, at.proj_bias);
   NormForward(work, Stream(l), b_.branch, layer.middle, layer.normal2, layer.mean2, layer.rstd2,
               at.norm2_weight);
-  work.Multiply(fc_.forward, {layer.normal2, Operand(at.fc_weight), layer.fc, Operand(at.fc_bias)});
-  work(gpu::Gelu<A>{.x = layer.fc, .y = layer.gelu, .count = d_.rows * 4 * d_.width});
-  work.Multiply(out_.forward,
-                {layer.gelu, Operand(at.out_weight), b_.branch, Operand(at.out_bias)});
+  ColumnProduct(work, fc_, FcOf(l));
+  work(gpu::Gelu<A>{.x = layer.fc, .y = layer.gelu, .count = wide_size()});
+  RowProduct(work, out_, layer.gelu, 4 * d_.shard_width, at.out_weight, at.out_bias);
+}
+
+template <typename A>
+void CudaNetwork<A>::SumShards(Work& work, size_t first, size_t count, size_t level, float* out,
+                               const ShardProduct& product) {
+  if (count == 1) return product(first, out);
+  const size_t half = count / 2;
+  float* other = b_.levels + level * stream_size();
+  SumShards(work, first, half, level, out, product);
+  SumShards(work, first + half, half, level + 1, other, product);
+  work(gpu::TreeAdd{.sum = out, .part = other, .count = stream_size()});
+}
+
+template <typename A>
+void CudaNetwork<A>::SumShards(Work& work, const ShardProduct& product) {
+  SumShards(work, 0, d_.shards, 0, b_.sum, product);
+  work.Share({b_.sum, stream_size()});
+}
+
+template <typename A>
+void CudaNetwork<A>::ColumnProduct(Work& work, const LinearProducts& products,
+                                   const Columns& columns) {
+  for (size_t shard = 0; shard < d_.shards; ++shard) {
+    work.Multiply(
+        products.forward,
+        {columns.x, Operand(columns.weight) + shard * d_.width * columns.k,
+         columns.y + shard * d_.rows * columns.k, Operand(columns.bias) + shard * columns.k});
+  }
+}
+
+template <typename A>
+void CudaNetwork<A>::RowProduct(Work& work, const LinearProducts& products, const A* x, size_t k,
+                                size_t weight, size_t bias) {
+  if (!d_.sharded) {
+    work.Multiply(products.forward, {x, Operand(weight), b_.branch, Operand(bias)});
+    return;
+  }
+  SumShards(work, [&](size_t shard, float* out) {
+    work.Multiply(products.forward,
+                  {x + shard * d_.rows * k, Operand(weight) + shard * k * d_.width, out});
+  });
+  work(gpu::AddBias<A>{
+      .x = b_.sum, .bias = parameters_ + bias, .y = b_.branch, .rows = rows(), .width = width()});
 }
 
 template <typename A>

@@ -39,6 +39,9 @@ class CudaNetwork final : public CudaGpt {
       std::shared_ptr<const BlasLibrary> library, Kernels kernels, const CudaGptOptions& options);
   static size_t PredictBytes(const CudaGptOptions& options);
 
+  void ShareBy(std::function<Status(std::span<float> sum)> share) override {
+    share_ = std::move(share);
+  }
   Kernels& kernels() override { return kernels_; }
   size_t bytes() const override { return memory_.size(); }
   CudaOperands operands() const override { return {kPrecision<A>, b_.operands, layout_}; }
@@ -86,6 +89,10 @@ class CudaNetwork final : public CudaGpt {
         status_ = network_.products_->Run(product, arguments, network_.kernels_.stream());
       return *this;
     }
+    Work& Share(std::span<float> sum) {
+      if (status_.ok() && network_.share_) status_ = network_.share_(sum);
+      return *this;
+    }
     const Status& status() const { return status_; }
 
    private:
@@ -97,7 +104,17 @@ class CudaNetwork final : public CudaGpt {
               Kernels kernels, collectives::DeviceMemory memory);
   Status MakeProducts(std::shared_ptr<const BlasLibrary> library);
   Status MakeHostBatches(int count);
-  Status AddLinear(size_t in, size_t out, LinearProducts* products);
+  // y[s, N, k] = x[N, C] weight[s, C, k] + bias
+  struct Columns {
+    const A* x;
+    size_t k;
+    size_t weight;
+    size_t bias;
+    A* y;
+  };
+  // Of a layer's map, what shards divide.
+  enum class Divided : uint8_t { kNothing, kInputs, kOutputs };
+  Status AddLinear(size_t in, size_t out, Divided divided, LinearProducts* products);
 
   // Where a parameter's operand lies.
   const A* Operand(size_t offset) const {
@@ -116,10 +133,34 @@ class CudaNetwork final : public CudaGpt {
   float* Stream(size_t l) const { return l == 0 ? held().embedded : held().layers[l - 1].out; }
   const CudaHeldBuffers<A>& held() const { return b_.held[slot_]; }
 
+  // Elements of [s, N, 4 D].
+  size_t wide_size() const { return d_.shards * d_.rows * 4 * d_.shard_width; }
+  // The two maps of layer l whose outputs shards divide.
+  Columns QkvOf(size_t l) const {
+    const Layer& layer = held().layers[l];
+    return {layer.normal1, 3 * d_.shard_width, offsets_[l].qkv_weight, offsets_[l].qkv_bias,
+            layer.qkv};
+  }
+  Columns FcOf(size_t l) const {
+    const Layer& layer = held().layers[l];
+    return {layer.normal2, 4 * d_.shard_width, offsets_[l].fc_weight, offsets_[l].fc_bias,
+            layer.fc};
+  }
+
   void FillBatch(std::span<const int32_t> tokens, std::span<const int32_t> targets,
                  int32_t* batch) const;
+  // b_.sum = what `product` enqueues of each shard, as a balanced tree over all shards.
+  using ShardProduct = std::function<void(size_t shard, float* out)>;
+  void SumShards(Work& work, const ShardProduct& product);
+  void SumShards(Work& work, size_t first, size_t count, size_t level, float* out,
+                 const ShardProduct& product);
+
   Status Run();
   void BlockForward(size_t l, Work& work);
+  void ColumnProduct(Work& work, const LinearProducts& products, const Columns& columns);
+  // b_.branch = x[s, N, k] weight[s, k, C] + bias
+  void RowProduct(Work& work, const LinearProducts& products, const A* x, size_t k, size_t weight,
+                  size_t bias);
   // `branch`, which lies in b_.branch, is added to the residual stream where there is one.
   void NormForward(Work& work, const float* x, const A* branch, float* sum, A* normal, float* mean,
                    float* rstd, size_t weight);
@@ -133,7 +174,13 @@ class CudaNetwork final : public CudaGpt {
   // the residual stream just before, or null.
   void NormBackward(Work& work, const float* x, const float* mean, const float* rstd, size_t weight,
                     bool residual, float* gradients, float* bias);
-  void BiasBackward(Work& work, size_t width, float* bias);
+  // From dwide[s, N, k], of a ColumnProduct's y, to dnormal and the gradients of weight and bias.
+  void ColumnBackward(Work& work, const LinearProducts& products, const Columns& columns,
+                      float* gradients);
+  // From dx_operand to dx[s, N, k], of a RowProduct's x, and the gradient of the weight.
+  void RowBackward(Work& work, const LinearProducts& products, const A* x, size_t k, size_t weight,
+                   A* dx, float* gradients);
+  void BiasBackward(Work& work, const A* dy, size_t width, float* bias);
   void EmbedBackward(float* gradients, Work& work);
 
   std::shared_ptr<const collectives::CudaDevice> device_;
@@ -150,6 +197,7 @@ class CudaNetwork final : public CudaGpt {
   CudaBuffers<A> b_;
   gpu::OperandLayout layout_;
   std::unique_ptr<Products> products_;
+  std::function<Status(std::span<float>)> share_;
   LinearProducts qkv_, proj_, fc_, out_, head_products_;
   std::vector<HostBatch> host_batches_;
   size_t next_host_batch_ = 0;

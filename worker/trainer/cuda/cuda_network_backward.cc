@@ -53,15 +53,49 @@ void CudaNetwork<A>::NormBackward(Work& work, const float* x, const float* mean,
 }
 
 template <typename A>
-void CudaNetwork<A>::BiasBackward(Work& work, size_t width, float* bias) {
+void CudaNetwork<A>::BiasBackward(Work& work, const A* dy, size_t width, float* bias) {
   const gpu::BiasBackward<A> backward{
-      .dy = b_.dwide, .partial = b_.partial, .rows = rows(), .width = static_cast<unsigned>(width)};
+      .dy = dy, .partial = b_.partial, .rows = rows(), .width = static_cast<unsigned>(width)};
   work(backward);
   work(gpu::ColumnSums{.partial = b_.partial,
                        .sums = {bias, nullptr, nullptr},
                        .parts = backward.parts(),
                        .groups = 1,
                        .width = backward.width});
+}
+
+template <typename A>
+void CudaNetwork<A>::ColumnBackward(Work& work, const LinearProducts& products,
+                                    const Columns& columns, float* gradients) {
+  const size_t k = columns.k;
+  for (size_t shard = 0; shard < d_.shards; ++shard) {
+    const A* dy = b_.dwide + shard * d_.rows * k;
+    BiasBackward(work, dy, k, gradients + columns.bias + shard * k);
+    work.Multiply(products.weight_gradient,
+                  {columns.x, dy, gradients + columns.weight + shard * d_.width * k});
+  }
+  if (!d_.sharded) {
+    work.Multiply(products.input_gradient, {b_.dwide, Operand(columns.weight), b_.dnormal});
+    return;
+  }
+  SumShards(work, [&](size_t shard, float* out) {
+    work.Multiply(products.input_gradient, {b_.dwide + shard * d_.rows * k,
+                                            Operand(columns.weight) + shard * d_.width * k, out});
+  });
+  work(gpu::AddBias<A>{
+      .x = b_.sum, .bias = nullptr, .y = b_.dnormal, .rows = rows(), .width = width()});
+}
+
+template <typename A>
+void CudaNetwork<A>::RowBackward(Work& work, const LinearProducts& products, const A* x, size_t k,
+                                 size_t weight, A* dx, float* gradients) {
+  for (size_t shard = 0; shard < d_.shards; ++shard) {
+    const size_t at = shard * k * d_.width;
+    work.Multiply(products.weight_gradient,
+                  {x + shard * d_.rows * k, b_.dx_operand, gradients + weight + at});
+    work.Multiply(products.input_gradient,
+                  {b_.dx_operand, Operand(weight) + at, dx + shard * d_.rows * k});
+  }
 }
 
 // dx of the last block's output; ln_f, and the bias of what the last block added; and the head's
@@ -88,17 +122,12 @@ template <typename A>
 void CudaNetwork<A>::MlpBackward(size_t l, float* gradients, Work& work) {
   const Layer& layer = held().layers[l];
   const LayerOffsets& at = offsets_[l];
-  work.Multiply(out_.weight_gradient, {layer.gelu, b_.dx_operand, gradients + at.out_weight});
-  work.Multiply(out_.input_gradient, {b_.dx_operand, Operand(at.out_weight), b_.dwide});
-  work(gpu::GeluBackward<A>{
-      .x = layer.fc, .dy = b_.dwide, .dx = b_.dwide, .count = d_.rows * 4 * d_.width});
-  BiasBackward(work, 4 * d_.width, gradients + at.fc_bias);
-  work.Multiply(fc_.weight_gradient, {layer.normal2, b_.dwide, gradients + at.fc_weight});
-  work.Multiply(fc_.input_gradient, {b_.dwide, Operand(at.fc_weight), b_.dnormal});
+  RowBackward(work, out_, layer.gelu, 4 * d_.shard_width, at.out_weight, b_.dwide, gradients);
+  work(gpu::GeluBackward<A>{.x = layer.fc, .dy = b_.dwide, .dx = b_.dwide, .count = wide_size()});
+  ColumnBackward(work, fc_, FcOf(l), gradients);
   NormBackward(work, layer.middle, layer.mean2, layer.rstd2, at.norm2_weight, true, gradients,
                gradients + at.proj_bias);
-  work.Multiply(proj_.weight_gradient, {layer.mixed, b_.dx_operand, gradients + at.proj_weight});
-  work.Multiply(proj_.input_gradient, {b_.dx_operand, Operand(at.proj_weight), b_.dnormal});
+  RowBackward(work, proj_, layer.mixed, d_.shard_width, at.proj_weight, b_.dnormal, gradients);
 }
 
 // From dnormal, of `mixed`, to dx of the block's input.
@@ -106,24 +135,26 @@ template <typename A>
 void CudaNetwork<A>::AttentionBackward(size_t l, float* gradients, Work& work) {
   const Layer& layer = held().layers[l];
   const LayerOffsets& at = offsets_[l];
-  const gpu::AttentionDelta<A> delta{.mixed = layer.mixed,
-                                     .dmixed = b_.dnormal,
-                                     .delta = b_.delta,
-                                     .batch = static_cast<unsigned>(d_.batch),
-                                     .context = static_cast<unsigned>(d_.tokens),
-                                     .heads = static_cast<unsigned>(d_.heads)};
-  const gpu::AttentionGradients<A> attention{.qkv = layer.qkv,
-                                             .dmixed = b_.dnormal,
-                                             .log_sum = layer.log_sum,
-                                             .delta = b_.delta,
-                                             .dqkv = b_.dwide,
-                                             .batch = delta.batch,
-                                             .context = delta.context,
-                                             .heads = delta.heads};
-  work(delta)(gpu::AttentionQueries<A>{attention})(gpu::AttentionKeys<A>{attention});
-  BiasBackward(work, 3 * d_.width, gradients + at.qkv_bias);
-  work.Multiply(qkv_.weight_gradient, {layer.normal1, b_.dwide, gradients + at.qkv_weight});
-  work.Multiply(qkv_.input_gradient, {b_.dwide, Operand(at.qkv_weight), b_.dnormal});
+  for (size_t shard = 0; shard < d_.shards; ++shard) {
+    const size_t first = shard * d_.rows * d_.shard_width;
+    const size_t statistics = shard * d_.rows * d_.shard_heads;
+    const gpu::AttentionDelta<A> delta{.mixed = layer.mixed + first,
+                                       .dmixed = b_.dnormal + first,
+                                       .delta = b_.delta + statistics,
+                                       .batch = static_cast<unsigned>(d_.batch),
+                                       .context = static_cast<unsigned>(d_.tokens),
+                                       .heads = static_cast<unsigned>(d_.shard_heads)};
+    const gpu::AttentionGradients<A> attention{.qkv = layer.qkv + 3 * first,
+                                               .dmixed = delta.dmixed,
+                                               .log_sum = layer.log_sum + statistics,
+                                               .delta = delta.delta,
+                                               .dqkv = b_.dwide + 3 * first,
+                                               .batch = delta.batch,
+                                               .context = delta.context,
+                                               .heads = delta.heads};
+    work(delta)(gpu::AttentionQueries<A>{attention})(gpu::AttentionKeys<A>{attention});
+  }
+  ColumnBackward(work, qkv_, QkvOf(l), gradients);
   float* bias_before = stage_.first() ? nullptr : b_.dx + stream_size();
   if (l > 0) bias_before = gradients + offsets_[l - 1].out_bias;
   NormBackward(work, Stream(l), layer.mean1, layer.rstd1, at.norm1_weight, true, gradients,

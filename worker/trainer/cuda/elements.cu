@@ -45,7 +45,10 @@ GPU_KERNEL(residual_add_fp32, kElementThreads, ResidualAdd<float>) { AddResidual
 template <typename A>
 GPU_DEVICE void AddBiasToRow(const AddBias<A>& a) {
   const size_t i = Element(kElementThreads, 4);
-  if (i < size_t{a.rows} * a.width) Store4(a.y + i, Load4(a.y + i) + Load4(a.bias + i % a.width));
+  if (i >= size_t{a.rows} * a.width) return;
+  Float4 sum = Load4(a.x + i);
+  if (a.bias != nullptr) sum += Load4(a.bias + i % a.width);
+  Store4(a.y + i, sum);
 }
 GPU_KERNEL(add_bias_bf16, kElementThreads, AddBias<Bf16>) { AddBiasToRow(arguments); }
 GPU_KERNEL(add_bias_fp32, kElementThreads, AddBias<float>) { AddBiasToRow(arguments); }

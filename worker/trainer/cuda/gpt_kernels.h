@@ -120,11 +120,12 @@ struct ResidualAdd {
   constexpr LaunchShape shape() const { return Elements(count, 4); }
 };
 
-// y += bias in every row: for products without the epilogue that adds it.
+// y = x + bias in every row, or x: a sum over shards as what comes next reads it.
 template <typename A>
 struct AddBias {
   static constexpr const char* kName = Named<A>("add_bias_bf16", "add_bias_fp32");
-  const float* bias;  // [width]
+  const float* x;     // [N, width]
+  const float* bias;  // [width], or null
   A* y;               // [N, width]
   unsigned rows, width;
   constexpr LaunchShape shape() const { return Elements(size_t{rows} * width, 4); }

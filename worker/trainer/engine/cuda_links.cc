@@ -18,7 +18,7 @@ size_t OperationsOf(int mine) { return 6 * static_cast<size_t>(mine) + 1; }
 }  // namespace
 
 CudaLinks::CudaLinks(const Mesh& mesh, int mine, CudaGpt& model, collectives::Communicator& all,
-                     std::vector<CudaEvent> events)
+                     std::vector<CudaEvent> events, CudaEvent summed)
     : mesh_(mesh),
       stage_(mesh.stage()),
       mine_(mine),
@@ -28,7 +28,11 @@ CudaLinks::CudaLinks(const Mesh& mesh, int mine, CudaGpt& model, collectives::Co
       model_(model),
       all_(all),
       events_(std::move(events)),
-      sent_heads_(static_cast<size_t>(heads_)) {}
+      summed_(std::move(summed)),
+      sent_heads_(static_cast<size_t>(heads_)) {
+  if (mesh_.tensor == 1) return;
+  model_.ShareBy([this](std::span<float> sum) { return ShareSum(sum); });
+}
 
 Result<std::unique_ptr<CudaLinks>> CudaLinks::Create(
     const std::shared_ptr<const CudaDevice>& device, const Mesh& mesh, int mine, CudaGpt& model,
@@ -39,7 +43,18 @@ Result<std::unique_ptr<CudaLinks>> CudaLinks::Create(
     if (!event.ok()) return event.error();
     events.push_back(std::move(*event));
   }
-  return std::unique_ptr<CudaLinks>(new CudaLinks(mesh, mine, model, all, std::move(events)));
+  Result<CudaEvent> summed = CudaEvent::Create(device);
+  if (!summed.ok()) return summed.error();
+  return std::unique_ptr<CudaLinks>(
+      new CudaLinks(mesh, mine, model, all, std::move(events), std::move(*summed)));
+}
+
+// The event is another sum's once MakeWait has returned.
+Status CudaLinks::ShareSum(std::span<float> sum) {
+  if (Status recorded = summed_.Record(model_.kernels().stream()); !recorded.ok()) return recorded;
+  share_ = all_.AllReduceWithin(mesh_.Peers(), {sum.data(), sum.size(), DataType::kFloat32},
+                                collectives::Reduction::kSum, "shards", &summed_);
+  return Await(share_);
 }
 
 Status CudaLinks::Pass(std::span<const float> out, std::span<float> in, int stage, const char* tag,
@@ -127,7 +142,8 @@ Status CudaLinks::HandOnExit() {
 }
 
 Status CudaLinks::Finish() {
-  Status done;
+  // After a failure nothing works any more, so the last sum tells of all.
+  Status done = share_.Wait();
   for (collectives::Work& work : works_) {
     if (done.ok()) done = work.Wait();
   }

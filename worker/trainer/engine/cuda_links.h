@@ -1,5 +1,6 @@
 // CudaLinks: what a stage of a pipeline on a GPU takes from its neighbours, and hands on to them,
-// around the passes of 1F1B (cuda_engine.cc). A whole model has no neighbours, and nothing is done.
+// around the passes of 1F1B (cuda_engine.cc); and, within them, the sums over the shards that other
+// ranks of the stage have. A whole model has neither, and nothing is done.
 //
 // All of it only enqueues: a pass begins when what it takes is there, and no host waits. All
 // operations of NCCL follow each other in one stream, in which a send waits for its receiver. So
@@ -29,7 +30,8 @@ namespace lockstep::trainer {
 
 class CudaLinks {
  public:
-  // `mine`: micro-batches of a step. `model`, of the mesh's stage, and `all` outlive this.
+  // `mine`: micro-batches of a step. `model`, of the mesh's stage, and `all` outlive this; the
+  // model makes no pass without it.
   static Result<std::unique_ptr<CudaLinks>> Create(
       const std::shared_ptr<const collectives::CudaDevice>& device, const Mesh& mesh, int mine,
       CudaGpt& model, collectives::Communicator& all);
@@ -52,7 +54,7 @@ class CudaLinks {
 
  private:
   CudaLinks(const Mesh& mesh, int mine, CudaGpt& model, collectives::Communicator& all,
-            std::vector<collectives::CudaEvent> events);
+            std::vector<collectives::CudaEvent> events, collectives::CudaEvent summed);
   size_t SlotOf(int i) const { return static_cast<size_t>(i % held_); }
   // Whether the gradient that micro-batch i takes came with an activation's sending.
   bool CameWithSending(int i) const { return joined_ && i + held_ - 1 < mine_; }
@@ -60,6 +62,7 @@ class CudaLinks {
   Status Pass(std::span<const float> out, std::span<float> in, int stage, const char* tag,
               collectives::Work* work = nullptr);
   Status SendHead(int i);
+  Status ShareSum(std::span<float> sum);
   // What is enqueued next waits for it.
   Status Await(collectives::Work& work) { return work.MakeWait(model_.kernels().stream()); }
 
@@ -72,7 +75,9 @@ class CudaLinks {
   CudaGpt& model_;
   collectives::Communicator& all_;
   std::vector<collectives::CudaEvent> events_;  // one for each of a step's operations
+  collectives::CudaEvent summed_;               // the shards here, before those of other ranks
   std::vector<collectives::Work> works_;        // of the step
+  collectives::Work share_;                     // the last sum over shards
   collectives::Work entry_;                     // of these, what brings the next Entry
   collectives::Work gradient_;                  // and the next Gradient
   std::vector<collectives::Work> sent_heads_;   // [heads], what sends them

@@ -18,10 +18,6 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
     return Error::Invalid(
         "a parameter server computes on CPUs: write sync AllReduce, or device Cpu");
   }
-  if (job.parallel.tensor_shards > 1) {
-    return Error::Invalid(
-        "shards of layers compute on CPUs: write parallel.tensorShards 1, or device Cpu");
-  }
   if (job.backend == Backend::kGloo) {
     return Error::Invalid("Gloo moves host memory: write backend Nccl, or device Cpu");
   }

@@ -18,6 +18,7 @@
 #include "worker/trainer/cuda/cuda_optimizer.h"
 #include "worker/trainer/model/adamw.h"
 #include "worker/trainer/model/gpt.h"
+#include "worker/trainer/model/shards.h"
 
 namespace lockstep::trainer {
 namespace {
@@ -65,11 +66,21 @@ Outcome Reference(const Problem& problem) {
   return outcome;
 }
 
+// The problem's parameters in the order in which a stage holds its shards.
+std::vector<float> PartOf(const Problem& problem, const Stage& stage) {
+  std::vector<float> part(HeldCount(kShape, stage));
+  TakePart(kShape, stage, problem.parameters, part);
+  return part;
+}
+
 // A model, its parameters, and gradients with a tail behind them.
 class Machine {
  public:
-  Machine(Rank& rank, const Problem& problem, Precision precision)
-      : rank_(rank), parameters_(rank.ToDevice(problem.parameters)), gradients_(NoNumbers()) {
+  Machine(Rank& rank, const Problem& problem, Precision precision, const Stage& stage = {})
+      : rank_(rank),
+        stage_(stage),
+        parameters_(rank.ToDevice(PartOf(problem, stage))),
+        gradients_(NoNumbers()) {
     UseFakeBlas();
     Result<std::shared_ptr<const BlasLibrary>> library = BlasLibrary::Load();
     if (!library.ok()) Rank::Must(library.error());
@@ -80,7 +91,8 @@ class Machine {
                         {.shape = kShape,
                          .batch = kBatch,
                          .precision = precision,
-                         .parameters = static_cast<const float*>(parameters_.data())});
+                         .parameters = static_cast<const float*>(parameters_.data()),
+                         .stage = stage});
     if (!made.ok()) Rank::Must(made.error());
     model_ = std::move(*made);
     Rank::Must(model_->UpdateOperands());
@@ -108,6 +120,8 @@ class Machine {
     outcome.gradients = GetGradients();
     outcome.loss = outcome.gradients[ParameterCount(kShape) + kTailLoss];
     outcome.gradients.resize(ParameterCount(kShape));
+    const std::vector<float> part = outcome.gradients;
+    PutPart(kShape, stage_, part, outcome.gradients);
     return outcome;
   }
 
@@ -118,6 +132,7 @@ class Machine {
   }
 
   Rank& rank_;
+  Stage stage_;
   DeviceMemory parameters_;
   DeviceMemory gradients_;
   std::unique_ptr<CudaGpt> model_;
@@ -153,6 +168,20 @@ TEST(CudaGpt, InBf16IsCloseToTheCpusModel) {
     const Outcome got = Machine(rank, problem, Precision::kBf16).Run(problem);
     EXPECT_NEAR(got.loss, right.loss, 2e-2);
     ExpectClose(got.gradients, right.gradients, 2e-2);
+  });
+}
+
+TEST(CudaGpt, OfShardsIsTheWholeModelButForRounding) {
+  collectives::RunRanks(1, [](Rank& rank) {
+    const Problem problem;
+    const Outcome right = Reference(problem);
+    const Stage shards{0, 1, {0, 1, 2}};
+    const Outcome fp32 = Machine(rank, problem, Precision::kFp32, shards).Run(problem);
+    EXPECT_NEAR(fp32.loss, right.loss, 1e-5);
+    ExpectClose(fp32.gradients, right.gradients, 1e-5);
+    const Outcome bf16 = Machine(rank, problem, Precision::kBf16, shards).Run(problem);
+    EXPECT_NEAR(bf16.loss, right.loss, 2e-2);
+    ExpectClose(bf16.gradients, right.gradients, 2e-2);
   });
 }
 

@@ -54,9 +54,12 @@ Case ResidualCase() {
             auto y = Random<A>(x.size(), 2);
             const auto bias = Random(width, 3);
             std::vector<double> biased;
-            for (size_t i = 0; i < y.size(); ++i) biased.push_back(Double(y[i]) + bias[i % width]);
+            for (size_t i = 0; i < y.size(); ++i) biased.push_back(double{x[i]} + bias[i % width]);
             Sequence sequence(options);
-            sequence.Run(AddBias<A>{bias.data(), y.data(), rows, width}).Expect("y", y, biased);
+            sequence.Run(AddBias<A>{x.data(), nullptr, y.data(), rows, width})
+                .Expect("copy", y, std::vector<double>(x.begin(), x.end()))
+                .Run(AddBias<A>{x.data(), bias.data(), y.data(), rows, width})
+                .Expect("y", y, biased);
             std::vector<double> sums;
             for (size_t i = 0; i < x.size(); ++i) sums.push_back(Double(x[i]) + Double(y[i]));
             return sequence.Run(ResidualAdd<A>{x.data(), y.data(), x.data(), x.size()})
