@@ -113,15 +113,14 @@ class Communicator {
   // The same within groups. All ranks call it at the same place among their collectives, each with
   // the group that it is in; groups may differ in the buffer's size, which may be 0. kInvalid in
   // device memory but for sums of floats as a tree.
-  // NOLINTNEXTLINE(google-default-arguments): no override has another default.
   virtual Work AllReduceWithin(const RankGroup& group, Span buffer, Reduction op,
-                               std::string_view tag, const CudaEvent* after = nullptr);
+                               std::string_view tag, const CudaEvent* after);
   virtual Status Broadcast(Span buffer, int root, std::string_view tag) = 0;
   // `in` holds world() equal parts; `out` gets the reduction of everybody's part rank().
   virtual Status ReduceScatter(ConstSpan in, Span out, Reduction op, std::string_view tag) = 0;
   // `out` gets world() parts of in.count elements, in rank order. `in` may be its place in `out`.
   virtual Status AllGather(ConstSpan in, Span out, std::string_view tag) = 0;
-  // In device memory alone, `after` as above.
+  // `after` as above.
   virtual Work AllGatherAsync(ConstSpan in, Span out, std::string_view tag, const CudaEvent* after);
   virtual Status Send(ConstSpan buffer, int peer, std::string_view tag) = 0;
   // Sends a copy that the transport makes; Receive() takes it. At most `most` of them to a peer lie

@@ -63,7 +63,8 @@ TEST_P(OperationsTest, AllReduceWithinAddsWhatTheGroupHolds) {
         const std::vector<int64_t> theirs = Values(group.RankOf(member), count);
         for (size_t i = 0; i < count; ++i) want[i] += theirs[i];
       }
-      ASSERT_TRUE(all.AllReduceWithin(group, Of(mine), Reduction::kSum, "sum").Wait().ok());
+      ASSERT_TRUE(
+          all.AllReduceWithin(group, Of(mine), Reduction::kSum, "sum", nullptr).Wait().ok());
       EXPECT_EQ(mine, want);
     }
     // Of all ranks again.
@@ -79,10 +80,23 @@ TEST_P(OperationsTest, AGroupWithoutItsRankIsRefused) {
     for (const RankGroup& group :
          {RankGroup{all.rank() + 1, 1, 1}, RankGroup{0, 1, all.world() + 1}, RankGroup{0, 0, 1},
           RankGroup{0, 1, 0}}) {
-      const Status done = all.AllReduceWithin(group, Of(values), Reduction::kSum, "sum").Wait();
+      const Status done =
+          all.AllReduceWithin(group, Of(values), Reduction::kSum, "sum", nullptr).Wait();
       ASSERT_FALSE(done.ok());
       EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
     }
+  });
+}
+
+TEST_P(OperationsTest, AnExchangeIsRefusedInHostMemory) {
+  if (GetParam() < 2) return;
+  RunRanks(GetParam(), [](Communicator& all) {
+    std::vector<int64_t> mine(1);
+    std::vector<int64_t> other(1);
+    const int peer = (all.rank() + 1) % all.world();
+    const Status done = all.ExchangeAsync(Of(mine), Of(other), peer, "ring", nullptr).Wait();
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().kind, ErrorKind::kInvalid);
   });
 }
 

@@ -3,9 +3,9 @@
 //
 //   Result<std::unique_ptr<CudaGpt>> gpt = CudaGpt::Create(device, blas, kernels, options);
 //   (*gpt)->UpdateOperands();                  // of options.parameters, once they are there
-//   (*gpt)->SetBatch(inputs, targets);
-//   (*gpt)->Forward(loss);
-//   (*gpt)->Backward(gradients, [&](size_t from) { /* record an event on stream() */ });
+//   (*gpt)->SetBatch(inputs, targets, slot);
+//   (*gpt)->Forward(loss, slot);
+//   (*gpt)->Backward(gradients, [&](size_t from) { /* record an event on stream() */ }, slot, 0);
 //
 // All of it only enqueues, on one stream: nothing waits for the GPU but where it says so, and
 // nothing is allocated after Create. The bits depend on the shape, the batch, the precision, the
@@ -83,23 +83,20 @@ class CudaGpt {
   virtual Status UpdateHead() = 0;
 
   // inputs, targets: [B, T], each in [0, V), which may change when this returns. Inputs are the
-  // first stage's, targets the last one's; those between need no batch.
-  // NOLINTNEXTLINE(google-default-arguments): no override has another default.
+  // first stage's, targets the last one's; those between need no batch. `slot`: one of `held`.
   virtual Status SetBatch(std::span<const int32_t> inputs, std::span<const int32_t> targets,
-                          size_t slot = 0) = 0;
+                          size_t slot) = 0;
 
   // *loss, in the GPU's memory, becomes the mean cross entropy over B * T tokens; of a stage that
-  // is not the last it stays as it is. NOLINTNEXTLINE(google-default-arguments): no override has
-  // another default.
-  virtual Status Forward(float* loss, size_t slot = 0) = 0;
+  // is not the last it stays as it is.
+  virtual Status Forward(float* loss, size_t slot) = 0;
 
   // The gradient of the last Forward's loss in this slot, over `gradients` in the GPU's memory,
   // aligned to 16 bytes. `complete(from)` says that the work that makes gradients[from..] final is
   // enqueued, with falling `from`, the last time 0. A last stage goes backward right after it went
   // forward; its head's gradient is HeadGradient(head).
-  // NOLINTNEXTLINE(google-default-arguments): no override has another default.
   virtual Status Backward(float* gradients, const std::function<void(size_t from)>& complete,
-                          size_t slot = 0, size_t head = 0) = 0;
+                          size_t slot, size_t head) = 0;
 
   // What stages hand each other, in the GPU's memory. [N, C]: what another stage made, before
   // Forward; what this one made, after it.

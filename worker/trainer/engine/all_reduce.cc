@@ -136,7 +136,7 @@ class AllReduceSync : public Sync {
   collectives::Work Add(const collectives::Span& bucket, const std::string& tag) {
     constexpr auto kSum = collectives::Reduction::kSum;
     return mesh_.ranks() == 1 ? all_->AllReduceAsync(bucket, kSum, tag)
-                              : all_->AllReduceWithin(mesh_.Copies(), bucket, kSum, tag);
+                              : all_->AllReduceWithin(mesh_.Copies(), bucket, kSum, tag, nullptr);
   }
 
   void Issue(size_t from) {

@@ -137,7 +137,7 @@ class CpuEngine final : public Engine {
       return all_
           ->AllReduceWithin(mesh_.Peers(),
                             {sum.data(), sum.size(), collectives::DataType::kFloat32},
-                            collectives::Reduction::kSum, "shards")
+                            collectives::Reduction::kSum, "shards", nullptr)
           .Wait();
     });
   }

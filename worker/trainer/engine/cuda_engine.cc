@@ -169,7 +169,7 @@ class CudaEngine final : public Engine {
     Duration data{};
     Status done = SetBatch(index, 0, read, &data);
     if (done.ok()) done = parts_.links->TakeEntry();
-    if (done.ok()) done = parts_.model->Forward(on_gpu);
+    if (done.ok()) done = parts_.model->Forward(on_gpu, 0);
     if (done.ok()) done = parts_.links->HandOnExit();
     if (done.ok()) done = kernels().Synchronize();
     if (Status passed = parts_.links->Finish(); !passed.ok()) return passed.error();
@@ -416,16 +416,14 @@ constexpr Duration kMemoryGlance = milliseconds(200);
 // `of`: "rank 1, stage 1 of 2 (...): ", where ranks share a model.
 Status CheckMemory(const CudaDevice& device, const CudaMemoryPlan& plan, const std::string& of) {
   const std::string who = of + "GPU " + std::to_string(device.index()) + " has ";
-  const std::string instead =
-      of.empty() ? "; lower microBatchSize or sequenceLength, or take a smaller model"
-                 : "; lower microBatchSize or sequenceLength, raise parallel.pipeline or tensor, "
-                   "or take a smaller model";
   for (const Time until = BootTime() + kMemoryPatience;;) {
     Result<CudaDevice::Memory> memory = device.LookAtMemory();
     if (!memory.ok()) return memory.error();
     if (plan.sum() > memory->total) {
-      return Error::Invalid(who + Megabytes(memory->total) + ", and this takes " + ToString(plan) +
-                            instead);
+      std::string message = who + Megabytes(memory->total) + ", and this takes " + ToString(plan);
+      message += "; lower microBatchSize or sequenceLength, ";
+      if (!of.empty()) message += "raise parallel.pipeline or tensor, ";
+      return Error::Invalid(message + "or take a smaller model");
     }
     if (plan.sum() <= memory->free) return {};
     if (BootTime() >= until) {

@@ -158,6 +158,17 @@ TEST_F(AnalyzeTest, NamesTheSenderThatNeverSent) {
             "waits");
 }
 
+TEST_F(AnalyzeTest, NamesTheNeighbourThatHasNoPartInAnExchange) {
+  FlightRecorder waits;
+  waits.Started(waits.Enqueued(Pair(OperationKind::kExchange, 7, 1), 64, "gradient", Time(5)),
+                Time(6));
+  Write(waits, 0, 2);
+  Write(FlightRecorder(), 1, 2);
+  EXPECT_EQ(Verdict(),
+            "rank 1 fell behind: it has no part in exchange 7 \"gradient\" with rank 1, in which "
+            "rank 0 waits");
+}
+
 TEST_F(AnalyzeTest, WhereAllWaitInTheSameOperationNobodyFellBehind) {
   Rank(0, 2, 5, 4);
   Rank(1, 2, 5, 4);

@@ -105,9 +105,9 @@ class Machine {
   std::vector<float> GetGradients() { return rank_.ToHost<float>(gradients_); }
 
   void Enqueue(const Problem& problem) {
-    Rank::Must(model_->SetBatch(problem.inputs, problem.targets));
-    Rank::Must(model_->Forward(loss()));
-    Rank::Must(model_->Backward(gradients(), [](size_t) {}));
+    Rank::Must(model_->SetBatch(problem.inputs, problem.targets, 0));
+    Rank::Must(model_->Forward(loss(), 0));
+    Rank::Must(model_->Backward(gradients(), [](size_t) {}, 0, 0));
   }
   Outcome Run(const Problem& problem) {
     Enqueue(problem);
@@ -210,7 +210,8 @@ TEST(CudaGpt, TakesBatchesWhileEarlierOnesRun) {
     const Outcome once = machine.Run(problem);
     machine.Enqueue(other);
     machine.Enqueue(problem);
-    for (int i = 0; i < 2; ++i) Rank::Must(machine.model().SetBatch(other.inputs, other.targets));
+    for (int i = 0; i < 2; ++i)
+      Rank::Must(machine.model().SetBatch(other.inputs, other.targets, 0));
     EXPECT_TRUE(machine.Finish() == once);
   });
 }
@@ -227,7 +228,9 @@ TEST(CudaGpt, ABatchWaitsForItsPlaceAloneAndNotForAllThatRuns) {
                                                 stream.get()),
                 collectives::cuda::kSuccess);
     };
-    const auto set = [&] { Rank::Must(machine.model().SetBatch(problem.inputs, problem.targets)); };
+    const auto set = [&] {
+      Rank::Must(machine.model().SetBatch(problem.inputs, problem.targets, 0));
+    };
     // The first place is free once the GPU has read it, and then much is to be done yet.
     busy("200");
     set();
@@ -250,20 +253,23 @@ TEST(CudaGpt, CompletesTheGradientFromItsEndToItsBeginningAndAllocatesNothing) {
     const std::vector<float> final = machine.Run(problem).gradients;
     // All that is asked for from here on is refused: a step allocates nothing.
     Rank::Set("FAKE_MEMORY", "1");
-    Rank::Must(machine.model().SetBatch(problem.inputs, problem.targets));
-    Rank::Must(machine.model().Forward(machine.loss()));
+    Rank::Must(machine.model().SetBatch(problem.inputs, problem.targets, 0));
+    Rank::Must(machine.model().Forward(machine.loss(), 0));
     size_t last = final.size();
     int calls = 0;
-    Rank::Must(machine.model().Backward(machine.gradients(), [&](size_t from) {
-      EXPECT_LT(from, last);
-      Rank::Must(machine.model().kernels().Synchronize());
-      const std::vector<float> now = machine.GetGradients();
-      EXPECT_TRUE(std::equal(now.begin() + static_cast<ptrdiff_t>(from),
-                             now.begin() + static_cast<ptrdiff_t>(final.size()),
-                             final.begin() + static_cast<ptrdiff_t>(from)));
-      last = from;
-      ++calls;
-    }));
+    Rank::Must(machine.model().Backward(
+        machine.gradients(),
+        [&](size_t from) {
+          EXPECT_LT(from, last);
+          Rank::Must(machine.model().kernels().Synchronize());
+          const std::vector<float> now = machine.GetGradients();
+          EXPECT_TRUE(std::equal(now.begin() + static_cast<ptrdiff_t>(from),
+                                 now.begin() + static_cast<ptrdiff_t>(final.size()),
+                                 final.begin() + static_cast<ptrdiff_t>(from)));
+          last = from;
+          ++calls;
+        },
+        0, 0));
     EXPECT_EQ(last, 0U);
     EXPECT_EQ(calls, 2 + 2 * kShape.layers);
   });
@@ -310,7 +316,7 @@ TEST(CudaGpt, RefusesATokenThatTheModelDoesNotHave) {
     Problem problem;
     Machine machine(rank, problem, Precision::kFp32);
     problem.targets[7] = kShape.vocabulary;
-    const Status set = machine.model().SetBatch(problem.inputs, problem.targets);
+    const Status set = machine.model().SetBatch(problem.inputs, problem.targets, 0);
     ASSERT_FALSE(set.ok());
     EXPECT_THAT(set.error().message,
                 HasSubstr("token 500, and the model's vocabulary ends at 499"));
