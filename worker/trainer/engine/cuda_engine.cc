@@ -358,7 +358,10 @@ class CudaEngine final : public Engine {
     const CudaEvent& first = parts_.stamps.front();
     const CudaEvent& last = parts_.stamps[4 * static_cast<size_t>(leaves_) - 1];
     if (done.ok()) done = add(mesh_.ranks() == 1 ? last : first, Reduced(), &result->waited);
-    if (mesh_.ranks() > 1) result->waited -= result->times.forward + result->times.backward;
+    if (mesh_.ranks() > 1) {
+      const Duration passes = result->times.forward + result->times.backward;
+      result->waited = std::max(result->waited - passes, Duration::zero());  // times are rounded
+    }
     if (done.ok()) done = add(Reduced(), Updated(), &result->updating);
     return done;
   }
