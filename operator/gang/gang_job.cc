@@ -37,7 +37,8 @@ GangJob::GangJob(GangShared* shared, std::string name)
       poll_(shared->loop, &shared->polls, [this] { Poll(); }),
       retry_(shared->options.first_retry, shared->options.last_retry),
       gap_(shared->options.first_gap, shared->options.last_gap),
-      others_(shared->loop, &shared->polls, [this] { AskOther(); }),
+      others_{Other{{shared->loop, &shared->polls, [this] { AskOther(0); }}, {}},
+              Other{{shared->loop, &shared->polls, [this] { AskOther(1); }}, {}}},
       others_retry_(shared->options.first_retry, shared->options.last_retry),
       put_(shared->loop, &shared->puts, [this] { Put(); }),
       put_retry_(shared->options.first_retry, shared->options.last_retry) {}
@@ -48,8 +49,10 @@ void GangJob::Set(GangPeers peers) {
   const GangPeers::Member* old0 = Machine0Of(before);
   const GangPeers::Member* new0 = Machine0Of(peers_);
   bool same0 = old0 == nullptr || new0 == nullptr ? old0 == new0 : *old0 == *new0;
-  bool asked_left =
-      others_.busy() && std::ranges::find(peers_.members, other_) == peers_.members.end();
+  bool asked_left = std::ranges::any_of(others_, [this](const Other& other) {
+    return other.connection.busy() &&
+           std::ranges::find(peers_.members, other.asked) == peers_.members.end();
+  });
   bool goes_on = before.job_uid == peers_.job_uid && before.key == peers_.key &&
                  !before.members.empty() && same0 && !asked_left;
   if (goes_on) return;
@@ -62,7 +65,7 @@ void GangJob::Set(GangPeers peers) {
   retry_.Reset();
   put_retry_.Reset();
   Time now = shared_->loop->now();
-  AgentConnection& first = new0 != nullptr ? poll_ : others_;
+  AgentConnection& first = new0 != nullptr ? poll_ : others_[0].connection;
   first.Schedule(now);
   if (!desired_.empty()) put_.Schedule(now);
 }
@@ -100,7 +103,7 @@ void GangJob::Poll() {
       .Ask(machine0->address, GetStatusRequest(version_, length), now + length + kPatience,
            [this](const Result<HttpAnswer>& answer) { OnAnswer(answer); });
   // A machine 0 that is dead has been silent for a while by then: what it owes is not waited for.
-  if (!ask_others_) others_.Schedule(now + length + Pace());
+  if (!ask_others_) others_[0].connection.Schedule(now + length + Pace());
 }
 
 Result<core::GangStatus> GangJob::Read(const Result<HttpAnswer>& answer,
@@ -133,7 +136,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
     wait = retry_.Take();
     // Where others live it may only be late to listen.
     if (others_answer_) wait = std::min(wait, Pace());
-    if (!ask_others_) others_.Schedule(now);
+    if (!ask_others_) others_[0].connection.Schedule(now);
   } else {
     LeaveOthers();
     poll_error_.clear();
@@ -159,25 +162,35 @@ const GangPeers::Member* GangJob::NextOther() {
   return nullptr;
 }
 
-void GangJob::AskOther() {
+void GangJob::AskOther(size_t which) {
   const GangPeers::Member* next = NextOther();
   if (next == nullptr) return LeaveOthers();  // until machine 0 fails to answer once more
   ask_others_ = true;
-  other_ = *next;
-  others_.Client(peers_.key, core::GangIdentity(peers_.job_uid))
-      .Ask(other_.address, GetStatusRequest(), shared_->loop->now() + kPatience,
-           [this](const Result<HttpAnswer>& answer) { OnOthersAnswer(answer); });
+  Other& other = others_[which];
+  AgentConnection& second = others_[1 - which].connection;
+  if (second.busy() && others_[1 - which].asked == *next) return other.connection.Leave();
+  const Time now = shared_->loop->now();
+  other.asked = *next;
+  other.connection.Client(peers_.key, core::GangIdentity(peers_.job_uid))
+      .Ask(other.asked.address, GetStatusRequest(), now + kPatience,
+           [this, which](const Result<HttpAnswer>& answer) { OnOthersAnswer(which, answer); });
+  // Who is late may be dead as well: the next is asked meanwhile.
+  if (!second.busy()) second.Schedule(now + Pace());
 }
 
-void GangJob::OnOthersAnswer(const Result<HttpAnswer>& answer) {
+void GangJob::OnOthersAnswer(size_t which, const Result<HttpAnswer>& answer) {
   const Time now = shared_->loop->now();
-  const Result<core::GangStatus> status = Read(answer, other_);
+  AgentConnection& connection = others_[which].connection;
+  const Result<core::GangStatus> status = Read(answer, others_[which].asked);
   others_answer_ = status.ok();
   poll_error_ = status.ok() ? "" : status.error().message;
   if (status.ok()) others_retry_.Reset();
   const Duration wait = status.ok() ? UntilSilenceCounts(*status) : others_retry_.Take();
-  if (!status.ok() || others_.crowded()) others_.Leave();
-  others_.Schedule(now + wait);
+  // One line of questions is enough, of whoever answers.
+  AgentConnection& second = others_[1 - which].connection;
+  if (status.ok() || !second.busy()) second.Leave();
+  if (!status.ok() || connection.crowded()) connection.Leave();
+  connection.Schedule(now + wait);
   if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
 }
 
@@ -194,7 +207,7 @@ Duration GangJob::UntilSilenceCounts(const core::GangStatus& status) const {
 }
 
 void GangJob::LeaveOthers() {
-  others_.Leave();
+  for (Other& other : others_) other.connection.Leave();
   ask_others_ = others_answer_ = false;
   others_retry_.Reset();
 }

@@ -1,8 +1,9 @@
-// GangJob: one job of a GangLink: the question to machine 0, the one to another member while
-// machine 0 owes its answer, and the desired state that machine 0 has yet to accept.
+// GangJob: one job of a GangLink: the question to machine 0, those to other members while machine 0
+// owes its answer, and the desired state that machine 0 has yet to accept.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_JOB_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,8 +43,8 @@ class GangJob {
  private:
   void Poll();
   void OnAnswer(const Result<HttpAnswer>& answer);
-  void AskOther();
-  void OnOthersAnswer(const Result<HttpAnswer>& answer);
+  void AskOther(size_t which);
+  void OnOthersAnswer(size_t which, const Result<HttpAnswer>& answer);
   void LeaveOthers();
 
   const GangPeers::Member* NextOther();
@@ -71,11 +72,14 @@ class GangJob {
   Time answered_at_{};      // by machine 0, as it should
   std::string poll_error_;  // of whoever was asked last
 
-  AgentConnection others_;
-  GangPeers::Member other_;     // whose answer is awaited
-  bool ask_others_ = false;     // they are, until machine 0 answers as it should
-  bool others_answer_ = false;  // the last one did
-  size_t next_other_ = 0;       // among peers_.members
+  struct Other {
+    AgentConnection connection;
+    GangPeers::Member asked;  // whose answer is awaited
+  };
+  std::array<Other, 2> others_;  // the second: while an answer to the first is late
+  bool ask_others_ = false;      // they are, until machine 0 answers as it should
+  bool others_answer_ = false;   // the last one did
+  size_t next_other_ = 0;        // among peers_.members
   DoublingPause others_retry_;
 
   AgentConnection put_;

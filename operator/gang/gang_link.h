@@ -9,8 +9,8 @@
 //
 // Each job has one long poll at machine 0: it is answered at the first change, else after a third
 // of machineLostAfter, at most 30 s. Once that answer is overdue, and until machine 0 answers, the
-// other members are asked in turn as well. Their reports of its silence are evidence of a loss;
-// this link's own failures are not.
+// other members are asked in turn as well, the next one while one is late. Their reports of its
+// silence are evidence of a loss; this link's own failures are not.
 //
 // Bounded: `max_polls` connections for polls (further questions wait, and polls are then short)
 // and `max_puts` for desired states, 256 KiB an answer, a deadline for each request. A job that

@@ -199,6 +199,43 @@ TEST_F(GangLinkTest, OthersAreAskedBeforeAMachine0ThatOwesItsAnswerIsGivenUp) {
   EXPECT_THAT(link_->LastError(kJob), HasSubstr("could not be reached in time"));
 }
 
+// Before any question to the mute ones is given up.
+TEST_F(GangLinkTest, AMemberThatIsDeadAsWellDelaysNobody) {
+  const Result<Endpoint> any = MakeEndpoint("127.0.0.1", 0);
+  const Result<UniqueFd> mute = ListenTcp(*any, 16);
+  ASSERT_TRUE(mute.ok());
+  const std::string nobody = LocalEndpoint(mute->get())->ToString();
+  auto member = Agent(2);
+  Open();
+  GangPeers peers = Peers({member.get()});
+  peers.machine_lost_after = seconds(3);
+  for (const uint32_t dead : {0u, 1u}) peers.members.push_back({dead, 1, nobody});
+  std::ranges::sort(peers.members, {}, &GangPeers::Member::machine);
+  link_->Set(kJob, peers);
+  std::string before;
+  ASSERT_TRUE(RunUntil([&] {
+    if (Heard() == 0) before += link_->LastError(kJob);
+    return Heard() > 0;
+  }));
+  EXPECT_TRUE(HeardFrom(2));
+  EXPECT_EQ(before, "");
+}
+
+TEST_F(GangLinkTest, AMemberThatIsLateIsNotAskedTwiceAtATime) {
+  const Result<Endpoint> any = MakeEndpoint("127.0.0.1", 0);
+  const Result<UniqueFd> mute = ListenTcp(*any, 16);
+  ASSERT_TRUE(mute.ok());
+  Open();
+  GangPeers peers = Peers({});
+  peers.machine_lost_after = seconds(3);
+  peers.members = {{1, 1, LocalEndpoint(mute->get())->ToString()}};
+  link_->Set(kJob, peers);
+  ASSERT_TRUE(RunUntil([&] { return !link_->LastError(kJob).empty(); }));
+  int asked = 0;
+  while (UniqueFd(accept4(mute->get(), nullptr, nullptr, SOCK_NONBLOCK)).get() >= 0) ++asked;
+  EXPECT_EQ(asked, 1);
+}
+
 TEST_F(GangLinkTest, AMemberIsAskedAgainWhenMachine0sSilenceCounts) {
   auto machine0 = Agent(0);
   auto member = Agent(1);
