@@ -144,8 +144,10 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.coordinator_address = seen.coordinator;
   snapshot.slices = seen.slices;
   if (world_.schedule().queued) {
-    snapshot.queue = {
-        .queues = control::Queues::kThere, .name = Queue::kName, .workload = seen.workload};
+    snapshot.queue = {.queues = control::Queues::kThere,
+                      .name = Queue::kName,
+                      .prebuilt = "",
+                      .workload = seen.workload};
   }
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;
