@@ -173,7 +173,7 @@ TEST(ConvertSbatch, RefusesWhatIsNoOneTraining) {
       {"#SBATCH -t -5\nsrun t.py\n", "is no time"},
       {"#SBATCH --signal=USR1@soon\nsrun t.py\n", "\"soon\" is no number"},
       {"#SBATCH -N 3 -n 8\nsrun t.py\n", "can't be dealt out evenly"},
-      {"#SBATCH -N 2000\nsrun t.py\n", "spec.numMachines"},
+      {"#SBATCH -N 5000\nsrun t.py\n", "spec.numMachines"},
       {"#SBATCH -N 2\nsrun t.py \x01\n", "control characters"},
       {"#SBATCH -N 2\nsrun t.py \xff\n", "no UTF-8"},
   };
