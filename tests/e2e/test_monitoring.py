@@ -25,7 +25,8 @@ def test_every_panel_of_the_dashboards_has_an_answer(site, tmp_path):
         prometheus.wait("lockstep_operator_leader == 1")
         job = site.train(trainer={
             "steps": 1000000, "validationData": ["/usr/share/common-licenses/Apache-2.0"],
-            "validateEvery": 50, "validationSamples": 8}, resourcesPerProcess={"memory": "512Mi"})
+            "validateEvery": 50, "validationSamples": 8, "measureScaling": True},
+            resourcesPerProcess={"memory": "512Mi"})
         job.wait_trained()
         # What happens before machine 0's first scrape would be in no rate.
         prometheus.wait(f'lockstep_checkpoint_age_seconds{{namespace="{site.namespace}"}}')
