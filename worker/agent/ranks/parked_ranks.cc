@@ -20,9 +20,7 @@
 #include "base/file.h"
 #include "base/text/ascii.h"
 #include "base/text/json.h"
-#include "worker/agent/metrics/machine_stats.h"
 #include "worker/agent/ranks/python_command.h"
-#include "worker/topology/cgroup.h"
 #include "worker/topology/small_file.h"
 
 namespace lockstep::agent {
@@ -43,21 +41,7 @@ constexpr Duration kBurst = milliseconds(10);
 constexpr Duration kRest = milliseconds(40);
 // While it has a core to itself.
 constexpr Duration kLook = milliseconds(50);
-// What the first spare is thought to take; torch takes less, and a Trainer's imports more.
-constexpr uint64_t kFirstSpareBytes = uint64_t{256} << 20;
-// What is to stay free of a memory limit or of the computer's memory: with memory.oom.group, which
-// Kubernetes sets, the kernel would kill the whole container.
-constexpr uint64_t kLeastFreeShare = 20;
-constexpr uint64_t kLeastFreeBytes = uint64_t{2} << 30;  // that is always enough
-// Memory is looked at again before ranks that fill it at this speed have taken half of what is free
-// above that: some GiB/s is what cores make of pages that they touch first.
-constexpr uint64_t kFastestPerMillisecond = uint64_t{8} << 20;
-constexpr Duration kLookAtLeast = milliseconds(20);
-constexpr Duration kLookAtMost = seconds(1);
 constexpr int kMostLinesShown = 20;
-// As the hook has them.
-constexpr auto kAccelerators = std::to_array<std::string_view>(
-    {"/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/vfio/", "/dev/neuron"});
 constexpr size_t kReadSize = size_t{16} << 10;
 // What a pipe holds. More is left to the next time that the loop comes by.
 constexpr int kReadsAtOnce = 4;
@@ -128,55 +112,6 @@ std::string WhyOf(const Json& said, const char* otherwise) {
   return why.is_string() ? why.get<std::string>() : otherwise;
 }
 
-// A GPU or the like that a process has open: with it memory of that, which the rank is to have.
-std::optional<std::string> OpenAccelerator(const std::string& root, pid_t pid) {
-  std::error_code code;
-  std::filesystem::directory_iterator files(root + "/proc/" + std::to_string(pid) + "/fd", code);
-  for (; !code && files != std::filesystem::directory_iterator(); files.increment(code)) {
-    std::error_code gone;
-    std::string path = std::filesystem::read_symlink(files->path(), gone);
-    if (std::ranges::any_of(kAccelerators, [&](auto each) { return path.starts_with(each); })) {
-      return path;
-    }
-  }
-  return std::nullopt;
-}
-
-struct Memory {
-  uint64_t size = 0;
-  uint64_t free = 0;
-  const char* what = "";
-};
-
-// What spares and ranks share: each limit around them, and the computer's.
-std::vector<Memory> ReadMemories(const std::string& root) {
-  std::vector<Memory> memories;
-  for (const topology::MemoryLimit& limit : topology::ReadMemoryLimits(root)) {
-    memories.push_back(
-        {limit.bytes, limit.bytes - std::min(limit.used, limit.bytes), "the memory limit"});
-  }
-  const std::string computer = topology::ReadSmallFile(root + "/proc/meminfo").value_or("");
-  const auto kib = [&](const char* name) {
-    std::istringstream words(topology::StatusField(computer, name).value_or(""));
-    uint64_t value = 0;
-    return words >> value ? std::optional(value << 10) : std::nullopt;
-  };
-  const auto size = kib("MemTotal");
-  const auto free = kib("MemAvailable");
-  if (size && free) memories.push_back({*size, *free, "the computer's memory"});
-  return memories;
-}
-
-// With less than that spares go.
-uint64_t LeastFree(const Memory& memory) {
-  return std::min(memory.size / kLeastFreeShare, kLeastFreeBytes);
-}
-
-std::string ToString(const Memory& memory) {
-  return std::to_string(memory.free >> 20) + " of " + std::to_string(memory.size >> 20) +
-         " MiB are free of " + memory.what;
-}
-
 // One read's worth. False: there is no more for now.
 bool ReadSome(int fd, std::string* text, bool* ended) {
   std::array<char, kReadSize> buffer;
@@ -215,7 +150,7 @@ ParkedRanks::ParkedRanks(EventLoop* loop, Spawner* spawner, ProcessSet* processe
                    }),
       duty_timer_(loop, [this] { OnDuty(); }),
       look_timer_(loop, [this] { OnLook(); }),
-      spare_bytes_(kFirstSpareBytes) {
+      memory_(options_.root) {
   if (!wanted()) return;
   const Status written = WriteHook();
   if (written.ok()) return;
@@ -367,14 +302,7 @@ void ParkedRanks::Refill() {
 }
 
 Status ParkedRanks::HasRoom() const {
-  if (options_.prestart == core::Prestart::kAlways) return {};
-  for (const Memory& memory : ReadMemories(options_.root)) {
-    const uint64_t need = spare_bytes_ + std::max(spare_bytes_, LeastFree(memory));
-    if (need <= memory.free) continue;
-    return Error::Unavailable("a spare wants " + std::to_string(need >> 20) + " MiB, and " +
-                              ToString(memory));
-  }
-  return {};
+  return options_.prestart == core::Prestart::kAlways ? Status() : memory_.HasRoom();
 }
 
 // Whether this interpreter, with these options and this environment, obeys the hook at all.
@@ -557,9 +485,7 @@ void ParkedRanks::OnReady(size_t local_rank, double seconds) {
   importing_.reset();
   limit_timer_.Cancel();
   duty_timer_.Cancel();
-  // Not of options_.root, whose processes a test has made up.
-  const auto process = MachineStatsReader().ReadProcess(parked.process.pid);
-  if (process && process->resident_bytes) spare_bytes_ = *process->resident_bytes;
+  memory_.Learn(parked.process.pid);
   ParkNext();
 }
 
@@ -666,7 +592,7 @@ void ParkedRanks::OnLook() {
 // A thread that an import has left may open them when the hook looks no more.
 void ParkedRanks::LookAtFiles() {
   if (BootTime() < files_at_) return;
-  files_at_ = BootTime() + kLookAtMost;
+  files_at_ = BootTime() + SpareMemory::kLookAtMost;
   for (auto& [l, parked] : parked_) {
     if (!parked.ready) continue;
     if (const auto path = OpenAccelerator(options_.root, parked.process.pid)) {
@@ -677,22 +603,15 @@ void ParkedRanks::LookAtFiles() {
 
 // How long that will do.
 Duration ParkedRanks::LookAtMemory() {
-  Duration again = kLookAtMost;
-  if (options_.prestart == core::Prestart::kAlways) return again;
-  for (const Memory& memory : ReadMemories(options_.root)) {
-    const uint64_t least = LeastFree(memory);
-    if (memory.free < least) {
-      for (auto& [l, parked] : parked_) {
-        Kill(&parked);
-        parked.lost = true;
-      }
-      NoSpares("memory became short: " + ToString(memory));
-      return again;
-    }
-    const uint64_t enough = (memory.free - least) / 2 / kFastestPerMillisecond;
-    again = std::min(again, Duration(milliseconds(enough)));
+  if (options_.prestart == core::Prestart::kAlways) return SpareMemory::kLookAtMost;
+  const Result<Duration> enough = memory_.Enough();
+  if (enough.ok()) return *enough;
+  for (auto& [l, parked] : parked_) {
+    Kill(&parked);
+    parked.lost = true;
   }
-  return std::max(again, kLookAtLeast);
+  NoSpares("memory became short: " + enough.error().message);
+  return SpareMemory::kLookAtMost;
 }
 
 // ---- telling ----

@@ -45,6 +45,7 @@
 #include "worker/agent/logs/log.h"
 #include "worker/agent/metrics/families.h"
 #include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/spare_resources.h"
 
 namespace lockstep::agent {
 
@@ -172,8 +173,8 @@ class ParkedRanks : public prometheus::Collectable {
   Time files_at_{};       // then at what they have open, too
   uint64_t cpu_ns_ = 0;   // of the importing spare, when last looked at
   uint64_t wait_ns_ = 0;  // likewise: that it stood runnable without a core
-  uint64_t spare_bytes_;  // of the last one
-  uint64_t warm_ = 0;     // generations
+  SpareMemory memory_;
+  uint64_t warm_ = 0;  // generations
   uint64_t cold_ = 0;
   double taken_seconds_ = 0;  // of the generation at hand, the most of one spare
   double saved_seconds_ = 0;
