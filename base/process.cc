@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #if defined(__has_feature)
@@ -290,6 +291,16 @@ std::vector<std::string> OwnEnvironment() {
   std::vector<std::string> list;
   for (char** entry = environ; *entry != nullptr; ++entry) list.emplace_back(*entry);
   return list;
+}
+
+Result<std::string> OwnProgram() {
+  constexpr const char* kLink = "/proc/self/exe";
+  constexpr std::string_view kReplaced = " (deleted)";
+  std::error_code error;
+  std::string path = std::filesystem::read_symlink(kLink, error).string();
+  if (error) return Error::Unavailable(kLink + (" cannot be read: " + error.message()));
+  if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
+  return path;
 }
 
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,

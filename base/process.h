@@ -103,6 +103,10 @@ class Spawner {
 // "NAME=value" of this process.
 std::vector<std::string> OwnEnvironment();
 
+// The file of this process's program. Where another has taken its place since, that is its
+// successor.
+Result<std::string> OwnProgram();
+
 // The file that a shell would run for `name`: itself if it holds a slash (seen from
 // `working_directory`), else the first executable one in `path` ("/usr/bin:/bin").
 std::variant<std::string, SpawnFailure> FindExecutable(const std::string& name,

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/process.h"
+
 namespace lockstep::cli {
 
 namespace fs = std::filesystem;
@@ -16,8 +18,10 @@ bool IsExecutable(const std::string& path) {
 }
 
 Result<std::string> FindProgram(const std::string& name) {
+  const Result<std::string> own = OwnProgram();
+  if (!own.ok()) return own.error();
+  const fs::path self = *own;
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const char* path = std::getenv("PATH");
   std::istringstream folders(self.parent_path().string() + ":" + (path == nullptr ? "" : path));
   for (std::string folder; std::getline(folders, folder, ':');) {

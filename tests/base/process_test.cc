@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -144,6 +146,32 @@ TEST_F(SpawnTest, ProcessesKeepTheLimitOnOpenFilesThatTheParentWasStartedWith) {
   const std::string before = OutputOf(Shell("ulimit -n"));
   spawner_->RaiseOwnFileLimit();
   EXPECT_EQ(OutputOf(Shell("ulimit -n")), before);
+}
+
+TEST(OwnProgram, IsTheFileThatRunsAlsoOnceItIsReplaced) {
+  const std::string self = *OwnProgram();
+  EXPECT_TRUE(std::filesystem::equivalent(self, "/proc/self/exe"));
+  const std::string copy = ::testing::TempDir() + "/own_program";
+  std::filesystem::copy_file(self, copy, std::filesystem::copy_options::overwrite_existing);
+  // The copy, whose file is gone when it looks.
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("OWN_PROGRAM_TEST", copy.c_str(), 1);
+    execl(copy.c_str(), copy.c_str(), "--gtest_filter=OwnProgram.DISABLED_Replaced",
+          "--gtest_also_run_disabled_tests", "--gtest_brief=1", nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// Of the test above alone, in the copy.
+TEST(OwnProgram, DISABLED_Replaced) {
+  const char* copy = std::getenv("OWN_PROGRAM_TEST");
+  ASSERT_NE(copy, nullptr);
+  std::filesystem::remove(copy);
+  EXPECT_EQ(*OwnProgram(), copy);
 }
 
 TEST(FindExecutable, LooksWhereAShellWould) {

@@ -550,7 +550,7 @@ void Agent::AnswerRun(const core::AnswerRun& answer) {
 
 std::vector<RankProcess> Agent::RankProcesses() const {
   std::vector<RankProcess> processes;
-  for (const LocalRanks::View& view : ranks_->views()) processes.push_back({view.rank, view.pid});
+  for (const RankView& view : ranks_->views()) processes.push_back({view.rank, view.pid});
   return processes;
 }
 

@@ -42,13 +42,6 @@ constexpr Duration kLookAgain = milliseconds(20);
 constexpr size_t kMaxTermination = 16 << 10;
 constexpr int kPorts = 4;
 
-Result<std::string> OwnProgram() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return Error::Unavailable("/proc/self/exe cannot be read: " + error.message());
-  return self.string();
-}
-
 class FarEnd {
  public:
   FarEnd(std::unique_ptr<EventLoop> loop, std::unique_ptr<Spawner> spawner, place::RunFolder folder)

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "base/file.h"
+#include "base/process.h"
 #include "worker/pmix/message.h"
 
 namespace lockstep::agent {
@@ -18,8 +18,9 @@ constexpr WriteOptions kForAll = {.mode = 0555};
 Status InstallSelf(const std::string& folder) {
   Status agent = CopyFileAtomically("/proc/self/exe", folder + "/lockstep-agent", kForAll);
   if (!agent.ok()) return agent;
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const Result<std::string> self = OwnProgram();
+  if (!self.ok()) return self.error();
+  const auto beside = std::filesystem::path(*self).parent_path();
   Status helper = CopyFileAtomically((beside / pmix::kHelperProgram).string(),
                                      folder + "/" + pmix::kHelperProgram, kForAll);
   if (!helper.ok() && helper.error().kind == ErrorKind::kNotFound) return {};

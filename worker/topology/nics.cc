@@ -1,6 +1,11 @@
 #include "worker/topology/nics.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <set>
@@ -49,6 +54,32 @@ std::set<std::string> OpenableDevices(const std::string& root) {
 }
 
 bool IsUsable(const Nic& nic) { return nic.rdma && nic.up; }
+
+// Those that are up, loopback left out, where each of them may reach the other machines: there is
+// one, or all are in one IPv4 network.
+std::vector<std::string> SocketInterfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  std::set<std::string> names;
+  std::set<std::string> with_address;
+  std::set<uint32_t> networks;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const bool up = (entry->ifa_flags & IFF_UP) != 0;
+    const bool loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    if (!up || loopback) continue;
+    names.insert(entry->ifa_name);
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    with_address.insert(entry->ifa_name);
+    sockaddr_in address{};
+    sockaddr_in mask{};
+    std::memcpy(&address, entry->ifa_addr, sizeof address);
+    std::memcpy(&mask, entry->ifa_netmask, sizeof mask);
+    networks.insert(address.sin_addr.s_addr & mask.sin_addr.s_addr);
+  }
+  freeifaddrs(list);
+  if (names.size() > 1 && (networks.size() != 1 || with_address != names)) return {};
+  return {names.begin(), names.end()};
+}
 
 }  // namespace
 
@@ -122,6 +153,11 @@ std::string OnlyInterface(const std::vector<std::string>& interfaces,
     only = nic.interface;
   }
   return only;
+}
+
+std::string SocketInterface(const std::vector<Nic>& near) {
+  const std::vector<std::string> interfaces = SocketInterfaces();
+  return interfaces.size() == 1 ? interfaces.front() : OnlyInterface(interfaces, near);
 }
 
 }  // namespace lockstep::topology

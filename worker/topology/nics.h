@@ -35,6 +35,10 @@ std::vector<Nic> NearNics(const std::vector<Nic>& nics,
 std::string RdmaDevices(const std::vector<Nic>& nics, const std::vector<Nic>& near);
 // The only one of `interfaces` with a card in `near`; "" where there are none or several.
 std::string OnlyInterface(const std::vector<std::string>& interfaces, const std::vector<Nic>& near);
+// The interface that reaches the other machines, for NCCL and Gloo, which guess wrongly on machines
+// with several. It is not guessed here either: there is one, or it is the only near one of several
+// in one IPv4 network; "" otherwise.
+std::string SocketInterface(const std::vector<Nic>& near);
 
 }  // namespace lockstep::topology
 

@@ -25,6 +25,7 @@
 #include "core/exit_codes.h"
 #include "core/plan/environment.h"
 #include "core/plan/trainer_command.h"
+#include "worker/agent/program.h"
 
 namespace lockstep::agent {
 namespace {
@@ -39,14 +40,10 @@ void Say(const std::string& words) {
   std::fprintf(stderr, "lockstep-agent: preflight: %s\n", words.c_str());
 }
 
-// As for ranks: beside the agent, else in PATH.
 Result<std::string> FindTrainer() {
-  std::error_code failed;
-  const auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
   const char* path = std::getenv("PATH");
   const auto found =
-      FindExecutable(std::string(core::kTrainerProgram),
-                     own.parent_path().string() + ":" + (path == nullptr ? "" : path), "");
+      FindProgram(std::string(core::kTrainerProgram), path == nullptr ? "" : path, "");
   if (const auto* failure = std::get_if<SpawnFailure>(&found)) {
     return Error::NotFound(failure->message);
   }

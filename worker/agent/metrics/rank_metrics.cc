@@ -155,7 +155,7 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
                started_ - first_started_);
   page.Counter("lockstep_processes_kept_total",
                "Processes of this machine that lived on into the next generation.", kept_);
-  for (const LocalRanks::View& view : views_()) {
+  for (const RankView& view : views_()) {
     AddProcess(view, &page);
     AddPlacement(view, &page);
     const auto pace = paces_.find(view.rank);
@@ -191,7 +191,7 @@ std::vector<prometheus::MetricFamily> RankMetrics::Collect() const {
       .Take();
 }
 
-void RankMetrics::AddProcess(const LocalRanks::View& view, Families* page) const {
+void RankMetrics::AddProcess(const RankView& view, Families* page) const {
   const Label rank = Of(view.rank);
   page->Gauge("lockstep_rank_up", "1 while the rank's process runs, else 0.", view.pid != 0 ? 1 : 0,
               {rank});
@@ -218,7 +218,7 @@ void RankMetrics::AddProcess(const LocalRanks::View& view, Families* page) const
   }
 }
 
-void RankMetrics::AddPlacement(const LocalRanks::View& view, Families* page) const {
+void RankMetrics::AddPlacement(const RankView& view, Families* page) const {
   if (!view.bound || !view.binding.placement) return;
   const topology::MemoryPlacement& placement = *view.binding.placement;
   for (const auto& [locality, bytes] :

@@ -27,7 +27,7 @@ class RankMetrics : public prometheus::Collectable {
   static constexpr size_t kMaxReportedNames = 64;
   static constexpr size_t kMaxReportedName = 128;  // bytes
 
-  using Views = std::function<std::vector<LocalRanks::View>()>;
+  using Views = std::function<std::vector<RankView>()>;
 
   // `views` are asked for at each scrape.
   RankMetrics(Views views, std::function<Time()> now,
@@ -66,8 +66,8 @@ class RankMetrics : public prometheus::Collectable {
   void ObserveStep(uint32_t rank, Duration step);
   // False for names beyond the first kMaxReportedNames, and for those too long.
   bool IsKept(const std::string& name);
-  void AddProcess(const LocalRanks::View& view, Families* page) const;
-  void AddPlacement(const LocalRanks::View& view, Families* page) const;
+  void AddProcess(const RankView& view, Families* page) const;
+  void AddPlacement(const RankView& view, Families* page) const;
   void AddProgress(const Pace& pace, Families* page) const;
   static void AddValidation(const Pace& pace, Families* page);
 

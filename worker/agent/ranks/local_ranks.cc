@@ -1,27 +1,21 @@
 #include "worker/agent/ranks/local_ranks.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "base/free_port.h"
-#include "base/text/columns.h"
 #include "base/text/endpoint.h"
 #include "core/exit_codes.h"
 #include "core/failure/peer_loss.h"
 #include "core/model/launch.h"
-#include "core/plan/trainer_command.h"
 #include "worker/agent/evidence/process_environment.h"
+#include "worker/agent/program.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
 #include "worker/agent/ranks/compile_caches.h"
 #include "worker/agent/ranks/descendants.h"
@@ -40,32 +34,6 @@ int ExitCodeOf(const SpawnFailure& failure) {
 }
 
 using core::Generation;
-
-// NCCL and Gloo guess wrongly on machines with several interfaces. Which one reaches the other
-// machines is not guessed here either: either there is one, or all are in one IPv4 network.
-std::vector<std::string> SocketInterfaces() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  std::set<std::string> names;
-  std::set<std::string> with_address;
-  std::set<uint32_t> networks;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    const bool up = (entry->ifa_flags & IFF_UP) != 0;
-    const bool loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    if (!up || loopback) continue;
-    names.insert(entry->ifa_name);
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-    with_address.insert(entry->ifa_name);
-    sockaddr_in address{};
-    sockaddr_in mask{};
-    std::memcpy(&address, entry->ifa_addr, sizeof address);
-    std::memcpy(&mask, entry->ifa_netmask, sizeof mask);
-    networks.insert(address.sin_addr.s_addr & mask.sin_addr.s_addr);
-  }
-  freeifaddrs(list);
-  if (names.size() > 1 && (networks.size() != 1 || with_address != names)) return {};
-  return {names.begin(), names.end()};
-}
 
 std::string Variable(const std::vector<std::string>& environment, const std::string& name) {
   for (const std::string& entry : environment) {
@@ -102,16 +70,6 @@ std::vector<std::string> Endpoints(const core::Start& start, int processes) {
   return endpoints;
 }
 
-// Where `lockstep run` finds the trainer of the agent's release. In a pod the agent's folder holds
-// nothing else, and the image's PATH decides.
-std::filesystem::path OwnProgram() {
-  constexpr std::string_view kReplaced = " (deleted)";  // what stands there now is its successor
-  std::error_code error;
-  std::string path = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (path.ends_with(kReplaced)) path.resize(path.size() - kReplaced.size());
-  return path;
-}
-
 }  // namespace
 
 LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogPump* logs,
@@ -126,12 +84,17 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
       socket_path_(std::move(socket_path)),
       handlers_(std::move(handlers)),
       log_(std::move(log)),
-      machine_(std::move(machine)),
       interface_(config->interface),
       cache_dir_(config->cache_dir.empty() ? config->run_dir + "/caches" : config->cache_dir),
       temporary_(loop, TemporaryBase(*config), log_),
       shared_memory_(HasOwnSharedMemory(*config)),
       inherited_(Inherited(*config)),
+      bindings_(
+          loop, config, std::move(machine), inherited_, &views_,
+          [this](core::Binding binding, const std::string& reason) {
+            handlers_.on_bound(generation_, binding, reason);
+          },
+          log_),
       processes_(loop, table,
                  {.on_death = [this](core::Failure death) { OnDeath(std::move(death)); },
                   .on_gone =
@@ -141,8 +104,7 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                           temporary_.End();
                           SweepSharedMemory();
                         }
-                        if (pmi_) pmi_->End();
-                        if (pmix_) pmix_->End();
+                        mpi_.End();
                         handlers_.on_all_dead(generation_);
                         oom_kills_ = stats_.ReadOomKills();
                       },
@@ -162,100 +124,46 @@ LocalRanks::LocalRanks(EventLoop* loop, Spawner* spawner, LiveTable* table, LogP
                      }));
                    }},
               log_),
-      down_timer_(loop, [this] { StartThoseDown(); }),
-      placement_timer_(loop, [this] { ReadPlacements(0, BootTime()); }) {
+      mpi_(loop, spawner, *config,
+           {.on_ready =
+                [this](Generation generation) {
+                  if (generation == generation_) LaunchRanks(table_->lease_end());
+                },
+            .on_fence = handlers_.on_fence,
+            .on_lost = handlers_.on_died,
+            .secret = handlers_.secret,
+            .kill = [this](uint32_t local_rank) { KillRank(local_rank); },
+            .leave_out = [this](pid_t pid) { processes_.LeaveOut(pid); },
+            .take_in = [this](pid_t pid) { processes_.TakeIn(pid); }},
+           log_),
+      down_timer_(loop, [this] { StartThoseDown(); }) {
   oom_kills_ = stats_.ReadOomKills();
   // NCCL's processes share its default port with those of other jobs on the node's network.
   const Result<uint32_t> port = FindFreePort(static_cast<uint64_t>(BootTime().count()));
   if (port.ok()) ras_address_ = "127.0.0.1:" + std::to_string(*port);
-  topology::BindingRequest request = topology::RequestOf(config->job.spec, inherited_);
-  if (config->shares_computer) {
-    request.part = static_cast<int>(config->machine);
-    request.parts = config->job.spec.num_machines;
-  }
-  plan_ = topology::PlanBinding(machine_, request);
-  std::vector<std::vector<std::string>> near;
-  for (const topology::RankBinding& rank : plan_.ranks) {
-    prepared_.push_back(topology::Prepare(rank));
-    nodes_.push_back(topology::LocalityOf(machine_, rank));
-    near.push_back(rank.nics);
-  }
-  for (const topology::PreparedBinding& binding : prepared_) {
-    spare_launches_.push_back({.binding = &binding, .result = {}});
-  }
-  NameNics(topology::NearNics(machine_.nics, near));
+  const std::vector<topology::Nic> near = bindings_.NearNics();
+  const topology::Machine& own = bindings_.machine();
+  if (interface_.empty()) interface_ = topology::SocketInterface(near);
+  // To NCCL all machines on one computer are one, which must be told one thing.
+  if (!config->shares_computer) rdma_devices_ = topology::RdmaDevices(own.nics, near);
   std::error_code ignored;
   std::filesystem::create_directories(config->run_dir + "/local", ignored);
   std::filesystem::create_directories(config->run_dir + "/errors", ignored);
   MakeCompileCaches(cache_dir_);
-  OpenPmi();
-  OpenPmix();
   if (config->checkpoint_path.empty()) return;
   kept_ = std::make_unique<KeptCaches>(
       loop, cache_dir_, config->checkpoint_path,
-      [rank = AnyRequest(), gpus = machine_.gpus]() -> Result<std::string> {
+      [rank = AnyRequest(), gpus = own.gpus]() -> Result<std::string> {
         if (!rank.ok()) return rank.error();
         return CacheIdentity(*rank, gpus);
       },
       [this] { handlers_.on_kept(); }, log_);
 }
 
-void LocalRanks::OpenPmi() {
-  if (!core::ServesPmi(config_->job.spec)) return;
-  PmiServer::Handlers handlers;
-  handlers.on_fence = [this](Generation generation, std::vector<core::TableEntry> entries) {
-    handlers_.on_fence(generation, std::move(entries));
-  };
-  handlers.kill = [this](uint32_t local_rank) { KillRank(local_rank); };
-  pmi_ = std::make_unique<PmiServer>(loop_, config_->job_uid, config_->machine,
-                                     static_cast<uint32_t>(config_->job.spec.num_machines),
-                                     static_cast<uint32_t>(ProcessCount(config_->job)),
-                                     std::move(handlers), log_);
-}
-
-void LocalRanks::OpenPmix() {
-  const core::Spec& spec = config_->job.spec;
-  if (!core::ServesPmix(spec)) return;
-  PmixServer::Handlers handlers;
-  handlers.on_ready = [this](Generation generation, std::vector<core::Variables> variables) {
-    if (generation != generation_) return;
-    pmix_variables_ = std::move(variables);
-    LaunchRanks(table_->lease_end());
-  };
-  handlers.on_fence = [this](Generation generation, std::vector<core::TableEntry> entries) {
-    handlers_.on_fence(generation, std::move(entries));
-  };
-  handlers.secret = handlers_.secret;
-  handlers.on_lost = [this](Generation generation, core::Failure death) {
-    handlers_.on_died(generation, std::move(death));
-  };
-  handlers.kill = [this](uint32_t local_rank) { KillRank(local_rank); };
-  handlers.leave_out = [this](pid_t pid) { processes_.LeaveOut(pid); };
-  handlers.take_in = [this](pid_t pid) { processes_.TakeIn(pid); };
-  PmixServer::Options options;
-  options.program = OwnProgram().parent_path() / pmix::kHelperProgram;
-  options.folder = config_->run_dir + "/pmix";
-  options.job_uid = config_->job_uid;
-  options.machine = config_->machine;
-  options.machines = static_cast<uint32_t>(spec.num_machines);
-  options.processes = static_cast<uint32_t>(ProcessCount(config_->job));
-  pmix_ =
-      std::make_unique<PmixServer>(loop_, spawner_, std::move(options), std::move(handlers), log_);
-}
-
 void LocalRanks::KillRank(uint32_t local_rank) {
   if (local_rank < views_.size() && views_[local_rank].pid != 0) {
     kill(-views_[local_rank].pid, SIGKILL);
   }
-}
-
-// To NCCL all machines on one computer are one, which must be told one thing.
-void LocalRanks::NameNics(const std::vector<topology::Nic>& near) {
-  if (!config_->shares_computer) rdma_devices_ = topology::RdmaDevices(machine_.nics, near);
-  if (!interface_.empty()) return;
-  const std::vector<std::string> interfaces = SocketInterfaces();
-  interface_ =
-      interfaces.size() == 1 ? interfaces.front() : topology::OnlyInterface(interfaces, near);
 }
 
 int LocalRanks::ProcessCount(const core::TrainingJob& job) {
@@ -271,13 +179,11 @@ uint32_t LocalRanks::RankOf(int local_rank) const {
 
 void LocalRanks::Reset() {
   const auto count = static_cast<size_t>(ProcessCount(config_->job));
-  launches_.resize(count);
   views_.resize(count);
   for (size_t l = 0; l < count; ++l) {
     const uint32_t rank = RankOf(static_cast<int>(l));
     views_[l].stepped = false;
     if (known_.contains(rank)) continue;
-    launches_[l] = {};
     views_[l] = {};
     views_[l].rank = rank;
   }
@@ -311,30 +217,28 @@ void LocalRanks::Start(const core::Start& start, Time lease_end,
   const bool launched = core::StartsFromMachine0(config_->job.spec);
   warm_ = 0;
   parked_.BeginGeneration();
+  bindings_.BeginGeneration();
   Reset();
   processes_.TakeInSpared();
   logs_->StartGeneration(generation_.ToString(), {kept.begin(), kept.end()});
   temporary_dir_ = temporary_.Begin(generation_);
   shared_memory_.BeginGeneration();
   if (launched && config_->machine == 0) {
-    Result<std::string> folder =
-        MakeLauncherFolder(config_->run_dir, generation_, config_->job, OwnProgram(), socket_path_);
+    const Result<std::string> own = OwnProgram();
+    Result<std::string> folder = !own.ok() ? own
+                                           : MakeLauncherFolder(config_->run_dir, generation_,
+                                                                config_->job, *own, socket_path_);
     if (!folder.ok()) return Fail(0, core::kExitNotExecutable, folder.error().message);
     launcher_dir_ = std::move(*folder);
   }
-  if (pmi_) {
-    const Status listening = pmi_->Begin(generation_);
-    if (!listening.ok()) {
-      return Fail(RankOf(0), core::kExitNotExecutable, "PMI: " + listening.error().message);
-    }
+  const Status begun = mpi_.Begin(generation_);
+  if (begun.ok()) {
+    if (!mpi_.has_helper()) LaunchRanks(lease_end);
+    return;
   }
-  if (!pmix_) return LaunchRanks(lease_end);
-  const Status begun = pmix_->Begin(generation_);  // LaunchRanks follows
-  if (begun.ok()) return;
   const bool missing = begun.error().kind == ErrorKind::kNotFound;
-  Fail(-1, missing ? core::kExitCommandNotFound : core::kExitNotExecutable,
-       "mpi.start: Pmix takes " + std::string(pmix::kHelperProgram) +
-           " beside lockstep-agent: " + begun.error().message);
+  Fail(mpi_.has_helper() ? -1 : RankOf(0),
+       missing ? core::kExitCommandNotFound : core::kExitNotExecutable, begun.error().message);
 }
 
 void LocalRanks::LaunchRanks(Time lease_end) {
@@ -363,12 +267,13 @@ void LocalRanks::LaunchRanks(Time lease_end) {
     if (generation != generation_) return;
     handlers_.on_parked(generation, parked_.told());
     handlers_.on_spawned(generation, warm);
-    ReadBindings();
+    bindings_.Read();
   }));
 }
 
 core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_rank) const {
-  const topology::RankBinding& binding = plan_.ranks[static_cast<size_t>(local_rank)];
+  const topology::BindingPlan& plan = bindings_.plan();
+  const topology::RankBinding& binding = plan.ranks[static_cast<size_t>(local_rank)];
   core::ProcessIdentity id;
   id.machine = static_cast<int>(start.PlaceOf(config_->machine));
   id.local_rank = local_rank;
@@ -396,15 +301,9 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.has_gpu = binding.has_gpu;
   id.gpu_variables = config_->job.spec.topology.gpu_visibility == core::GpuVisibility::kIsolated
                          ? binding.isolated
-                         : plan_.visible;
+                         : plan.visible;
   id.interface = interface_;
-  if (pmi_) {
-    id.pmi_address = pmi_->address();
-    id.pmi_id = pmi_->id(static_cast<uint32_t>(local_rank));
-  }
-  if (static_cast<size_t>(local_rank) < pmix_variables_.size()) {
-    id.pmix_variables = pmix_variables_[static_cast<size_t>(local_rank)];
-  }
+  mpi_.AddTo(&id);
   id.ras_address = ras_address_;
   id.rdma_devices = rdma_devices_;
   return id;
@@ -415,17 +314,12 @@ SpawnRequest LocalRanks::RequestFor(const core::Start& start, int local_rank) co
   request.env = core::BuildEnvironment(inherited_, job_, Identity(start, local_rank));
   request.argv = core::BuildCommand(job_, request.env);
   request.working_directory = config_->job.spec.working_dir;
-  request.hook = &LocalRanks::Bind;
-  request.hook_name = "binding";
   return request;
 }
 
-std::optional<SpawnFailure> LocalRanks::FindProgram(SpawnRequest* request) {
-  std::string path = Variable(request->env, "PATH");
-  if (request->argv.front() == core::kTrainerProgram) {
-    path = OwnProgram().parent_path().string() + ":" + path;
-  }
-  auto found = FindExecutable(request->argv.front(), path, request->working_directory);
+std::optional<SpawnFailure> LocalRanks::SetPath(SpawnRequest* request) {
+  auto found = FindProgram(request->argv.front(), Variable(request->env, "PATH"),
+                           request->working_directory);
   if (auto* failure = std::get_if<SpawnFailure>(&found)) return std::move(*failure);
   request->path = std::get<std::string>(found);
   return std::nullopt;
@@ -433,7 +327,7 @@ std::optional<SpawnFailure> LocalRanks::FindProgram(SpawnRequest* request) {
 
 std::vector<std::string> LocalRanks::MachineEnvironment() const {
   core::ProcessIdentity identity = Identity(core::Start{}, 0);
-  identity.gpu_variables = plan_.visible;
+  identity.gpu_variables = bindings_.plan().visible;
   std::vector<std::string> all = core::BuildEnvironment(inherited_, config_->job, identity);
   std::erase_if(all, [](const std::string& variable) {
     return core::IsReserved(std::string_view(variable).substr(0, variable.find('=')));
@@ -443,14 +337,14 @@ std::vector<std::string> LocalRanks::MachineEnvironment() const {
 
 Result<SpawnRequest> LocalRanks::AnyRequest() const {
   SpawnRequest request = RequestFor(core::Start{}, 0);
-  if (const auto failure = FindProgram(&request)) return Error::NotFound(failure->message);
+  if (const auto failure = SetPath(&request)) return Error::NotFound(failure->message);
   return request;
 }
 
 std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int* exit_code) {
   auto index = static_cast<size_t>(local_rank);
   SpawnRequest request = RequestFor(start, local_rank);
-  if (const auto failure = FindProgram(&request)) {
+  if (const auto failure = SetPath(&request)) {
     *exit_code = ExitCodeOf(*failure);
     return failure->message;
   }
@@ -460,8 +354,7 @@ std::string LocalRanks::LaunchRank(const core::Start& start, int local_rank, int
 }
 
 std::string LocalRanks::LaunchCold(size_t local_rank, SpawnRequest request, int* exit_code) {
-  launches_[local_rank].binding = &prepared_[local_rank];
-  request.hook_data = &launches_[local_rank];
+  bindings_.Hook(local_rank, &request);
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) {
     *exit_code = ExitCodeOf(*failure);
@@ -482,13 +375,13 @@ Status LocalRanks::Adopt(size_t local_rank, SpawnedProcess process) {
 
 // The guard knows it before it runs.
 bool LocalRanks::LaunchSpare(size_t local_rank, SpawnRequest request) {
-  request.hook_data = &spare_launches_[local_rank];
-  const Launch bound = spare_launches_[local_rank];
+  bindings_.HookSpare(local_rank, &request);
+  const topology::BindingErrno bound = bindings_.spare(local_rank);
   std::optional<ParkedRanks::Spare> spare = parked_.Take(local_rank, request);
   if (!spare) return false;
   const pid_t pid = spare->process.pid;
   if (Adopt(local_rank, std::move(spare->process)).ok() && spare->Go()) {
-    launches_[local_rank] = bound;
+    bindings_.TakeSpare(local_rank, bound);
     ++warm_;
     return true;
   }
@@ -529,7 +422,7 @@ void LocalRanks::StartThoseDown() {
     int exit_code = 0;
     SpawnRequest request = RequestFor(start_, static_cast<int>(index));
     std::string failure;
-    if (const auto missing = FindProgram(&request)) {
+    if (const auto missing = SetPath(&request)) {
       exit_code = ExitCodeOf(*missing);
       failure = missing->message;
     } else {
@@ -547,7 +440,7 @@ void LocalRanks::StartThoseDown() {
   if (!started) return;
   // What the kernel killed beside a rank that is dead explains no later death.
   oom_kills_ = stats_.ReadOomKills();
-  ReadBindings();
+  bindings_.Read();
 }
 
 // ---- for a launcher on machine 0 ----
@@ -562,7 +455,7 @@ void LocalRanks::RunNext() {
   while (!runs_.empty()) {
     const core::Run& run = runs_.front();
     const std::string problem = LaunchCommand(run);
-    if (problem.empty()) return ReadBindings();
+    if (problem.empty()) return bindings_.Read();
     core::Ran ran{run.generation, run.id, run.machine, core::kExitNeverBegan, problem};
     runs_.pop_front();
     log_("what the launcher wants to run cannot be: " + problem);
@@ -574,8 +467,7 @@ std::string LocalRanks::LaunchCommand(const core::Run& run) {
   SpawnRequest request = RequestFor(start_, 0);
   request.path = "/bin/sh";
   request.argv = {"sh", "-c", run.command};
-  launches_[0].binding = &prepared_[0];
-  request.hook_data = launches_.data();
+  bindings_.Hook(0, &request);
   SpawnResult result = spawner_->Spawn(request);
   if (const auto* failure = std::get_if<SpawnFailure>(&result)) return failure->message;
   const Status added = Adopt(0, std::move(std::get<SpawnedProcess>(result)));
@@ -598,122 +490,9 @@ void LocalRanks::OnCommandEnded(core::Failure death) {
   if (!processes_.stopping()) RunNext();
 }
 
-int LocalRanks::Bind(void* launch) noexcept {
-  auto* self = static_cast<Launch*>(launch);
-  self->result = topology::ApplyInChild(*self->binding);
-  return 0;  // what was refused is reported, and the process runs all the same
-}
-
-// ---- bindings ----
-
-topology::BoundProcess LocalRanks::BoundAs(size_t local_rank) const {
-  return {views_[local_rank].pid,  config_->job.spec.topology.bind,
-          plan_.ranks[local_rank], launches_[local_rank].result,
-          nodes_[local_rank],      core::IsAsAsked(views_[local_rank].binding.mode)};
-}
-
-// What is in effect, read back once the ranks run; said once, for it is the same each time.
-void LocalRanks::ReadBindings() {
-  if (processes_.live() == 0) return;  // a launcher has asked for nothing yet
-  for (size_t l = 0; l < views_.size(); ++l) {
-    if (views_[l].pid == 0) continue;
-    views_[l].binding = topology::ReadBack(BoundAs(l));
-    views_[l].bound = true;
-  }
-  if (config_->job.spec.topology.bind == core::Bind::kNone) return;
-  if (!std::exchange(binding_said_, true)) LogBindings();
-  ReportBinding();
-  // On a machine of one node nothing can be far, and nobody is woken to look.
-  if (std::ranges::all_of(nodes_, [](const auto& nodes) { return nodes.remote.empty(); })) return;
-  placement_timer_.WakeAt(BootTime() + topology::PlacementPause(Duration(0), 1));
-}
-
-void LocalRanks::LogBindings() {
-  std::vector<std::vector<std::string>> rows = {
-      {"rank", "CPUs", "memory", "threads", "GPU", "binding"}};
-  for (size_t l = 0; l < views_.size(); ++l) {
-    if (!views_[l].bound) continue;  // it is dead already
-    const topology::RankBinding& planned = plan_.ranks[l];
-    const topology::EffectiveBinding& binding = views_[l].binding;
-    rows.push_back({std::to_string(views_[l].rank), FormatIndexList(binding.cpus),
-                    binding.memory_policy, std::to_string(planned.omp_threads),
-                    planned.gpus.empty() ? "-" : FormatIndexList(planned.gpus),
-                    binding.ToString(config_->job.spec.topology.bind)});
-  }
-  std::istringstream table(AlignColumns(rows, ""));
-  for (std::string line; std::getline(table, line);) log_(line);
-  for (const std::string& note : plan_.notes) log_(note);
-}
-
-// The least bound of them stands for the machine. One that is dead already has nothing to tell.
-void LocalRanks::ReportBinding() {
-  const bool asked = config_->job.spec.topology.bind != core::Bind::kNone;
-  if (!asked || views_.empty() || processes_.live() < views_.size()) return;
-  const View& least = *std::min_element(
-      views_.begin(), views_.end(),
-      [](const View& a, const View& b) { return a.binding.mode < b.binding.mode; });
-  // Where the plan itself falls short of policy Required, nothing is as asked.
-  const bool short_of_policy = !plan_.error.empty() && core::IsAsAsked(least.binding.mode);
-  if (short_of_policy) {
-    return handlers_.on_bound(generation_, core::Binding::kPartial, plan_.error);
-  }
-  handlers_.on_bound(generation_, least.binding.mode, least.binding.reason);
-}
-
 void LocalRanks::OnStep(uint32_t rank) {
   parked_.OnStep();
-  const size_t l = rank - RankOf(0);
-  if (l >= views_.size() || !views_[l].bound || std::exchange(views_[l].stepped, true)) return;
-  if (config_->job.spec.topology.bind == core::Bind::kNone) return;
-  ReadAgain(l, [this, l](auto binding) {
-    if (binding) OnFirstStep(l, std::move(*binding));
-  });
-}
-
-void LocalRanks::OnFirstStep(size_t local_rank, topology::EffectiveBinding binding) {
-  View& view = views_[local_rank];
-  const bool same = binding.mode == view.binding.mode && binding.reason == view.binding.reason &&
-                    binding.note == view.binding.note;
-  view.binding = std::move(binding);
-  if (same) return;
-  log_("rank " + std::to_string(view.rank) +
-       " after its first step: " + view.binding.ToString(config_->job.spec.topology.bind));
-  ReportBinding();
-}
-
-void LocalRanks::ReadPlacements(size_t local_rank, Time began) {
-  size_t next = local_rank;
-  while (next < views_.size() && (views_[next].pid == 0 || nodes_[next].remote.empty())) ++next;
-  if (next < views_.size()) {
-    return ReadAgain(next, [this, next, began](const auto& binding) {
-      if (binding) views_[next].binding.placement = binding->placement;
-      ReadPlacements(next + 1, began);
-    });
-  }
-  const Duration took = BootTime() - began;
-  if (processes_.live() == 0) return;
-  placement_timer_.WakeAt(BootTime() +
-                          topology::PlacementPause(took, config_->job.spec.num_machines));
-}
-
-void LocalRanks::ReadAgain(size_t local_rank, ReadDone done) {
-  FileWorker* reader = Reader();
-  if (reader == nullptr) return;
-  reader->Run([process = BoundAs(local_rank)] { return topology::ReadBack(process); },
-              [this, local_rank, generation = generation_,
-               done = std::move(done)](topology::EffectiveBinding binding) {
-                if (generation != generation_) return;
-                const bool gone = views_[local_rank].pid == 0 || binding.cpus.empty();
-                done(gone ? std::nullopt : std::optional(std::move(binding)));
-              });
-}
-
-FileWorker* LocalRanks::Reader() {
-  if (!reader_) {
-    Result<std::unique_ptr<FileWorker>> reader = FileWorker::Create(loop_);
-    if (reader.ok()) reader_ = std::move(*reader);
-  }
-  return reader_.get();
+  bindings_.OnStep(rank - RankOf(0));
 }
 
 // ---- ending ----
@@ -721,9 +500,9 @@ FileWorker* LocalRanks::Reader() {
 void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32_t>& spared) {
   down_.clear();
   if (generation == generation_ && generation_.exists()) {
-    if (pmix_) pmix_->Stop();
+    mpi_.Stop();
     std::set<pid_t> pids;
-    for (const View& view : views_) {
+    for (const RankView& view : views_) {
       if (view.pid != 0 && spared.contains(view.rank)) pids.insert(view.pid);
     }
     return processes_.Stop(kill_at, pids);
@@ -733,7 +512,7 @@ void LocalRanks::Stop(Generation generation, Time kill_at, const std::set<uint32
 
 bool LocalRanks::CanKeep(uint32_t rank) const {
   const uint32_t local = rank - RankOf(0);
-  return core::LaunchOf(config_->job.spec) == core::Launch::kPerProcess && !pmi_ && !pmix_ &&
+  return core::LaunchOf(config_->job.spec) == core::Launch::kPerProcess && !mpi_.any() &&
          local < views_.size() && views_[local].pid != 0;
 }
 
@@ -749,17 +528,12 @@ void LocalRanks::SweepSharedMemory() {
   if (removed > 0) log_("files of the ranks removed from /dev/shm: " + std::to_string(removed));
 }
 
-bool LocalRanks::Judge(uint32_t local_rank, core::Failure* death) {
-  if (pmi_) return pmi_->Judge(local_rank, death);
-  return pmix_ ? pmix_->Judge(local_rank, death) : death->exit_code != 0;
-}
-
 void LocalRanks::OnDeath(core::Failure death) {
   const auto rank = static_cast<uint32_t>(death.rank);
   death.stderr_tail = logs_->Finish(death.rank);
   views_[rank - RankOf(0)].pid = 0;
   const bool commanded = core::StartsFromMachine0(config_->job.spec) && config_->machine != 0;
-  const bool failed = Judge(rank - RankOf(0), &death);
+  const bool failed = mpi_.Judge(rank - RankOf(0), &death);
   if (WasOutOfMemory(death)) death.cause = core::Cause::kOutOfMemory;
   if (commanded) return OnCommandEnded(std::move(death));
   if (!failed) return handlers_.on_finished(generation_, rank, death.by_itself);
@@ -776,7 +550,7 @@ bool LocalRanks::WasOutOfMemory(const core::Failure& death) {
 }
 
 void LocalRanks::Fail(int64_t rank, int exit_code, const std::string& message) {
-  log_((rank < 0 ? "PMIx server" : "rank " + std::to_string(rank)) + ": " + message);
+  log_((rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + message);
   core::Failure death;
   death.rank = static_cast<int>(rank);
   death.cause = core::Cause::kCommandNotFound;

@@ -28,18 +28,15 @@
 #include "worker/agent/logs/log.h"
 #include "worker/agent/logs/log_pump.h"
 #include "worker/agent/metrics/machine_stats.h"
-#include "worker/agent/ranks/file_worker.h"
 #include "worker/agent/ranks/kept_caches.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/parked_ranks.h"
 #include "worker/agent/ranks/process_set.h"
+#include "worker/agent/ranks/rank_bindings.h"
 #include "worker/agent/ranks/shared_memory.h"
 #include "worker/agent/ranks/temporary_folders.h"
-#include "worker/agent/services/pmi_server.h"
-#include "worker/agent/services/pmix_server.h"
-#include "worker/topology/apply.h"
+#include "worker/agent/services/mpi_services.h"
 #include "worker/topology/binding_plan.h"
-#include "worker/topology/effective.h"
 
 namespace lockstep::agent {
 
@@ -62,18 +59,10 @@ class LocalRanks {
     std::function<void(core::Generation, uint32_t rank, Json changes)> on_taken_in;
     std::function<void(core::Generation)> on_unkillable;
     std::function<void()> on_kept;  // busy() may be false now
-    // All ranks wait in a fence of PMI or PMIx, and have put these; DeliverFence follows.
+    // As MpiServices has it; DeliverFence follows.
     std::function<void(core::Generation, std::vector<core::TableEntry>)> on_fence;
     // As PmixServer has it.
     std::function<Result<std::string>(core::Generation)> secret;
-  };
-  // One rank of the latest generation.
-  struct View {
-    uint32_t rank = 0;
-    pid_t pid = 0;       // 0: not running
-    bool bound = false;  // `binding` has been read back
-    bool stepped = false;
-    topology::EffectiveBinding binding;
   };
 
   // `machine` is what the ranks are bound on. Everything pointed to outlives this.
@@ -107,13 +96,9 @@ class LocalRanks {
   // ends by it first (core/failure/peer_loss.h).
   void Run(const core::Run& run);
 
-  void DeliverFence(const core::DeliverFence& fence) {
-    if (pmi_) pmi_->Deliver(fence);
-    if (pmix_) pmix_->Deliver(fence);
-  }
+  void DeliverFence(const core::DeliverFence& fence) { mpi_.Deliver(fence); }
 
-  // The rank reports a step. After its first one its binding is looked at again, for by then it has
-  // made its threads and touched its memory.
+  // The rank reports a step.
   void OnStep(uint32_t rank);
 
   // Once there may be further threads.
@@ -130,33 +115,24 @@ class LocalRanks {
   // The agent is leaving: no generation follows.
   void DropSpares() {
     parked_.Close();
-    if (pmix_) pmix_->Close();
+    mpi_.Close();
   }
   const ParkedRanks& parked() const { return parked_; }
   // Ranks live, or what they compiled is being copied.
   bool busy() const {
     return processes_.live() > 0 || processes_.stopping() || (kept_ && kept_->keeping());
   }
-  const std::vector<View>& views() const { return views_; }
+  const std::vector<RankView>& views() const { return views_; }
 
  private:
-  struct Launch {
-    const topology::PreparedBinding* binding = nullptr;
-    topology::BindingErrno result;
-  };
-  static int Bind(void* launch) noexcept;
-
-  void OpenPmi();
-  void OpenPmix();
   void KillRank(uint32_t local_rank);
-  void NameNics(const std::vector<topology::Nic>& near);
   // Empties what is known of the ranks that are started anew.
   void Reset();
   // What changes for a rank that knows the environment `old`.
   Json ChangesSince(const std::vector<std::string>& old, int local_rank) const;
   core::ProcessIdentity Identity(const core::Start& start, int local_rank) const;
   SpawnRequest RequestFor(const core::Start& start, int local_rank) const;
-  static std::optional<SpawnFailure> FindProgram(SpawnRequest* request);
+  static std::optional<SpawnFailure> SetPath(SpawnRequest* request);
   // As of rank 0, of no generation.
   Result<SpawnRequest> AnyRequest() const;
   // Whether a spare has become the rank.
@@ -167,29 +143,16 @@ class LocalRanks {
   void RunNext();
   void OnCommandEnded(core::Failure death);
   void LaunchRanks(Time lease_end);
-  bool Judge(uint32_t local_rank, core::Failure* death);
   // Empty: it runs.
   std::string LaunchRank(const core::Start& start, int local_rank, int* exit_code);
   std::string LaunchCold(size_t local_rank, SpawnRequest request, int* exit_code);
   void StartThoseDown();
-  topology::BoundProcess BoundAs(size_t local_rank) const;
-  void ReadBindings();
-  void LogBindings();
-  void ReportBinding();
-  // Reads the rank's binding on reader_'s thread: nothing of a process that has ended. `done` is
-  // not called for a generation that is over.
-  using ReadDone = std::function<void(std::optional<topology::EffectiveBinding>)>;
-  void ReadAgain(size_t local_rank, ReadDone done);
-  void OnFirstStep(size_t local_rank, topology::EffectiveBinding binding);
-  // Reads where the memory of ranks is, from this one on, one after the other.
-  void ReadPlacements(size_t local_rank, Time began);
-  FileWorker* Reader();  // null if there can be none
   // What killed ranks left half-made in compile caches, beside the next generation's start.
   void ClearCaches();
   void SweepSharedMemory();
   void OnDeath(core::Failure death);
   bool WasOutOfMemory(const core::Failure& death);
-  // `rank` -1: the PMIx server.
+  // `rank` -1: of none.
   void Fail(int64_t rank, int exit_code, const std::string& message);
   uint32_t RankOf(int local_rank) const;
 
@@ -202,10 +165,6 @@ class LocalRanks {
   std::string socket_path_;
   Handlers handlers_;
   LogFn log_;
-  topology::Machine machine_;
-  topology::BindingPlan plan_;
-  std::vector<topology::Locality> nodes_;  // by local rank
-  std::vector<topology::PreparedBinding> prepared_;
   std::string interface_;             // as core::ProcessIdentity has it
   std::string ras_address_;           // likewise
   std::string rdma_devices_;          // likewise
@@ -216,29 +175,21 @@ class LocalRanks {
   SharedMemory shared_memory_;
   pid_t guard_ = 0;
   std::vector<std::string> inherited_;
-  std::string path_;
+  std::vector<RankView> views_;  // by local rank
+  RankBindings bindings_;
   ProcessSet processes_;
   ParkedRanks parked_;
-  std::unique_ptr<PmiServer> pmi_;               // null: the job has none
-  std::unique_ptr<PmixServer> pmix_;             // likewise
-  std::vector<core::Variables> pmix_variables_;  // by local rank
+  MpiServices mpi_;
   core::Generation generation_;
   core::Start start_;  // of generation_
   // Until the others are launched: ranks that live on into generation_, and the environment that
   // each knows.
   std::map<uint32_t, std::vector<std::string>> known_;
-  std::string launcher_dir_;    // as core::ProcessIdentity has it
-  std::deque<core::Run> runs_;  // what the launcher wants; the first runs
-  std::vector<Launch> launches_;
-  std::vector<Launch> spare_launches_;
-  std::vector<View> views_;
+  std::string launcher_dir_;       // as core::ProcessIdentity has it
+  std::deque<core::Run> runs_;     // what the launcher wants; the first runs
   std::map<uint32_t, Time> down_;  // ranks to start again, and a time to which the lease lasts
   WakeTimer down_timer_;
   size_t warm_ = 0;  // ranks of this generation that came of spares
-  bool binding_said_ = false;
-  // For numa_maps, which may take a second of a large process, and caches; made when first needed.
-  std::unique_ptr<FileWorker> reader_;
-  WakeTimer placement_timer_;
   MachineStatsReader stats_;
   std::optional<uint64_t>
       oom_kills_;  // as counted before the ranks began, and those explained since

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "worker/agent/evidence/death.h"
 #include "worker/agent/ranks/descendants.h"
 
 namespace lockstep::agent {
@@ -81,17 +82,10 @@ void ProcessSet::OnExit(pid_t pid) {
   if (found == leaders_.end() || !IsZombie(pid, &info)) return;
   // A zombie keeps its group's number: this hits nobody else.
   kill(-pid, SIGKILL);
-  core::Failure death;
+  core::Failure death = DeathOf(info);
   death.rank = found->second.rank;
   death.at = loop_->now();
   death.by_itself = !found->second.signalled;
-  if (info.si_code == CLD_EXITED) {
-    death.cause = core::Cause::kProcessExit;
-    death.exit_code = info.si_status;
-  } else {
-    death.cause = core::Cause::kProcessSignal;
-    death.signal = info.si_status;
-  }
   loop_->Unwatch(found->second.pidfd.get());
   leaders_.erase(found);
   if (spared_.erase(pid) > 0) left_out_.erase(pid);

@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "core/exit_codes.h"
+#include "worker/agent/evidence/death.h"
 
 namespace lockstep::agent {
 
@@ -292,14 +293,7 @@ void PmixServer::OnEnded() {
   if (waitid(P_PIDFD, pidfd, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
   ReadSocket();  // why it ended
   ReadWords(helper_.get());
-  core::Failure death;
-  if (info.si_code == CLD_EXITED) {
-    death.cause = core::Cause::kProcessExit;
-    death.exit_code = info.si_status;
-  } else {
-    death.cause = core::Cause::kProcessSignal;
-    death.signal = info.si_status;
-  }
+  core::Failure death = DeathOf(info);
   death.stderr_tail = helper_->last_words;
   Lose(std::move(death));
 }

@@ -70,8 +70,7 @@ class MetricsTest : public LoopTest {
   Time now_ = seconds(100);
   core::Member member_{core::MemberConfig{}};
   MachineMetrics machine_{&member_, stats_};
-  std::vector<LocalRanks::View> views_ = {
-      {.rank = 24, .pid = getpid(), .bound = true, .binding = {}}};
+  std::vector<RankView> views_ = {{.rank = 24, .pid = getpid(), .bound = true, .binding = {}}};
   RankMetrics ranks_{[this] { return views_; }, [this] { return now_; }, stats_};
   core::Coordinator coordinator_{ToBeMeasured(1), now_};
   GangMetrics gang_{&coordinator_, [this] { return now_; }};

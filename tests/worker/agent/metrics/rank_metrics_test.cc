@@ -39,7 +39,7 @@ class RankMetricsTest : public testing::Test {
 
   topology::FixtureTree tree_;
   Time now_ = seconds(10);
-  std::vector<LocalRanks::View> views_{1};
+  std::vector<RankView> views_{1};
   RankMetrics ranks_{[this] { return views_; }, [this] { return now_; },
                      MachineStatsReader(tree_.root())};
 };
