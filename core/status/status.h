@@ -195,6 +195,7 @@ struct PodGroupStatus {
 struct ElasticStatus {
   Members members{};                // those of the next generation, if not of this one
   Members witnesses{};              // that take part in whatever an earlier machine 0 may still run
+  Members asked{};                  // that were asked to leave, and have found no other node yet
   std::optional<WallTime> since{};  // they are these
   std::string reason{};             // why
 

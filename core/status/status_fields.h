@@ -90,8 +90,8 @@ inline constexpr auto kFields<PodGroupStatus> = std::tuple(
 template <>
 inline constexpr auto kFields<ElasticStatus> =
     std::tuple(Field{"members", &ElasticStatus::members, Always{}},
-               Field{"witnesses", &ElasticStatus::witnesses}, Field{"since", &ElasticStatus::since},
-               Field{"reason", &ElasticStatus::reason});
+               Field{"witnesses", &ElasticStatus::witnesses}, Field{"asked", &ElasticStatus::asked},
+               Field{"since", &ElasticStatus::since}, Field{"reason", &ElasticStatus::reason});
 
 template <>
 inline constexpr auto kFields<Timings> =

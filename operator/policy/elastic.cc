@@ -61,7 +61,7 @@ std::optional<Size> Smaller(ReconcileContext& context) {
     if (HasNode(machine)) there.push_back(machine.index);
     if (machine.life != Life::kPending) continue;
     without.push_back(machine.index);
-    const bool asked = context.memory().elastic.asked.contains({machine.index, machine.attempt}) &&
+    const bool asked = context.snapshot.status.elastic->asked.Contains(machine.index) &&
                        !machine.seen->unplaced_because.empty();
     const WallTime at = machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
     if (context.now.wall >= at) {
@@ -128,11 +128,13 @@ void BeginElastic(ReconcileContext& context) {
   elastic->since = context.now.wall;
 }
 
-void NoteAsked(ReconcileContext& context, uint32_t machine, uint32_t next_attempt) {
-  if (!context.snapshot.status.elastic) return;
-  std::set<MachineAttempt>& asked = context.Own<&Memory::elastic>().asked;
-  std::erase_if(asked, [&](const MachineAttempt& each) { return each.first == machine; });
-  asked.insert({machine, next_attempt});
+void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked) {
+  if (!context.next.elastic) return;
+  Members& asked = context.next.elastic->asked;
+  std::vector<uint32_t> machines(asked.begin(), asked.end());
+  std::erase(machines, machine);
+  if (was_asked) machines.push_back(machine);
+  asked = Members::Of(std::move(machines));
 }
 
 bool Resize(ReconcileContext& context) {
@@ -160,6 +162,11 @@ bool Resize(ReconcileContext& context) {
 void ObserveElastic(ReconcileContext& context) {
   if (!context.next.elastic) return;
   ElasticStatus& elastic = *context.next.elastic;
+  std::vector<uint32_t> asked(elastic.asked.begin(), elastic.asked.end());
+  std::erase_if(asked, [&](uint32_t machine) {
+    return machine < context.machines.size() && HasNode(context.machines[machine]);
+  });
+  elastic.asked = Members::Of(std::move(asked));
   // What machine 0 has begun since it heard of them tells that of no earlier one any rank is alive.
   const core::GangStatus* gang = Coordinator(context);
   if (gang != nullptr && gang->epoch == context.snapshot.status.epoch && !gang->history.empty() &&

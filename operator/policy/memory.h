@@ -83,11 +83,6 @@ struct SparesMemory {
   std::set<std::string> refused_by;       // nodes that would not have one
 };
 
-// elastic.cc
-struct ElasticMemory {
-  std::set<MachineAttempt> asked;  // attempts whose machines were asked to leave before them
-};
-
 // placement.cc
 struct PlacementMemory {
   int releases = 0;                 // times the gang let go, in a row
@@ -148,7 +143,6 @@ struct Memory {
   AddressesMemory addresses;
   ReplacementMemory replacement;
   SparesMemory spares;
-  ElasticMemory elastic;
   PlacementMemory placement;
   GangMemory gang;
   StopMemory stop;

@@ -121,8 +121,8 @@ bool TakesPart(const ReconcileContext& context, const Machine& machine);
 bool GoesOnWithFewer(const ReconcileContext& context);
 // Of a gang that is made.
 void BeginElastic(ReconcileContext& context);
-// The machine was asked to leave, and `next_attempt` takes its place.
-void NoteAsked(ReconcileContext& context, uint32_t machine, uint32_t next_attempt);
+// The machine's next attempt begins; whether it had been asked to leave.
+void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked);
 bool Resize(ReconcileContext& context);
 // Condition Shrunk, and status.elastic.
 void ObserveElastic(ReconcileContext& context);

@@ -282,7 +282,7 @@ bool Replace(ReconcileContext& context) {
   for (const Loss& loss : losses) {
     next.attempts.Set(static_cast<int>(loss.machine->index), next.epoch);
     if (!IsItsNodes(context, loss)) Charge(context, loss.kind, &rejection_charged);
-    if (loss.kind == EndKind::kAsked) NoteAsked(context, loss.machine->index, next.epoch);
+    NoteSuccessor(context, loss.machine->index, loss.kind == EndKind::kAsked);
     SetBackoff(context, loss);
     if (const MachineObservation* last = loss.machine->last_seen;
         last != nullptr && loss.kind == EndKind::kRejected) {

@@ -1,6 +1,7 @@
 #include "operator/gang/gang_link.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>

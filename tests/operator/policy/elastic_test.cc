@@ -149,21 +149,54 @@ TEST(Elastic, Machine0IsNeverLeftOut) {
   EXPECT_FALSE(scene.Decide().intent);
 }
 
-TEST(Elastic, AMachineThatWasAskedToLeaveIsLeftOutAsSoonAsTheSchedulerHasSaidNo) {
-  Scene scene(Elastic(3, 1));
-  scene.Run();
-  scene.machine(2).leave_by = scene.now.wall;
-  scene.machine(2).end = Exited(143);
+// The machine is drained, and its next pod has yet to find a node.
+MachineObservation& Drain(Scene& scene, int machine) {
+  scene.machine(machine).leave_by = scene.now.wall;
+  scene.machine(machine).end = Exited(143);
   scene.Make(scene.Settle());
-  MachineObservation& next = scene.machine(2);
+  MachineObservation& next = scene.machine(machine);
   next.stage = Stage::kUnplaced;
   next.node.clear();
   scene.Report(CoordinatorPhase::kGathering);
+  return next;
+}
+
+TEST(Elastic, AMachineThatWasAskedToLeaveIsLeftOutAsSoonAsTheSchedulerHasSaidNo) {
+  for (const bool new_operator : {false, true}) {
+    Scene scene(Elastic(3, 1));
+    scene.Run();
+    MachineObservation& next = Drain(scene, 2);
+    scene.machines().remove_if([](const MachineObservation& each) { return each.over(); });
+    if (new_operator) scene.ForgetAll();
+    EXPECT_FALSE(scene.Decide().intent);
+    next.unplaced_because = "0/3 nodes are available";
+    const Decision decision = scene.Decide();
+    ASSERT_TRUE(decision.intent) << (new_operator ? "by a new operator" : "");
+    EXPECT_EQ(MembersOf(*decision.intent), "0-1");
+  }
+}
+
+TEST(Elastic, ThatAMachineWasAskedToLeaveCountsUntilItHasANode) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Drain(scene, 2);
+  scene.Settle();
+  EXPECT_EQ(scene.status().elastic->asked.ToString(), "2");
+  Place(scene, 2);
+  scene.Settle();
+  EXPECT_TRUE(scene.status().elastic->asked.empty());
+  Lose(scene, 2);
+  EXPECT_FALSE(scene.Decide().intent) << "nobody asked it to leave this time";
+}
+
+TEST(Elastic, AMachineThatIsLostAfterItWasAskedToLeaveIsWaitedFor) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Drain(scene, 2);
+  scene.Settle();
+  Lose(scene, 2);
+  EXPECT_TRUE(scene.status().elastic->asked.empty());
   EXPECT_FALSE(scene.Decide().intent);
-  next.unplaced_because = "0/3 nodes are available";
-  const Decision decision = scene.Decide();
-  ASSERT_TRUE(decision.intent);
-  EXPECT_EQ(MembersOf(*decision.intent), "0-1");
 }
 
 TEST(Elastic, StartsSmallWhereTheRestDoesNotCome) {

@@ -219,6 +219,8 @@ def status():
                               16384),
             "witnesses": _words("Those that take part in whatever an earlier machine 0 may still "
                                 "run.", 16384),
+            "asked": _words("Those that were asked to leave, and have found no other node yet.",
+                            16384),
             "since": time("When it was decided."),
             "reason": _words("Why."),
         }),
