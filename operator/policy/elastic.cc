@@ -101,6 +101,16 @@ std::optional<Size> Larger(ReconcileContext& context) {
   return Size{Members::Of(std::move(others)), std::move(reason)};
 }
 
+// Those who take part: in the generation that runs, where a larger one waits for its commit.
+const Members& Present(const ReconcileContext& context) {
+  const Members& decided = context.next.elastic->members;
+  const core::GangStatus* gang = Coordinator(context);
+  if (gang == nullptr || gang->history.empty() || !IsPhase(*gang, core::CoordinatorPhase::kRunning))
+    return decided;
+  const Members& running = gang->history.back().members;
+  return running.empty() || running.size() >= decided.size() ? decided : running;
+}
+
 }  // namespace
 
 bool TakesPart(const ReconcileContext& context, const Machine& machine) {
@@ -173,17 +183,24 @@ void ObserveElastic(ReconcileContext& context) {
       gang->history.back().members == elastic.members) {
     elastic.witnesses = elastic.members;
   }
-  const bool shrunk = elastic.members.size() < context.machines.size();
-  SetCondition(context, "Shrunk", shrunk, shrunk ? "MachinesLeftOut" : "AllTakePart",
-               shrunk ? ElasticReason(context) : "");
+  const bool shrunk = Present(context).size() < context.machines.size();
+  // An operator that has just started hears in a moment whether a larger gang waits for a commit.
+  const bool runs = context.snapshot.status.state == core::JobState::kRunning;
+  if (!shrunk && gang == nullptr && runs) return;
+  const char* why = elastic.members.size() > Present(context).size() ? "WaitsForCommit"
+                    : shrunk                                         ? "MachinesLeftOut"
+                                                                     : "AllTakePart";
+  SetCondition(context, "Shrunk", shrunk, why, ElasticReason(context));
 }
 
 std::string ElasticReason(const ReconcileContext& context) {
   const std::optional<ElasticStatus>& elastic = context.next.elastic;
-  if (!elastic || elastic->members.size() >= context.machines.size()) return "";
-  return std::to_string(elastic->members.size()) + " of " +
-         std::to_string(context.machines.size()) + " machines take part (" +
-         elastic->members.ToString() + "): " + elastic->reason;
+  if (!elastic) return "";
+  const Members& present = Present(context);
+  if (present.size() >= context.machines.size()) return "";
+  return std::to_string(present.size()) + " of " + std::to_string(context.machines.size()) +
+         " machines take part (" + present.ToString() + "): " + elastic->reason +
+         (present.size() < elastic->members.size() ? " once the program commits a checkpoint" : "");
 }
 
 }  // namespace lockstep::control

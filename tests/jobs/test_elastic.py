@@ -80,6 +80,9 @@ def test_a_gang_shrinks_without_a_node_and_grows_at_a_commit_with_the_weights_of
     jobs.kubelet.hold(set())
     status = jobs.wait("gpt", lambda s: members(s) == "0-2", "growth")
     assert status["gangGeneration"] == small
+    jobs.wait("gpt", lambda s: shrunk(s) == [
+        ("True", "2 of 3 machines take part (0,2): machine 1 can take part again once the program "
+         "commits a checkpoint")], "the word that growth waits for a commit")
     os.kill(rank, signal.SIGCONT)
     status = jobs.wait("gpt", lambda s: s["state"] == "Running" and s["gangGeneration"] != small,
                        "the gang of three again")

@@ -255,6 +255,32 @@ TEST_F(Shrunk, GrowsOnceTheMachineIsBackAndGrowAfterIsOver) {
   EXPECT_EQ(decision.events.at(0).reason, "Grown");
 }
 
+TEST_F(Shrunk, SaysThatToGrowItWaitsForACommit) {
+  Place(scene_, 1);
+  scene_.Pass(minutes(15));
+  Runs(scene_);
+  scene_.status() = *scene_.Decide().intent;
+  const auto is = [this](core::Condition::Value value, const char* reason) {
+    const core::Condition* shrunk = core::FindCondition(scene_.status().conditions, "Shrunk");
+    return shrunk != nullptr && shrunk->status == value && shrunk->reason == reason;
+  };
+  scene_.Settle();
+  EXPECT_EQ(scene_.status().reason,
+            "2 of 3 machines take part (0,2): machine 1 can take part again once the program "
+            "commits a checkpoint");
+  EXPECT_TRUE(is(core::Condition::Value::kTrue, "WaitsForCommit"));
+  scene_.ForgetAll();
+  scene_.snapshot().coordinator.reset();
+  scene_.Make(scene_.Settle());
+  scene_.Settle();
+  EXPECT_TRUE(is(core::Condition::Value::kTrue, "WaitsForCommit")) << "says a new operator, too";
+  scene_.Pass(seconds(1));
+  Runs(scene_);
+  scene_.Settle();
+  EXPECT_EQ(scene_.status().reason, "");
+  EXPECT_TRUE(is(core::Condition::Value::kFalse, "AllTakePart"));
+}
+
 TEST_F(Shrunk, RunsOnWhereTheMachineIsLostAgainBeforeItTakesPart) {
   Place(scene_, 1);
   scene_.Pass(minutes(15));
