@@ -5,23 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <random>
 #include <utility>
 #include <variant>
 
-#include "base/file.h"
 #include "base/free_port.h"
 #include "core/exit_codes.h"
-#include "core/model/launch.h"
 #include "core/model/names.h"
-#include "core/model/roles.h"
 #include "core/model/shortcuts.h"
-#include "worker/agent/ranks/launcher_folder.h"
+#include "worker/agent/gang/gang_config.h"
 #include "worker/topology/topology.h"
 
 namespace lockstep::agent {
@@ -31,95 +26,6 @@ namespace {
 // How long an agent that is leaving waits for its ranks to be gone.
 constexpr Duration kLeavePatience = seconds(35);
 constexpr Duration kLeaveLook = milliseconds(5);
-
-Result<Key> LoadKey(const core::AgentConfig& config) {
-  if (config.key) return *config.key;
-  Key key{};
-  Result<std::string> bytes = ReadFile(config.key_file, key.size());
-  if (!bytes.ok() && bytes.error().kind != ErrorKind::kTooLarge) return bytes.error();
-  if (!bytes.ok() || bytes->size() != key.size()) {
-    return Error::Invalid("the key file " + config.key_file + " must hold exactly 32 bytes");
-  }
-  std::memcpy(key.data(), bytes->data(), key.size());
-  return key;
-}
-
-// What no process but the gang's can know of a generation: 128 bits, in hexadecimal digits.
-Result<std::string> SecretOf(const core::AgentConfig& config, core::Generation generation) {
-  const Result<Key> key = LoadKey(config);
-  if (!key.ok()) return key.error();
-  const Result<Key> derived = DeriveKey(*key, config.job_uid, "pmix " + generation.ToString());
-  if (!derived.ok()) return derived.error();
-  std::string secret;
-  for (size_t i = 0; i < derived->size() / 2; ++i) {
-    secret += "0123456789abcdef"[(*derived)[i] >> 4];
-    secret += "0123456789abcdef"[(*derived)[i] & 0xf];
-  }
-  return secret;
-}
-
-bool KeepsMemory(const core::AgentConfig& config) {
-  return config.job.spec.checkpoint.memory.size.has_value();
-}
-
-uint64_t Copies(const core::AgentConfig& config) {
-  const core::Spec& spec = config.job.spec;
-  return spec.checkpoint.memory.replicas > 0 && spec.num_machines > 1 ? 1 : 0;
-}
-
-core::ProcessKind KindOfProcesses(const core::Spec& spec) {
-  if (core::StartsFromMachine0(spec)) return core::ProcessKind::kLauncher;
-  return spec.launch == core::Launch::kPerMachine ? core::ProcessKind::kMachine
-                                                  : core::ProcessKind::kRank;
-}
-
-core::CoordinatorConfig ForCoordinator(const core::AgentConfig& config) {
-  const core::Spec& spec = config.job.spec;
-  core::CoordinatorConfig c;
-  c.job_uid = config.job_uid;
-  c.attempt = config.attempt;
-  c.machines = static_cast<uint32_t>(spec.num_machines);
-  c.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
-  c.names = {KindOfProcesses(spec), core::RanksByRole(spec)};
-  c.deciders = core::DecidingRanks(spec);
-  c.alone = core::AloneRanks(spec);
-  c.policy = spec.failure_policy;
-  c.grace = spec.grace_period;
-  c.hang_timeout = spec.health.hang_timeout;
-  c.predecessor_dead = config.predecessor_dead;
-  c.checkpoint_path = config.checkpoint_path;
-  c.attempts = config.attempts;
-  c.memory = KeepsMemory(config);
-  c.memory_copies = Copies(config) > 0;
-  c.persist_every = spec.checkpoint.persist_every;
-  c.ports = spec.framework == core::Framework::kTensorFlow;
-  c.one_computer = config.shares_computer;
-  c.elastic = spec.elastic.has_value();
-  if (spec.preflight.enabled) {
-    c.preflight = spec.preflight.limits();
-    c.preflight->gpus = core::UsesGpus(spec);
-  }
-  return c;
-}
-
-core::MemberConfig ForMember(const core::AgentConfig& config) {
-  core::MemberConfig m;
-  m.job_uid = config.job_uid;
-  m.machine = config.machine;
-  m.attempt = config.attempt;
-  m.machines = static_cast<uint32_t>(config.job.spec.num_machines);
-  m.processes = static_cast<uint32_t>(LocalRanks::ProcessCount(config.job));
-  m.machine0_attempt = config.machine0_attempt;
-  m.predecessor_dead = config.predecessor_dead;
-  m.address = config.advertise;
-  m.deciders = core::DecidingRanks(config.job.spec);
-  m.alone = core::AloneRanks(config.job.spec);
-  const Result<Endpoint> listen = ParseEndpoint(config.listen);
-  if (KeepsMemory(config) && listen.ok()) {
-    m.memory_address = EndpointText(config.advertise, listen->port());
-  }
-  return m;
-}
 
 }  // namespace
 
@@ -172,6 +78,7 @@ Status Agent::Open(const std::string& executable) {
   if (!gang.ok()) return gang;
   Status memory = OpenMemory();
   if (!memory.ok()) return memory;
+  OpenDesks();
   return OpenServers();
 }
 
@@ -258,16 +165,6 @@ Status Agent::OpenRanks(const std::string& executable) {
       [this](ProgressSocket::ClientId client) { rejoin_->OnClosed(client); }, logs_->Logger());
   if (!progress.ok()) return progress.error();
   progress_ = std::move(*progress);
-  rejoin_.emplace(RejoinDesk::Handlers{
-      .answer = [this](ProgressSocket::ClientId client,
-                       const std::string& line) { progress_->Answer(client, line); },
-      .can_keep = [this](uint32_t rank) { return ranks_->CanKeep(rank); },
-      .on_rejoins =
-          [this](uint32_t rank, bool can) {
-            Do(member_->OnRejoins(Now(), member_->generation(), rank, can));
-          },
-      .on_left = [this](uint32_t rank) { Do(member_->OnLeft(Now(), member_->generation(), rank)); },
-      .kill = [this](uint32_t rank) { ranks_->Kill(rank); }});
   return {};
 }
 
@@ -326,7 +223,7 @@ Status Agent::OpenMemory() {
   options.run_dir = config_.run_dir;
   options.machine = config_.machine;
   options.size = static_cast<uint64_t>(config_.job.spec.checkpoint.memory.size->milli() / 1000);
-  options.copies = Copies(config_);
+  options.copies = MemoryCopies(config_);
   MemoryStore::Handlers handlers;
   handlers.on_held = [this](core::MemoryPart part) {
     Do(member_->OnPartHeld(Now(), std::move(part)));
@@ -342,6 +239,34 @@ Status Agent::OpenMemory() {
   if (!memory.ok()) return memory.error();
   memory_ = std::move(*memory);
   return {};
+}
+
+// What processes ask for by the socket.
+void Agent::OpenDesks() {
+  const auto answer = [this](ProgressSocket::ClientId client, const std::string& line) {
+    progress_->Answer(client, line);
+  };
+  rejoin_.emplace(RejoinDesk::Handlers{
+      .answer = answer,
+      .can_keep = [this](uint32_t rank) { return ranks_->CanKeep(rank); },
+      .on_rejoins =
+          [this](uint32_t rank, bool can) {
+            Do(member_->OnRejoins(Now(), member_->generation(), rank, can));
+          },
+      .on_left = [this](uint32_t rank) { Do(member_->OnLeft(Now(), member_->generation(), rank)); },
+      .kill = [this](uint32_t rank) { ranks_->Kill(rank); }});
+  runs_.emplace(&config_.job, RunDesk::Handlers{.answer = answer, .on_run = [this](core::Run run) {
+                                                  Do(member_->OnRun(Now(), std::move(run)));
+                                                }});
+  commits_.emplace(
+      volume_ ? &*volume_ : nullptr, memory_.get(), config_.machine,
+      CommitDesk::Handlers{.answer = answer,
+                           .generation = [this] { return member_->generation(); },
+                           .on_commit = [this](uint64_t id) { Do(member_->OnCommit(Now(), id)); },
+                           .on_memory_commit =
+                               [this](uint64_t id, const std::string& name, std::string problem) {
+                                 Do(member_->OnMemoryCommit(Now(), id, name, std::move(problem)));
+                               }});
 }
 
 Status Agent::OpenServers() {
@@ -419,7 +344,7 @@ void Agent::Do(core::MemberActions actions) {
     } else if (auto* lease = std::get_if<core::SetLease>(&action)) {
       guard_->SetLeaseEnd(lease->end);
     } else if (auto* answer = std::get_if<core::AnswerCommit>(&action)) {
-      AnswerCommit(*answer);
+      commits_->OnAnswer(*answer);
     } else if (auto* fetch = std::get_if<core::FetchPart>(&action)) {
       memory_->Fetch(fetch->fetch);
     } else if (auto* drop = std::get_if<core::DropParts>(&action)) {
@@ -438,7 +363,7 @@ void Agent::Do(core::MemberActions actions) {
     } else if (auto* run = std::get_if<core::RunCommand>(&action)) {
       ranks_->Run(run->run);
     } else if (auto* ran = std::get_if<core::AnswerRun>(&action)) {
-      AnswerRun(*ran);
+      runs_->OnAnswer(*ran);
     } else if (auto* fence = std::get_if<core::DeliverFence>(&action)) {
       ranks_->DeliverFence(*fence);
     } else if (auto* probe = std::get_if<core::ProbePorts>(&action)) {
@@ -469,9 +394,9 @@ void Agent::Start(const core::Spawn& spawn) {
   if (memory_) memory_->BeginGeneration();
   if (memory_ && start.memory.exists()) start.resume = memory_->OwnPart(start.memory);
   resume_ = start.resume;
-  runs_.clear();  // whoever asked is dead
   rank_metrics_->OnSpawn(member_->config().processes, static_cast<uint32_t>(spawn.kept.size()));
   rejoin_->BeginGeneration(start.generation);
+  runs_->BeginGeneration(start.generation);
   ranks_->Start(start, spawn.lease_end, spawn.kept);
 }
 
@@ -484,20 +409,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
     Do(member_->OnProgress(Now(), rank_metrics_->OnReport(*report)));
     if (report->step > 0) ranks_->OnStep(report->rank);
   } else if (const auto* question = std::get_if<CommitQuestion>(&message)) {
-    if (question->memory ? !memory_ : !volume_) {
-      const std::string field = question->memory ? "checkpoint.memory.size" : "checkpoint.path";
-      progress_->Answer(client, CommitRefusal(question->id, "the job has no " + field));
-      return;
-    }
-    if (!question->generation.empty() && question->generation != member_->generation().ToString()) {
-      progress_->Answer(
-          client, CommitRefusal(question->id, "generation " + question->generation + " has ended"));
-      return;
-    }
-    uint64_t id = ++last_commit_;
-    commits_[id] = {client, question->id, question->name, member_->generation(), question->memory};
-    if (question->memory) return TakeCommit(id);
-    Do(member_->OnCommit(Now(), id));
+    commits_->OnQuestion(client, *question);
   } else if (const auto* evidence = std::get_if<EvidenceQuestion>(&message)) {
     evidence_->Answer(member_->generation(), RankProcesses(),
                       [this, client, id = evidence->id](const Result<std::string>& file) {
@@ -506,7 +418,7 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   } else if (const auto* latest = std::get_if<LatestQuestion>(&message)) {
     progress_->Answer(client, LatestAnswer(latest->id, resume_));
   } else if (const auto* run = std::get_if<RunQuestion>(&message)) {
-    AskToRun(client, *run);
+    runs_->OnQuestion(client, *run);
   } else if (const auto* rejoins = std::get_if<RejoinQuestion>(&message)) {
     rejoin_->OnQuestion(client, *rejoins);
   } else if (const auto* left = std::get_if<LeftQuestion>(&message)) {
@@ -517,75 +429,10 @@ void Agent::OnProgress(ProgressSocket::ClientId client, const ProgressMessage& m
   }
 }
 
-void Agent::AskToRun(ProgressSocket::ClientId client, const RunQuestion& question) {
-  const auto refuse = [&](const std::string& why) {
-    progress_->Answer(client, RunAnswer(question.id, core::kExitNeverBegan, why));
-  };
-  if (question.generation != member_->generation().ToString()) {
-    return refuse("generation " + question.generation + " has ended");
-  }
-  if (question.command.size() > core::kMaxRunCommand) {
-    return refuse("the command for " + question.host + " has more than 8 KiB");
-  }
-  const std::optional<uint32_t> machine = MachineNamed(config_.job, question.host);
-  if (!core::StartsFromMachine0(config_.job.spec) || !machine) {
-    return refuse("the job has no other machine of that name to run something on; machines are " +
-                  core::HostName(config_.job.metadata.name, 1) + " and so on");
-  }
-  core::Run run;
-  run.generation = member_->generation();
-  run.id = ++last_run_;
-  run.machine = *machine;
-  run.command = question.command;
-  runs_[run.id] = {client, question.id};
-  Do(member_->OnRun(Now(), std::move(run)));
-}
-
-void Agent::AnswerRun(const core::AnswerRun& answer) {
-  auto found = runs_.extract(answer.id);
-  if (found.empty()) return;
-  progress_->Answer(found.mapped().client,
-                    RunAnswer(found.mapped().id, answer.exit_code, answer.problem));
-}
-
 std::vector<RankProcess> Agent::RankProcesses() const {
   std::vector<RankProcess> processes;
   for (const RankView& view : ranks_->views()) processes.push_back({view.rank, view.pid});
   return processes;
-}
-
-// The part must be this machine's before the gang is asked.
-void Agent::TakeCommit(uint64_t id) {
-  memory_->Take(id, commits_[id].name, [this, id](std::string problem) {
-    const PendingCommit& pending = commits_[id];
-    if (pending.generation != member_->generation()) {
-      return AnswerCommit({id, false, 0, "that generation has ended"});
-    }
-    Do(member_->OnMemoryCommit(Now(), id, pending.name, std::move(problem)));
-  });
-}
-
-void Agent::AnswerCommit(const core::AnswerCommit& answer) {
-  auto found = commits_.extract(answer.id);
-  if (found.empty()) return;
-  const PendingCommit& pending = found.mapped();
-  if (pending.memory && answer.granted) {
-    core::MemoryPart part{{pending.generation, answer.number}, config_.machine, pending.name};
-    memory_->Grant(
-        answer.id, part,
-        [this, client = pending.client, id = pending.id](const Result<std::string>& path) {
-          progress_->Answer(client, path.ok() ? lockstep::agent::CommitAnswer(id, *path)
-                                              : CommitRefusal(id, path.error().message));
-        });
-    return;
-  }
-  if (pending.memory) memory_->Refuse(answer.id);
-  progress_->Answer(
-      pending.client,
-      answer.granted
-          ? lockstep::agent::CommitAnswer(
-                pending.id, volume_->FinalPath(pending.generation, answer.number, pending.name))
-          : CommitRefusal(pending.id, answer.reason));
 }
 
 // ---- leaving ----

@@ -9,7 +9,6 @@
 #define LOCKSTEP_WORKER_AGENT_AGENT_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,12 +37,14 @@
 #include "worker/agent/metrics/machine_metrics.h"
 #include "worker/agent/metrics/rank_metrics.h"
 #include "worker/agent/ranks/checkpoint_volume.h"
+#include "worker/agent/ranks/commit_desk.h"
 #include "worker/agent/ranks/file_worker.h"
 #include "worker/agent/ranks/guard.h"
 #include "worker/agent/ranks/live_table.h"
 #include "worker/agent/ranks/local_ranks.h"
 #include "worker/agent/ranks/progress_socket.h"
 #include "worker/agent/ranks/rejoin_desk.h"
+#include "worker/agent/ranks/run_desk.h"
 #include "worker/agent/services/horovod_store.h"
 
 namespace lockstep::agent {
@@ -67,15 +68,12 @@ class Agent {
   Status OpenRanks(const std::string& executable);
   Status OpenGang();
   Status OpenMemory();
+  void OpenDesks();
   Status OpenServers();
 
   Time Now();
   void Do(core::MemberActions actions);
   void OnProgress(ProgressSocket::ClientId client, const ProgressMessage& message);
-  void TakeCommit(uint64_t id);
-  void AnswerCommit(const core::AnswerCommit& answer);
-  void AskToRun(ProgressSocket::ClientId client, const RunQuestion& question);
-  void AnswerRun(const core::AnswerRun& answer);
   std::vector<RankProcess> RankProcesses() const;
   void Start(const core::Spawn& spawn);
   void Persist(const core::Persist& persist);
@@ -87,14 +85,6 @@ class Agent {
   core::GangStatus Status_() const;
   uint64_t Version() const;
   void Log(const std::string& line) { logs_->Write(line); }
-
-  struct PendingCommit {
-    ProgressSocket::ClientId client = 0;
-    uint64_t id = 0;  // the process's
-    std::string name;
-    core::Generation generation;
-    bool memory = false;
-  };
 
   core::AgentConfig config_;
   const core::Witness witness_ = FindWitness();
@@ -123,16 +113,8 @@ class Agent {
   std::unique_ptr<MetricsServer> metrics_;  // null when metricsListen is empty
   std::unique_ptr<ProgressSocket> progress_;
   std::optional<RejoinDesk> rejoin_;
-
-  struct PendingRun {
-    ProgressSocket::ClientId client = 0;
-    uint64_t id = 0;  // the process's
-  };
-
-  std::map<uint64_t, PendingCommit> commits_;
-  uint64_t last_commit_ = 0;
-  std::map<uint64_t, PendingRun> runs_;
-  uint64_t last_run_ = 0;
+  std::optional<RunDesk> runs_;
+  std::optional<CommitDesk> commits_;
   std::string resume_;  // the folder that this generation resumes from; "": none
   uint64_t member_version_ = 1;
   std::optional<WakeTimer> timer_;  // the member's

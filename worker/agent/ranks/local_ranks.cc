@@ -166,19 +166,16 @@ void LocalRanks::KillRank(uint32_t local_rank) {
   }
 }
 
-int LocalRanks::ProcessCount(const core::TrainingJob& job) {
-  return core::ProcessesStarted(job.spec);
-}
-
 uint32_t LocalRanks::RankOf(int local_rank) const {
-  return start_.PlaceOf(config_->machine) * static_cast<uint32_t>(ProcessCount(config_->job)) +
+  return start_.PlaceOf(config_->machine) *
+             static_cast<uint32_t>(core::ProcessesStarted(config_->job.spec)) +
          static_cast<uint32_t>(local_rank);
 }
 
 // ---- starting ----
 
 void LocalRanks::Reset() {
-  const auto count = static_cast<size_t>(ProcessCount(config_->job));
+  const auto count = static_cast<size_t>(core::ProcessesStarted(config_->job.spec));
   views_.resize(count);
   for (size_t l = 0; l < count; ++l) {
     const uint32_t rank = RankOf(static_cast<int>(l));
@@ -284,7 +281,7 @@ core::ProcessIdentity LocalRanks::Identity(const core::Start& start, int local_r
   id.job_uid = config_->job_uid;
   id.master_addr = start.master_address;
   id.master_port = static_cast<int>(start.master_port);
-  id.endpoints = Endpoints(start, ProcessCount(config_->job));
+  id.endpoints = Endpoints(start, core::ProcessesStarted(config_->job.spec));
   id.socket_path = socket_path_;
   if (!config_->checkpoint_path.empty()) {
     CheckpointVolume volume(config_->checkpoint_path, config_->job_uid);

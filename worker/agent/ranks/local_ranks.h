@@ -72,10 +72,6 @@ class LocalRanks {
   LocalRanks(const LocalRanks&) = delete;
   LocalRanks& operator=(const LocalRanks&) = delete;
 
-  // Processes of this machine: one under launch: PerMachine, and where a launcher on machine 0
-  // starts what runs here.
-  static int ProcessCount(const core::TrainingJob& job);
-
   // The lease is read again before each exec: an agent that was stopped on the way starts no more,
   // and the member, which finds the lease lapsed, stops those that run.
   // Ranks of `kept` live, and are taken in.
