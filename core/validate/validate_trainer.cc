@@ -249,9 +249,6 @@ void ValidateTensor(Validator& validator, const Trainer& trainer) {
 void ValidateRecovery(Validator& validator, const Trainer& trainer) {
   if (trainer.recovery != Recovery::kInPlace) return;
   const std::string path = kTrainerPath + ".recovery";
-  if (OnGpus(validator.job.spec)) {
-    validator.Error(path, "must be Restart on GPUs; ranks on CPUs keep their processes so far");
-  }
   if (trainer.mode == TrainerMode::kGenerate) {
     validator.Error(path, "must be Restart for mode Generate, whose ranks hold no state");
   }

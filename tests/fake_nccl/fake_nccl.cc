@@ -18,7 +18,11 @@
 //                         FAKE_STUCK_FILE is made when it is there
 //   FAKE_IN_PROGRESS=n    calls are "in progress" for n polls
 //   FAKE_HANG_AT=n        this rank's nth operation never completes (from 1)
+//   FAKE_UNSEEN_AT=n      this rank's nth operation has all its data and gives its own, and
+//                         never completes
 //   FAKE_ERROR_AT=n       this rank's nth operation fails in the background
+//   FAKE_COMM=n           FAKE_INIT=die and the n of operations are of this process's nth
+//                         communicator (from 1), not of each
 //   FAKE_OLD_WORDS=...    what ncclGetLastError says of something long ago
 //   FAKE_SLOW_MS=n        each operation of this rank takes n ms longer
 //   FAKE_SUMS=ring        sums begin with another rank in each slice of a buffer, so that
@@ -76,6 +80,11 @@ Order OrderOfSums() {
   return Is("FAKE_SUMS", "nvls") ? Order::kNvls : Order::kRanks;
 }
 
+// Whether FAKE_COMM means the process's `number`th communicator.
+bool Means(int number) { return Setting("FAKE_COMM", number) == number; }
+
+int SettingOf(int number, const char* name) { return Means(number) ? Setting(name, 0) : 0; }
+
 [[noreturn]] void HangForever() {
   for (;;) pause();
 }
@@ -100,19 +109,22 @@ namespace lockstep::collectives::nccl {
 namespace fake = lockstep::fake_nccl;
 
 struct CommObject {
-  CommObject(std::unique_ptr<fake::Exchange> shared, int my_rank, int ranks)
+  CommObject(std::unique_ptr<fake::Exchange> shared, int my_rank, int ranks, int nth)
       : exchange(std::move(shared)),
         member(exchange.get(), my_rank, ranks, fake::OrderOfSums()),
         rank(my_rank),
-        world(ranks) {}
+        world(ranks),
+        number(nth) {}
 
   std::unique_ptr<fake::Exchange> exchange;
   fake::Member member;
   const int rank;
   const int world;
-  const int hang_at = fake::Setting("FAKE_HANG_AT", 0);
-  const int stuck_at = fake::Setting("FAKE_STUCK_AT", 0);
-  const int error_at = fake::Setting("FAKE_ERROR_AT", 0);
+  const int number;  // of the process, from 1
+  const int hang_at = fake::SettingOf(number, "FAKE_HANG_AT");
+  const int unseen_at = fake::SettingOf(number, "FAKE_UNSEEN_AT");
+  const int stuck_at = fake::SettingOf(number, "FAKE_STUCK_AT");
+  const int error_at = fake::SettingOf(number, "FAKE_ERROR_AT");
   const int slow_ms = fake::Setting("FAKE_SLOW_MS", 0);
   const int polls = fake::Setting("FAKE_IN_PROGRESS", 0);
 
@@ -152,7 +164,7 @@ void RefuseOthersInside(Comm comm, const char* what) {
 
 void Greet(Comm comm) {
   Exchange& exchange = *comm->exchange;
-  if (Is("FAKE_INIT", "die")) _exit(9);
+  if (Is("FAKE_INIT", "die") && Means(comm->number)) _exit(9);
   exchange.region().arrived.fetch_add(1);
   exchange.Ring();
   const bool hang = Hangs("FAKE_INIT");
@@ -171,6 +183,7 @@ void RunJobs(Comm comm, const std::vector<Job>& jobs, int operation) {
   if (operation == comm->error_at || operation == comm->hang_at)
     exchange.WaitUntil([] { return false; });
   comm->member.Run(jobs);
+  if (operation == comm->unseen_at) exchange.WaitUntil([] { return false; });
   // Last of all: after it the communicator may be gone.
   comm->unfinished.fetch_sub(1);
 }
@@ -353,7 +366,8 @@ Code ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config
   std::memcpy(&region, id.bytes, sizeof(region));
   std::unique_ptr<Exchange> exchange = Exchange::Open(region);
   if (exchange == nullptr) return Refuse(Code::kRemoteError, "the unique id's maker is gone");
-  *comm = new lockstep::collectives::nccl::CommObject(std::move(exchange), rank, ranks);
+  static std::atomic<int> made = 0;
+  *comm = new lockstep::collectives::nccl::CommObject(std::move(exchange), rank, ranks, ++made);
   Ras::Tell((*comm)->exchange.get(), ranks);
   (*comm)->greeter = std::thread([made = *comm] { Greet(made); });
   return Code::kInProgress;

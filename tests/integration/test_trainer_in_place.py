@@ -2,28 +2,51 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import time
 
+import pytest
 import trainer_jobs
 from run import Run, ranks
+from tls import binary
 from trainer_jobs import wait_commits, weights
 from waiting import wait_until
 
+FAKES = pathlib.Path(binary("lockstep-trainer")).parents[1] / "fake_nccl"
+MODEL = ("--layers", "2", "--heads", "2", "--width", "32", "--global-batch-size", "8",
+         "--sequence-length", "32")
+# Of the kernels, which the fake of CUDA runs thread by thread.
+MODEL_OF_GPUS = ("--layers", "1", "--heads", "1", "--width", "64", "--global-batch-size", "4",
+                 "--sequence-length", "16", "--micro-batch-size", "1", "--device", "cuda")
+STEPS_OF_GPUS = 12
+# What a rank of 2 x 2 asks NCCL for, counted in each communicator: 8 operations to the position,
+# then the state's arrays and their hash, then 4 of each step.
+SECOND_ARRAY = 10
+LAST_OF_STEP_3 = 24
 
-def job(folder, machines=2, processes=2, steps=600, flags=("--in-place",)):
-    """With a model that makes a step in milliseconds, of which rank 0 writes each into `steps`."""
+
+def job(folder, machines=2, processes=2, steps=600, flags=("--in-place",), model=MODEL, env=(),
+        faults=()):
+    """With a model that makes a step in milliseconds, of which rank 0 writes each into `steps`.
+
+    faults: rank -> more of its first process's environment, as in "FAKE_INIT=die".
+    """
     file = folder / "job.yaml"
-    command = ["lockstep-trainer", "train", "--layers", "2", "--heads", "2", "--width", "32",
-               "--vocabulary", "256", "--data", "/usr/share/common-licenses/GPL-3",
-               "--global-batch-size", "8", "--sequence-length", "32", "--learning-rate", "1e-3",
-               "--checkpoint-every", "50", "--steps", str(steps), "--metrics",
-               str(folder / "steps"), *flags]
+    command = [binary("lockstep-trainer"), "train", *model, "--vocabulary", "256",
+               "--data", "/usr/share/common-licenses/GPL-3", "--learning-rate", "1e-3",
+               "--checkpoint-every", "50", "--steps", str(steps),
+               "--metrics", str(folder / "steps"), *flags]
+    if faults:
+        cases = " ".join(f"{rank}.1-1) export {fault};;" for rank, fault in faults.items())
+        command = ["sh", "-c", f'case $RANK.$LOCKSTEP_GENERATION in {cases} esac; exec "$@"', "sh",
+                   *command]
     file.write_text(json.dumps({
         "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
         "metadata": {"name": "gpt"},
         "spec": {"numMachines": machines, "processesPerMachine": processes, "command": command,
+                 "env": [{"name": name, "value": value} for name, value in dict(env).items()],
                  "failurePolicy": {"maxRestarts": 50},
                  "checkpoint": {"path": str(folder / "checkpoints")}}}))
     return str(file)
@@ -48,11 +71,31 @@ def pids(run, count):
     return {rank: pid for rank, (pid, _) in run.wait_ranks(count).items()}
 
 
-def weights_alone(folder, steps):
+def weights_alone(folder, steps, **options):
     folder.mkdir()
-    code, _, output = Run(folder, job(folder, 1, 1, steps)).finish()
+    code, _, output = Run(folder, job(folder, 1, 1, steps, **options)).finish()
     assert code == 0, output
     return weights(output)
+
+
+def run_on_gpus(folder, faults=(), env=()):
+    """2 x 2 ranks on the fakes, which meet through /proc, so all see all processes."""
+    return Run(folder, "--no-pid-namespace", job(
+        folder, steps=STEPS_OF_GPUS, model=MODEL_OF_GPUS, faults=dict(faults),
+        env={"LD_LIBRARY_PATH": str(FAKES), **dict(env)}))
+
+
+def finish_on_gpus(folder, run, died, kept):
+    """died: the rank of each failure; kept: how many processes each next generation kept."""
+    code, report, output = run.finish()
+    assert code == 0, output
+    generations = report["generations"]
+    assert [g["failure"].get("rank") for g in generations] == [*died, None], output
+    assert [g.get("kept", 0) for g in generations[1:]] == kept, output
+    assert "resuming at step" not in output, output
+    assert weights(output) == weights_alone(
+        folder / "alone", STEPS_OF_GPUS, model=MODEL_OF_GPUS, env={"LD_LIBRARY_PATH": str(FAKES)})
+    return output
 
 
 def test_who_survives_keeps_its_process_and_gives_its_state_to_the_one_that_died(tmp_path):
@@ -146,12 +189,20 @@ def test_a_stop_on_request_ends_ranks_that_outlived_a_generation(tmp_path):
     assert "stopped on request after step" in output, output
 
 
-def test_what_cannot_be_done_in_place_is_refused(tmp_path):
-    flags = ("--in-place", "--sync", "parameterserver")
-    code, report, output = Run(tmp_path, job(tmp_path, flags=flags)).finish()
+@pytest.mark.parametrize("on_gpus", [False, True], ids=["on CPUs", "on GPUs"])
+@pytest.mark.parametrize("flags", [("--sync", "parameterserver"), ("--pipeline", "2"),
+                                   ("--tensor", "2", "--tensor-shards", "2")], ids="-".join)
+def test_what_cannot_be_done_in_place_is_refused(tmp_path, flags, on_gpus):
+    model = ("--layers", "2", "--heads", "2", "--width", "128", "--global-batch-size", "8",
+             "--sequence-length", "32", "--device", "cuda" if on_gpus else "cpu")
+    code, report, output = Run(tmp_path, job(
+        tmp_path, machines=1, model=model, flags=("--in-place", *flags),
+        env={"LD_LIBRARY_PATH": str(FAKES)} if on_gpus else ())).finish()
     assert code == 2, output
     assert len(report["generations"]) == 1
-    assert "in place wants ranks that hold the whole state each" in output
+    servers = on_gpus and "--sync" in flags
+    assert ("a parameter server computes on CPUs" if servers
+            else "in place wants ranks that hold the whole state each") in output
 
 
 def test_of_a_rank_that_stops_the_failure_says_in_which_operation_the_others_wait(tmp_path):
@@ -174,3 +225,52 @@ def test_of_a_rank_that_dies_the_failure_says_in_which_operation_the_others_stoo
     assert code == 0, output
     assert re.fullmatch(r"rank 2 on machine 1 was killed by SIGKILL; ranks? [013,-]+ (is|are) in .*",
                         report["generations"][0]["failure"]["message"]), report
+
+
+def test_on_gpus_who_survives_makes_a_new_communicator_and_gives_its_state(tmp_path):
+    run = run_on_gpus(tmp_path, env={"FAKE_LOADS": "1"})  # a survivor's GPU stays open
+    wait_step(tmp_path, 3)
+    before = pids(run, 4)
+    kill(run, 0)
+    wait_until(lambda: pids(run, 4)[0] != before[0], "rank 0's next process", 60)
+    assert {rank: pid for rank, pid in pids(run, 4).items() if rank > 0} == {
+        rank: pid for rank, pid in before.items() if rank > 0}
+    output = finish_on_gpus(tmp_path, run, [0], [3])
+    assert "NCCL" in output and "cuda Stand-in GPU" in output
+    assert re.search(r"going on after step \d+ with the state of rank [123]", output), output
+
+
+def test_on_gpus_a_second_rank_may_die_while_the_new_communicator_is_made(tmp_path):
+    run = run_on_gpus(tmp_path, {2: "FAKE_COMM=2 FAKE_INIT=die"})
+    wait_step(tmp_path, 3)
+    kill(run, 3)
+    finish_on_gpus(tmp_path, run, [3, 2], [3, 3])
+
+
+def test_on_gpus_the_furthest_rank_may_die_while_it_gives_its_state(tmp_path):
+    sending = tmp_path / "sending"
+    run = run_on_gpus(tmp_path, {
+        0: f"FAKE_COMM=2 FAKE_STUCK_AT={SECOND_ARRAY} FAKE_STUCK_FILE={sending}",
+        **dict.fromkeys((1, 2), f"FAKE_COMM=1 FAKE_UNSEEN_AT={LAST_OF_STEP_3}")})
+    wait_step(tmp_path, 3)  # made by rank 0, and not by ranks 1 and 2
+    kill(run, 3)
+    wait_until(sending.exists, "rank 0 to give its moments", 60)
+    kill(run, 0)
+    output = finish_on_gpus(tmp_path, run, [3, 0], [3, 3])
+    assert "going on after step 2 with the state of rank 1" in output, output
+
+
+@pytest.mark.parametrize("fault", ["FAKE_ABORT=hang", f"FAKE_STUCK_AT={LAST_OF_STEP_3}"],
+                         ids=["that never ends", "within a call that never ends"])
+def test_on_gpus_who_does_not_come_back_from_the_abort_is_replaced(tmp_path, fault):
+    stuck = tmp_path / "stuck"
+    run = run_on_gpus(tmp_path, {2: f"{fault} FAKE_STUCK_FILE={stuck}"})
+    wait_step(tmp_path, 2)
+    if "STUCK_AT" in fault:
+        wait_until(stuck.exists, "rank 2 within NCCL", 60)
+    before = pids(run, 4)
+    kill(run, 3)
+    wait_until(lambda: len(found := ranks(run.mark)) == 4 and found[2][0] != before[2],
+               "rank 2's next process", 60)
+    assert {rank: pids(run, 4)[rank] for rank in (0, 1)} == {rank: before[rank] for rank in (0, 1)}
+    finish_on_gpus(tmp_path, run, [3], [2])

@@ -416,8 +416,10 @@ TEST(Validate, HasAMessageForEveryRule) {
       {Target::kCluster,
        "  numMachines: 2\n  trainer: {data: [a], measureScaling: true, parallel: {pipeline: 2}}\n",
        "spec.trainer.parallel.pipeline: must be 1 for measureScaling"},
-      {Target::kLocal, "  trainer: {data: [a], model: micro, device: Cuda, recovery: InPlace}\n",
-       "spec.trainer.recovery: must be Restart on GPUs"},
+      {Target::kLocal,
+       "  numMachines: 2\n  trainer: {data: [a], model: gpt2, device: Cuda, recovery: InPlace, "
+       "parallel: {pipeline: 2}}\n",
+       "spec.trainer.recovery: must be Restart where parallel.pipeline or tensor is above 1"},
       {Target::kCluster, "  trainer: {prompts: [a], mode: Generate, recovery: InPlace}\n",
        "spec.trainer.recovery: must be Restart for mode Generate"},
       {Target::kCluster, "  trainer: {data: [a], sync: ParameterServer, recovery: InPlace}\n",
@@ -575,8 +577,8 @@ TEST(Validate, AcceptsATrainerOnCpusAndOnGpus) {
     EXPECT_EQ(Local(begin + rest), "");
     EXPECT_EQ(Cluster(begin + rest + kNoGpu), "");
   }
-  for (const std::string rest :
-       {"}\n", ", device: Cuda}\n", ", device: Cuda, backend: Nccl}\n", ", backend: Nccl}\n"}) {
+  for (const std::string rest : {"}\n", ", device: Cuda}\n", ", device: Cuda, backend: Nccl}\n",
+                                 ", backend: Nccl}\n", ", device: Cuda, recovery: InPlace}\n"}) {
     EXPECT_EQ(Local(begin + rest), "") << "the trainer looks for a GPU of this computer";
     EXPECT_EQ(Cluster(begin + rest + kOneGpu), "");
   }

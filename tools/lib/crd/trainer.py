@@ -198,7 +198,6 @@ def _device_rules():
                ".trainer.reduce"),
         unless(f"{on_gpus} && self.trainer.sync == 'ParameterServer'",
                "must be AllReduce on GPUs; servers of parameters work on CPUs", ".trainer.sync"),
-        whole_ranks(on_gpus, "on GPUs; ranks on CPUs keep their processes so far"),
         whole_ranks("self.trainer.mode == 'Generate'",
                     "for mode Generate, whose ranks hold no state"),
         whole_ranks("self.trainer.sync == 'ParameterServer'",

@@ -109,6 +109,7 @@ class CudaEngine final : public Engine {
         mesh_(Mesh::Of(options.sync_options.parallel, all.rank(), all.world())),
         stage_(mesh_.stage()),
         overlap_(options.sync_options.overlap),
+        in_place_(options.in_place),
         leaves_(options.batch.mine),
         held_(HeldMicroBatches(stage_, leaves_)),
         buckets_(BucketsOf(replica.shape, mesh_, options.sync_options.bucket_bytes)),
@@ -182,19 +183,15 @@ class CudaEngine final : public Engine {
 
   Status UpdateReplica() override {
     if (stage_.is_model() ? all_->rank() != 0 : mesh_.pipeline() != 0) return {};
-    const CudaReplica on_gpu = parts_.arrays.replica();
-    const struct {
-      std::vector<float>& to;
-      const float* from;
-    } copies[] = {{replica_->parameters, on_gpu.parameters},
-                  {replica_->moment1, on_gpu.moment1},
-                  {replica_->moment2, on_gpu.moment2}};
-    for (const auto& copy : copies) {
-      Status copied = parts_.arrays.memory.CopyTo(copy.to.data(), copy.to.size() * sizeof(float),
-                                                  OffsetOf(copy.from));
-      if (!copied.ok()) return copied;
-    }
+    if (Status copied = CopyReplica(); !copied.ok()) return copied;
     return stage_.is_model() ? Status() : GatherReplica(*replica_, whole_, mesh_, *host_);
+  }
+
+  // What is left in the stream of a step that failed reads the replica, and memory of the host.
+  Status KeepReplica() override {
+    if (Status ended = kernels().Synchronize(); !ended.ok()) return ended;
+    if (updating_) return Error::Internal("the GPU failed while it made a step");
+    return CopyReplica();
   }
 
   Result<uint64_t> HashOfReplica() override {
@@ -230,6 +227,23 @@ class CudaEngine final : public Engine {
   const CudaEvent& Updated() const { return parts_.stamps[StampsOf(leaves_) - 1]; }
   size_t OffsetOf(const float* in_arrays) const {
     return static_cast<size_t>(in_arrays - parts_.arrays.begin()) * sizeof(float);
+  }
+
+  // GPU to host.
+  Status CopyReplica() {
+    const CudaReplica on_gpu = parts_.arrays.replica();
+    const struct {
+      std::vector<float>& to;
+      const float* from;
+    } copies[] = {{replica_->parameters, on_gpu.parameters},
+                  {replica_->moment1, on_gpu.moment1},
+                  {replica_->moment2, on_gpu.moment2}};
+    for (const auto& copy : copies) {
+      Status copied = parts_.arrays.memory.CopyTo(copy.to.data(), copy.to.size() * sizeof(float),
+                                                  OffsetOf(copy.from));
+      if (!copied.ok()) return copied;
+    }
+    return {};
   }
 
   Status MicroBatch(int i, bool stop, const ReadBatch& read, std::span<float> out,
@@ -314,6 +328,11 @@ class CudaEngine final : public Engine {
     }
     if (Status stamped = Reduced().Record(kernels().stream()); !stamped.ok())
       return stamped.error();
+    // An abort ends sums in the midst: what they then are must not reach the optimizer.
+    if (in_place_) {
+      if (Status summed = AwaitSums(); !summed.ok()) return summed.error();
+    }
+    updating_ = true;
     const CudaReplica replica = parts_.arrays.replica();
     Status enqueued = ShareOutcome();
     if (enqueued.ok()) {
@@ -327,9 +346,7 @@ class CudaEngine final : public Engine {
     Result<CudaStepOutcome> outcome = parts_.optimizer->Finish();
     // What a peer's failure left in the stream is no outcome.
     if (Status passed = parts_.links->Finish(); !passed.ok()) return passed.error();
-    for (collectives::Work& work : works_) {
-      if (Status done = work.Wait(); !done.ok()) return done.error();
-    }
+    if (Status summed = AwaitSums(); !summed.ok()) return summed.error();
     if (!outcome.ok()) return outcome.error();
     StepResult result;
     result.loss = outcome->tail[kTailLoss] / static_cast<double>(options.micro_batches);
@@ -338,7 +355,15 @@ class CudaEngine final : public Engine {
     result.skipped = outcome->skipped;
     result.times.data = data;
     if (Status timed = ReadStamps(&result); !timed.ok()) return timed.error();
+    updating_ = false;
     return result;
+  }
+
+  Status AwaitSums() {
+    for (collectives::Work& work : works_) {
+      if (Status done = work.Wait(); !done.ok()) return done;
+    }
+    return {};
   }
 
   Status ReadStamps(StepResult* result) const {
@@ -374,8 +399,10 @@ class CudaEngine final : public Engine {
   const Mesh mesh_;
   const Stage stage_;
   bool overlap_;
-  int leaves_;  // micro-batches of a step
-  int held_;    // most of them at a time
+  bool in_place_;
+  bool updating_ = false;  // the optimizer may have written a part of the replica
+  int leaves_;             // micro-batches of a step
+  int held_;               // most of them at a time
   std::vector<Bucket> buckets_;
   std::vector<std::string> tags_;
   GradientTree tree_;

@@ -37,6 +37,9 @@ class Engine {
   virtual Result<float> Loss(int index, const ReadBatch& read) = 0;
   // Makes rank 0's replica of the whole model what the last step left; called on all ranks.
   virtual Status UpdateReplica() = 0;
+  // Makes this rank's own replica what the last step that was done left, after one that failed, and
+  // when `all` has gone. Without EngineOptions::in_place it may be lost.
+  virtual Status KeepReplica() = 0;
   // Of what every rank has the same of after the last step, wherever that lies.
   virtual Result<uint64_t> HashOfReplica() = 0;
 };
@@ -46,6 +49,7 @@ struct EngineOptions {
   Precision precision = Precision::kFp32;
   core::Sync sync = core::Sync::kAllReduce;
   SyncOptions sync_options;
+  bool in_place = false;     // what a step left outlives the next one's failure
   Replica* whole = nullptr;  // rank 0's of the whole model, where ranks have a stage of it
   // For values in host memory, where that is not what ranks compute in.
   collectives::Communicator* host = nullptr;

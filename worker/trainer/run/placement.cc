@@ -30,7 +30,7 @@ Status MayBeOnGpu(const core::Trainer& job, const Shape& shape, int micro_batch)
 }  // namespace
 
 Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape, int micro_batch,
-                                    const collectives::Options& connection) {
+                                    const collectives::Options& connection, const Gpu* open) {
   Placement place;
   const bool nccl = job.backend == Backend::kNccl || job.reduce == core::Reduce::kNccl;
   if (job.device == Device::kCpu) {
@@ -45,7 +45,7 @@ Result<Placement> Placement::Choose(const core::Trainer& job, const Shape& shape
     if (job.backend != Backend::kGloo) place.why_not_ = may.error().message;
     return place;
   }
-  Result<Gpu> gpu = Gpu::Open(connection.local_rank);
+  Result<Gpu> gpu = open == nullptr ? Gpu::Open(connection.local_rank) : open->Again();
   if (gpu.ok()) {
     place.gpu_.emplace(std::move(*gpu));
   } else {

@@ -1,6 +1,6 @@
 // Placement: where a run computes, on a GPU or on the CPUs, and by what its ranks talk.
 //
-//   Result<Placement> place = Placement::Choose(job, shape, micro_batch, connection);
+//   Result<Placement> place = Placement::Choose(job, shape, micro_batch, connection, nullptr);
 //   place->Tell(connection);
 //   all = Connect(connection);
 //   place->Settle(*all);
@@ -26,9 +26,9 @@ class Placement {
   // Looks at this machine alone. With device Auto a GPU is taken where all that training on it
   // takes is there, and the model is one that its kernels are made for. kNotFound, kInvalid: what
   // the job asks for is not to be had, and what to do. What a rank of several lacks is no error
-  // yet: Connect says it on all of them.
+  // yet: Connect says it on all of them. `open`: this process's GPU, if it has one open.
   static Result<Placement> Choose(const core::Trainer& job, const Shape& shape, int micro_batch,
-                                  const collectives::Options& connection);
+                                  const collectives::Options& connection, const Gpu* open);
 
   // For Connect, while this lives: the backend, the same on all ranks, what this one lacks, and
   // what adds up on its GPU.

@@ -54,19 +54,22 @@ Result<int> RankRun::Go() {
   return code;
 }
 
-std::optional<Kept> RankRun::TakeKept() {
+Result<std::optional<Kept>> RankRun::TakeKept() {
   rejoin_->Watch(nullptr);
   evidence_.reset();
   saver_.reset();
   part_.reset();
   all_.reset();
+  if (engine_) {
+    if (Status kept = engine_->KeepReplica(); !kept.ok()) return kept.error();
+  }
   engine_.reset();
   if (!has_state_) return std::move(kept_);
-  return Kept{.replica = std::move(*replica_),
-              .at = at_,
-              .skipped_in_a_row = skipped_in_a_row_,
-              .stop = stopping_,
-              .untold = untold_};
+  return std::optional(Kept{.replica = std::move(*replica_),
+                            .at = at_,
+                            .skipped_in_a_row = skipped_in_a_row_,
+                            .stop = stopping_,
+                            .untold = untold_});
 }
 
 bool RankRun::LivesOn(const Error& error) {
@@ -262,6 +265,7 @@ EngineOptions RankRun::OptionsOfEngine() {
                            .overlap = job_.overlap,
                            .servers = job_.servers,
                            .parallel = job_.parallel},
+          .in_place = job_.recovery == core::Recovery::kInPlace,
           .whole = whole_ ? &*whole_ : nullptr,
           .host = &host()};
 }

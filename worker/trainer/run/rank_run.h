@@ -52,8 +52,8 @@ class RankRun {
   // This generation has ended, and the process may go on in the next.
   bool ended() const { return rejoin_ != nullptr && rejoin_->ended(); }
 
-  // What it goes on with, when nothing of the generation acts here any more.
-  std::optional<Kept> TakeKept();
+  // What it goes on with, when nothing of the generation acts here any more. An error: it cannot.
+  Result<std::optional<Kept>> TakeKept();
 
  private:
   bool first() const { return all_->rank() == 0; }

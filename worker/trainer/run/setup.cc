@@ -12,17 +12,13 @@ namespace lockstep::trainer {
 
 namespace {
 
-// What a rank holds of the state must be all of it, and in its memory.
-Status CheckInPlace(const core::Trainer& job, const Mesh& mesh, Placement& place) {
+// What a rank holds of the state must be all of it.
+Status CheckInPlace(const core::Trainer& job, const Mesh& mesh) {
   if (job.recovery != core::Recovery::kInPlace) return {};
   if (job.sync != core::Sync::kAllReduce || mesh.ranks() > 1) {
     return Error::Invalid(
         "in place wants ranks that hold the whole state each: sync AllReduce, and "
         "parallel.pipeline and tensor 1");
-  }
-  if (place.gpu()) {
-    return Error::Invalid(
-        "in place is for CPUs so far: write device: Cpu (--device cpu), or recovery: Restart");
   }
   return {};
 }
@@ -39,7 +35,7 @@ Result<std::optional<Validator>> OpenValidation(const core::Trainer& job, const 
 
 }  // namespace
 
-Result<Setup> Setup::Make(const core::Trainer& job) {
+Result<Setup> Setup::Make(const core::Trainer& job, const Gpu* open) {
   Result<collectives::Options> connection = collectives::OptionsFromEnvironment();
   if (!connection.ok()) return connection.error();
   Result<Shape> shape = ShapeOf(job);
@@ -50,9 +46,9 @@ Result<Setup> Setup::Make(const core::Trainer& job) {
   Result<BatchPlan> batch = PlanBatches(job.global_batch_size, job.micro_batch_size.value_or(0),
                                         connection->rank, connection->world, mesh.ranks());
   if (!batch.ok()) return batch.error();
-  Result<Placement> place = Placement::Choose(job, *shape, batch->micro_batch, *connection);
+  Result<Placement> place = Placement::Choose(job, *shape, batch->micro_batch, *connection, open);
   if (!place.ok()) return place.error();
-  if (Status in_place = CheckInPlace(job, mesh, *place); !in_place.ok()) return in_place.error();
+  if (Status in_place = CheckInPlace(job, mesh); !in_place.ok()) return in_place.error();
   Status precision = place->gpu() ? Status() : CheckPrecision(job.precision);
   if (!precision.ok()) return precision.error();
   Result<Dataset> data = Dataset::Open({.globs = job.data,

@@ -27,7 +27,8 @@ struct Setup {
   std::optional<Validator> validator;  // none: nothing is held out
 
   // By `job` and this process's environment. kInvalid, kNotFound: what cannot be, and what to do.
-  static Result<Setup> Make(const core::Trainer& job);
+  // `open`: as of Placement::Choose.
+  static Result<Setup> Make(const core::Trainer& job, const Gpu* open);
 };
 
 }  // namespace lockstep::trainer

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "worker/trainer/engine/cuda_engine.h"
 #include "worker/trainer/run/environment.h"
 #include "worker/trainer/run/evidence_signal.h"
 #include "worker/trainer/run/exit_code.h"
@@ -16,9 +17,19 @@
 
 namespace lockstep::trainer {
 
+namespace {
+
+int Failed(const Error& error) {
+  Complain(error);
+  return ExitCodeOf(error);
+}
+
+}  // namespace
+
 int Train(const TrainOptions& options) {
   EvidenceSignal::Block();
   StopSignal stop;
+  std::optional<Gpu> gpu;  // stays open between generations: a context and kernels take their time
   std::optional<Kept> kept;
   for (;;) {
     Environment environment = ReadEnvironment();
@@ -27,21 +38,22 @@ int Train(const TrainOptions& options) {
         !environment.generation.empty()) {
       rejoin.emplace(environment.socket, environment.rank, environment.generation);
     }
-    Result<Setup> setup = Setup::Make(options.job);
-    if (!setup.ok()) {
-      Complain(setup.error());
-      return ExitCodeOf(setup.error());
+    Result<Setup> setup = Setup::Make(options.job, gpu ? &*gpu : nullptr);
+    if (!setup.ok()) return Failed(setup.error());
+    if (rejoin && !gpu && setup->place.gpu()) {
+      Result<Gpu> again = setup->place.gpu()->Again();
+      if (!again.ok()) return Failed(again.error());
+      gpu.emplace(std::move(*again));
     }
     auto run = std::make_unique<RankRun>(options, std::move(environment), std::move(*setup), stop,
                                          rejoin ? &*rejoin : nullptr, std::move(kept));
     const Result<int> code = run->Go();
     if (code.ok()) return *code;
-    if (!run->ended()) {
-      Complain(code.error());
-      return ExitCodeOf(code.error());
-    }
+    if (!run->ended()) return Failed(code.error());
     Warn(code.error().message + "; this process lives on");
-    kept = run->TakeKept();
+    Result<std::optional<Kept>> left = run->TakeKept();
+    if (!left.ok()) return Failed(left.error());
+    kept = std::move(*left);
     run.reset();
     const Result<lockstep::Json> next = rejoin->Leave();
     const Status told = next.ok() ? ApplyEnvironment(*next) : Status(next.error());

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -212,6 +213,38 @@ TEST(CudaEngine, TellsThatARankWasAskedToStop) {
     EXPECT_TRUE(StepOf(**gpu, options.batch, 0, true)->stop);
     EXPECT_FALSE(StepOf(**gpu, options.batch, 1)->stop);
   });
+}
+
+TEST(CudaEngine, InPlaceEveryRankKeepsWhatTheLastStepLeftWhenTheNextBreaksOff) {
+  const uint16_t port = collectives::FreePort();
+  int to_rank_1[2];
+  ASSERT_EQ(pipe(to_rank_1), 0);
+  collectives::RunRanks(2, [&](Rank& rank) {
+    Threads threads(1);
+    Replica replica = NewReplica();
+    std::unique_ptr<Communicator> all = Connect(rank, port);
+    EngineOptions options = OptionsOf(rank, Precision::kBf16, size_t{1} << 20, true);
+    options.in_place = true;
+    Result<std::unique_ptr<Engine>> engine = MakeCudaEngine(OpenGpu(rank), options, replica, *all);
+    ASSERT_TRUE(engine.ok()) << engine.error().message;
+    ASSERT_TRUE(StepOf(**engine, options.batch, 0).ok());
+    const Result<uint64_t> left = (*engine)->HashOfReplica();
+    ASSERT_TRUE(left.ok()) << left.error().message;
+    char done = 0;
+    if (rank.rank() == 1) {
+      ASSERT_EQ(read(to_rank_1[0], &done, 1), 1);
+    } else {
+      ASSERT_EQ(write(to_rank_1[1], &done, 1), 1);
+      const Result<StepResult> next = StepOf(**engine, options.batch, 1);
+      ASSERT_FALSE(next.ok()) << "rank 1 has gone";
+      EXPECT_EQ(next.error().kind, ErrorKind::kUnavailable) << next.error().message;
+    }
+    all.reset();
+    Rank::Must((*engine)->KeepReplica());
+    EXPECT_EQ(HashOf(replica, true, threads), *left);
+  });
+  close(to_rank_1[0]);
+  close(to_rank_1[1]);
 }
 
 TEST(CudaEngine, SaysHowMuchMemoryIsWantedWhereItIsTooLittle) {
