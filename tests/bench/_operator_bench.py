@@ -158,20 +158,28 @@ end
                     if line.startswith("Requests/sec"))
 
 
-def creation(cluster, namespace, resource, machines):
-    """Seconds from the newest request that made such an object to the answer of the last pod's,
-    as the API server's audit log has them: a watch tells late when all cores are busy."""
-    job, pods = None, []
+def answered(cluster, namespace, *resources):
+    """Of the audit log: writes of these resources that the API server carried out."""
     whole, _, _ = (cluster.folder / "audit.log").read_text().rpartition("\n")
     for line in whole.splitlines():
         entry = json.loads(line)
         what = entry.get("objectRef", {})
-        if (entry["verb"], what.get("namespace"), what.get("subresource")) != (
-                "create", namespace, None) or entry["responseStatus"]["code"] != 201:
+        if (entry["verb"] in ("create", "update", "patch") and what.get("namespace") == namespace
+                and what["resource"] in resources and "subresource" not in what
+                and entry["responseStatus"]["code"] < 300):
+            yield entry
+
+
+def creation(cluster, namespace, resource, machines):
+    """Seconds from the newest request that made such an object to the answer of the last pod's,
+    as the API server's audit log has them: a watch tells late when all cores are busy."""
+    job, pods = None, []
+    for entry in answered(cluster, namespace, resource, "pods"):
+        if entry["verb"] != "create":
             continue
-        if what["resource"] == resource:
+        if entry["objectRef"]["resource"] == resource:
             job, pods = datetime.fromisoformat(entry["requestReceivedTimestamp"]), []
-        elif what["resource"] == "pods":
+        else:
             pods.append(datetime.fromisoformat(entry["stageTimestamp"]))
     assert len(pods) == machines, f"{len(pods)} pods of {machines} in the audit log"
     return (max(pods) - job).total_seconds()

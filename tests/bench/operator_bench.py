@@ -2,7 +2,7 @@
 "ready" below is all pods Running. The raw limit, parallel POSTs of the same number of pods, is
 measured in the same run; so is JobSet, where --peer asks for it.
 
-    tools/bench operator [-- --jobs 50 200 --rounds 3 --many 2000 --peer]
+    tools/bench operator [-- --jobs 50 200 --rounds 3 --many 2000 --peer --start 1024 4096]
 """
 
 import argparse
@@ -20,7 +20,8 @@ from pathlib import Path
 import kubernetes
 import requests
 from _bench import emit, quantile
-from _operator_bench import Operator, Server, creation, wait_for
+from _dns import Dns
+from _operator_bench import Operator, Server, answered, creation, wait_for
 from _jobset import Beside, JobSet
 from cluster import SCRIPTS, Cluster
 from kubelet_writer import termination
@@ -114,9 +115,7 @@ def one_large_job(bench, cluster, rounds, raw_namespace, machines=128):
 
     def raw_seconds(pod):
         rate = bench.server.raw_rate(raw_path, pod, 1)
-        bench.core.delete_collection_namespaced_pod(raw_namespace, grace_period_seconds=0)
-        wait_for(lambda: not bench.core.list_namespaced_pod(raw_namespace, limit=1).items,
-                 "the raw pods to go")
+        remove_pods(bench, raw_namespace)
         time.sleep(REST)
         return machines / rate
 
@@ -142,6 +141,14 @@ def one_large_job(bench, cluster, rounds, raw_namespace, machines=128):
          median=statistics.median(took), all=took, aim=0.25, **beside)
 
 
+def remove_pods(bench, namespace):
+    """What wrk had sent when it was ended may come to be after a first look."""
+    def gone():
+        bench.core.delete_collection_namespaced_pod(namespace, grace_period_seconds=0)
+        return not bench.core.list_namespaced_pod(namespace, limit=1).items
+    wait_for(gone, "the raw pods to go")
+
+
 def limit(bench, pods):
     """As many pods as jobs of so many machines have, POSTed by wrk: from the first request until
     they run. No operator has anything to do with them."""
@@ -156,7 +163,7 @@ def limit(bench, pods):
     bench.wait(lambda: len(bench.running) >= before + pods, "the raw pods")
     emit("operator", f"{pods} such pods by wrk, without jobs: first request to all running",
          unit="s", value=time.monotonic() - began)
-    bench.core.delete_collection_namespaced_pod(bench.namespace, grace_period_seconds=0)
+    remove_pods(bench, bench.namespace)
     bench.wait(lambda: not bench.pods, "the raw pods to go")
 
 
@@ -217,6 +224,42 @@ def writes(bench, machines=32):
          value=bench.operator.writes() - before, aim=machines + 10,
          took_s=bench.succeeded["whole"] - began)  # counts on their way are written once a second
     bench.remove(["whole"])
+
+
+def start(bench, cluster, folder, machines):
+    """One gang of very many machines: how soon its pods run, what its names write, and whether a
+    cluster's DNS then knows each."""
+    name = f"start-{machines}"
+    cpu = bench.operator.cpu()
+    began = bench.submit([name], machines)
+    bench.wait_ready([name])
+    ready = bench.ready[name] - began
+    api = kubernetes.client.DiscoveryV1Api(cluster.client())
+    pods = {f"{name}-{machine}" for machine in range(machines)}
+
+    def slices():
+        return [each for each in api.list_namespaced_endpoint_slice(bench.namespace).items
+                if each.metadata.labels["kubernetes.io/service-name"] == name]
+
+    wait_for(lambda: sum(len(each.endpoints or []) for each in slices()) == machines,
+             "the names of all machines")
+    cpu = bench.operator.cpu() - cpu
+    sizes = {each.metadata.name: len(json.dumps(api.api_client.sanitize_for_serialization(each)))
+             for each in slices()}
+    written = [entry["objectRef"]["name"]
+               for entry in answered(cluster, bench.namespace, "endpointslices", "endpoints")
+               if entry["objectRef"].get("name") in sizes]
+    with Dns(cluster, folder) as dns:
+        suffix = f"{name}.{bench.namespace}"
+        wait_for(lambda: dns.ask(f"{name}-{machines - 1}.{suffix}"), "DNS to know the last one")
+        known = sum(dns.ask(f"{pod}.{suffix}") for pod in pods)
+    emit("operator", f"one job of {machines} machines: creation to PodsReady", unit="s",
+         value=ready, cpu_s=cpu, **bench.operator.memory())
+    # Each write is at most as large as what stands there in the end.
+    emit("operator", f"one job of {machines} machines: its names", slices=len(sizes),
+         writes=len(written), most_bytes=sum(sizes[each] for each in written), aim_bytes=2**20,
+         resolved=known, aim_resolved=machines)
+    bench.remove([name])
 
 
 def failover(bench, cluster, folder):
@@ -299,6 +342,7 @@ def main():
     parser.add_argument("--jobs", type=int, nargs="+", default=[50, 200])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peer", action="store_true", help="JobSet too, which is built first")
+    parser.add_argument("--start", type=int, nargs="*", default=[1024], metavar="MACHINES")
     parser.add_argument("--many", type=int, default=2000, metavar="JOBS", help="0: not that")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
@@ -315,7 +359,9 @@ def main():
             bench.remove(["warm"])
             one_large_job(bench, cluster, options.rounds, raw_namespace)
             writes(bench)
-            limit(bench, 4 * max(options.jobs))
+            for machines in options.start:
+                start(bench, cluster, folder, machines)
+            limit(bench, 4 * max(options.jobs, default=0))
             for count in options.jobs:
                 names = many_jobs(bench, count)
                 if count == max(options.jobs):
