@@ -9,7 +9,8 @@ import sys
 import tarfile
 
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lockstep"
-PROGRAMS = ["bin/lockstep-trainer", "bin/gpu_check", "lib/libtimed.so"]
+PROGRAMS = ["bin/lockstep-trainer", "bin/gpu_check", "bin/lockstep", "bin/lockstep-agent",
+            "lib/libtimed.so"]
 FAKES = [f"fake_nccl/{name}" for name in ("libcuda.so.1", "libnccl.so.2", "libcublasLt.so.13")]
 # The machine's own: glibc and what must fit it, and the driver.
 THEIRS = re.compile(r"(linux-vdso|ld-linux|lib(c|m|dl|pthread|rt|resolv|stdc\+\+|gcc_s|cuda|cublasLt)\.so)")

@@ -9,6 +9,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lib"))
+import processes  # noqa: E402
 from ports import free_port  # noqa: E402
 
 ONE_MACHINE = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}

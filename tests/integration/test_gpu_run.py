@@ -51,7 +51,8 @@ def test_the_pack_has_the_programs_and_their_libraries_in_less_than_64_mib(packe
          "kernels against double precision", "copies", "all GPUs at once", "losses on GPU and CPU",
          "checkpoints from GPU to CPU and back", "killed and resumed"]),
     (2, ["speed", "time by kernel", "the same bits twice", "two ranks make the bits of one",
-         "two ranks share a model with the bits of one", "new communicators", "a rank gets SIGKILL", "a rank gets SIGSTOP"])])
+         "two ranks share a model with the bits of one", "new communicators",
+         "a job goes on in place", "a rank gets SIGKILL", "a rank gets SIGSTOP"])])
 def test_every_step_passes_but_those_that_want_a_gpu(ran, half, steps):
     found = lines(ran[half].stdout)
     assert ran[half].returncode == 0, ran[half].stdout + ran[half].stderr
