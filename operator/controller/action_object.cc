@@ -87,6 +87,11 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
             if (workload == nullptr) return Error::NotFound("the Workload is gone");
             return WorkloadRelease(workload->json, release, WallNow());
           },
+          [&](const AdoptWorkload& adopt) -> Result<std::string> {
+            const kube::WorkloadView* workload = WorkloadOf(record, caches);
+            if (workload == nullptr) return Error::NotFound("the Workload is gone");
+            return WorkloadAdoption(workload->json, adopt, record.job);
+          },
           [](const auto&) -> Result<std::string> { return Error::Internal("nothing to make"); },
       },
       action);

@@ -29,13 +29,14 @@ struct Caches {
     return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
   }
 
-  // What is queued for the job of this UID, or of this name, which is nobody's; null: nothing is.
+  // What is queued for the job of this UID: made for it, or there already by this name; null:
+  // nothing is. One of that name may be nobody's yet.
   const kube::WorkloadView* OwnWorkload(const kube::ObjectName& job, const std::string& uid,
                                         const std::string& prebuilt) const {
     for (const kube::WorkloadView* workload : workloads.ByJob(job)) {
       const kube::ObjectMeta& meta = workload->meta;
-      if (prebuilt.empty() ? meta.owner_uid == uid
-                           : meta.owner_uid.empty() && meta.name == prebuilt) {
+      const bool own = meta.owner_uid == uid;
+      if (prebuilt.empty() ? own : meta.name == prebuilt && (own || meta.owner_uid.empty())) {
         return workload;
       }
     }

@@ -164,11 +164,14 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
             },
             [&](const MakeWorkload& make) { MakeOf(make); },
             [&](const TellWorkload& tell) {
-              ChangeWorkload(action, tell.name, kApplyPatch,
+              ChangeWorkload(action, tell.name, "status", kApplyPatch,
                              kube::Query({{"fieldManager", kStatusManager}, {"force", "true"}}));
             },
             [&](const ReleaseWorkload& release) {
-              ChangeWorkload(action, release.name, kJsonPatch, "");
+              ChangeWorkload(action, release.name, "status", kJsonPatch, "");
+            },
+            [&](const AdoptWorkload& adopt) {
+              ChangeWorkload(action, adopt.name, "", kJsonPatch, "");
             },
             [&](const DropWorkload& workload) { Drop(workload); },
             [&](const MakePodGroup& make) { Create(make); },
@@ -321,11 +324,11 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
          });
   }
 
-  void ChangeWorkload(const Action& action, const std::string& name, const char* type,
-                      const std::string& query) {
+  void ChangeWorkload(const Action& action, const std::string& name, const char* part,
+                      const char* type, const std::string& query) {
     Result<std::string> body = order_.body_of(action);
     if (!body.ok()) return;  // it is another by now, which will be decided on
-    Change({Method::kPatch, Path(kube::kWorkloads, order_.job.name_space, name, "status", query),
+    Change({Method::kPatch, Path(kube::kWorkloads, order_.job.name_space, name, part, query),
             std::move(*body), type},
            Watched::kWorkloads);
   }

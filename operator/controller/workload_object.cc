@@ -107,6 +107,18 @@ void Put(Json& conditions, const char* type, bool holds, const std::string& reas
   conditions.push_back(std::move(wanted));
 }
 
+// ---- patches ----
+
+constexpr const char* kChanged = "the Workload has changed";
+
+bool IsOfVersion(const Json& workload, const std::string& version) {
+  return Text(In(workload, {"metadata"}), "resourceVersion") == version;
+}
+
+Json TestOf(const std::string& version) {
+  return {{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", version}};
+}
+
 int64_t GenerationOf(const Json& workload) {
   return Number(In(workload, {"metadata", "generation"}), 0);
 }
@@ -296,6 +308,7 @@ WorkloadSeen ReadWorkload(const std::string& json) {
   seen.uid = Text(metadata, "uid");
   seen.version = Text(metadata, "resourceVersion");
   seen.deleting = !Text(metadata, "deletionTimestamp").empty();
+  seen.owned = !In(metadata, {"ownerReferences"}).empty();
   seen.queue = Text(In(workload, {"spec"}), "queueName");
   seen.active = In(workload, {"spec", "active"}) != Json(false);
   if (const Json& sets = In(workload, {"spec", "podSets"}); sets.is_array()) {
@@ -304,6 +317,10 @@ WorkloadSeen ReadWorkload(const std::string& json) {
   const Json& admission = In(workload, {"status", "admission"});
   seen.admitted = IsTrue(workload, "Admitted");
   seen.evicted = IsTrue(workload, "Evicted");
+  if (const auto at = ParseWallTime(Text(ConditionOf(workload, "Evicted"), "lastTransitionTime"));
+      at.ok()) {
+    seen.evicted_at = *at;
+  }
   seen.finished = IsTrue(workload, "Finished");
   seen.holds_quota = seen.admitted || !admission.empty() || IsTrue(workload, "QuotaReserved");
   seen.waits = Text(ConditionOf(workload, "QuotaReserved"), "status") == "False";
@@ -341,9 +358,7 @@ std::string WorkloadCondition(const std::string& json, const TellWorkload& tell,
 Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorkload& release,
                                     WallTime now) {
   const Json workload = ParseJson(json);
-  if (Text(In(workload, {"metadata"}), "resourceVersion") != release.version) {
-    return Error::Conflict("the Workload has changed");
-  }
+  if (!IsOfVersion(workload, release.version)) return Error::Conflict(kChanged);
   const Json& evicted = ConditionOf(workload, "Evicted");
   std::string why = Text(evicted, "reason");
   // DeactivatedDueToAdmissionCheck and the like: Kueue queues it again once it is active, but only
@@ -360,7 +375,7 @@ Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorklo
       now);
   Put(conditions, "PodsReady", false, "WaitForStart", "", generation, now);
   Json patch = Json::array(
-      {{{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", release.version}},
+      {TestOf(release.version),
        {{"op", "replace"}, {"path", "/status/conditions"}, {"value", std::move(conditions)}}});
   if (!In(workload, {"status", "admission"}).empty()) {
     patch.push_back({{"op", "remove"}, {"path", "/status/admission"}});
@@ -371,6 +386,14 @@ Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorklo
                      {"value", *seconds}});
   }
   return DumpJson(patch);
+}
+
+Result<std::string> WorkloadAdoption(const std::string& json, const AdoptWorkload& adopt,
+                                     const core::TrainingJob& job) {
+  if (!IsOfVersion(ParseJson(json), adopt.version)) return Error::Conflict(kChanged);
+  return DumpJson(Json::array(
+      {TestOf(adopt.version),
+       {{"op", "add"}, {"path", "/metadata/ownerReferences"}, {"value", OwnersOf(job)}}}));
 }
 
 std::string AdmissionConflict(const core::TrainingJob& job, const std::string& workload,

@@ -45,6 +45,10 @@ std::string WorkloadCondition(const std::string& json, const TellWorkload& tell,
 Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorkload& release,
                                     WallTime now);
 
+// A JSON patch by which it becomes the job's. Conflict: as above.
+Result<std::string> WorkloadAdoption(const std::string& json, const AdoptWorkload& adopt,
+                                     const core::TrainingJob& job);
+
 // Why the pods of this job cannot be what its admission says; "" when they can. `flavors`: the
 // objects of those that the Workload was given.
 std::string AdmissionConflict(const core::TrainingJob& job, const std::string& workload,

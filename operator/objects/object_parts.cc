@@ -6,16 +6,20 @@
 
 namespace lockstep::control {
 
+Json OwnersOf(const core::TrainingJob& job) {
+  return Json::array({{{"apiVersion", core::kApiVersion},
+                       {"kind", core::kKind},
+                       {"name", job.metadata.name},
+                       {"uid", job.metadata.uid},
+                       {"controller", true},
+                       {"blockOwnerDeletion", true}}});
+}
+
 Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Labels& labels) {
   return {{"name", name},
           {"namespace", job.metadata.name_space},
           {"labels", labels},
-          {"ownerReferences", Json::array({{{"apiVersion", core::kApiVersion},
-                                            {"kind", core::kKind},
-                                            {"name", job.metadata.name},
-                                            {"uid", job.metadata.uid},
-                                            {"controller", true},
-                                            {"blockOwnerDeletion", true}}})}};
+          {"ownerReferences", OwnersOf(job)}};
 }
 
 Json FromNode(const core::Node& node) { return ParseJson(core::WriteJson(node)); }

@@ -19,6 +19,9 @@ using Labels = std::map<std::string, std::string>;
 inline constexpr const char* kGangPortName = "lockstep-gang";
 inline constexpr const char* kHttpPortName = "lockstep-http";
 
+// The job as the controlling owner.
+Json OwnersOf(const core::TrainingJob& job);
+
 // Name, namespace, labels, and the job as the controlling owner.
 Json MetadataOf(const core::TrainingJob& job, const std::string& name, const Labels& labels);
 

@@ -81,6 +81,12 @@ struct ReleaseWorkload {
   std::string name;
   std::string version;  // precondition
 };
+// One that MultiKueue has made for the job becomes the job's, as Kueue's own jobs have theirs: who
+// finds it finds the job, and deletes both.
+struct AdoptWorkload {
+  std::string name;
+  std::string version;  // precondition
+};
 struct DropWorkload {
   std::string name;
   std::string uid;  // precondition
@@ -104,8 +110,8 @@ struct DeleteJob {};
 
 using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
                             DropNames, DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare,
-                            StopMachine, MakeWorkload, TellWorkload, ReleaseWorkload, DropWorkload,
-                            MakePodGroup, DropPodGroup, AskOfPodGroup, DeleteJob>;
+                            StopMachine, MakeWorkload, TellWorkload, ReleaseWorkload, AdoptWorkload,
+                            DropWorkload, MakePodGroup, DropPodGroup, AskOfPodGroup, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

@@ -34,6 +34,11 @@ void CleanUp(ReconcileContext& context) {
       context.Do(StopMachine{seen.name, seen.uid, std::nullopt});
     }
   }
+  DeleteInTime(context);
+}
+
+void DeleteInTime(ReconcileContext& context) {
+  const core::JobStatus& status = context.snapshot.status;
   const std::optional<int32_t>& ttl = context.spec().ttl_seconds_after_finished;
   if (!ttl || !status.timings.finished) return;
   const WallTime due = *status.timings.finished + seconds(*ttl);

@@ -30,6 +30,7 @@ void MarkFinished(core::JobStatus& status, bool success, const std::string& reas
 
 // finish.cc: after the end: cleanPodPolicy and ttlSecondsAfterFinished.
 void CleanUp(ReconcileContext& context);
+void DeleteInTime(ReconcileContext& context);  // the latter
 
 // stop.cc: the gang is stopped at one moment and its attempts are taken back; then its pods go.
 // What for is judged in suspend, queue, deadline, scale and placement, in that order.
@@ -42,6 +43,8 @@ struct Stop {
 };
 std::optional<Stop> WantedStop(ReconcileContext& context);
 bool CarryOut(ReconcileContext& context, const Stop& stop);
+// The longest that ranks take to be stopped, once they are told.
+Duration StopPatience(const ReconcileContext& context);
 // Deletes what no gang needs. Whether nothing of it can be alive any more.
 bool ClearAway(ReconcileContext& context);
 // No process of it can be alive: it was seen to be over, or should have gone long ago, its lease
@@ -63,7 +66,8 @@ std::optional<Stop> StopForQueue(ReconcileContext& context);
 bool MayMakePods(const Snapshot& snapshot);
 std::string WhyNoPods(ReconcileContext& context);
 void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop);
-// Of a job that MultiKueue runs on another cluster: that is all this one has of it.
+// Of a job that MultiKueue runs on another cluster: that is all this one has of it. Its status is
+// the other operator's.
 void QueueElsewhere(ReconcileContext& context);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.

@@ -56,8 +56,7 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
 }
 
 // Whether Kueue is to hear of it: only what differs from what it was told.
-void TellOfPods(ReconcileContext& context, const WorkloadSeen& workload) {
-  const bool ready = PodsAreReady(context);
+void TellOfPods(ReconcileContext& context, const WorkloadSeen& workload, bool ready) {
   if (!workload.admitted || ready == workload.pods_ready.value_or(false)) return;
   context.Do(TellWorkload{.name = workload.name,
                           .uid = workload.uid,
@@ -67,6 +66,22 @@ void TellOfPods(ReconcileContext& context, const WorkloadSeen& workload) {
                                     : workload.recovers ? "Recovered"
                                                         : "Started",
                           .message = ready ? "" : context.next.ready + " machines are ready"});
+}
+
+// Nothing of it runs on the other cluster any more, as its status says; or nothing has come from
+// there for as long as that can take, and Kueue, which has given that cluster up, is not held up.
+bool HasLeftElsewhere(ReconcileContext& context, const WorkloadSeen& workload) {
+  const core::JobStatus& status = context.snapshot.status;
+  const bool known = status.epoch > 0;
+  if (!known || status.state == core::JobState::kQueued ||
+      status.state == core::JobState::kSuspended || IsFinished(status)) {
+    return true;
+  }
+  const WallTime latest = workload.evicted_at + StopPatience(context) +
+                          context.spec().failure_policy.machine_lost_after;
+  if (context.now.wall >= latest) return true;
+  context.WakeAt(context.now.Boot(latest));
+  return false;
 }
 
 MakeWorkload WorkloadFor(const core::TrainingJob& job) {
@@ -117,6 +132,7 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   }
   const WorkloadSeen& workload = *queue->workload;
   if (workload.deleting) return;
+  if (!workload.owned) return context.Do(AdoptWorkload{workload.name, workload.version});
   const bool may_release = left || !Holds(Rule::kLeftBeforeReleased);
   const bool of_use = !suspended && Fits(context.spec(), *queue, workload);
   if (left && !of_use && queue->prebuilt.empty()) {
@@ -124,13 +140,15 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   } else if (may_release && workload.evicted && workload.holds_quota) {
     context.Do(ReleaseWorkload{workload.name, workload.version});
   } else if (!stop) {
-    TellOfPods(context, workload);
+    TellOfPods(context, workload, PodsAreReady(context));
   }
 }
 
 void QueueElsewhere(ReconcileContext& context) {
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
-  if (!queue || queue->queues != Queues::kThere || IsFinished(context.snapshot.status)) return;
+  const core::JobStatus& status = context.snapshot.status;
+  if (IsFinished(status)) return DeleteInTime(context);
+  if (!queue || queue->queues != Queues::kThere) return;
   const bool wanted = !context.spec().suspend && !queue->name.empty();
   const std::optional<WorkloadSeen>& workload = queue->workload;
   if (!workload) {
@@ -140,6 +158,13 @@ void QueueElsewhere(ReconcileContext& context) {
   if (workload->deleting || workload->finished) return;
   if (!wanted || !Fits(context.spec(), *queue, *workload)) {
     context.Do(DropWorkload{workload->name, workload->uid});
+  } else if (workload->evicted && workload->holds_quota) {
+    if (HasLeftElsewhere(context, *workload)) {
+      context.Do(ReleaseWorkload{workload->name, workload->version});
+    }
+  } else {
+    const Condition* ready = core::FindCondition(status.conditions, "PodsReady");
+    TellOfPods(context, *workload, ready != nullptr && ready->status == Condition::Value::kTrue);
   }
 }
 

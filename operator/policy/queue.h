@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "base/wall_time.h"
+
 namespace lockstep::control {
 
 // Labels of the job.
@@ -28,6 +30,7 @@ struct WorkloadSeen {
   std::string uid;
   std::string version;  // of the object
   bool deleting = false;
+  bool owned = false;  // by the job, and goes with it
   std::string queue;
   int64_t count = 0;  // of pods
   bool active = true;
@@ -35,6 +38,7 @@ struct WorkloadSeen {
   bool waits = false;        // Kueue has judged it, and there is no quota for it
   bool admitted = false;
   bool evicted = false;  // its pods are to go
+  WallTime evicted_at{};
   bool finished = false;
   std::optional<bool> pods_ready;  // as Kueue was told
   bool recovers = false;           // it was told that they were, and are not any more

@@ -23,9 +23,7 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
     return context.now.boot >= since + kDesiredStatePatience;
   }
   if (IsPhase(*status, core::CoordinatorPhase::kHeld)) return true;
-  const bool persists = context.spec().checkpoint.memory.size.has_value();
-  const Time latest = since + context.spec().grace_period + kStopSlack +
-                      (persists ? core::kPersistPatience : Duration::zero());
+  const Time latest = since + StopPatience(context);
   context.WakeAt(latest);
   return context.now.boot >= latest;
 }
@@ -78,6 +76,12 @@ bool CarryOut(ReconcileContext& context, const Stop& stop) {
   if (!MayLeave(context, stop, *since)) return false;
   Dissolve(context, stop);
   return true;
+}
+
+Duration StopPatience(const ReconcileContext& context) {
+  const bool persists = context.spec().checkpoint.memory.size.has_value();
+  return context.spec().grace_period + kStopSlack +
+         (persists ? core::kPersistPatience : Duration::zero());
 }
 
 bool IsGone(ReconcileContext& context, const MachineObservation& seen) {

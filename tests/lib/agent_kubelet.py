@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -159,7 +160,8 @@ class _Writer(KubeletWriter):
     def _run(self, pod, address):
         labels, name = pod["metadata"]["labels"], pod["metadata"]["name"]
         folder = self._folder / name
-        (folder / "key").mkdir(parents=True, exist_ok=True)  # a spare's name comes again
+        (folder / "key").mkdir(parents=True, exist_ok=True)  # its name may come again
+        shutil.rmtree(folder / "run", ignore_errors=True)
         [worker] = [each for each in pod["spec"]["containers"] if each["name"] == "worker"]
         if "lockstep.dev/spare" in labels:
             (folder / "termination").touch()
@@ -205,11 +207,13 @@ class _Writer(KubeletWriter):
             await self._remove(pod)
 
     async def _remove(self, pod):
-        name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
+        name = pod["metadata"]["name"]
         await self._api.delete(f"{self._path}/{name}", gracePeriodSeconds=0,
                                preconditions={"uid": pod["metadata"]["uid"]})
-        if "lockstep.dev/spare" in labels:  # another one may have its name
-            self.processes.pop(name, None)
+        # Another spare, or a pod of a job that is made again, may have its name.
+        process = self.processes.get(name)
+        if process is not None and process.poll() is not None:
+            self.processes.pop(name)
             self._asked.discard(name)
 
     async def _kill_later(self, process, seconds):

@@ -37,8 +37,12 @@ mount -t tmpfs layers "$1/layers"
 mkdir "$1/layers/work"
 cp -r "$1/etc" "$1/layers"
 mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/layers/etc,workdir=$1/layers/work /etc
-exec "$2" --config="$1/config.yaml" --feature-gates=VisibilityOnDemand=false,MultiKueue=false
+exec "$2" --config="$1/config.yaml"
 """
+ROLES = ["service_account", "role", "role_binding", "manager_secrets_role",
+         "manager_secrets_role_binding"]
+ACCOUNT = "system:serviceaccount:kueue-system:kueue-controller-manager"
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
 
 class Kueue:
@@ -53,6 +57,12 @@ class Kueue:
         for file in sorted(self._crds.glob("*.yaml")):
             self.cluster.kubectl("create", "-f", file)
         self.cluster.kubectl("create", "namespace", "kueue-system")
+        for name in ROLES:
+            text = (self._crds.parents[1] / f"rbac/{name}.yaml").read_text()
+            self.cluster.kubectl("create", "-f", "-", input=text.replace(
+                "namespace: system", "namespace: kueue-system").replace(
+                "name: controller-manager", "name: kueue-controller-manager"))
+        self.cluster.kubectl("create", "-f", EXAMPLES / "kueue/access.yaml")
         for kind in ("workloads", "clusterqueues", "localqueues", "resourceflavors"):
             wait_until(lambda kind=kind: self.cluster.kubectl(
                 "get", f"{kind}.{GROUP}", "-A", check=False).returncode == 0,
@@ -74,6 +84,7 @@ class Kueue:
             "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
             "webhook": {"port": webhook, "host": "127.0.0.1", "certDir": str(certificates)},
             "internalCertManagement": {"enable": False},
+            "featureGates": {"VisibilityOnDemand": False},
             "integrations": {"frameworks": ["batch/job", "pod"],
                              "externalFrameworks": ["TrainingJob.v1alpha1.lockstep.dev"]},
             **configuration}
@@ -86,12 +97,16 @@ class Kueue:
         self._begin()
 
     def _begin(self):
+        """As its own service account, with what may do what it may."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self._configuration))
+        access = json.loads(self.cluster.kubeconfig.read_text())
+        access["users"][0]["user"]["as"] = ACCOUNT
+        (self.folder / "kubeconfig").write_text(json.dumps(access))
         with open(self.folder / "kueue.log", "ab") as log:
             self._process = subprocess.Popen(
                 ["unshare", "--mount", "sh", "-ec", START, "sh", self.folder,
                  parts.build("kueue", print) / "kueue"],
-                env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)},
+                env={**os.environ, "KUBECONFIG": str(self.folder / "kubeconfig")},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self):
@@ -113,9 +128,16 @@ class Kueue:
         place = {"namespace": namespace} if namespace else {}
         text = json.dumps({"apiVersion": VERSION, "kind": kind,
                            "metadata": {"name": name, **place}, **fields})
+        self._apply(f"{kind} {name}", text)
+
+    def apply(self, manifests):
+        """A file. Tried until its webhooks answer."""
+        self._apply(manifests, manifests.read_text())
+
+    def _apply(self, what, text):
         wait_until(lambda: self.cluster.kubectl("apply", "-f", "-", input=text,
                                                 check=False).returncode == 0,
-                   lambda: f"{kind} {name}; {self.log()}", PATIENCE, 0.2)
+                   lambda: f"{what}; {self.log()}", PATIENCE, 0.2)
 
     def patch(self, kind, name, namespace=None, subresource=None, **fields):
         place = ["-n", namespace] if namespace else []

@@ -41,6 +41,7 @@ std::optional<ApiServer::Change> Queue::MadeBy(const control::MakeWorkload& make
   WorkloadSeen made;
   made.name = "trainingjob-gpt";
   made.uid = made.name + "/" + std::to_string(world_.NextPid());
+  made.owned = true;
   made.queue = kName;
   made.count = make.pods;
   made.version = std::to_string(++versions_);

@@ -11,7 +11,7 @@ MASTER_KEY = "lockstep-master-key"
 MAY_WRITE = {
     "POST": {"pods", "services", "secrets", "endpointslices", "workloads", "podgroups", "events",
              "leases"},
-    "PATCH": {"trainingjobs/status", "workloads/status", "services", "events", "leases"},
+    "PATCH": {"trainingjobs/status", "workloads", "workloads/status", "services", "events", "leases"},
     "PUT": {"trainingjobs/status", "endpointslices", "leases"},
     "DELETE": {"pods", "trainingjobs", "workloads", "podgroups"},
 }

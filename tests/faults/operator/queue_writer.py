@@ -47,6 +47,15 @@ class Queue:
         found = (await self._world.api.call("GET", self._world.path("workloads")))["items"]
         return found[0] if found else None
 
+    async def make(self, name, job, count):
+        """As MultiKueue does on a worker cluster, before it makes the job."""
+        await self._world.api.call("POST", self._world.path("workloads"), {
+            "apiVersion": f"{GROUP}/v1beta2", "kind": "Workload",
+            "metadata": {"name": name, "labels": {
+                "app.kubernetes.io/managed-by": "lockstep", "lockstep.dev/job": job}},
+            "spec": {"queueName": "lq", "active": True, "podSets": [
+                {"name": "main", "count": count}]}})
+
     async def admit(self):
         await self._until(_is_there, "a Workload")
         self.admitted_at.append(len(self._world.proxy.writes()))
@@ -65,6 +74,10 @@ class Queue:
         left = [pod["metadata"]["name"] for pod in pods if "ownerReferences" in pod["metadata"]
                 and pod["status"]["phase"] in ("Pending", "Running")]
         assert not left, f"released while {left} are there"
+
+    async def until_owned(self):
+        await self._until(lambda workload: _is_there(workload)
+                          and "ownerReferences" in workload["metadata"], "it to be the job's")
 
     async def until_gone(self):
         await self._until(lambda workload: workload is None, "the Workload to go")

@@ -93,6 +93,16 @@ async def queue(world):
     await world.queue.until_gone()
 
 
+async def queue_elsewhere(world):
+    """On a worker cluster of MultiKueue's, whose Workload becomes the job's."""
+    await world.queue.make("made-there", job="gpt", count=2)
+    await world.submit_queued(machines=2, prebuilt_workload_name="made-there")
+    await world.queue.until_owned()
+    await world.queue.admit()
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.queue.until_told("PodsReady", "True")
+
+
 async def gang(world):
     """With a PodGroup: a machine is lost, the job is suspended and goes on."""
     await _gang(world, "Coscheduling")
@@ -137,4 +147,5 @@ async def claim(world):
 
 ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
                                         suspend_and_resume, delete, finish_with_ttl, made_again,
-                                        quota, queue, gang, gang_of_kubernetes, claim)}
+                                        quota, queue, queue_elsewhere, gang,
+                                        gang_of_kubernetes, claim)}

@@ -79,8 +79,11 @@ class World:
             "spec": {"numMachines": machines, "image": "train:1", "command": ["train"],
                      "schedulerName": "faults", **spec}})
 
-    async def submit_queued(self, machines):
-        await self.submit(machines, labels={"kueue.x-k8s.io/queue-name": "lq"})
+    async def submit_queued(self, machines, **labels):
+        """`labels`: more of Kueue's."""
+        labels = {"queue-name": "lq", **labels}
+        await self.submit(machines, labels={f"kueue.x-k8s.io/{name.replace('_', '-')}": value
+                                            for name, value in labels.items()})
 
     async def change(self, **spec):
         await self.api.patch(self.path("trainingjobs", JOB), {"spec": spec})

@@ -117,6 +117,8 @@ TEST(WorkloadObject, EachJobOfANameHasAnother) {
 
 TEST(WorkloadObject, IsReadAsItStands) {
   const WorkloadSeen seen = ReadWorkload(Evicted().dump());
+  EXPECT_FALSE(seen.owned);
+  EXPECT_EQ(FormatWallTime(seen.evicted_at), "2026-01-01T00:10:00Z");
   EXPECT_EQ(seen.version, "7");
   EXPECT_EQ(seen.queue, "lq");
   EXPECT_EQ(seen.count, 4);
@@ -183,6 +185,20 @@ TEST(WorkloadRelease, TheTimeThatItWasAdmittedIsCounted) {
   const json patch = json::parse(*WorkloadRelease(workload.dump(), {"w", "7"}, kNow));
   ASSERT_EQ(patch.size(), 4U);
   EXPECT_EQ(patch[3]["value"], 3700);
+}
+
+TEST(WorkloadAdoption, TheJobBecomesItsController) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.metadata.uid = "uid-job";
+  json patch = json::parse(*WorkloadAdoption(Evicted().dump(), {"w", "7"}, job));
+  ASSERT_EQ(patch.size(), 2U);
+  EXPECT_EQ(patch[0]["op"], "test");
+  EXPECT_EQ(patch[0]["value"], "7");
+  EXPECT_EQ(patch[1]["path"], "/metadata/ownerReferences");
+  ASSERT_EQ(patch[1]["value"].size(), 1U);
+  EXPECT_EQ(patch[1]["value"][0]["uid"], "uid-job");
+  EXPECT_EQ(patch[1]["value"][0]["controller"], true);
+  EXPECT_FALSE(WorkloadAdoption(Evicted().dump(), {"w", "8"}, job).ok());
 }
 
 TEST(WorkloadCondition, ChangesItsTimeOnlyWithItsStatus) {

@@ -28,6 +28,7 @@ class QueueTest : public testing::Test {
     seen.name = "trainingjob-gpt-1b9d6";
     seen.uid = "uid-workload";
     seen.version = "7";
+    seen.owned = true;
     seen.queue = "lq";
     seen.count = 2;
     queue().workload = seen;
@@ -241,6 +242,90 @@ TEST_F(QueueTest, OfAJobOnAnotherClusterItKeepsTheWorkloadAlone) {
   EXPECT_FALSE(decision.intent || decision.status);
   scene_.spec().suspend = true;
   EXPECT_THAT(All<DropWorkload>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, KueueHearsOfPodsOnAnotherClusterByTheJobsStatus) {
+  scene_.spec().managed_by = kMultiKueue;
+  Queue();
+  Admit();
+  EXPECT_THAT(scene_.Decide().actions, IsEmpty());
+  core::Condition ready;
+  ready.type = "PodsReady";
+  ready.status = Condition::Value::kTrue;
+  scene_.status().conditions = {ready};
+  const auto told = All<TellWorkload>(scene_.Decide());
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].type, "PodsReady");
+  EXPECT_TRUE(told[0].holds);
+  workload().pods_ready = true;
+  EXPECT_THAT(scene_.Decide().actions, IsEmpty());
+}
+
+TEST_F(QueueTest, AJobOnAnotherClusterIsReleasedOnceItHasLeft) {
+  scene_.spec().managed_by = kMultiKueue;
+  Queue();
+  Admit();
+  Evict();
+  workload().evicted_at = scene_.now.wall;
+  scene_.status().epoch = 1;
+  for (const JobState state : {JobState::kRunning, JobState::kStopping}) {
+    scene_.status().state = state;
+    EXPECT_THAT(scene_.Decide().actions, IsEmpty());
+  }
+  scene_.status().state = JobState::kQueued;
+  const auto released = All<ReleaseWorkload>(scene_.Decide());
+  ASSERT_THAT(released, SizeIs(1));
+  EXPECT_EQ(released[0].version, "7");
+  workload().admitted = workload().holds_quota = false;
+  EXPECT_THAT(scene_.Decide().actions, IsEmpty());
+}
+
+TEST_F(QueueTest, AJobThatNeverBeganOnAnotherClusterIsReleasedAtOnce) {
+  scene_.spec().managed_by = kMultiKueue;
+  Queue();
+  Admit();
+  Evict();
+  workload().evicted_at = scene_.now.wall;
+  EXPECT_THAT(All<ReleaseWorkload>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, AClusterOfWhichNothingIsHeardHoldsTheQuotaForItsLeaseAndNoLonger) {
+  scene_.spec().managed_by = kMultiKueue;
+  Queue();
+  Admit();
+  Evict();
+  workload().evicted_at = scene_.now.wall;
+  scene_.status().epoch = 1;
+  scene_.status().state = JobState::kRunning;
+  const Decision decision = scene_.Decide();
+  EXPECT_THAT(decision.actions, IsEmpty());
+  const Duration longest =
+      scene_.spec().grace_period + seconds(15) + scene_.spec().failure_policy.machine_lost_after;
+  EXPECT_EQ(decision.wake, scene_.now.boot + longest);
+  scene_.Pass(longest);
+  EXPECT_THAT(All<ReleaseWorkload>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, AJobThatEndedOnAnotherClusterIsDeletedInTime) {
+  scene_.spec().managed_by = kMultiKueue;
+  scene_.spec().ttl_seconds_after_finished = 60;
+  scene_.status().state = JobState::kSucceeded;
+  scene_.status().timings.finished = scene_.now.wall;
+  EXPECT_THAT(scene_.Decide().actions, IsEmpty());
+  scene_.Pass(seconds(60));
+  EXPECT_THAT(All<DeleteJob>(scene_.Decide()), SizeIs(1));
+}
+
+TEST_F(QueueTest, AWorkloadOfMultiKueuesBecomesTheJobs) {
+  Queue();
+  queue().prebuilt = workload().name;
+  workload().owned = false;
+  const auto adopted = All<AdoptWorkload>(scene_.Decide());
+  ASSERT_THAT(adopted, SizeIs(1));
+  EXPECT_EQ(adopted[0].name, workload().name);
+  EXPECT_EQ(adopted[0].version, "7");
+  workload().owned = true;
+  EXPECT_THAT(All<AdoptWorkload>(scene_.Decide()), IsEmpty());
 }
 
 TEST_F(QueueTest, AWorkloadOfMultiKueuesIsNeitherMadeNorDeleted) {
