@@ -1,7 +1,8 @@
 """The built-in trainer loses a rank: how long until its next step, and until one not made before.
 
 In turns, of the same run but for how it goes on: `Restart` reads the last checkpoint on disk, `Memory`
-the one in memory that is newer (docs/checkpoints.md), `InPlace` keeps the other ranks' processes.
+the one in memory that is newer (docs/checkpoints.md), `InPlace` keeps the other ranks' processes, and
+`InPlaceOnFakes` does so on the fakes of CUDA, cuBLASLt and NCCL, with a model that their heads fit.
 Rank 0 writes each step to a pipe, whose lines are stamped here as they come; the last rank is killed
 by SIGKILL. All runs end in the same weights, or a line says that they do not.
 """
@@ -10,8 +11,10 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import tempfile
+from collections import namedtuple
 from pathlib import Path
 
 from _bench import BIN, LOCKSTEP, emit, now, spread
@@ -19,23 +22,33 @@ from _bench import BIN, LOCKSTEP, emit, now, spread
 import processes
 
 DATA = "/usr/share/common-licenses/GPL-3"
-TRAINER = ["--model", "nano", "--data", DATA, "--global-batch-size", "4", "--micro-batch-size", "1",
-           "--sequence-length", "32", "--compare-every", "0", "--tensorboard", "none"]
+TRAINER = ["--data", DATA, "--global-batch-size", "4", "--micro-batch-size", "1",
+           "--compare-every", "0", "--tensorboard", "none"]
+NANO = ("--model", "nano", "--sequence-length", "32")
+# The fakes run a GPU's kernels thread by thread.
+TINY = ("--layers", "1", "--heads", "1", "--width", "64", "--vocabulary", "256",
+        "--sequence-length", "16", "--device", "cuda")
 STEPS, EVERY, DEATH = 60, 25, 45  # 20 steps after a checkpoint
-MODES = {"Restart": ({}, ()), "Memory": ({"memory": {"size": "128Mi"}}, ("--memory-every", "5")),
-         "InPlace": ({}, ("--in-place",))}
+# The fakes of NCCL meet through /proc.
+Mode = namedtuple("Mode", "model words checkpoint run env", defaults=(NANO, (), {}, (), {}))
+MODES = {"Restart": Mode(),
+         "Memory": Mode(words=("--memory-every", "5"), checkpoint={"memory": {"size": "128Mi"}}),
+         "InPlace": Mode(words=("--in-place",)),
+         "InPlaceOnFakes": Mode(TINY, ("--in-place",), run=("--no-pid-namespace",),
+                                env={"LD_LIBRARY_PATH": str(BIN.parent / "fake_nccl")})}
 LIMIT = 1000
 
 
 def job(folder, shape, mode):
-    checkpoint, words = MODES[mode]
-    command = [str(BIN / "lockstep-trainer"), "train", *TRAINER, "--steps", str(STEPS),
-               "--checkpoint-every", str(EVERY), "--metrics", f"{folder}/steps", *words]
+    command = [str(BIN / "lockstep-trainer"), "train", *TRAINER, *mode.model, "--steps", str(STEPS),
+               "--checkpoint-every", str(EVERY), "--metrics", f"{folder}/steps", *mode.words]
     file = Path(folder, "job.yaml")
     file.write_text(json.dumps({
         "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": "gpt"},
         "spec": {"numMachines": shape.machines, "processesPerMachine": shape.processes,
-                 "command": command, "checkpoint": {"path": f"{folder}/checkpoints", **checkpoint}}}),
+                 "command": command,
+                 "env": [{"name": name, "value": value} for name, value in mode.env.items()],
+                 "checkpoint": {"path": f"{folder}/checkpoints", **mode.checkpoint}}}),
         encoding="utf-8")
     return file
 
@@ -61,7 +74,7 @@ class Recovered:
             log = Path(folder, "log")
             with log.open("wb") as output:
                 command = [LOCKSTEP, "run", "--no-table", "--report", f"{folder}/report.json",
-                           job(folder, shape, mode)]
+                           *mode.run, job(folder, shape, mode)]
                 run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                        env={**os.environ, "BENCH_MARK": folder})
             self.steps, self.killed = [], 0
@@ -93,22 +106,28 @@ class Recovered:
         new = next(at for step, at in self.steps[first:] if step > furthest)
         return redone, (self.steps[first][1] - self.killed) / 1e6, (new - self.killed) / 1e6
 
+    def step(self):
+        """The median ms of a step before the death."""
+        told = [at for _, at in self.steps[:DEATH]]
+        return statistics.median((b - a) / 1e6 for a, b in zip(told, told[1:]))
+
 
 def recoveries(samples, shape):
-    found, weights, bad = {mode: [] for mode in MODES}, set(), dict.fromkeys(MODES, 0)
+    found, weights, bad = {mode: [] for mode in MODES}, {}, dict.fromkeys(MODES, 0)
     for _ in range(samples):
-        for mode in MODES:
+        for name, mode in MODES.items():
             run = Recovered(shape, mode)
             if not run.good():
                 print(f"a run is left out (exit code {run.code}):\n{run.log[-2000:]}", flush=True)
-                bad[mode] += 1
+                bad[name] += 1
                 continue
-            weights.add(run.weights)
-            found[mode].append((*run.after(), run.generations[1].get("kept", 0)))
-    for mode, runs in found.items():
+            weights.setdefault(mode.model, set()).add(run.weights)
+            found[name].append((*run.after(), run.step(), run.generations[1].get("kept", 0)))
+    for name, runs in found.items():
         if not runs:
             continue
-        redone, following, new, kept = zip(*runs)
-        emit("restart", "recovery", mode=mode, shape=str(shape), unit="ms", **spread(following),
-             limit=LIMIT if mode == "InPlace" else None, newStep=spread(new), stepsRedone=max(redone),
-             processesKept=min(kept), sameWeights=len(weights) == 1, leftOut=bad[mode])
+        redone, following, new, step, kept = zip(*runs)
+        emit("restart", "recovery", mode=name, shape=str(shape), unit="ms", **spread(following),
+             limit=LIMIT if name.startswith("InPlace") else None, newStep=spread(new), step=spread(step),
+             stepsRedone=max(redone), processesKept=min(kept),
+             sameWeights=len(weights[MODES[name].model]) == 1, leftOut=bad[name])
