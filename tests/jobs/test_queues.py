@@ -167,6 +167,32 @@ def test_a_lost_machine_is_replaced_within_the_same_admission(jobs, queues, tmp_
     jobs.wait_state("gpt", "Succeeded")
 
 
+def test_a_gang_that_leaves_a_machine_out_keeps_the_quota_of_all(jobs, queues, tmp_path):
+    """For the machine has a pod that waits; it comes back without another admission."""
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
+    folder = begin(jobs, tmp_path, "gpt", elastic={"minMachines": 1, "shrinkAfter": "1s"})
+    jobs.wait_state("gpt", "Running")
+    before = queues.workload(jobs.namespace, "gpt")
+    jobs.kubelet.hold({1})
+    jobs.kubelet.process("gpt-1").kill()
+    status = jobs.wait("gpt", lambda status: status["state"] == "Running"
+                       and status["elastic"]["members"] == "0", "the gang of one")
+    assert "1 of 2 machines take part" in status["reason"]
+    wait_until(lambda: queues.conditions(jobs.namespace, "gpt")["PodsReady"]
+               == ("True", "Recovered"), "Kueue to hear that the pods are enough", 60, 0.1)
+    after = queues.workload(jobs.namespace, "gpt")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["spec"] == before["spec"]
+    assert queues.used(jobs.queue) == ["4"]
+    begin(jobs, tmp_path, "late")
+    wait_queued(jobs, "late", "insufficient unused quota")
+    jobs.kubelet.hold({})
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+    (tmp_path / "late" / "gate").touch()
+    jobs.wait_state("late", "Succeeded")
+
+
 def test_a_workload_that_is_stopped_by_hand_stops_its_gang(jobs, queues, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     folder = begin(jobs, tmp_path, "gpt")
