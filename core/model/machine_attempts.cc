@@ -52,6 +52,12 @@ void MachineAttempts::Set(int machine, uint32_t attempt) {
   attempts_[index] = attempt;
 }
 
+void MachineAttempts::Erase(int machine) {
+  if (machine < 0 || machine >= size()) return;
+  attempts_[static_cast<size_t>(machine)] = 0;
+  while (!attempts_.empty() && attempts_.back() == 0) attempts_.pop_back();
+}
+
 uint32_t MachineAttempts::Of(int machine) const {
   if (machine < 0 || machine >= size()) return 0;
   return attempts_[static_cast<size_t>(machine)];

@@ -29,6 +29,8 @@ class MachineAttempts {
   void Reset(int count, uint32_t attempt);
   // `machine` is 0 .. kMost - 1, `attempt` not 0.
   void Set(int machine, uint32_t attempt);
+  // `machine` has none any more.
+  void Erase(int machine);
   // 0: the machine has none.
   uint32_t Of(int machine) const;
   // One more than the highest machine that has an attempt.

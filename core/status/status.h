@@ -193,9 +193,10 @@ struct PodGroupStatus {
 
 // Which machines take part where some may be left out (spec.elastic), as it was decided.
 struct ElasticStatus {
-  Members members{};                // those of the next generation, if not of this one
-  Members witnesses{};              // that take part in whatever an earlier machine 0 may still run
-  Members asked{};                  // that were asked to leave, and have found no other node yet
+  Members members{};         // those of the next generation, if not of this one
+  Members witnesses{};       // that take part in whatever an earlier machine 0 may still run
+  Members asked{};           // that were asked to leave, and have found no other node yet
+  MachineAttempts silent{};  // lost for their silence; charged unless their nodes are lost, too
   std::optional<WallTime> since{};  // they are these
   std::string reason{};             // why
 

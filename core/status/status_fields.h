@@ -91,7 +91,8 @@ template <>
 inline constexpr auto kFields<ElasticStatus> =
     std::tuple(Field{"members", &ElasticStatus::members, Always{}},
                Field{"witnesses", &ElasticStatus::witnesses}, Field{"asked", &ElasticStatus::asked},
-               Field{"since", &ElasticStatus::since}, Field{"reason", &ElasticStatus::reason});
+               Field{"silent", &ElasticStatus::silent}, Field{"since", &ElasticStatus::since},
+               Field{"reason", &ElasticStatus::reason});
 
 template <>
 inline constexpr auto kFields<Timings> =

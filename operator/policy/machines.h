@@ -53,6 +53,7 @@ enum class EndKind : uint8_t {
   kSlow,           // preflight found it slow, and asks for few: costs no budget
   kRejected,       // the node would not have it: tried elsewhere, later
   kOvertaken,      // machine 0 found later attempts than status knows: the epoch goes above them
+  kSilent,         // nothing is heard of it, though its node is called ready
   kLost,           // anything else: a machine failure
 };
 

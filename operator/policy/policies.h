@@ -118,6 +118,13 @@ std::string WhyFewerSpares(ReconcileContext& context);
 bool Replace(ReconcileContext& context);
 bool IsBudgetSpent(const ReconcileContext& context);
 
+// silence.cc: what the loss of an elastic gang's silent machine costs.
+// Whether it costs nothing before more is known of its node.
+bool AwaitsWordOfNode(ReconcileContext& context, const Machine& machine);
+// Those of which more is known by now are charged, or forgotten: which is written at once, for what
+// tells it may be gone in a moment.
+bool JudgeSilent(ReconcileContext& context);
+
 // elastic.cc: which machines take part, where spec.elastic lets some be left out.
 bool TakesPart(const ReconcileContext& context, const Machine& machine);
 // Whether those that have a node are enough, so that it waits for the others no longer than

@@ -22,10 +22,14 @@ struct Loss {
   uint32_t needs_epoch = 0;  // of kOvertaken
 };
 
+Loss AskedForByPolicy(const Machine& machine) {
+  return {&machine, EndKind::kLost, "failurePolicy asks for another machine"};
+}
+
 // What agents say of a machine whose pod looks well. A word about another attempt is none, and so
 // is that of an agent that was replaced itself.
-std::optional<std::string> Accusation(const ReconcileContext& context, const GangReport& report,
-                                      const Machine& machine) {
+std::optional<Loss> Accusation(const ReconcileContext& context, const GangReport& report,
+                               const Machine& machine) {
   const core::GangStatus& status = report.status;
   if (context.now.boot - report.at > kFresh || status.machine >= context.machines.size()) {
     return std::nullopt;
@@ -34,27 +38,28 @@ std::optional<std::string> Accusation(const ReconcileContext& context, const Gan
   if (witness.life != Life::kRunning || witness.attempt != status.attempt) return std::nullopt;
   const core::GangStatus::MachineStatus* told = Told(status, machine);
   if (told == nullptr) return std::nullopt;
-  if (told->replace) return "failurePolicy asks for another machine";
+  if (told->replace) return AskedForByPolicy(machine);
   const bool silent = told->silent_for >= context.spec().failure_policy.machine_lost_after;
   // A member calls machine 0 lost until it has heard of it.
   const bool may_call_lost = status.coordinator || !Holds(Rule::kSilenceIsCounted);
   const bool called_lost = may_call_lost && told->state == core::GangMachineState::kLost;
   if (!silent && !called_lost) return std::nullopt;
-  return "machine " + std::to_string(status.machine) + " has not heard of it for " +
-         std::to_string(told->silent_for / seconds(1)) + " s";
+  return Loss{&machine, EndKind::kSilent,
+              "machine " + std::to_string(status.machine) + " has not heard of it for " +
+                  std::to_string(told->silent_for / seconds(1)) + " s"};
 }
 
 // Others tell of machine 0's silence, and itself that it is to be replaced. While it has answered
 // the operator within machineLostAfter it is not lost: whom it does not hear of is.
-std::optional<std::string> AccusationOfMachine0(ReconcileContext& context, const Machine& machine) {
+std::optional<Loss> AccusationOfMachine0(ReconcileContext& context, const Machine& machine) {
   const core::GangStatus* own = Coordinator(context);
   if (own != nullptr) {
     for (const auto& seen : own->machines) {
-      if (seen.index == 0 && seen.replace) return "failurePolicy asks for another machine";
+      if (seen.index == 0 && seen.replace) return AskedForByPolicy(machine);
     }
   }
   if (!context.snapshot.member) return std::nullopt;
-  std::optional<std::string> accusation = Accusation(context, *context.snapshot.member, machine);
+  std::optional<Loss> accusation = Accusation(context, *context.snapshot.member, machine);
   if (!accusation || own == nullptr) return accusation;
   const Time due =
       context.snapshot.coordinator->at + context.spec().failure_policy.machine_lost_after;
@@ -109,14 +114,13 @@ std::optional<Loss> FindLoss(ReconcileContext& context, const Machine& machine) 
     return Loss{&machine, EndKind::kSlow, "it is slow: " + slow};
   }
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
-  std::optional<std::string> accusation;
+  std::optional<Loss> accusation;
   if (machine.index == 0) {
     accusation = AccusationOfMachine0(context, machine);
   } else if (coordinator) {
     accusation = Accusation(context, *coordinator, machine);
   }
-  if (!accusation) return FindStranded(context, machine);
-  return Loss{&machine, EndKind::kLost, *accusation};
+  return accusation ? accusation : FindStranded(context, machine);
 }
 
 // An eviction or a shutdown of the node is told with the end of the pod, which may come after that
@@ -186,11 +190,14 @@ void Charge(ReconcileContext& context, EndKind kind, bool* rejection_charged) {
   }
 }
 
-// A gang that may shrink is made for nodes that come and go.
-bool IsItsNodes(const ReconcileContext& context, const Loss& loss) {
+// A gang that may shrink is made for nodes that come and go. So is a silent machine's loss, until
+// it is known to be otherwise.
+bool IsItsNodes(ReconcileContext& context, const Loss& loss) {
   const MachineObservation* last = loss.machine->last_seen;
-  return context.snapshot.status.elastic && loss.kind == EndKind::kLost && last != nullptr &&
-         last->node_state != NodeState::kWell;
+  const bool silent = loss.kind == EndKind::kSilent;
+  if (!context.snapshot.status.elastic || last == nullptr) return false;
+  if (last->node_state != NodeState::kWell) return silent || loss.kind == EndKind::kLost;
+  return silent && AwaitsWordOfNode(context, *loss.machine);
 }
 
 core::Cause CauseOf(EndKind kind) {
@@ -261,6 +268,7 @@ bool IsBudgetSpent(const ReconcileContext& context) {
 }
 
 bool Replace(ReconcileContext& context) {
+  if (JudgeSilent(context)) return true;
   if (IsBudgetSpent(context)) return false;  // the job ends
   std::vector<Loss> losses = FindLosses(context);
   std::erase_if(losses, [&](const Loss& loss) { return AwaitsReason(context, loss); });

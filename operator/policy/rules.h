@@ -24,15 +24,16 @@ enum class Rule : uint8_t {
   kSparesAreNotAwaited,  // longer than a moment: who does not leave may be on a node that is dead
   kAdmittedBeforeMade,   // of a job in a queue no pod is made that nobody has admitted
   kLeftBeforeReleased,   // what it held is given back when nothing of it runs any more
+  kSilenceIsCharged,     // of an elastic gang's machine, too, whose node lives
 };
 constexpr auto NamesOf(Rule) {
   return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
                                      "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
                                      "GoneMeansDead", "AskedNeedsEvidence", "SparesLeaveAtTheEnd",
                                      "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
-                                     "LeftBeforeReleased"});
+                                     "LeftBeforeReleased", "SilenceIsCharged"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kLeftBeforeReleased) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kSilenceIsCharged) + 1);
 
 }  // namespace lockstep::control
 

@@ -11,9 +11,12 @@ namespace {
 
 using control::MachineEnd;
 using control::MachineObservation;
+using control::NodeState;
 using control::Stage;
 
 constexpr Duration kTick = milliseconds(40);
+// A node of which nothing is heard for so long is called unreachable: later than a machine is lost.
+constexpr Duration kNodeSilence = seconds(3);
 
 }  // namespace
 
@@ -95,7 +98,9 @@ void Kubelets::Look(const std::string& name, Container& container) {
     policy_ = container.policy;
     container.machine = &world_.AddMachine(container.spec);
     container.machine->Boot();
+    container.heard_at = world_.now();
   }
+  ShowNode(name, container);
   Machine& machine = *container.machine;
   if (world_.now() >= container.kill_at) machine.Kill(false);
   if (world_.network().Blocked(machine.node(), kOperatorNode)) return;
@@ -114,6 +119,19 @@ void Kubelets::Look(const std::string& name, Container& container) {
     Tell(name, machine);
   }
   if (ended && pod.leave_by) Remove(name);
+}
+
+void Kubelets::ShowNode(const std::string& name, Container& container) {
+  if (!world_.network().Blocked(container.machine->node(), kOperatorNode)) {
+    container.heard_at = world_.now();
+  }
+  const bool lost = world_.now() >= container.heard_at + kNodeSilence;
+  const NodeState state = lost ? NodeState::kUnreachable : NodeState::kWell;
+  if (api_.objects().pods.at(name).node_state == state) return;
+  world_.Log("the node of pod ", name, lost ? " is unreachable" : " is heard of again");
+  if (lost) world_.op().OnNodeLost({container.spec.index, container.spec.attempt});
+  api_.Apply(Kind::kPods,
+             [name, state](Objects& objects) { objects.pods.at(name).node_state = state; });
 }
 
 void Kubelets::Place(const std::string& name) {

@@ -54,6 +54,7 @@ class Kubelets {
     core::FailurePolicy policy;
     Time start_at{};
     Machine* machine = nullptr;
+    Time heard_at{};  // of its node
     bool asked = false;
     Time kill_at = kNever;
   };
@@ -63,6 +64,7 @@ class Kubelets {
   void Tick();
   void LookAtSpares();
   void Look(const std::string& name, Container& container);
+  void ShowNode(const std::string& name, Container& container);
   void Tell(const std::string& name, const Machine& machine);
   void Remove(const std::string& name);
 

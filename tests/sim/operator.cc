@@ -61,7 +61,8 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
     const bool left = current != nullptr && current->terminated() && current->exit_code() == 143;
     if (left && !current->asked_in_the_open()) ++unasked;
   }
-  if (after.counters.replacements < before.counters.replacements + unasked) {
+  const uint32_t silent = SilentOnHealthyNodes(before, after);
+  if (after.counters.replacements < before.counters.replacements + unasked + silent) {
     invariants.Violate("WhoLeavesUnaskedIsCharged", "a replacement costs nothing");
   }
   if (finished_ != kNever || !control::IsFinished(after)) return;
@@ -72,6 +73,18 @@ void Operator::Judge(const core::JobStatus& before, const core::JobStatus& after
   verdict_->generation = after.verdict->generation;
   verdict_->exit_code = static_cast<uint32_t>(after.verdict->exit_code);
   invariants.OnCounted(*verdict_);
+}
+
+uint32_t Operator::SilentOnHealthyNodes(const core::JobStatus& before,
+                                        const core::JobStatus& after) const {
+  if (!before.elastic || !after.elastic || before.attempts.empty()) return 0;
+  uint32_t count = 0;
+  for (int i = 0; i < before.elastic->silent.size(); ++i) {
+    const uint32_t attempt = before.elastic->silent.Of(i);
+    if (attempt == 0 || after.elastic->silent.Of(i) == attempt) continue;
+    if (!nodes_lost_.contains({static_cast<uint32_t>(i), attempt})) ++count;
+  }
+  return count;
 }
 
 // All that the gang's machines did is accounted for, once, and nothing more.

@@ -70,6 +70,8 @@ class Operator {
   // ---- what machines do ----
   // A container, or an agent, has ended, and all that it started.
   virtual void OnTerminated(const Machine& machine) = 0;
+  // Whoever observes them is told that the node of this one cannot be reached.
+  void OnNodeLost(const control::MachineAttempt& attempt) { nodes_lost_.insert(attempt); }
   void OnDesiredStateTaken(Node node, const core::DesiredState& desired);
   // What it has said.
   const core::Counters& told(Node node) const;
@@ -99,9 +101,13 @@ class Operator {
   Duration longest_l_{};
 
  private:
+  // Of attempts that were lost for their silence, those that are judged here, and whose nodes were
+  // never seen to be lost.
+  uint32_t SilentOnHealthyNodes(const core::JobStatus& before, const core::JobStatus& after) const;
   void JudgeLedger(const core::JobStatus& before, const core::JobStatus& after);
 
   std::set<control::MachineAttempt> made_;
+  std::set<control::MachineAttempt> nodes_lost_;
   std::set<std::string> decided_;
   std::map<Node, core::Counters> told_;
   bool taken_ = false;

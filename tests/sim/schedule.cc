@@ -98,6 +98,9 @@ std::vector<Step> RecipeFor(const Schedule& schedule) {
             {kPartition, 70, 200, 1200, 1800, true, 3, 3},
             {kCut, 600, 900, 0, 0, false, 0, 0}};
   }
+  if (schedule.Off("SilenceIsCharged")) {
+    return {{kStopAgent, 50, 150, 200, 400, false, 0, 0}, {kCut, 200, 400, 0, 0, false, 0, 0}};
+  }
   if (schedule.Off("LeftOutAreOut")) {
     // Ranks live behind a partition, while their machine is made anew, is lost and left out.
     return {{kPartition, 50, 150, 300, 400, false, 5, 5},

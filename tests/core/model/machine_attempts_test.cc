@@ -28,6 +28,17 @@ TEST(MachineAttempts, SplitRoundAReplacedMachine) {
               ElementsAre(AttemptRange{1, "0-2,4-6"}, AttemptRange{2, "7"}, AttemptRange{5, "3"}));
 }
 
+TEST(MachineAttempts, AreForgottenOneByOne) {
+  MachineAttempts attempts;
+  attempts.Set(2, 4);
+  attempts.Set(5, 4);
+  attempts.Erase(9);
+  attempts.Erase(2);
+  EXPECT_THAT(attempts.Ranges(), ElementsAre(AttemptRange{4, "5"}));
+  attempts.Erase(5);
+  EXPECT_EQ(attempts, MachineAttempts());
+}
+
 TEST(MachineAttempts, OfNoMachinesAreNoRanges) {
   EXPECT_THAT(MachineAttempts().Ranges(), IsEmpty());
   EXPECT_TRUE(MachineAttempts().empty());

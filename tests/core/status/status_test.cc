@@ -114,11 +114,13 @@ JobStatus Whole() {
                                 .last_updated = At(3'000)};
   status.queue = QueueStatus{
       .workload = "trainingjob-gpt-1b9d6bcd", .cluster_queue = "gpus", .flavors = {{"cpu", "a3"}}};
-  status.elastic = ElasticStatus{.members = *Members::Parse("0-5,7"),
-                                 .witnesses = *Members::Parse("0-5"),
-                                 .asked = *Members::Parse("6"),
-                                 .since = At(1'000),
-                                 .reason = "machine 6 found no node"};
+  status.elastic =
+      ElasticStatus{.members = *Members::Parse("0-5,7"),
+                    .witnesses = *Members::Parse("0-5"),
+                    .asked = *Members::Parse("6"),
+                    .silent = *MachineAttempts::FromRanges({{.attempt = 3, .machines = "6"}}),
+                    .since = At(1'000),
+                    .reason = "machine 6 found no node"};
   status.pod_group = {.name = "gpt-e1", .gang = GangScheduler::kCoscheduling};
   status.timings = {.created = At(0),
                     .scheduled = At(1'000),
@@ -198,7 +200,7 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
       R"("queue":{"workload":"trainingjob-gpt-1b9d6bcd","clusterQueue":"gpus",)"
       R"("flavors":{"cpu":"a3"}},)"
-      R"("elastic":{"members":"0-5,7","witnesses":"0-5","asked":"6","since":"1970-01-01T00:00:01Z",)"
+      R"("elastic":{"members":"0-5,7","witnesses":"0-5","asked":"6","silent":[{"attempt":3,"machines":"6"}],"since":"1970-01-01T00:00:01Z",)"
       R"("reason":"machine 6 found no node"},)"
       R"("podGroup":{"name":"gpt-e1","gang":"Coscheduling"},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"

@@ -16,6 +16,12 @@ def _words(description, longest=_TEXT):
     return text(description, longest=longest)
 
 
+def _attempts(description):
+    return listing(description, struct("", {
+        "attempt": integer("Epoch that their pods were made in.", 0, None),
+        "machines": _words("Indices, as in 0-3,7.", 16384)}), most=4096)
+
+
 def _conditions():
     return listing("PodsReady, Running, Admitted, TopologyAligned, PreflightPassed, Stalled, Straggler, "
                    "Shrunk, Suspended, Complete, Failed and NameConflict, as far as they apply.", struct("", {
@@ -142,10 +148,7 @@ def _machines():
             "spares": _count("Spare machines whose pod is ready; none of them is a machine."),
         }),
         "machineStatuses": listing("Machines, the worst first; at most 100 of them.", one, most=100),
-        "attempts": listing(
-            "The current attempt of each machine.",
-            struct("", {"attempt": integer("Epoch that their pods were made in.", 0, None),
-                        "machines": _words("Indices, as in 0-3,7.", 16384)}), most=4096),
+        "attempts": _attempts("The current attempt of each machine."),
     }
 
 
@@ -221,6 +224,8 @@ def status():
                                 "run.", 16384),
             "asked": _words("Those that were asked to leave, and have found no other node yet.",
                             16384),
+            "silent": _attempts("Attempts that were lost for their silence, whose nodes may be lost "
+                                "as well: nobody knows yet. Those whose are not are charged."),
             "since": time("When it was decided."),
             "reason": _words("Why."),
         }),
