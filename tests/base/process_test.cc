@@ -151,7 +151,7 @@ TEST_F(SpawnTest, ProcessesKeepTheLimitOnOpenFilesThatTheParentWasStartedWith) {
 TEST(OwnProgram, IsTheFileThatRunsAlsoOnceItIsReplaced) {
   const std::string self = *OwnProgram();
   EXPECT_TRUE(std::filesystem::equivalent(self, "/proc/self/exe"));
-  const std::string copy = ::testing::TempDir() + "/own_program";
+  const std::string copy = ::testing::TempDir() + "own_program";
   std::filesystem::copy_file(self, copy, std::filesystem::copy_options::overwrite_existing);
   // The copy, whose file is gone when it looks.
   const pid_t child = fork();
