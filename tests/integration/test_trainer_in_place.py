@@ -71,6 +71,15 @@ def pids(run, count):
     return {rank: pid for rank, (pid, _) in run.wait_ranks(count).items()}
 
 
+def kill_the_first_of_4(run):
+    """Rank 0, whose next process finds the others as they were."""
+    before = pids(run, 4)
+    kill(run, 0)
+    wait_until(lambda: pids(run, 4)[0] != before[0], "rank 0's next process", 60)
+    after = pids(run, 4)
+    assert {rank for rank in after if after[rank] != before[rank]} == {0}
+
+
 def weights_alone(folder, steps, **options):
     folder.mkdir()
     code, _, output = Run(folder, job(folder, 1, 1, steps, **options)).finish()
@@ -119,11 +128,7 @@ def test_a_job_says_it_by_its_recovery(tmp_path):
     steps = 800  # far more than are done before the signal
     run = Run(tmp_path, trainer_jobs.job(tmp_path, steps=steps, recovery="InPlace"))
     wait_commits(tmp_path, 1)
-    before = pids(run, 4)
-    kill(run, 0)
-    wait_until(lambda: pids(run, 4)[0] != before[0], "rank 0's next process", 60)
-    assert {rank: pid for rank, pid in pids(run, 4).items() if rank > 0} == {
-        rank: pid for rank, pid in before.items() if rank > 0}
+    kill_the_first_of_4(run)
     code, report, output = run.finish()
     assert code == 0, output
     assert report["generations"][1]["kept"] == 3, output
@@ -230,11 +235,7 @@ def test_of_a_rank_that_dies_the_failure_says_in_which_operation_the_others_stoo
 def test_on_gpus_who_survives_makes_a_new_communicator_and_gives_its_state(tmp_path):
     run = run_on_gpus(tmp_path, env={"FAKE_LOADS": "1"})  # a survivor's GPU stays open
     wait_step(tmp_path, 3)
-    before = pids(run, 4)
-    kill(run, 0)
-    wait_until(lambda: pids(run, 4)[0] != before[0], "rank 0's next process", 60)
-    assert {rank: pid for rank, pid in pids(run, 4).items() if rank > 0} == {
-        rank: pid for rank, pid in before.items() if rank > 0}
+    kill_the_first_of_4(run)
     output = finish_on_gpus(tmp_path, run, [0], [3])
     assert "NCCL" in output and "cuda Stand-in GPU" in output
     assert re.search(r"going on after step \d+ with the state of rank [123]", output), output

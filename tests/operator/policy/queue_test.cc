@@ -45,6 +45,14 @@ class QueueTest : public testing::Test {
     workload().reason = "Preempted";
     workload().message = "Preempted to accommodate a workload";
   }
+  // On the manager of MultiKueue.
+  void EvictElsewhere() {
+    scene_.spec().managed_by = kMultiKueue;
+    Queue();
+    Admit();
+    Evict();
+    workload().evicted_at = scene_.now.wall;
+  }
   void Refuse() {
     workload().waits = true;
     workload().reason = "Pending";
@@ -262,11 +270,7 @@ TEST_F(QueueTest, KueueHearsOfPodsOnAnotherClusterByTheJobsStatus) {
 }
 
 TEST_F(QueueTest, AJobOnAnotherClusterIsReleasedOnceItHasLeft) {
-  scene_.spec().managed_by = kMultiKueue;
-  Queue();
-  Admit();
-  Evict();
-  workload().evicted_at = scene_.now.wall;
+  EvictElsewhere();
   scene_.status().epoch = 1;
   for (const JobState state : {JobState::kRunning, JobState::kStopping}) {
     scene_.status().state = state;
@@ -281,20 +285,12 @@ TEST_F(QueueTest, AJobOnAnotherClusterIsReleasedOnceItHasLeft) {
 }
 
 TEST_F(QueueTest, AJobThatNeverBeganOnAnotherClusterIsReleasedAtOnce) {
-  scene_.spec().managed_by = kMultiKueue;
-  Queue();
-  Admit();
-  Evict();
-  workload().evicted_at = scene_.now.wall;
+  EvictElsewhere();
   EXPECT_THAT(All<ReleaseWorkload>(scene_.Decide()), SizeIs(1));
 }
 
 TEST_F(QueueTest, AClusterOfWhichNothingIsHeardHoldsTheQuotaForItsLeaseAndNoLonger) {
-  scene_.spec().managed_by = kMultiKueue;
-  Queue();
-  Admit();
-  Evict();
-  workload().evicted_at = scene_.now.wall;
+  EvictElsewhere();
   scene_.status().epoch = 1;
   scene_.status().state = JobState::kRunning;
   const Decision decision = scene_.Decide();
