@@ -115,7 +115,7 @@ bool IsOfVersion(const Json& workload, const std::string& version) {
   return Text(In(workload, {"metadata"}), "resourceVersion") == version;
 }
 
-Json TestOf(const std::string& version) {
+Json Unchanged(const std::string& version) {
   return {{"op", "test"}, {"path", "/metadata/resourceVersion"}, {"value", version}};
 }
 
@@ -375,7 +375,7 @@ Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorklo
       now);
   Put(conditions, "PodsReady", false, "WaitForStart", "", generation, now);
   Json patch = Json::array(
-      {TestOf(release.version),
+      {Unchanged(release.version),
        {{"op", "replace"}, {"path", "/status/conditions"}, {"value", std::move(conditions)}}});
   if (!In(workload, {"status", "admission"}).empty()) {
     patch.push_back({{"op", "remove"}, {"path", "/status/admission"}});
@@ -392,7 +392,7 @@ Result<std::string> WorkloadAdoption(const std::string& json, const AdoptWorkloa
                                      const core::TrainingJob& job) {
   if (!IsOfVersion(ParseJson(json), adopt.version)) return Error::Conflict(kChanged);
   return DumpJson(Json::array(
-      {TestOf(adopt.version),
+      {Unchanged(adopt.version),
        {{"op", "add"}, {"path", "/metadata/ownerReferences"}, {"value", OwnersOf(job)}}}));
 }
 
