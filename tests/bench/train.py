@@ -16,9 +16,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from _bench import BIN, emit
+from _bench import BIN, LOCKSTEP, emit
 from ports import free_port
 
 TRAINER = BIN / "lockstep-trainer"
@@ -27,7 +28,7 @@ DATA = "/usr/share/common-licenses/*"
 
 # name: (layers, heads, width, sequence length, sequences a rank and step)
 MODELS = {"nano": (4, 4, 192, 128, 8), "micro": (6, 6, 384, 256, 4)}
-LIMIT_EXPOSED, LIMIT_STALL = 0.20, 0.05
+LIMIT_EXPOSED, LIMIT_STALL, LIMIT_TELLING = 0.20, 0.05, 0.01
 
 
 def run_ranks(command, world, threads=1, peaks=None):
@@ -261,8 +262,35 @@ def mesh(arguments):
                  peakMb=found[0].peaks, sameBits=len(same) == 1)
 
 
+def telling(arguments):
+    """What it costs to tell of a step, to the agent, in TensorBoard's files, in a line of JSON and in
+    one of the log: what a run takes beside its steps, of a model whose steps are short."""
+    def beside(steps):
+        with tempfile.TemporaryDirectory(prefix="lockstep-bench-") as folder:
+            metrics = Path(folder, "metrics")
+            began = time.monotonic()
+            subprocess.run(
+                [LOCKSTEP, "run", "-m", "1", "-p", "1", "--", TRAINER, "train", "--layers=1",
+                 "--heads=1", "--width=32", "--vocabulary=256", f"--data={DATA}",
+                 f"--metrics={metrics}", f"--tensorboard={folder}/events", f"--steps={steps}",
+                 "--global-batch-size=1", "--sequence-length=16", "--log-every=1"],
+                check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            took = time.monotonic() - began
+            records = [json.loads(line) for line in metrics.read_text().splitlines()]
+        return took - sum(record["step_seconds"] for record in records)
+
+    few, many = 500, 4500
+    costs = [(beside(many) - beside(few)) / (many - few) for _ in range(arguments.rounds)]
+    cost = statistics.median(costs)
+    for model in arguments.models:
+        step = statistics.median(Trained(model, 1).seconds for _ in range(arguments.rounds))
+        emit("train", "telling", model=model, unit="us", cost=round(cost * 1e6, 1),
+             all=[round(each * 1e6, 1) for each in costs], step=round(step * 1e6),
+             share=round(cost / step, 5), limit=LIMIT_TELLING)
+
+
 FIGURES = {"speed": speed, "exposed": exposed, "scaling": scaling, "checkpoint": checkpoint,
-           "memory": memory, "mesh": mesh}
+           "memory": memory, "mesh": mesh, "telling": telling}
 
 
 def main():
