@@ -89,8 +89,9 @@ def test_memory_that_a_program_puts_elsewhere_is_seen_after_the_first_step(two_n
     assert seen(two_nodes["far-memory"], "cpus", "pages") == [
         ("0-1", {"0": PAGES}), ("2-3", {"0": PAGES})]
     assert two_nodes["far-memory"].bound(0) == ["Node (asked Node)"]
-    start, later = two_nodes["far-memory"].bound(1)
-    assert start == "Node (asked Node)"
+    # On a busy machine the agent may look for the first time when it is there already.
+    *start, later = two_nodes["far-memory"].bound(1)
+    assert start in ([], ["Node (asked Node)"])
     assert re.fullmatch(r"Partial \(asked Node\): 9\d % of its memory is not on NUMA node 1", later)
 
 
