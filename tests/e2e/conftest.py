@@ -12,7 +12,7 @@ from e2e_stack import stack  # noqa: E402,F401
 
 # What is cheap first, what breaks nodes and control plane last.
 ORDER = ["lifecycle", "processes", "programs", "release", "monitoring", "places", "alignment",
-         "nodes", "control_plane", "chaos"]
+         "nodes", "elastic", "control_plane", "chaos"]
 
 
 def pytest_collection_modifyitems(items):
