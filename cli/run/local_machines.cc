@@ -103,6 +103,7 @@ control::MachineObservation LocalMachines::ObserveOne(const AgentProcess& proces
     seen.ready = !process.end;
   } else {
     seen.unplaced_because = "its place is held away from it (--away)";
+    seen.place_is_its_own = true;
   }
   seen.end = process.end;
   seen.all_ended = process.end.has_value();

@@ -1,6 +1,6 @@
 // Which machines take part where spec.elastic lets some be left out: those that have a node, once
 // another has found none for long enough; and more again at a checkpoint, when they are back.
-// Machine 0, which leads the gang, is never left out.
+// Machine 0, which leads the gang, is never left out: another gives it its node.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,6 +15,9 @@ namespace {
 
 using core::ElasticStatus;
 using core::Members;
+
+// For a node that came free to be given to machine 0, before another is asked to give way.
+constexpr Duration kSchedulerPatience = seconds(10);
 
 bool HasNode(const Machine& machine) {
   return machine.life == Life::kWaiting || machine.life == Life::kRunning;
@@ -47,12 +50,77 @@ std::string Machines(const Members& machines) {
 struct Size {
   Members members;
   std::string reason;
+  std::vector<uint32_t> give_way;  // whose pods go, so that machine 0 finds a node
 };
 
-// Those that wait for a node are left out once one of them has for shrinkAfter: or at once, where
-// it was asked to leave, for its ranks have saved what they had, and the scheduler has said no.
-std::optional<Size> Smaller(ReconcileContext& context) {
+// From when the others go on without this one, which waits for a node: after shrinkAfter; or at
+// once, where it was asked to leave, for its ranks have saved what they had, and the scheduler has
+// said no.
+WallTime LeftOutAt(const ReconcileContext& context, const Machine& machine) {
+  const bool asked = context.snapshot.status.elastic->asked.Contains(machine.index) &&
+                     !machine.seen->unplaced_because.empty();
   const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
+  return machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
+}
+
+bool IsDue(ReconcileContext& context, WallTime at) {
+  if (context.now.wall >= at) return true;
+  context.WakeAt(context.now.Boot(at));
+  return false;
+}
+
+// A pod that is on its way out leaves a node to whoever waits.
+bool SomeNodeComesFree(ReconcileContext& context) {
+  for (const Machine& machine : context.machines) {
+    for (const MachineObservation* seen : machine.earlier) {
+      const bool leaves =
+          !seen->over() && seen->stage != Stage::kUnplaced && seen->node_state == NodeState::kWell;
+      if (leaves && (!seen->leave_by || !IsDue(context, *seen->leave_by))) return true;
+    }
+  }
+  return false;
+}
+
+// Machine 0 gets the node of the highest machine that has one, best of one that is left out
+// already. Whoever else waits for a node steps aside until it has one.
+std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
+  const Machine& machine0 = context.machines.front();
+  const std::optional<WallTime>& since = context.snapshot.status.elastic->since;
+  WallTime due = LeftOutAt(context, machine0);
+  // Another has given way already.
+  if (since && *since > machine0.seen->created) due = std::max(due, *since + kSchedulerPatience);
+  if (machine0.seen->place_is_its_own || !IsDue(context, due) || SomeNodeComesFree(context)) {
+    return std::nullopt;
+  }
+  Size size;
+  std::vector<uint32_t> there = {0};
+  std::optional<uint32_t> giver;
+  for (const Machine& machine : context.machines) {
+    if (machine.index == 0) continue;
+    if (machine.life == Life::kPending) size.give_way.push_back(machine.index);
+    if (!HasNode(machine)) continue;
+    if (TakesPart(context, machine)) {
+      there.push_back(machine.index);
+    } else if (machine.seen->node_state == NodeState::kWell) {
+      giver = machine.index;
+    }
+  }
+  if (!giver) {
+    giver = there.back();
+    there.pop_back();
+  }
+  const int32_t fewer = core::LargestSize(context.spec(), static_cast<int32_t>(there.size()));
+  if (*giver == 0 || fewer == 0) return std::nullopt;
+  size.give_way.push_back(*giver);
+  there.resize(static_cast<size_t>(fewer));
+  size.members = Members::Of(std::move(there));
+  size.reason = "machine 0 found no node, and gets that of machine " + std::to_string(*giver);
+  return size;
+}
+
+// Those that wait for a node are left out once it is time to for one of them.
+std::optional<Size> Smaller(ReconcileContext& context) {
+  if (context.machines.front().life == Life::kPending) return SmallerFromMachine0(context);
   bool due = false;
   std::vector<uint32_t> without;
   std::vector<uint32_t> there;
@@ -61,14 +129,7 @@ std::optional<Size> Smaller(ReconcileContext& context) {
     if (HasNode(machine)) there.push_back(machine.index);
     if (machine.life != Life::kPending) continue;
     without.push_back(machine.index);
-    const bool asked = context.snapshot.status.elastic->asked.Contains(machine.index) &&
-                       !machine.seen->unplaced_because.empty();
-    const WallTime at = machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
-    if (context.now.wall >= at) {
-      due = true;
-    } else {
-      context.WakeAt(context.now.Boot(at));
-    }
+    due |= IsDue(context, LeftOutAt(context, machine));
   }
   if (!due || there.empty() || there.front() != 0) return std::nullopt;
   const std::vector<uint32_t> others = ThoseWhoMayJoin(context);
@@ -77,7 +138,8 @@ std::optional<Size> Smaller(ReconcileContext& context) {
   if (size == 0) return std::nullopt;
   there.resize(static_cast<size_t>(size));
   return Size{Members::Of(std::move(there)),
-              Machines(Members::Of(std::move(without))) + " found no node"};
+              Machines(Members::Of(std::move(without))) + " found no node",
+              {}};
 }
 
 // A gang that runs, with all its machines; those that have come are told of at the next checkpoint.
@@ -91,14 +153,11 @@ std::optional<Size> Larger(ReconcileContext& context) {
   if (size <= static_cast<int32_t>(present.members.size())) return std::nullopt;
   const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
   const WallTime due = present.since.value_or(context.now.wall) + elastic.grow_after;
-  if (context.now.wall < due) {
-    context.WakeAt(context.now.Boot(due));
-    return std::nullopt;
-  }
+  if (!IsDue(context, due)) return std::nullopt;
   others.resize(static_cast<size_t>(size) - present.members.size());
   std::string reason = Machines(Members::Of(others)) + " can take part again";
   others.insert(others.end(), present.members.begin(), present.members.end());
-  return Size{Members::Of(std::move(others)), std::move(reason)};
+  return Size{Members::Of(std::move(others)), std::move(reason), {}};
 }
 
 // Those who take part: in the generation that runs, where a larger one waits for its commit.
@@ -118,8 +177,16 @@ bool TakesPart(const ReconcileContext& context, const Machine& machine) {
   return !elastic || elastic->members.Contains(machine.index);
 }
 
+bool StepsAside(const ReconcileContext& context, const Machine& machine) {
+  return !TakesPart(context, machine) && !HasNode(context.machines.front());
+}
+
 bool GoesOnWithFewer(const ReconcileContext& context) {
-  if (!context.snapshot.status.elastic || !HasNode(context.machines.front())) return false;
+  if (!context.snapshot.status.elastic) return false;
+  const Machine& machine0 = context.machines.front();
+  if (!HasNode(machine0) && (machine0.seen == nullptr || machine0.seen->place_is_its_own)) {
+    return false;
+  }
   const auto placed = std::ranges::count_if(context.machines, [&](const Machine& machine) {
     return TakesPart(context, machine) && HasNode(machine);
   });
@@ -153,13 +220,17 @@ bool Resize(ReconcileContext& context) {
   const bool smaller = size.has_value();
   if (!smaller) size = Larger(context);
   ElasticStatus& elastic = *context.next.elastic;
-  if (!size || size->members == elastic.members) return false;
+  if (!size || (size->members == elastic.members && size->give_way.empty())) return false;
   const Members witnesses = elastic.witnesses.And(size->members);
   elastic.members = std::move(size->members);
   elastic.witnesses = Holds(Rule::kWitnessesStay) ? witnesses : elastic.members;
   elastic.since = context.now.wall;
   elastic.reason = std::move(size->reason);
   ++context.next.epoch;
+  for (const uint32_t machine : size->give_way) {
+    context.next.attempts.Set(static_cast<int>(machine), context.next.epoch);
+    NoteSuccessor(context, machine, false);
+  }
   context.AddEvent(smaller, smaller ? "Shrunk" : "Grown",
                    "the gang is made of " + std::to_string(elastic.members.size()) + " of " +
                        std::to_string(context.machines.size()) + " machines (" +

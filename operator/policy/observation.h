@@ -68,6 +68,7 @@ struct MachineObservation {
   std::string node;                 // "" while it has none
   NodeState node_state = NodeState::kWell;
   std::string unplaced_because;         // the scheduler's words
+  bool place_is_its_own = false;        // it would find no place where another machine has left one
   bool unprepared = false;              // its volumes or its network are not there
   std::optional<StartTrouble> trouble;  // only while it is placed
 

@@ -52,7 +52,12 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
     return std::nullopt;
   }
   if (GoesOnWithFewer(context)) return std::nullopt;
-  const WallTime due = first->created + context.spec().health.start_timeout;
+  WallTime since = first->created;
+  // Machine 0 waits for a node that another has given up.
+  if (const auto& elastic = context.snapshot.status.elastic; elastic && elastic->since) {
+    since = std::max(since, *elastic->since);
+  }
+  const WallTime due = since + context.spec().health.start_timeout;
   if (context.now.wall < due) {
     context.WakeAt(context.now.Boot(due));
     return std::nullopt;

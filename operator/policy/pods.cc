@@ -88,7 +88,7 @@ void MakeMissing(ReconcileContext& context) {
   if (!MakeAddresses(context) || !key_made || !grouped) return;
   const bool may_make = MayMakePods(context.snapshot);
   for (const Machine& machine : context.machines) {
-    if (machine.life != Life::kToCreate) continue;
+    if (machine.life != Life::kToCreate || StepsAside(context, machine)) continue;
     const auto& holds = context.memory().replacement.hold_until;
     const auto hold = holds.find(machine.index);
     if (hold != holds.end() && context.now.boot < hold->second) {

@@ -46,6 +46,11 @@ def members(status):
     return status.get("elastic", {}).get("members")
 
 
+def numbers(who):
+    ends = [part.split("-") for part in (who or "").split(",") if part]
+    return [n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)]
+
+
 def wait_gang(job, who, other_than, what):
     """Runs of these members, in another generation."""
     return job.wait(lambda s: members(s) == who and s["state"] == "Running"
@@ -114,6 +119,49 @@ def test_a_gang_goes_on_without_a_dead_node_and_takes_it_in_again_with_the_weigh
     assert {i for i in after if after[i] != before[i]} == {index}
     status = finish(site, job)
     assert status["restarts"]["application"] == 0
+
+
+def test_machine_0_gets_anothers_node_where_its_own_dies(site):
+    job = train(site, {"shrinkAfter": "3s"}, failurePolicy={"machineLostAfter": "3s"})
+    job.wait_trained()
+    before, whole = job.uids(), job.status()["gangGeneration"]
+    led = site.stack.node_of(site.stack.leader()) == job.node(0)
+    began = time.monotonic()
+    with site.stack.powerless(job.node(0)):
+        status = wait_gang(job, "0-1", whole, "the gang of two")
+        print(f"machine 0's node lost to two machines running: {time.monotonic() - began:.1f} s, "
+              f"3 s of them lease and 3 s shrinkAfter"
+              + (", and another operator leads" if led else ""))
+        rank = stop_rank(job, status)
+    job.wait(lambda s: members(s) == "0-2", "growth")
+    os.kill(rank, signal.SIGCONT)
+    wait_gang(job, "0-2", status["gangGeneration"], "the gang of three again")
+    after = job.uids()
+    assert {i for i in after if after[i] != before[i]} == {0, 2}
+    finish(site, job)
+
+
+def test_an_autoscaler_may_ask_for_more_of_a_gang_that_has_less(site):
+    job = train(site, {"shrinkAfter": "3s"}, {"steps": 100_000},
+                failurePolicy={"machineLostAfter": "3s"})
+    job.wait_trained()
+    whole = job.status()["gangGeneration"]
+    with site.stack.powerless(job.node(away_from_leader(site, job))):
+        status = job.wait(lambda s: len(numbers(members(s))) == 2 and s["state"] == "Running"
+                          and s["gangGeneration"] != whole, "the gang of two")
+        before = status["gangGeneration"]
+        job.scale(4)
+        began = time.monotonic()
+        status = job.wait(lambda s: s.get("replicas") == 4 and len(numbers(members(s))) == 2
+                          and s["state"] == "Running" and s["gangGeneration"] != before,
+                          "two of four machines")
+        print(f"four asked for to two of them running: {time.monotonic() - began:.1f} s, "
+              "3 s of them shrinkAfter, or 10 where machine 0 finds no node")
+        assert numbers(members(status))[0] == 0
+    before = status["gangGeneration"]
+    status = job.wait(lambda s: len(numbers(members(s))) == 3 and s["state"] == "Running"
+                      and s["gangGeneration"] != before, "three of four machines")
+    assert status["replicas"] == 4
 
 
 def test_a_drained_node_costs_a_gang_no_step_and_no_wait(site):

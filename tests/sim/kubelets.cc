@@ -33,9 +33,12 @@ Duration Kubelets::StartLatency() {
   return world_.random().Between(milliseconds(5), milliseconds(400));
 }
 
-void Kubelets::NoRoom(Duration duration) { room_at_ = std::max(room_at_, world_.now() + duration); }
+void Kubelets::NoRoom(Duration duration) {
+  if (world_.now() >= room_at_) given_up_ = 0;
+  room_at_ = std::max(room_at_, world_.now() + duration);
+}
 
-bool Kubelets::HasRoom() const { return world_.now() >= room_at_; }
+bool Kubelets::HasRoom() const { return world_.now() >= room_at_ || given_up_ > 0; }
 
 Machine* Kubelets::MachineOf(const std::string& pod) const {
   const auto found = containers_.find(pod);
@@ -105,7 +108,7 @@ void Kubelets::Look(const std::string& name, Container& container) {
   if (world_.now() >= container.kill_at) machine.Kill(false);
   if (world_.network().Blocked(machine.node(), kOperatorNode)) return;
   if (pod.leave_by && !container.asked && !machine.terminated()) {
-    container.asked = true;
+    container.asked = container.gives_way = true;
     const Duration left =
         std::max<Duration>(*pod.leave_by - ControlPlane::WallOf(world_.now()), seconds(1));
     container.kill_at = world_.now() + left;
@@ -118,7 +121,9 @@ void Kubelets::Look(const std::string& name, Container& container) {
     if (ended && pod.leave_by) machine.ShowAsked();
     Tell(name, machine);
   }
-  if (ended && pod.leave_by) Remove(name);
+  if (!ended || !pod.leave_by) return;
+  if (container.gives_way && pod.node_state == NodeState::kWell) ++given_up_;
+  Remove(name);
 }
 
 void Kubelets::ShowNode(const std::string& name, Container& container) {
@@ -135,6 +140,7 @@ void Kubelets::ShowNode(const std::string& name, Container& container) {
 }
 
 void Kubelets::Place(const std::string& name) {
+  if (world_.now() < room_at_) --given_up_;
   api_.Apply(Kind::kPods,
              [name](Objects& objects) { objects.pods.at(name).stage = Stage::kPlaced; });
 }

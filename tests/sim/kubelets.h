@@ -40,7 +40,8 @@ class Kubelets {
   // Containers of which the API server knows nothing are ended, up to `most` later.
   void EndUnknown(Duration most);
 
-  // Pods that are made meanwhile wait for a node.
+  // Pods that are made meanwhile wait for a node: the duration, or one that is given up meanwhile
+  // by a machine that is told to go.
   void NoRoom(Duration duration);
   bool HasRoom() const;
 
@@ -56,6 +57,7 @@ class Kubelets {
     Machine* machine = nullptr;
     Time heard_at{};  // of its node
     bool asked = false;
+    bool gives_way = false;  // of the operator's own will, from a node that is well
     Time kill_at = kNever;
   };
 
@@ -74,6 +76,7 @@ class Kubelets {
   std::set<std::string> stuck_;                  // spares, by UID
   core::FailurePolicy policy_;
   Time room_at_{};
+  int given_up_ = 0;  // nodes, since there is no room
 };
 
 }  // namespace lockstep::sim

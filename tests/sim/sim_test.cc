@@ -175,6 +175,27 @@ TEST(Elastic, AGangGoesOnWithoutAMachineAndTakesItInAgain) {
   }
 }
 
+TEST(Elastic, Machine0GetsTheNodeOfAnotherWhichIsTakenInAgain) {
+  Result<Schedule> schedule = ParseSchedule(
+      "seed 64\ncluster\n"
+      "fault no-room at=900ms for=20000ms machine=0 rank=0 arg=0\n"
+      "fault kill-agent at=1000ms for=0ms machine=0 rank=0 arg=0\n"
+      "fault cut at=24000ms for=0ms machine=1 rank=0 arg=0\n");
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  std::ostringstream trace;
+  const Outcome outcome = RunSchedule(*schedule, &trace);
+  EXPECT_FALSE(outcome.violation.has_value()) << trace.str();
+  EXPECT_TRUE(outcome.success);
+  size_t at = 0;
+  for (const char* event :
+       {"exec rank 1 of 1-1", "pod gpt-0-r2 is made, and finds no node", "made of machines 0\n",
+        "pod gpt-1 is deleted", "pod gpt-1-r3 is made, and finds no node", "m0#2 boots",
+        "exec rank 0 of 2-1", "are made of machines 0-1 now", "exec rank 1 of 2-2"}) {
+    at = trace.str().find(event, at);
+    ASSERT_NE(at, std::string::npos) << event << " in " << trace.str();
+  }
+}
+
 TEST(Spares, OneLeavesBeforeTheMachineThatIsLostIsMadeAndAnotherFollows) {
   Result<Schedule> schedule = ParseSchedule(
       "seed 6\ncluster\nspares 1\n"

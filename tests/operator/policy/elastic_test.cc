@@ -5,8 +5,13 @@ namespace {
 
 using core::CoordinatorPhase;
 using core::Members;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::SizeIs;
+using testing::VariantWith;
 
 core::TrainingJob Elastic(int machines, int least, std::vector<int32_t> sizes = {}) {
   return MakeJob("gpt").Machines(machines).With([&](core::Spec& spec) {
@@ -141,11 +146,141 @@ TEST(Elastic, StartTimeoutCountsWhereTooFewHaveANode) {
   }
 }
 
-TEST(Elastic, Machine0IsNeverLeftOut) {
+// Its attempt before this one.
+MachineObservation& Earlier(Scene& scene, int machine) {
+  const auto attempt = static_cast<uint32_t>(scene.status().attempts.Of(machine));
+  return *std::ranges::find_if(scene.machines(), [&](const MachineObservation& each) {
+    return each.machine == machine && each.attempt < attempt;
+  });
+}
+
+std::vector<uint32_t> Made(const Decision& decision) {
+  std::vector<uint32_t> machines;
+  for (const Action& action : decision.actions) {
+    if (const auto* start = std::get_if<StartMachine>(&action)) machines.push_back(start->machine);
+  }
+  return machines;
+}
+
+TEST(Elastic, Machine0GetsTheNodeOfTheHighestMachineWhereItFindsNone) {
   Scene scene(Elastic(3, 1));
   scene.Run();
   Lose(scene, 0);
+  scene.Pass(seconds(119));
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  const core::JobStatus before = scene.status();
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0-1");
+  EXPECT_EQ(decision.intent->elastic->witnesses.ToString(), "0-1");
+  EXPECT_EQ(decision.intent->epoch, before.epoch + 1);
+  EXPECT_EQ(decision.intent->attempts.Of(0), before.attempts.Of(0))
+      << "it waits for a node already";
+  EXPECT_EQ(decision.intent->attempts.Of(1), before.attempts.Of(1)) << "survivors keep their pods";
+  EXPECT_EQ(decision.intent->attempts.Of(2), before.epoch + 1);
+  EXPECT_EQ(decision.intent->counters, before.counters) << "it costs nothing";
+  ASSERT_THAT(decision.events, SizeIs(1));
+  EXPECT_THAT(decision.events[0].note,
+              HasSubstr("machine 0 found no node, and gets that of machine 2"));
+}
+
+TEST(Elastic, WhoGaveItsNodeToMachine0WaitsUntilThatHasIt) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Lose(scene, 0);
+  scene.Pass(minutes(2));
+  scene.status() = *scene.Decide().intent;
+  const Decision leaves = scene.Decide();
+  EXPECT_THAT(
+      leaves.actions,
+      Contains(VariantWith<StopMachine>(Field(&StopMachine::name, Earlier(scene, 2).name))));
+  EXPECT_THAT(Made(leaves), IsEmpty());
+  scene.machines().remove_if([](const MachineObservation& each) { return each.machine == 2; });
+  EXPECT_THAT(Made(scene.Settle()), IsEmpty());
+  Place(scene, 0);
+  EXPECT_THAT(Made(scene.Settle()), ElementsAre(2U));
+}
+
+TEST(Elastic, NoSecondMachineGivesWayWhileTheFirstIsOnItsWayOut) {
+  Scene scene(Elastic(4, 1));
+  scene.Run();
+  Lose(scene, 0);
+  scene.Pass(minutes(2));
+  scene.status() = *scene.Decide().intent;
+  ASSERT_EQ(MembersOf(scene.status()), "0-2");
+  Earlier(scene, 3).leave_by = scene.now.wall + seconds(30);
+  scene.Pass(seconds(29));
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  EXPECT_EQ(MembersOf(*scene.Decide().intent), "0-1") << "that node does not come free";
+}
+
+TEST(Elastic, WhoIsLeftOutGivesMachine0ItsNodeFirst) {
+  Scene scene(Elastic(4, 1));
+  scene.Run();
+  Lose(scene, 1);
+  scene.Pass(minutes(2));
+  scene.status() = *scene.Decide().intent;
+  Runs(scene);
+  Place(scene, 1);
+  Lose(scene, 0);
+  scene.Pass(minutes(2));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0,2-3");
+  EXPECT_EQ(decision.intent->attempts.Of(1), decision.intent->epoch);
+}
+
+TEST(Elastic, WhoElseWaitsForANodeStepsAsideForMachine0) {
+  Scene scene(Elastic(4, 1));
+  scene.Run();
+  Lose(scene, 0);
+  Lose(scene, 2);
+  scene.Pass(minutes(2));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0-1");
+  EXPECT_EQ(decision.intent->attempts.Of(2), decision.intent->epoch);
+  EXPECT_EQ(decision.intent->attempts.Of(3), decision.intent->epoch);
+}
+
+TEST(Elastic, Machine0WaitsForItsNodeWhereTheOthersAreTooFew) {
+  Scene scene(Elastic(3, 3));
+  scene.Run();
+  Lose(scene, 0);
   scene.Pass(minutes(5));
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Elastic, Machine0WaitsWhereNoOthersPlaceWouldDo) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  Lose(scene, 0);
+  scene.machine(0).place_is_its_own = true;
+  scene.Pass(minutes(5));
+  EXPECT_FALSE(scene.Decide().intent);
+}
+
+TEST(Elastic, AGangIsNotLetGoOfAsSoonAsItsMachine0IsGivenANode) {
+  Scene scene(Elastic(2, 1));
+  scene.spec().elastic->shrink_after = minutes(20);
+  scene.Run();
+  Lose(scene, 0);
+  scene.snapshot().oldest_waiting = false;
+  scene.Pass(minutes(20));
+  scene.status() = *scene.Decide().intent;
+  ASSERT_EQ(MembersOf(scene.status()), "0");
+  EXPECT_FALSE(scene.Decide().intent) << "the scheduler has yet to see that there is room";
+}
+
+TEST(Elastic, AGangWhoseMachine0FindsNoNodeIsNotLetGoOf) {
+  Scene scene(Elastic(3, 2));
+  scene.spec().elastic->shrink_after = hours(1);
+  scene.Run();
+  Lose(scene, 0);
+  scene.snapshot().oldest_waiting = false;
+  scene.Pass(minutes(11));
   EXPECT_FALSE(scene.Decide().intent);
 }
 
