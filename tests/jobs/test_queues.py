@@ -304,38 +304,68 @@ def test_a_template_for_other_nodes_than_the_flavors_is_not_admitted(jobs, queue
     assert jobs.pods("bad") == {}
 
 
-def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, queues, tmp_path):
-    rack = "example.com/rack"
-    nodes = [f"{jobs.namespace}-{index}" for index in range(4)]
-    for node, name in zip(nodes, ["b", "a", "a", "a"]):  # by itself a machine 0 goes to the first
-        jobs.kubectl("label", "node", node, f"{rack}={name}", "pool=tas")
-    queues.make("Topology", "racks", spec={"levels": [
-        {"nodeLabel": rack}, {"nodeLabel": "kubernetes.io/hostname"}]})
-    queues.make("ResourceFlavor", "tas",
-                spec={"nodeLabels": {"pool": "tas"}, "topologyName": "racks"})
-    queues.make_queue(jobs.namespace, jobs.queue, cpu=10000, flavor="tas")
-    near = {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": rack}}}
-    folder = begin(jobs, tmp_path, "gpt", template=near,
-                   resourcesPerProcess={"cpu": 400})  # of a node's 1000: one machine on each
+class Racks:
+    """A queue whose nodes Kueue chooses: four, of which three are in one rack. Machines have a node
+    each, for two don't fit on one."""
 
-    def places():
-        """Nodes by machine, of pods that run."""
-        items = json.loads(jobs.kubectl("get", "pods", "-l", "lockstep.dev/job=gpt",
-                                        "-o", "json"))["items"]
+    LEVEL = "example.com/rack"
+    JOB = {"template": {"metadata": {"annotations": {
+        "kueue.x-k8s.io/podset-required-topology": LEVEL}}}, "resourcesPerProcess": {"cpu": 400}}
+
+    def __init__(self, jobs, queues):
+        self._jobs, self._queues = jobs, queues
+        self._name = f"racks-{jobs.namespace}"
+        self.nodes = [f"{jobs.namespace}-{index}" for index in range(4)]
+        for node, name in zip(self.nodes, ["b", "a", "a", "a"]):  # by itself machine 0 goes to the first
+            jobs.kubectl("label", "node", node, f"{self.LEVEL}={name}", f"pool={self._name}")
+        queues.make("Topology", self._name, spec={"levels": [
+            {"nodeLabel": self.LEVEL}, {"nodeLabel": "kubernetes.io/hostname"}]})
+        queues.make("ResourceFlavor", self._name, spec={"nodeLabels": {"pool": self._name},
+                                                        "topologyName": self._name})
+        queues.make_queue(jobs.namespace, jobs.queue, cpu=10000, flavor=self._name)
+
+    def places(self):
+        """Nodes by machine, of pods that run and stay."""
+        items = json.loads(self._jobs.kubectl("get", "pods", "-l", "lockstep.dev/job=gpt",
+                                              "-o", "json"))["items"]
         return {pod["metadata"]["labels"]["lockstep.dev/machine"]: pod["spec"]["nodeName"]
-                for pod in items if pod["status"]["phase"] == "Running"}
+                for pod in items if pod["status"]["phase"] == "Running"
+                and "deletionTimestamp" not in pod["metadata"]}
 
-    jobs.wait_state("gpt", "Running")
-    before = places()
-    assert len(set(before.values())) == 2 and set(before.values()) < set(nodes[1:])
-    uid = queues.workload(jobs.namespace, "gpt")["metadata"]["uid"]
-    jobs.kubectl("delete", "node", before["1"])
-    [spare] = set(nodes[1:]) - set(before.values())
-    wait_until(lambda: places() == {"0": before["0"], "1": spare}, "Kueue's next node", 60, 0.1)
-    jobs.wait_state("gpt", "Running")
-    assert queues.workload(jobs.namespace, "gpt")["metadata"]["uid"] == uid
+    def lose_a_node(self, how):
+        """`how(node)`, of machine 1: Kueue gives the gang the other one of its rack, within the same
+        admission."""
+        self._jobs.wait_state("gpt", "Running")
+        before = self.places()
+        assert len(set(before.values())) == 2 and set(before.values()) < set(self.nodes[1:])
+        uid = self._queues.workload(self._jobs.namespace, "gpt")["metadata"]["uid"]
+        how(before["1"])
+        [spare] = set(self.nodes[1:]) - set(before.values())
+        wait_until(lambda: self.places() == {"0": before["0"], "1": spare}, "Kueue's next node", 90,
+                   0.1)
+        self._jobs.wait_state("gpt", "Running")
+        assert self._queues.workload(self._jobs.namespace, "gpt")["metadata"]["uid"] == uid
+        return before["1"]
+
+
+def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, queues, tmp_path):
+    racks = Racks(jobs, queues)
+    folder = begin(jobs, tmp_path, "gpt", **racks.JOB)
+    racks.lose_a_node(lambda node: jobs.kubectl("delete", "node", node))
     (folder / "gate").touch()
     jobs.wait_state("gpt", "Succeeded")
+
+
+def test_kueue_replaces_a_node_without_power_whose_pod_cannot_leave(jobs, queues, tmp_path):
+    racks = Racks(jobs, queues)
+    folder = begin(jobs, tmp_path, "gpt", failurePolicy={"machineLostAfter": "2s"}, **racks.JOB)
+    lost = racks.lose_a_node(jobs.kubelet.lose)  # which Kubernetes misses after 50 s
+    [stuck] = [pod for pod in json.loads(jobs.kubectl("get", "pods", "-o", "json"))["items"]
+               if pod["spec"].get("nodeName") == lost]
+    assert "deletionTimestamp" in stuck["metadata"] and stuck["status"]["phase"] == "Running"
+    (folder / "gate").touch()
+    jobs.wait_state("gpt", "Succeeded")
+    jobs.kubectl("delete", "node", lost)  # and with it its pod goes
 
 
 def test_multikueues_manager_has_the_workload_alone_and_its_worker_runs_it(jobs, queues, tmp_path):

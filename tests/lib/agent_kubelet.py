@@ -55,6 +55,7 @@ class _Writer(KubeletWriter):
         self._asked = set()  # pods whose agents got SIGTERM
         self._keys = {}  # pod name -> files of its Secret
         self.held = frozenset()  # machines whose pods find no node
+        self._powerless = set()  # nodes
 
     async def follow_services(self):
         path = f"/api/v1/namespaces/{self._namespace}/services"
@@ -92,6 +93,12 @@ class _Writer(KubeletWriter):
             if not pod["spec"].get("nodeName"):
                 await self._attend(pod)
 
+    async def lose(self, node):
+        self._powerless.add(node)
+        for name, pod in self.pods.items():
+            if pod["spec"].get("nodeName") == node and name in self.processes:
+                self.processes[name].kill()
+
     async def _bind(self, pod):
         if int(pod["metadata"]["labels"].get("lockstep.dev/machine", "-1")) not in self.held:
             return await super()._bind(pod)
@@ -101,6 +108,8 @@ class _Writer(KubeletWriter):
             await self._write_status(pod, {"conditions": [unplaced]})
 
     async def _attend(self, pod):
+        if pod["spec"].get("nodeName") in self._powerless:
+            return
         name = pod["metadata"]["name"]
         process = self.processes.get(name)
         if "deletionTimestamp" in pod["metadata"] and process is not None:
@@ -201,6 +210,8 @@ class _Writer(KubeletWriter):
         seen = await self._api.find(path)
         if seen is None or seen["metadata"]["uid"] != pod["metadata"]["uid"]:
             return
+        if seen["spec"]["nodeName"] in self._powerless:
+            return
         await self._write_end(seen, code if code >= 0 else 128 - code,
                               "Error" if code else "Completed", message.read_text()[-4096:], "")
         if "deletionTimestamp" in seen["metadata"]:
@@ -274,13 +285,18 @@ class AgentKubelet:
         """Pods of these machines find no node from now on; others do."""
         asyncio.run_coroutine_threadsafe(self._writer.hold(machines), self._loop).result(60)
 
+    def lose(self, node):
+        """It loses its power: agents there are dead, and nothing is told of its pods any more."""
+        self._nodes.silent.add(node)
+        asyncio.run_coroutine_threadsafe(self._writer.lose(node), self._loop).result(60)
+
     def log(self, pod):
         return (self._folder / pod / "log").read_text()
 
     async def _main(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         api, following = ApiClient(self._server), ApiClient(self._server)
-        nodes = Nodes(api, self._names)
+        self._nodes = nodes = Nodes(api, self._names)
         await nodes.make()
         self._writer = _Writer(following, self._namespace, self._names, self._folder,
                                self._pull, self._unlike)

@@ -31,6 +31,7 @@ class Nodes:
 
     def __init__(self, api, names):
         self._api, self.names = api, names
+        self.silent = set()  # nodes
 
     async def make(self):
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady",
@@ -55,7 +56,7 @@ class Nodes:
     async def _renew(self):
         leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
         time = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        for name in self.names:
+        for name in sorted(set(self.names) - self.silent):
             spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": time}
             try:
                 await self._api.patch(f"{leases}/{name}", {"spec": spec})
