@@ -1,5 +1,7 @@
 #include "operator/controller/job_record.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "core/model/parse.h"
@@ -23,13 +25,10 @@ void LearnSpec(core::Node document, JobRecord* record) {
 }
 
 // They change without the generation.
-void LearnLabels(const core::Node& metadata, JobRecord* record) {
-  record->job.metadata.labels.clear();
-  const core::Node* labels = metadata.Find("labels");
-  if (labels == nullptr || !labels->IsMap()) return;
-  for (const core::NodeMember& label : labels->members()) {
-    record->job.metadata.labels[label.key] = label.value.text();
-  }
+void LearnTexts(const core::Node* texts, std::map<std::string, std::string>* learned) {
+  learned->clear();
+  if (texts == nullptr || !texts->IsMap()) return;
+  for (const core::NodeMember& text : texts->members()) (*learned)[text.key] = text.value.text();
 }
 
 }  // namespace
@@ -52,13 +51,14 @@ Status Learn(const kube::JobView& view, JobRecord* record) {
   if (!document.root) return Error::Invalid("the object is no JSON");
   Result<core::JobStatus> status = core::ReadJobStatus(document.root->Find("status"));
   if (!status.ok()) return status.error();
-  core::Node labelled;
-  if (const core::Node* metadata = document.root->Find("metadata")) labelled = *metadata;
+  core::Node metadata;
+  if (const core::Node* found = document.root->Find("metadata")) metadata = *found;
   if (record->generation != view.meta.generation) {
     LearnSpec(std::move(*document.root), record);
     record->generation = view.meta.generation;
   }
-  LearnLabels(labelled, record);
+  LearnTexts(metadata.Find("labels"), &record->job.metadata.labels);
+  LearnTexts(metadata.Find("annotations"), &record->job.metadata.annotations);
   record->created = view.meta.created;
   record->deleting = view.meta.deleted.has_value();
   record->job.metadata.name = view.meta.name;

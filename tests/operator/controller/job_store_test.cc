@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 namespace lockstep::control {
@@ -54,6 +55,18 @@ TEST_F(JobStoreTest, KnowsWhatItWroteAndWhatCameBefore) {
   meta.uid = "of a new job of that name";
   EXPECT_FALSE(jobs_.Knows(meta));
   EXPECT_EQ(record->status.state, core::JobState::kPending);
+}
+
+TEST_F(JobStoreTest, LearnsLabelsAndAnnotationsThatChangeWithoutTheGeneration) {
+  kube::JobView view = ViewOf("gpt", seconds(1));
+  Learned(view);
+  view.meta.resource_version = "6";
+  view.json = R"({"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
+                  "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}})";
+  const core::Metadata& metadata = Learned(view)->job.metadata;
+  EXPECT_EQ(metadata.labels, (std::map<std::string, std::string>{{"a", "b"}}));
+  EXPECT_EQ(metadata.annotations, (std::map<std::string, std::string>{{"c", "d"}}));
+  EXPECT_EQ(metadata.name, "gpt");
 }
 
 TEST_F(JobStoreTest, TheOldestThatWaitsForNodesIsOldestUntilItRunsOrIsGone) {
