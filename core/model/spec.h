@@ -54,7 +54,7 @@ enum class GpuVisibility : uint8_t { kShared, kIsolated };
 enum class OnePerNode : uint8_t { kAuto, kRequired, kPreferred, kNone };
 enum class TopologyMode : uint8_t { kPreferred, kRequired };
 // Whose PodGroup holds a gang's pods together, so that all of them get a node or none.
-enum class GangScheduler : uint8_t { kNone, kKubernetes, kCoscheduling };
+enum class GangScheduler : uint8_t { kNone, kKubernetes, kCoscheduling, kVolcano };
 enum class Console : uint8_t { kAll, kRankZero, kFailedOnly };
 enum class LogFormat : uint8_t { kPrefix, kRaw, kJson };
 // Whether interpreters wait beside the ranks with what these import, for the next generation.
@@ -314,7 +314,8 @@ template <> inline constexpr auto kEnumNames<GangScheduler> =
     std::to_array<EnumName<GangScheduler>>(
     {{GangScheduler::kNone, "None"},
      {GangScheduler::kKubernetes, "Kubernetes"},
-     {GangScheduler::kCoscheduling, "Coscheduling"}});
+     {GangScheduler::kCoscheduling, "Coscheduling"},
+     {GangScheduler::kVolcano, "Volcano"}});
 template <> inline constexpr auto kEnumNames<Console> = std::to_array<EnumName<Console>>(
     {{Console::kAll, "All"}, {Console::kRankZero, "RankZero"},
      {Console::kFailedOnly, "FailedOnly"}});

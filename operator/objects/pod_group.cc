@@ -1,6 +1,7 @@
 #include "operator/objects/pod_group.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/model/names.h"
 
@@ -9,11 +10,22 @@ namespace {
 
 using core::GangScheduler;
 
-Json SpecOf(GangScheduler gang, int32_t machines) {
+constexpr const char* kVolcanoQueue = "scheduling.volcano.sh/queue-name";
+
+Json SpecOf(const core::TrainingJob& job, GangScheduler gang, int32_t machines) {
   if (gang == GangScheduler::kKubernetes) {
     return {{"schedulingPolicy", {{"gang", {{"minCount", machines}}}}}};
   }
-  return {{"minMember", machines}};
+  Json spec = {{"minMember", machines}};
+  if (gang != GangScheduler::kVolcano) return spec;
+  const std::map<std::string, std::string>& annotations = job.metadata.annotations;
+  if (const auto queue = annotations.find(kVolcanoQueue); queue != annotations.end()) {
+    spec["queue"] = queue->second;
+  }
+  if (const std::string& name = job.spec.priority_class_name; !name.empty()) {
+    spec["priorityClassName"] = name;
+  }
+  return spec;
 }
 
 }  // namespace
@@ -27,6 +39,8 @@ std::vector<kube::Resource> PodGroupsOf(GangScheduler gang) {
               {"scheduling.k8s.io", "v1alpha2", "podgroups"}};
     case GangScheduler::kCoscheduling:
       return {{"scheduling.x-k8s.io", "v1alpha1", "podgroups"}};
+    case GangScheduler::kVolcano:
+      return {{"scheduling.volcano.sh", "v1beta1", "podgroups"}};
   }
   return {};
 }
@@ -39,6 +53,8 @@ const char* ProviderOf(GangScheduler gang) {
       return "PodGroups of Kubernetes, 1.36 or later with its API and gate GenericWorkload enabled";
     case GangScheduler::kCoscheduling:
       return "the CustomResourceDefinition of scheduler-plugins";
+    case GangScheduler::kVolcano:
+      return "Volcano";
   }
   return "";
 }
@@ -49,7 +65,7 @@ std::string PodGroupObject(const core::TrainingJob& job, const core::PodGroupSta
       Json{{"apiVersion", std::string(resource.group) + "/" + std::string(resource.version)},
            {"kind", "PodGroup"},
            {"metadata", MetadataOf(job, group.name, core::JobLabels(job.metadata.name))},
-           {"spec", SpecOf(group.gang, machines)}});
+           {"spec", SpecOf(job, group.gang, machines)}});
 }
 
 void JoinPodGroup(const core::PodGroupStatus& group, Json& metadata, Json& spec) {
@@ -61,6 +77,9 @@ void JoinPodGroup(const core::PodGroupStatus& group, Json& metadata, Json& spec)
       return;
     case GangScheduler::kCoscheduling:
       ObjectAt(metadata, "labels")["scheduling.x-k8s.io/pod-group"] = group.name;
+      return;
+    case GangScheduler::kVolcano:
+      ObjectAt(metadata, "annotations")["scheduling.k8s.io/group-name"] = group.name;
       return;
   }
 }

@@ -80,6 +80,9 @@ void SetCommonFields(const core::Spec& wanted, Json& spec) {
   SetIfUnset(spec, "enableServiceLinks", false);
   SetIfUnset(ObjectAt(spec, "securityContext"), "seccompProfile", {{"type", "RuntimeDefault"}});
   if (!wanted.scheduler_name.empty()) spec["schedulerName"] = wanted.scheduler_name;
+  if (wanted.scheduling.gang == core::GangScheduler::kVolcano) {
+    SetIfUnset(spec, "schedulerName", "volcano");
+  }
   for (const core::LocalObjectReference& secret : wanted.image_pull_secrets) {
     ListAt(spec, "imagePullSecrets").push_back({{"name", secret.name}});
   }

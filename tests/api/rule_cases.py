@@ -117,6 +117,7 @@ PASS = [
     job(a_trainer(globalBatchSize=16) | {"numMachines": 4, "elastic": {"sizes": [2]}}),
     job(a_command(scheduling={"gang": "Coscheduling"}, schedulerName="a")),
     job(a_command(scheduling={"gang": "Kubernetes"})),
+    job(a_command(scheduling={"gang": "Volcano"})),
     job(a_command(network={}, **_template({"setHostnameAsFQDN": True}))),
     job(a_command(failurePolicy={"rules": [{"signals": ["SIGBUS"]}, {"stderr": r"(?i)\bECC\b"}]})),
     job(a_command(checkpoint={"claim": "a", "path": "/a", "resume": "a/b"})),
@@ -296,7 +297,7 @@ FAIL += [job(a_command(**_template({field: value}))) for field, value in (
     ("volumes", [{"name": "lockstep-a", "emptyDir": {}}]), ("priorityClassName", "A"),
     ("schedulerName", "A"), ("imagePullSecrets", [{"name": "A"}]))]
 FAIL += [job(a_command(network={"hostnames": False}, **_template({"setHostnameAsFQDN": True})))]
-FAIL += [job(a_command(scheduling={"gang": gang})) for gang in ("Volcano", "coscheduling", "")]
+FAIL += [job(a_command(scheduling={"gang": gang})) for gang in ("volcano", "coscheduling", "")]
 FAIL += [job(a_command(**_template({field: [{"name": "a", "volumeMounts": [
     {"name": "b", "mountPath": "/b"}, {"name": volume, "mountPath": "/a"}]}]})))
     for field in ("containers", "initContainers") for volume in ("lockstep-key", "lockstep-agent")]

@@ -1,6 +1,7 @@
 """Gangs that a scheduler places as a whole: the PodGroups of spec.scheduling.gang, with the real
-operator and real agents. Coscheduling's as their own CustomResourceDefinition takes them; nodes are
-given as without the plugin. Kubernetes' own with its real scheduler, in clusters that have its gates
+operator and real agents. Coscheduling's as their own CustomResourceDefinition takes them, and
+Volcano's as one takes them that has their shape; nodes are given as by no scheduler of theirs.
+Kubernetes' own with its real scheduler, in clusters that have its gates
 in full or in part."""
 
 import contextlib
@@ -19,20 +20,34 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cluster"))
 import parts  # noqa: E402
 
 GROUPS = "podgroups.scheduling.x-k8s.io"
-LABEL = "scheduling.x-k8s.io/pod-group"
+GROUPS_OF_VOLCANO = "podgroups.scheduling.volcano.sh"
 
 
 @pytest.fixture
 def definition():
     """scheduler-plugins' own, of the version that Kueue knows."""
     return (parts.source("kueue", "sigs.k8s.io/scheduler-plugins")
-            / "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml")
+            / "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml").read_text()
+
+
+def definition_of_volcano():
+    """Of what is said in a PodGroup; its API server drops everything else."""
+    said = {"minMember": {"type": "integer"}, "queue": {"type": "string"},
+            "priorityClassName": {"type": "string"}}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": said}}}
+    return json.dumps({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": GROUPS_OF_VOLCANO},
+        "spec": {"group": "scheduling.volcano.sh", "scope": "Namespaced",
+                 "names": {"kind": "PodGroup", "plural": "podgroups"},
+                 "versions": [{"name": "v1beta1", "served": True, "storage": True,
+                               "schema": {"openAPIV3Schema": schema}}]}})
 
 
 @contextlib.contextmanager
-def served(cluster, name, file):
+def served(cluster, name, definition):
     """A CustomResourceDefinition, until the end."""
-    cluster.kubectl("create", "-f", file)
+    cluster.kubectl("create", "-f", "-", input=definition)
     try:
         wait_until(lambda: cluster.kubectl("get", name, "-A", check=False).returncode == 0,
                    f"{name} to be served", 60, 0.05)
@@ -41,16 +56,21 @@ def served(cluster, name, file):
         cluster.kubectl("delete", "crd", name)
 
 
-def groups(jobs):
-    found = json.loads(jobs.kubectl("get", GROUPS, "-o", "json"))["items"]
+def groups(jobs, kind=GROUPS):
+    found = json.loads(jobs.kubectl("get", kind, "-o", "json"))["items"]
     return {each["metadata"]["name"]: each for each in found}
 
 
 def members(jobs):
     """The group of each pod that has not ended."""
     found = json.loads(jobs.kubectl("get", "pods", "-o", "json"))["items"]
-    return {pod["metadata"]["name"]: pod["metadata"]["labels"].get(LABEL) for pod in found
+    return {pod["metadata"]["name"]: pod["metadata"]["labels"].get("scheduling.x-k8s.io/pod-group")
+            or pod["metadata"]["annotations"].get("scheduling.k8s.io/group-name") for pod in found
             if pod["status"]["phase"] in ("Pending", "Running")}
+
+
+def until(gate):
+    return f'while [ ! -e "{gate}" ]; do sleep 0.05; done'
 
 
 def suspend(jobs, name, value):
@@ -61,8 +81,7 @@ def suspend(jobs, name, value):
 def test_a_gang_of_coscheduling_has_a_group_for_as_long_as_it_has_pods(
         jobs, installed, definition, tmp_path):
     gate = tmp_path / "gate"
-    jobs.apply("gpt", f'while [ ! -e "{gate}" ]; do sleep 0.05; done',
-               scheduling={"gang": "Coscheduling"})
+    jobs.apply("gpt", until(gate), scheduling={"gang": "Coscheduling"})
     lacking = jobs.wait("gpt", lambda status: "scheduler-plugins" in status.get("reason", ""),
                         "word of what is missing")
     assert lacking["state"] == "Pending" and "scheduling.x-k8s.io/v1alpha1" in lacking["reason"]
@@ -95,6 +114,28 @@ def test_a_gang_of_coscheduling_has_a_group_for_as_long_as_it_has_pods(
         jobs.wait("gpt", lambda status: status["state"] == "Succeeded"
                   and "podGroup" not in status, "the end")
         assert groups(jobs) == {}
+
+
+def test_a_gang_of_volcano_has_a_group_in_its_queue(jobs, installed, tmp_path):
+    gate = tmp_path / "gate"
+    jobs.apply("gpt", until(gate), scheduling={"gang": "Volcano"})
+    jobs.kubectl("annotate", "tj", "gpt", "scheduling.volcano.sh/queue-name=research")
+    lacking = jobs.wait("gpt", lambda status: "the cluster lacks Volcano"
+                        in status.get("reason", ""), "word of what is missing")
+    assert "scheduling.volcano.sh/v1beta1" in lacking["reason"] and members(jobs) == {}
+    with served(installed, GROUPS_OF_VOLCANO, definition_of_volcano()):
+        status = jobs.wait_state("gpt", "Running")
+        assert status["podGroup"] == {"name": "gpt-e1", "gang": "Volcano"}
+        [group] = groups(jobs, GROUPS_OF_VOLCANO).values()
+        assert group["spec"] == {"minMember": 2, "queue": "research"}
+        jobs.kubelet.process("gpt-1").kill()
+        jobs.wait("gpt", lambda status: status["state"] == "Running"
+                  and status["restarts"]["infrastructure"] == 1, "the replacement")
+        assert set(members(jobs).values()) == {"gpt-e1"}
+        gate.touch()
+        jobs.wait("gpt", lambda status: status["state"] == "Succeeded"
+                  and "podGroup" not in status, "the end")
+        assert groups(jobs, GROUPS_OF_VOLCANO) == {}
 
 
 def test_a_group_that_is_a_strangers_is_told_and_left_alone(jobs, installed, definition):
@@ -145,10 +186,6 @@ def nodes_of(jobs, name):
     found = json.loads(jobs.kubectl("get", "pods", "-l", f"lockstep.dev/job={name}", "-o", "json"))
     return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in found["items"]
             if pod["status"]["phase"] in ("Pending", "Running") and pod["spec"].get("nodeName")}
-
-
-def until(gate):
-    return f'while [ ! -e "{gate}" ]; do sleep 0.05; done'
 
 
 @pytest.mark.slow

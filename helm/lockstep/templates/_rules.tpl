@@ -24,7 +24,7 @@
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
-{{- $groups := dict "Kubernetes" "scheduling.k8s.io" "Coscheduling" "scheduling.x-k8s.io" }}
+{{- $groups := dict "Kubernetes" "scheduling.k8s.io" "Coscheduling" "scheduling.x-k8s.io" "Volcano" "scheduling.volcano.sh" }}
 {{- range .Values.gangScheduling }}
 - apiGroups: [{{ get $groups . }}]
   resources: [podgroups]

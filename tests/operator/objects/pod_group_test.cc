@@ -7,9 +7,8 @@ namespace {
 
 using core::GangScheduler;
 
-json Group(GangScheduler gang) {
-  return json::parse(
-      PodGroupObject(MakeJob("gpt"), {"gpt-e5", gang}, 64, PodGroupsOf(gang).front()));
+json Group(GangScheduler gang, const core::TrainingJob& job = MakeJob("gpt")) {
+  return json::parse(PodGroupObject(job, {"gpt-e5", gang}, 64, PodGroupsOf(gang).front()));
 }
 
 json PodIn(GangScheduler gang, const core::TrainingJob& job = MakeJob("gpt")) {
@@ -39,6 +38,38 @@ TEST(PodGroup, OfCoschedulingIsJoinedByALabel) {
   EXPECT_EQ(pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"], "gpt-e5");
   EXPECT_EQ(pod["metadata"]["labels"]["lockstep.dev/job"], "gpt");
   EXPECT_FALSE(pod["spec"].contains("schedulerName"));
+}
+
+TEST(PodGroup, OfVolcanoHasAQueueAndAPriorityWhereItsJobHas) {
+  core::TrainingJob job = MakeJob("gpt");
+  EXPECT_EQ(Group(GangScheduler::kVolcano, job)["apiVersion"], "scheduling.volcano.sh/v1beta1");
+  EXPECT_EQ(Group(GangScheduler::kVolcano, job)["spec"], json::parse(R"({"minMember": 64})"));
+  job.metadata.annotations["scheduling.volcano.sh/queue-name"] = "research";
+  job.spec.priority_class_name = "high";
+  EXPECT_EQ(Group(GangScheduler::kVolcano, job)["spec"],
+            json::parse(R"({"minMember": 64, "queue": "research", "priorityClassName": "high"})"));
+  EXPECT_EQ(Group(GangScheduler::kCoscheduling, job)["spec"], json::parse(R"({"minMember": 64})"));
+}
+
+TEST(PodGroup, OfVolcanoIsJoinedByAnAnnotation) {
+  const json pod = PodIn(GangScheduler::kVolcano);
+  EXPECT_EQ(pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"], "gpt-e5");
+}
+
+TEST(PodGroup, OfVolcanoHasItsSchedulerUnlessTheJobNamesAnother) {
+  core::TrainingJob job = MakeJob("gpt");
+  job.spec.scheduling.gang = GangScheduler::kVolcano;
+  const auto scheduler_of = [&] {
+    return PodIn(GangScheduler::kVolcano, job)["spec"]["schedulerName"];
+  };
+  EXPECT_EQ(scheduler_of(), "volcano");
+  const json spare = json::parse(*SparePodObject(job, "agent:1", 0, {}, {}));
+  EXPECT_EQ(spare["spec"]["schedulerName"], "volcano");
+  EXPECT_FALSE(spare["metadata"].contains("annotations"));
+  job.spec.template_ = MakeJob::Yaml("spec: {schedulerName: a}");
+  EXPECT_EQ(scheduler_of(), "a");
+  job.spec.scheduler_name = "b";
+  EXPECT_EQ(scheduler_of(), "b");
 }
 
 TEST(PodGroup, OfKubernetesCountsAllMachinesAndIsJoinedByAField) {

@@ -119,7 +119,8 @@ def _place():
             "gang": choice(
                 "All machines get a node at once, or none does. Kubernetes: by a PodGroup of its own, "
                 "where the cluster has them (1.36, alpha). Coscheduling: by the plugin of "
-                "scheduler-plugins, which the scheduler of the pods must have."),
+                "scheduler-plugins, which the scheduler of the pods must have. Volcano: by its "
+                "scheduler, which the pods have unless schedulerName names another."),
         }, filled=True),
         "network": struct("How machines find each other.", {
             "hostnames": boolean(
