@@ -150,7 +150,7 @@ def test_an_autoscaler_may_ask_for_more_of_a_gang_that_has_less(site):
         status = job.wait(lambda s: len(numbers(members(s))) == 2 and s["state"] == "Running"
                           and s["gangGeneration"] != whole, "the gang of two")
         before = status["gangGeneration"]
-        job.scale(4)
+        site.kubectl("scale", "tj", "gpt", "--replicas=4")
         began = time.monotonic()
         status = job.wait(lambda s: s.get("replicas") == 4 and len(numbers(members(s))) == 2
                           and s["state"] == "Running" and s["gangGeneration"] != before,
