@@ -22,6 +22,7 @@ from waiting import wait_until
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cluster"))
 
 import parts  # noqa: E402
+import programs  # noqa: E402
 
 GROUP = "kueue.x-k8s.io"
 VERSION = f"{GROUP}/v1beta2"
@@ -97,7 +98,8 @@ class Kueue:
         self._begin()
 
     def _begin(self):
-        """As its own service account, with what may do what it may."""
+        """As its own service account, with what may do what it may. It ends with the cluster at the
+        latest."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self._configuration))
         access = json.loads(self.cluster.kubeconfig.read_text())
         access["users"][0]["user"]["as"] = ACCOUNT
@@ -106,7 +108,8 @@ class Kueue:
             self._process = subprocess.Popen(
                 ["unshare", "--mount", "sh", "-ec", START, "sh", self.folder,
                  parts.build("kueue", print) / "kueue"],
-                env={**os.environ, "KUBECONFIG": str(self.folder / "kubeconfig")},
+                env={**os.environ, "KUBECONFIG": str(self.folder / "kubeconfig"),
+                     programs.MARK: str(self.cluster.folder.resolve())},
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self):

@@ -1,97 +1,36 @@
 """The story that tools/demo cluster tells, on a Kubernetes of three nodes: Lockstep is installed, a
 job trains on two of them, the node of one of its machines loses its power, and the job goes on from
-its last checkpoint. Every command is shown as a person would type it.
+its last checkpoint.
 
     cluster_demo.py [--keep]
 """
 
-import json
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
+import stage
 import yaml
+from stage import FOLDER, ROOT, SHARED, output, run, say
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("lib", "cluster", "monitoring")]
 
 import monitors  # noqa: E402
 import prometheus  # noqa: E402
 from nodes import Nodes  # noqa: E402
 
-FOLDER = ROOT / "build/cluster"
-SHARED = pathlib.Path("/tmp/lockstep-demo-cluster")  # what a file server is elsewhere
-PATIENCE = 600.0  # seconds for any one thing
 CHECKPOINTS = {"spec": {"trainer": {"checkpointEvery": 5},
                         "checkpoint": {"claim": "checkpoints", "path": "/checkpoints"}}}
-VOLUME = """
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: checkpoints}}
-spec:
-  accessModes: [ReadWriteMany]
-  capacity: {{storage: 1Gi}}
-  storageClassName: ""
-  hostPath: {{path: {folder}}}
-  claimRef: {{namespace: default, name: checkpoints}}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{name: checkpoints}}
-spec:
-  accessModes: [ReadWriteMany]
-  storageClassName: ""
-  volumeName: checkpoints
-  resources: {{requests: {{storage: 1Gi}}}}
-"""
-
-
-def say(text):
-    print(f"\n  demo: {text}", flush=True)
-
-
-def environment():
-    promtool = pathlib.Path(prometheus.program("promtool"))
-    path = f"{FOLDER}/bin:{promtool.parent}:{os.environ['PATH']}"
-    return {**os.environ, "KUBECONFIG": str(FOLDER / "kubeconfig"), "PATH": path}
-
-
-def run(command, **options):
-    print(f"\n$ {command}", flush=True)
-    subprocess.run(["bash", "-c", command], cwd=ROOT, env=environment(), check=True, **options)
-
-
-def output(*command):
-    return subprocess.run(command, cwd=ROOT, env=environment(), check=True, capture_output=True,
-                          text=True).stdout
 
 
 def status():
-    return json.loads(output("kubectl", "get", "tj", "gpt", "-o", "json")).get("status", {})
+    return stage.status("gpt")
 
 
 def wait(condition, what):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > deadline or status().get("state") == "Failed":
-            sys.exit(f"demo: waited in vain for {what}; with --keep, see: "
-                     "tools/cluster shell kubectl describe tj gpt")
-        time.sleep(0.5)
-
-
-def install():
-    say("three nodes, each with a kubelet, containerd and a network of its own")
-    run("tools/cluster up")
-    run("tools/cluster load ~/.cache/lockstep/images/{operator,worker}.tar")
-    run("kubectl get nodes")
-    say("Lockstep, by its chart")
-    run("helm install lockstep helm/lockstep -n lockstep-system --create-namespace --wait"
-        " --hide-notes")
-    run("kubectl -n lockstep-system get pods -o wide")
+    stage.wait("gpt", condition, what)
 
 
 def scrape_configs():
@@ -101,16 +40,6 @@ def scrape_configs():
     found = [each for each in yaml.safe_load_all(rendered)
              if each and each["kind"] in ("PodMonitor", "ServiceMonitor")]
     return monitors.scrape_configs(found, FOLDER / "kubeconfig")
-
-
-def submit():
-    say("a volume that every node sees, and the README's example with its checkpoints on it")
-    shutil.rmtree(SHARED, ignore_errors=True)
-    SHARED.mkdir()
-    SHARED.chmod(0o777)  # the trainer is no root
-    run("kubectl apply -f -", input=VOLUME.format(folder=SHARED), text=True)
-    run("kubectl patch --local -f examples/trainingjob.yaml -o yaml --type merge"
-        f" --patch '{json.dumps(CHECKPOINTS)}' | kubectl apply -f -")
 
 
 def complete_checkpoints():
@@ -139,28 +68,19 @@ def ask(metrics, *queries):
 
 
 def main():
-    keep = "--keep" in sys.argv[1:]
-    try:
-        install()
-        with tempfile.TemporaryDirectory() as folder, \
-                prometheus.Prometheus(folder, scrape_configs()) as metrics:
-            say(f"a Prometheus scrapes operators and agents: {metrics.url}")
-            submit()
-            tell(metrics)
-    finally:
-        if not keep:
-            run("tools/cluster down")
-            shutil.rmtree(SHARED, ignore_errors=True)
-    if keep:
-        say("the cluster is still up:")
-        print("    tools/cluster shell                    kubectl and helm talk to it\n"
-              "    tools/cluster shell kubectl get tj -w\n"
-              "    tools/cluster down                     takes it down")
+    promtool = pathlib.Path(prometheus.program("promtool"))
+    os.environ["PATH"] += f":{promtool.parent}"
+    with stage.cluster(), tempfile.TemporaryDirectory() as folder, \
+            prometheus.Prometheus(folder, scrape_configs()) as metrics:
+        say(f"a Prometheus scrapes operators and agents: {metrics.url}")
+        say("a volume that every node sees, and the README's example with its checkpoints on it")
+        stage.make_volume()
+        stage.submit("trainingjob.yaml", CHECKPOINTS)
+        tell(metrics)
 
 
 def tell(metrics):
-    watch = subprocess.Popen(["kubectl", "get", "tj", "gpt", "--watch"], env=environment())
-    try:
+    with stage.watched("gpt"):
         wait(complete_checkpoints, "the first checkpoint")
         run("kubectl get pods -l lockstep.dev/job=gpt -o wide")
         ask(metrics, "sum by (rank) (lockstep_rank_loss)")
@@ -168,9 +88,6 @@ def tell(metrics):
         ask(metrics, "sum by (cause) (lockstep_restarts_total) > 0",
             "sum by (pod) (lockstep_operator_leader)")
         wait(lambda: status()["state"] == "Succeeded", "the job's end")
-    finally:
-        watch.terminate()
-        watch.wait()
     say("it has trained to its end")
     run("kubectl get tj gpt -o wide")
     run("kubectl get tj gpt -o jsonpath='{.status.history}' | python3 -m json.tool")
