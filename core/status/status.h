@@ -197,6 +197,7 @@ struct ElasticStatus {
   Members witnesses{};       // that take part in whatever an earlier machine 0 may still run
   Members asked{};           // that were asked to leave, and have found no other node yet
   MachineAttempts silent{};  // lost for their silence; charged unless their nodes are lost, too
+  Members without_quota{};   // left out, and given back to a queue: they have no pods
   std::optional<WallTime> since{};  // they are these
   std::string reason{};             // why
 

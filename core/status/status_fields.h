@@ -88,11 +88,11 @@ inline constexpr auto kFields<PodGroupStatus> = std::tuple(
     Field{"name", &PodGroupStatus::name, Always{}}, Field{"gang", &PodGroupStatus::gang, Always{}});
 
 template <>
-inline constexpr auto kFields<ElasticStatus> =
-    std::tuple(Field{"members", &ElasticStatus::members, Always{}},
-               Field{"witnesses", &ElasticStatus::witnesses}, Field{"asked", &ElasticStatus::asked},
-               Field{"silent", &ElasticStatus::silent}, Field{"since", &ElasticStatus::since},
-               Field{"reason", &ElasticStatus::reason});
+inline constexpr auto kFields<ElasticStatus> = std::tuple(
+    Field{"members", &ElasticStatus::members, Always{}},
+    Field{"witnesses", &ElasticStatus::witnesses}, Field{"asked", &ElasticStatus::asked},
+    Field{"silent", &ElasticStatus::silent}, Field{"withoutQuota", &ElasticStatus::without_quota},
+    Field{"since", &ElasticStatus::since}, Field{"reason", &ElasticStatus::reason});
 
 template <>
 inline constexpr auto kFields<Timings> =

@@ -4,6 +4,7 @@
 
 #include "base/overloaded.h"
 #include "core/model/names.h"
+#include "operator/controller/snapshot_builder.h"
 #include "operator/controller/workload_object.h"
 #include "operator/objects/endpoint_slice.h"
 #include "operator/objects/key_secret.h"
@@ -14,18 +15,24 @@ namespace lockstep::control {
 
 namespace {
 
-const kube::WorkloadView* WorkloadOf(const JobRecord& record, const Caches& caches) {
-  return caches.OwnWorkload(record.name(), record.uid, PrebuiltWorkload(record.job));
+// Its body, as one of the cache's Workloads is patched.
+template <typename Body>
+Result<std::string> OfWorkload(const JobRecord& record, const Caches& caches,
+                               const std::string& name, Body body) {
+  const kube::WorkloadView* workload = caches.workloads.Find({record.name().name_space, name});
+  if (workload == nullptr) return Error::NotFound("the Workload is gone");
+  return body(workload->json);
 }
 
 // The pod as the job's admission has it, where the job is queued.
 Result<std::string> Admitted(Result<std::string> pod, const JobRecord& record,
                              const Caches& caches) {
-  const kube::WorkloadView* workload = WorkloadOf(record, caches);
-  if (!pod.ok() || workload == nullptr) return pod;
-  const auto flavors = caches.FlavorsOf(ReadWorkload(workload->json).flavors);
+  const std::optional<WorkloadSeen> workload = QueueOf(record, caches).workload;
+  if (!pod.ok() || !workload) return pod;
+  const auto flavors = caches.FlavorsOf(workload->flavors);
   if (!flavors) return Error::NotFound("a ResourceFlavor that Kueue gave it is not there");
-  return AdmittedPod(*pod, workload->json, *flavors);
+  return OfWorkload(record, caches, workload->name,
+                    [&](const std::string& json) { return AdmittedPod(*pod, json, *flavors); });
 }
 
 }  // namespace
@@ -77,20 +84,25 @@ Result<std::string> ObjectOf(const Action& action, const JobRecord& record, cons
             return PodGroupObject(record.job, make.group, make.machines,
                                   PodGroupsOf(make.group.gang).at(make.api));
           },
+          [&](const ResizeWorkload& resize) -> Result<std::string> {
+            return OfWorkload(record, caches, resize.name, [&](const std::string& json) {
+              return WorkloadResize(json, resize);
+            });
+          },
           [&](const TellWorkload& tell) -> Result<std::string> {
-            const kube::WorkloadView* workload = WorkloadOf(record, caches);
-            if (workload == nullptr) return Error::NotFound("the Workload is gone");
-            return WorkloadCondition(workload->json, tell, WallNow());
+            return OfWorkload(record, caches, tell.name, [&](const std::string& json) {
+              return Result<std::string>(WorkloadCondition(json, tell, WallNow()));
+            });
           },
           [&](const ReleaseWorkload& release) -> Result<std::string> {
-            const kube::WorkloadView* workload = WorkloadOf(record, caches);
-            if (workload == nullptr) return Error::NotFound("the Workload is gone");
-            return WorkloadRelease(workload->json, release, WallNow());
+            return OfWorkload(record, caches, release.name, [&](const std::string& json) {
+              return WorkloadRelease(json, release, WallNow());
+            });
           },
           [&](const AdoptWorkload& adopt) -> Result<std::string> {
-            const kube::WorkloadView* workload = WorkloadOf(record, caches);
-            if (workload == nullptr) return Error::NotFound("the Workload is gone");
-            return WorkloadAdoption(workload->json, adopt, record.job);
+            return OfWorkload(record, caches, adopt.name, [&](const std::string& json) {
+              return WorkloadAdoption(json, adopt, record.job);
+            });
           },
           [](const auto&) -> Result<std::string> { return Error::Internal("nothing to make"); },
       },

@@ -29,18 +29,20 @@ struct Caches {
     return service != nullptr && service->meta.owner_uid == uid ? service : nullptr;
   }
 
-  // What is queued for the job of this UID: made for it, or there already by this name; null:
-  // nothing is. One of that name may be nobody's yet.
-  const kube::WorkloadView* OwnWorkload(const kube::ObjectName& job, const std::string& uid,
-                                        const std::string& prebuilt) const {
+  // What is queued for the job of this UID: made for it, or there already by this name. One of that
+  // name may be nobody's yet.
+  std::vector<const kube::WorkloadView*> OwnWorkloads(const kube::ObjectName& job,
+                                                      const std::string& uid,
+                                                      const std::string& prebuilt) const {
+    std::vector<const kube::WorkloadView*> found;
     for (const kube::WorkloadView* workload : workloads.ByJob(job)) {
       const kube::ObjectMeta& meta = workload->meta;
       const bool own = meta.owner_uid == uid;
       if (prebuilt.empty() ? own : meta.name == prebuilt && (own || meta.owner_uid.empty())) {
-        return workload;
+        found.push_back(workload);
       }
     }
-    return nullptr;
+    return found;
   }
   // The objects of the flavors that it was given; absent while one of them is not known.
   std::optional<std::vector<std::string>> FlavorsOf(

@@ -163,6 +163,9 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
                      Watched::kPods);
             },
             [&](const MakeWorkload& make) { MakeOf(make); },
+            [&](const ResizeWorkload& resize) {
+              ChangeWorkload(action, resize.name, "", kJsonPatch, "");
+            },
             [&](const TellWorkload& tell) {
               ChangeWorkload(action, tell.name, "status", kApplyPatch,
                              kube::Query({{"fieldManager", kStatusManager}, {"force", "true"}}));
@@ -214,7 +217,8 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   }
 
   void Create(const MakeWorkload& make) {
-    Create(make, kube::kWorkloads, WorkloadName(order_.job.name, order_.uid), Watched::kWorkloads);
+    Create(make, kube::kWorkloads, WorkloadName(order_.job.name, order_.uid, make.slice),
+           Watched::kWorkloads);
   }
 
   void Create(const MakePodGroup& make) {

@@ -57,20 +57,31 @@ Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_
   return snapshot;
 }
 
+QueueSeen QueueOf(const JobRecord& record, const Caches& caches) {
+  QueueSeen queue;
+  queue.prebuilt = PrebuiltWorkload(record.job);
+  std::vector<WorkloadSeen> workloads;
+  for (const kube::WorkloadView* each :
+       caches.OwnWorkloads(record.name(), record.uid, queue.prebuilt)) {
+    workloads.push_back(ReadWorkload(each->json));
+  }
+  Sort(std::move(workloads), &queue);
+  return queue;
+}
+
 void AddQueue(const JobRecord& record, const Caches& caches, Queues queues, Snapshot* snapshot) {
   const auto label = record.job.metadata.labels.find(kQueueLabel);
   QueueSeen queue;
-  queue.queues = queues;
-  if (label != record.job.metadata.labels.end()) queue.name = label->second;
-  queue.prebuilt = PrebuiltWorkload(record.job);
   // What was read of them before they were gone, or by an earlier leader, holds no more.
-  const kube::WorkloadView* own =
-      queues == Queues::kThere ? caches.OwnWorkload(record.name(), record.uid, queue.prebuilt)
-                               : nullptr;
-  if (own != nullptr) queue.workload = ReadWorkload(own->json);
-  if (queue.name.empty() && own == nullptr) return;
-  if (own != nullptr && queue.workload->admitted && record.status.epoch == 0) {
+  if (queues == Queues::kThere) queue = QueueOf(record, caches);
+  queue.queues = queues;
+  queue.prebuilt = PrebuiltWorkload(record.job);
+  if (label != record.job.metadata.labels.end()) queue.name = label->second;
+  if (queue.name.empty() && !queue.workload) return;
+  if (queue.workload && queue.workload->admitted && record.status.epoch == 0) {
     const auto flavors = caches.FlavorsOf(queue.workload->flavors);
+    const kube::WorkloadView* own =
+        caches.workloads.Find({record.name().name_space, queue.workload->name});
     std::string conflict =
         flavors ? AdmissionConflict(record.job, own->json, *flavors) : std::string();
     if (!conflict.empty()) {

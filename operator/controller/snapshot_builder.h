@@ -14,6 +14,9 @@ namespace lockstep::control {
 // `watches_nodes`: else every node is taken to be well. The snapshot looks at the record's job.
 Snapshot SnapshotOf(const JobRecord& record, const Caches& caches, bool watches_nodes);
 
+// What stands in Kueue for the job.
+QueueSeen QueueOf(const JobRecord& record, const Caches& caches);
+
 // Whether and where the job is queued, and why its admission is no use to it.
 void AddQueue(const JobRecord& record, const Caches& caches, Queues queues, Snapshot* snapshot);
 

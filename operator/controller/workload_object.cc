@@ -23,6 +23,10 @@ constexpr const char* kTopologyGate = "kueue.x-k8s.io/topology";
 constexpr const char* kWorkload = "kueue.x-k8s.io/workload";
 constexpr const char* kUnconstrained = "kueue.x-k8s.io/podset-unconstrained-topology";
 constexpr const char* kSliceSize = "kueue.x-k8s.io/podset-slice-size";
+// Annotations of Workloads.
+constexpr const char* kFirstSlice = "kueue.x-k8s.io/workload-slice-name";
+constexpr const char* kReplacementFor = "kueue.x-k8s.io/workload-slice-replacement-for";
+constexpr std::string_view kSliceMark = "-s";  // of a later slice's name, before its number
 
 std::string LabelOf(const core::TrainingJob& job, const char* name) {
   const auto found = job.metadata.labels.find(name);
@@ -68,6 +72,13 @@ bool IsTrue(const Json& workload, const char* type) {
 const Json& AssignmentOf(const Json& workload) {
   const Json& assignments = In(workload, {"status", "admission", "podSetAssignments"});
   return assignments.is_array() ? One(assignments, "name", kPodSet) : kNothing;
+}
+
+// What WorkloadName made of it.
+uint32_t SliceOf(const std::string& name) {
+  const size_t at = name.rfind(kSliceMark);
+  if (at == std::string::npos) return 0;
+  return ParseNumber<uint32_t>(name.substr(at + kSliceMark.size())).value_or(0);
 }
 
 // The condition that says why it is admitted, or is not.
@@ -248,11 +259,12 @@ std::string Apply(const Json& workload, const std::vector<std::string>& flavors,
 
 }  // namespace
 
-std::string WorkloadName(std::string_view job, std::string_view uid) {
+std::string WorkloadName(std::string_view job, std::string_view uid, uint32_t slice) {
   constexpr char kDigits[] = "0123456789abcdef";
   uint64_t print = Fingerprint().Add(uid).value();
   std::string name = "trainingjob-" + std::string(job) + "-";
   for (int i = 0; i < 8; ++i, print >>= 4) name += kDigits[print & 15];
+  if (slice > 0) name.append(kSliceMark).append(std::to_string(slice));
   return name;
 }
 
@@ -289,11 +301,19 @@ Result<std::string> WorkloadObject(const core::TrainingJob& job, const MakeWorkl
   }
   Labels labels = core::JobLabels(job.metadata.name);
   labels["kueue.x-k8s.io/job-uid"] = job.metadata.uid;
-  return DumpJson(
-      Json{{"apiVersion", kWorkloadVersion},
-           {"kind", "Workload"},
-           {"metadata", MetadataOf(job, WorkloadName(job.metadata.name, job.metadata.uid), labels)},
-           {"spec", std::move(spec)}});
+  const std::string& name = job.metadata.name;
+  Json metadata = MetadataOf(job, WorkloadName(name, job.metadata.uid, make.slice), labels);
+  if (make.elastic) {
+    metadata["annotations"] = {{kSliced, "true"},
+                               {kFirstSlice, WorkloadName(name, job.metadata.uid)}};
+  }
+  if (!make.replaces.empty()) {
+    metadata["annotations"][kReplacementFor] = job.metadata.name_space + "/" + make.replaces;
+  }
+  return DumpJson(Json{{"apiVersion", kWorkloadVersion},
+                       {"kind", "Workload"},
+                       {"metadata", std::move(metadata)},
+                       {"spec", std::move(spec)}});
 }
 
 int32_t ReadPriority(const std::string& json) {
@@ -309,6 +329,8 @@ WorkloadSeen ReadWorkload(const std::string& json) {
   seen.version = Text(metadata, "resourceVersion");
   seen.deleting = !Text(metadata, "deletionTimestamp").empty();
   seen.owned = !In(metadata, {"ownerReferences"}).empty();
+  seen.elastic = Text(In(metadata, {"annotations"}), kSliced) == "true";
+  seen.slice = SliceOf(seen.name);
   seen.queue = Text(In(workload, {"spec"}), "queueName");
   seen.active = In(workload, {"spec", "active"}) != Json(false);
   if (const Json& sets = In(workload, {"spec", "podSets"}); sets.is_array()) {
@@ -322,6 +344,8 @@ WorkloadSeen ReadWorkload(const std::string& json) {
     seen.evicted_at = *at;
   }
   seen.finished = IsTrue(workload, "Finished");
+  seen.replaced =
+      seen.finished && Text(ConditionOf(workload, "Finished"), "reason") == "WorkloadSliceReplaced";
   seen.holds_quota = seen.admitted || !admission.empty() || IsTrue(workload, "QuotaReserved");
   seen.waits = Text(ConditionOf(workload, "QuotaReserved"), "status") == "False";
   if (const Json& ready = ConditionOf(workload, "PodsReady"); !ready.empty()) {
@@ -353,6 +377,20 @@ std::string WorkloadCondition(const std::string& json, const TellWorkload& tell,
                        {"kind", "Workload"},
                        {"metadata", {{"name", tell.name}, {"uid", tell.uid}}},
                        {"status", {{"conditions", std::move(conditions)}}}});
+}
+
+Result<std::string> WorkloadResize(const std::string& json, const ResizeWorkload& resize) {
+  const Json workload = ParseJson(json);
+  if (!IsOfVersion(workload, resize.version)) return Error::Conflict(kChanged);
+  const Json& sets = In(workload, {"spec", "podSets"});
+  for (size_t i = 0; sets.is_array() && i < sets.size(); ++i) {
+    if (Text(sets[i], "name") != kPodSet) continue;
+    return DumpJson(Json::array({Unchanged(resize.version),
+                                 {{"op", "replace"},
+                                  {"path", "/spec/podSets/" + std::to_string(i) + "/count"},
+                                  {"value", resize.pods}}}));
+  }
+  return Error::NotFound("the Workload has no pods");
 }
 
 Result<std::string> WorkloadRelease(const std::string& json, const ReleaseWorkload& release,

@@ -20,8 +20,8 @@ namespace lockstep::control {
 // The field manager of its status' conditions that are ours.
 inline constexpr const char* kStatusManager = "lockstep-operator";
 
-// "trainingjob-gpt-1b9d6bcd": another for each job that had the name.
-std::string WorkloadName(std::string_view job, std::string_view uid);
+// "trainingjob-gpt-1b9d6bcd": another for each job that had the name. Of a later slice with "-s7".
+std::string WorkloadName(std::string_view job, std::string_view uid, uint32_t slice = 0);
 
 // The Workload that MultiKueue has made for the job on this cluster; "": none.
 std::string PrebuiltWorkload(const core::TrainingJob& job);
@@ -39,6 +39,9 @@ WorkloadSeen ReadWorkload(const std::string& json);
 
 // A server-side apply of one condition. `json`: the object as it was last seen.
 std::string WorkloadCondition(const std::string& json, const TellWorkload& tell, WallTime now);
+
+// A JSON patch of its size. Conflict: `json` is not of the version that was decided on.
+Result<std::string> WorkloadResize(const std::string& json, const ResizeWorkload& resize);
 
 // A JSON patch of its status that gives back what it holds. Conflict: `json` is not of the version
 // that was decided on.

@@ -133,8 +133,9 @@ void RememberAddresses(ReconcileContext& context) {
   const bool there = (snapshot.names || !WantsNames(context)) && snapshot.coordinator_address;
   // Its Workload is to be made: that it was refused counts, though the rest is still there.
   const std::optional<QueueSeen>& queue = snapshot.queue;
-  const bool queueing = queue && queue->queues == Queues::kThere && !queue->workload &&
-                        !queue->name.empty() && !context.spec().suspend;
+  const bool queueing = (queue && queue->queues == Queues::kThere && !queue->workload &&
+                         !queue->name.empty() && !context.spec().suspend) ||
+                        IsGrowthMissing(context);
   context.decision.nothing_missing = !queueing && there && snapshot.notes.key_made &&
                                      std::ranges::none_of(context.machines,
                                                           [](const Machine& machine) {

@@ -27,7 +27,7 @@ Decision Decide(const Snapshot& snapshot, Now now) {
   } else if (snapshot.status.attempts.empty()) {
     if (Assemble(context)) return context.decision;
   } else {
-    if (Replace(context) || Resize(context)) return context.decision;
+    if (Replace(context) || Resize(context) || TradeQuota(context)) return context.decision;
     MakeMissing(context);
     DeleteStale(context);
     AskWhetherHeeded(context);

@@ -66,6 +66,15 @@ struct MakeWorkload {
   std::string priority_class;  // "": none
   bool of_queues = false;      // the class is a WorkloadPriorityClass
   int32_t priority = 0;        // the class's, once it was read
+  bool elastic = false;        // its pods may become fewer, and another Workload replace it
+  uint32_t slice = 0;          // of WorkloadSeen
+  std::string replaces;        // the Workload in whose place it is asked for; "": none
+};
+// Fewer pods than it was admitted for; or another number, before it is.
+struct ResizeWorkload {
+  std::string name;
+  std::string version;  // precondition
+  int64_t pods = 0;
 };
 // One condition of it, as only the job's owner knows.
 struct TellWorkload {
@@ -108,10 +117,11 @@ struct AskOfPodGroup {
 // The TrainingJob itself, and with it everything it owns.
 struct DeleteJob {};
 
-using Action = std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress,
-                            DropNames, DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare,
-                            StopMachine, MakeWorkload, TellWorkload, ReleaseWorkload, AdoptWorkload,
-                            DropWorkload, MakePodGroup, DropPodGroup, AskOfPodGroup, DeleteJob>;
+using Action =
+    std::variant<MakeKey, MakeNames, MakeCoordinatorAddress, MoveCoordinatorAddress, DropNames,
+                 DropCoordinatorAddress, WriteSlice, StartMachine, StartSpare, StopMachine,
+                 MakeWorkload, ResizeWorkload, TellWorkload, ReleaseWorkload, AdoptWorkload,
+                 DropWorkload, MakePodGroup, DropPodGroup, AskOfPodGroup, DeleteJob>;
 
 // For `kubectl describe`.
 struct EventNote {

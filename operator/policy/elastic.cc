@@ -259,8 +259,9 @@ void ObserveElastic(ReconcileContext& context) {
   const bool runs = context.snapshot.status.state == core::JobState::kRunning;
   if (!shrunk && gang == nullptr && runs) return;
   const char* why = elastic.members.size() > Present(context).size() ? "WaitsForCommit"
-                    : shrunk                                         ? "MachinesLeftOut"
-                                                                     : "AllTakePart";
+                    : !shrunk                                        ? "AllTakePart"
+                    : WhyNoGrowth(context).empty()                   ? "MachinesLeftOut"
+                                                                     : "WaitsForQueue";
   SetCondition(context, "Shrunk", shrunk, why, ElasticReason(context));
 }
 
@@ -269,9 +270,12 @@ std::string ElasticReason(const ReconcileContext& context) {
   if (!elastic) return "";
   const Members& present = Present(context);
   if (present.size() >= context.machines.size()) return "";
+  const std::string growth = WhyNoGrowth(context);
   return std::to_string(present.size()) + " of " + std::to_string(context.machines.size()) +
          " machines take part (" + present.ToString() + "): " + elastic->reason +
-         (present.size() < elastic->members.size() ? " once the program commits a checkpoint" : "");
+         (present.size() < elastic->members.size() ? " once the program commits a checkpoint"
+                                                   : "") +
+         (growth.empty() ? "" : "; " + growth);
 }
 
 }  // namespace lockstep::control

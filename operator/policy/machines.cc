@@ -14,7 +14,9 @@ bool Existed(const AttemptsMemory& memory, const MachineAttempt& attempt) {
 }
 
 Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
-  if (machine.attempt == 0) return Life::kNone;
+  const std::optional<core::ElasticStatus>& elastic = snapshot.status.elastic;
+  const bool without_quota = elastic && elastic->without_quota.Contains(machine.index);
+  if (machine.attempt == 0 || without_quota) return Life::kNone;
   if (machine.seen == nullptr) {
     const MachineAttempt attempt{machine.index, machine.attempt};
     const bool made = machine.attempt <= snapshot.status.created_epoch ||

@@ -13,7 +13,7 @@
 namespace lockstep::control {
 
 enum class Life : uint8_t {
-  kNone,      // no attempt: nothing is to run
+  kNone,      // no attempt, or no quota for it: nothing is to run
   kToCreate,  // its attempt is recorded and not made yet
   kPending,   // it has no node
   kWaiting,   // on a node; its agent does not run yet

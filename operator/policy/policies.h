@@ -72,6 +72,16 @@ void QueueElsewhere(ReconcileContext& context);
 void FinishWorkload(ReconcileContext& context);
 // Condition Admitted and status.queue.
 void ObserveQueue(ReconcileContext& context);
+// It has been in vain, or is due, and Kueue knows nothing of it.
+bool IsGrowthMissing(const ReconcileContext& context);
+// "a growth to 4 machines waits for queue lq: ..."; "" where none does.
+std::string WhyNoGrowth(const ReconcileContext& context);
+
+// quota.cc: machines that are left out give their quota back, and get another attempt when there is
+// quota for them again.
+bool TradeQuota(ReconcileContext& context);
+// What pods of machines stand on: of those that gave theirs back, none whose pods are gone.
+int64_t MachinesThatHoldQuota(ReconcileContext& context);
 
 // pod_group.cc: what holds a gang's pods together for a scheduler (spec.scheduling.gang): named
 // with the gang, made before its pods, and gone after them.

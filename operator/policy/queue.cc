@@ -1,5 +1,6 @@
 #include "operator/policy/queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "operator/policy/policies.h"
@@ -13,9 +14,19 @@ using core::Condition;
 // Spares take as much as machines.
 int64_t PodsOf(const core::Spec& spec) { return int64_t{spec.num_machines} + spec.spare_machines; }
 
-// It stands for the job as it is now.
+// What is to be held now.
+int64_t PodsToHold(ReconcileContext& context) {
+  const auto spares = static_cast<int64_t>(context.snapshot.spares.size());
+  return MachinesThatHoldQuota(context) + std::max<int64_t>(context.spec().spare_machines, spares);
+}
+
+// It stands for the job as it is now, but for its size.
+bool IsOfUse(const QueueSeen& queue, const WorkloadSeen& workload) {
+  return !workload.finished && workload.queue == queue.name;
+}
+
 bool Fits(const core::Spec& spec, const QueueSeen& queue, const WorkloadSeen& workload) {
-  return !workload.finished && workload.count == PodsOf(spec) && workload.queue == queue.name;
+  return IsOfUse(queue, workload) && workload.count == PodsOf(spec);
 }
 
 // A gang may be made.
@@ -33,6 +44,15 @@ bool IsTakenBack(const QueueSeen& queue) {
          (workload->evicted || !workload->active || workload->finished || workload->waits);
 }
 
+std::string Words(const WorkloadSeen& workload) {
+  if (!workload.active) {
+    return "Workload " + workload.name + " is not active" +
+           (workload.message.empty() ? "" : ": " + workload.message);
+  }
+  if (workload.message.empty()) return "Kueue has not yet looked at Workload " + workload.name;
+  return workload.message;
+}
+
 std::string Words(ReconcileContext& context, const QueueSeen& queue) {
   if (queue.queues == Queues::kAbsent) {
     return "Kueue is not installed, or the operator was not told of it (--kueue) or may not read "
@@ -46,13 +66,7 @@ std::string Words(ReconcileContext& context, const QueueSeen& queue) {
   if (!queue.workload) {
     return context.refusal() == nullptr ? "its Workload is being made" : WhyNotRunning(context);
   }
-  const WorkloadSeen& workload = *queue.workload;
-  if (!workload.active) {
-    return "Workload " + workload.name + " is not active" +
-           (workload.message.empty() ? "" : ": " + workload.message);
-  }
-  if (workload.message.empty()) return "Kueue has not yet looked at Workload " + workload.name;
-  return workload.message;
+  return Words(*queue.workload);
 }
 
 // Whether Kueue is to hear of it: only what differs from what it was told.
@@ -84,17 +98,107 @@ bool HasLeftElsewhere(ReconcileContext& context, const WorkloadSeen& workload) {
   return false;
 }
 
-MakeWorkload WorkloadFor(const core::TrainingJob& job) {
+// The job lets Kueue change its size.
+bool IsSliced(const core::TrainingJob& job) {
+  const auto found = job.metadata.annotations.find(kSliced);
+  return job.spec.elastic && job.spec.managed_by == kManager &&
+         found != job.metadata.annotations.end() && found->second == "true";
+}
+
+MakeWorkload WorkloadFor(const core::TrainingJob& job, int64_t pods) {
   const std::map<std::string, std::string>& labels = job.metadata.labels;
   const auto priority = labels.find(kPriorityLabel);
   MakeWorkload make;
-  make.pods = PodsOf(job.spec);
+  make.pods = pods;
+  make.elastic = IsSliced(job);
   make.of_queues = priority != labels.end() && !priority->second.empty();
   make.priority_class = make.of_queues ? priority->second : job.spec.priority_class_name;
   return make;
 }
 
+// Of a gang that runs on with what it was admitted for.
+bool WantsGrowth(const ReconcileContext& context) {
+  const Snapshot& snapshot = context.snapshot;
+  const std::optional<QueueSeen>& queue = snapshot.queue;
+  if (snapshot.status.attempts.empty() || !snapshot.status.elastic || context.spec().suspend ||
+      IsFinished(snapshot.status) || snapshot.status.elastic->without_quota.empty()) {
+    return false;
+  }
+  return queue && queue->queues == Queues::kThere && queue->workload && queue->prebuilt.empty() &&
+         IsOfUse(*queue, *queue->workload) && queue->workload->admitted &&
+         !queue->workload->deleting && !IsTakenBack(*queue);
+}
+
+WallTime GrowthDue(const ReconcileContext& context) {
+  const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
+  return context.snapshot.status.elastic->since.value_or(context.now.wall) + elastic.grow_after;
+}
+
+// Another Workload, which Kueue admits in place of the one that is there.
+void KeepGrowth(ReconcileContext& context, const QueueSeen& queue, bool wanted) {
+  const std::optional<WorkloadSeen>& growth = queue.growth;
+  if (growth) {
+    if (!wanted && !growth->deleting) context.Do(DropWorkload{growth->name, growth->uid});
+    return;
+  }
+  // What is given back is counted off first.
+  if (!wanted || queue.workload->count > PodsToHold(context)) return;
+  if (context.now.wall < GrowthDue(context)) {
+    return context.WakeAt(context.now.Boot(GrowthDue(context)));
+  }
+  if (WaitsAfterRefusal(context)) return;
+  MakeWorkload make = WorkloadFor(*context.snapshot.job, PodsOf(context.spec()));
+  make.elastic = true;
+  make.slice = context.snapshot.status.epoch;
+  make.replaces = queue.workload->name;
+  context.Do(std::move(make));
+}
+
+// Kueue finishes the one that a larger one replaces, and where it was killed in between nobody else
+// would. The last of these stays, to tell of it.
+void ClearPast(ReconcileContext& context, const QueueSeen& queue) {
+  for (const WorkloadSeen& past : queue.past) {
+    if (past.deleting) continue;
+    const bool last = queue.workload && &past == &queue.past.back();
+    if (!past.finished && past.holds_quota) {
+      context.Do(TellWorkload{.name = past.name,
+                              .uid = past.uid,
+                              .type = "Finished",
+                              .holds = true,
+                              .reason = "WorkloadSliceReplaced",
+                              .message = "Workload " + queue.workload->name + " replaces it"});
+    } else if (!past.replaced || !last) {
+      context.Do(DropWorkload{past.name, past.uid});
+    }
+  }
+}
+
 }  // namespace
+
+void Sort(std::vector<WorkloadSeen> workloads, QueueSeen* queue) {
+  std::ranges::sort(workloads, {}, &WorkloadSeen::slice);
+  const auto begin = workloads.begin();
+  const auto end = workloads.end();
+  const auto holds = [](const WorkloadSeen& each) { return !each.finished && each.holds_quota; };
+  const auto lives = [](const WorkloadSeen& each) { return !each.finished; };
+  const auto counts = [](const WorkloadSeen& each) { return !each.replaced; };
+  auto own = end;
+  for (auto each = begin; each != end; ++each) {
+    if (holds(*each)) own = each;
+  }
+  if (own == end) own = std::find_if(begin, end, lives);
+  if (own == end) own = std::find_if(begin, end, counts);
+  const auto growth = own == end || own->finished ? end : std::find_if(own + 1, end, lives);
+  for (auto each = begin; each != end; ++each) {
+    if (each == own) {
+      queue->workload = std::move(*each);
+    } else if (each == growth) {
+      queue->growth = std::move(*each);
+    } else {
+      queue->past.push_back(std::move(*each));
+    }
+  }
+}
 
 std::optional<Stop> StopForQueue(ReconcileContext& context) {
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
@@ -111,7 +215,12 @@ bool MayMakePods(const Snapshot& snapshot) {
   const std::optional<QueueSeen>& queue = snapshot.queue;
   if (!queue || queue->name.empty() || queue->queues == Queues::kAbsent) return true;
   if (!Holds(Rule::kAdmittedBeforeMade)) return true;
-  return queue->queues == Queues::kThere && queue->workload && queue->workload->admitted;
+  if (queue->queues != Queues::kThere || !queue->workload || !queue->workload->admitted) {
+    return false;
+  }
+  const std::optional<core::ElasticStatus>& elastic = snapshot.status.elastic;
+  return !elastic || queue->workload->count >=
+                         int64_t{snapshot.job->spec.num_machines} - elastic->without_quota.size();
 }
 
 std::string WhyNoPods(ReconcileContext& context) {
@@ -124,21 +233,28 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   if (!queue || queue->queues != Queues::kThere) return;
   const bool left = context.snapshot.status.attempts.empty() && HasLeft(context);
   const bool suspended = context.spec().suspend;
+  ClearPast(context, *queue);
   if (!queue->workload) {
     if (suspended || queue->name.empty() || !queue->prebuilt.empty()) return;
-    if (WaitsAfterRefusal(context)) return;
-    context.Do(WorkloadFor(*context.snapshot.job));
+    if (WaitsAfterRefusal(context) || !queue->past.empty()) return;
+    context.Do(WorkloadFor(*context.snapshot.job, PodsToHold(context)));
     return;
   }
   const WorkloadSeen& workload = *queue->workload;
   if (workload.deleting) return;
   if (!workload.owned) return context.Do(AdoptWorkload{workload.name, workload.version});
   const bool may_release = left || !Holds(Rule::kLeftBeforeReleased);
-  const bool of_use = !suspended && Fits(context.spec(), *queue, workload);
+  const int64_t pods = PodsToHold(context);
+  const bool resizes = workload.elastic && IsOfUse(*queue, workload);
+  const bool may_grow = resizes && (!workload.holds_quota || workload.evicted);
+  const bool of_use = !suspended && (Fits(context.spec(), *queue, workload) || may_grow);
+  KeepGrowth(context, *queue, !stop && WantsGrowth(context));
   if (left && !of_use && queue->prebuilt.empty()) {
     context.Do(DropWorkload{workload.name, workload.uid});
   } else if (may_release && workload.evicted && workload.holds_quota) {
     context.Do(ReleaseWorkload{workload.name, workload.version});
+  } else if (resizes && (workload.count > pods || (workload.count < pods && may_grow))) {
+    context.Do(ResizeWorkload{workload.name, workload.version, pods});
   } else if (!stop) {
     TellOfPods(context, workload, PodsAreReady(context));
   }
@@ -152,7 +268,9 @@ void QueueElsewhere(ReconcileContext& context) {
   const bool wanted = !context.spec().suspend && !queue->name.empty();
   const std::optional<WorkloadSeen>& workload = queue->workload;
   if (!workload) {
-    if (wanted && !WaitsAfterRefusal(context)) context.Do(WorkloadFor(*context.snapshot.job));
+    if (wanted && !WaitsAfterRefusal(context)) {
+      context.Do(WorkloadFor(*context.snapshot.job, PodsOf(context.spec())));
+    }
     return;
   }
   if (workload->deleting || workload->finished) return;
@@ -170,7 +288,9 @@ void QueueElsewhere(ReconcileContext& context) {
 
 void FinishWorkload(ReconcileContext& context) {
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
-  if (!queue || !queue->workload || queue->workload->finished || !HasLeft(context)) return;
+  if (!queue || !queue->workload) return;
+  KeepGrowth(context, *queue, false);
+  if (queue->workload->finished || !HasLeft(context)) return;
   const core::JobStatus& status = context.snapshot.status;
   const bool succeeded = status.state == core::JobState::kSucceeded;
   context.Do(TellWorkload{.name = queue->workload->name,
@@ -202,6 +322,18 @@ void ObserveQueue(ReconcileContext& context) {
   const bool admitted = workload.admitted && !workload.evicted;
   PutCondition(context, "Admitted", admitted ? Condition::Value::kTrue : Condition::Value::kFalse,
                workload.reason.empty() ? "Pending" : workload.reason.c_str(), workload.message);
+}
+
+bool IsGrowthMissing(const ReconcileContext& context) {
+  return WantsGrowth(context) && !context.snapshot.queue->growth &&
+         context.now.wall >= GrowthDue(context);
+}
+
+std::string WhyNoGrowth(const ReconcileContext& context) {
+  const std::optional<QueueSeen>& queue = context.snapshot.queue;
+  if (!queue || !queue->growth || queue->growth->deleting) return "";
+  return "a growth to " + std::to_string(context.spec().num_machines) +
+         " machines waits for queue " + queue->name + ": " + Words(*queue->growth);
 }
 
 }  // namespace lockstep::control

@@ -123,10 +123,10 @@ void MakeRoom(ReconcileContext& context) {
 }
 
 // As many as are wanted, and no more than were queued for.
-size_t MostSpares(const ReconcileContext& context) {
+size_t MostSpares(ReconcileContext& context) {
   int64_t most = context.spec().spare_machines;
   if (const std::optional<QueueSeen>& queue = context.snapshot.queue; queue && queue->workload) {
-    const int64_t queued = queue->workload->count - context.spec().num_machines;
+    const int64_t queued = queue->workload->count - MachinesThatHoldQuota(context);
     most = std::min(most, std::max<int64_t>(queued, 0));
   }
   return static_cast<size_t>(most);

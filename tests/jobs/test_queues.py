@@ -3,12 +3,15 @@
 import contextlib
 import datetime
 import json
+import os
+import signal
 
 import pytest
 from agent_kubelet import AgentKubelet
 from cluster import cluster_in
 from jobs import Jobs, operator
-from kueue import kueue
+from kueue import conditions_of, kueue
+from processes import children, environment
 from waiting import wait_until
 
 pytestmark = pytest.mark.slow  # Kueue's manager is minutes of building
@@ -191,6 +194,87 @@ def test_a_gang_that_leaves_a_machine_out_keeps_the_quota_of_all(jobs, queues, t
     jobs.wait_state("gpt", "Succeeded")
     (tmp_path / "late" / "gate").touch()
     jobs.wait_state("late", "Succeeded")
+
+
+def members(status):
+    return status.get("elastic", {}).get("members")
+
+
+def shrunk(status):
+    return [(each["status"], each["reason"]) for each in status["conditions"]
+            if each["type"] == "Shrunk"]
+
+
+def test_an_elastic_gang_gives_quota_back_and_grows_at_a_commit_once_there_is_some_again(
+        jobs, queues, tmp_path):
+    steps = 100000  # more than there is time for
+    queues.make_queue(jobs.namespace, jobs.queue, cpu=3)
+    jobs.apply("gpt", None, labels={QUEUE: jobs.queue},
+               annotations={"kueue.x-k8s.io/elastic-job": "true"}, numMachines=3,
+               processesPerMachine=1, framework="Torch", resourcesPerProcess={"cpu": 1},
+               trainer={"model": {"layers": 1, "heads": 2, "width": 32, "vocabulary": 256},
+                        "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,
+                        "learningRate": 1e-3, "globalBatchSize": 6, "microBatchSize": 1,
+                        "steps": steps, "decaySteps": steps, "checkpointEvery": 5},
+               elastic={"minMachines": 1, "shrinkAfter": "1s", "growAfter": "2s"},
+               checkpoint={"path": str(tmp_path / "checkpoints")})
+    whole = jobs.wait_state("gpt", "Running")["gangGeneration"]
+    [first] = queues.workloads(jobs.namespace, "gpt").values()
+    assert first["spec"]["podSets"][0]["count"] == 3
+    late = begin(jobs, tmp_path, "late", numMachines=1, processesPerMachine=1,
+                 resourcesPerProcess={"cpu": 1})
+    wait_queued(jobs, "late", "insufficient unused quota")
+
+    # Smaller: the same Workload, and what it gives back goes to another job.
+    jobs.kubelet.hold({2})
+    before = jobs.pods("gpt")
+    jobs.kubelet.process("gpt-2").kill()
+    jobs.wait_state("late", "Running")
+    status = jobs.wait("gpt", lambda s: members(s) == "0-1" and s["state"] == "Running"
+                       and s["gangGeneration"] != whole, "the gang of two")
+    assert status["elastic"]["withoutQuota"] == "2"
+    small = status["gangGeneration"]
+    name = first["metadata"]["name"]
+    second = queues.workloads(jobs.namespace, "gpt")[name]
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert second["spec"]["podSets"][0]["count"] == 2
+    assert set(jobs.pods("gpt")) == {"gpt-0", "gpt-1"}
+
+    # A growth beyond the quota waits, and the gang runs on.
+    status = jobs.wait("gpt", lambda s: "a growth to 3 machines waits" in s["reason"]
+                       and "insufficient unused quota" in s["reason"], "Kueue's words")
+    assert status["gangGeneration"] == small and shrunk(status) == [("True", "WaitsForQueue")]
+    slices = queues.workloads(jobs.namespace, "gpt")
+    assert len(slices) == 2 and queues.used(jobs.queue) == ["3"]
+    [growth] = set(slices) - {name}
+
+    # It is admitted: pods at once, ranks at a commit.
+    [rank] = [pid for pid in children(jobs.kubelet.process("gpt-0").pid)
+              if "RANK" in environment(pid)]
+    os.kill(rank, signal.SIGSTOP)
+    jobs.kubelet.hold(set())
+    (late / "gate").touch()
+    status = jobs.wait("gpt", lambda s: members(s) == "0-2", "the machine to be back")
+    assert status["gangGeneration"] == small and status["queue"]["workload"] == growth
+    slices = queues.workloads(jobs.namespace, "gpt")
+    assert conditions_of(slices[name])["Finished"] == ("True", "WorkloadSliceReplaced")
+    assert conditions_of(slices[growth])["Admitted"][0] == "True"
+    wait_until(lambda: queues.used(jobs.queue) == ["3"], "the quota of three", 60, 0.1)
+    jobs.wait("gpt", lambda s: shrunk(s) == [("True", "WaitsForCommit")], "a commit to be awaited")
+    os.kill(rank, signal.SIGCONT)
+    status = jobs.wait("gpt", lambda s: s["state"] == "Running" and s["gangGeneration"] != small,
+                       "the gang of three")
+    assert shrunk(status)[0][0] == "False" and "withoutQuota" not in status["elastic"]
+    after = jobs.pods("gpt")
+    assert {each: after[each] for each in ("gpt-0", "gpt-1")} == {
+        each: before[each] for each in ("gpt-0", "gpt-1")}
+    assert status["restarts"]["infrastructure"] == 1  # the one that was killed
+
+    # Suspended, it leaves nothing behind.
+    jobs.kubectl("patch", "tj", "gpt", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    jobs.wait_state("gpt", "Suspended")
+    wait_until(lambda: not queues.workloads(jobs.namespace, "gpt"), "its Workloads to go", 60)
+    wait_until(lambda: queues.used(jobs.queue) == ["0"], "its quota to be free", 60, 0.1)
 
 
 def test_a_workload_that_is_stopped_by_hand_stops_its_gang(jobs, queues, tmp_path):

@@ -33,11 +33,11 @@ class Jobs:
     def kubectl(self, *arguments, **options):
         return self.cluster.kubectl("-n", self.namespace, *arguments, **options)
 
-    def apply(self, name, command, labels=None, **spec):
+    def apply(self, name, command, labels=None, annotations=None, **spec):
         """A job of two machines with two processes each, running a shell's `command`, or none."""
         runs = {"command": ["sh", "-c", command]} if command else {}
         job = {"apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-               "metadata": {"name": name, "labels": labels or {}},
+               "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
                "spec": {"numMachines": 2, "processesPerMachine": 2, "framework": "None",
                         "image": "example.com/test:1", **runs,
                         "topology": {"bind": "None"}, "schedulerName": "nobody", **spec}}

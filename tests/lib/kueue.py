@@ -159,19 +159,21 @@ class Kueue:
                                 "flavors": [{"name": flavor, "resources": resources}]}]})
         self.make("LocalQueue", name, namespace, spec={"clusterQueue": name})
 
-    def workload(self, namespace, job):
-        """Of this job; None while there is none."""
+    def workloads(self, namespace, job):
+        """Of this job, by name."""
         found = json.loads(self.cluster.kubectl(
             "-n", namespace, "get", f"workloads.{GROUP}", "-l", f"lockstep.dev/job={job}",
             "-o", "json"))["items"]
+        return {each["metadata"]["name"]: each for each in found}
+
+    def workload(self, namespace, job):
+        """The only one of this job; None while there is none."""
+        found = list(self.workloads(namespace, job).values())
         assert len(found) <= 1
         return found[0] if found else None
 
     def conditions(self, namespace, job):
-        """(status, reason) by type."""
-        workload = self.workload(namespace, job) or {}
-        return {each["type"]: (each["status"], each["reason"])
-                for each in workload.get("status", {}).get("conditions", [])}
+        return conditions_of(self.workload(namespace, job) or {})
 
     def used(self, name):
         """What is taken of a ClusterQueue's CPUs."""
@@ -194,6 +196,12 @@ class Kueue:
             document["webhooks"] = kept
             document["metadata"]["name"] = "kueue-" + document["metadata"]["name"]
             self.cluster.kubectl("create", "-f", "-", input=yaml.safe_dump(document))
+
+
+def conditions_of(workload):
+    """(status, reason) by type."""
+    return {each["type"]: (each["status"], each["reason"])
+            for each in workload.get("status", {}).get("conditions", [])}
 
 
 @contextlib.contextmanager

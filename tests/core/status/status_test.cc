@@ -119,6 +119,7 @@ JobStatus Whole() {
                     .witnesses = *Members::Parse("0-5"),
                     .asked = *Members::Parse("6"),
                     .silent = *MachineAttempts::FromRanges({{.attempt = 3, .machines = "6"}}),
+                    .without_quota = *Members::Parse("6"),
                     .since = At(1'000),
                     .reason = "machine 6 found no node"};
   status.pod_group = {.name = "gpt-e1", .gang = GangScheduler::kCoscheduling};
@@ -200,7 +201,8 @@ TEST(Status, IsTheDocumentThatIsDescribed) {
       R"("metrics":[{"name":"loss","value":"2.51"}],"lastUpdated":"1970-01-01T00:00:03Z"},)"
       R"("queue":{"workload":"trainingjob-gpt-1b9d6bcd","clusterQueue":"gpus",)"
       R"("flavors":{"cpu":"a3"}},)"
-      R"("elastic":{"members":"0-5,7","witnesses":"0-5","asked":"6","silent":[{"attempt":3,"machines":"6"}],"since":"1970-01-01T00:00:01Z",)"
+      R"("elastic":{"members":"0-5,7","witnesses":"0-5","asked":"6","silent":[{"attempt":3,"machines":"6"}],)"
+      R"("withoutQuota":"6","since":"1970-01-01T00:00:01Z",)"
       R"("reason":"machine 6 found no node"},)"
       R"("podGroup":{"name":"gpt-e1","gang":"Coscheduling"},)"
       R"("timings":{"created":"1970-01-01T00:00:00Z","scheduled":"1970-01-01T00:00:01Z",)"

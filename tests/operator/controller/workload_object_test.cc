@@ -115,6 +115,48 @@ TEST(WorkloadObject, EachJobOfANameHasAnother) {
   EXPECT_TRUE(WorkloadName("gpt", "a").starts_with("trainingjob-gpt-"));
 }
 
+TEST(WorkloadObject, ASliceNamesTheOneThatItReplaces) {
+  const core::TrainingJob job = Queued();
+  MakeWorkload make = Pods(4);
+  EXPECT_FALSE(Workload(job, make)["metadata"].contains("annotations"));
+  make.elastic = true;
+  const json first = Workload(job, make)["metadata"];
+  EXPECT_EQ(first["annotations"], json({{"kueue.x-k8s.io/elastic-job", "true"},
+                                        {"kueue.x-k8s.io/workload-slice-name", first["name"]}}));
+  make.slice = 12;
+  make.replaces = first["name"];
+  const json growth = Workload(job, make);
+  const json& metadata = growth["metadata"];
+  EXPECT_EQ(metadata["name"], first["name"].get<std::string>() + "-s12");
+  EXPECT_EQ(metadata["annotations"]["kueue.x-k8s.io/workload-slice-name"], first["name"]);
+  EXPECT_EQ(metadata["annotations"]["kueue.x-k8s.io/workload-slice-replacement-for"],
+            "team/" + first["name"].get<std::string>());
+  const WorkloadSeen seen = ReadWorkload(growth.dump());
+  EXPECT_EQ(seen.slice, 12U);
+  EXPECT_TRUE(seen.elastic);
+  EXPECT_EQ(ReadWorkload(Workload(job, Pods(4)).dump()).slice, 0U);
+  EXPECT_EQ(ReadWorkload(R"({"metadata": {"name": "trainingjob-a-s1-1b9d6bcd"}})").slice, 0U);
+}
+
+TEST(WorkloadObject, OneThatALargerReplacesIsReadAsSuch) {
+  json workload = Evicted();
+  json& conditions = workload["status"]["conditions"];
+  conditions.push_back({{"type", "Finished"}, {"status", "True"}, {"reason", "Succeeded"}});
+  EXPECT_TRUE(ReadWorkload(workload.dump()).finished);
+  EXPECT_FALSE(ReadWorkload(workload.dump()).replaced);
+  conditions.back()["reason"] = "WorkloadSliceReplaced";
+  EXPECT_TRUE(ReadWorkload(workload.dump()).replaced);
+}
+
+TEST(WorkloadObject, IsResizedAsItWasDecidedOn) {
+  const json workload = Evicted();
+  const Result<std::string> patch = WorkloadResize(workload.dump(), {"w", "7", 3});
+  ASSERT_TRUE(patch.ok());
+  EXPECT_EQ(workload.patch(json::parse(*patch))["spec"]["podSets"][0]["count"], 3);
+  EXPECT_EQ(WorkloadResize(workload.dump(), {"w", "6", 3}).error().kind, ErrorKind::kConflict);
+  EXPECT_FALSE(WorkloadResize(R"({"metadata": {"resourceVersion": "7"}})", {"w", "7", 3}).ok());
+}
+
 TEST(WorkloadObject, IsReadAsItStands) {
   const WorkloadSeen seen = ReadWorkload(Evicted().dump());
   EXPECT_FALSE(seen.owned);

@@ -226,6 +226,8 @@ def status():
                             16384),
             "silent": _attempts("Attempts that were lost for their silence, whose nodes may be lost "
                                 "as well: nobody knows yet. Those whose are not are charged."),
+            "withoutQuota": _words("Those whose quota went back to the queue, and which have no "
+                                   "pods until it gives that again.", 16384),
             "since": time("When it was decided."),
             "reason": _words("Why."),
         }),
