@@ -41,7 +41,7 @@ std::vector<uint32_t> ThoseWhoGiveBack(ReconcileContext& context) {
 std::vector<uint32_t> ThoseWhoGetMore(const ReconcileContext& context) {
   const ElasticStatus& elastic = *context.snapshot.status.elastic;
   const std::optional<QueueSeen>& queue = context.snapshot.queue;
-  const bool free = !queue || queue->name.empty() || queue->queues == Queues::kAbsent;
+  const bool free = !queue || queue->name.empty();
   const WorkloadSeen* workload = queue && queue->workload ? &*queue->workload : nullptr;
   std::vector<uint32_t> machines;
   for (const uint32_t machine : elastic.without_quota) {

@@ -300,10 +300,13 @@ TEST_F(QuotaTest, ASuspendedJobTakesItsRequestBack) {
   EXPECT_EQ(dropped[0].name, queue().growth->name);
 }
 
-TEST_F(QuotaTest, WithoutKueueMachinesAreMadeAsWithoutAQueue) {
+TEST_F(QuotaTest, WhereKueueIsGoneTheyWaitAsJobsThatBeginAndWithoutAQueueTheyDoNot) {
   Shrink();
   scene_.snapshot().queue =
       QueueSeen{.queues = Queues::kAbsent, .name = "lq", .prebuilt = {}, .workload = {}};
+  EXPECT_THAT(scene_.Settle().actions, IsEmpty());
+  EXPECT_EQ(WithoutQuota(), "2");
+  scene_.snapshot().queue.reset();
   EXPECT_THAT(All<StartMachine>(scene_.Settle()), SizeIs(1));
   EXPECT_EQ(WithoutQuota(), "");
 }
