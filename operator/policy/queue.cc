@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "operator/policy/decide.h"
 #include "operator/policy/policies.h"
 #include "operator/policy/rules.h"
 
@@ -141,8 +142,10 @@ void KeepGrowth(ReconcileContext& context, const QueueSeen& queue, bool wanted) 
     if (!wanted && !growth->deleting) context.Do(DropWorkload{growth->name, growth->uid});
     return;
   }
+  if (!wanted) return;
   // What is given back is counted off first.
-  if (!wanted || queue.workload->count > PodsToHold(context)) return;
+  const int64_t given_back = context.snapshot.status.elastic->without_quota.size();
+  if (queue.workload->count > PodsOf(context.spec()) - given_back) return;
   if (context.now.wall < GrowthDue(context)) {
     return context.WakeAt(context.now.Boot(GrowthDue(context)));
   }

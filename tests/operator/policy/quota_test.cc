@@ -223,7 +223,10 @@ TEST_F(QuotaTest, QuotaThatIsYetToBeCountedOffIsNotGrantedAgain) {
   Lose(2);
   scene_.spec().elastic->grow_after = seconds(0);
   scene_.Pass(minutes(2));
-  for (int i = 0; i < 3; ++i) scene_.Make(scene_.Settle());
+  const Decision leaving = scene_.Settle();
+  EXPECT_THAT(All<StopMachine>(leaving), SizeIs(1));
+  EXPECT_THAT(All<MakeWorkload>(leaving), IsEmpty());
+  scene_.Make(leaving);
   const Decision decision = scene_.Settle();
   EXPECT_THAT(All<ResizeWorkload>(decision), SizeIs(1));
   EXPECT_THAT(All<MakeWorkload>(decision), IsEmpty());
