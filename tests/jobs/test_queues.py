@@ -216,7 +216,7 @@ def test_an_elastic_gang_gives_quota_back_and_grows_at_a_commit_once_there_is_so
                         "data": ["/usr/share/common-licenses/GPL-3"], "sequenceLength": 32,
                         "learningRate": 1e-3, "globalBatchSize": 6, "microBatchSize": 1,
                         "steps": steps, "decaySteps": steps, "checkpointEvery": 5},
-               elastic={"minMachines": 1, "shrinkAfter": "1s", "growAfter": "2s"},
+               elastic={"minMachines": 1, "shrinkAfter": "10s", "growAfter": "2s"},
                checkpoint={"path": str(tmp_path / "checkpoints")})
     whole = jobs.wait_state("gpt", "Running")["gangGeneration"]
     [first] = queues.workloads(jobs.namespace, "gpt").values()
@@ -254,8 +254,9 @@ def test_an_elastic_gang_gives_quota_back_and_grows_at_a_commit_once_there_is_so
     os.kill(rank, signal.SIGSTOP)
     jobs.kubelet.hold(set())
     (late / "gate").touch()
-    status = jobs.wait("gpt", lambda s: members(s) == "0-2", "the machine to be back")
-    assert status["gangGeneration"] == small and status["queue"]["workload"] == growth
+    status = jobs.wait("gpt", lambda s: members(s) == "0-2" and s["queue"]["workload"] == growth,
+                       "the machine to be back")
+    assert status["gangGeneration"] == small
     slices = queues.workloads(jobs.namespace, "gpt")
     assert conditions_of(slices[name])["Finished"] == ("True", "WorkloadSliceReplaced")
     assert conditions_of(slices[growth])["Admitted"][0] == "True"

@@ -21,7 +21,7 @@ import subprocess
 import threading
 
 from api_client import ApiClient, ApiError, ApiServer
-from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, condition, now, own_address
+from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, now, own_address
 from proxy import Proxy
 from tls import binary
 
@@ -54,7 +54,6 @@ class _Writer(KubeletWriter):
         self._services = {}  # job -> (clusterIP, attempt that is selected or None)
         self._asked = set()  # pods whose agents got SIGTERM
         self._keys = {}  # pod name -> files of its Secret
-        self.held = frozenset()  # machines whose pods find no node
         self._powerless = set()  # nodes
 
     async def follow_services(self):
@@ -87,25 +86,11 @@ class _Writer(KubeletWriter):
     def _here(cluster_ip):
         return "127." + cluster_ip.split(".", 1)[1]
 
-    async def hold(self, machines):
-        self.held = frozenset(machines)
-        for pod in list(self.pods.values()):
-            if not pod["spec"].get("nodeName"):
-                await self._attend(pod)
-
     async def lose(self, node):
         self._powerless.add(node)
         for name, pod in self.pods.items():
             if pod["spec"].get("nodeName") == node and name in self.processes:
                 self.processes[name].kill()
-
-    async def _bind(self, pod):
-        if int(pod["metadata"]["labels"].get("lockstep.dev/machine", "-1")) not in self.held:
-            return await super()._bind(pod)
-        if not pod["status"].get("conditions"):
-            unplaced = {**condition("PodScheduled", "False"), "reason": "Unschedulable",
-                        "message": "0/4 nodes are available"}
-            await self._write_status(pod, {"conditions": [unplaced]})
 
     async def _attend(self, pod):
         if pod["spec"].get("nodeName") in self._powerless:

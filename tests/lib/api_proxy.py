@@ -422,7 +422,7 @@ def _stable(resource, name, content):
     """A name without what differs from run to run: UIDs, and how events are numbered."""
     if resource == "events":
         return content.get("reason", "*")
-    return re.sub(r"-[0-9a-f]{8}([0-9a-f]{8})?$", "-*", name)
+    return re.sub(r"-[0-9a-f]{8}([0-9a-f]{8})?(-s\d+)?$", r"-*\2", name)
 
 
 def counted(keys):

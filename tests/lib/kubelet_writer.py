@@ -72,6 +72,13 @@ class KubeletWriter:
         # The first byte of pods' addresses. Nobody listens there: a connection to a multicast group
         # fails at once. And the API server takes them for endpoints, as it takes no loopback's.
         self.network = 239
+        self._held = frozenset()  # machines whose pods find no node
+
+    async def hold(self, machines):
+        self._held = frozenset(machines)
+        for pod in list(self.pods.values()):
+            if not pod["spec"].get("nodeName"):
+                await self._attend(pod)
 
     async def follow(self):
         """Until cancelled."""
@@ -112,6 +119,12 @@ class KubeletWriter:
 
     async def _bind(self, pod):
         labels = pod["metadata"]["labels"]
+        if int(labels.get("lockstep.dev/machine", "-1")) in self._held:
+            if not pod["status"].get("conditions"):
+                unplaced = {**condition("PodScheduled", "False"), "reason": "Unschedulable",
+                            "message": "0/4 nodes are available"}
+                await self._write_status(pod, {"conditions": [unplaced]})
+            return
         place = int(labels.get("lockstep.dev/machine", "0"))
         if "lockstep.dev/spare" in labels:
             place = -1 - int(labels["lockstep.dev/spare"])  # from the other end

@@ -61,8 +61,9 @@ def _masked(item, uids, namespace):
 
 
 def _unnamed_key(text):
-    """The Secret's name follows from the key, and that from the job's UID."""
-    return re.sub(r"-key-[0-9a-f]{16}\b", "-key-KEY", text)
+    """Names follow from the job's UID: the Secret's by the key, and the Workloads'."""
+    text = re.sub(r"-key-[0-9a-f]{16}\b", "-key-KEY", text)
+    return re.sub(r"\b(trainingjob-\w+)-[0-9a-f]{8}\b", r"\1-JOB", text)
 
 
 def differences(reference, found):

@@ -43,9 +43,9 @@ class Queue:
         self.admitted_at = []  # how many writes there had been
 
     async def workload(self):
-        """The one that is there, or None."""
+        """The one that was asked for last, or None."""
         found = (await self._world.api.call("GET", self._world.path("workloads")))["items"]
-        return found[0] if found else None
+        return max(found, key=_slice, default=None)
 
     async def make(self, name, job, count):
         """As MultiKueue does on a worker cluster, before it makes the job."""
@@ -62,6 +62,15 @@ class Queue:
         await self._judge({"QuotaReserved": ("True", "QuotaReserved"),
                            "Admitted": ("True", "Admitted"), "Evicted": ("False", "QuotaReserved")})
 
+    async def until_asked(self, count):
+        """For a Workload in place of one of so many pods, beside which there are no others."""
+        await self._until(lambda workload: _is_there(workload) and _slice(workload), "a growth")
+        found = (await self._world.api.call("GET", self._world.path("workloads")))["items"]
+        counts = [each["spec"]["podSets"][0]["count"] for each in sorted(found, key=_slice)]
+        assert counts[0] == count, f"{count} pods are to be counted, and not {counts[0]}"
+        pods = await self._pods_that_live()
+        assert len(pods) <= count, f"{count} are counted while {pods} are there"
+
     async def evict(self):
         await self._judge({"Evicted": ("True", "Preempted")})
 
@@ -70,10 +79,13 @@ class Queue:
             return _is_there(workload) and "admission" not in workload.get("status", {})
 
         await self._until(released, "the release")
-        pods = (await self._world.api.call("GET", self._world.path("pods")))["items"]
-        left = [pod["metadata"]["name"] for pod in pods if "ownerReferences" in pod["metadata"]
-                and pod["status"]["phase"] in ("Pending", "Running")]
+        left = await self._pods_that_live()
         assert not left, f"released while {left} are there"
+
+    async def _pods_that_live(self):
+        pods = (await self._world.api.call("GET", self._world.path("pods")))["items"]
+        return [pod["metadata"]["name"] for pod in pods if "ownerReferences" in pod["metadata"]
+                and pod["status"]["phase"] in ("Pending", "Running")]
 
     async def until_owned(self):
         await self._until(lambda workload: _is_there(workload)
@@ -120,6 +132,12 @@ class Queue:
                 return workload
             assert asyncio.get_running_loop().time() < deadline, f"waited for {what}: {workload}"
             await asyncio.sleep(0.05)
+
+
+def _slice(workload):
+    """The epoch in which it was asked for in place of another; 0: of no other."""
+    _, mark, number = workload["metadata"]["name"].rpartition("-s")
+    return int(number) if mark else 0
 
 
 def _is_there(workload):

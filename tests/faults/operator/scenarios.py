@@ -93,6 +93,22 @@ async def queue(world):
     await world.queue.until_gone()
 
 
+async def slices(world):
+    """Of an elastic gang a machine finds no node: its quota goes back, and is asked for again."""
+    await world.submit(machines=2, labels={"kueue.x-k8s.io/queue-name": "lq"},
+                       annotations={"kueue.x-k8s.io/elastic-job": "true"},
+                       elastic={"minMachines": 1, "shrinkAfter": "10s", "growAfter": "2s"})
+    await world.queue.admit()
+    await world.until_ready("gpt-0", "gpt-1")
+    await world.queue.until_told("PodsReady", "True")
+    await world.kubelet.hold({1})
+    await world.kubelet.terminate("gpt-1", 137)
+    await world.queue.until_asked(1)
+    await world.kubelet.hold(())
+    await world.queue.admit()
+    await world.until_ready("gpt-0", "gpt-1-r5")
+
+
 async def queue_elsewhere(world):
     """On a worker cluster of MultiKueue's, whose Workload becomes the job's."""
     await world.queue.make("made-there", job="gpt", count=2)
@@ -147,5 +163,5 @@ async def claim(world):
 
 ALL = {each.__name__: each for each in (create, application_restart, machine_loss, scale,
                                         suspend_and_resume, delete, finish_with_ttl, made_again,
-                                        quota, queue, queue_elsewhere, gang,
-                                        gang_of_kubernetes, claim)}
+                                        quota, queue, slices, queue_elsewhere,
+                                        gang, gang_of_kubernetes, claim)}

@@ -72,10 +72,10 @@ class World:
 
     # ---- what a scenario does ----
 
-    async def submit(self, machines, name=JOB, labels=None, **spec):
+    async def submit(self, machines, name=JOB, labels=None, annotations=None, **spec):
         await self.api.call("POST", self.path("trainingjobs"), {
             "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": name, "labels": labels or {}},
+            "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
             "spec": {"numMachines": machines, "image": "train:1", "command": ["train"],
                      "schedulerName": "faults", **spec}})
 
