@@ -9,6 +9,7 @@ sys.path.insert(0, str(ROOT / "tests/lib"))
 from e2e_install import provide  # noqa: E402
 from e2e_site import Site  # noqa: E402
 from e2e_stack import stack  # noqa: E402,F401
+from kueue import kueue  # noqa: E402
 
 # What is cheap first, what breaks nodes and control plane last.
 ORDER = ["lifecycle", "processes", "programs", "release", "monitoring", "places", "alignment",
@@ -24,6 +25,17 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     if call.when == "call" and call.excinfo and "site" in item.funcargs:
         outcome.get_result().sections.append(("the cluster", item.funcargs["site"].report()))
+
+
+@pytest.fixture
+def queues(stack, tmp_path):  # noqa: F811
+    """A Kueue, and operators that know of it, for this test alone. To be asked for before `site`,
+    whose jobs and namespace it lets go."""
+    with kueue(stack, tmp_path / "kueue") as made:
+        made.make("ResourceFlavor", "a3", spec={})  # its webhooks answer from here on
+        with stack.installed_with("kueue.enabled=true"):
+            yield made
+        made.leave()
 
 
 @pytest.fixture

@@ -4,17 +4,22 @@ LOCKSTEP_CHAOS_SECONDS (120) says for how long, LOCKSTEP_CHAOS_SEED (1) which fa
 """
 
 import contextlib
+import itertools
 import os
 import random
 import signal
 import time
 
+import pytest
 from e2e_job import FINISHED, PATIENCE, machine
 from waiting import wait_until
 
 SECONDS = float(os.environ.get("LOCKSTEP_CHAOS_SECONDS", "120"))
 SEED = int(os.environ.get("LOCKSTEP_CHAOS_SEED", "1"))
 LONGEST = 20.0  # seconds that one fault lasts, of those that last
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+CPU, QUOTA = "200m", "1200m"  # of one process; of the queue, for 2 machines x 2 and a spare
 
 
 class Chaos:
@@ -22,6 +27,7 @@ class Chaos:
 
     def __init__(self, site, job, dice):
         self._stack, self._site, self._job, self._dice = site.stack, site, job, dice
+        self._pushes = itertools.count(1)
 
     @contextlib.contextmanager
     def killed_rank(self):
@@ -60,6 +66,17 @@ class Chaos:
         self._stack.nodes.restart("kube-apiserver")
         yield
 
+    @contextlib.contextmanager
+    def pushed_out(self):
+        """By a job of higher priority that wants all of the queue, and goes once it has run."""
+        other = self._site.program(
+            f"{self._job.name}-{next(self._pushes)}", ["sleep", "3600"],
+            labels={QUEUE: self._site.namespace, PRIORITY: "high"}, numMachines=1,
+            processesPerMachine=1, resourcesPerProcess={"cpu": QUOTA})
+        yield
+        other.wait_state("Running")
+        other.delete()
+
     def no_dns(self):
         return self._stack.without_dns()
 
@@ -82,24 +99,25 @@ FAULTS = {
 }
 
 
-def rage(chaos, job, dice, until):
+def rage(chaos, job, dice, until, faults):
     """Faults, of which two last at any time, until the job is done or the time is up."""
     with contextlib.ExitStack() as mend:
         open_faults = {}  # by what they break, oldest first
         while time.monotonic() < until and job.status().get("state") not in FINISHED:
-            fault = dice.choice([f for f in FAULTS if FAULTS[f] not in open_faults])
+            fault = dice.choice([f for f in faults if faults[f] not in open_faults])
             print(f"{time.strftime('%X')} {fault.__name__}", flush=True)
             lasting = contextlib.ExitStack()
             mend.push(lasting)
             lasting.enter_context(fault(chaos))
-            open_faults[FAULTS[fault]] = lasting
+            open_faults[faults[fault]] = lasting
             pause = time.monotonic() + dice.uniform(0, LONGEST / 2)
             wait_until(lambda end=pause: time.monotonic() > end, "a while", PATIENCE, 0.1)
             if len(open_faults) > 1:
                 open_faults.pop(next(iter(open_faults))).close()
 
 
-def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
+def suffer(site, undisturbed, faults=FAULTS, always=(), **spec):
+    """Jobs one after the other until the time is up; each begins with the faults of `always`."""
     print(f"LOCKSTEP_CHAOS_SEED={SEED}")
     dice, until, count = random.Random(SEED), time.monotonic() + SECONDS, 0
     compared = 0
@@ -109,10 +127,14 @@ def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed)
         # beside those on disk, a spare, machines that are measured before ranks run on them.
         savers = {"checkpoint": {"memory": {"size": "64Mi"}}, "spareMachines": 1,
                   "preflight": {"enabled": True}} if count % 2 else {}
-        job = site.train(f"gpt{count}", **savers,
+        job = site.train(f"gpt{count}", **savers, **spec,
                          failurePolicy={"maxRestarts": 1000, "maxMachineReplacements": 1000})
         job.wait_state("Running")
-        rage(Chaos(site, job, dice), job, dice, until)
+        chaos = Chaos(site, job, dice)
+        for fault in always:
+            with fault(chaos):
+                pass
+        rage(chaos, job, dice, until, faults)
         site.stack.wait_whole()
         job.wait_state("Succeeded", 3 * PATIENCE)
         if not any(machine(pod) == 0 for pod in job.pods()):
@@ -120,3 +142,16 @@ def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed)
             continue
         assert job.weights() == undisturbed
         compared += 1
+
+
+def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
+    suffer(site, undisturbed)
+
+
+@pytest.mark.slow  # Kueue's manager is minutes of building
+def test_whatever_befalls_a_job_that_others_push_out_of_a_queue_it_ends_with_the_same_weights(
+        queues, site, undisturbed):
+    queues.make("WorkloadPriorityClass", "high", value=1000)
+    queues.make_queue(site.namespace, site.namespace, cpu=QUOTA)
+    suffer(site, undisturbed, {**FAULTS, Chaos.pushed_out: "queue"}, always=[Chaos.pushed_out],
+           labels={QUEUE: site.namespace}, resourcesPerProcess={"cpu": CPU})

@@ -62,7 +62,7 @@ def test_a_launcher_of_the_users_own_starts_the_ranks_of_its_machine(site, torch
 @pytest.mark.slow
 def test_the_agent_may_also_come_by_an_image_volume(site, python):
     says = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])"
-    with site.stack.delivering("image-volume"):
+    with site.stack.installed_with("agent.delivery=image-volume"):
         job = site.program("plain", ["python3", "-c", says], image=python)
         job.wait_state("Succeeded")
     assert all(not pod.spec.init_containers for pod in job.pods())

@@ -138,9 +138,9 @@ class Stack(Cluster):
                        check=True)
 
     @contextlib.contextmanager
-    def delivering(self, how):
-        """The agent, into the pods of new jobs."""
-        upgrade(self, "--set", f"agent.delivery={how}")
+    def installed_with(self, value):
+        """Of the chart, as in agent.delivery=image-volume."""
+        upgrade(self, "--set", value)
         try:
             yield
         finally:

@@ -40,6 +40,8 @@ cp -r "$1/etc" "$1/layers"
 mount -t overlay overlay -o lowerdir=/etc,upperdir=$1/layers/etc,workdir=$1/layers/work /etc
 exec "$2" --config="$1/config.yaml"
 """
+# Of its objects: those that others are kept for come after these.
+KINDS = ["workloads", "localqueues", "clusterqueues", "resourceflavors", "workloadpriorityclasses"]
 ROLES = ["service_account", "role", "role_binding", "manager_secrets_role",
          "manager_secrets_role_binding"]
 ACCOUNT = "system:serviceaccount:kueue-system:kueue-controller-manager"
@@ -58,16 +60,17 @@ class Kueue:
         for file in sorted(self._crds.glob("*.yaml")):
             self.cluster.kubectl("create", "-f", file)
         self.cluster.kubectl("create", "namespace", "kueue-system")
-        for name in ROLES:
-            text = (self._crds.parents[1] / f"rbac/{name}.yaml").read_text()
-            self.cluster.kubectl("create", "-f", "-", input=text.replace(
-                "namespace: system", "namespace: kueue-system").replace(
-                "name: controller-manager", "name: kueue-controller-manager"))
-        self.cluster.kubectl("create", "-f", EXAMPLES / "kueue/access.yaml")
+        self.cluster.kubectl("create", "-f", "-", input=self._roles())
         for kind in ("workloads", "clusterqueues", "localqueues", "resourceflavors"):
             wait_until(lambda kind=kind: self.cluster.kubectl(
                 "get", f"{kind}.{GROUP}", "-A", check=False).returncode == 0,
                 f"{kind} to be served", PATIENCE, 0.1)
+
+    def _roles(self):
+        texts = [(self._crds.parents[1] / f"rbac/{name}.yaml").read_text().replace(
+            "namespace: system", "namespace: kueue-system").replace(
+            "name: controller-manager", "name: kueue-controller-manager") for name in ROLES]
+        return "\n---\n".join([*texts, (EXAMPLES / "kueue/access.yaml").read_text()])
 
     def start(self, **configuration):
         """`configuration`: further fields of its Configuration."""
@@ -125,6 +128,14 @@ class Kueue:
         for name in self.cluster.kubectl("get", "crd", "-o", "name").split():
             if name.endswith(GROUP):
                 self.cluster.kubectl("delete", name, "--wait=false")
+
+    def leave(self):
+        """Nothing is left of it on a cluster that goes on. Jobs that were in its queues are gone."""
+        for kind in KINDS:
+            self.cluster.kubectl("delete", f"{kind}.{GROUP}", "--all", "--all-namespaces")
+        self.remove()
+        self.cluster.kubectl("delete", "-f", "-", input=self._roles())
+        self.cluster.kubectl("delete", "namespace", "kueue-system")
 
     def make(self, kind, name, namespace=None, **fields):
         """Tried until its webhooks answer."""
