@@ -280,6 +280,7 @@ bool Coordinator::Decided() const {
 void Coordinator::CheckFinished(Time now) {
   if (phase_ != CoordinatorPhase::kRunning || !Decided()) return;
   if (AllFinished()) return Succeed(now);
+  ChargeAlone();  // while somebody can still hear of it
   BeginStop(now, StopReason::kFinished, config_.grace);
 }
 

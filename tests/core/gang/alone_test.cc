@@ -202,6 +202,16 @@ TEST_F(AloneTest, AJobThatEndsWellBeforeThatIsKnownHasItCharged) {
   EXPECT_EQ(coordinator_->counters().process_failures, 1u);
 }
 
+TEST_F(AloneTest, ItIsChargedBeforeTheOthersAreStoppedAtTheJobsEnd) {
+  deciders_ = {0};
+  Begin();
+  machines_[1].hold_death = true;
+  Kill(1, 3, SIGKILL);
+  Exit(0, 0, 0);
+  ASSERT_EQ(coordinator_->phase(), CoordinatorPhase::kStopping);
+  EXPECT_EQ(coordinator_->counters().process_failures, 1u) << "who asks now hears of it";
+}
+
 TEST_F(AloneTest, WhoIsAloneIsMachine0sToSay) {
   gangs_ = true;
   Begin();
