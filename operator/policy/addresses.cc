@@ -153,9 +153,7 @@ bool MakeAddresses(ReconcileContext& context) {
     context.Do(MoveCoordinatorAddress{coordinator->uid, machine0});
   }
   const std::optional<Time>& gone = context.memory().addresses.gone;
-  if (gone && context.now.boot < *gone + kAddressesGone) {
-    context.WakeAt(*gone + kAddressesGone);
-  } else {
+  if (!gone || context.IsDue(*gone + kAddressesGone)) {
     if (!snapshot.names && WantsNames(context)) context.Do(MakeNames{});
     if (!coordinator) context.Do(MakeCoordinatorAddress{});
   }

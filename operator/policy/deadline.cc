@@ -7,11 +7,7 @@ std::optional<Stop> StopForDeadline(ReconcileContext& context) {
   const int64_t deadline = context.spec().active_deadline_seconds;
   const std::optional<WallTime>& created = context.snapshot.status.timings.created;
   if (deadline <= 0 || !created) return std::nullopt;
-  const WallTime due = *created + seconds(deadline);
-  if (context.now.wall < due) {
-    context.WakeAt(context.now.Boot(due));
-    return std::nullopt;
-  }
+  if (!context.IsDue(*created + seconds(deadline))) return std::nullopt;
   return Stop{.reason = core::StopReason::kDeadline,
               .fails = true,
               .message = "spec.activeDeadlineSeconds (" + std::to_string(deadline) + ") passed"};

@@ -63,19 +63,13 @@ WallTime LeftOutAt(const ReconcileContext& context, const Machine& machine) {
   return machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
 }
 
-bool IsDue(ReconcileContext& context, WallTime at) {
-  if (context.now.wall >= at) return true;
-  context.WakeAt(context.now.Boot(at));
-  return false;
-}
-
 // A pod that is on its way out leaves a node to whoever waits.
 bool SomeNodeComesFree(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     for (const MachineObservation* seen : machine.earlier) {
       const bool leaves =
           !seen->over() && seen->stage != Stage::kUnplaced && seen->node_state == NodeState::kWell;
-      if (leaves && (!seen->leave_by || !IsDue(context, *seen->leave_by))) return true;
+      if (leaves && (!seen->leave_by || !context.IsDue(*seen->leave_by))) return true;
     }
   }
   return false;
@@ -89,7 +83,7 @@ std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
   WallTime due = LeftOutAt(context, machine0);
   // Another has given way already.
   if (since && *since > machine0.seen->created) due = std::max(due, *since + kSchedulerPatience);
-  if (machine0.seen->place_is_its_own || !IsDue(context, due) || SomeNodeComesFree(context)) {
+  if (machine0.seen->place_is_its_own || !context.IsDue(due) || SomeNodeComesFree(context)) {
     return std::nullopt;
   }
   Size size;
@@ -129,7 +123,7 @@ std::optional<Size> Smaller(ReconcileContext& context) {
     if (HasNode(machine)) there.push_back(machine.index);
     if (machine.life != Life::kPending) continue;
     without.push_back(machine.index);
-    due |= IsDue(context, LeftOutAt(context, machine));
+    due |= context.IsDue(LeftOutAt(context, machine));
   }
   if (!due || there.empty() || there.front() != 0) return std::nullopt;
   const std::vector<uint32_t> others = ThoseWhoMayJoin(context);
@@ -153,7 +147,7 @@ std::optional<Size> Larger(ReconcileContext& context) {
   if (size <= static_cast<int32_t>(present.members.size())) return std::nullopt;
   const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
   const WallTime due = present.since.value_or(context.now.wall) + elastic.grow_after;
-  if (!IsDue(context, due)) return std::nullopt;
+  if (!context.IsDue(due)) return std::nullopt;
   others.resize(static_cast<size_t>(size) - present.members.size());
   std::string reason = Machines(Members::Of(others)) + " can take part again";
   others.insert(others.end(), present.members.begin(), present.members.end());

@@ -28,9 +28,7 @@ void CleanUp(ReconcileContext& context) {
   const Time leave_by = told ? *since + kWindDown : *since;
   for (const MachineObservation& seen : context.snapshot.machines) {
     if (!WantsGone(context, seen)) continue;
-    if (!seen.all_ended && context.now.boot < leave_by) {
-      context.WakeAt(leave_by);
-    } else {
+    if (seen.all_ended || context.IsDue(leave_by)) {
       context.Do(StopMachine{seen.name, seen.uid, std::nullopt});
     }
   }
@@ -41,12 +39,7 @@ void DeleteInTime(ReconcileContext& context) {
   const core::JobStatus& status = context.snapshot.status;
   const std::optional<int32_t>& ttl = context.spec().ttl_seconds_after_finished;
   if (!ttl || !status.timings.finished) return;
-  const WallTime due = *status.timings.finished + seconds(*ttl);
-  if (context.now.wall >= due) {
-    context.Do(DeleteJob{});
-  } else {
-    context.WakeAt(context.now.Boot(due));
-  }
+  if (context.IsDue(*status.timings.finished + seconds(*ttl))) context.Do(DeleteJob{});
 }
 
 }  // namespace lockstep::control

@@ -46,10 +46,7 @@ bool GoneMeansDead(ReconcileContext& context) {
       if (!seen->over()) return false;
     }
   }
-  const Time due = *since + context.snapshot.status.machine_lost_after;
-  if (context.now.boot >= due) return true;
-  context.WakeAt(due);
-  return false;
+  return context.IsDue(*since + context.snapshot.status.machine_lost_after);
 }
 
 void RememberFencing(ReconcileContext& context) {

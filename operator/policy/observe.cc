@@ -255,9 +255,8 @@ void Observe(ReconcileContext& context, const std::optional<Stop>& stop) {
   const Time due = IsUrgent(context.snapshot.status, next)
                        ? paced - kBurst * kDetailsEvery
                        : context.memory().record.written + kDetailsEvery;
-  if (context.now.boot < due) {
+  if (!context.IsDue(due)) {
     context.decision.events.resize(events);  // told when it is written
-    context.WakeAt(due);
     return;
   }
   core::Trim(next);

@@ -57,11 +57,7 @@ std::optional<Stop> StopForStartTimeout(ReconcileContext& context) {
   if (const auto& elastic = context.snapshot.status.elastic; elastic && elastic->since) {
     since = std::max(since, *elastic->since);
   }
-  const WallTime due = since + context.spec().health.start_timeout;
-  if (context.now.wall < due) {
-    context.WakeAt(context.now.Boot(due));
-    return std::nullopt;
-  }
+  if (!context.IsDue(since + context.spec().health.start_timeout)) return std::nullopt;
   if (context.snapshot.oldest_waiting) {
     context.note =
         std::to_string(pending) + " of " + std::to_string(context.machines.size()) +

@@ -51,11 +51,7 @@ void AskWhetherHeeded(ReconcileContext& context) {
   const std::optional<WallTime> since = AllRunSince(context);
   if ((asked && heed.heeded) || !since) return;
   const Time due = asked ? heed.at + kAskAgain : context.now.Boot(*since + kHeedPatience);
-  if (context.now.boot < due) {
-    context.WakeAt(due);
-  } else {
-    context.Do(AskOfPodGroup{*group});
-  }
+  if (context.IsDue(due)) context.Do(AskOfPodGroup{*group});
 }
 
 std::string WhyNotAsAGang(const ReconcileContext& context) {

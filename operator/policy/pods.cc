@@ -48,10 +48,7 @@ std::vector<std::string> FailedNodes(const ReconcileContext& context, const Mach
 bool Assemble(ReconcileContext& context) {
   const bool clear = ClearAway(context);
   const std::optional<Time>& again = context.memory().placement.start_again;
-  if (again && context.now.boot < *again) {
-    context.WakeAt(*again);
-    return false;
-  }
+  if (again && !context.IsDue(*again)) return false;
   if (!clear || !IsPodGroupGone(context)) return false;
   core::JobStatus& next = context.next;
   const core::Spec& spec = context.spec();
@@ -74,9 +71,7 @@ bool Assemble(ReconcileContext& context) {
 
 bool WaitsAfterRefusal(ReconcileContext& context) {
   const Time again = context.snapshot.notes.make_again;
-  if (context.refusal() == nullptr || context.now.boot >= again) return false;
-  context.WakeAt(again);
-  return true;
+  return context.refusal() != nullptr && !context.IsDue(again);
 }
 
 void MakeMissing(ReconcileContext& context) {
@@ -91,10 +86,7 @@ void MakeMissing(ReconcileContext& context) {
     if (machine.life != Life::kToCreate || StepsAside(context, machine)) continue;
     const auto& holds = context.memory().replacement.hold_until;
     const auto hold = holds.find(machine.index);
-    if (hold != holds.end() && context.now.boot < hold->second) {
-      context.WakeAt(hold->second);
-      continue;
-    }
+    if (hold != holds.end() && !context.IsDue(hold->second)) continue;
     if (!may_make) {
       context.note = WhyNoPods(context);
       return;

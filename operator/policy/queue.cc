@@ -92,11 +92,8 @@ bool HasLeftElsewhere(ReconcileContext& context, const WorkloadSeen& workload) {
       status.state == core::JobState::kSuspended || IsFinished(status)) {
     return true;
   }
-  const WallTime latest = workload.evicted_at + StopPatience(context) +
-                          context.spec().failure_policy.machine_lost_after;
-  if (context.now.wall >= latest) return true;
-  context.WakeAt(context.now.Boot(latest));
-  return false;
+  return context.IsDue(workload.evicted_at + StopPatience(context) +
+                       context.spec().failure_policy.machine_lost_after);
 }
 
 // The job lets Kueue change its size.
@@ -146,10 +143,7 @@ void KeepGrowth(ReconcileContext& context, const QueueSeen& queue, bool wanted) 
   // What is given back is counted off first.
   const int64_t given_back = context.snapshot.status.elastic->without_quota.size();
   if (queue.workload->count > PodsOf(context.spec()) - given_back) return;
-  if (context.now.wall < GrowthDue(context)) {
-    return context.WakeAt(context.now.Boot(GrowthDue(context)));
-  }
-  if (WaitsAfterRefusal(context)) return;
+  if (!context.IsDue(GrowthDue(context)) || WaitsAfterRefusal(context)) return;
   MakeWorkload make = WorkloadFor(*context.snapshot.job, PodsOf(context.spec()));
   make.elastic = true;
   make.slice = context.snapshot.status.epoch;

@@ -27,11 +27,8 @@ std::vector<uint32_t> ThoseWhoGiveBack(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kPending || TakesPart(context, machine)) continue;
     const core::Elastic elastic = context.spec().elastic.value_or(core::Elastic{});
-    const WallTime due = machine.seen->created + elastic.shrink_after;
-    if (context.now.wall >= due) {
+    if (context.IsDue(machine.seen->created + elastic.shrink_after)) {
       machines.push_back(machine.index);
-    } else {
-      context.WakeAt(context.now.Boot(due));
     }
   }
   return machines;

@@ -84,12 +84,7 @@ std::string OfVolumes(ReconcileContext& context) {
   int64_t count = 0;
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kWaiting || !machine.seen->unprepared) continue;
-    const WallTime due = machine.seen->created + kSlowVolumes;
-    if (context.now.wall >= due) {
-      ++count;
-    } else {
-      context.WakeAt(context.now.Boot(due));
-    }
+    if (context.IsDue(machine.seen->created + kSlowVolumes)) ++count;
   }
   if (count == 0) return "";
   const std::string claim = SharedClaim(context);
@@ -144,9 +139,7 @@ std::string OfSilence(ReconcileContext& context) {
                                                ? context.machines.front().seen->started
                                                : std::nullopt;
   if (started && !context.snapshot.gang_error.empty()) {
-    const WallTime due = *started + kSlowAnswer;
-    if (context.now.wall >= due) return OfLink(context);
-    context.WakeAt(context.now.Boot(due));
+    if (context.IsDue(*started + kSlowAnswer)) return OfLink(context);
   }
   return "no word yet from the agent of machine 0";
 }
@@ -156,9 +149,7 @@ std::string OfOldWord(ReconcileContext& context) {
   const std::optional<GangReport>& report = context.snapshot.coordinator;
   if (!report || context.snapshot.gang_error.empty()) return "";
   const Time due = report->at + kSilence;
-  if (context.now.boot >= due) return std::string(OfLink(context)) + "; what is shown is old";
-  context.WakeAt(due);
-  return "";
+  return context.IsDue(due) ? std::string(OfLink(context)) + "; what is shown is old" : "";
 }
 
 std::string AtSecond(WallTime at) {

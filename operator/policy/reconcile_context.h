@@ -41,6 +41,12 @@ struct ReconcileContext {
 
   void Do(Action action) { decision.actions.push_back(std::move(action)); }
   void WakeAt(Time boot) { decision.wake = std::min(decision.wake, boot); }
+  // Whether it is that late; if not, the job is decided again then.
+  bool IsDue(Time at) {
+    if (now.boot < at) WakeAt(at);
+    return now.boot >= at;
+  }
+  bool IsDue(WallTime at) { return IsDue(now.Boot(at)); }
   void AddEvent(bool warning, std::string reason, std::string text) {
     decision.events.push_back({warning, std::move(reason), std::move(text)});
   }

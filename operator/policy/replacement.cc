@@ -63,9 +63,7 @@ std::optional<Loss> AccusationOfMachine0(ReconcileContext& context, const Machin
   if (!accusation || own == nullptr) return accusation;
   const Time due =
       context.snapshot.coordinator->at + context.spec().failure_policy.machine_lost_after;
-  if (context.now.boot >= due) return accusation;
-  context.WakeAt(due);
-  return std::nullopt;
+  return context.IsDue(due) ? accusation : std::nullopt;
 }
 
 bool HasJoined(const ReconcileContext& context, const Machine& machine) {
@@ -133,9 +131,7 @@ bool AwaitsReason(ReconcileContext& context, const Loss& loss) {
   }
   auto& awaited = context.Own<&Memory::replacement>().reasons[loss.machine->index];
   if (awaited.uid != seen->uid) awaited = {seen->uid, context.now.boot + kReasonPatience};
-  if (context.now.boot >= awaited.until) return false;
-  context.WakeAt(awaited.until);
-  return true;
+  return !context.IsDue(awaited.until);
 }
 
 // Of a gang that is split one side stays: a machine 0 that is lost accuses nobody.
@@ -251,10 +247,7 @@ bool ResetBudget(ReconcileContext& context) {
   }
   const WallTime due =
       *context.snapshot.status.last_failure->time + context.spec().failure_policy.reset_after;
-  if (context.now.wall < due) {
-    context.WakeAt(context.now.Boot(due));
-    return false;
-  }
+  if (!context.IsDue(due)) return false;
   context.next.counters.replacements_base = context.next.counters.replacements;
   context.Intend();
   return true;

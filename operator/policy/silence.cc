@@ -23,9 +23,7 @@ std::optional<bool> LostWithItsNode(ReconcileContext& context, const Machine& ma
   if (seen.node_state != NodeState::kWell) return true;
   if (seen.over()) return seen.end->asked;
   if (!seen.leave_by) return std::nullopt;
-  const WallTime due = *seen.leave_by + kNodePatience;
-  if (context.now.wall >= due) return false;
-  context.WakeAt(context.now.Boot(due));
+  if (context.IsDue(*seen.leave_by + kNodePatience)) return false;
   return std::nullopt;
 }
 

@@ -109,12 +109,7 @@ void MakeRoom(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     if (machine.life != Life::kPending) continue;
     if (memory.places.contains({machine.index, machine.attempt})) continue;
-    const WallTime due = machine.seen->created + kPlacePatience;
-    if (context.now.wall >= due) {
-      Take(context, machine);
-    } else {
-      context.WakeAt(context.now.Boot(due));
-    }
+    if (context.IsDue(machine.seen->created + kPlacePatience)) Take(context, machine);
   }
   if (std::ranges::all_of(context.machines, IsPlaced)) return;
   for (const MachineObservation* spare : BestFirst(context)) {
@@ -134,7 +129,7 @@ size_t MostSpares(ReconcileContext& context) {
 
 void Make(ReconcileContext& context, size_t missing) {
   SparesMemory& memory = context.Own<&Memory::spares>();
-  if (context.now.boot < memory.make_again) return context.WakeAt(memory.make_again);
+  if (!context.IsDue(memory.make_again)) return;
   std::set<int32_t> numbers;  // one that leaves has its name until it is gone
   for (const MachineObservation& spare : context.snapshot.spares) numbers.insert(spare.spare);
   std::set<std::string> avoid = context.memory().replacement.refused_by;

@@ -23,9 +23,7 @@ bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
     return context.now.boot >= since + kDesiredStatePatience;
   }
   if (IsPhase(*status, core::CoordinatorPhase::kHeld)) return true;
-  const Time latest = since + StopPatience(context);
-  context.WakeAt(latest);
-  return context.now.boot >= latest;
+  return context.IsDue(since + StopPatience(context));
 }
 
 // The attempts are taken back; their pods, leftovers now, go next. Written before anything is
@@ -87,10 +85,7 @@ Duration StopPatience(const ReconcileContext& context) {
 bool IsGone(ReconcileContext& context, const MachineObservation& seen) {
   if (seen.over()) return true;
   if (!seen.leave_by) return false;
-  const WallTime dead = *seen.leave_by + context.snapshot.status.machine_lost_after;
-  if (context.now.wall >= dead) return true;
-  context.WakeAt(context.now.Boot(dead));
-  return false;
+  return context.IsDue(*seen.leave_by + context.snapshot.status.machine_lost_after);
 }
 
 bool HasLeft(ReconcileContext& context) {

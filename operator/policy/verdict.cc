@@ -97,10 +97,7 @@ bool SpendBudget(ReconcileContext& context) {
     return false;
   }
   if (!since) since = context.now.boot;
-  if (Coordinator(context) != nullptr && context.now.boot < *since + kVerdictPatience) {
-    context.WakeAt(*since + kVerdictPatience);
-    return false;
-  }
+  if (Coordinator(context) != nullptr && !context.IsDue(*since + kVerdictPatience)) return false;
   const std::optional<core::LastFailure>& last = context.snapshot.status.last_failure;
   return Fail(
       context, Cause::kMachineLost, core::kExitMachines,
