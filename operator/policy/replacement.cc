@@ -68,7 +68,8 @@ std::optional<Loss> AccusationOfMachine0(ReconcileContext& context, const Machin
 
 bool HasJoined(const ReconcileContext& context, const Machine& machine) {
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
-  if (!coordinator || machine.index == 0) return coordinator.has_value();
+  if (!coordinator) return false;
+  if (machine.index == 0) return coordinator->status.attempt == machine.attempt;
   return Told(coordinator->status, machine) != nullptr;
 }
 
@@ -76,7 +77,8 @@ bool HasJoined(const ReconcileContext& context, const Machine& machine) {
 bool HasListened(const ReconcileContext& context) {
   const std::optional<GangReport>& coordinator = context.snapshot.coordinator;
   const Machine& machine0 = context.machines.front();
-  if (!coordinator || context.now.boot - coordinator->at > kFresh || machine0.seen == nullptr) {
+  if (!coordinator || coordinator->status.attempt != machine0.attempt ||
+      context.now.boot - coordinator->at > kFresh || machine0.seen == nullptr) {
     return false;
   }
   const std::optional<WallTime>& since = machine0.seen->started;

@@ -307,6 +307,21 @@ TEST(Replacement, APodThatNeverStartedOnAnUnreachableNodeIsReplacedUnlessItsAgen
   }
 }
 
+// A scheduler may send it to where the last one died.
+TEST(Replacement, AMachine0ThatNeverStartedOnAnUnreachableNodeIsReplacedThoughTheLastOneWasHeard) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.RemoveMachine(0);
+  scene.Make(scene.Settle());
+  ASSERT_EQ(scene.status().attempts.Of(0), 2U);
+  scene.machine(0).stage = Stage::kPlaced;
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.machine(0).node_state = NodeState::kUnreachable;
+  ASSERT_EQ(scene.snapshot().coordinator->status.attempt, 1U);
+  scene.Settle();
+  EXPECT_EQ(scene.status().attempts.Of(0), 3U);
+}
+
 TEST(Replacement, AMachineThatDiedWithTheMachine0ThatKnewItIsLostOnceTheNextHasListenedForL) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
