@@ -178,9 +178,8 @@ def test_a_gang_that_leaves_a_machine_out_keeps_the_quota_of_all(jobs, queues, t
     before = queues.workload(jobs.namespace, "gpt")
     jobs.kubelet.hold({1})
     jobs.kubelet.process("gpt-1").kill()
-    status = jobs.wait("gpt", lambda status: status["state"] == "Running"
-                       and status["elastic"]["members"] == "0", "the gang of one")
-    assert "1 of 2 machines take part" in status["reason"]
+    jobs.wait("gpt", lambda status: status["state"] == "Running"
+              and "1 of 2 machines take part" in status.get("reason", ""), "the gang of one")
     wait_until(lambda: queues.conditions(jobs.namespace, "gpt")["PodsReady"]
                == ("True", "Recovered"), "Kueue to hear that the pods are enough", 60, 0.1)
     after = queues.workload(jobs.namespace, "gpt")

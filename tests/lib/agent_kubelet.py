@@ -55,6 +55,7 @@ class _Writer(KubeletWriter):
         self._asked = set()  # pods whose agents got SIGTERM
         self._keys = {}  # pod name -> files of its Secret
         self._powerless = set()  # nodes
+        self._unwatched = set()  # pods whose agents have just been started
 
     async def follow_services(self):
         path = f"/api/v1/namespaces/{self._namespace}/services"
@@ -117,6 +118,9 @@ class _Writer(KubeletWriter):
                     raise
                 return
         await super()._attend(pod)
+        if name in self._unwatched:  # its end is told after its start
+            self._unwatched.discard(name)
+            self._start(self._watch(pod, self.processes[name], self._folder / name / "termination"))
 
     async def _attend_later(self, pod, node):
         await asyncio.sleep(self._pull)
@@ -149,6 +153,7 @@ class _Writer(KubeletWriter):
     def _running(self, pod):
         if pod["metadata"]["name"] not in self.processes:
             self._run(pod, own_address(pod, LOOPBACK))
+            self._unwatched.add(pod["metadata"]["name"])
         return super()._running(pod)
 
     def _run(self, pod, address):
@@ -161,7 +166,6 @@ class _Writer(KubeletWriter):
             (folder / "termination").touch()
             self.processes[name] = subprocess.Popen(
                 [binary("lockstep-agent"), *worker["command"][1:]], stdin=subprocess.DEVNULL)
-            self._start(self._watch(pod, self.processes[name], folder / "termination"))
             return
         variables = {"LOCKSTEP_POD_IP": address}
         for each in worker.get("env", []):
@@ -187,7 +191,6 @@ class _Writer(KubeletWriter):
             job = labels["lockstep.dev/job"]
             self._targets[job, int(labels["lockstep.dev/attempt"])] = address
             self._lead(job)
-        self._start(self._watch(pod, self.processes[name], folder / "termination"))
 
     async def _watch(self, pod, process, message):
         code = await asyncio.to_thread(process.wait)
