@@ -18,9 +18,28 @@ using core::Members;
 
 // For a node that came free to be given to machine 0, before another is asked to give way.
 constexpr Duration kSchedulerPatience = seconds(10);
+// For a pod to be gone once its time to leave is over.
+constexpr Duration kClearingPatience = seconds(2);
 
-bool HasNode(const Machine& machine) {
-  return machine.life == Life::kWaiting || machine.life == Life::kRunning;
+// An attempt that was replaced stands on its node and does not go: the node is dead, it seems,
+// though a scheduler sends pods there until Kubernetes notices.
+bool IsSentToItsDead(const ReconcileContext& context, const Machine& machine) {
+  if (machine.life != Life::kWaiting || machine.seen->node.empty()) return false;
+  return std::ranges::any_of(context.machines, [&](const Machine& each) {
+    return std::ranges::any_of(each.earlier, [&](const MachineObservation* seen) {
+      return !seen->over() && seen->node == machine.seen->node;
+    });
+  });
+}
+
+// It waits for a node, or has one where nothing will start.
+bool LacksNode(const ReconcileContext& context, const Machine& machine) {
+  return machine.life == Life::kPending || IsSentToItsDead(context, machine);
+}
+
+bool HasNode(const ReconcileContext& context, const Machine& machine) {
+  const bool placed = machine.life == Life::kWaiting || machine.life == Life::kRunning;
+  return placed && !IsSentToItsDead(context, machine);
 }
 
 // Its agent is known to machine 0, and fit to run ranks.
@@ -50,7 +69,7 @@ std::string Machines(const Members& machines) {
 struct Size {
   Members members;
   std::string reason;
-  std::vector<uint32_t> give_way;  // whose pods go, so that machine 0 finds a node
+  std::vector<uint32_t> give_way;  // whose pods go, so that machine 0 finds a node, or another one
 };
 
 // From when the others go on without this one, which waits for a node: after shrinkAfter; or at
@@ -63,16 +82,13 @@ WallTime LeftOutAt(const ReconcileContext& context, const Machine& machine) {
   return machine.seen->created + (asked ? Duration::zero() : elastic.shrink_after);
 }
 
-// A pod that is on its way out leaves a node to whoever waits.
-bool SomeNodeComesFree(ReconcileContext& context) {
-  for (const Machine& machine : context.machines) {
-    for (const MachineObservation* seen : machine.earlier) {
-      const bool leaves =
-          !seen->over() && seen->stage != Stage::kUnplaced && seen->node_state == NodeState::kWell;
-      if (leaves && (!seen->leave_by || !context.IsDue(*seen->leave_by))) return true;
-    }
-  }
-  return false;
+// A pod of the machine's is on its way out, and leaves a node to whoever waits.
+bool LeavesANode(ReconcileContext& context, const Machine& machine) {
+  return std::ranges::any_of(machine.earlier, [&](const MachineObservation* seen) {
+    const bool leaves =
+        !seen->over() && seen->stage != Stage::kUnplaced && seen->node_state == NodeState::kWell;
+    return leaves && (!seen->leave_by || !context.IsDue(*seen->leave_by + kClearingPatience));
+  });
 }
 
 // Machine 0 gets the node of the highest machine that has one, best of one that is left out
@@ -83,16 +99,17 @@ std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
   WallTime due = LeftOutAt(context, machine0);
   // Another has given way already.
   if (since && *since > machine0.seen->created) due = std::max(due, *since + kSchedulerPatience);
-  if (machine0.seen->place_is_its_own || !context.IsDue(due) || SomeNodeComesFree(context)) {
-    return std::nullopt;
-  }
+  const bool comes_free = std::ranges::any_of(
+      context.machines, [&](const Machine& machine) { return LeavesANode(context, machine); });
+  if (machine0.seen->place_is_its_own || !context.IsDue(due) || comes_free) return std::nullopt;
   Size size;
+  if (machine0.life != Life::kPending) size.give_way.push_back(0);
   std::vector<uint32_t> there = {0};
   std::optional<uint32_t> giver;
   for (const Machine& machine : context.machines) {
     if (machine.index == 0) continue;
     if (machine.life == Life::kPending) size.give_way.push_back(machine.index);
-    if (!HasNode(machine)) continue;
+    if (!HasNode(context, machine)) continue;
     if (TakesPart(context, machine)) {
       there.push_back(machine.index);
     } else if (machine.seen->node_state == NodeState::kWell) {
@@ -114,14 +131,14 @@ std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
 
 // Those that wait for a node are left out once it is time to for one of them.
 std::optional<Size> Smaller(ReconcileContext& context) {
-  if (context.machines.front().life == Life::kPending) return SmallerFromMachine0(context);
+  if (LacksNode(context, context.machines.front())) return SmallerFromMachine0(context);
   bool due = false;
   std::vector<uint32_t> without;
   std::vector<uint32_t> there;
   for (const Machine& machine : context.machines) {
     if (!TakesPart(context, machine)) continue;
-    if (HasNode(machine)) there.push_back(machine.index);
-    if (machine.life != Life::kPending) continue;
+    if (HasNode(context, machine)) there.push_back(machine.index);
+    if (!LacksNode(context, machine)) continue;
     without.push_back(machine.index);
     due |= context.IsDue(LeftOutAt(context, machine));
   }
@@ -171,18 +188,24 @@ bool TakesPart(const ReconcileContext& context, const Machine& machine) {
   return !elastic || elastic->members.Contains(machine.index);
 }
 
-bool StepsAside(const ReconcileContext& context, const Machine& machine) {
-  return !TakesPart(context, machine) && !HasNode(context.machines.front());
+bool StepsAside(ReconcileContext& context, const Machine& machine) {
+  if (machine.index == 0) {
+    return std::ranges::any_of(context.machines, [&](const Machine& giver) {
+      return !TakesPart(context, giver) && LeavesANode(context, giver);
+    });
+  }
+  return !TakesPart(context, machine) && !HasNode(context, context.machines.front());
 }
 
 bool GoesOnWithFewer(const ReconcileContext& context) {
   if (!context.snapshot.status.elastic) return false;
   const Machine& machine0 = context.machines.front();
-  if (!HasNode(machine0) && (machine0.seen == nullptr || machine0.seen->place_is_its_own)) {
+  if (!HasNode(context, machine0) &&
+      (machine0.seen == nullptr || machine0.seen->place_is_its_own)) {
     return false;
   }
   const auto placed = std::ranges::count_if(context.machines, [&](const Machine& machine) {
-    return TakesPart(context, machine) && HasNode(machine);
+    return TakesPart(context, machine) && HasNode(context, machine);
   });
   return core::LargestSize(context.spec(), static_cast<int32_t>(placed)) > 0;
 }
@@ -239,7 +262,7 @@ void ObserveElastic(ReconcileContext& context) {
   ElasticStatus& elastic = *context.next.elastic;
   std::vector<uint32_t> asked(elastic.asked.begin(), elastic.asked.end());
   std::erase_if(asked, [&](uint32_t machine) {
-    return machine < context.machines.size() && HasNode(context.machines[machine]);
+    return machine < context.machines.size() && HasNode(context, context.machines[machine]);
   });
   elastic.asked = Members::Of(std::move(asked));
   // What machine 0 has begun since it heard of them tells that of no earlier one any rank is alive.

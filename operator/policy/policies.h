@@ -137,8 +137,9 @@ bool JudgeSilent(ReconcileContext& context);
 
 // elastic.cc: which machines take part, where spec.elastic lets some be left out.
 bool TakesPart(const ReconcileContext& context, const Machine& machine);
-// Who is left out waits for a node, but not in machine 0's way.
-bool StepsAside(const ReconcileContext& context, const Machine& machine);
+// Who is left out waits for a node, but not in machine 0's way; and machine 0 until that node is
+// free.
+bool StepsAside(ReconcileContext& context, const Machine& machine);
 // Whether those that have a node are enough, so that it waits for the others no longer than
 // shrinkAfter.
 bool GoesOnWithFewer(const ReconcileContext& context);

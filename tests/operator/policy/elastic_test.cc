@@ -44,6 +44,14 @@ void Place(Scene& scene, int machine) {
   seen.started = scene.now.wall;
 }
 
+// Its attempt before this one.
+MachineObservation& Earlier(Scene& scene, int machine) {
+  const auto attempt = static_cast<uint32_t>(scene.status().attempts.Of(machine));
+  return *std::ranges::find_if(scene.machines(), [&](const MachineObservation& each) {
+    return each.machine == machine && each.attempt < attempt;
+  });
+}
+
 // A generation of what was decided last runs.
 void Runs(Scene& scene) {
   core::GangStatus& gang = scene.Report(CoordinatorPhase::kRunning);
@@ -107,6 +115,32 @@ TEST(Elastic, AMachineWithANodeIsWaitedFor) {
   EXPECT_FALSE(scene.Decide().intent);
 }
 
+// The machine fell silent with its node, and its next pod was sent there again.
+void SendToItsDead(Scene& scene, int machine) {
+  scene.machine(machine).leave_by = scene.now.wall + seconds(1);
+  scene.status().attempts.Set(machine, ++scene.status().epoch);
+  MachineObservation& next = scene.AddMachine(machine, scene.status().epoch);
+  next.stage = Stage::kPlaced;
+  next.ready = false;
+  next.started.reset();
+  scene.Report(CoordinatorPhase::kGathering);
+}
+
+TEST(Elastic, AMachineWhosePodWasSentToTheNodeThatItsLastOneDoesNotLeaveHasNoNode) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  SendToItsDead(scene, 1);
+  scene.Pass(seconds(119));
+  EXPECT_FALSE(scene.Decide().intent);
+  scene.Pass(seconds(1));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0,2");
+  EXPECT_EQ(decision.intent->attempts, scene.status().attempts);
+  Earlier(scene, 1).end = Killed(9);
+  EXPECT_FALSE(scene.Decide().intent) << "the node lives: its kubelet has told of the pod's end";
+}
+
 TEST(Elastic, OnlySizesThatAreAllowedAreTaken) {
   Scene scene(Elastic(8, 4, {4, 6}));
   scene.Run();
@@ -144,14 +178,6 @@ TEST(Elastic, StartTimeoutCountsWhereTooFewHaveANode) {
     scene.Report(CoordinatorPhase::kGathering);
     EXPECT_EQ(scene.Decide().intent.has_value(), least == 3);
   }
-}
-
-// Its attempt before this one.
-MachineObservation& Earlier(Scene& scene, int machine) {
-  const auto attempt = static_cast<uint32_t>(scene.status().attempts.Of(machine));
-  return *std::ranges::find_if(scene.machines(), [&](const MachineObservation& each) {
-    return each.machine == machine && each.attempt < attempt;
-  });
 }
 
 std::vector<uint32_t> Made(const Decision& decision) {
@@ -202,6 +228,25 @@ TEST(Elastic, WhoGaveItsNodeToMachine0WaitsUntilThatHasIt) {
   EXPECT_THAT(Made(scene.Settle()), ElementsAre(2U));
 }
 
+TEST(Elastic, Machine0ThatWasSentToItsDeadNodeIsMadeAnewOnceAnotherOnesIsFree) {
+  Scene scene(Elastic(3, 1));
+  scene.Run();
+  SendToItsDead(scene, 0);
+  scene.Pass(minutes(2));
+  const Decision decision = scene.Decide();
+  ASSERT_TRUE(decision.intent);
+  EXPECT_EQ(MembersOf(*decision.intent), "0-1");
+  EXPECT_EQ(decision.intent->attempts.Of(0), decision.intent->epoch);
+  EXPECT_EQ(decision.intent->attempts.Of(2), decision.intent->epoch);
+  EXPECT_EQ(decision.intent->counters, scene.status().counters) << "it costs nothing";
+  scene.status() = *decision.intent;
+  EXPECT_THAT(Made(scene.Settle()), IsEmpty());
+  Earlier(scene, 2).leave_by = scene.now.wall + seconds(1);
+  EXPECT_THAT(Made(scene.Settle()), IsEmpty()) << "the scheduler would send it there again";
+  scene.machines().remove_if([](const MachineObservation& each) { return each.machine == 2; });
+  EXPECT_THAT(Made(scene.Settle()), ElementsAre(0U));
+}
+
 TEST(Elastic, NoSecondMachineGivesWayWhileTheFirstIsOnItsWayOut) {
   Scene scene(Elastic(4, 1));
   scene.Run();
@@ -210,7 +255,7 @@ TEST(Elastic, NoSecondMachineGivesWayWhileTheFirstIsOnItsWayOut) {
   scene.status() = *scene.Decide().intent;
   ASSERT_EQ(MembersOf(scene.status()), "0-2");
   Earlier(scene, 3).leave_by = scene.now.wall + seconds(30);
-  scene.Pass(seconds(29));
+  scene.Pass(seconds(31));
   EXPECT_FALSE(scene.Decide().intent);
   scene.Pass(seconds(1));
   EXPECT_EQ(MembersOf(*scene.Decide().intent), "0-1") << "that node does not come free";
