@@ -77,7 +77,8 @@ class Jobs:
         return self.wait(name, lambda status: status.get("state") == state, f"{name} {state}")
 
     def operator_log(self):
-        return (self.folder / "operator.log").read_text()[-3000:]
+        logs = sorted(self.folder.rglob("operator.log"))
+        return "\n".join(f"{log}:\n{log.read_text()[-3000:]}" for log in logs)
 
 
 @contextlib.contextmanager
