@@ -231,6 +231,15 @@ void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked) 
   asked = Members::Of(std::move(machines));
 }
 
+void BeginAttempts(ReconcileContext& context, const Members& machines) {
+  ++context.next.epoch;
+  for (const uint32_t machine : machines) {
+    context.next.attempts.Set(static_cast<int>(machine), context.next.epoch);
+    NoteSuccessor(context, machine, false);
+  }
+  context.Intend();
+}
+
 bool Resize(ReconcileContext& context) {
   if (!context.snapshot.status.elastic) return false;
   std::optional<Size> size = Smaller(context);
@@ -243,17 +252,12 @@ bool Resize(ReconcileContext& context) {
   elastic.witnesses = Holds(Rule::kWitnessesStay) ? witnesses : elastic.members;
   elastic.since = context.now.wall;
   elastic.reason = std::move(size->reason);
-  ++context.next.epoch;
-  for (const uint32_t machine : size->give_way) {
-    context.next.attempts.Set(static_cast<int>(machine), context.next.epoch);
-    NoteSuccessor(context, machine, false);
-  }
+  BeginAttempts(context, Members::Of(std::move(size->give_way)));
   context.AddEvent(smaller, smaller ? "Shrunk" : "Grown",
                    "the gang is made of " + std::to_string(elastic.members.size()) + " of " +
                        std::to_string(context.machines.size()) + " machines (" +
                        elastic.members.ToString() + ")" +
                        (smaller ? "" : " from its next checkpoint on") + ": " + elastic.reason);
-  context.Intend();
   return true;
 }
 

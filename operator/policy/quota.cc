@@ -55,15 +55,6 @@ std::vector<uint32_t> ThoseWhoGetMore(const ReconcileContext& context) {
   return machines;
 }
 
-// Whatever pods they had are fenced, and the next ones are made as a new attempt's.
-void BeginAttempts(ReconcileContext& context, const Members& machines) {
-  ++context.next.epoch;
-  for (const uint32_t machine : machines) {
-    context.next.attempts.Set(static_cast<int>(machine), context.next.epoch);
-  }
-  context.Intend();
-}
-
 }  // namespace
 
 bool TradeQuota(ReconcileContext& context) {
