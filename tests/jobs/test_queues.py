@@ -54,7 +54,8 @@ def jobs(queued_cluster, queues, tmp_path):
         made.queue = namespace
         yield made
         made.kubectl("delete", "tj", "--all")
-        wait_until(lambda: not made.kubectl("get", "pods", "-o", "name"), "pods to go", 120, 0.1)
+        wait_until(lambda: not made.kubectl("get", "pods", "-o", "name"),
+                   lambda: "pods to go:\n" + made.kubectl("get", "pods", "-o", "yaml"), 120, 0.1)
 
 
 def begin(jobs, folder, name, priority=None, queue=None, more=None, **spec):
