@@ -21,25 +21,13 @@ constexpr Duration kSchedulerPatience = seconds(10);
 // For a pod to be gone once its time to leave is over.
 constexpr Duration kClearingPatience = seconds(2);
 
-// An attempt that was replaced stands on its node and does not go: the node is dead, it seems,
-// though a scheduler sends pods there until Kubernetes notices.
-bool IsSentToItsDead(const ReconcileContext& context, const Machine& machine) {
-  if (machine.life != Life::kWaiting || machine.seen->node.empty()) return false;
-  return std::ranges::any_of(context.machines, [&](const Machine& each) {
-    return std::ranges::any_of(each.earlier, [&](const MachineObservation* seen) {
-      return !seen->over() && seen->node == machine.seen->node;
-    });
-  });
-}
-
 // It waits for a node, or has one where nothing will start.
-bool LacksNode(const ReconcileContext& context, const Machine& machine) {
-  return machine.life == Life::kPending || IsSentToItsDead(context, machine);
+bool LacksNode(const Machine& machine) {
+  return machine.life == Life::kPending || machine.sent_to_its_dead;
 }
 
-bool HasNode(const ReconcileContext& context, const Machine& machine) {
-  const bool placed = machine.life == Life::kWaiting || machine.life == Life::kRunning;
-  return placed && !IsSentToItsDead(context, machine);
+bool HasNode(const Machine& machine) {
+  return machine.life == Life::kRunning || (machine.life == Life::kWaiting && !LacksNode(machine));
 }
 
 // Its agent is known to machine 0, and fit to run ranks.
@@ -109,7 +97,7 @@ std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     if (machine.index == 0) continue;
     if (machine.life == Life::kPending) size.give_way.push_back(machine.index);
-    if (!HasNode(context, machine)) continue;
+    if (!HasNode(machine)) continue;
     if (TakesPart(context, machine)) {
       there.push_back(machine.index);
     } else if (machine.seen->node_state == NodeState::kWell) {
@@ -131,14 +119,14 @@ std::optional<Size> SmallerFromMachine0(ReconcileContext& context) {
 
 // Those that wait for a node are left out once it is time to for one of them.
 std::optional<Size> Smaller(ReconcileContext& context) {
-  if (LacksNode(context, context.machines.front())) return SmallerFromMachine0(context);
+  if (LacksNode(context.machines.front())) return SmallerFromMachine0(context);
   bool due = false;
   std::vector<uint32_t> without;
   std::vector<uint32_t> there;
   for (const Machine& machine : context.machines) {
     if (!TakesPart(context, machine)) continue;
-    if (HasNode(context, machine)) there.push_back(machine.index);
-    if (!LacksNode(context, machine)) continue;
+    if (HasNode(machine)) there.push_back(machine.index);
+    if (!LacksNode(machine)) continue;
     without.push_back(machine.index);
     due |= context.IsDue(LeftOutAt(context, machine));
   }
@@ -194,18 +182,17 @@ bool StepsAside(ReconcileContext& context, const Machine& machine) {
       return !TakesPart(context, giver) && LeavesANode(context, giver);
     });
   }
-  return !TakesPart(context, machine) && !HasNode(context, context.machines.front());
+  return !TakesPart(context, machine) && !HasNode(context.machines.front());
 }
 
 bool GoesOnWithFewer(const ReconcileContext& context) {
   if (!context.snapshot.status.elastic) return false;
   const Machine& machine0 = context.machines.front();
-  if (!HasNode(context, machine0) &&
-      (machine0.seen == nullptr || machine0.seen->place_is_its_own)) {
+  if (!HasNode(machine0) && (machine0.seen == nullptr || machine0.seen->place_is_its_own)) {
     return false;
   }
   const auto placed = std::ranges::count_if(context.machines, [&](const Machine& machine) {
-    return TakesPart(context, machine) && HasNode(context, machine);
+    return TakesPart(context, machine) && HasNode(machine);
   });
   return core::LargestSize(context.spec(), static_cast<int32_t>(placed)) > 0;
 }
@@ -266,7 +253,7 @@ void ObserveElastic(ReconcileContext& context) {
   ElasticStatus& elastic = *context.next.elastic;
   std::vector<uint32_t> asked(elastic.asked.begin(), elastic.asked.end());
   std::erase_if(asked, [&](uint32_t machine) {
-    return machine < context.machines.size() && HasNode(context, context.machines[machine]);
+    return machine < context.machines.size() && HasNode(context.machines[machine]);
   });
   elastic.asked = Members::Of(std::move(asked));
   // What machine 0 has begun since it heard of them tells that of no earlier one any rank is alive.

@@ -1,6 +1,8 @@
 #include "operator/policy/machines.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "core/exit_codes.h"
 #include "operator/policy/rules.h"
@@ -30,6 +32,18 @@ Life LifeOf(const Snapshot& snapshot, const Machine& machine) {
   if (seen.node_state >= NodeState::kOutOfService) return Life::kGone;
   if (seen.stage == Stage::kRunning) return Life::kRunning;
   return seen.stage == Stage::kPlaced ? Life::kWaiting : Life::kPending;
+}
+
+// Where attempts stand that were replaced, and do not go: dead ones, it seems, though a scheduler
+// sends pods there until Kubernetes notices.
+std::set<std::string_view> NodesOfTheDead(const std::vector<Machine>& machines) {
+  std::set<std::string_view> nodes;
+  for (const Machine& machine : machines) {
+    for (const MachineObservation* seen : machine.earlier) {
+      if (!seen->over() && !seen->node.empty()) nodes.insert(seen->node);
+    }
+  }
+  return nodes;
 }
 
 std::string Where(const MachineObservation& seen) {
@@ -119,8 +133,10 @@ std::vector<Machine> Machines(const Snapshot& snapshot) {
       machine.earlier.push_back(&seen);
     }
   }
+  const std::set<std::string_view> dead = NodesOfTheDead(machines);
   for (Machine& machine : machines) {
     machine.life = LifeOf(snapshot, machine);
+    machine.sent_to_its_dead = machine.life == Life::kWaiting && dead.contains(machine.seen->node);
     machine.last_seen = machine.seen;
     const auto vanished = snapshot.notes.vanished.find({machine.index, machine.attempt});
     if (machine.seen == nullptr && vanished != snapshot.notes.vanished.end()) {

@@ -29,6 +29,7 @@ struct Machine {
   const MachineObservation* seen = nullptr;        // of this attempt
   const MachineObservation* last_seen = nullptr;   // the same; or as it was when it went away
   std::vector<const MachineObservation*> earlier;  // of lower attempts
+  bool sent_to_its_dead = false;                   // waits on a node that such a one does not leave
 };
 
 // By index, 0 .. status.attempts.size() - 1.

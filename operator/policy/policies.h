@@ -147,8 +147,8 @@ bool GoesOnWithFewer(const ReconcileContext& context);
 void BeginElastic(ReconcileContext& context);
 // The machine's next attempt begins; whether it had been asked to leave.
 void NoteSuccessor(ReconcileContext& context, uint32_t machine, bool was_asked);
-// Intended, with all else that `next` has: a new epoch, and attempts of it. What pods these machines
-// had are fenced.
+// Intended, with all else that `next` has: a new epoch, and attempts of it. What pods these
+// machines had are fenced.
 void BeginAttempts(ReconcileContext& context, const core::Members& machines);
 bool Resize(ReconcileContext& context);
 // Condition Shrunk, and status.elastic.
