@@ -219,7 +219,7 @@ TEST(Addresses, NamesThatAreNoLongerWantedGoBeforeTheGangIsMadeAnew) {
   ASSERT_THAT(All<DropNames>(drop), SizeIs(1));
   EXPECT_EQ(All<DropNames>(drop)[0].uid, "uid-names");
   EXPECT_THAT(All<DropCoordinatorAddress>(drop), IsEmpty());
-  EXPECT_THAT(*Written(drop, kNames), IsEmpty());
+  EXPECT_THAT(Written(drop, kNames).value_or(std::vector<core::MachineEndpoint>{}), IsEmpty());
   scene.Make(drop);
   const Decision make = scene.Settle();
   EXPECT_THAT(All<StartMachine>(make), SizeIs(2))
