@@ -28,7 +28,6 @@
 #include "base/result.h"
 
 struct ssl_st;
-struct ssl_ctx_st;
 
 namespace lockstep {
 
@@ -97,14 +96,10 @@ class TlsPskContext {
   struct Shared;
   friend class TlsSession;
   friend struct PskCallbacks;
-  TlsPskContext(ssl_ctx_st* context, std::unique_ptr<Shared> shared, bool is_server);
+  TlsPskContext(std::unique_ptr<Shared> shared, bool is_server);
   static Result<TlsPskContext> Make(const Key& key, const std::string& identity, bool is_server);
 
-  struct ContextFree {
-    void operator()(ssl_ctx_st* context) const;
-  };
   std::unique_ptr<Shared> shared_;
-  std::unique_ptr<ssl_ctx_st, ContextFree> context_;
   bool is_server_ = false;
 };
 
