@@ -51,7 +51,7 @@ Controller::Controller(EventLoop* loop, kube::Client* client, kube::EventRecorde
       options_(std::move(options)),
       executor_(loop, client, events),
       refresher_(loop, client, &caches_),
-      link_(loop, {},
+      link_(loop, {.max_polls = options_.max_polls},
             {.on_status =
                  [this](const std::string& job, const core::GangStatus& status, Time at) {
                    const JobKey key = JobOf(job);

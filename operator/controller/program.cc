@@ -6,8 +6,10 @@
 #include <prometheus/text_serializer.h>
 #include <spdlog/spdlog.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -38,6 +40,7 @@
 namespace lockstep::control {
 namespace {
 
+constexpr size_t kMostPolls = 8192;
 constexpr Duration kBeatEvery = seconds(5);
 constexpr Duration kBeatLate = seconds(60);  // the loop hangs: restart the process
 
@@ -54,6 +57,16 @@ Result<kube::ClientConfig> LoadConfig(const Options& options) {
   const char* home = std::getenv("HOME");
   return kube::LoadKubeconfig(std::string(home == nullptr ? "" : home) + "/.kube/config",
                               options.context);
+}
+
+// As many connections to gangs as descriptors allow, with half of them left for all else.
+size_t MaxPolls() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_NOFILE, &files);
+  return std::min<size_t>(kMostPolls, files.rlim_cur / 2);
 }
 
 // Never the same twice, however often one pod's container is restarted.
@@ -95,7 +108,8 @@ class Operator {
                      .system_namespace = system_namespace_,
                      .namespaces = options.namespaces,
                      .claimant = Claimant(),
-                     .watches_queues = options.kueue}) {
+                     .watches_queues = options.kueue,
+                     .max_polls = MaxPolls()}) {
     prometheus::BuildGauge()
         .Name("lockstep_operator_build_info")
         .Help("1, with the version of this program")

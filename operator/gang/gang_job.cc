@@ -89,6 +89,13 @@ Duration GangJob::PollLength() const {
   return std::clamp<Duration>(peers_.machine_lost_after / 3, kShortestPoll, kLongestPoll);
 }
 
+// From one answer of a gang that runs to the next question.
+Duration GangJob::Calm() const {
+  const GangLinkOptions& options = shared_->options;
+  const Duration a_job = poll_.crowded() ? options.calm_a_job_crowded : options.calm_a_job;
+  return std::max<Duration>(options.calm, a_job * static_cast<int64_t>(shared_->jobs));
+}
+
 // From one question to others to the next.
 Duration GangJob::Pace() const {
   return std::clamp<Duration>(peers_.machine_lost_after / 10, milliseconds(100), seconds(1));
@@ -142,8 +149,7 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
     poll_error_.clear();
     retry_.Reset();
     version_ = status->version;
-    if (status->phase == core::GangPhase(core::CoordinatorPhase::kRunning))
-      wait = shared_->options.calm;
+    if (status->phase == core::GangPhase(core::CoordinatorPhase::kRunning)) wait = Calm();
     if (now - std::exchange(answered_at_, now) >= kQuick) gap_.Reset();
     wait = std::max(wait, asked_at_ + gap_.Take() - now);
   }

@@ -26,6 +26,7 @@ struct GangShared {
   GangLinkHandlers handlers;
   Semaphore polls;
   Semaphore puts;
+  size_t jobs = 0;
 };
 
 class GangJob {
@@ -51,6 +52,7 @@ class GangJob {
   Result<core::GangStatus> Read(const Result<HttpAnswer>& answer,
                                 const GangPeers::Member& asked) const;
   Duration PollLength() const;
+  Duration Calm() const;
   Duration Pace() const;
   Duration UntilSilenceCounts(const core::GangStatus& status) const;
 

@@ -18,10 +18,14 @@ GangLink::~GangLink() = default;
 void GangLink::Set(const std::string& job, GangPeers peers) {
   std::unique_ptr<GangJob>& known = jobs_[job];
   if (!known) known = std::make_unique<GangJob>(shared_.get(), job);
+  shared_->jobs = jobs_.size();
   known->Set(std::move(peers));
 }
 
-void GangLink::Forget(const std::string& job) { jobs_.erase(job); }
+void GangLink::Forget(const std::string& job) {
+  jobs_.erase(job);
+  shared_->jobs = jobs_.size();
+}
 
 void GangLink::SetDesiredState(const std::string& job,
                                const std::optional<core::DesiredState>& desired) {

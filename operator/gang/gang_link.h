@@ -12,10 +12,11 @@
 // other members are asked in turn as well, the next one while one is late. Their reports of its
 // silence are evidence of a loss; this link's own failures are not.
 //
-// Bounded: `max_polls` connections for polls (further questions wait, and polls are then short)
-// and `max_puts` for desired states, 256 KiB an answer, a deadline for each request. A job that
-// waits its turn costs its peers and its desired state. All of it belongs to the loop's thread; a
-// callback may call anything here.
+// Bounded: `max_polls` connections for polls, some 20 KB each (further questions wait, polls are
+// then short, and each is a connection of its own) and `max_puts` for desired states, 1 MiB an
+// answer, a deadline for each request; and the more jobs there are, the less often each is asked
+// while it runs. A job that waits its turn costs its peers and its desired state. All of it belongs
+// to the loop's thread; a callback may call anything here.
 #ifndef LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 #define LOCKSTEP_OPERATOR_GANG_GANG_LINK_H_
 
@@ -57,8 +58,11 @@ struct GangLinkOptions {
   size_t max_puts = 64;
   Duration first_retry = milliseconds(5);  // after a failure; doubles while nobody answers
   Duration last_retry = seconds(10);
-  // Between the polls of a gang that runs: its steps change the status all the time.
+  // Between the polls of a gang that runs: its steps change the status all the time. And at least
+  // this for each job there is, by which the polls of all take a quarter of a thread at most.
   Duration calm = seconds(1);
+  Duration calm_a_job = microseconds(400);
+  Duration calm_a_job_crowded = milliseconds(2);  // where each poll begins with a handshake
   // From one question to the next, however fast machine 0 answers: doubles while answers come
   // less than a second apart. A machine 0 that lies costs the operator no more than that.
   Duration first_gap = milliseconds(50);

@@ -389,6 +389,19 @@ TEST_F(GangLinkTest, AMachine0ThatAlwaysHasNewsIsAskedLessAndLessOften) {
   EXPECT_GE(BootTime() - began, milliseconds(220));
 }
 
+TEST_F(GangLinkTest, TheMoreGangsRunTheLessOftenEachIsAsked) {
+  auto machine0 = Agent(0);
+  machine0->status.phase = core::CoordinatorPhase::kRunning;
+  Open({.calm_a_job = milliseconds(10), .first_gap = milliseconds(1), .last_gap = milliseconds(1)});
+  on_heard_ = [&](const std::string&) { machine0->Change(); };
+  const Time began = BootTime();
+  for (int i = 0; i < 20; ++i) {
+    link_->Set(i == 0 ? kJob : "default/job-" + std::to_string(i), Peers({machine0.get()}));
+  }
+  ASSERT_TRUE(RunUntil([&] { return Heard() == 3; }));
+  EXPECT_GE(BootTime() - began, 2 * 20 * milliseconds(10));
+}
+
 TEST_F(GangLinkTest, AnAnswerOfNoUseIsToldFromSilence) {
   LyingAgent liar(loop(), kUid, KeyOf(1), /*readable=*/false);
   ASSERT_TRUE(liar.Listen(*MakeEndpoint("127.0.0.1", 0)).ok());
