@@ -124,12 +124,13 @@ function(lockstep_program name)
   endif()
 endfunction()
 
-# lockstep_test(NAME DEPENDS target... [LABEL label...]): one GoogleTest program of this folder's
+# lockstep_test(NAME DEPENDS target... [LABEL label...] [UNSANITIZED test...]): one GoogleTest program of this folder's
 # *_test.cc files (lockstep_sources), run as one ctest test. Labels (default: unit) say which suites of tools/test
 # run it: threaded ones run again under ThreadSanitizer, slow ones only in `tools/test all`; all but
-# the slow ones run again under AddressSanitizer. Target tests_LABEL builds all tests of a label.
+# the slow ones run again under AddressSanitizer, and neither runs those tests of it that are
+# UNSANITIZED (as --gtest_filter names them). Target tests_LABEL builds all tests of a label.
 function(lockstep_test name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;LABEL" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS;LABEL;UNSANITIZED" ${ARGN})
   lockstep_sources(sources *_test.cc)
   find_package(GTest REQUIRED)
   add_executable(${name}_test ${sources})
@@ -138,6 +139,10 @@ function(lockstep_test name)
   # Tests that read documents and examples find them from the root of the tree.
   add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   lockstep_label(${name} ${name}_test ${arg_LABEL})
+  if(LOCKSTEP_SANITIZE AND arg_UNSANITIZED)
+    list(JOIN arg_UNSANITIZED : unsanitized)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "GTEST_FILTER=-${unsanitized}")
+  endif()
 endfunction()
 
 # lockstep_label(TEST TARGET label...): for a test that lockstep_test() did not make.

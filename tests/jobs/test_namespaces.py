@@ -14,6 +14,7 @@ from waiting import holds_for, wait_until
 
 UNTIL = 'while [ ! -e "{gate}" ]; do sleep 0.05; done'
 QUICK = "--lease-duration", "3"  # claims last four times as long
+PATIENT = "--lease-duration", "6"  # of one that is to live through a busy time
 CLAIM = "lockstep-jobs"
 
 
@@ -159,7 +160,7 @@ def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(pl
     gate = tmp_path / "gate"
     with shard(jobs, system, "first", *of(jobs), *QUICK) as first:
         wait_until(lambda: claimed_by(jobs) == f"{system}/first", lambda: log(first))
-        with shard(jobs, system, "second", *of(jobs)) as second:
+        with shard(jobs, system, "second", *of(jobs), *PATIENT) as second:
             wait_said(second, f"another operator's, {system}/first, which holds Lease "
                               f"{jobs.namespace}/{CLAIM}")
             jobs.apply("gpt", UNTIL.format(gate=gate))
