@@ -28,6 +28,8 @@ constexpr int kPlanVersion = 1;
 // Jobs with writes under way, each with one at least: as many as keep the client busy. The others
 // wait here, where what happens to them meanwhile is one decision, and where the urgent go first.
 constexpr int kOrdersAtOnce = 16;
+// Of the time, for the steps of one job: all jobs together write them at most 20 times a second.
+constexpr Duration kProgressShare = milliseconds(50);
 
 std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
 
@@ -395,6 +397,8 @@ Snapshot Controller::Take(const JobRecord& record) {
   snapshot.gang_unreadable = link_.IsUnreadable(name);
   snapshot.replacements_allowed =
       replacements_.Allowed(record.name().name_space, caches_.pods.size(), BootTime());
+  snapshot.progress_every = std::max<Duration>(
+      snapshot.progress_every, kProgressShare * static_cast<int64_t>(link_.jobs()));
   snapshot.oldest_waiting = jobs_.IsOldestWaiting(record);
   return snapshot;
 }

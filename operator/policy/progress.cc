@@ -11,7 +11,6 @@
 namespace lockstep::control {
 namespace {
 
-constexpr Duration kProgressEvery = seconds(30);
 constexpr double kMostEta = 1e15;  // however slow
 
 std::string Number(double value) {
@@ -86,9 +85,9 @@ void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang) {
   const std::optional<core::GangProgress> seen = core::Summarize(gang.progress);
   if (!seen) return;
   const core::JobProgress before = context.snapshot.status.progress.value_or(core::JobProgress{});
-  if (before.last_updated && context.now.wall < *before.last_updated + kProgressEvery) {
-    context.WakeAt(context.now.Boot(*before.last_updated + kProgressEvery));
-    return;
+  if (before.last_updated) {
+    const WallTime next = *before.last_updated + context.snapshot.progress_every;
+    if (context.now.wall < next) return context.WakeAt(context.now.Boot(next));
   }
   if (before.last_updated && before.step == seen->step) return;
   core::JobProgress progress = ProgressOf(context, *seen);

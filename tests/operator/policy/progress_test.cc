@@ -14,8 +14,8 @@ void Step(Scene& scene, int64_t n) {
   scene.Report(CoordinatorPhase::kRunning).progress = {progress};
 }
 
-TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
-  Scene scene(MakeJob("gpt").Machines(1));
+// How often steps are written in a minute in which one is made each second.
+int WritesInAMinute(Scene& scene) {
   scene.Run();
   Step(scene, 10);
   scene.Pass(seconds(1));
@@ -30,7 +30,18 @@ TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
     ++writes;
     scene.status() = *decision.status;
   }
-  EXPECT_EQ(writes, 2);
+  return writes;
+}
+
+TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  EXPECT_EQ(WritesInAMinute(scene), 2);
+}
+
+TEST(Progress, IsWrittenLessOftenWhereTheOperatorSaysSo) {
+  Scene scene(MakeJob("gpt").Machines(1));
+  scene.snapshot().progress_every = seconds(50);
+  EXPECT_EQ(WritesInAMinute(scene), 1);
 }
 
 TEST(Progress, TheLastIsWrittenWithTheVerdictAndPromisesNoMore) {
