@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -368,8 +370,10 @@ WorkloadSeen ReadWorkload(const std::string& json) {
 std::string WorkloadCondition(const std::string& json, const TellWorkload& tell, WallTime now) {
   const Json workload = ParseJson(json);
   Json conditions = Json::array();
-  if (const Json& last = ConditionOf(workload, tell.type.c_str()); !last.empty()) {
-    conditions.push_back(last);
+  for (const std::string& type : std::set<std::string>{"PodsReady", tell.type}) {
+    if (const Json& last = ConditionOf(workload, type.c_str()); !last.empty()) {
+      conditions.push_back(last);
+    }
   }
   Put(conditions, tell.type.c_str(), tell.holds, tell.reason, tell.message, GenerationOf(workload),
       now);

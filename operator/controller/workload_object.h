@@ -37,7 +37,9 @@ Result<std::string> WorkloadObject(const core::TrainingJob& job, const MakeWorkl
 // `json`: the object. What is missing or of another type is left at its default.
 WorkloadSeen ReadWorkload(const std::string& json);
 
-// A server-side apply of one condition. `json`: the object as it was last seen.
+// A server-side apply of one condition, with PodsReady as it is: what was applied once and is left
+// out later is taken away, but for what Kueue's admission applied as well. That is the condition's
+// type, and alone it is refused. `json`: the object as it was last seen.
 std::string WorkloadCondition(const std::string& json, const TellWorkload& tell, WallTime now);
 
 // A JSON patch of its size. Conflict: `json` is not of the version that was decided on.

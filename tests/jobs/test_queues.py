@@ -140,6 +140,8 @@ def test_a_job_that_is_pushed_out_saves_before_its_quota_goes_and_comes_again(
                == ("True", "Started"), "Kueue to hear of the new pods", 60, 0.1)
     (low / "gate").touch()
     jobs.wait_state("low", "Succeeded")
+    wait_until(lambda: queues.conditions(jobs.namespace, "low").get("Finished")
+               == ("True", "Succeeded"), "Kueue to hear of its end", 60, 0.1)
 
 
 def test_a_suspended_job_leaves_the_queue(jobs, queues, tmp_path):

@@ -261,6 +261,21 @@ TEST(WorkloadCondition, ChangesItsTimeOnlyWithItsStatus) {
   EXPECT_EQ(told["status"]["conditions"][0]["lastTransitionTime"], "2026-01-01T01:00:00Z");
 }
 
+TEST(WorkloadCondition, LeavesPodsReadyAsItIs) {
+  const TellWorkload end{.name = "w",
+                         .uid = "u",
+                         .type = "Finished",
+                         .holds = true,
+                         .reason = "Succeeded",
+                         .message = ""};
+  const json told = json::parse(WorkloadCondition(Evicted().dump(), end, kNow));
+  const json& conditions = told["status"]["conditions"];
+  EXPECT_EQ(conditions.size(), 2U);
+  EXPECT_EQ(ConditionIn(conditions, "PodsReady"),
+            ConditionIn(Evicted()["status"]["conditions"], "PodsReady"));
+  EXPECT_EQ(ConditionIn(conditions, "Finished")["lastTransitionTime"], "2026-01-01T01:00:00Z");
+}
+
 constexpr const char* kFlavor = R"({"metadata": {"name": "a3"}, "spec": {
   "nodeLabels": {"pool": "a3"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}})";
 
