@@ -68,13 +68,15 @@ class Chaos:
 
     @contextlib.contextmanager
     def pushed_out(self):
-        """By a job of higher priority that wants all of the queue, and goes once it has run."""
+        """By a job of higher priority that wants all of the queue, and goes once it has got
+        that. (It may never run: the node of its only machine may be the one without power.)"""
         other = self._site.program(
             f"{self._job.name}-{next(self._pushes)}", ["sleep", "3600"],
             labels={QUEUE: self._site.namespace, PRIORITY: "high"}, numMachines=1,
             processesPerMachine=1, resourcesPerProcess={"cpu": QUOTA})
         yield
-        other.wait_state("Running")
+        other.wait(lambda s: any(each["type"] == "Admitted" and each["status"] == "True"
+                                 for each in s.get("conditions", [])), "its turn")
         other.delete()
 
     def no_dns(self):
@@ -87,7 +89,9 @@ class Chaos:
         return self._stack.unreachable(self._node())
 
     def _node(self):
-        return self._dice.choice(sorted(self._stack.nodes.names))
+        """One of the job's, if it has any just now."""
+        placed = {pod.spec.node_name for pod in self._job.live().values()} - {None}
+        return self._dice.choice(sorted(placed or self._stack.nodes.names))
 
 
 # What happens to one and the same thing happens one after the other.
