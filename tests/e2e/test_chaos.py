@@ -11,15 +11,17 @@ import signal
 import time
 
 import pytest
-from e2e_job import FINISHED, PATIENCE, machine
+from e2e_job import FINISHED, PATIENCE, machine, members
 from waiting import wait_until
 
 SECONDS = float(os.environ.get("LOCKSTEP_CHAOS_SECONDS", "120"))
 SEED = int(os.environ.get("LOCKSTEP_CHAOS_SEED", "1"))
 LONGEST = 20.0  # seconds that one fault lasts, of those that last
+BUDGETS = {"maxRestarts": 1000, "maxMachineReplacements": 1000}
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 CPU, QUOTA = "200m", "1200m"  # of one process; of the queue, for 2 machines x 2 and a spare
+OTHERS = "800m"  # of a job beside them: there is room where half a gang has given its quota back
 
 
 class Chaos:
@@ -68,16 +70,30 @@ class Chaos:
 
     @contextlib.contextmanager
     def pushed_out(self):
-        """By a job of higher priority that wants all of the queue, and goes once it has got
+        """By a job of higher priority that wants most of the queue, and goes once it has got
         that. (It may never run: the node of its only machine may be the one without power.)"""
         other = self._site.program(
             f"{self._job.name}-{next(self._pushes)}", ["sleep", "3600"],
             labels={QUEUE: self._site.namespace, PRIORITY: "high"}, numMachines=1,
-            processesPerMachine=1, resourcesPerProcess={"cpu": QUOTA})
+            processesPerMachine=1, resourcesPerProcess={"cpu": OTHERS})
         yield
         other.wait(lambda s: any(each["type"] == "Admitted" and each["status"] == "True"
                                  for each in s.get("conditions", [])), "its turn")
         other.delete()
+
+    @contextlib.contextmanager
+    def lost_machine(self):
+        """Machine 1 of an elastic gang finds no other node: machine 0 runs on without it, and takes
+        it in again. (Where machine 0's node is lost, nobody is left who could tell that its
+        ranks are dead: its successor waits until the pod is gone.)"""
+        whole = self._job.wait_state("Running")["gangGeneration"]
+        with self._stack.powerless(self._job.node(1)):
+            small = self._job.wait_gang("0", whole, "the gang of one")
+            rank = self._job.stop_rank(small)  # it ends no sooner than it has grown
+            yield
+        self._job.wait(lambda s: members(s) == "0-1", "growth")
+        os.kill(rank, signal.SIGCONT)
+        self._job.wait_gang("0-1", small["gangGeneration"], "the gang of two again")
 
     def no_dns(self):
         return self._stack.without_dns()
@@ -120,22 +136,39 @@ def rage(chaos, job, dice, until, faults):
                 open_faults.pop(next(iter(open_faults))).close()
 
 
-def suffer(site, undisturbed, faults=FAULTS, always=(), **spec):
-    """Jobs one after the other until the time is up; each begins with the faults of `always`."""
+# A spec, and the faults that such a job begins with.
+PLAIN = ({}, [])
+# All that saves time: checkpoints in memory beside those on disk, a spare, machines that are
+# measured before ranks run on them.
+SAVING = ({"checkpoint": {"memory": {"size": "64Mi"}}, "spareMachines": 1,
+           "preflight": {"enabled": True}}, [])
+# Of the three nodes it may have two, so that a machine whose node is gone finds no other: the gang
+# goes on smaller, with the same sums to the bit, and gives quota back.
+ELSEWHERE = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["node-2"]}
+ELASTIC = ({"elastic": {"shrinkAfter": "1s", "growAfter": "0s"},
+            "failurePolicy": {**BUDGETS, "machineLostAfter": "3s"},
+            "annotations": {"kueue.x-k8s.io/elastic-job": "true"},
+            "placement": {"onePerNode": "Required"},
+            "template": {"spec": {"affinity": {"nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [ELSEWHERE]}]}}}}}},
+           [Chaos.lost_machine])
+
+
+def suffer(site, undisturbed, kinds, faults=FAULTS, always=(), **spec):
+    """Jobs one after the other until the time is up, of each kind in turn. Each begins with the
+    faults of `always`, and with those of its kind."""
     print(f"LOCKSTEP_CHAOS_SEED={SEED}")
     dice, until, count = random.Random(SEED), time.monotonic() + SECONDS, 0
     compared = 0
     while time.monotonic() < until or not compared:
         count += 1
-        # The first of them, and every other one, has all that saves time: checkpoints in memory
-        # beside those on disk, a spare, machines that are measured before ranks run on them.
-        savers = {"checkpoint": {"memory": {"size": "64Mi"}}, "spareMachines": 1,
-                  "preflight": {"enabled": True}} if count % 2 else {}
-        job = site.train(f"gpt{count}", **savers, **spec,
-                         failurePolicy={"maxRestarts": 1000, "maxMachineReplacements": 1000})
+        kind, begins_with = kinds[compared % len(kinds)]
+        job = site.train(f"gpt{count}", **{"failurePolicy": BUDGETS, **kind, **spec})
         job.wait_state("Running")
         chaos = Chaos(site, job, dice)
-        for fault in always:
+        for fault in [*always, *begins_with]:
+            print(f"{time.strftime('%X')} {fault.__name__}", flush=True)
             with fault(chaos):
                 pass
         rage(chaos, job, dice, until, faults)
@@ -149,13 +182,17 @@ def suffer(site, undisturbed, faults=FAULTS, always=(), **spec):
 
 
 def test_whatever_befalls_a_job_it_ends_with_the_same_weights(site, undisturbed):
-    suffer(site, undisturbed)
+    suffer(site, undisturbed, [SAVING, PLAIN])
 
 
 @pytest.mark.slow  # Kueue's manager is minutes of building
 def test_whatever_befalls_a_job_that_others_push_out_of_a_queue_it_ends_with_the_same_weights(
-        queues, site, undisturbed):
+        queues, site):
+    longer = {"steps": 5000}  # so that there is time for a gang to shrink by chance, too
+    alone = site.train("alone", longer)
+    alone.wait_state("Succeeded", 3 * PATIENCE)
     queues.make("WorkloadPriorityClass", "high", value=1000)
     queues.make_queue(site.namespace, site.namespace, cpu=QUOTA)
-    suffer(site, undisturbed, {**FAULTS, Chaos.pushed_out: "queue"}, always=[Chaos.pushed_out],
-           labels={QUEUE: site.namespace}, resourcesPerProcess={"cpu": CPU})
+    suffer(site, alone.weights(), [ELASTIC, SAVING], {**FAULTS, Chaos.pushed_out: "queue"},
+           always=[Chaos.pushed_out], trainer=longer, labels={QUEUE: site.namespace},
+           resourcesPerProcess={"cpu": CPU})

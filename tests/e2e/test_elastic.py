@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from e2e_job import PATIENCE
+from e2e_job import PATIENCE, members
 from e2e_site import TRAINER as E2E_TRAINER
 from kubernetes.client import CoreV1Api
 from waiting import wait_until
@@ -42,20 +42,10 @@ def by_hand(site, *sizes):
     return weights
 
 
-def members(status):
-    return status.get("elastic", {}).get("members")
-
-
 def numbers(who):
     """Of machines as status names them: 0-1,3."""
     ends = [part.split("-") for part in (who or "").split(",") if part]
     return [n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)]
-
-
-def wait_gang(job, who, other_than, what):
-    """Runs of these members, in another generation."""
-    return job.wait(lambda s: members(s) == who and s["state"] == "Running"
-                    and s["gangGeneration"] != other_than, what)
 
 
 def without(index):
@@ -66,14 +56,6 @@ def away_from_leader(site, job):
     """A machine but 0, on a node whose end leaves the operator that leads alive."""
     leader = site.stack.node_of(site.stack.leader())
     return 1 if job.node(1) != leader else 2
-
-
-def stop_rank(job, status):
-    """No step is made, and no checkpoint, until it gets SIGCONT."""
-    [pid] = [each.pid for each in job.ranks()
-             if each.rank == 0 and each.generation == status["gangGeneration"]]
-    os.kill(pid, signal.SIGSTOP)
-    return pid
 
 
 def finish(site, job):
@@ -104,17 +86,17 @@ def test_a_gang_goes_on_without_a_dead_node_and_takes_it_in_again_with_the_weigh
     whole = job.status()["gangGeneration"]
     began = time.monotonic()
     with site.stack.powerless(job.node(index)):
-        status = wait_gang(job, without(index), whole, "the gang of two")
+        status = job.wait_gang(without(index), whole, "the gang of two")
         print(f"machine {index}'s node lost to two machines running: "
               f"{time.monotonic() - began:.1f} s, 3 s of them lease and 3 s shrinkAfter")
-        rank = stop_rank(job, status)
+        rank = job.stop_rank(status)
         began = time.monotonic()
     job.wait(lambda s: members(s) == "0-2", "growth")
     print(f"its power back to growth decided: {time.monotonic() - began:.1f} s")
     assert job.status()["gangGeneration"] == status["gangGeneration"]
     os.kill(rank, signal.SIGCONT)
     began = time.monotonic()
-    wait_gang(job, "0-2", status["gangGeneration"], "the gang of three again")
+    job.wait_gang("0-2", status["gangGeneration"], "the gang of three again")
     print(f"the next step to three machines running: {time.monotonic() - began:.1f} s")
     after = job.uids()
     assert {i for i in after if after[i] != before[i]} == {index}
@@ -129,14 +111,14 @@ def test_machine_0_gets_anothers_node_where_its_own_dies(site):
     led = site.stack.node_of(site.stack.leader()) == job.node(0)
     began = time.monotonic()
     with site.stack.powerless(job.node(0)):
-        status = wait_gang(job, "0-1", whole, "the gang of two")
+        status = job.wait_gang("0-1", whole, "the gang of two")
         print(f"machine 0's node lost to two machines running: {time.monotonic() - began:.1f} s, "
               f"3 s of them lease and 3 s shrinkAfter"
               + (", and another operator leads" if led else ""))
-        rank = stop_rank(job, status)
+        rank = job.stop_rank(status)
     job.wait(lambda s: members(s) == "0-2", "growth")
     os.kill(rank, signal.SIGCONT)
-    wait_gang(job, "0-2", status["gangGeneration"], "the gang of three again")
+    job.wait_gang("0-2", status["gangGeneration"], "the gang of three again")
     after = job.uids()
     assert {i for i in after if after[i] != before[i]} == {0, 2}
     finish(site, job)
@@ -172,12 +154,12 @@ def test_a_drained_node_costs_a_gang_no_step_and_no_wait(site):
     node = job.node(2)
     began = time.monotonic()
     with drained(site, node):
-        status = wait_gang(job, "0-1", whole, "the gang of two")
+        status = job.wait_gang("0-1", whole, "the gang of two")
         print(f"drain to two machines running: {time.monotonic() - began:.1f} s")
-        rank = stop_rank(job, status)
+        rank = job.stop_rank(status)
     job.wait(lambda s: members(s) == "0-2", "growth")
     os.kill(rank, signal.SIGCONT)
-    wait_gang(job, "0-2", status["gangGeneration"], "the gang of three again")
+    job.wait_gang("0-2", status["gangGeneration"], "the gang of three again")
     after = job.uids()
     assert {i for i in after if after[i] != before[i]} == {2}
     status = finish(site, job)
@@ -192,7 +174,7 @@ def test_a_node_that_loses_its_power_costs_nothing_once_kubernetes_says_so(site)
     index = away_from_leader(site, job)
     node, whole = job.node(index), job.status()["gangGeneration"]
     with site.stack.powerless(node):
-        small = wait_gang(job, without(index), whole, "the gang of two")
+        small = job.wait_gang(without(index), whole, "the gang of two")
         assert small["elastic"]["silent"] == [{"attempt": 1, "machines": str(index)}]
 
         def noticed():
@@ -202,5 +184,5 @@ def test_a_node_that_loses_its_power_costs_nothing_once_kubernetes_says_so(site)
         wait_until(noticed, f"Kubernetes to notice that {node} is dead", PATIENCE, 0.5)
         status = job.wait(lambda s: "silent" not in s["elastic"], "the loss to be its node's")
         assert status["gangGeneration"] == small["gangGeneration"]
-    status = wait_gang(job, "0-2", small["gangGeneration"], "the gang of three again")
+    status = job.wait_gang("0-2", small["gangGeneration"], "the gang of three again")
     assert status["counters"].get("replacements", 0) == 0

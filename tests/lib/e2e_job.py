@@ -81,6 +81,11 @@ class Job:
         assert status["state"] == state, f"{self.name} is {status['state']}, not {state}"
         return status
 
+    def wait_gang(self, who, other_than, what):
+        """Of an elastic job: runs of these members, as status names them, in another generation."""
+        return self.wait(lambda s: members(s) == who and s["state"] == "Running"
+                         and s["gangGeneration"] != other_than, what)
+
     def wait_gone(self):
         wait_until(lambda: self.read() is None and not self.pods(), f"{self.name} to be gone",
                    PATIENCE, 0.1)
@@ -150,6 +155,14 @@ class Job:
         os.kill(victim.pid, number)
         return victim
 
+    def stop_rank(self, status):
+        """Rank 0 of the generation that runs: no step is made, and no checkpoint, until it gets
+        SIGCONT. Its process id."""
+        [pid] = [each.pid for each in self.ranks()
+                 if each.rank == 0 and each.generation == status["gangGeneration"]]
+        os.kill(pid, signal.SIGSTOP)
+        return pid
+
     def checkpoints(self):
         """Complete ones on the volume, as <generation>/<step>."""
         folder = self.site.folder / self.name / "checkpoints"
@@ -160,6 +173,11 @@ class Job:
         self.wait_state("Running")
         return wait_until(lambda: self.checkpoints() - more_than, f"a checkpoint of {self.name}",
                           PATIENCE, 0.05)
+
+
+def members(status):
+    """Of an elastic job: who takes part."""
+    return status.get("elastic", {}).get("members")
 
 
 def machine(pod):

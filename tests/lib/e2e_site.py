@@ -35,10 +35,10 @@ class Site:
         """A job of busybox that runs `command` in each process."""
         return self.apply(name, command=command, **{"image": BUSYBOX, **spec})
 
-    def apply(self, name, labels=None, **spec):
+    def apply(self, name, labels=None, annotations=None, **spec):
         self.kubectl("apply", "-f", "-", input=yaml.safe_dump({
             "apiVersion": "lockstep.dev/v1alpha1", "kind": "TrainingJob",
-            "metadata": {"name": name, "labels": labels or {}},
+            "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
             "spec": {"numMachines": 2, "processesPerMachine": 2, "topology": {"bind": "None"},
                      **spec}}))
         return Job(self, name)
