@@ -1,5 +1,7 @@
 #include "operator/controller/executor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "base/overloaded.h"
@@ -408,6 +410,11 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   }
 
   void TryAgain(const kube::ApiError& error) {
+    // It should not happen, and nothing else would tell.
+    if (error.kind == ApiErrorKind::kInvalid) {
+      spdlog::warn("{}/{}: a write was refused: {}", order_.job.name_space, order_.job.name,
+                   error.message);
+    }
     carried_.complete = false;
     carried_.uncertain |= error.ambiguous || error.kind == ApiErrorKind::kConflict;
   }
