@@ -28,8 +28,8 @@ constexpr int kPlanVersion = 1;
 // Jobs with writes under way, each with one at least: as many as keep the client busy. The others
 // wait here, where what happens to them meanwhile is one decision, and where the urgent go first.
 constexpr int kOrdersAtOnce = 16;
-// Of the time, for the steps of one job: all jobs together write them at most 20 times a second.
-constexpr Duration kProgressShare = milliseconds(50);
+// From one job that tells its steps to the next: each is a write, and jobs may be ten thousand.
+constexpr Duration kProgressApart = milliseconds(50);
 
 std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
 
@@ -397,8 +397,7 @@ Snapshot Controller::Take(const JobRecord& record) {
   snapshot.gang_unreadable = link_.IsUnreadable(name);
   snapshot.replacements_allowed =
       replacements_.Allowed(record.name().name_space, caches_.pods.size(), BootTime());
-  snapshot.progress_every = std::max<Duration>(
-      snapshot.progress_every, kProgressShare * static_cast<int64_t>(link_.jobs()));
+  snapshot.may_tell_progress = BootTime() >= next_progress_;
   snapshot.oldest_waiting = jobs_.IsOldestWaiting(record);
   return snapshot;
 }
@@ -415,6 +414,7 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   record->desired = decision.desired;
   if (decision.desired) link_.SetDesiredState(NameOf(key), decision.desired);
   if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);
+  if (decision.tells_progress) next_progress_ = BootTime() + kProgressApart;
   if (!decision.intent && !decision.status && decision.actions.empty()) {
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;

@@ -132,6 +132,7 @@ class Controller {
   prometheus::Histogram* queue_wait_;
   prometheus::Histogram* reconcile_;
   RateLimiter replacements_;
+  Time next_progress_{};  // when the next job may tell its steps
 
   kube::WorkQueue queue_;
   Scopes scopes_;

@@ -97,8 +97,6 @@ class GangLink {
   // Whether machine 0's current attempt took exactly this desired state last.
   bool Accepted(const std::string& job, const core::DesiredState& desired) const;
 
-  // Jobs that were Set.
-  size_t jobs() const { return jobs_.size(); }
   // Why the last question to this job's machines got no answer; empty when it got one.
   std::string LastError(const std::string& job) const;
   // Whether machine 0 gave one, and it was of no use.

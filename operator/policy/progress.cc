@@ -11,6 +11,7 @@
 namespace lockstep::control {
 namespace {
 
+constexpr Duration kProgressEvery = seconds(30);
 constexpr double kMostEta = 1e15;  // however slow
 
 std::string Number(double value) {
@@ -86,13 +87,15 @@ void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang) {
   if (!seen) return;
   const core::JobProgress before = context.snapshot.status.progress.value_or(core::JobProgress{});
   if (before.last_updated) {
-    const WallTime next = *before.last_updated + context.snapshot.progress_every;
+    const WallTime next = *before.last_updated + kProgressEvery;
     if (context.now.wall < next) return context.WakeAt(context.now.Boot(next));
   }
   if (before.last_updated && before.step == seen->step) return;
+  if (!context.snapshot.may_tell_progress) return context.WakeAt(context.now.boot + kProgressEvery);
   core::JobProgress progress = ProgressOf(context, *seen);
   progress.eta_seconds = EtaSeconds(before, progress);
   Set(context.next, std::move(progress));
+  context.decision.tells_progress = true;
 }
 
 void ConcludeProgress(ReconcileContext& context, const core::Termination* verdict) {

@@ -14,8 +14,8 @@ void Step(Scene& scene, int64_t n) {
   scene.Report(CoordinatorPhase::kRunning).progress = {progress};
 }
 
-// How often steps are written in a minute in which one is made each second.
-int WritesInAMinute(Scene& scene) {
+TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
+  Scene scene(MakeJob("gpt").Machines(1));
   scene.Run();
   Step(scene, 10);
   scene.Pass(seconds(1));
@@ -30,18 +30,23 @@ int WritesInAMinute(Scene& scene) {
     ++writes;
     scene.status() = *decision.status;
   }
-  return writes;
+  EXPECT_EQ(writes, 2);
 }
 
-TEST(Progress, IsWrittenAtMostEveryThirtySeconds) {
+TEST(Progress, WaitsWhileManyOtherJobsTellTheirs) {
   Scene scene(MakeJob("gpt").Machines(1));
-  EXPECT_EQ(WritesInAMinute(scene), 2);
-}
-
-TEST(Progress, IsWrittenLessOftenWhereTheOperatorSaysSo) {
-  Scene scene(MakeJob("gpt").Machines(1));
-  scene.snapshot().progress_every = seconds(50);
-  EXPECT_EQ(WritesInAMinute(scene), 1);
+  scene.Run();
+  Step(scene, 10);
+  scene.snapshot().may_tell_progress = false;
+  const Decision held = scene.Decide();
+  EXPECT_FALSE(held.status);
+  EXPECT_FALSE(held.tells_progress);
+  EXPECT_LE(held.wake, scene.now.boot + seconds(30));
+  scene.snapshot().may_tell_progress = true;
+  const Decision told = scene.Decide();
+  EXPECT_TRUE(told.tells_progress);
+  ASSERT_TRUE(told.status);
+  EXPECT_THAT(told.status->progress_text, HasSubstr("10/100 10%"));
 }
 
 TEST(Progress, TheLastIsWrittenWithTheVerdictAndPromisesNoMore) {
