@@ -18,17 +18,21 @@ from pathlib import Path
 import requests
 from _bench import BIN
 
+PAGE = 500
 WRITES = re.compile(r'^lockstep_operator_api_calls_total\{(.*)\} (\d+)$', re.MULTILINE)
 
 
 class Process:
     """A program under test, as a process of this computer."""
 
-    def __init__(self, command, folder):
+    def __init__(self, command, folder, stdin=subprocess.DEVNULL):
         self._log_path = Path(tempfile.mkstemp(dir=folder, suffix=".log")[1])
         with open(self._log_path, "wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                             stderr=log)
+            self._process = subprocess.Popen(command, stdin=stdin, stdout=log, stderr=log)
+
+    def say(self, line):
+        self._process.stdin.write(line)
+        self._process.stdin.flush()
 
     def cpu(self):
         """Seconds of CPU so far."""
@@ -104,6 +108,18 @@ class Server:
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(post, objects))
         return began
+
+    def read_all(self, path):
+        """Lists a collection, as many at a time as the operator does; its size in bytes."""
+        session, size, rest = self.session(), 0, ""
+        while True:
+            answer = session.get(self.url + path, params={"limit": PAGE, "continue": rest})
+            answer.raise_for_status()
+            size += len(answer.content)
+            found = re.search(rb'"continue":"([^"]*)"', answer.content[:1000])
+            if not found or not found[1]:
+                return size
+            rest = found[1].decode()
 
     def follow(self, path, see):
         """Calls `see(type, object)` for each event of a collection, in a thread. The server ends

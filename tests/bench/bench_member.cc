@@ -5,34 +5,40 @@
 
 namespace lockstep::bench {
 
-BenchMember::BenchMember(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
-                         core::MemberConfig config, Handlers handlers)
+BenchMember::Open OnWire(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
+                         const core::MemberConfig& config) {
+  return [loop, tls, coordinator, machines = config.machines,
+          seed = config.machine](agent::GangPort::Handlers handlers) {
+    return std::make_unique<agent::WirePort>(loop, tls, coordinator, machines, std::move(handlers),
+                                             seed);
+  };
+}
+
+BenchMember::BenchMember(EventLoop* loop, core::MemberConfig config, const Open& open,
+                         Handlers handlers)
     : loop_(loop),
       handlers_(std::move(handlers)),
       member_(std::move(config)),
-      client_(loop, tls, coordinator, member_.config().machines,
-              {.on_open =
-                   [this] {
-                     const Time now = BootTime();
-                     Do(member_.OnConnected(now));
-                     if (handlers_.on_hello) handlers_.on_hello(now);
-                   },
-               .on_message = [this](std::string_view body) { OnMessage(body); },
-               .on_close = [this](const std::string&) { Do(member_.OnDisconnected(BootTime())); }},
-              member_.config().machine) {
-  client_.Start();
+      port_(open(
+          {.on_open =
+               [this] {
+                 const Time now = BootTime();
+                 Do(member_.OnConnected(now));
+                 if (handlers_.on_hello) handlers_.on_hello(now);
+               },
+           .on_message = [this](const core::Message& message) { OnMessage(message); },
+           .on_close = [this](const std::string&) { Do(member_.OnDisconnected(BootTime())); }})) {
+  port_->Start();
 }
 
 BenchMember::~BenchMember() { loop_->CancelTimer(timer_); }
 
-void BenchMember::OnMessage(std::string_view body) {
+void BenchMember::OnMessage(const core::Message& message) {
   const Time now = BootTime();
-  const Result<core::Message> message = core::Decode(body);
-  if (!message.ok()) return client_.Reconnect(message.error().message);
-  if (const auto* ping = std::get_if<core::Ping>(&*message); ping && handlers_.on_ping) {
+  if (const auto* ping = std::get_if<core::Ping>(&message); ping && handlers_.on_ping) {
     handlers_.on_ping(now, *ping);
   }
-  Do(member_.OnMessage(now, *message));
+  Do(member_.OnMessage(now, message));
 }
 
 void BenchMember::Do(const core::MemberActions& actions) {
@@ -42,7 +48,7 @@ void BenchMember::Do(const core::MemberActions& actions) {
 
 void BenchMember::Do(const core::MemberAction& action) {
   if (const auto* send = std::get_if<core::SendToCoordinator>(&action)) {
-    client_.Send(core::Encode(send->message));
+    port_->Send(send->message);
   } else if (const auto* spawn = std::get_if<core::Spawn>(&action)) {
     Do(member_.OnSpawned(BootTime(), spawn->start.generation));
     if (handlers_.on_start) handlers_.on_start(spawn->start);
@@ -53,10 +59,17 @@ void BenchMember::Do(const core::MemberAction& action) {
   } else if (const auto* fence = std::get_if<core::DeliverFence>(&action)) {
     if (handlers_.on_fence) handlers_.on_fence(*fence);
   } else if (const auto* gone = std::get_if<core::Disconnect>(&action)) {
-    client_.Reconnect(gone->reason);
+    port_->Reconnect(gone->reason);
   } else if (const auto* exit = std::get_if<core::ExitAgent>(&action)) {
     if (handlers_.on_left) handlers_.on_left(*exit);
   }
+}
+
+void BenchMember::OnStep(int64_t step) {
+  core::RankProgress progress;
+  progress.rank = member_.first_rank();
+  progress.step = step;
+  Do(member_.OnProgress(BootTime(), progress));
 }
 
 void BenchMember::EnterFence(std::vector<core::TableEntry> entries) {

@@ -1,13 +1,16 @@
-// BenchMember: one real protocol member (core/gang/member.h) on a real line to the coordinator. Its
+// BenchMember: one real protocol member (core/gang/member.h) on a real way to its coordinator. Its
 // ranks are none: what it is asked to start runs at once, what it is asked to stop is dead at once.
+//
+//   BenchMember member(loop, config, OnWire(loop, &tls, coordinator, config), handlers);
 #ifndef LOCKSTEP_TESTS_BENCH_BENCH_MEMBER_H_
 #define LOCKSTEP_TESTS_BENCH_BENCH_MEMBER_H_
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/gang/member.h"
-#include "worker/agent/gang/gang_client.h"
+#include "worker/agent/gang/gang_port.h"
 
 namespace lockstep::bench {
 
@@ -21,19 +24,22 @@ class BenchMember {
     std::function<void(const core::DeliverFence&)> on_fence = {};
   };
 
-  BenchMember(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
-              core::MemberConfig config, Handlers handlers);
+  using Open = std::function<std::unique_ptr<agent::GangPort>(agent::GangPort::Handlers)>;
+
+  BenchMember(EventLoop* loop, core::MemberConfig config, const Open& open, Handlers handlers);
   ~BenchMember();
   BenchMember(const BenchMember&) = delete;
   BenchMember& operator=(const BenchMember&) = delete;
 
+  // Its first rank has made a step.
+  void OnStep(int64_t step);
   // Its ranks wait in a fence.
   void EnterFence(std::vector<core::TableEntry> entries);
 
   const core::Member& member() const { return member_; }
 
  private:
-  void OnMessage(std::string_view body);
+  void OnMessage(const core::Message& message);
   void Do(const core::MemberActions& actions);
   void Do(const core::MemberAction& action);
   void ArmTimer();
@@ -43,8 +49,12 @@ class BenchMember {
   core::Member member_;
   TimerId timer_ = 0;
   Time armed_for_ = kNever;
-  agent::GangClient client_;
+  std::unique_ptr<agent::GangPort> port_;
 };
+
+// `tls` is a client's context and outlives the member.
+BenchMember::Open OnWire(EventLoop* loop, const TlsPskContext* tls, const Endpoint& coordinator,
+                         const core::MemberConfig& config);
 
 }  // namespace lockstep::bench
 

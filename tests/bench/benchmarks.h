@@ -7,6 +7,8 @@
 
 namespace lockstep::bench {
 
+// No benchmark, but a part of operator_bench.py: see agents.cc.
+int RunAgents(const std::vector<std::string>& arguments);
 // [restart|start SHAPE SAMPLES]: see floor.cc.
 int RunFloor(const std::vector<std::string>& arguments);
 // [MACHINES [PROCESSES [RUNS]]]

@@ -32,7 +32,8 @@ class Machine {
     BenchMember::Handlers handlers;
     handlers.on_left = [](const core::ExitAgent&) { Fail("lockstep-bench: a member left"); };
     handlers.on_fence = [this](const core::DeliverFence& fence) { OnFence(fence); };
-    member_ = std::make_unique<BenchMember>(loop, tls, coordinator, config, std::move(handlers));
+    member_ = std::make_unique<BenchMember>(loop, config, OnWire(loop, tls, coordinator, config),
+                                            std::move(handlers));
     for (uint32_t rank = 1; rank <= processes; ++rank) {
       Say(rank, "cmd=initack pmiid=" + std::to_string(rank));
       Say(rank, "cmd=init pmi_version=1 pmi_subversion=1");

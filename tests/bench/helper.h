@@ -54,6 +54,9 @@ class Helper {
 // This process's use of the machine: {"rssMB", "peakMB", "cpuMs"}.
 Json Usage();
 
+// Lets this process open as many files as it may, which must be this many; or ends it.
+void AllowFiles(size_t least);
+
 // Says `what` and errno, and ends the process.
 [[noreturn]] void Fail(const char* what);
 

@@ -39,6 +39,7 @@ int Help() {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") return Help();
+  if (arguments[0] == "agents") return lockstep::bench::RunAgents(arguments);
   for (const Benchmark& benchmark : kBenchmarks) {
     if (arguments[0] == "--list") {
       std::cout << benchmark.name << "\n";

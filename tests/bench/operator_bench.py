@@ -2,7 +2,11 @@
 "ready" below is all pods Running. The raw limit, parallel POSTs of the same number of pods, is
 measured in the same run; so is JobSet, where --peer asks for it.
 
-    tools/bench operator [-- --jobs 50 200 --rounds 3 --many 2000 --peer --start 1024 4096]
+    tools/bench operator [-- --jobs 50 200 --rounds 3 --many 2000 --peer --start 1024
+                             --gangs 4096 --running 10000]
+
+With --gangs and --running pods have agents (_agents.py): all of it then runs in a network of its
+own.
 """
 
 import argparse
@@ -19,6 +23,7 @@ from pathlib import Path
 
 import kubernetes
 import requests
+from _agents import PODS, Agents, own_network
 from _bench import emit, quantile
 from _dns import Dns
 from _operator_bench import Operator, Server, answered, creation, wait_for
@@ -30,6 +35,7 @@ PATIENCE = 600
 GROUP = ("lockstep.dev", "v1alpha1")
 AIMS = {"50 jobs of 4": 1.0, "200 jobs of 4": 3.0}
 LEASE = 15  # seconds, the default
+KILLS = 20
 REST = 3  # seconds, for what the control plane does behind a deletion
 
 
@@ -44,13 +50,16 @@ class Bench:
 
     def __init__(self, cluster, namespace, folder, operator):
         self.namespace, self.operator = namespace, operator
+        self.agents = None
         self.server = Server(cluster, folder)
         self.custom = kubernetes.client.CustomObjectsApi(cluster.client())
         self.core = kubernetes.client.CoreV1Api(cluster.client())
         self._changed = threading.Condition()
         self.jobs = set()
         self.ready, self.succeeded = {}, {}  # jobs
-        self.created, self.running, self.deleted = {}, {}, {}  # pods
+        self.states = {}  # of jobs
+        self.generations = {}  # of gangs -> when each was seen to run
+        self.created, self.running, self.ended, self.deleted = {}, {}, {}, {}  # pods
         self.pods = {}  # pod -> as last seen, without its status
         self.jobs_path = f"/apis/{'/'.join(GROUP)}/namespaces/{namespace}/trainingjobs"
         self.pods_path = f"/api/v1/namespaces/{namespace}/pods"
@@ -64,16 +73,23 @@ class Bench:
             if any(each["type"] == "PodsReady" and each["status"] == "True"
                    for each in status.get("conditions", [])):
                 self.ready.setdefault(name, at)
+            self.states[name] = status.get("state")
             if status.get("state") == "Succeeded":
                 self.succeeded.setdefault(name, at)
+            if status.get("state") == "Running":
+                seen_to_run = self.generations.setdefault(name, {})
+                seen_to_run.setdefault(status.get("gangGeneration"), at)
             self._changed.notify_all()
 
     def _see_pod(self, kind, seen):
         at, name = time.monotonic(), seen["metadata"]["name"]
         with self._changed:
             self.created.setdefault(name, at)
-            if seen.pop("status").get("phase") == "Running":
+            phase = seen.pop("status").get("phase")
+            if phase == "Running":
                 self.running.setdefault(name, at)
+            if phase == "Failed":
+                self.ended.setdefault(name, at)
             if kind == "DELETED":
                 self.deleted.setdefault(name, at)
                 self.pods.pop(name, None)
@@ -81,14 +97,15 @@ class Bench:
                 self.pods[name] = seen
             self._changed.notify_all()
 
-    def wait(self, holds, what):
-        deadline = time.monotonic() + PATIENCE
+    def wait(self, holds, what, patience=PATIENCE):
+        deadline = time.monotonic() + patience
         with self._changed:
             while not self._changed.wait_for(holds, 1):
                 if time.monotonic() > deadline:
-                    sys.exit(f"waited {PATIENCE:g} s for {what}")
-                if not self.operator.runs():
-                    sys.exit("the operator has ended:\n" + self.operator.log())
+                    sys.exit(f"waited {patience:g} s for {what}")
+                for program in (self.operator, self.agents):
+                    if program and not program.runs():
+                        sys.exit("it has ended:\n" + program.log())
 
     def wait_ready(self, names):
         self.wait(lambda: all(name in self.ready for name in names), f"{names[0]}, ...")
@@ -96,6 +113,25 @@ class Bench:
     def submit(self, names, machines):
         """Creates the jobs; when the first request was sent."""
         return self.server.post_all(self.jobs_path, [job(name, machines) for name in names])
+
+    def end(self, pod, code, reason, message=""):
+        """Of its worker container, as its kubelet would tell."""
+        born = pod["metadata"]["creationTimestamp"]
+        ended = {"exitCode": code, "reason": reason, "message": message, "startedAt": born,
+                 "finishedAt": born}
+        self.server.session().patch(
+            f"{self.server.url}{self.pods_path}/{pod['metadata']['name']}/status",
+            headers={"Content-Type": "application/merge-patch+json"},
+            data=json.dumps({"status": {
+                "phase": "Failed" if code else "Succeeded", "containerStatuses": [
+                    {"name": "worker", "image": "", "imageID": "", "ready": False,
+                     "restartCount": 0, "state": {"terminated": ended}}]}})).raise_for_status()
+
+    def kill(self, name):
+        """A pod for want of memory, and when that was seen."""
+        self.end(self.pods[name], 137, "OOMKilled")
+        self.wait(lambda: name in self.ended, f"the end of {name}")
+        return self.ended[name]
 
     def remove(self, names):
         with ThreadPoolExecutor(16) as pool:
@@ -205,19 +241,9 @@ def writes(bench, machines=32):
     before = bench.operator.writes()
     began = bench.submit(["whole"], machines)
     bench.wait_ready(["whole"])
-    session = bench.server.session()
     for machine in reversed(range(machines)):
         pod = bench.pods[f"whole-{machine}"]
-        message = termination(pod, 0, verdict=True, generation="1-1")
-        ended = {"exitCode": 0, "reason": "Completed", "message": message,
-                 "startedAt": pod["metadata"]["creationTimestamp"],
-                 "finishedAt": pod["metadata"]["creationTimestamp"]}
-        session.patch(
-            f"{bench.server.url}{bench.pods_path}/whole-{machine}/status",
-            headers={"Content-Type": "application/merge-patch+json"},
-            data=json.dumps({"status": {"phase": "Succeeded", "containerStatuses": [
-                {"name": "worker", "image": "", "imageID": "", "ready": False, "restartCount": 0,
-                 "state": {"terminated": ended}}]}})).raise_for_status()
+        bench.end(pod, 0, "Completed", termination(pod, 0, verdict=True, generation="1-1"))
     bench.wait(lambda: "whole" in bench.succeeded, "the job's success")
     time.sleep(2)  # events follow the status
     emit("operator", f"writes for one job of {machines} machines, creation to success",
@@ -260,6 +286,69 @@ def start(bench, cluster, folder, machines):
          writes=len(written), most_bytes=sum(sizes[each] for each in written), aim_bytes=2**20,
          resolved=known, aim_resolved=machines)
     bench.remove([name])
+
+
+def gang(bench, machines):
+    """One gang whose machines have agents: from its creation until its ranks run, and again where
+    one machine is replaced."""
+    name = f"gang-{machines}"
+    cpu = bench.operator.cpu()
+    began = bench.submit([name], machines)
+    bench.wait(lambda: name in bench.generations, f"{name} to run")
+    [(first, running)] = bench.generations[name].items()
+    emit("operator", f"one gang of {machines} machines: creation to ranks running", unit="s",
+         value=running - began, pods_ready_s=bench.ready[name] - began,
+         cpu_s=bench.operator.cpu() - cpu, **bench.operator.memory())
+    cpu, rest = bench.operator.cpu(), 30
+    time.sleep(rest)
+    emit("operator", f"one gang of {machines} machines, at rest: CPU of a core", unit="%",
+         value=(bench.operator.cpu() - cpu) / rest * 100, agents_mib=bench.agents.memory_mib())
+    last = machines - 1
+    gone = bench.kill(f"{name}-{last}")
+    bench.wait(lambda: len(bench.generations[name]) > 1, "the next generation")
+    again = next(at for each, at in bench.generations[name].items() if each != first)
+    emit("operator", f"one gang of {machines} machines, a pod killed: its end to ranks running",
+         unit="s", value=again - gone, created_s=bench.created[f"{name}-{last}-r2"] - gone)
+    bench.remove([name])
+
+
+def running(bench, cluster, folder, count):
+    """Very many gangs of one machine, all of which run: what they cost, how soon the death of one
+    is decided on, and a new operator knows them all."""
+    cpu = bench.operator.cpu()
+    began = time.monotonic()
+    alone = job("running-%d", 1, network={"hostnames": False})
+    bench.server.raw_rate(bench.jobs_path, alone, PATIENCE,
+                          lambda: len(bench.jobs) >= count)
+    bench.wait(lambda: list(bench.states.values()).count("Running") >= count,
+               "all gangs to run", 3600)
+    emit("operator", f"{count} jobs of 1: creation to ranks running of all", unit="s",
+         value=time.monotonic() - began, cpu_ms=(bench.operator.cpu() - cpu) / count * 1000,
+         **bench.operator.memory())
+    tell_of_running(bench, count)
+    bench.operator.stop()
+    bench.operator = Operator(cluster, bench.namespace, folder)
+    began = time.monotonic()
+    wait_for(lambda: is_ready(bench.operator), "the operator to know it all")
+    emit("operator", f"{count} running jobs: an operator's start to synced", unit="s",
+         value=time.monotonic() - began, cpu_s=bench.operator.cpu())
+    time.sleep(30)  # it hears of every gang, and decides on it
+    tell_of_running(bench, count)
+
+
+def tell_of_running(bench, count):
+    cpu, others, rest = bench.operator.cpu(), bench.agents.cpu(), 60
+    time.sleep(rest)
+    emit("operator", f"{count} jobs run, at rest: CPU of a core", unit="%",
+         value=(bench.operator.cpu() - cpu) / rest * 100,
+         agents=(bench.agents.cpu() - others) / rest * 100, **bench.operator.memory())
+    took = []
+    for name in [name for name in sorted(bench.jobs) if f"{name}-0" not in bench.ended][:KILLS]:
+        gone, after = bench.kill(f"{name}-0"), f"{name}-0-r2"
+        bench.wait(lambda after=after: after in bench.created, after)
+        took.append((bench.created[after] - gone) * 1000)
+    emit("operator", f"{count} jobs run, a pod killed: its end to its next attempt created",
+         unit="ms", samples=len(took), p50=quantile(took, 0.5), worst=max(took), aim=1000)
 
 
 def failover(bench, cluster, folder):
@@ -330,24 +419,32 @@ def full(bench, cluster, folder, count, machines=10):
     bench.operator = Operator(cluster, bench.namespace, folder)
     began = time.monotonic()
     wait_for(lambda: is_ready(bench.operator), "the operator to know it all")
-    synced = time.monotonic() - began
+    synced, cpu = time.monotonic() - began, bench.operator.cpu()
     time.sleep(10)  # every job is looked at once
+    began = time.monotonic()
+    read = sum(map(server.read_all, (bench.jobs_path, bench.pods_path)))
     emit("operator", f"{count} jobs, {count * machines} pods cached: memory; start to synced",
-         jobs=len(bench.jobs), pods=len(bench.pods), **bench.operator.memory(),
-         memory_aim_mib=80, synced_s=synced, synced_aim_s=5)
+         jobs=len(bench.jobs), pods=len(bench.pods), **bench.operator.memory(), synced_s=synced,
+         cpu_s=cpu, only_read_s=time.monotonic() - began, read_mb=read / 1e6)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, nargs="+", default=[50, 200])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, nargs="*", default=[50, 200])
+    parser.add_argument("--rounds", type=int, default=3, help="of one large job; 0: not that")
     parser.add_argument("--peer", action="store_true", help="JobSet too, which is built first")
     parser.add_argument("--start", type=int, nargs="*", default=[1024], metavar="MACHINES")
     parser.add_argument("--many", type=int, default=2000, metavar="JOBS", help="0: not that")
+    parser.add_argument("--gangs", type=int, nargs="*", default=[], metavar="MACHINES")
+    parser.add_argument("--running", type=int, default=0, metavar="JOBS", help="takes long: a "
+                        "thousand are a minute, on two cores")
     options = parser.parse_args()
+    agents = options.gangs or options.running
+    if agents:
+        own_network()
     folder = Path(tempfile.mkdtemp(prefix="lockstep-bench-"))
-    subprocess.run([SCRIPTS / "up", "--dir", folder / "cluster", "--fake-nodes", "50",
-                    "--audit"], check=True)
+    subprocess.run([SCRIPTS / "up", "--dir", folder / "cluster", "--fake-nodes", "50", "--audit",
+                    *(["--fake-pods", PODS] if agents else [])], check=True)
     try:
         cluster = Cluster(folder / "cluster")
         cluster.install_crd()
@@ -357,11 +454,13 @@ def main():
             bench.submit(["warm"], 2)
             bench.wait_ready(["warm"])
             bench.remove(["warm"])
-            one_large_job(bench, cluster, options.rounds, raw_namespace)
-            writes(bench)
+            if options.rounds:
+                one_large_job(bench, cluster, options.rounds, raw_namespace)
+                writes(bench)
             for machines in options.start:
                 start(bench, cluster, folder, machines)
-            limit(bench, 4 * max(options.jobs, default=0))
+            if options.jobs:
+                limit(bench, 4 * max(options.jobs))
             for count in options.jobs:
                 names = many_jobs(bench, count)
                 if count == max(options.jobs):
@@ -373,6 +472,12 @@ def main():
                 bench.operator.stop()
                 peer(cluster, folder, options.jobs)
                 bench.operator = Operator(cluster, namespace, folder)
+            if agents:
+                with Agents(bench.server, namespace, folder) as bench.agents:
+                    for machines in options.gangs:
+                        gang(bench, machines)
+                    if options.running:
+                        running(bench, cluster, folder, options.running)
             if options.many:
                 full(bench, cluster, folder, options.many)
             bench.operator.stop()

@@ -4,8 +4,6 @@
 // with nothing on them, in the same run.
 #include "tests/bench/scale.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -30,14 +28,6 @@ struct Samples {
   uint64_t generations = 0;
   double interval_ms = 0;
 };
-
-void RaiseFileLimit(uint32_t members) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_max = std::max<rlim_t>(limit.rlim_max, rlim_t{members} * 2 + 256);
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) Fail("lockstep-bench: too few open files allowed");
-}
 
 void RunEcho(uint32_t members, Samples* samples) {
   const Helper server = Helper::Start([&](const Line& line) { EchoServerRole(line, members); });
@@ -143,7 +133,7 @@ void PrintAll(uint32_t members, const Samples& s) {
 int RunScale(const std::vector<std::string>& arguments) {
   const auto members = arguments.empty() ? 1000U : static_cast<uint32_t>(std::stoul(arguments[0]));
   const int runs = arguments.size() < 2 ? 5 : std::stoi(arguments[1]);
-  RaiseFileLimit(members);
+  AllowFiles(size_t{members} * 2 + 256);
   Samples samples;
   for (int i = 0; i < runs; ++i) {
     RunEcho(members, &samples);

@@ -22,7 +22,7 @@ class Members {
       config.machine = i;
       config.machines = count;
       members_.push_back(std::make_unique<BenchMember>(
-          loop, tls, coordinator, config,
+          loop, config, OnWire(loop, tls, coordinator, config),
           BenchMember::Handlers{
               .on_hello = [this](Time now) { OnHello(now); },
               .on_ping = [this, i](Time now, const core::Ping& ping) { OnPing(now, i, ping); },

@@ -86,7 +86,7 @@ class Strangers {
       config.machine = i % 3 == 0 ? 0 : members_;
       config.machines = i % 3 == 0 ? members_ + 1 : members_;
       agents_.push_back(std::make_unique<BenchMember>(
-          loop_, tls_, to_, config,
+          loop_, config, OnWire(loop_, tls_, to_, config),
           BenchMember::Handlers{.on_hello = {},
                                 .on_ping = {},
                                 .on_left = [this](const core::ExitAgent&) { OnRefused(); }}));

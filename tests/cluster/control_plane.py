@@ -19,6 +19,9 @@ DNS_PORT = 1053
 GANGS = ["served", "api-server", "scheduler"]
 GANGS_API = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 GANGS_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+# Addresses of pretended pods. Nobody listens there: a connection to a multicast group fails at once.
+# They can stand in EndpointSlices, as loopback addresses cannot.
+NOWHERE = "239.64.0.1/16"
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
          "rules": [{"level": "Metadata"}]}
 
@@ -83,13 +86,11 @@ class ControlPlane:
         self._programs.wait("kube-controller-manager", lambda: self.get(
             "/api/v1/namespaces/default/serviceaccounts/default").ok)
 
-    def start_fake_nodes(self, bin, count):
+    def start_fake_nodes(self, bin, count, pods):
         self._programs.start(
             bin / "kwok", "--kubeconfig=kubeconfig", f"--config={bin}/stages.yaml",
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-            # Nobody listens there: a connection to a multicast group fails at once. They can stand
-            # in EndpointSlices, as loopback addresses cannot.
-            "--cidr=239.64.0.1/16",
+            f"--cidr={pods}",
             "--node-lease-duration-seconds=40")
         for node in fake_nodes.manifests(count):
             self._create("/api/v1/nodes", node)

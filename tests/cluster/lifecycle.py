@@ -20,12 +20,12 @@ import network
 import node
 import parts
 import programs
-from control_plane import ControlPlane
+from control_plane import NOWHERE, ControlPlane
 from network import Network
 from programs import ClusterError, Programs
 
 
-def bring_up(folder, say, nodes=0, fake_nodes=0, audit=False, gangs=None):
+def bring_up(folder, say, nodes=0, fake_nodes=0, fake_pods=NOWHERE, audit=False, gangs=None):
     folder = pathlib.Path(folder).resolve()
     if nodes and os.geteuid() != 0:
         raise ClusterError("nodes are network namespaces: run this as root")
@@ -34,7 +34,7 @@ def bring_up(folder, say, nodes=0, fake_nodes=0, audit=False, gangs=None):
     bins = {group: parts.build(group, say) for group in groups}
     started = time.monotonic()
     try:
-        _bring_up(folder, bins, nodes, fake_nodes, audit, gangs)
+        _bring_up(folder, bins, nodes, fake_nodes, fake_pods, audit, gangs)
     except BaseException:
         _stop(folder)
         raise
@@ -82,7 +82,7 @@ def load(folder, archives):
             list(pool.map(lambda each: each.load(archive), nodes))
 
 
-def _bring_up(folder, bins, node_count, fake_node_count, audit, gangs):
+def _bring_up(folder, bins, node_count, fake_node_count, fake_pods, audit, gangs):
     cluster = Programs(folder)
     control = bins["control-plane"]
     (folder / "bin").mkdir(parents=True)
@@ -104,7 +104,7 @@ def _bring_up(folder, bins, node_count, fake_node_count, audit, gangs):
     if nodes:
         plane.start_dns(bins["coredns"], address)
     if fake_node_count:
-        plane.start_fake_nodes(control, fake_node_count)
+        plane.start_fake_nodes(control, fake_node_count, fake_pods)
     plane.wait_for_controllers()
     plane.wait_for_nodes([each.name for each in nodes])
 
