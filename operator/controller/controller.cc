@@ -414,7 +414,9 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   record->desired = decision.desired;
   if (decision.desired) link_.SetDesiredState(NameOf(key), decision.desired);
   if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);
-  if (decision.tells_progress) next_progress_ = BootTime() + kProgressApart;
+  if (decision.status && decision.status->progress != record->status.progress) {
+    next_progress_ = BootTime() + kProgressApart;
+  }
   if (!decision.intent && !decision.status && decision.actions.empty()) {
     queue_.Done(key, BootTime(), kube::Outcome::kOk);
     return;

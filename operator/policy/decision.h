@@ -138,7 +138,6 @@ struct Decision {
   std::optional<core::JobStatus> status;      // what is seen; written last
   std::vector<EventNote> events;              // told once the write they belong to has succeeded
   int replacements = 0;                       // how many machines the intent replaces
-  bool tells_progress = false;                // the status has steps that were not told before
   bool nothing_missing = false;               // of what the gang needs: a refusal is of no interest
   Memory memory;                              // to be remembered until the next call
   Time wake = kNever;                         // decide again then, though nothing happens

@@ -95,7 +95,6 @@ void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang) {
   core::JobProgress progress = ProgressOf(context, *seen);
   progress.eta_seconds = EtaSeconds(before, progress);
   Set(context.next, std::move(progress));
-  context.decision.tells_progress = true;
 }
 
 void ConcludeProgress(ReconcileContext& context, const core::Termination* verdict) {
