@@ -338,10 +338,12 @@ def running(bench, cluster, folder, count):
 
 def tell_of_running(bench, count):
     cpu, others, rest = bench.operator.cpu(), bench.agents.cpu(), 60
+    written = bench.operator.writes()
     time.sleep(rest)
     emit("operator", f"{count} jobs run, at rest: CPU of a core", unit="%",
          value=(bench.operator.cpu() - cpu) / rest * 100,
-         agents=(bench.agents.cpu() - others) / rest * 100, **bench.operator.memory())
+         agents=(bench.agents.cpu() - others) / rest * 100, **bench.operator.memory(),
+         writes_a_second=(bench.operator.writes() - written) / rest)
     took = []
     for name in [name for name in sorted(bench.jobs) if f"{name}-0" not in bench.ended][:KILLS]:
         gone, after = bench.kill(f"{name}-0"), f"{name}-0-r2"
