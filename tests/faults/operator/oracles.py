@@ -43,6 +43,9 @@ def _masked(item, uids, namespace):
     # Whether a conflict was seen before it was resolved is a matter of who came first.
     conditions[:] = [each for each in conditions
                      if (each["type"], each["status"]) != ("NameConflict", "False")]
+    if "podSets" in item.get("spec", {}):
+        for each in conditions:  # told before a Workload was resized, or after
+            each.pop("observedGeneration", None)
     item.get("status", {}).pop("ledger", None)  # how long everything took
     # Which nodes to avoid, a preference, is told from what is still there of earlier attempts.
     item.get("spec", {}).pop("affinity", None)
