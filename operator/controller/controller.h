@@ -117,6 +117,7 @@ class Controller {
   void Forget(const JobKey& key);
   void Refresh(const JobKey& key);
   Snapshot Take(const JobRecord& record);
+  Time TakeProgressTurn();
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
                  const std::optional<core::JobStatus>& written, const WriteResult& result);
@@ -132,7 +133,7 @@ class Controller {
   prometheus::Histogram* queue_wait_;
   prometheus::Histogram* reconcile_;
   RateLimiter replacements_;
-  Time next_progress_{};  // when the next job may tell its steps
+  Time next_progress_{};  // when a job that has no turn yet may tell its steps
 
   kube::WorkQueue queue_;
   Scopes scopes_;

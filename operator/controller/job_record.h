@@ -36,7 +36,8 @@ struct JobRecord {
   Notes notes;
   int refusals = 0;  // in a row
   Memory memory;
-  bool uncertain = false;  // of what the API server holds: read before deciding again
+  std::optional<Time> progress_turn;  // when it may tell its steps, if others came first
+  bool uncertain = false;             // of what the API server holds: read before deciding again
   std::optional<core::JobState> counted;  // in the operator's figures
   int32_t counted_spares = 0;             // likewise
 

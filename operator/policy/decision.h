@@ -139,6 +139,7 @@ struct Decision {
   std::vector<EventNote> events;              // told once the write they belong to has succeeded
   int replacements = 0;                       // how many machines the intent replaces
   bool nothing_missing = false;               // of what the gang needs: a refusal is of no interest
+  bool progress_waits = false;                // decide again when the job may tell its steps
   Memory memory;                              // to be remembered until the next call
   Time wake = kNever;                         // decide again then, though nothing happens
 };

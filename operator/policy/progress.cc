@@ -91,7 +91,8 @@ void ObserveProgress(ReconcileContext& context, const core::GangStatus& gang) {
     if (context.now.wall < next) return context.WakeAt(context.now.Boot(next));
   }
   if (before.last_updated && before.step == seen->step) return;
-  if (!context.snapshot.may_tell_progress) return context.WakeAt(context.now.boot + kProgressEvery);
+  context.decision.progress_waits = !context.snapshot.may_tell_progress;
+  if (context.decision.progress_waits) return;
   core::JobProgress progress = ProgressOf(context, *seen);
   progress.eta_seconds = EtaSeconds(before, progress);
   Set(context.next, std::move(progress));

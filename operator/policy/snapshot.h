@@ -133,7 +133,7 @@ struct Snapshot {
   // How many machines the whole operator may still replace now (the limit on the rate in the
   // cluster).
   int replacements_allowed = 0;
-  bool may_tell_progress = true;  // not too many jobs have, just before
+  bool may_tell_progress = true;  // it is the job's turn
   // No job that waits for nodes is older than this one: it keeps what it has.
   bool oldest_waiting = true;
 };
