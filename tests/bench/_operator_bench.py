@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
@@ -73,9 +74,10 @@ class Operator(Process):
         return port and requests.get(f"http://127.0.0.1:{port[1]}{path}", timeout=60)
 
     def writes(self):
-        """Requests so far that change something, but for those of the Lease."""
-        return sum(int(count) for labels, count in WRITES.findall(self.ask("/metrics").text)
-                   if 'verb="GET"' not in labels)
+        """Requests so far that change something, but for those of the Lease, by their labels."""
+        return Counter({" ".join(re.findall(r'"(.*?)"', labels)): int(count)
+                        for labels, count in WRITES.findall(self.ask("/metrics").text)
+                        if 'verb="GET"' not in labels})
 
 
 class Server:

@@ -247,7 +247,7 @@ def writes(bench, machines=32):
     bench.wait(lambda: "whole" in bench.succeeded, "the job's success")
     time.sleep(2)  # events follow the status
     emit("operator", f"writes for one job of {machines} machines, creation to success",
-         value=bench.operator.writes() - before, aim=machines + 10,
+         value=(bench.operator.writes() - before).total(), aim=machines + 10,
          took_s=bench.succeeded["whole"] - began)  # counts on their way are written once a second
     bench.remove(["whole"])
 
@@ -343,7 +343,8 @@ def tell_of_running(bench, count):
     emit("operator", f"{count} jobs run, at rest: CPU of a core", unit="%",
          value=(bench.operator.cpu() - cpu) / rest * 100,
          agents=(bench.agents.cpu() - others) / rest * 100, **bench.operator.memory(),
-         writes_a_second=(bench.operator.writes() - written) / rest)
+         writes_a_second={kind: count / rest for kind, count in
+                          (bench.operator.writes() - written).items()})
     took = []
     for name in [name for name in sorted(bench.jobs) if f"{name}-0" not in bench.ended][:KILLS]:
         gone, after = bench.kill(f"{name}-0"), f"{name}-0-r2"
