@@ -29,6 +29,7 @@ void Semaphore::AdmitNext() {
   queue_.pop_front();
   places_.erase(next);
   inside_.insert(next);
+  last_admitted_ = loop_->now();
   // Posted: waiters that fail at once would otherwise call each other recursively.
   loop_->Post(lifetime_.Guard([this, next] {
     if (inside_.contains(next)) next->OnAdmitted();

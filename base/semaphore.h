@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "base/lifetime.h"
+#include "base/time.h"
 
 namespace lockstep {
 
@@ -39,6 +40,8 @@ class Semaphore {
 
   size_t inside() const { return inside_.size(); }
   size_t waiting() const { return queue_.size(); }
+  // When room was last made for one that waited.
+  Time last_admitted() const { return last_admitted_; }
 
  private:
   void AdmitNext();
@@ -48,6 +51,7 @@ class Semaphore {
   std::unordered_set<Waiter*> inside_;
   std::list<Waiter*> queue_;
   std::unordered_map<Waiter*, std::list<Waiter*>::iterator> places_;
+  Time last_admitted_ = Time::min();
   Lifetime lifetime_;
 };
 

@@ -40,7 +40,8 @@
 namespace lockstep::control {
 namespace {
 
-constexpr size_t kMostPolls = 8192;
+constexpr size_t kMostPolls = 16384;
+constexpr size_t kOtherFiles = 1024;  // left for all else, where there are as many twice over
 constexpr Duration kBeatEvery = seconds(5);
 constexpr Duration kBeatLate = seconds(60);  // the loop hangs: restart the process
 
@@ -66,7 +67,8 @@ size_t MaxPolls() {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
   getrlimit(RLIMIT_NOFILE, &files);
-  return std::min<size_t>(kMostPolls, files.rlim_cur / 2);
+  const size_t most = files.rlim_cur;
+  return std::min(kMostPolls, most - std::min(most / 2, kOtherFiles));
 }
 
 // Never the same twice, however often one pod's container is restarted.

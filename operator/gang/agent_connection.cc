@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace lockstep::gang {
+namespace {
+
+// From one that gives way to the next, for all of an operator: 250 handshakes a second.
+constexpr Duration kTurn = milliseconds(4);
+
+}  // namespace
 
 void AgentConnection::Leave() {
   timer_.Cancel();
@@ -10,9 +16,14 @@ void AgentConnection::Leave() {
   if (std::exchange(place_, Place::kNone) != Place::kNone) semaphore_->Leave(this);
 }
 
+void AgentConnection::GiveWay() {
+  if (place_ != Place::kInside || !crowded()) return;
+  if (loop_->now() >= semaphore_->last_admitted() + kTurn) Leave();
+}
+
 void AgentConnection::Enter() {
   if (place_ == Place::kQueue) return;
-  if (place_ == Place::kInside && crowded()) Leave();
+  GiveWay();
   if (place_ == Place::kNone && !semaphore_->Enter(this)) {
     place_ = Place::kQueue;
     return;

@@ -6,7 +6,8 @@
 //   connection.Client(key, identity).Ask(...);
 //   connection.Leave();            // gives up the place and the connection
 //
-// While others wait, a connection queues again behind them at each use. One thread.
+// While others wait, connections give up their places, one after another and not all at once: a new
+// one begins with a handshake. Such a job queues again behind the others. One thread.
 #ifndef LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_
 #define LOCKSTEP_OPERATOR_GANG_AGENT_CONNECTION_H_
 
@@ -45,6 +46,8 @@ class AgentConnection : private Semaphore::Waiter {
   bool busy() const { return client_ && client_->busy(); }
   // Whether others wait for a place.
   bool crowded() const { return semaphore_->waiting() > 0; }
+  // Gives up the place and the connection if it is another's turn.
+  void GiveWay();
 
   // Within `begin`. The connection is kept from one use to the next.
   HttpClient& Client(const Key& key, const std::string& identity);

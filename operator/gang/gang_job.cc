@@ -92,8 +92,7 @@ Duration GangJob::PollLength() const {
 // From one answer of a gang that runs to the next question.
 Duration GangJob::Calm() const {
   const GangLinkOptions& options = shared_->options;
-  const Duration a_job = poll_.crowded() ? options.calm_a_job_crowded : options.calm_a_job;
-  return std::max<Duration>(options.calm, a_job * static_cast<int64_t>(shared_->jobs));
+  return std::max<Duration>(options.calm, options.calm_a_job * static_cast<int64_t>(shared_->jobs));
 }
 
 // From one question to others to the next.
@@ -153,7 +152,8 @@ void GangJob::OnAnswer(const Result<HttpAnswer>& answer) {
     if (now - std::exchange(answered_at_, now) >= kQuick) gap_.Reset();
     wait = std::max(wait, asked_at_ + gap_.Take() - now);
   }
-  if (!status.ok() || poll_.crowded()) poll_.Leave();
+  if (!status.ok()) poll_.Leave();
+  poll_.GiveWay();
   poll_.Schedule(now + wait);
   if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
 }
@@ -195,7 +195,8 @@ void GangJob::OnOthersAnswer(size_t which, const Result<HttpAnswer>& answer) {
   // One line of questions is enough, of whoever answers.
   AgentConnection& second = others_[1 - which].connection;
   if (status.ok() || !second.busy()) second.Leave();
-  if (!status.ok() || connection.crowded()) connection.Leave();
+  if (!status.ok()) connection.Leave();
+  connection.GiveWay();
   connection.Schedule(now + wait);
   if (status.ok()) shared_->handlers.on_status(std::string(name_), *status, now);
 }

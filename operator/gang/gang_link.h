@@ -62,7 +62,6 @@ struct GangLinkOptions {
   // this for each job there is: 2,500 polls a second of all, which took half of a core.
   Duration calm = seconds(1);
   Duration calm_a_job = microseconds(400);
-  Duration calm_a_job_crowded = milliseconds(2);  // where each poll begins with a handshake
   // From one question to the next, however fast machine 0 answers: doubles while answers come
   // less than a second apart. A machine 0 that lies costs the operator no more than that.
   Duration first_gap = milliseconds(50);

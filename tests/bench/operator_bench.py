@@ -323,8 +323,8 @@ def running(bench, cluster, folder, count):
     bench.wait(lambda: list(bench.states.values()).count("Running") >= count,
                "all gangs to run", 3600)
     emit("operator", f"{count} jobs of 1: creation to ranks running of all", unit="s",
-         value=time.monotonic() - began, cpu_ms=(bench.operator.cpu() - cpu) / count * 1000,
-         **bench.operator.memory())
+         jobs=len(bench.jobs), value=time.monotonic() - began,
+         cpu_ms=(bench.operator.cpu() - cpu) / count * 1000, **bench.operator.memory())
     tell_of_running(bench, count)
     bench.operator.stop()
     bench.operator = Operator(cluster, bench.namespace, folder)

@@ -378,6 +378,23 @@ TEST_F(GangLinkTest, ManyJobsTakeTurnsAtFewConnections) {
   EXPECT_TRUE(RunUntil([&] { return machine0->connections() == 0; }));
 }
 
+TEST_F(GangLinkTest, AJobTooManyDoesNotCostTheOthersTheirConnectionsAtEachPoll) {
+  auto machine0 = Agent(0);
+  Open({.max_polls = 8, .first_gap = milliseconds(1), .last_gap = milliseconds(1)});
+  on_heard_ = [&](const std::string&) { machine0->Change(); };
+  const Time began = BootTime();
+  constexpr size_t kJobs = 9;
+  for (size_t i = 0; i < kJobs; ++i) {
+    link_->Set("default/job-" + std::to_string(i), Peers({machine0.get()}));
+  }
+  ASSERT_TRUE(RunUntil([&] {
+    return heard_.size() == kJobs &&
+           std::ranges::all_of(heard_, [](const auto& job) { return job.second.size() >= 20; });
+  }));
+  const int64_t turns = (BootTime() - began) / milliseconds(4);
+  EXPECT_LE(machine0->accepted, turns + 9);
+}
+
 TEST_F(GangLinkTest, AMachine0ThatAlwaysHasNewsIsAskedLessAndLessOften) {
   auto machine0 = Agent(0);
   Open({.first_gap = milliseconds(20), .last_gap = milliseconds(80)});

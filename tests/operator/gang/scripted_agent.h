@@ -57,6 +57,7 @@ class ScriptedAgent {
          .on_http =
              [this](std::unique_ptr<Connection> connection, std::string_view received) {
                most_connections = std::max(most_connections, listener_->connections());
+               ++accepted;
                server_->Adopt(std::move(connection), received);
              }},
         [](const std::string&) {});
@@ -83,6 +84,7 @@ class ScriptedAgent {
   int refusals = 0;  // so many desired states are answered with 409
   std::vector<core::DesiredState> desired_states;
   size_t most_connections = 0;
+  int64_t accepted = 0;  // connections in all
 
  private:
   EventLoop* loop_;
