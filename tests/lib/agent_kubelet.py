@@ -110,7 +110,7 @@ class _Writer(KubeletWriter):
         if node and self._pull and node not in self._pulled:
             self._start(self._attend_later(pod, node))
             return
-        if process is None and node:
+        if process is None and node and "deletionTimestamp" not in pod["metadata"]:
             try:
                 self._keys[name] = await self._read_key(pod)
             except ApiError as error:

@@ -73,6 +73,7 @@ class KubeletWriter:
         # fails at once. And the API server takes them for endpoints, as it takes no loopback's.
         self.network = 239
         self._held = frozenset()  # machines whose pods find no node
+        self._begun = set()  # UIDs of pods that were said to run; what is seen of them may be older
 
     async def hold(self, machines):
         self._held = frozenset(machines)
@@ -111,8 +112,9 @@ class KubeletWriter:
             elif not pod["spec"].get("nodeName"):
                 if pod["spec"]["schedulerName"] != SCHEDULER and not gates(pod):
                     await self._bind(pod)
-            elif pod["status"]["phase"] == "Pending":
+            elif pod["status"]["phase"] == "Pending" and uid not in self._begun:
                 await self._write_status(pod, self._running(pod))
+                self._begun.add(uid)
         except ApiError as error:
             if error.status not in (404, 409):  # it went or changed: another event tells
                 raise
