@@ -41,7 +41,7 @@ namespace lockstep::control {
 namespace {
 
 constexpr size_t kMostPolls = 16384;
-constexpr size_t kOtherFiles = 1024;  // left for all else, where there are as many twice over
+constexpr size_t kOtherFiles = 1024;  // descriptors for all else; half, where that is fewer
 constexpr Duration kBeatEvery = seconds(5);
 constexpr Duration kBeatLate = seconds(60);  // the loop hangs: restart the process
 
@@ -60,7 +60,7 @@ Result<kube::ClientConfig> LoadConfig(const Options& options) {
                               options.context);
 }
 
-// As many connections to gangs as descriptors allow, with half of them left for all else.
+// As many connections to gangs as descriptors allow, with some left for all else.
 size_t MaxPolls() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
