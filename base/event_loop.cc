@@ -148,16 +148,13 @@ void EventLoop::ReadSignals() {
 }
 
 void EventLoop::ArmTimer() {
-  const Time nearest = timers_.empty() ? kNever : timers_.begin()->first.first;
-  if (nearest == armed_) return;
-  armed_ = nearest;
+  // To set it costs more than most of what is done in a round, and most timers are cancelled: where
+  // a later one remains, the loop wakes once for nothing instead.
+  if (timers_.empty() || timers_.begin()->first.first >= armed_) return;
+  armed_ = timers_.begin()->first.first;
   itimerspec spec{};
-  if (nearest != kNever) {
-    // All zero would disarm it.
-    const Time at = std::max(nearest, Time(1));
-    spec.it_value.tv_sec = duration_cast<seconds>(at).count();
-    spec.it_value.tv_nsec = (at % seconds(1)).count();
-  }
+  spec.it_value.tv_sec = duration_cast<seconds>(armed_).count();
+  spec.it_value.tv_nsec = (armed_ % seconds(1)).count();
   timerfd_settime(timer_fd_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
@@ -187,10 +184,11 @@ void EventLoop::RunPosted() {
 }
 
 void EventLoop::RunOnce() {
-  ArmTimer();
+  const bool due =
+      !posted_.empty() || (!timers_.empty() && timers_.begin()->first.first <= BootTime());
+  if (!due) ArmTimer();
   std::array<epoll_event, kEventsPerRound> events;
-  const int ready =
-      epoll_wait(epoll_.get(), events.data(), kEventsPerRound, posted_.empty() ? -1 : 0);
+  const int ready = epoll_wait(epoll_.get(), events.data(), kEventsPerRound, due ? 0 : -1);
   now_ = BootTime();
   for (int i = 0; i < ready; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];

@@ -114,6 +114,29 @@ TEST_F(EventLoopTest, ACancelledTimerNeverFiresEvenWhenItIsDueInTheSameRound) {
   loop()->CancelTimer(0);
 }
 
+TEST_F(EventLoopTest, ATimerFiresAtItsTimeWhateverTheLoopWaitedForBefore) {
+  const auto wait = [&] {  // a round that begins with nothing due
+    loop()->PostFromAnyThread([] {});
+    loop()->RunOnce();
+  };
+  const Time now = BootTime();
+  const TimerId cancelled = loop()->StartTimer(now + milliseconds(2), [] { FAIL(); });
+  wait();
+  loop()->CancelTimer(cancelled);
+  Time later{};
+  loop()->StartTimer(now + milliseconds(20), [&] { later = BootTime(); });
+  wait();
+  ASSERT_TRUE(RunUntil([&] { return later != Time(); }));
+  EXPECT_GE(later, now + milliseconds(20));
+
+  const TimerId far = loop()->StartTimer(BootTime() + hours(1), [] { FAIL(); });
+  wait();
+  bool sooner = false;
+  loop()->StartTimer(BootTime() + milliseconds(1), [&] { sooner = true; });
+  EXPECT_TRUE(RunUntil([&] { return sooner; }));
+  loop()->CancelTimer(far);
+}
+
 TEST_F(EventLoopTest, ATimerThatStartsAnotherForThePastDoesNotStarveTheRest) {
   int fired = 0;
   std::function<void()> again = [&] {
