@@ -28,9 +28,6 @@ constexpr int kPlanVersion = 1;
 // Jobs with writes under way, each with one at least: as many as keep the client busy. The others
 // wait here, where what happens to them meanwhile is one decision, and where the urgent go first.
 constexpr int kOrdersAtOnce = 16;
-// From one job that tells its steps to the next, in the order in which they had news: each is a
-// write, and jobs may be ten thousand.
-constexpr Duration kProgressApart = milliseconds(50);
 
 std::string NameOf(const kube::ObjectName& job) { return job.name_space + "/" + job.name; }
 
@@ -398,15 +395,9 @@ Snapshot Controller::Take(const JobRecord& record) {
   snapshot.gang_unreadable = link_.IsUnreadable(name);
   snapshot.replacements_allowed =
       replacements_.Allowed(record.name().name_space, caches_.pods.size(), BootTime());
-  snapshot.may_tell_progress = BootTime() >= record.progress_turn.value_or(next_progress_);
+  snapshot.may_tell_progress = turns_.MayTell(record.progress_turn, BootTime());
   snapshot.oldest_waiting = jobs_.IsOldestWaiting(record);
   return snapshot;
-}
-
-Time Controller::TakeProgressTurn() {
-  const Time turn = std::max(next_progress_, BootTime());
-  next_progress_ = turn + kProgressApart;
-  return turn;
 }
 
 void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decision) {
@@ -422,11 +413,11 @@ void Controller::CarryOut(const JobKey& key, JobRecord* record, Decision decisio
   if (decision.desired) link_.SetDesiredState(NameOf(key), decision.desired);
   if (decision.wake != kNever) queue_.AddAt(key, decision.wake, Priority::kNormal);
   if (decision.progress_waits) {
-    if (!record->progress_turn) record->progress_turn = TakeProgressTurn();
+    turns_.Wait(&record->progress_turn, BootTime());
     queue_.AddAt(key, *record->progress_turn, Priority::kNormal);
-  } else if (decision.status && decision.status->progress != record->status.progress) {
-    if (!record->progress_turn) TakeProgressTurn();
-    record->progress_turn.reset();
+  } else {
+    const bool told = decision.status && decision.status->progress != record->status.progress;
+    turns_.Pass(told, &record->progress_turn, BootTime());
   }
   if (!decision.intent && !decision.status && decision.actions.empty()) {
     queue_.Done(key, BootTime(), kube::Outcome::kOk);

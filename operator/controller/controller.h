@@ -25,6 +25,7 @@
 #include "operator/controller/executor.h"
 #include "operator/controller/job_store.h"
 #include "operator/controller/master_key.h"
+#include "operator/controller/progress_turns.h"
 #include "operator/controller/rate_limiter.h"
 #include "operator/controller/refresher.h"
 #include "operator/controller/scopes.h"
@@ -117,7 +118,6 @@ class Controller {
   void Forget(const JobKey& key);
   void Refresh(const JobKey& key);
   Snapshot Take(const JobRecord& record);
-  Time TakeProgressTurn();
   void CarryOut(const JobKey& key, JobRecord* record, Decision decision);
   void OnWritten(const JobKey& key, const std::string& uid,
                  const std::optional<core::JobStatus>& written, const WriteResult& result);
@@ -133,7 +133,7 @@ class Controller {
   prometheus::Histogram* queue_wait_;
   prometheus::Histogram* reconcile_;
   RateLimiter replacements_;
-  Time next_progress_{};  // when a job that has no turn yet may tell its steps
+  ProgressTurns turns_;
 
   kube::WorkQueue queue_;
   Scopes scopes_;

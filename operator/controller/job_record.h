@@ -13,6 +13,7 @@
 #include "core/status/status.h"
 #include "core/text/problem.h"
 #include "operator/controller/master_key.h"
+#include "operator/controller/progress_turns.h"
 #include "operator/kube/views.h"
 #include "operator/policy/snapshot.h"
 
@@ -36,8 +37,8 @@ struct JobRecord {
   Notes notes;
   int refusals = 0;  // in a row
   Memory memory;
-  std::optional<Time> progress_turn;  // when it may tell its steps, if others came first
-  bool uncertain = false;             // of what the API server holds: read before deciding again
+  ProgressTurns::Turn progress_turn;
+  bool uncertain = false;  // of what the API server holds: read before deciding again
   std::optional<core::JobState> counted;  // in the operator's figures
   int32_t counted_spares = 0;             // likewise
 
