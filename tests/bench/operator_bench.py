@@ -439,8 +439,8 @@ def main():
     parser.add_argument("--start", type=int, nargs="*", default=[1024], metavar="MACHINES")
     parser.add_argument("--many", type=int, default=2000, metavar="JOBS", help="0: not that")
     parser.add_argument("--gangs", type=int, nargs="*", default=[], metavar="MACHINES")
-    parser.add_argument("--running", type=int, default=0, metavar="JOBS", help="takes long: "
-                        "10,000 took 35 minutes on two busy cores")
+    parser.add_argument("--running", type=int, default=0, metavar="JOBS",
+                        help="10,000 take more than half an hour on two cores")
     options = parser.parse_args()
     agents = options.gangs or options.running
     if agents:
