@@ -39,13 +39,14 @@ Request PutStatus(const Order& order, const core::JobStatus& status) {
 }
 
 Request Delete(const kube::Resource& resource, const std::string& name_space,
-               const std::string& name, const std::string& uid,
-               const std::optional<int64_t>& grace) {
+               const std::string& name, const std::string& uid, const std::optional<int64_t>& grace,
+               const std::string& version = "") {
   Json body = {{"apiVersion", "v1"},
                {"kind", "DeleteOptions"},
                {"preconditions", {{"uid", uid}}},
                {"propagationPolicy", "Background"}};
   if (grace) body["gracePeriodSeconds"] = *grace;
+  if (!version.empty()) body["preconditions"]["resourceVersion"] = version;
   return {Method::kDelete, Path(resource, name_space, name), DumpJson(body)};
 }
 
@@ -321,7 +322,8 @@ class Executor::Run : public std::enable_shared_from_this<Executor::Run> {
   // The answer to a deletion has no version to wait for; and an admission that is gone by now must
   // not be decided from.
   void Drop(const DropWorkload& workload) {
-    Call(Delete(kube::kWorkloads, order_.job.name_space, workload.name, workload.uid, std::nullopt),
+    Call(Delete(kube::kWorkloads, order_.job.name_space, workload.name, workload.uid, std::nullopt,
+                workload.version),
          [this](const ApiResult<std::string>& answer) {
            if (!answer.ok() && answer.error().kind != ApiErrorKind::kNotFound) {
              return TryAgain(answer.error());

@@ -96,9 +96,11 @@ struct AdoptWorkload {
   std::string name;
   std::string version;  // precondition
 };
+// What is decided of one that waits must not befall one that was admitted meanwhile.
 struct DropWorkload {
   std::string name;
-  std::string uid;  // precondition
+  std::string uid;      // precondition
+  std::string version;  // likewise
 };
 // What a scheduler is to know before the pods of a gang are made.
 struct MakePodGroup {

@@ -114,6 +114,10 @@ MakeWorkload WorkloadFor(const core::TrainingJob& job, int64_t pods) {
   return make;
 }
 
+DropWorkload Drop(const WorkloadSeen& workload) {
+  return {workload.name, workload.uid, workload.version};
+}
+
 // Of a gang that runs on with what it was admitted for.
 bool WantsGrowth(const ReconcileContext& context) {
   const Snapshot& snapshot = context.snapshot;
@@ -136,7 +140,7 @@ WallTime GrowthDue(const ReconcileContext& context) {
 void KeepGrowth(ReconcileContext& context, const QueueSeen& queue, bool wanted) {
   const std::optional<WorkloadSeen>& growth = queue.growth;
   if (growth) {
-    if (!wanted && !growth->deleting) context.Do(DropWorkload{growth->name, growth->uid});
+    if (!wanted && !growth->deleting) context.Do(Drop(*growth));
     return;
   }
   if (!wanted) return;
@@ -165,7 +169,7 @@ void ClearPast(ReconcileContext& context, const QueueSeen& queue) {
                               .reason = "WorkloadSliceReplaced",
                               .message = "Workload " + queue.workload->name + " replaces it"});
     } else if (!past.replaced || !last) {
-      context.Do(DropWorkload{past.name, past.uid});
+      context.Do(Drop(past));
     }
   }
 }
@@ -247,7 +251,7 @@ void KeepWorkload(ReconcileContext& context, const std::optional<Stop>& stop) {
   const bool of_use = !suspended && (Fits(context.spec(), *queue, workload) || may_grow);
   KeepGrowth(context, *queue, !stop && WantsGrowth(context));
   if (left && !of_use && queue->prebuilt.empty()) {
-    context.Do(DropWorkload{workload.name, workload.uid});
+    context.Do(Drop(workload));
   } else if (may_release && workload.evicted && workload.holds_quota) {
     context.Do(ReleaseWorkload{workload.name, workload.version});
   } else if (resizes && (workload.count > pods || (workload.count < pods && may_grow))) {
@@ -272,7 +276,7 @@ void QueueElsewhere(ReconcileContext& context) {
   }
   if (workload->deleting || workload->finished) return;
   if (!wanted || !Fits(context.spec(), *queue, *workload)) {
-    context.Do(DropWorkload{workload->name, workload->uid});
+    context.Do(Drop(*workload));
   } else if (workload->evicted && workload->holds_quota) {
     if (HasLeftElsewhere(context, *workload)) {
       context.Do(ReleaseWorkload{workload->name, workload->version});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/event_loop.h"
+#include "base/text/json.h"
 #include "operator/kube/client.h"
 #include "operator/kube/events.h"
 #include "tests/operator/kube/scripted_transport.h"
@@ -24,7 +25,8 @@ struct Answer {
 };
 
 // Of a decision with this action, where the server answers so, one request after the other.
-WriteResult Carry(Action action, const std::vector<Answer>& answers) {
+WriteResult Carry(Action action, const std::vector<Answer>& answers,
+                  std::vector<kube::Request>* requests = nullptr) {
   const std::unique_ptr<EventLoop> loop = std::move(*EventLoop::Create());
   auto own = std::make_unique<kube::ScriptedTransport>();
   kube::ScriptedTransport* transport = own.get();
@@ -44,7 +46,9 @@ WriteResult Carry(Action action, const std::vector<Answer>& answers) {
   std::thread server([&] {
     for (const Answer& each : answers) {
       const auto call = transport->WaitForCall(std::chrono::seconds(60));
-      if (call != nullptr) call->answer(kube::Response{each.status, each.body, {}});
+      if (call == nullptr) continue;
+      if (requests != nullptr) requests->push_back(call->request);
+      call->answer(kube::Response{each.status, each.body, {}});
     }
   });
   loop->Run();
@@ -67,12 +71,12 @@ TEST(Executor, ADeletedWorkloadIsNotDecidedFromAgain) {
   const std::string unknown = R"({"kind": "Status", "reason": "NotFound", "code": 404})";
   const std::string conflict = R"({"kind": "Status", "reason": "Conflict", "code": 409})";
   const std::string forbidden = R"({"kind": "Status", "reason": "Forbidden", "code": 403})";
-  const Action workload = DropWorkload{"trainingjob-gpt", "uid-workload"};
+  const Action workload = DropWorkload{"trainingjob-gpt", "uid-workload", "7"};
   const std::vector<Deletion> deletions = {
       {"deleted", workload, 200, gone, true, true},
       {"Kueue's finalizer holds it", workload, 200, leaving, true, true},
       {"it was gone", workload, 404, unknown, true, true},
-      {"it is another", workload, 409, conflict, true, false},
+      {"it is another, or has changed", workload, 409, conflict, true, false},
       {"refused", workload, 403, forbidden, false, false},
       {"a pod", StopMachine{"gpt-0", "uid-0", 1}, 200, gone, false, true},
   };
@@ -81,6 +85,14 @@ TEST(Executor, ADeletedWorkloadIsNotDecidedFromAgain) {
     EXPECT_EQ(result.uncertain, each.uncertain) << each.what;
     EXPECT_EQ(result.complete, each.complete) << each.what;
   }
+}
+
+TEST(Executor, AWorkloadThatHasChangedSinceItWasSeenIsNotDeleted) {
+  std::vector<kube::Request> requests;
+  Carry(DropWorkload{"trainingjob-gpt-s4", "uid-workload", "7"}, {{200, "{}"}}, &requests);
+  ASSERT_EQ(requests.size(), 1U);
+  const Json preconditions = Json::parse(requests[0].body)["preconditions"];
+  EXPECT_EQ(preconditions, (Json{{"uid", "uid-workload"}, {"resourceVersion", "7"}}));
 }
 
 // ---- PodGroups ----
