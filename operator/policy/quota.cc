@@ -43,7 +43,9 @@ std::vector<uint32_t> ThoseWhoGetMore(const ReconcileContext& context) {
   std::vector<uint32_t> machines;
   for (const uint32_t machine : elastic.without_quota) {
     const uint32_t attempt = context.snapshot.status.attempts.Of(static_cast<int>(machine));
-    if (free || (workload != nullptr && workload->admitted && workload->slice >= attempt)) {
+    const bool since =
+        workload != nullptr && (workload->slice >= attempt || !Holds(Rule::kQuotaAskedForSince));
+    if (free || (since && workload->admitted)) {
       machines.push_back(machine);
     }
   }

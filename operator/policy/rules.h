@@ -25,15 +25,16 @@ enum class Rule : uint8_t {
   kAdmittedBeforeMade,   // of a job in a queue no pod is made that nobody has admitted
   kLeftBeforeReleased,   // what it held is given back when nothing of it runs any more
   kSilenceIsCharged,     // of an elastic gang's machine, too, whose node lives
+  kQuotaAskedForSince,   // what was admitted before a machine gave its share back is not for it
 };
 constexpr auto NamesOf(Rule) {
-  return std::to_array<const char*>({"SilenceIsCounted", "VerdictEndsAll", "CountersMerge",
-                                     "PredecessorsSeenDead", "LongLeaseRecorded", "VoidVerdicts",
-                                     "GoneMeansDead", "AskedNeedsEvidence", "SparesLeaveAtTheEnd",
-                                     "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
-                                     "LeftBeforeReleased", "SilenceIsCharged"});
+  return std::to_array<const char*>(
+      {"SilenceIsCounted", "VerdictEndsAll", "CountersMerge", "PredecessorsSeenDead",
+       "LongLeaseRecorded", "VoidVerdicts", "GoneMeansDead", "AskedNeedsEvidence",
+       "SparesLeaveAtTheEnd", "WitnessesStay", "SparesAreNotAwaited", "AdmittedBeforeMade",
+       "LeftBeforeReleased", "SilenceIsCharged", "QuotaAskedForSince"});
 }
-static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kSilenceIsCharged) + 1);
+static_assert(NamesOf(Rule{}).size() == static_cast<size_t>(Rule::kQuotaAskedForSince) + 1);
 
 }  // namespace lockstep::control
 

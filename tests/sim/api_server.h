@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/model/spec.h"
 #include "core/status/status.h"
@@ -31,8 +32,8 @@ struct Objects {
   std::optional<control::CoordinatorAddress> coordinator;
   std::map<core::SliceKey, control::SliceSeen> slices;
   std::optional<uint32_t> leads_to;  // the attempt of machine 0 in the coordinator's slice
-  std::optional<control::WorkloadSeen> workload;  // as a watch of it would show
-  std::array<uint64_t, kKinds> seen{};            // the version of the last change of each kind
+  std::vector<control::WorkloadSeen> workloads;  // likewise
+  std::array<uint64_t, kKinds> seen{};           // the version of the last change of each kind
 };
 
 class ApiServer {

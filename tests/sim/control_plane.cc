@@ -215,7 +215,10 @@ ControlPlane::Answer ControlPlane::Carry(const control::Action& action,
   }
   if (const auto* slice = std::get_if<control::WriteSlice>(&action)) return WriteOf(*slice);
   if (const auto* make = std::get_if<control::MakeWorkload>(&action)) {
-    return objects.workload ? Found(Kind::kWorkloads) : Wrote(queue_.MadeBy(*make));
+    return queue_.Has(*make) ? Found(Kind::kWorkloads) : Wrote(queue_.MadeBy(*make));
+  }
+  if (const auto* resize = std::get_if<control::ResizeWorkload>(&action)) {
+    return Wrote(queue_.ResizedBy(*resize));
   }
   if (const auto* tell = std::get_if<control::TellWorkload>(&action)) {
     return Wrote(queue_.ToldBy(*tell));
@@ -271,7 +274,7 @@ ControlPlane::Answer ControlPlane::CreatePod(const control::StartMachine& create
   JudgeMade(create.machine, create.attempt, known, recorded);
   if (world_.schedule().queued &&
       recorded.attempts.Of(static_cast<int>(create.machine)) == create.attempt) {
-    queue_.JudgeMade(name);
+    queue_.JudgeMade(name, create.machine);
   }
   MachineSpec spec;
   spec.index = create.machine;

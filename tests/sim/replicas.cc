@@ -131,6 +131,7 @@ void ControlPlane::Work(Replica& replica) {
   job.metadata.name = "gpt";
   job.metadata.uid = kJobUid;
   job.spec = seen.spec;
+  if (world_.schedule().slices) job.metadata.annotations[control::kSliced] = "true";
   control::Snapshot snapshot;
   snapshot.job = &job;
   snapshot.uid = kJobUid;
@@ -144,10 +145,9 @@ void ControlPlane::Work(Replica& replica) {
   snapshot.coordinator_address = seen.coordinator;
   snapshot.slices = seen.slices;
   if (world_.schedule().queued) {
-    snapshot.queue = {.queues = control::Queues::kThere,
-                      .name = Queue::kName,
-                      .prebuilt = "",
-                      .workload = seen.workload};
+    snapshot.queue = {
+        .queues = control::Queues::kThere, .name = Queue::kName, .prebuilt = "", .workload = {}};
+    control::Sort(seen.workloads, &*snapshot.queue);
   }
   snapshot.coordinator = replica.coordinator;
   snapshot.member = replica.member;

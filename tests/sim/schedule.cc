@@ -476,19 +476,42 @@ void DrawDeaths(Schedule& schedule) {
   }
 }
 
+// A machine is lost and finds no node for so long that it gives its share of the quota back; about
+// when.
+Time DrawLeftOut(Schedule& schedule, Random& random) {
+  const Shape shape = DrawShape(schedule.seed, {});
+  Fault lost;
+  lost.kind = FaultKind::kKillAgent;
+  lost.machine = random.Below(shape.machines);
+  lost.at = random.Between(milliseconds(300), seconds(4));
+  Fault full;
+  full.kind = FaultKind::kNoRoom;
+  full.at = lost.at - milliseconds(1);
+  full.duration =
+      shape.lost_after + 2 * shape.shrink_after + random.Between(seconds(1), seconds(4));
+  schedule.faults.push_back(lost);
+  schedule.faults.push_back(full);
+  return lost.at + shape.lost_after + shape.shrink_after;
+}
+
 // Every fifth job of a cluster is in a queue. A restored API server brings admissions back that its
 // queue has since given to others: what comes of that is no matter of the job's.
 void DrawQueue(Schedule& schedule) {
   Random random(schedule.seed ^ kQueueStream);
-  const bool wanted = schedule.Off("AdmittedBeforeMade") || schedule.Off("LeftBeforeReleased");
+  const bool slices = schedule.Off("QuotaAskedForSince");
+  const bool wanted =
+      schedule.Off("AdmittedBeforeMade") || schedule.Off("LeftBeforeReleased") || slices;
   if (!schedule.cluster || !(wanted || random.Chance(20))) return;
   if (Has(schedule.faults, FaultKind::kGoBack)) return;
   schedule.queued = true;
+  schedule.slices = DrawShape(schedule.seed, {}).elastic && (slices || random.Chance(75));
+  Time from = milliseconds(100);
+  if (schedule.slices && (slices || random.Chance(75))) from = DrawLeftOut(schedule, random);
   const uint32_t preemptions = wanted ? 1 : random.Below(3);
   for (uint32_t i = 0; i < preemptions; ++i) {
     Fault fault;
     fault.kind = FaultKind::kPreempt;
-    fault.at = random.Between(milliseconds(100), seconds(8));
+    fault.at = from + random.Between(Duration::zero(), schedule.slices ? seconds(2) : seconds(8));
     fault.duration = random.Between(milliseconds(100), seconds(6));
     schedule.faults.push_back(fault);
   }
@@ -547,6 +570,7 @@ std::string Format(const Schedule& schedule) {
   if (!schedule.mutant.empty()) text.append("mutant ").append(schedule.mutant).append("\n");
   if (schedule.cluster) text += "cluster\n";
   if (schedule.queued) text += "queued\n";
+  if (schedule.slices) text += "slices\n";
   if (schedule.spares > 0) text += "spares " + std::to_string(schedule.spares) + "\n";
   for (const Fault& fault : schedule.faults)
     text.append("fault ").append(fault.ToString()).append("\n");
@@ -571,6 +595,8 @@ Result<Schedule> ParseSchedule(const std::string& text) {
       schedule.cluster = true;
     } else if (key == "queued") {
       schedule.queued = true;
+    } else if (key == "slices") {
+      schedule.slices = true;
     } else if (key == "spares") {
       if (!Number(value, schedule.spares)) return Error::Invalid("cannot read: " + line);
     } else if (key == "mutant") {

@@ -121,6 +121,7 @@ struct Schedule {
   std::vector<Fault> faults;
   uint32_t spares = 0;   // of a cluster: spare machines
   bool queued = false;   // of a cluster: the job waits in a queue of Kueue's
+  bool slices = false;   // an elastic one, which Kueue may change the size of
   bool cluster = false;  // under the operator of a cluster; else under `lockstep run`
 
   bool Off(const std::string& name) const;
@@ -130,8 +131,8 @@ struct Schedule {
 // the seed. A mutant has its own leanings, so that it is caught soon.
 Schedule DrawSchedule(uint64_t seed, const std::string& mutant = "", bool cluster = false);
 
-// The text form: "seed N", "mutant NAME", "cluster", "spares N", "queued", "fault ..." lines; '#'
-// begins a comment.
+// The text form: "seed N", "mutant NAME", "cluster", "spares N", "queued", "slices", "fault ..."
+// lines; '#' begins a comment.
 std::string Format(const Schedule& schedule);
 Result<Schedule> ParseSchedule(const std::string& text);
 

@@ -204,6 +204,31 @@ TEST(Queue, AGangLeavesWhenItsAdmissionIsTakenBackAndComesAgain) {
        "pod gpt-0-r2 is made"});
 }
 
+// Machine 1 finds no node for long enough to give its share of the quota back, twice.
+constexpr char kLeftOut[] =
+    "seed 64\ncluster\nqueued\nslices\n"
+    "fault no-room at=900ms for=9000ms machine=0 rank=0 arg=0\n"
+    "fault kill-agent at=1000ms for=0ms machine=1 rank=0 arg=0\n"
+    "fault cut at=19000ms for=0ms machine=1 rank=0 arg=0\n";
+
+TEST(Slices, WhatAMachineHadIsGivenBackAndAskedForAgain) {
+  ExpectEvents(kLeftOut,
+               {"pod gpt-1-r2 is made, and finds no node", "pod gpt-1-r2 is deleted",
+                "trainingjob-gpt is of 1", "trainingjob-gpt-s4 of 2 is asked for",
+                "admitted, as trainingjob-gpt-s4 of 2", "pod gpt-1-r5 is made, and finds no node",
+                "trainingjob-gpt-s4 is of 1", "admitted, as trainingjob-gpt-s6 of 2",
+                "pod gpt-1-r7 is made\n", "exec rank 1 of 1-2"});
+}
+
+TEST(Slices, NothingIsGivenBackWhileItsPodIsThere) {
+  Result<Schedule> schedule = ParseSchedule(kLeftOut);
+  ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+  schedule->mutant = "LeftBeforeReleased";
+  const Outcome outcome = RunSchedule(*schedule);
+  ASSERT_TRUE(outcome.violation.has_value());
+  EXPECT_EQ(outcome.violation->invariant, "LeftBeforeReleased");
+}
+
 std::vector<std::string> Cases() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(LOCKSTEP_SIM_CASES)) {
