@@ -96,11 +96,11 @@ struct AdoptWorkload {
   std::string name;
   std::string version;  // precondition
 };
-// What is decided of one that waits must not befall one that was admitted meanwhile.
+// Both are preconditions: it may have been admitted since it was seen to wait.
 struct DropWorkload {
   std::string name;
-  std::string uid;      // precondition
-  std::string version;  // likewise
+  std::string uid;
+  std::string version;
 };
 // What a scheduler is to know before the pods of a gang are made.
 struct MakePodGroup {

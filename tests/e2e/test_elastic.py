@@ -59,8 +59,8 @@ def away_from_leader(site, job):
 
 
 def machine_0_beside_leader(site, is_beside, **spec):
-    """Such a job, whose machine 0 is on the node of the operator that leads, or on another: it is
-    made again until chance has it so."""
+    """What train() makes, with machine 0 on the node of the operator that leads, or on another: jobs
+    are made until chance has it so."""
     leader = site.stack.node_of(site.stack.leader())
     for attempt in range(30):
         job = train(site, name=f"gpt{attempt}", **spec)

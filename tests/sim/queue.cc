@@ -94,7 +94,7 @@ std::optional<ApiServer::Change> Queue::ResizedBy(const control::ResizeWorkload&
   if (Holds(*workload)) {
     if (resize.pods > workload->count) return std::nullopt;
     if (workload == Holder()) JudgeRelease(resize.pods);
-    grows_at_ = world_.now() + world_.random().Between(milliseconds(0), seconds(4));
+    grows_at_ = world_.now() + world_.random().Between(Duration::zero(), seconds(4));
   }
   world_.Log("queue: ", resize.name, " is of ", resize.pods);
   return Versioned(resize.name, [pods = resize.pods](WorkloadSeen& seen) { seen.count = pods; });
