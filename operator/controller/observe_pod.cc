@@ -24,6 +24,10 @@ constexpr auto kMisalignments =
 constexpr auto kRequests = std::to_array<std::string_view>(
     {"Evicted", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"});
 
+// Kubernetes names the whole second in which a pod was created. Taken as its end, so that nobody
+// waits less for a pod than is asked for.
+constexpr Duration kSecondOfCreation = seconds(1);
+
 constexpr const char* kTaken =
     "Kueue takes the pods for jobs of their own: its integrations.externalFrameworks must name "
     "TrainingJob.v1alpha1.lockstep.dev, and the job needs label kueue.x-k8s.io/queue-name";
@@ -98,7 +102,7 @@ MachineObservation ObservationOf(const PodView& pod, NodeState node) {
   seen.machine = pod.machine;
   seen.attempt = pod.attempt;
   seen.spare = pod.spare;
-  seen.created = pod.meta.created;
+  seen.created = pod.meta.created + kSecondOfCreation;
   seen.leave_by = pod.meta.deleted;
   seen.stage = StageOf(pod);
   seen.ready = pod.ready;

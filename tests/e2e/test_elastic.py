@@ -183,7 +183,7 @@ def test_a_drained_node_costs_a_gang_no_step_and_no_wait(site):
 
 
 def test_a_node_that_loses_its_power_costs_nothing_once_kubernetes_says_so(site):
-    job = train(site, {"shrinkAfter": "1s"}, {"steps": 100_000},
+    job = train(site, {"shrinkAfter": "3s"}, {"steps": 100_000},
                 failurePolicy={"machineLostAfter": "3s", "maxMachineReplacements": 0})
     job.wait_trained()
     index = away_from_leader(site, job)

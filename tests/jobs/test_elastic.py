@@ -59,7 +59,7 @@ def by_hand(folder, *sizes):
 
 def test_a_gang_shrinks_without_a_node_and_grows_at_a_commit_with_the_weights_of_these_sizes(
         jobs, train, tmp_path):
-    train(shrinkAfter="1s")
+    train(shrinkAfter="5s")  # in which all pods find their nodes at first
     status = jobs.wait_state("gpt", "Running")
     assert members(status) == "0-2" and shrunk(status) == []
     whole = status["gangGeneration"]

@@ -176,7 +176,7 @@ def test_a_lost_machine_is_replaced_within_the_same_admission(jobs, queues, tmp_
 def test_a_gang_that_leaves_a_machine_out_keeps_the_quota_of_all(jobs, queues, tmp_path):
     """For the machine has a pod that waits; it comes back without another admission."""
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
-    folder = begin(jobs, tmp_path, "gpt", elastic={"minMachines": 1, "shrinkAfter": "1s"})
+    folder = begin(jobs, tmp_path, "gpt", elastic={"minMachines": 1, "shrinkAfter": "5s"})
     jobs.wait_state("gpt", "Running")
     before = queues.workload(jobs.namespace, "gpt")
     jobs.kubelet.hold({1})

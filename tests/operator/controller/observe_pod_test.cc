@@ -50,7 +50,7 @@ TEST(ObservePod, ARunningPodIsARunningMachine) {
   EXPECT_EQ(seen.uid, "uid");
   EXPECT_EQ(seen.machine, 1);
   EXPECT_EQ(seen.attempt, 2U);
-  EXPECT_EQ(seen.created, WallTime(hours(1)));
+  EXPECT_EQ(seen.created, WallTime(hours(1) + seconds(1)));  // at the end of the second it names
   EXPECT_EQ(seen.started, WallTime(hours(2)));
   EXPECT_EQ(seen.stage, Stage::kRunning);
   EXPECT_TRUE(seen.ready);
