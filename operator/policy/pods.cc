@@ -99,22 +99,34 @@ void MakeMissing(ReconcileContext& context) {
   }
 }
 
-// Of each machine the last attempt that failed is kept for its logs. What still runs is fenced by
-// the higher attempt; it gets a second, for its ranks must not save an old state over a new one.
+// Of each machine the last attempt that failed is kept for its logs.
 void DeleteStale(ReconcileContext& context) {
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
     if (!seen->leave_by) context.Do(StopMachine{seen->name, seen->uid, 1});
   }
+  StopReplaced(context);
   for (const Machine& machine : context.machines) {
     const MachineObservation* last = nullptr;
     for (const MachineObservation* seen : machine.earlier) {
       if (seen->over() && (last == nullptr || seen->attempt > last->attempt)) last = seen;
     }
     for (const MachineObservation* seen : machine.earlier) {
-      if (seen == last || seen->leave_by) continue;
+      if (seen == last || !seen->over() || seen->leave_by) continue;
       context.Do(StopMachine{seen->name, seen->uid, 1});
     }
   }
+}
+
+bool StopReplaced(ReconcileContext& context) {
+  bool some = false;
+  for (const Machine& machine : context.machines) {
+    for (const MachineObservation* seen : machine.earlier) {
+      if (seen->over() || seen->leave_by) continue;
+      context.Do(StopMachine{seen->name, seen->uid, 1});
+      some = true;
+    }
+  }
+  return some;
 }
 
 }  // namespace lockstep::control

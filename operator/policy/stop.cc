@@ -10,6 +10,8 @@ using core::JobState;
 
 constexpr Duration kDesiredStatePatience = seconds(2);  // for machine 0 to take a stop
 constexpr Duration kStopSlack = seconds(15);            // beyond the grace period
+// For a pod to leave in which no agent has begun.
+constexpr std::optional<int64_t> kNothingToSave = 1;
 
 // Whether the gang's ranks are stopped, so that its agents may leave: machine 0 says so, or can't.
 bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
@@ -71,7 +73,8 @@ bool CarryOut(ReconcileContext& context, const Stop& stop) {
   }
   std::optional<Time>& since = context.Own<&Memory::stop>().since;
   if (!since) since = context.now.boot;
-  if (!MayLeave(context, stop, *since)) return false;
+  // First, for once the attempts are taken back nobody knows who was replaced.
+  if (StopReplaced(context) || !MayLeave(context, stop, *since)) return false;
   Dissolve(context, stop);
   return true;
 }
@@ -99,7 +102,8 @@ bool ClearAway(ReconcileContext& context) {
   bool some_left = false;
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
     if (!seen->leave_by) {
-      context.Do(StopMachine{seen->name, seen->uid, std::nullopt});
+      const bool begun = seen->stage == Stage::kRunning;
+      context.Do(StopMachine{seen->name, seen->uid, begun ? std::nullopt : kNothingToSave});
       some_left = true;
     } else if (!IsGone(context, *seen)) {
       some_left = true;

@@ -43,6 +43,37 @@ TEST(Stop, OnceTheGangIsHeldItsAttemptsAreTakenBackAndThenItsPodsGo) {
   EXPECT_FALSE(deletions[0].grace_seconds) << "the pod's own, which is longer than gracePeriod";
 }
 
+TEST(Stop, AMachineThatWasReplacedHasASecondThoughItsGangIsStoppedAtOnce) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.Report(CoordinatorPhase::kStopping).machines[1].silent_for = seconds(20);
+  scene.status() = *scene.Decide().intent;
+  scene.spec().suspend = true;
+  const std::vector<StopMachine> replaced = All<StopMachine>(scene.Settle());
+  ASSERT_THAT(replaced, SizeIs(1));
+  EXPECT_EQ(replaced[0].name, "gpt-1");
+  EXPECT_EQ(replaced[0].grace_seconds, 1);
+  scene.machines().back().leave_by = scene.now.wall + seconds(1);
+  scene.Settle();
+  scene.Pass(seconds(2));
+  scene.Settle();
+  EXPECT_TRUE(scene.status().attempts.empty());
+}
+
+TEST(Stop, APodInWhichNoAgentHasBegunNeedsNoTimeToLeave) {
+  Scene scene(MakeJob("gpt").Machines(2));
+  scene.Run();
+  scene.machine(1).stage = Stage::kPlaced;
+  scene.spec().suspend = true;
+  scene.Pass(seconds(2));
+  scene.Settle();
+  scene.Pass(seconds(2));
+  const std::vector<StopMachine> deletions = All<StopMachine>(scene.Settle());
+  ASSERT_THAT(deletions, SizeIs(2));
+  EXPECT_FALSE(deletions[0].grace_seconds);
+  EXPECT_EQ(deletions[1].grace_seconds, 1);
+}
+
 TEST(Stop, AGangThatDoesNotTakeTheDesiredStateIsStoppedByItsPods) {
   Scene scene(MakeJob("gpt").Machines(2));
   scene.Run();
