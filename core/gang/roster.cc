@@ -66,7 +66,8 @@ Time Roster::OldCoordinatorsOut(const Members& witnesses) const {
 bool Roster::NoRanksHere() const {
   return std::none_of(begin(), end(), [](const Slot& slot) {
     const bool kept = slot.keeps_ranks() && Holds(Rule::kHeldKeepsNone);
-    return slot.connection != 0 && (MayHaveLiveRanks(slot.report.phase) || kept);
+    const bool here = slot.connection != 0 && !slot.lost;
+    return here && (MayHaveLiveRanks(slot.report.phase) || kept);
   });
 }
 

@@ -72,6 +72,8 @@ TEST(RosterTest, OnlyRanksOfThoseWhoAreHereKeepAJobFromBeingHeld) {
   EXPECT_TRUE(roster.NoRanksHere());
   roster.Connect(roster[1], 1);
   EXPECT_FALSE(roster.NoRanksHere());
+  roster[1].lost = true;
+  EXPECT_TRUE(roster.NoRanksHere()) << "a dead node ends no connection";
 }
 
 }  // namespace
