@@ -111,8 +111,8 @@ class Roster {
   // kNever: nobody can, for all were replaced and no death was confirmed; the old gang may be
   // whole, and at work behind a partition. `witnesses` took part in whatever it ran.
   Time OldCoordinatorsOut(const Members& witnesses) const;
-  // No machine that is connected runs ranks. Those of a lost one are dead, though its connection may
-  // outlive a node that has no power.
+  // No machine that is connected runs ranks. Those of a lost one are dead, though its connection
+  // may outlive a node that has no power.
   bool NoRanksHere() const;
 
   // The machines that cannot take part, "0, 3 (to be replaced)".
