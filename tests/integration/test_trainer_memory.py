@@ -42,7 +42,8 @@ def in_memory(folder, generation):
 
 
 def wait_in_memory(folder, generation):
-    """Until there is a second one: by then every machine holds the first."""
+    """Until there is a second one: by then every machine holds the first. How soon that comes depends on what
+    the first cost, where the job does not say."""
     wait_until(lambda: any(number > 1 for number, _ in in_memory(folder, generation)), "checkpoints in memory", 90)
 
 
@@ -103,7 +104,7 @@ def test_the_disk_is_what_is_left_where_memory_is_lost_and_it_is_said(tmp_path, 
 
 
 def test_without_a_disk_training_begins_anew_when_all_copies_are_lost(tmp_path, undisturbed):
-    run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, checkpoint={"memory": {"size": "64Mi"}}))
+    run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}))
     both = machines(run)
     wait_in_memory(both[1][1], "1-1")
     for agent, _ in both:
@@ -115,7 +116,7 @@ def test_without_a_disk_training_begins_anew_when_all_copies_are_lost(tmp_path, 
 
 def test_a_stopped_job_goes_on_from_the_disk_at_another_world(tmp_path, undisturbed):
     checkpoint = {"memory": {"size": "64Mi"}, "path": str(tmp_path / "checkpoints")}
-    run = Run(tmp_path, job(tmp_path, steps=STEPS, checkpointEvery=0, checkpoint=checkpoint))
+    run = Run(tmp_path, job(tmp_path, steps=STEPS, checkpointEvery=0, memoryEvery=5, checkpoint=checkpoint))
     wait_in_memory(machines(run)[0][1], "1-1")
     run.process.send_signal(signal.SIGINT)
     code, _, output = run.finish()
