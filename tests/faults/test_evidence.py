@@ -184,7 +184,7 @@ def test_evidence_that_hangs_itself_holds_the_kill_up_for_seconds_only(training,
 
 
 def test_a_process_that_stands_still_does_not_hold_the_evidence_of_others_up(training):
-    made = training(ARMED, {"ODD": "3"}, health={"hangTimeout": "2s"})
+    made = training(ARMED, {"ODD": "3"}, health={"hangTimeout": "4s"})
     wait_until(lambda: (made.meeting / "3.0").exists(), "the ranks to meet")
     os.kill(made.agents[0].ranks()[1], signal.SIGSTOP)
     failure = hang_of(made)

@@ -8,7 +8,7 @@ import signal
 import struct
 
 import pytest
-from trainer import Trainer, fails, options, train
+from trainer import Trainer, fails, newest_step, options, train
 from waiting import wait_until
 
 BF16 = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
@@ -76,16 +76,17 @@ def test_bf16_learns_what_fp32_does(tmp_path):
 
 
 def test_a_run_killed_and_resumed_at_other_worlds_ends_with_the_bits_of_one_left_alone(tmp_path):
-    alone = train(tmp_path / "alone", steps=400)
-    checkpoints = ["--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+    decay = "--decay-steps=400"
+    checkpoints = [decay, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     for number, (world, until) in enumerate([(4, 12), (2, 22)]):
-        with Trainer(tmp_path / f"killed{number}", world, checkpoints, steps=400) as run:
+        with Trainer(tmp_path / f"killed{number}", world, checkpoints, steps=100_000) as run:
             run.start().wait_step(until)
             run.kill(world - 1)
             assert run.wait()[-1] == -signal.SIGKILL
-    last = train(tmp_path / "last", *checkpoints, world=4, steps=400)
+    steps = newest_step(tmp_path / "checkpoints") + 50
+    last = train(tmp_path / "last", *checkpoints, world=4, steps=steps)
     assert "resuming at step " in last.output
-    assert last.weights == alone.weights
+    assert last.weights == train(tmp_path / "alone", decay, steps=steps).weights
 
 
 def test_peers_of_a_rank_that_dies_leave_with_75(tmp_path):
@@ -115,14 +116,16 @@ def test_a_rank_that_hangs_is_named(tmp_path):
 
 
 def test_sigterm_at_one_rank_makes_all_save_one_step_and_leave_with_143(tmp_path):
-    arguments = ["--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
-    with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=500) as run:
+    decay = "--decay-steps=500"
+    arguments = [decay, "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
+    with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=100_000) as run:
         run.start().wait_step(5)
         run.kill(1, signal.SIGTERM)
         assert run.wait() == [143, 143], run.errors
-    resumed = train(tmp_path / "second", *arguments, world=2, steps=500)
+    steps = newest_step(tmp_path / "checkpoints") + 50
+    resumed = train(tmp_path / "second", *arguments, world=2, steps=steps)
     assert "resuming at step" in resumed.output
-    assert resumed.weights == train(tmp_path / "alone", steps=500).weights
+    assert resumed.weights == train(tmp_path / "alone", decay, steps=steps).weights
     loads = [record.get("checkpoint_load_seconds", 0) > 0 for record in resumed.records]
     assert loads == [True] + [False] * (len(loads) - 1)
 

@@ -9,6 +9,7 @@ import signal
 import tempfile
 import time
 
+import processes
 import pytest
 import trainer_jobs
 from run import Run, ranks
@@ -23,13 +24,14 @@ MODEL = ("--layers", "2", "--heads", "2", "--width", "32", "--global-batch-size"
 MODEL_OF_GPUS = ("--layers", "1", "--heads", "1", "--width", "64", "--global-batch-size", "4",
                  "--sequence-length", "16", "--micro-batch-size", "1", "--device", "cuda")
 STEPS_OF_GPUS = 12
+STEPS = 1500  # far more than are done before the last signal
 # What a rank of 2 x 2 asks NCCL for, counted in each communicator: 8 operations to the position,
 # then the state's arrays and their hash, then 4 of each step.
 SECOND_ARRAY = 10
 LAST_OF_STEP_3 = 24
 
 
-def job(folder, machines=2, processes=2, steps=600, flags=("--in-place",), model=MODEL, env=(),
+def job(folder, machines=2, processes=2, steps=STEPS, flags=("--in-place",), model=MODEL, env=(),
         faults=()):
     """With a model that makes a step in milliseconds, of which rank 0 writes each into `steps`.
 
@@ -127,13 +129,12 @@ def test_who_survives_keeps_its_process_and_gives_its_state_to_the_one_that_died
     assert [g["failure"].get("rank") for g in report["generations"]] == [1, None], output
     assert report["generations"][1]["kept"] == 1
     assert "with the state of rank 0" in output and "resuming at step" not in output, output
-    assert steps_of(tmp_path) == list(range(1, 601)), "each step is made and told once"
-    assert weights(output) == weights_alone(600)
+    assert steps_of(tmp_path) == list(range(1, STEPS + 1)), "each step is made and told once"
+    assert weights(output) == weights_alone(STEPS)
 
 
 def test_a_job_says_it_by_its_recovery(tmp_path):
-    steps = 800  # far more than are done before the signal
-    run = Run(tmp_path, trainer_jobs.job(tmp_path, steps=steps, recovery="InPlace"))
+    run = Run(tmp_path, trainer_jobs.job(tmp_path, steps=STEPS, recovery="InPlace"))
     wait_commits(tmp_path, 1)
     kill_the_first_of_4(run)
     code, report, output = run.finish()
@@ -142,7 +143,7 @@ def test_a_job_says_it_by_its_recovery(tmp_path):
     assert "resuming at step" not in output, output
     alone = tmp_path / "alone"
     alone.mkdir()
-    assert weights(output) == weights(Run(alone, trainer_jobs.job(alone, steps=steps)).finish()[2])
+    assert weights(output) == weights(Run(alone, trainer_jobs.job(alone, steps=STEPS)).finish()[2])
 
 
 # From a rank's death to a second one's. Two of them a job: a third failure so soon waits 5 s, the next 30.
@@ -162,9 +163,12 @@ def test_any_rank_may_die_and_a_second_one_at_any_time_of_the_recovery(tmp_path,
     code, report, output = run.finish()
     assert code == 0, output
     assert len(report["generations"]) >= 3
-    assert all(g["kept"] >= 1 for g in report["generations"][1:]), report["generations"]
+    *earlier, last = report["generations"][1:]
+    assert last["kept"] >= 1
+    # The second death may come before all processes of a generation were started.
+    assert all(each["kept"] >= 1 for each in earlier if each["spawned"] is not None), earlier
     assert "resuming at step" not in output, output
-    assert weights(output) == weights_alone(600)
+    assert weights(output) == weights_alone(STEPS)
 
 
 def test_who_does_not_leave_in_time_is_replaced(tmp_path):
@@ -179,19 +183,18 @@ def test_who_does_not_leave_in_time_is_replaced(tmp_path):
     code, report, output = run.finish()
     assert code == 0, output
     assert report["generations"][1]["kept"] == 2
-    assert weights(output) == weights_alone(600)
+    assert weights(output) == weights_alone(STEPS)
 
 
 def test_where_nobody_survives_the_checkpoint_is_read(tmp_path):
     run = Run(tmp_path, job(tmp_path))
     wait_step(tmp_path, 120)
-    for pid in pids(run, 4).values():
-        os.kill(pid, signal.SIGKILL)
+    processes.kill_all(pids(run, 4).values())
     code, report, output = run.finish()
     assert code == 0, output
     assert report["generations"][1].get("kept", 0) == 0
     assert "resuming at step" in output, output
-    assert weights(output) == weights_alone(600)
+    assert weights(output) == weights_alone(STEPS)
 
 
 def test_a_stop_on_request_ends_ranks_that_outlived_a_generation(tmp_path):

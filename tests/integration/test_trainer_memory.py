@@ -107,8 +107,7 @@ def test_without_a_disk_training_begins_anew_when_all_copies_are_lost(tmp_path, 
     run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}))
     both = machines(run)
     wait_in_memory(both[1][1], "1-1")
-    for agent, _ in both:
-        os.kill(agent, signal.SIGKILL)
+    processes.kill_all([agent for agent, _ in both])
     code, _, output = run.finish()
     assert code == 0 and not resumed(output), output
     assert weights(output) == undisturbed

@@ -55,7 +55,7 @@ def test_a_pipeline_is_refused(tmp_path):
 
 
 def test_a_job_with_a_killed_rank_heals_and_still_reports_it(tmp_path):
-    steps = 200
+    steps = 1000
     alone = tmp_path / "alone"
     alone.mkdir()
     code, report, expected = Run(alone, job(alone, steps=steps, machines=1, processes=1, measureScaling=True)).finish()

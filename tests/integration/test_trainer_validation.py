@@ -8,7 +8,7 @@ import signal
 
 import pytest
 from run import Run, ranks
-from trainer import Trainer, fails, options, train
+from trainer import Trainer, fails, newest_step, options, train
 from trainer_jobs import job, wait_commits, weights
 
 BF16 = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
@@ -68,17 +68,19 @@ def test_it_leaves_no_trace_in_training_with(tmp_path, argument):
 
 def test_a_killed_and_resumed_run_tells_the_same_series(tmp_path):
     every_5 = [f"--validation-data={HELD_OUT}", "--validate-every=5", "--validation-samples=8"]
-    alone = train(tmp_path / "alone", *every_5, steps=400)
+    every_5.append("--decay-steps=400")
     checkpoints = [*every_5, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     told = []
-    with Trainer(tmp_path / "killed", 4, checkpoints, steps=400) as run:
+    with Trainer(tmp_path / "killed", 4, checkpoints, steps=100_000) as run:
         run.start().wait_step(12)
         run.kill(3)
         assert run.wait()[-1] == -signal.SIGKILL
         told += validations(run)
-    last = train(tmp_path / "last", *checkpoints, world=2, steps=400)
+    steps = newest_step(tmp_path / "checkpoints") + 50
+    last = train(tmp_path / "last", *checkpoints, world=2, steps=steps)
     resumed = int(re.search(r"resuming at step (\d+)", last.output)[1])
     assert resumed % 5 == 0
+    alone = train(tmp_path / "alone", *every_5, steps=steps)
     again = validations(last)
     # The step that it goes on from was validated before it was saved.
     assert again[0][0] == resumed + 5
@@ -89,7 +91,7 @@ def test_a_killed_and_resumed_run_tells_the_same_series(tmp_path):
 def test_what_a_stop_left_undone_is_done_by_the_next_run_and_once(tmp_path):
     arguments = [f"--validation-data={HELD_OUT}", "--validate-every=1", "--validation-samples=8",
                  "--checkpoint-every=0", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
-    with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=500) as run:
+    with Trainer(tmp_path / "first", world=2, arguments=arguments, steps=100_000) as run:
         run.start().wait_step(5)
         run.kill(1, signal.SIGTERM)
         assert run.wait() == [143, 143], run.errors
@@ -135,8 +137,8 @@ def test_data_that_are_trained_on_as_well_are_named(tmp_path):
 
 
 def test_a_job_with_a_killed_rank_heals_to_the_same_losses(tmp_path):
-    steps = 400
-    held_out = {"validationData": [HELD_OUT], "validateEvery": 50, "validationSamples": 8}
+    steps = 1200
+    held_out = {"validationData": [HELD_OUT], "validateEvery": 150, "validationSamples": 8}
 
     def losses(output):
         return dict(re.findall(r"validation after step (\d+): (loss \S+, perplexity \S+)", output))

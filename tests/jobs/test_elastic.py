@@ -115,7 +115,7 @@ def test_a_drained_machine_without_another_node_is_left_out_at_once_and_costs_no
 
 def test_a_gang_starts_small_and_a_new_operator_knows_of_whom(jobs, train, tmp_path):
     jobs.kubelet.hold({1})
-    train(shrinkAfter="1s")
+    train(shrinkAfter="5s")
     jobs.wait("gpt", lambda s: members(s) == "0,2" and s["state"] == "Running", "the gang of two")
     jobs.operator.kill()
     jobs.operator.wait()

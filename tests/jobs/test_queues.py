@@ -496,7 +496,7 @@ def test_a_gang_whose_nodes_do_not_come_gives_its_turn_back(jobs, queues, tmp_pa
     uid = queues.workload(jobs.namespace, "gpt")["metadata"]["uid"]
     wait_queued(jobs, "gpt", "Exceeded the PodsReady timeout")
     workload = queues.workload(jobs.namespace, "gpt")
-    assert workload["status"]["requeueState"]["count"] == 1
+    assert workload["status"]["requeueState"]["count"] >= 1
     jobs.kubelet.hold({})
     status = jobs.wait_state("gpt", "Running")
     assert status["restarts"]["application"] == status["restarts"]["infrastructure"] == 0

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 
 
 def children(pid):
@@ -65,6 +66,14 @@ def control_groups(pid):
 
 def alive(pid):
     return state(pid) not in ("", "Z", "X")
+
+
+def kill_all(pids):
+    """At one moment: none of them sees another's end."""
+    pids = list(pids)
+    for each in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, each)
 
 
 def with_variable(variable, value):

@@ -116,6 +116,11 @@ class Trainer:
         return re.search(r"^weights after step \d+: sha256 ([0-9a-f]{64})$", self.output, re.M)[1]
 
 
+def newest_step(checkpoints):
+    """Of what a run that did not end has left there."""
+    return max(int(each.name.rpartition("step-")[2]) for each in pathlib.Path(checkpoints).rglob("*step-*[0-9]"))
+
+
 def train(folder, *arguments, **options):
     """A run that must end well."""
     with Trainer(folder, arguments=arguments, **options) as run:
