@@ -102,7 +102,7 @@ void MakeMissing(ReconcileContext& context) {
 // Of each machine the last attempt that failed is kept for its logs.
 void DeleteStale(ReconcileContext& context) {
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
-    if (!seen->leave_by) context.Do(StopMachine{seen->name, seen->uid, 1});
+    if (!seen->leave_by) context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});
   }
   StopReplaced(context);
   for (const Machine& machine : context.machines) {
@@ -112,7 +112,7 @@ void DeleteStale(ReconcileContext& context) {
     }
     for (const MachineObservation* seen : machine.earlier) {
       if (seen == last || !seen->over() || seen->leave_by) continue;
-      context.Do(StopMachine{seen->name, seen->uid, 1});
+      context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});
     }
   }
 }
@@ -122,7 +122,7 @@ bool StopReplaced(ReconcileContext& context) {
   for (const Machine& machine : context.machines) {
     for (const MachineObservation* seen : machine.earlier) {
       if (seen->over() || seen->leave_by) continue;
-      context.Do(StopMachine{seen->name, seen->uid, 1});
+      context.Do(StopMachine{seen->name, seen->uid, kLeaveSeconds});
       some = true;
     }
   }

@@ -102,8 +102,11 @@ void FinishPodGroup(ReconcileContext& context);
 bool Assemble(ReconcileContext& context);
 void MakeMissing(ReconcileContext& context);
 void DeleteStale(ReconcileContext& context);
-// What still runs of a machine that was replaced is fenced by the higher attempt; it gets a second,
-// for its ranks must not save an old state over a new one. False: all were asked to leave before.
+// For a pod that has nothing to save, or must not.
+inline constexpr int64_t kLeaveSeconds = 1;
+// What still runs of a machine that was replaced is fenced by the higher attempt; it gets no longer
+// than that, for its ranks must not save an old state over a new one. False: all were asked to
+// leave before.
 bool StopReplaced(ReconcileContext& context);
 // The last try to make something was refused, and the next is not yet due.
 bool WaitsAfterRefusal(ReconcileContext& context);

@@ -18,8 +18,7 @@ constexpr Duration kPlacePatience = seconds(5);  // for a machine to find a node
 constexpr Duration kShortLife = seconds(60);     // a spare that lived less waits before the next
 constexpr Duration kFirstRetry = milliseconds(500);  // after one that could not be made
 constexpr Duration kLastRetry = seconds(60);
-constexpr int kNames = 8;             // tried one after the other, where none can be made
-constexpr int64_t kLeaveSeconds = 1;  // it has nothing to save
+constexpr int kNames = 8;  // tried one after the other, where none can be made
 
 bool IsThere(const MachineObservation& spare) {
   return !spare.over() && !spare.leave_by && spare.node_state == NodeState::kWell;

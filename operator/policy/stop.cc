@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "core/exit_codes.h"
 #include "operator/policy/policies.h"
@@ -10,8 +11,6 @@ using core::JobState;
 
 constexpr Duration kDesiredStatePatience = seconds(2);  // for machine 0 to take a stop
 constexpr Duration kStopSlack = seconds(15);            // beyond the grace period
-// For a pod to leave in which no agent has begun.
-constexpr std::optional<int64_t> kNothingToSave = 1;
 
 // Whether the gang's ranks are stopped, so that its agents may leave: machine 0 says so, or can't.
 bool MayLeave(ReconcileContext& context, const Stop& stop, Time since) {
@@ -102,8 +101,9 @@ bool ClearAway(ReconcileContext& context) {
   bool some_left = false;
   for (const MachineObservation* seen : Leftovers(context.snapshot)) {
     if (!seen->leave_by) {
-      const bool begun = seen->stage == Stage::kRunning;
-      context.Do(StopMachine{seen->name, seen->uid, begun ? std::nullopt : kNothingToSave});
+      StopMachine stop{seen->name, seen->uid, std::nullopt};
+      if (seen->stage != Stage::kRunning) stop.grace_seconds = kLeaveSeconds;  // no agent has begun
+      context.Do(std::move(stop));
       some_left = true;
     } else if (!IsGone(context, *seen)) {
       some_left = true;

@@ -67,8 +67,8 @@ def test_it_leaves_no_trace_in_training_with(tmp_path, argument):
 
 
 def test_a_killed_and_resumed_run_tells_the_same_series(tmp_path):
-    every_5 = [f"--validation-data={HELD_OUT}", "--validate-every=5", "--validation-samples=8"]
-    every_5.append("--decay-steps=400")
+    every_5 = [f"--validation-data={HELD_OUT}", "--validate-every=5", "--validation-samples=8",
+               "--decay-steps=400"]
     checkpoints = [*every_5, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
     told = []
     with Trainer(tmp_path / "killed", 4, checkpoints, steps=100_000) as run:
