@@ -7,30 +7,9 @@ import signal
 import subprocess
 import time
 
+from processes import children, has_signal, state
 from tls import binary
-
-
-def wait_for(what, seconds=30):
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.01)
-    return found
-
-
-def mask(pid, name):
-    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1], 16)
-    return 0
-
-
-def has(pid, name, number):
-    return mask(pid, name) >> (number - 1) & 1
-
-
-def children(pid):
-    return [int(each) for each in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+from waiting import wait_until
 
 
 @contextlib.contextmanager
@@ -39,7 +18,7 @@ def bench(only, **options):
                                 "--only", only],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
     try:
-        wait_for(lambda: has(process.pid, "SigCgt", signal.SIGTERM))
+        wait_until(lambda: has_signal(process.pid, "SigCgt", signal.SIGTERM), "the bench to begin")
         yield process
     finally:
         process.kill()
@@ -54,11 +33,11 @@ def test_sigterm_to_the_program_alone_ends_it_and_its_workers():
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGSTOP)
                     time.sleep(0.01)
-                    if "State:\tT" in pathlib.Path(f"/proc/{pid}/status").read_text():
+                    if state(pid) == "T":
                         return pid
             return None
 
-        worker = wait_for(stop_a_worker)  # its team never ends by itself
+        worker = wait_until(stop_a_worker, "a worker to stop")  # its team never ends by itself
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 143
         assert not pathlib.Path(f"/proc/{worker}").exists()
@@ -68,7 +47,7 @@ def test_a_hang_up_that_nohup_ignores_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with bench("baseline") as process:
-            assert has(process.pid, "SigIgn", signal.SIGHUP)
+            assert has_signal(process.pid, "SigIgn", signal.SIGHUP)
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=20) == 143
     finally:

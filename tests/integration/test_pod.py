@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import resource
 import signal
 import subprocess
@@ -63,15 +62,12 @@ def test_a_spare_waits_and_leaves_when_it_is_told_to():
 
 
 def test_an_agent_keeps_what_asks_it_to_leave_before_it_listens():
-    def blocked(pid):
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        return int(re.search(r"SigBlk:\s+(\w+)", status)[1], 16)
-
-    asked = 1 << signal.SIGTERM - 1 | 1 << signal.SIGINT - 1
     with subprocess.Popen([binary("lockstep-agent"), "--config-fd", "0"],
                           stdin=subprocess.PIPE) as agent:
         # It waits for its configuration.
-        wait_until(lambda: blocked(agent.pid) & asked == asked, "the signals to be blocked")
+        for asked in signal.SIGTERM, signal.SIGINT:
+            wait_until(lambda n=asked: processes.has_signal(agent.pid, "SigBlk", n),
+                       f"{asked.name} to be blocked")
         agent.kill()
 
 

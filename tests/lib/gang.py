@@ -289,15 +289,22 @@ class Gang:
         return self.wait_status(lambda s: s["phase"] == phase, f"phase {phase}", machine, patience)
 
     def wait_running(self, after="0-0", patience=PATIENCE):
-        """Running, in a later generation than `after`, and every rank can be seen."""
+        """Running, in a later generation than `after`, and every rank can be seen; where they are to
+        be stubborn, they are."""
         status = self.wait_status(
             lambda s: s["phase"] == "Running" and number(s["generation"]) > number(after),
             f"a generation after {after}", patience=patience)
         for agent in self.agents.values():
             # The environment of a process that is being exec'ed is empty for a moment.
-            wait_until(lambda a=agent: a.stopped or len(a.ranks()) == self.processes,
+            wait_until(lambda a=agent: a.stopped or self._are_there(a.ranks()),
                        lambda a=agent: f"the ranks of {a}: {a.ranks()}\n{self.logs()}")
         return status
+
+    def _are_there(self, ranks):
+        stubborn = "STUBBORN" in self.environment
+        return len(ranks) == self.processes and all(
+            processes.has_signal(pid, "SigIgn", signal.SIGTERM) or not stubborn
+            for pid in ranks.values())
 
     def set_desired_state(self, stop=None, fenced=(), terminated=()):
         """PUT /gang. `stop`: (reason, seconds), until the next desired state."""

@@ -68,6 +68,16 @@ def alive(pid):
     return state(pid) not in ("", "Z", "X")
 
 
+def has_signal(pid, mask, number):
+    """Whether a signal is in this mask of a process: SigBlk (blocked), SigIgn (ignored) or SigCgt
+    (caught). Of a program that has just begun none is: it comes to that."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return bool(int(re.search(rf"^{mask}:\s*(\w+)", status, re.MULTILINE)[1], 16) >> number - 1 & 1)
+
+
 def kill_all(pids):
     """At one moment: none of them sees another's end."""
     pids = list(pids)
