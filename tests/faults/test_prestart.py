@@ -200,9 +200,11 @@ with socket.socket(socket.AF_UNIX) as agent:
     agent.sendall(b'{"rank": %s, "step": 1}\\n' % os.environ["RANK"].encode())
 with open(os.path.join(os.environ["GATES"], os.environ["RANK"])) as gate:
     code = int(gate.readline())
-grown = []
-for _ in range(GROWTH // 4):
-    grown.append(b"x" * (4 << 20))
+grown, size = [], 0
+while size < GROWTH:
+    step = 4 if size < GROWTH - 160 else 1  # slowly where it becomes short: the agent is to see it
+    grown.append(b"x" * (step << 20))
+    size += step
     time.sleep(0.02)
 sys.exit(code)
 """

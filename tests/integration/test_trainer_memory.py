@@ -86,20 +86,20 @@ def test_ranks_that_outlive_a_generation_keep_on_writing_to_memory_what_a_lost_m
 
 
 def test_the_disk_is_what_is_left_where_memory_is_lost_and_it_is_said(tmp_path, undisturbed):
-    run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, checkpointEvery=100, memoryEvery=7, checkpoint={
+    run = Run(tmp_path, "-v", job(tmp_path, steps=STEPS, checkpointEvery=400, memoryEvery=7, checkpoint={
         "memory": {"size": "64Mi", "replicas": 0}, "persistEvery": "0s", "path": str(tmp_path / "checkpoints")}))
     (agent, folder), _ = machines(run)
     wait_commits(tmp_path)
-    wait_until(lambda: 7 <= (in_memory(folder, "1-1") or [(0, 0)])[-1][1] - steps_on_disk(tmp_path)[-1] < 70,
+    wait_until(lambda: 7 <= (in_memory(folder, "1-1") or [(0, 0)])[-1][1] - steps_on_disk(tmp_path)[-1] < 300,
                "newer ones in memory", 90)
     os.kill(agent, signal.SIGKILL)
-    for agent, _ in machines(run, but_not_in="1-1"):
-        os.kill(agent, signal.SIGKILL)  # both: nobody is left who could say what was lost
+    # Both: nobody is left who could say what was lost.
+    processes.kill_all([agent for agent, _ in machines(run, but_not_in="1-1")])
     code, _, output = run.finish()
     assert code == 0, output
     assert re.search(r"checkpoint step-\d+ in memory is lost with machine 0, whose part no machine holds a copy of",
                      output), output
-    assert resumed(output) and all(step % 100 == 0 for step in resumed(output)), output
+    assert resumed(output) and all(step == 400 for step in resumed(output)), output
     assert weights(output) == undisturbed
 
 
