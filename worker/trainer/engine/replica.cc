@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "worker/collectives/agreed.h"
 #include "worker/trainer/model/shards.h"
 
 namespace lockstep::trainer {
@@ -197,9 +198,11 @@ Status CompareReplicas(uint64_t hash, collectives::Communicator& all, int ranks)
     strangers = Strangers(hashes, static_cast<size_t>(place), static_cast<size_t>(ranks));
   }
   if (strangers.empty()) return {};
-  return Error::Internal("the replicas have come apart: rank " + strangers +
-                         " holds other bits than the rest; look at the memory of its machine "
-                         "before anything else, and go on from the last checkpoint");
+  return Agreed(
+      Error::Internal("the replicas have come apart: rank " + strangers +
+                      " holds other bits than the rest; look at the memory of its machine "
+                      "before anything else, and go on from the last checkpoint"),
+      all);
 }
 
 }  // namespace lockstep::trainer

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/exit_codes.h"
+#include "worker/collectives/agreed.h"
 #include "worker/trainer/run/rank_run.h"
 
 namespace lockstep::trainer {
@@ -20,7 +21,7 @@ Result<int> RankRun::Steps() {
     Result<StepResult> done = Step();
     if (!done.ok()) return done.error();
     skipped_in_a_row_ = done->skipped ? skipped_in_a_row_ + 1 : 0;
-    if (skipped_in_a_row_ > options_.max_skipped) return Diverged();
+    if (skipped_in_a_row_ > options_.max_skipped) return Agreed(Diverged(), host());
     stopping_ = done->stop;
     untold_ = record_;
     if (Status settled = Settle(); !settled.ok()) return settled.error();

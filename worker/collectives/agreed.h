@@ -1,0 +1,20 @@
+// An error that every rank comes to by itself, from what all have gathered.
+#ifndef LOCKSTEP_WORKER_COLLECTIVES_AGREED_H_
+#define LOCKSTEP_WORKER_COLLECTIVES_AGREED_H_
+
+#include <utility>
+
+#include "base/result.h"
+#include "worker/collectives/collectives.h"
+
+namespace lockstep::collectives {
+
+// `error`, once all have come to it: to those who had not, the first who left would be the failure.
+inline Error Agreed(Error error, Communicator& all) {
+  static_cast<void>(all.Barrier("all know why they leave").ok());
+  return error;
+}
+
+}  // namespace lockstep::collectives
+
+#endif  // LOCKSTEP_WORKER_COLLECTIVES_AGREED_H_
