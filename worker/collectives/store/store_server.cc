@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "worker/collectives/store/blame.h"
 
@@ -89,6 +90,7 @@ void StoreServer::Poll() {
   Time until = AllCame() ? now + kTick : std::min(now + kTick, options_.deadline);
   if (late_ && !failed_) until = std::min(until, late_until_);
   if (poll(fds.data(), fds.size(), std::max(1, PollTimeout(now, until))) < 0) return;
+  ForgiveStandstill();
   if (fds[0].revents != 0) wake_.Clear();
   // Nothing leaves the list before Sweep(), and Accept() only appends.
   size_t at = 2;
@@ -320,6 +322,13 @@ void StoreServer::Tick() {
   const MutexLock lock(&mutex_);
   said_bye_ = true;
   changed_.notify_all();
+}
+
+void StoreServer::ForgiveStandstill() {
+  const Time now = BootTime();
+  const Duration stood = now - std::exchange(polled_, now) - kTick;
+  if (stood <= Duration{}) return;
+  for (Rank& rank : ranks_) rank.beat += stood;
 }
 
 void StoreServer::Sweep() {

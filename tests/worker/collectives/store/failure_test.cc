@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/worker/collectives/rank_processes.h"
@@ -118,9 +119,27 @@ TEST_P(StoppedTest, AStoppedRankIsNamedAndTheOthersLeaveEvidenceThatNamesItToo) 
   std::filesystem::remove_all(options.evidence_dir);
 }
 
+TEST(StopTest, ATimeInWhichRank0HadNoCoreIsNobodysSilence) {
+  Options options = TestOptions(3);
+  options.operation_timeout = seconds(4);
+  RankProcesses ranks(options,
+                      [](Communicator& all, const Told&) { return AllReduceForever(all); });
+  ranks.AwaitReady();
+  ranks.Signal(2, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(2500));
+  ranks.Signal(0, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(2500));
+  ranks.Signal(0, SIGCONT);  // rank 1 has asked meanwhile
+  for (const int rank : {0, 1}) {
+    const std::string line = ranks.Line(rank);
+    EXPECT_NE(line.find(": rank 2 stopped answering"), line.npos) << line;
+    EXPECT_EQ(ranks.ExitCode(rank), 75);
+  }
+}
+
 TEST(StopTest, WhoHearsOnlyThatAPeerGaveUpNamesTheStoppedRankToo) {
   std::vector<Options> each(3, TestOptions(3));
-  each[1].operation_timeout = milliseconds(500);
+  each[1].operation_timeout = seconds(3);
   // Rank 2 waits for rank 1, which waits for rank 0.
   RankProcesses ranks(each, [](Communicator& all, const Told&) {
     std::vector<float> values(10);
@@ -142,7 +161,7 @@ TEST(StopTest, WhoHearsOnlyThatAPeerGaveUpNamesTheStoppedRankToo) {
 
 TEST(LateTest, ARankThatNeverIssuesTheOperationIsNamedOnAllRanks) {
   Options options = TestOptions(3);
-  options.operation_timeout = milliseconds(500);
+  options.operation_timeout = seconds(3);
   options.evidence_dir = Folder();
   std::atomic<int> told{0};
   options.on_failure = [&](const Error&) {
@@ -197,7 +216,7 @@ TEST(LateTest, WhatNcclsRasKnowsIsToldBesideWhoIsBehind) {
   const ras::RasServer nccl({});
   setenv("NCCL_RAS_ADDR", nccl.named().c_str(), 1);
   Options options = TestOptions(2);
-  options.operation_timeout = milliseconds(500);
+  options.operation_timeout = seconds(3);
   std::atomic<int> told{0};
   options.on_failure = [&](const Error& error) {
     EXPECT_EQ(error.message.find("rank 0 waits for barrier 2 \"late\": rank 1 issued only 1 "
