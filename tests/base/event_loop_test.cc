@@ -120,8 +120,11 @@ TEST_F(EventLoopTest, ATimerFiresAtItsTimeWhateverTheLoopWaitedForBefore) {
     loop()->RunOnce();
   };
   const Time now = BootTime();
-  const TimerId cancelled = loop()->StartTimer(now + milliseconds(2), [] { FAIL(); });
+  bool is_cancelled = false;
+  const TimerId cancelled =
+      loop()->StartTimer(now + milliseconds(2), [&] { EXPECT_FALSE(is_cancelled); });
   wait();
+  is_cancelled = true;
   loop()->CancelTimer(cancelled);
   Time later{};
   loop()->StartTimer(now + milliseconds(20), [&] { later = BootTime(); });

@@ -55,13 +55,14 @@ def fencing(make):
 
 def backoff(make):
     gang = running(make).gang
-    for rank, next_phase in ((0, "Running"), (2, "Backoff")):
+    # The third takes 5 s, the second only one.
+    for rank, next_phase in ((0, "Running"), (1, "Running"), (2, "Backoff")):
         generation = gang.status()["generation"]
         os.kill(gang.agents[rank].ranks()[rank], signal.SIGKILL)
         if next_phase == "Running":
             gang.wait_running(after=generation)
     gang.wait_phase("Backoff")
-    return Scene(gang, failures=2)
+    return Scene(gang, failures=3)
 
 
 def leased(path):

@@ -11,7 +11,7 @@ import pytest
 import kill_states
 import processes
 from test_processes import run_hook
-from waiting import wait_until
+from waiting import holds_for, wait_until
 
 
 def failure_of(told):
@@ -152,6 +152,7 @@ def test_a_rule_replaces_a_machine_that_says_certain_words(gang):
     run_hook(made, "echo 'GPU 3: uncorrectable ECC error' >&2")
     made.start()
     made.wait_running()
+    wait_until(lambda: "uncorrectable ECC" in made.agents[1].output, "the rank to say it")
     os.kill(made.agents[1].ranks()[1], signal.SIGBUS)
     status = made.wait_status(lambda s: s["machines"][1]["replace"] and s["phase"] == "Gathering",
                               "machine 1 to be replaced")
@@ -171,7 +172,9 @@ def test_the_first_death_is_the_cause_though_its_report_comes_last(gang):
     made.proxies[1].cut()
     rank = made.agents[1].ranks()[1]
     made.tell(1, 9)
-    wait_until(lambda: not processes.alive(rank), "rank 1 to die")
+    wait_until(lambda: processes.state(rank) == "", "rank 1 to die and its agent to reap it")
+    # By more than clocks may differ: they are known as well as the quickest answer was quick.
+    holds_for(2, lambda: made.status()["phase"] == "Running", "nobody knows of it")
     made.tell(0, 1)  # what its peers do when their collective breaks
     made.wait_phase("Stopping")
     made.proxies[1].heal()
@@ -191,6 +194,7 @@ def test_a_killed_process_is_the_cause_though_its_agent_is_stopped_and_notices_i
     wait_until(lambda: processes.state(rank) == "Z", "rank 1 to die")
     made.tell(0, 1)  # it finds its connection to rank 1 ended
     made.wait_phase("Stopping")
+    holds_for(2, lambda: made.status()["phase"] == "Stopping", "machine 1 is waited for")
     made.agents[1].cont()
     made.wait_running(after="1-1")
     failure = made.status()["lastFailure"]

@@ -93,8 +93,8 @@ def test_the_second_generation_and_the_third_begin_with_spares(gang, tmp_path):
     third = {seen(made, "1-3", rank)["pid"] for rank in range(4)}
     assert not third & waiting
     for agent in made.agents.values():
-        agent.wait_log("all ranks of this machine came of spares")
-        assert agent.log.count("came of spares") == 2
+        wait_until(lambda a=agent: a.log.count("all ranks of this machine came of spares") == 2,
+                   lambda a=agent: a.log)
     finish(made)
 
 
@@ -160,7 +160,7 @@ def test_a_machine_without_its_spares_starts_cold_beside_one_that_is_warm(gang, 
 
 
 def test_the_spares_of_an_agent_that_is_stopped_past_its_lease_die_with_its_ranks(gang, tmp_path):
-    made = make(gang, tmp_path, failurePolicy={"machineLostAfter": "2s", "maxRestarts": 9})
+    made = make(gang, tmp_path, failurePolicy={"machineLostAfter": "6s", "maxRestarts": 9})
     first = [seen(made, "1-1", rank)["pid"] for rank in range(2)]
     wait_ready(made)
     agent = made.agents[1]
@@ -202,10 +202,10 @@ with open(os.path.join(os.environ["GATES"], os.environ["RANK"])) as gate:
     code = int(gate.readline())
 grown, size = [], 0
 while size < GROWTH:
-    step = 4 if size < GROWTH - 160 else 1  # slowly where it becomes short: the agent is to see it
-    grown.append(b"x" * (step << 20))
-    size += step
-    time.sleep(0.02)
+    grown.append(b"x" * (4 << 20))
+    size += 4
+    # Slowly where it becomes short: the agent is to see it.
+    time.sleep(0.2 if size > GROWTH - 80 else 0.02)
 sys.exit(code)
 """
 

@@ -47,7 +47,7 @@ def train(*options, heads=1, **env):
 
 
 def test_a_killed_gang_on_gpus_has_the_weights_of_one_process_left_alone(tmp_path):
-    steps = 24
+    steps = 48
     run = Run(tmp_path / "killed", gpu_job(tmp_path / "killed", machines=1, steps=steps))
     wait_commits(tmp_path / "killed", 1)
     os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
@@ -133,7 +133,7 @@ def test_each_rank_loads_the_kernels_once(tmp_path):
 def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fault, codes):
     faults = {f"FAKE_{name}": value for name, value in fault.items()}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
-                 arguments=["--device=cuda", "--collective-timeout=4"],
+                 arguments=["--device=cuda", "--collective-timeout=6"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={1: faults}) as made:
         assert made.start().wait() == codes, made.errors
 
@@ -142,7 +142,7 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, fau
 def test_of_a_late_operation_nccls_ras_is_asked_where_there_is_one(tmp_path, enabled):
     ras = {"FAKE_RAS": "1"} if enabled else {}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
-                 arguments=["--device=cuda", "--collective-timeout=4"],
+                 arguments=["--device=cuda", "--collective-timeout=6"],
                  environment={"LD_LIBRARY_PATH": str(FAKES),
                               "NCCL_RAS_ADDR": f"localhost:{free_port()}", **ras},
                  environment_of={1: {"FAKE_STUCK_AT": "30"}}) as made:
@@ -163,7 +163,7 @@ def test_tells_of_the_xids_that_end_its_first_step():
 def test_tells_of_xids_where_its_watchdog_ends_it(tmp_path):
     stuck = {"FAKE_NVML": "xid", "FAKE_STUCK_AT": "10"}
     with Trainer(tmp_path, world=2, steps=40, model=MODEL_OF_RANKS,
-                 arguments=["--device=cuda", "--collective-timeout=4"],
+                 arguments=["--device=cuda", "--collective-timeout=6"],
                  environment={"LD_LIBRARY_PATH": str(FAKES)}, environment_of={0: stuck}) as made:
         assert made.start().wait() == [75, 75], made.errors
         errors = (made.folder / "0.err").read_text().splitlines()

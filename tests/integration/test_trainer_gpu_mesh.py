@@ -80,7 +80,7 @@ def test_a_checkpoint_of_a_pipeline_on_gpus_is_gone_on_from_elsewhere(tmp_path):
 def test_a_rank_of_a_pipeline_that_dies_is_named_and_made_good_to_the_bit(tmp_path):
     options = {"model": {"layers": 2, "heads": 1, "width": 64, "vocabulary": 256}, "sequenceLength": 16,
                "globalBatchSize": 4, "microBatchSize": 1, "device": "Cuda", "checkpointEvery": 4,
-               "steps": 16, "machines": 1, "env": ON_FAKES}
+               "steps": 40, "machines": 1, "env": ON_FAKES}
     (tmp_path / "killed").mkdir()
     run = Run(tmp_path / "killed", job(tmp_path / "killed", parallel={"pipeline": 2}, **options))
     wait_commits(tmp_path / "killed", 1)
@@ -90,7 +90,7 @@ def test_a_rank_of_a_pipeline_that_dies_is_named_and_made_good_to_the_bit(tmp_pa
     failures = [generation["failure"] for generation in report["generations"]]
     assert [failure.get("rank") for failure in failures] == [1, None], (failures, output)
     assert "mesh: 1 pipelines of 2 stages" in output
-    alone = mesh(tmp_path / "alone", 1, 1, steps=16, learning_rate="1e-3")
+    alone = mesh(tmp_path / "alone", 1, 1, steps=40, learning_rate="1e-3")
     assert weights(output) == alone.weights
 
 
@@ -101,7 +101,7 @@ def test_a_rank_that_fails_in_a_step_ends_all_with_the_right_codes(tmp_path, cut
     name, value = fault.split("=")
     small = model(heads=2, width=128, tensor_shards=2, global_batch_size=1)
     with Trainer(tmp_path, world=2, steps=100, model=small, environment=ON_FAKES,
-                 arguments=[f"--{cut}=2", "--collective-timeout=3"],
+                 arguments=[f"--{cut}=2", "--collective-timeout=6"],
                  environment_of={1: {f"FAKE_{name}": value}}) as made:
         assert made.start().wait() == codes, made.errors
         assert made.records, "it failed before its first step"

@@ -22,7 +22,7 @@ def run_alone(folder, **options):
 
 
 def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
-    steps = 800  # far more than are done before the last signal
+    steps = 1500  # far more than are done before the last signal
     run = Run(tmp_path, job(tmp_path, steps=steps))
     wait_commits(tmp_path, 1)
     first = ranks(run.mark)
@@ -40,7 +40,7 @@ def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
 
 
 def test_a_stop_on_request_saves_a_step_and_the_next_run_goes_on_from_it(tmp_path):
-    steps = 800  # far more than are done before the last signal
+    steps = 1500  # far more than are done before the last signal
     run = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
     # Rank 0 makes it when it begins to train.
     wait_until(lambda: list(tmp_path.glob("checkpoints/tensorboard/*")), "the first step", 60)
@@ -80,7 +80,7 @@ def test_a_job_written_by_hand_is_held_to_what_a_job_may_say():
 
 
 def test_pipelines_heal_to_the_bit_from_the_disk_and_from_memory(tmp_path):
-    steps = 800  # far more than are done before the signal
+    steps = 1500  # far more than are done before the signal
     mesh = {"parallel": {"pipeline": 2}, "steps": steps}
     alone = run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
     run = Run(tmp_path, job(tmp_path, **mesh))

@@ -6,7 +6,7 @@ import resource
 import signal
 
 import pytest
-from trainer import Trainer, fails, options, train
+from trainer import Trainer, fails, newest_step, options, train
 from waiting import wait_until
 
 SHARDS = 8
@@ -89,15 +89,17 @@ def test_a_checkpoint_of_shards_is_a_models_and_another_number_of_them_is_warned
     ("--pipeline=2", 0), ("--pipeline=2", 3), ("--tensor=2", 0), ("--tensor=2", 1)])
 def test_the_death_of_any_rank_ends_all_and_is_made_good_to_the_bit(tmp_path, cut, killed):
     checkpoints = [cut, "--checkpoint-every=5", f"--checkpoint-dir={tmp_path / 'checkpoints'}"]
-    with Trainer(tmp_path / "killed", 4, checkpoints, model=MODEL, steps=100) as run:
+    model = model_of(SHARDS, decay_steps=100)
+    with Trainer(tmp_path / "killed", 4, checkpoints, model=model, steps=100_000) as run:
         run.start().wait_step(12)
         run.kill(killed)
         codes = run.wait()
         assert codes == [-signal.SIGKILL if rank == killed else 75 for rank in range(4)], run.errors
         assert f"rank {killed}" in run.errors
-    last = train(tmp_path / "last", *checkpoints, world=4, model=MODEL, steps=100)
+    steps = newest_step(tmp_path / "checkpoints") + 50
+    last = train(tmp_path / "last", *checkpoints, world=4, model=model, steps=steps)
     assert "resuming at step " in last.output
-    assert last.weights == train(tmp_path / "alone", model=MODEL, steps=100).weights
+    assert last.weights == train(tmp_path / "alone", model=model, steps=steps).weights
 
 
 @pytest.mark.parametrize("cut", CUTS)

@@ -118,8 +118,8 @@ def test_a_gang_of_coscheduling_has_a_group_for_as_long_as_it_has_pods(
 
 def test_a_gang_of_volcano_has_a_group_in_its_queue(jobs, installed, tmp_path):
     gate = tmp_path / "gate"
-    jobs.apply("gpt", until(gate), scheduling={"gang": "Volcano"})
-    jobs.kubectl("annotate", "tj", "gpt", "scheduling.volcano.sh/queue-name=research")
+    jobs.apply("gpt", until(gate), annotations={"scheduling.volcano.sh/queue-name": "research"},
+               scheduling={"gang": "Volcano"})
     lacking = jobs.wait("gpt", lambda status: "the cluster lacks Volcano"
                         in status.get("reason", ""), "word of what is missing")
     assert "scheduling.volcano.sh/v1beta1" in lacking["reason"] and members(jobs) == {}

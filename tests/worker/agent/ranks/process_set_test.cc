@@ -195,7 +195,9 @@ TEST_F(ProcessSetTest, ADeadLeaderTakesItsGroupWithIt) {
 TEST_F(ProcessSetTest, StopAsksFirstAndKillsAtTheDeadlineWhoeverIgnoresIt) {
   Start(0, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done");
   Start(1, "trap '' TERM; echo ready; while :; do sleep 0.01; done");
-  processes_.Stop(BootTime() + milliseconds(200));
+  processes_.Stop(BootTime() + hours(1));
+  ASSERT_TRUE(RunUntil([&] { return deaths_.size() == 1; }));
+  processes_.Stop(BootTime() + milliseconds(100));
   ASSERT_TRUE(RunUntil([&] { return gone_ == 1; }));
   ASSERT_EQ(deaths_.size(), 2U);
   EXPECT_EQ(deaths_[0].exit_code, 7);
