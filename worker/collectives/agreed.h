@@ -9,9 +9,10 @@
 
 namespace lockstep::collectives {
 
-// `error`, once all have come to it: to those who had not, the first who left would be the failure.
+// `error`, once all have come to it and have said that they leave: to those who had not, the first
+// who left would be the failure.
 inline Error Agreed(Error error, Communicator& all) {
-  static_cast<void>(all.Barrier("all know why they leave").ok());
+  static_cast<void>(all.Barrier("all know why they leave").ok() && all.Finish().ok());
   return error;
 }
 
