@@ -111,7 +111,7 @@ def ask(agent):
 
 
 def shows_all(agent, words):
-    """All ranks of an agent show them when it asks: one that has no core just then shows nothing."""
+    """All ranks of an agent do when it asks: one that has no core just then shows nothing."""
     wait_until(lambda: all(words in rank["evidence"] for rank in ask(agent).values()),
                lambda: f"{words} of every rank; last {ask(agent)}")
 
@@ -126,11 +126,13 @@ def hang_of(made, pattern="made no progress"):
 def test_a_hang_is_told_with_where_every_rank_stands(training, tmp_path):
     made = training(ARMED, {"ODD": "3"}, health={"hangTimeout": "1s"})
     line = 1 + ARMED[: ARMED.index("time.sleep(3600)")].count("\n")
-    failure = hang_of(made, r"^rank 3 on machine 1 made no progress for hangTimeout: ranks 0-2 are in "
-                            rf"barrier \(train\.py:\d+\), rank 3 is in load_batch \(train\.py:{line}\)$")
+    failure = hang_of(made, r"^rank 3 on machine 1 made no progress for hangTimeout: ranks 0-2 are "
+                            r"in barrier \(train\.py:\d+\), "
+                            rf"rank 3 is in load_batch \(train\.py:{line}\)$")
     assert (failure["rank"], failure["machine"], failure["cause"]) == (3, 1, "Hang")
-    wait_until(lambda: any("in load_batch" in kept.read_text() for kept in
-                           (tmp_path / "logs").glob("1-*/evidence/rank-3.txt")), "the evidence of rank 3")
+    kept = "1-*/evidence/rank-3.txt"
+    wait_until(lambda: any("in load_batch" in file.read_text()
+                           for file in (tmp_path / "logs").glob(kept)), kept)
     made.wait_running(after="1-1")
 
 
@@ -294,8 +296,9 @@ def test_nccls_ras_is_asked_where_the_ranks_listen_and_nowhere_else(training, tm
                      "another's,another's", "FOREIGN": "127.0.0.1:%d" % foreign.getsockname()[1]},
             {"ras_like.py": RAS}, machines=5)
         stepping(made)
-        for machine, words in enumerate(["Job summary: 1 node of well", "does not answer as such",
-                                         "Job summary: 1 node of endless", "does not answer as such"]):
+        for machine, words in enumerate([
+                "Job summary: 1 node of well", "does not answer as such",
+                "Job summary: 1 node of endless", "does not answer as such"]):
             wait_until(lambda m=machine, w=words: w in said(m), f"'{words}' of machine {machine}")
         wait_until(lambda: "(there was more" in said(2), "what is too much to be cut")
         assert "RAS" not in said(4)

@@ -13,7 +13,8 @@ from jobs import PATIENCE, Jobs, operator
 from waiting import holds_for, wait_until
 
 UNTIL = 'while [ ! -e "{gate}" ]; do sleep 0.05; done'
-# Claims last four times as long. An operator ends where the API server does not answer for two thirds.
+# Claims last four times as long. An operator ends where the API server does not answer for two
+# thirds of it.
 LEASE = "--lease-duration", "6"
 CLAIM = "lockstep-jobs"
 
@@ -169,7 +170,8 @@ def test_a_namespace_that_two_operators_want_is_one_of_thems_until_it_is_gone(pl
             jobs.wait("gpt", lambda s: s["epoch"] == 2 and s["state"] == "Running", "a new machine")
             assert writes(second) <= 1  # of the master key, if it came first
             first.kill()
-            wait_until(lambda: claimed_by(jobs) == f"{system}/second", lambda: log(second), PATIENCE)
+            wait_until(lambda: claimed_by(jobs) == f"{system}/second", lambda: log(second),
+                       PATIENCE)
             jobs.kubelet.process("gpt-0").kill()
             jobs.wait("gpt", lambda s: s["epoch"] == 3 and s["state"] == "Running", "another one")
             gate.touch()

@@ -2,8 +2,6 @@
 #ifndef LOCKSTEP_WORKER_COLLECTIVES_AGREED_H_
 #define LOCKSTEP_WORKER_COLLECTIVES_AGREED_H_
 
-#include <utility>
-
 #include "base/result.h"
 #include "worker/collectives/collectives.h"
 
