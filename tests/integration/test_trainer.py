@@ -50,7 +50,8 @@ def test_a_world_that_is_no_power_of_two_trains_to_almost_the_same(tmp_path):
 def test_gloos_ring_trains_to_almost_the_same(tmp_path):
     tree = train(tmp_path / "tree", world=4, steps=200)
     ring = train(tmp_path / "ring", "--reduce=ring", world=4, steps=200)
-    assert ring.losses == pytest.approx(tree.losses, abs=1e-5)
+    # Sums in another order, 200 steps long: how much that is depends on the CPU's instructions.
+    assert ring.losses == pytest.approx(tree.losses, abs=1e-4)
 
 
 @pytest.mark.parametrize("servers", [[0], [1, 3]], ids=str)

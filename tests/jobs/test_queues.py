@@ -372,6 +372,7 @@ def test_a_queue_that_is_not_there_is_told_and_awaited(jobs, queues, tmp_path):
 def test_pods_that_kueue_takes_for_jobs_of_their_own_are_told(jobs, queues, tmp_path):
     queues.make_queue(jobs.namespace, jobs.queue, cpu=4)
     queues.make("LocalQueue", "default", jobs.namespace, spec={"clusterQueue": jobs.queue})
+    queues.wait_active("LocalQueue", "default", jobs.namespace)
     jobs.apply("bare", "true", **CPU)
     jobs.wait("bare", lambda status: "externalFrameworks" in status.get("reason", ""),
               "word of the setting")

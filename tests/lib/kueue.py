@@ -170,6 +170,15 @@ class Kueue:
                                 "flavors": [{"name": flavor, "resources": resources}]}]})
         self.make("LocalQueue", name, namespace, spec={"clusterQueue": name})
 
+    def wait_active(self, kind, name, namespace):
+        """Kueue knows it by then, its webhooks too."""
+        def is_active():
+            found = json.loads(self.cluster.kubectl("-n", namespace, "get",
+                                                    f"{kind.lower()}.{GROUP}", name, "-o", "json"))
+            return conditions_of(found).get("Active", ("",))[0] == "True"
+
+        wait_until(is_active, lambda: f"{kind} {name} to be active; {self.log()}", PATIENCE, 0.1)
+
     def workloads(self, namespace, job):
         """Of this job, by name."""
         found = json.loads(self.cluster.kubectl(
