@@ -251,12 +251,14 @@ def test_spares_leave_before_the_kernel_kills_for_memory_unless_they_are_always_
     group, kills = limited
     made.start(prefix=["sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh"])
     wait_ready(made)
-    rank = made.agents[0].ranks()[0]
+    agent = made.agents[0]
+    [rank] = [pid for pid in processes.children(agent.pid) if pid not in spares(agent)
+              and processes.environment(pid).get("RANK") == "0"]
     made.tell(0, 0)
     if prestart == "Always":
         wait_until(kills, lambda: f"the kernel to kill\n{made.logs()}")
         return
-    made.agents[0].wait_log("no spares: memory became short")
+    agent.wait_log("no spares: memory became short")
     wait_until(lambda: not processes.alive(rank), "rank 0 to give back what it has")
     made.tell(1, 0)
     assert made.verdict()["exitCode"] == 0
