@@ -23,9 +23,13 @@ def train(gang, weights, **options):
                 command=[sys.executable, str(ROOT / "examples/ddp.py")],
                 # Steps that are still to come when somebody looks.
                 args=["--steps", "60", "--checkpoint-every", "10", "--weights", str(weights),
-                      "--seconds-per-step", "0.05"])
+                      "--seconds-per-step", "0.1"])
     made.start()
     return made
+
+
+def step(status):
+    return max((rank["step"] for rank in status["progress"]), default=0)
 
 
 def equal_weights(one, other):
@@ -60,6 +64,7 @@ def test_a_training_that_was_killed_twice_ends_with_the_weights_of_one_that_was_
 
 def test_a_data_parallel_training_of_four_processes_succeeds(gang, tmp_path):
     made = train(gang, tmp_path / "weights.pt")
+    made.wait_status(lambda s: step(s) > 0, "a first step", patience=120)
     told = made.verdict(120)
     assert told["exitCode"] == 0
     assert "trained to step 60" in made.agents[0].output

@@ -90,7 +90,7 @@ void StoreServer::Poll() {
   Time until = AllCame() ? now + kTick : std::min(now + kTick, options_.deadline);
   if (late_ && !failed_) until = std::min(until, late_until_);
   if (poll(fds.data(), fds.size(), std::max(1, PollTimeout(now, until))) < 0) return;
-  ForgiveStandstill();
+  ForgiveOwnPause();
   if (fds[0].revents != 0) wake_.Clear();
   // Nothing leaves the list before Sweep(), and Accept() only appends.
   size_t at = 2;
@@ -324,11 +324,11 @@ void StoreServer::Tick() {
   changed_.notify_all();
 }
 
-void StoreServer::ForgiveStandstill() {
+void StoreServer::ForgiveOwnPause() {
   const Time now = BootTime();
-  const Duration stood = now - std::exchange(polled_, now) - kTick;
-  if (stood <= Duration{}) return;
-  for (Rank& rank : ranks_) rank.beat += stood;
+  const Duration pause = now - std::exchange(polled_, now) - kTick;
+  if (pause <= Duration{}) return;
+  for (Rank& rank : ranks_) rank.beat += pause;
 }
 
 void StoreServer::Sweep() {

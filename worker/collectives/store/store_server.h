@@ -100,8 +100,8 @@ class StoreServer {
   void HearWitness(Time now);
   void Ended(Connection& connection);
   void Tick();
-  // While this process had no core, what the ranks sent lay unread: that is nobody's silence.
-  void ForgiveStandstill();
+  // After each wait: whoever was stopped itself heard nobody, and that is no rank's silence.
+  void ForgiveOwnPause();
   void Sweep();
   void Send(Connection& to, const Message& message);
   void Refuse(Connection& to, const std::string& why);
@@ -119,7 +119,7 @@ class StoreServer {
   std::list<Connection> connections_;
   std::vector<Rank> ranks_;
   size_t came_ = 0;
-  Time polled_ = BootTime();
+  Time polled_ = BootTime();  // when poll() last came back
   std::map<std::string, std::string, std::less<>> values_;
   std::map<std::string, std::vector<int>, std::less<>> waiting_;  // key -> ranks
   size_t stored_ = 0;                                             // bytes in values_

@@ -255,7 +255,7 @@ TEST_F(StreamTest, ASilentStreamIsCancelledAtOnce) {
     written.get_future().wait();
     Time begin = BootTime();
     stream.reset();
-    EXPECT_LT(BootTime() - begin, kPatience / 2);
+    EXPECT_LT(BootTime() - begin, seconds(10));
     EXPECT_EQ(listener_.ends(), 0);
   }
 }
@@ -266,7 +266,7 @@ TEST_F(StreamTest, AStreamThatIsStillConnectingIsCancelledAtOnce) {
   auto stream = transport->Open(kWatch, kPatience, listener_.Handlers());
   Time begin = BootTime();
   stream.reset();
-  EXPECT_LT(BootTime() - begin, kPatience / 2);
+  EXPECT_LT(BootTime() - begin, seconds(10));
   EXPECT_EQ(listener_.ends(), 0);
 }
 

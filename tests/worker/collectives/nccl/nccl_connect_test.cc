@@ -267,8 +267,9 @@ TEST_P(NcclConnectWorlds, AnOperationBeginsAfterItsEvent) {
   RunRanks(GetParam(), [port](Rank& rank) {
     const SlowFloats floats(rank, 100);
     const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
-    floats.Set(milliseconds(100));
+    floats.Set(milliseconds(1500));
     Work work = all->AllReduceAsync(floats.span(), Reduction::kMax, "bucket", &floats.event);
+    EXPECT_FALSE(work.done());
     Rank::Must(work.Wait());
     EXPECT_THAT(rank.ToHost<float>(floats.memory), Each(SlowFloats::kSet));
     Rank::Must(all->Finish());
@@ -293,10 +294,11 @@ TEST(NcclConnect, AStreamWaitsForTheEndOfAnOperation) {
   const uint16_t port = FreePort();
   RunRanks(2, [port](Rank& rank) {
     const SlowFloats floats(rank, 1);
-    Rank::Set("FAKE_SLOW_MS", "100");
+    Rank::Set("FAKE_SLOW_MS", "1500");
     const auto all = Made(OptionsOf(rank, port, Backend::kNccl));
     Work work = all->AllReduceAsync(floats.span(), Reduction::kSum, "bucket");
     Rank::Must(work.MakeWait(floats.stream));
+    EXPECT_FALSE(work.done());
     float sum = 0;
     Rank::Must(floats.device->Enter());
     EXPECT_EQ(floats.device->api().copy_to_host(
