@@ -1,0 +1,69 @@
+"""Records of failed tests for tools/test: which test it was, and whether one of our programs crashed.
+
+tools/test runs a failed test once more, alone. A crash must not be excused that way, so a failed
+test's report gets the property `crash` if
+
+- a program of ours that the test started died of a signal that only a fault raises, or
+- a sanitizer's report, an assertion or the like stands in the failure or in what was printed.
+
+A child of such a program, as an agent of `lockstep run`, is known by the second rule alone.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from tls import binary
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools/lib/testing"))
+
+from outcome import crash_in  # noqa: E402
+
+FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE,
+          signal.SIGTRAP, signal.SIGSYS}
+OURS = pathlib.Path(binary("x")).resolve().parent
+
+_started = []  # (program, process) of ours, by the running test and the fixtures that still live
+
+
+class _Recorded(subprocess.Popen):
+    def __init__(self, args, *others, **options):
+        super().__init__(args, *others, **options)
+        first = args if isinstance(args, (str, bytes, os.PathLike)) else args[0]
+        program = pathlib.Path(os.fsdecode(options.get("executable") or first))
+        if OURS in program.resolve().parents:
+            _started.append((program.name, self))
+
+
+subprocess.Popen = _Recorded
+
+
+def _crashed():
+    """What died of a fault; "" if nothing did."""
+    for program, process in _started:
+        if process.poll() is not None and -process.returncode in FAULTS:
+            return f"{program} died of {signal.Signals(-process.returncode).name}"
+    return ""
+
+
+def _printed(report):
+    """The messages of the failure and what was captured, without the test's own source."""
+    messages = [line for line in report.longreprtext.splitlines() if line.startswith("E ")]
+    return "\n".join([*messages, *(text for _, text in report.sections)])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        found = [("node", item.nodeid), ("crash", _crashed() or crash_in(_printed(report)))]
+        for each in found:
+            # The report of a later phase takes the item's.
+            item.user_properties.append(each)
+            report.user_properties.append(each)
+    if report.when == "teardown":
+        _started[:] = [each for each in _started if each[1].poll() is None]
+    return report

@@ -1,0 +1,160 @@
+"""Runs suites of tests: what tools/test does once Python is there. `tools/test --help` explains it."""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from closing import closing, slowest
+from fuzzing import Fuzzers
+from googletest import GoogleTests
+from outcome import Outcome
+from pythontest import PythonTests
+from rerun import rerun
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "lockstep"
+RESULTS = ROOT / "build/results"
+CORES = os.cpu_count()
+
+DEFAULT = ["unit", "integration"]
+ALL = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]
+SUITES = [*ALL, "frameworks"]
+# Of the suites integration and slow.
+FOLDERS = ["jobs", "integration", "tools", "api", "images", "helm", "monitoring", "guests", "prestart"]
+USUAL = {"unit": 60, "integration": 300}  # seconds, until a suite has run here
+# What tools/deps installs for a suite, beyond what each needs.
+NEEDS = {
+    "integration": ["--control-plane"],
+    "slow": ["--control-plane", "--guests", "--cluster", "--monitoring"],
+    "faults": ["--control-plane"],
+    "e2e": ["--control-plane", "--cluster", "--monitoring"],
+    "cpprestsdk": ["--control-plane", "--cluster"],
+    "frameworks": ["--control-plane", "--frameworks"],
+}
+SANITIZED = {"asan": ["tests_unit", "tests_threaded", "tests_sim"], "fuzz": ["fuzzers"],
+             "tsan": ["tests_threaded"]}
+PRESETS = {"asan": "asan", "fuzz": "asan", "tsan": "tsan"}  # a suite's own, else --preset's
+
+
+def say(text):
+    print(f"test: {text}", file=sys.stderr, flush=True)
+
+
+def shell(command, *arguments):
+    """Whether a function of tools/lib/common.sh succeeded."""
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", 'source "$1"; "${@:2}"', "test",
+         str(ROOT / "tools/lib/common.sh"), command, *arguments]).returncode == 0
+
+
+def build(suite, preset):
+    return shell("build", PRESETS.get(suite, preset), *SANITIZED.get(suite, []))
+
+
+def runners(suite, preset, whole):
+    """The runners of a suite. `whole` is --all: what is too long for CI, too."""
+    programs = ROOT / "build" / PRESETS.get(suite, preset)
+
+    def python(name, paths, marks="", at_once=1, **variables):
+        variables = {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}",
+                     "LOCKSTEP_BIN": str(programs / "bin"), **variables}
+        return PythonTests(name, ROOT, [f"tests/{path}" for path in paths], marks, at_once, variables,
+                           ROOT / ".venv/bin/python")
+
+    match suite:
+        case "unit":
+            return [GoogleTests("unit", programs, ["-LE", "slow"])]
+        case "integration":
+            return [python("integration", FOLDERS, "not slow", CORES)]
+        case "slow":
+            return [GoogleTests("slow", programs, ["-L", "slow"]),
+                    python("slow-python", FOLDERS, "slow", CORES)]
+        case "faults":
+            return [python("faults", ["faults"], at_once=CORES)]
+        case "e2e" if whole:
+            seconds = os.environ.get("LOCKSTEP_CHAOS_SECONDS", "600")
+            return [python("e2e", ["e2e"], LOCKSTEP_CHAOS_SECONDS=seconds)]
+        case "e2e":
+            return [python("e2e", ["e2e"], "not slow")]
+        case "cpprestsdk":
+            one = "e2e/test_lifecycle.py::test_the_readmes_example_trains_across_two_nodes"
+            return [python("cpprestsdk", ["jobs/test_jobs.py"], "not slow", LOCKSTEP_HTTP="cpprestsdk"),
+                    python("cpprestsdk-e2e", [one], "not slow", LOCKSTEP_HTTP="cpprestsdk")]
+        case "frameworks":
+            return [python("frameworks", ["frameworks"])]
+        case "asan":
+            return [GoogleTests("asan", programs, ["-L", "unit|threaded|sim", "-LE", "slow"])]
+        case "tsan":
+            return [GoogleTests("tsan", programs, ["-L", "threaded", "-LE", "slow"])]
+        case "fuzz":
+            return [Fuzzers("fuzz", programs, ROOT / "tests/fuzz/corpus", CACHE / "fuzz",
+                            int(os.environ.get("FUZZ_SECONDS", "20")), say)]
+
+
+def prepare(suites, preset):
+    """Runs tools/deps beside the build. A suite reports what could not be built."""
+    subprocess.run([ROOT / "tools/deps", "--demo"], check=True)  # what the build needs
+    needs = sorted({need for suite in suites for need in NEEDS.get(suite, [])})
+    deps = subprocess.Popen([ROOT / "tools/deps", *needs])
+    if set(suites) - set(SANITIZED):
+        if not (ROOT / "build" / preset).exists():
+            say("building Lockstep and its tests, once: about 10 minutes on 2 cores")
+        shell("build", preset)
+    if deps.wait():
+        sys.exit(deps.returncode)
+
+
+def timed(suite, preset, whole):
+    """Pairs of runner and Outcome. Prints how long the suite is about to take and how long it took."""
+    times = CACHE / "times" / suite
+    usual = times.read_text().strip() if times.exists() else USUAL.get(suite)
+    say(f"suite {suite}" + (f", about {usual} s" if usual else ""))
+    started = time.monotonic()
+    if build(suite, preset):
+        run = [(each, each.run(RESULTS)) for each in runners(suite, preset, whole)]
+    else:
+        run = [(None, Outcome.broken(suite, "the build failed"))]
+    seconds = round(time.monotonic() - started)
+    say(f"suite {suite} took {seconds} s")
+    if not any(outcome.failed for _, outcome in run):
+        times.parent.mkdir(parents=True, exist_ok=True)
+        times.write_text(f"{seconds}\n")
+    return run
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="tools/test", add_help=False)
+    parser.add_argument("--preset", default="release")
+    parser.add_argument("--all", action="store_true", dest="whole")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N")
+    parser.add_argument("suites", nargs="*")
+    given = parser.parse_args()
+    for suite in given.suites:
+        if suite not in [*SUITES, "all"]:
+            say(f"there is no suite '{suite}'; see tools/test --help")
+            sys.exit(2)
+    return given
+
+
+def main():
+    given = parse()
+    suites = ALL if "all" in given.suites else given.suites or DEFAULT
+    prepare(suites, given.preset)
+    shutil.rmtree(RESULTS, ignore_errors=True)
+    RESULTS.mkdir(parents=True)
+    run = [pair for suite in suites for pair in timed(suite, given.preset, given.whole)]
+    flaky = rerun(run, RESULTS, say)
+    outcomes = [outcome for _, outcome in run]
+    for line in slowest(outcomes, given.slowest):
+        print(line)
+    lines, passed = closing(outcomes, flaky)
+    print("\n".join(lines), flush=True)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""The outcome of a runner: how many of its tests passed, and which failed.
+
+Runners (googletest.py, pythontest.py, fuzzing.py) make one `Outcome` each. Reruns and the closing
+lines (rerun.py, closing.py) know nothing else of a runner.
+"""
+
+import dataclasses
+import re
+
+# A report of a sanitizer or an abort of one of our programs is a fault, however seldom it comes.
+CRASH = re.compile(
+    r"(?:Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer\b|\bruntime error: "
+    r"|\bAssertion .* failed|\bterminate called\b|\bSegmentation fault\b|\bcore dumped\b"
+    r"|\bSIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|SYS)\b")
+
+
+def crash_in(text):
+    """The line of `text` that reports a crash or a sanitizer's finding; "" if there is none."""
+    for line in text.splitlines():
+        if CRASH.search(line):
+            return line.strip()
+    return ""
+
+
+@dataclasses.dataclass
+class Failure:
+    """One failed test."""
+
+    name: str  # as the closing lines print it
+    output: str = ""  # what the test printed and why it failed
+    test: object = None  # what the runner's run_alone() takes; None if the test must not run again
+    reason: str = ""  # the first line of the failure, if the runner knows it
+
+    @property
+    def first_line(self):
+        lines = (line.strip() for line in (self.reason or self.output).splitlines())
+        return next((line for line in lines if line), "no output")
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What one runner's tests did. `slowest` holds (seconds, name) of each test it can time."""
+
+    suite: str
+    passed: int = 0
+    skipped: int = 0
+    failed: list = dataclasses.field(default_factory=list)  # of Failure
+    slowest: list = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def broken(cls, suite, what):
+        """A runner or a build that failed before it could report tests."""
+        return cls(suite, failed=[Failure(what)])
