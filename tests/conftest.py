@@ -5,9 +5,10 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / folder) for folder in ("tests/lib", "tools/lib/cluster", "tools/lib")]
 
-from cluster import cluster, installed, namespace  # noqa: E402, F401
+from cluster_fixture import cluster, installed, namespace  # noqa: E402, F401
 from crash_record import pytest_runtest_makereport  # noqa: E402, F401
 from gang_fixture import gang  # noqa: E402, F401
 from run import end_runs  # noqa: E402

@@ -2,7 +2,7 @@
 worker container a lockstep-agent on this computer, on an address of its own (127.x.y.z). What
 kube-proxy would do for the coordinator's Service, a TCP proxy does; it leads to the newest machine
 0 that runs, as the operator's EndpointSlice would say if the API server took such addresses for
-one (tests/faults and tests/e2e have others), or to what a Service selects.
+one (tests/system/faults and tests/system/nodes have others), or to what a Service selects.
 
     with AgentKubelet(cluster, namespace, folder) as kubelet:
         kubelet.process("gpt-1").kill()     # as the kernel would: the pod fails with 137
@@ -21,7 +21,7 @@ import subprocess
 import threading
 
 from api_client import ApiClient, ApiError, ApiServer
-from kubelet_writer import EXIT_STOPPED, KubeletWriter, Nodes, now, own_address
+from kubelet_writer import KubeletWriter, Nodes, now, own_address
 from proxy import Proxy
 from tls import binary
 

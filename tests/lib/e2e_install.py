@@ -6,8 +6,8 @@ import re
 import subprocess
 
 from jobs import HTTP
+from paths import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 SYSTEM = "lockstep-system"  # where the chart is installed
 VERSION = re.search(r'kVersion\[\] = "(.*)"', (ROOT / "base/version.h").read_text())[1]
@@ -24,15 +24,15 @@ def install(cluster):
 
 
 def provide(cluster, name):
-    """The image of tests/images with this name, once every node has it: what jobs call it."""
-    built = subprocess.run([ROOT / "tests/images/build", name], check=True, text=True,
+    """The image of tests/system/images with this name, once every node has it: what jobs call it."""
+    built = subprocess.run([ROOT / "tests/system/images/build", name], check=True, text=True,
                            stdout=subprocess.PIPE)
     _load(cluster, built.stdout.split()[-1])
     return f"lockstep-test/{name}:1"
 
 
 def _load(cluster, *archives):
-    subprocess.run([ROOT / "tests/cluster/load", "--dir", cluster.folder, *archives], check=True)
+    subprocess.run([ROOT / "tools/lib/cluster/load", "--dir", cluster.folder, *archives], check=True)
 
 
 def upgrade(cluster, *options):

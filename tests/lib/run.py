@@ -7,16 +7,15 @@
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import processes
+from paths import ROOT
 from tls import binary
 from waiting import wait_until
 
-ROOT = pathlib.Path(__file__).parents[2]
 MARK = "RUN_UNDER_TEST"
 
 # What waits has the environment of its rank, by which ranks are found here.

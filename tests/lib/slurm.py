@@ -1,6 +1,6 @@
 """A real SLURM on this computer: munged, slurmctld and two slurmd, n1 and n2, in a folder.
 
-    with slurm.cluster(tmp_path) as site:
+    with slurm.running_site(tmp_path) as site:
         job = site.sbatch("-N2", script)
         site.scancel(job)
 
@@ -125,7 +125,7 @@ class Site:
 
 
 @contextlib.contextmanager
-def cluster(folder):
+def running_site(folder):
     site = Site(folder)
     try:
         site.start()

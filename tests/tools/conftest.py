@@ -1,6 +1,5 @@
-import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).parents[2]
-for folder in ("tools/lib", "tests/cluster", "tests/bench"):
-    sys.path.insert(0, str(ROOT / folder))
+from paths import ROOT
+
+sys.path.insert(0, str(ROOT / "bench"))

@@ -1,4 +1,4 @@
-"""tests/bench/_recovery.py: which step of a run is the one after the recovery."""
+"""bench/_recovery.py: which step of a run is the one after the recovery."""
 
 from _recovery import Recovered
 

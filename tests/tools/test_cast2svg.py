@@ -1,15 +1,15 @@
 """tools/lib/{record,cast2svg}.py: a program's terminal becomes a picture of it."""
 
 import json
-import pathlib
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from cast2svg import css, frames, render
+from paths import ROOT
 
-LIB = pathlib.Path(__file__).parents[2] / "tools/lib"
+LIB = ROOT / "tools/lib"
 SVG = "{http://www.w3.org/2000/svg}"
 
 

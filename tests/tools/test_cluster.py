@@ -1,4 +1,4 @@
-"""tests/cluster/up and down: a real control plane that comes and goes without a trace."""
+"""tools/lib/cluster/up and down: a real control plane that comes and goes without a trace."""
 
 import concurrent.futures
 import os

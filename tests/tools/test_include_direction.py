@@ -1,12 +1,12 @@
 """tools/lib/include_direction.py: folders include only those above them."""
 
-import pathlib
 import subprocess
 import sys
 
 import pytest
+from paths import ROOT
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "tools/lib/include_direction.py"
+SCRIPT = ROOT / "tools/lib/include_direction.py"
 
 
 def check(tmp_path, path, included):
@@ -31,6 +31,7 @@ def check(tmp_path, path, included):
         ("cli/run/local_operator.cc", "operator/gang/gang_link.h"),
         ("tests/sim/sim_test.cc", "worker/agent/agent.h"),
         ("tests/sim/sim_test.cc", "tests/sim/network.h"),
+        ("bench/main.cc", "worker/agent/agent.h"),
     ],
 )
 def test_includes_that_point_upwards_pass(tmp_path, path, included):
@@ -51,6 +52,7 @@ def test_includes_that_point_upwards_pass(tmp_path, path, included):
         ("core/status/status.cc", "core/gang/messages.h"),
         ("core/failure/failure.cc", "core/model/spec.h"),
         ("core/plan/plan.cc", "tests/sim/network.h"),
+        ("core/plan/plan.cc", "bench/helper.h"),
         ("core/plan/plan.cc", "plan.h"),
     ],
 )

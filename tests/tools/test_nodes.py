@@ -1,4 +1,4 @@
-"""tests/cluster/up --nodes: nodes that run pods, break, are mended, and go without a trace."""
+"""tools/lib/cluster/up --nodes: nodes that run pods, break, are mended, and go without a trace."""
 
 import os
 import pathlib

@@ -1,12 +1,7 @@
-"""tests/cluster/parts.py: where the suites' Go programs and their sources come from."""
+"""tools/lib/cluster/parts.py: where the suites' Go programs and their sources come from."""
 
-import sys
 
-from cluster import SCRIPTS
-
-sys.path.insert(0, str(SCRIPTS))
-
-import parts  # noqa: E402
+import parts
 
 
 def test_a_source_is_there_on_a_machine_that_has_built_nothing(tmp_path, monkeypatch):

@@ -5,14 +5,14 @@ import subprocess
 import sys
 
 import pytest
+from paths import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools/lib/testing"))
 
-from closing import closing  # noqa: E402
-from googletest import GoogleTests  # noqa: E402
-from pythontest import PythonTests  # noqa: E402
-from rerun import rerun  # noqa: E402
+from closing import closing
+from googletest import GoogleTests
+from pythontest import PythonTests
+from rerun import rerun
 
 # A test that fails as long as its mark is not there, and leaves it.
 HEAD = """

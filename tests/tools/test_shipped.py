@@ -5,9 +5,9 @@ import re
 import subprocess
 
 import pytest
+from paths import ROOT
 from tls import binary
 
-ROOT = pathlib.Path(__file__).parents[2]
 STATIC = ["lockstep", "lockstep-agent"]
 # Most of it is OpenPMIx, as Debian compiles it.
 OTHERS = ["lockstep-pmix"]

@@ -1,13 +1,12 @@
 """tools/lib/tidy.py: every C++ file is looked at, and again only when something about it changed."""
 
 import json
-import pathlib
 import subprocess
 import sys
 
 import pytest
+from paths import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 TIDY = ROOT / "tools/lib/tidy.py"
 CLEAN = '#include "base/a.h"\n\nint Twice(int number) { return 2 * Number(number); }\n'
 MOVED = (

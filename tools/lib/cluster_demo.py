@@ -15,11 +15,11 @@ import stage
 import yaml
 from stage import FOLDER, ROOT, SHARED, output, run, say
 
-sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("lib", "cluster", "monitoring")]
+sys.path.insert(0, str(ROOT / "tools/lib/cluster"))
 
-import monitors  # noqa: E402
-import prometheus  # noqa: E402
-from nodes import Nodes  # noqa: E402
+import monitors
+import prometheus
+from nodes import Nodes
 
 CHECKPOINTS = {"spec": {"trainer": {"checkpointEvery": 5},
                         "checkpoint": {"claim": "checkpoints", "path": "/checkpoints"}}}
@@ -70,7 +70,7 @@ def ask(metrics, *queries):
 def main():
     promtool = pathlib.Path(prometheus.program("promtool"))
     os.environ["PATH"] += f":{promtool.parent}"
-    with stage.cluster(), tempfile.TemporaryDirectory() as folder, \
+    with stage.installed_cluster(), tempfile.TemporaryDirectory() as folder, \
             prometheus.Prometheus(folder, scrape_configs()) as metrics:
         say(f"a Prometheus scrapes operators and agents: {metrics.url}")
         say("a volume that every node sees, and the README's example with its checkpoints on it")

@@ -41,6 +41,8 @@ ALLOWED = {
     "cli": BELOW
     | {"worker/topology", "worker/place", "operator/policy", "operator/kube", "operator/gang"},
 }
+# Not part of the product: these may include anything.
+OUTSIDE = ("tests/", "bench/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -54,7 +56,7 @@ def folder_of(path):
 
 def problems(path, lines):
     folder = folder_of(path)
-    test = path.startswith("tests/")
+    test = path.startswith(OUTSIDE)
     for number, line in enumerate(lines, start=1):
         match = INCLUDE.match(line)
         if not match:
@@ -63,8 +65,8 @@ def problems(path, lines):
         where = f"{path}:{number}"
         if "/" not in target:
             yield f'{where}: write the path from the repository root instead of "{target}"'
-        elif target.startswith("tests/") and not test:
-            yield f"{where}: {target} belongs to the tests, which nothing outside tests/ may include"
+        elif target.startswith(OUTSIDE) and not test:
+            yield f"{where}: {target} is of a test or benchmark, which the product may not include"
         elif folder and (wanted := folder_of(target)) not in {None, folder} | ALLOWED[folder]:
             allowed = ", ".join(sorted(ALLOWED[folder])) or "nothing but itself"
             yield (

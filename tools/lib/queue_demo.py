@@ -19,10 +19,10 @@ import time
 import stage
 from stage import FOLDER, ROOT, SHARED, output, run, say, status, submit, wait
 
-sys.path.insert(0, str(ROOT / "tests/lib"))
+sys.path.insert(0, str(ROOT / "tools/lib/cluster"))
 
-from cluster import Cluster  # noqa: E402
-from kueue import Kueue  # noqa: E402
+from cluster import Cluster
+from kueue import Kueue
 
 GPU = "example.com/gpu"
 QUEUE = f"""
@@ -170,7 +170,7 @@ def show(times, before):
 
 
 def main():
-    with stage.cluster("--set kueue.enabled=true"):
+    with stage.installed_cluster("--set kueue.enabled=true"):
         bring_kueue()
         as_it_should = tell()
     return 0 if as_it_should else 1

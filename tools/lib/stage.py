@@ -69,7 +69,7 @@ def wait(job, condition, what):
 
 
 @contextlib.contextmanager
-def cluster(*options):
+def installed_cluster(*options):
     """Lockstep by its chart, with these options of helm's, for as long as the context lasts; longer
     if the demo was called with --keep."""
     keep = "--keep" in sys.argv[1:]

@@ -100,7 +100,7 @@ def main(deep, build, cache, *files):
         if path in commands or path.endswith(".h"):
             jobs[look, path] = key(path, CLANGD, commands.get(path), *tools)
     for path in sorted(set(files) & commands.keys()):
-        if deep and not path.startswith("tests/"):
+        if deep and not path.startswith(("tests/", "bench/")):
             jobs[follow, path] = key(path, TIDY, commands[path], PATHS, SHALLOW, *tools)
 
     unknown = [path for path in files if path.endswith(".cc") and path not in commands]

@@ -1,4 +1,4 @@
-"""Names that rules speak of, and the forms of names. core/model/ has the same; tests/api compares."""
+"""Names that rules speak of, and the forms of names. core/model/ has the same; tests/system/api-server/schema compares."""
 
 # core/plan/environment.cc
 RESERVED_VARIABLES = [

@@ -24,7 +24,8 @@ DEFAULT = ["unit", "integration"]
 ALL = ["unit", "integration", "slow", "faults", "e2e", "cpprestsdk", "asan", "fuzz", "tsan"]
 SUITES = [*ALL, "frameworks"]
 # Of the suites integration and slow.
-FOLDERS = ["jobs", "integration", "tools", "api", "images", "helm", "monitoring", "guests", "prestart"]
+FOLDERS = ["tools", *(f"system/{name}" for name in (
+    "api-server", "computer", "images", "monitoring", "guests"))]
 USUAL = {"unit": 60, "integration": 300}  # seconds, until a suite has run here
 # What tools/deps installs for a suite, beyond what each needs.
 NEEDS = {
@@ -74,18 +75,18 @@ def runners(suite, preset, whole):
             return [GoogleTests("slow", programs, ["-L", "slow"]),
                     python("slow-python", FOLDERS, "slow", CORES)]
         case "faults":
-            return [python("faults", ["faults"], at_once=CORES)]
+            return [python("faults", ["system/faults"], at_once=CORES)]
         case "e2e" if whole:
             seconds = os.environ.get("LOCKSTEP_CHAOS_SECONDS", "600")
-            return [python("e2e", ["e2e"], LOCKSTEP_CHAOS_SECONDS=seconds)]
+            return [python("e2e", ["system/nodes"], LOCKSTEP_CHAOS_SECONDS=seconds)]
         case "e2e":
-            return [python("e2e", ["e2e"], "not slow")]
+            return [python("e2e", ["system/nodes"], "not slow")]
         case "cpprestsdk":
-            one = "e2e/test_lifecycle.py::test_the_readmes_example_trains_across_two_nodes"
-            return [python("cpprestsdk", ["jobs/test_jobs.py"], "not slow", LOCKSTEP_HTTP="cpprestsdk"),
+            one = "system/nodes/test_lifecycle.py::test_the_readmes_example_trains_across_two_nodes"
+            return [python("cpprestsdk", ["system/api-server/jobs/test_jobs.py"], "not slow", LOCKSTEP_HTTP="cpprestsdk"),
                     python("cpprestsdk-e2e", [one], "not slow", LOCKSTEP_HTTP="cpprestsdk")]
         case "frameworks":
-            return [python("frameworks", ["frameworks"])]
+            return [python("frameworks", ["system/frameworks"])]
         case "asan":
             return [GoogleTests("asan", programs, ["-L", "unit|threaded|sim", "-LE", "slow"])]
         case "tsan":

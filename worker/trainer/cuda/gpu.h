@@ -1,5 +1,5 @@
 // What kernels say to the GPU. The same kernels are compiled twice: for the GPU, by clang without
-// any file of NVIDIA's, where what stands here is PTX; and for the host, where tests/emulator
+// any file of NVIDIA's, where what stands here is PTX; and for the host, where tests/fakes/emulator
 // defines it and a block's threads take turns. Names and meanings are those of NVIDIA's "PTX ISA"
 // manual.
 //

@@ -1,5 +1,5 @@
 // One training step's time on one machine, without data, collectives and reports, to hold against
-// tests/bench/train_torch.py:
+// bench/train_torch.py:
 //
 //   trainer_model_speed SIZE CONTEXT BATCH STEPS THREADS fp32|bf16
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Kernels with inputs, and what comes out of them in double precision. They run in the emulator, or
-// on a GPU (tests/gpu), which sees the same memory.
+// on a GPU (tests/system/gpu), which sees the same memory.
 #ifndef LOCKSTEP_TESTS_WORKER_TRAINER_CUDA_KERNELS_CASES_H_
 #define LOCKSTEP_TESTS_WORKER_TRAINER_CUDA_KERNELS_CASES_H_
 
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/emulator/emulator.h"
+#include "tests/fakes/emulator/emulator.h"
 #include "worker/trainer/cuda/gpt_kernels.h"
 #include "worker/trainer/cuda/kernels.h"
 #include "worker/trainer/model/bf16.h"

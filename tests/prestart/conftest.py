@@ -1,1 +1,0 @@
-from parking import conda, every, first  # noqa: F401

@@ -1,0 +1,1 @@
+from parking import conda, every, first

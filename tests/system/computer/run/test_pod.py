@@ -1,0 +1,150 @@
+"""The agent as process 1 of a pod: nothing but its environment, a key, an emptyDir and a log."""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+
+import processes
+import pytest
+from pods import Pods
+from tls import binary
+from waiting import wait_until
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts, as kubelet does, want root")
+
+RUNS_ON = "trap 'echo stopping; exit 3' TERM; echo here; while :; do sleep 1 & wait $!; done"
+
+
+def installed(folder):
+    return subprocess.run([binary("lockstep-agent"), "--install", str(folder)],
+                          capture_output=True, text=True, check=False)
+
+
+def test_the_agent_installs_itself_for_everybody_and_over_one_that_runs(tmp_path):
+    copy = tmp_path / "lockstep-agent"
+    original = pathlib.Path(binary("lockstep-agent"))
+    helper = original.with_name("lockstep-pmix")  # where it was built
+    for _ in range(2):
+        done = installed(tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert copy.read_bytes() == original.read_bytes()
+        assert copy.stat().st_mode & 0o7777 == 0o555
+        wanted = ["lockstep-agent"] + ["lockstep-pmix"] * helper.exists()
+        assert sorted(os.listdir(tmp_path)) == wanted
+        if helper.exists():
+            assert (tmp_path / "lockstep-pmix").read_bytes() == helper.read_bytes()
+            assert (tmp_path / "lockstep-pmix").stat().st_mode & 0o7777 == 0o555
+        with subprocess.Popen([copy, "--config-fd", "0"], stdin=subprocess.PIPE) as running:
+            assert installed(tmp_path).returncode == 0
+            running.stdin.close()
+    assert subprocess.run([copy, "--version"], check=False).returncode == 0
+
+
+def test_an_install_needs_less_memory_than_what_it_copies(tmp_path):
+    size = os.stat(binary("lockstep-agent")).st_size
+    limit = size // 2, size // 2
+    done = subprocess.run([binary("lockstep-agent"), "--install", str(tmp_path)],
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, limit),
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_spare_waits_and_leaves_when_it_is_told_to():
+    with subprocess.Popen([binary("lockstep-agent"), "--spare"]) as spare:
+        wait_until(lambda: processes.state(spare.pid) == "S", "the spare to wait")
+        with pytest.raises(subprocess.TimeoutExpired):
+            spare.wait(timeout=0.3)
+        spare.terminate()
+        assert spare.wait(timeout=60) == 0
+
+
+def test_an_agent_keeps_what_asks_it_to_leave_before_it_listens():
+    with subprocess.Popen([binary("lockstep-agent"), "--config-fd", "0"],
+                          stdin=subprocess.PIPE) as agent:
+        # It waits for its configuration.
+        for asked in signal.SIGTERM, signal.SIGINT:
+            wait_until(lambda n=asked: processes.has_signal(agent.pid, "SigBlk", n),
+                       f"{asked.name} to be blocked")
+        agent.kill()
+
+
+def test_an_install_that_cannot_be_says_why_and_leaves_nothing(tmp_path):
+    done = installed(tmp_path / "nowhere")
+    assert done.returncode == 78
+    assert "nowhere/lockstep-agent" in done.stderr and "No such file" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+@needs_root
+def test_a_gang_of_pods_runs_to_its_verdict_and_hands_its_environment_down(tmp_path):
+    command = ["sh", "-c", "echo rank $RANK of $WORLD_SIZE: $COLOR $OMP_NUM_THREADS $(MACHINE_NAME)"
+               " [$LOCKSTEP_CONFIG$LOCKSTEP_POD_IP$SLURM_JOB_ID] $MASTER_ADDR"]
+    with Pods(tmp_path, machines=2, processesPerMachine=2, command=command) as pods:
+        given = {"COLOR": "blue", "OMP_NUM_THREADS": "7", "RANK": "99", "SLURM_JOB_ID": "1",
+                 "MACHINE_NAME": "n1"}
+        pods.start(0, environment=given, attempts=[1, 1])
+        pods.start(1, environment=given)
+        for machine in range(2):
+            code, message = pods.end(machine)
+            assert code == 0, pods.logs()
+            assert message["verdict"] and message["machine"] == machine
+        for rank in range(4):
+            line = f"rank {rank} of 4: blue 7 n1 [] 127.0.0.1"
+            assert line in pods.pods[rank // 2].output, pods.logs()
+
+
+@needs_root
+def test_members_wait_for_a_machine_0_that_comes_late(tmp_path):
+    with Pods(tmp_path, machines=2, command=["true"]) as pods:
+        member = pods.start(1)
+        wait_until(lambda: pods.status(1), lambda: f"the member to answer\n{member.log}", 60)
+        pods.start(0)
+        assert [pods.end(machine)[0] for machine in range(2)] == [0, 0], pods.logs()
+
+
+@needs_root
+def test_a_pod_told_to_stop_before_there_is_a_machine_0_leaves_at_once(tmp_path):
+    with Pods(tmp_path, machines=2, command=["true"]) as pods:
+        member = pods.start(1)
+        wait_until(lambda: pods.status(1), lambda: f"the member to answer\n{member.log}", 60)
+        member.terminate()
+        code, message = pods.end(1)
+        assert (code, message["verdict"]) == (143, False)
+
+
+@needs_root
+def test_sigterm_to_one_pod_stops_the_whole_gang_and_the_others_wait(tmp_path):
+    with Pods(tmp_path, machines=2, command=["sh", "-c", RUNS_ON]) as pods:
+        for machine in range(2):
+            pods.start(machine)
+        pods.wait_phase("Running")
+        for pod in pods.pods.values():
+            wait_until(lambda p=pod: "here" in p.output, pods.logs, 60)
+        pods.pods[1].terminate()
+        code, message = pods.end(1)
+        assert (code, message["verdict"]) == (143, False)
+        pods.wait_phase("Gathering")
+        assert pods.status()["counters"]["stops"] == 1
+        for pod in pods.pods.values():
+            wait_until(lambda p=pod: "stopping" in p.output, pods.logs, 60)
+
+
+@needs_root
+def test_pods_meet_over_ipv6(tmp_path):
+    with Pods(tmp_path, machines=2, any_address="::", loopback="::1", command=["true"]) as pods:
+        for machine in range(2):
+            pods.start(machine)
+        assert [pods.end(machine)[0] for machine in range(2)] == [0, 0], pods.logs()
+
+
+@needs_root
+def test_a_job_without_a_command_runs_the_trainer_of_its_image(tmp_path):
+    with Pods(tmp_path, trainer={"data": ["/data/*.txt"], "steps": 7}) as pods:
+        trainer = pods.image / "lockstep-trainer"
+        trainer.write_text("#!/bin/sh\necho the image trains: $@\n")
+        trainer.chmod(0o755)
+        pods.start(0)
+        assert pods.end(0)[0] == 0, pods.logs()
+        assert 'the image trains: job {"data":["/data/*.txt"],"steps":7}' in pods.pods[0].output

@@ -1,0 +1,220 @@
+"""worker/python/lockstep.py against an agent's side of the socket that the test plays."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from paths import MODULES
+
+MODULE = str(MODULES)
+
+
+class Agent:
+    """Answers each line with what `answer` returns for it: bytes, or None for nothing."""
+
+    def __init__(self, path, answer=lambda message: None):
+        self.lines = []
+        self.came = threading.Condition()
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            connection, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                with self.came:
+                    self.lines.append(message)
+                    self.came.notify_all()
+                answer = self._answer(message)
+                if answer is not None:
+                    connection.sendall(answer)
+
+    def wait_for(self, count):
+        with self.came:
+            assert self.came.wait_for(lambda: len(self.lines) >= count, 30)
+
+
+def run(program, path=None, **environment):
+    """The program's output, run as a training process is."""
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
+    variables.update(environment, PYTHONPATH=MODULE)
+    if path:
+        variables.update(LOCKSTEP_SOCKET=path, RANK="3")
+    done = subprocess.run(
+        [sys.executable, "-c", "import lockstep\n" + program],
+        env=variables, capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "s")
+
+
+def test_a_report_is_one_line_with_the_rank_and_finite_numbers_only(path):
+    agent = Agent(path)
+    run("lockstep.report(step=10, loss=2.5, tokens=4096, total_steps=100, norm=float('nan'), lr=1e-3)", path)
+    agent.wait_for(1)
+    assert agent.lines[0] == {
+        "rank": 3, "step": 10, "loss": 2.5, "tokens": 4096, "total_steps": 100, "lr": 1e-3,
+    }
+
+
+def test_without_an_agent_everything_is_quiet(tmp_path):
+    folder = tmp_path / "step-1"
+    folder.mkdir()
+    out = run(
+        "lockstep.report(step=1)\n"
+        f"print(lockstep.latest(), lockstep.commit({str(folder)!r}), lockstep.restarts())"
+    )
+    assert out == f"None {folder} 0"
+
+
+def test_an_agent_that_is_gone_ends_no_training_run(path):
+    run("[lockstep.report(step=s) for s in range(1000)]", path)
+
+
+def test_a_reader_that_stands_still_blocks_nothing(path):
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    listener.listen()
+    run("[lockstep.report(step=s, **{'metric%d' % i: i for i in range(50)}) for s in range(5000)]", path)
+    listener.close()
+
+
+def test_latest_is_what_the_agent_says(path):
+    Agent(path, lambda m: json.dumps({"id": m["id"], "latest": "/ckpt/1"}).encode() + b"\n")
+    assert run("print(lockstep.latest())", path) == "/ckpt/1"
+
+
+def test_no_answer_is_an_error_not_a_fresh_start(path):
+    Agent(path)
+    out = run(
+        "try:\n  lockstep.latest(timeout=0.2)\nexcept lockstep.AgentUnavailable as e:\n  print('refused:', e)",
+        path,
+    )
+    assert out.startswith("refused: no answer from the agent")
+
+
+def test_a_granted_commit_moves_the_directory_and_leaves_the_hint(path, tmp_path):
+    generation = tmp_path / "checkpoints" / "2-5"
+    (generation / "step-7" / "deep").mkdir(parents=True)
+    (generation / "step-7" / "deep" / "weights").write_text("w")
+    final = generation / "000001.step-7"
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], "ok": True, "final": str(final)}).encode() + b"\n")
+    out = run(f"print(lockstep.commit({str(generation / 'step-7')!r}))", path)
+    assert out == str(final)
+    assert agent.lines[0]["commit"] == "step-7"
+    assert (final / "deep" / "weights").read_text() == "w"
+    assert (tmp_path / "LATEST").read_text() == "checkpoints/2-5/000001.step-7\n"
+
+
+def test_a_refused_commit_leaves_the_directory_where_it_was(path, tmp_path):
+    folder = tmp_path / "step-7"
+    folder.mkdir()
+    Agent(path, lambda m: json.dumps({"id": m["id"], "ok": False, "reason": "the lease has run out"}).encode() + b"\n")
+    out = run(
+        f"try:\n  lockstep.commit({str(folder)!r})\nexcept lockstep.CommitRefused as e:\n  print(e)", path
+    )
+    assert out == "the lease has run out"
+    assert folder.is_dir()
+
+
+def test_the_trainer_callback_reports_and_commits(path, tmp_path):
+    pytest.importorskip("transformers")
+    generation = tmp_path / "checkpoints" / "1-1"
+    (generation / "checkpoint-5").mkdir(parents=True)
+    final = generation / "000001.checkpoint-5"
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], "ok": True, "final": str(final)}).encode() + b"\n" if "commit" in m else None)
+    run(
+        "from lockstep_hf import LockstepCallback\n"
+        "from types import SimpleNamespace as N\n"
+        "callback = LockstepCallback()\n"
+        "state = N(global_step=5, max_steps=10, is_world_process_zero=True)\n"
+        "callback.on_log(None, state, None, logs={'loss': 1.5, 'learning_rate': 0.1})\n"
+        f"callback.on_save(N(output_dir={str(generation)!r}), state, None)\n",
+        path, LOCKSTEP_CHECKPOINT_DIR=str(generation), HF_HUB_OFFLINE="1",
+    )
+    agent.wait_for(2)
+    assert {"rank": 3, "step": 5, "total_steps": 10, "loss": 1.5, "learning_rate": 0.1} in agent.lines
+    assert final.is_dir()
+
+
+def test_the_loading_of_the_checkpoint_is_told_once_with_the_first_step(path):
+    agent = Agent(path)
+    run("lockstep.loaded(1.5)\nlockstep.report()\nlockstep.report(step=3)\nlockstep.report(step=4)", path)
+    agent.wait_for(3)
+    assert agent.lines == [{"rank": 3}, {"rank": 3, "step": 3, "checkpoint_load_seconds": 1.5}, {"rank": 3, "step": 4}]
+
+
+def test_the_trainer_callback_commits_every_machine_s_part_in_memory(path, tmp_path):
+    """With a stand-in for transformers: the callback touches nothing of it but the class."""
+    (tmp_path / "stubs").mkdir()
+    (tmp_path / "stubs" / "transformers.py").write_text("class TrainerCallback: pass\n")
+    memory = tmp_path / "local" / "checkpoints"
+    (memory / "checkpoint-5").mkdir(parents=True)
+    (memory / "checkpoint-6").mkdir()
+    answers = {"checkpoint-5": {"ok": True, "final": "/memory/1-1/0/000001.checkpoint-5"},
+               "checkpoint-6": {"ok": False, "reason": "memory is full"}}
+    agent = Agent(path, lambda m: json.dumps({"id": m["id"], **answers[m["commit"]]}).encode() + b"\n")
+    out = run(
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'stubs')!r})\n"
+        "from lockstep_hf import LockstepCallback\n"
+        "from types import SimpleNamespace as N\n"
+        "arguments = N(output_dir=lockstep.memory_dir(), save_on_each_node=True)\n"
+        "for step, mine in ((5, True), (6, True), (6, False)):\n"
+        "    state = N(global_step=step, is_local_process_zero=mine, is_world_process_zero=False)\n"
+        "    LockstepCallback().on_save(arguments, state, None)\n"
+        "try:\n"
+        "    LockstepCallback().on_save(N(output_dir=arguments.output_dir, save_on_each_node=False), state, None)\n"
+        "except ValueError as error:\n"
+        "    print(error)",
+        path, LOCKSTEP_LOCAL_DIR=str(tmp_path / "local"), GROUP_WORLD_SIZE="2",
+    )
+    assert [(line["commit"], line["memory"]) for line in agent.lines] == [("checkpoint-5", True), ("checkpoint-6", True)]
+    assert not (memory / "checkpoint-6").exists()  # its room is needed
+    assert "save_on_each_node=True" in out
+
+
+def test_it_arms_itself_and_a_forked_child_each_with_a_file_of_its_own(path, tmp_path):
+    (tmp_path / "stacks").mkdir()
+    out = run(
+        "import os, signal\n"
+        "child = os.fork()\n"
+        "os.kill(os.getpid(), 51)\n"
+        "if child == 0: os._exit(0)\n"
+        "os.waitpid(child, 0)\n"
+        "print(os.getpid(), child)",
+        path,
+    )
+    for pid in out.split():
+        text = (tmp_path / "stacks" / pid).read_text()
+        assert text.split("\n")[0].isdigit()
+        assert text.count("most recent call first") == 1
+
+
+def test_a_program_keeps_its_own_handler_of_the_signal(path, tmp_path):
+    (tmp_path / "stacks").mkdir()
+    assert run(
+        "import importlib, signal\n"
+        "lockstep.faulthandler.unregister(51)\n"
+        "lockstep._stacks = None\n"
+        "signal.signal(51, lambda *_: print('mine'))\n"
+        "importlib.reload(lockstep)\n"
+        "signal.raise_signal(51)",
+        path,
+    ) == "mine"

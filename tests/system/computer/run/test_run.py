@@ -1,0 +1,269 @@
+"""`lockstep run` with real programs: started, killed, healed and reported by the command itself."""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+
+import processes
+from run import ROOT, Run, ranks
+from run_output import Output
+from tls import binary
+from waiting import wait_until
+
+
+def gate(folder):
+    """A FIFO, held open: who reads it waits until it is closed."""
+    path = folder / "gate"
+    os.mkfifo(path)
+    return path, os.open(path, os.O_RDWR)
+
+
+def test_a_rank_that_is_killed_comes_back_and_the_job_succeeds(tmp_path):
+    path, held = gate(tmp_path)
+    run = Run(tmp_path, "-m", "2", "-p", "2", "--", "/bin/sh", "-c", f"read -r x <{path}; exit 0")
+    said = Output(run)
+    first = run.wait_ranks(4)
+    os.kill(first[3][0], signal.SIGKILL)
+    run.wait_ranks(4, but_not_in=first[3][1])
+    said.wait("all 4 ranks running again", "the run to have noticed")  # it asks some times a second
+    plain = tmp_path / "open"
+    plain.touch()
+    plain.rename(path)  # in one step, for a rank may be about to open it
+    os.close(held)
+    run.process.wait(120)
+    output = said.join()
+    code, report, _ = run.finish()
+    assert code == 0, output
+    assert report["state"] == "Succeeded"
+    assert len(report["generations"]) == 2, report
+    assert report["restarts"]["application"] == 1 and report["lastFailure"]["rank"] == 3, report
+    [restart] = report["history"]
+    assert restart["cause"] == "ProcessSignal" and restart["respawned"], report
+
+
+def test_a_killed_ranks_compile_lock_is_gone_and_what_was_compiled_is_not(tmp_path):
+    wait_as_torch_does = "while [ -e lock ]; do sleep 0.01; done"
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c", "cd \"$TORCH_EXTENSIONS_DIR\" && "
+              f"if [ -e made ]; then {wait_as_torch_does}; else touch made lock; kill -9 $$; fi")
+    code, report, output = run.finish(patience=60)
+    assert (code, len(report["generations"])) == (0, 2), output
+
+
+def test_each_generation_has_an_empty_tmpdir_of_its_own_and_leaves_nothing(tmp_path):
+    said = tmp_path / "said"
+    run = Run(tmp_path, "-m", "1", "--", "/bin/sh", "-c",
+              f'echo "$TMPDIR" >>{said}; [ -z "$(ls -A "$TMPDIR")" ] || exit 2; '
+              f'touch "$TMPDIR/pid.1"; [ $(wc -l <{said}) = 2 ] || kill -9 $$')
+    code, report, output = run.finish(patience=60)
+    assert (code, len(report["generations"])) == (0, 2), output
+    first, second = said.read_text().split()
+    assert first != second
+    assert max(len(first), len(second)) < 60
+    assert not os.path.exists(first) and not os.path.exists(second)
+
+
+def test_machine_zeros_end_ends_a_job_whose_other_machines_serve_until_they_are_stopped(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("""\
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: served}
+spec:
+  numMachines: 2
+  framework: None
+  successPolicy: Machine0
+  gracePeriod: 60s
+  command:
+  - /bin/sh
+  - -c
+  - 'if [ $RANK = 0 ]; then exit 0; fi; trap "exit 9" TERM; while :; do sleep 0.1; done'
+""")
+    run = Run(tmp_path, str(job))
+    code, report, output = run.finish(patience=60)
+    assert (code, report["state"]) == (0, "Succeeded"), output
+    assert len(report["generations"]) == 1 and "lastFailure" not in report, report
+
+
+def test_a_job_that_fails_exits_with_its_own_code(tmp_path):
+    run = Run(tmp_path, "-m", "2", "-p", "1", "--", "/bin/sh", "-c", "exit 2")
+    code, report, output = run.finish()
+    assert code == 2, output
+    assert report["state"] == "Failed"
+
+
+def test_the_one_process_of_a_machine_is_named_by_its_machine(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("""
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: launched}
+spec:
+  numMachines: 2
+  processesPerMachine: 4
+  launch: PerMachine
+  command: [/bin/sh, -c, 'test $NODE_RANK = 0 || exit 2; sleep 1000']
+  gracePeriod: 1s
+""")
+    code, report, output = Run(tmp_path, str(job)).finish()
+    assert code == 2, output
+    assert report["lastFailure"]["message"].startswith(
+        "the process on machine 1 exited with code 2"), report
+
+
+def test_machines_of_a_run_have_cores_of_their_own(tmp_path):
+    cpus = sorted(os.sched_getaffinity(0))
+    machines = min(len(cpus), 2)
+    run = Run(tmp_path, "-m", str(machines), "--", sys.executable, "-c", "import os; print('on', "
+              "sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])")
+    code, _, output = run.finish()
+    assert code == 0, output
+    said = re.findall(r"on \[([0-9, ]+)\] ([0-9]+)", output)
+    assert len(said) == machines, output
+    used = [cpu for text, _ in said for cpu in text.split(", ")]
+    assert len(set(used)) == len(used), output
+    assert all(int(threads) <= len(text.split(", ")) for text, threads in said), output
+
+
+def test_without_pid_namespaces_it_says_so_in_one_line():
+    forbidden = 'echo 0 >/proc/sys/user/max_pid_namespaces && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-U", "-r", "sh", "-c", forbidden, "sh",
+         binary("lockstep"), "run", "-m", "2", "--", "true"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("no PID namespace is to be had here") == 1, done.stdout
+
+
+def test_a_training_started_by_lockstep_run_resumes_after_a_kill(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text(f"""
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {{name: ddp}}
+spec:
+  numMachines: 2
+  processesPerMachine: 2
+  command: [{sys.executable}, {ROOT}/examples/ddp.py]
+  args: [--steps, "100", --checkpoint-every, "5", --seconds-per-step, "0.05"]
+  checkpoint: {{path: {tmp_path}/checkpoints}}
+""")
+    run = Run(tmp_path, str(job))
+    wait_until(lambda: list(tmp_path.glob("checkpoints/checkpoints/*/0*.*")), "a checkpoint", 90)
+    os.kill(ranks(run.mark)[1][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert report["state"] == "Succeeded"
+    assert "training from step" in output.split("training from step 0")[-1], output
+
+
+WRITES = """
+import lockstep, os, pathlib
+before = lockstep.latest()
+print("went on from", (pathlib.Path(before) / "whose").read_text() if before else "nothing")
+made = pathlib.Path(lockstep.checkpoint_dir()) / "step-1"
+made.mkdir()
+(made / "whose").write_text(os.environ["LOCKSTEP_JOB"])
+lockstep.commit(made)
+"""
+
+
+WAITS = WRITES + """
+import time
+if before is None:
+    time.sleep(600)
+"""
+
+
+def test_an_agent_that_is_lost_costs_no_progress_where_the_run_began_with_never(tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+    run = Run(tmp_path, "-m", "1", "-p", "1", "--name", "lost", "--checkpoint", str(checkpoints),
+              "--resume", "Never", "--", sys.executable, "-c", WAITS)
+    wait_until((checkpoints / "LATEST").exists, "a checkpoint", 60)
+    os.kill(processes.parent(run.wait_ranks(1)[0][0]), signal.SIGKILL)
+    code, _, output = run.finish()
+    assert code == 0, output
+    assert "went on from lost" in output
+
+
+def test_a_job_of_another_name_goes_on_from_a_checkpoint_in_the_same_folder(tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+
+    def run(name, *options):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return Run(folder, "-m", "1", "-p", "1", "--name", name, "--checkpoint", str(checkpoints),
+                   *options, "--", sys.executable, "-c", WRITES)
+
+    def newest():
+        return str(checkpoints / (checkpoints / "LATEST").read_text().strip())
+
+    def says(what, name, *options):
+        code, _, output = run(name, *options).finish()
+        assert code == 0, output
+        assert f"went on from {what}" in output
+
+    says("nothing", "first")
+    says("first", "third", "--resume", newest())
+    says("third", "third-again", "--resume", newest())
+    says("nothing", "fourth", "--resume", "Never")
+    says("first", "first")
+    for what, options in {"resume: PATH": (), "no folder": ("--resume", "no/where")}.items():
+        assert what in run("another", *options).process.communicate(timeout=60)[0]
+
+
+def test_a_rank_that_sends_its_agent_sigterm_is_charged_for(tmp_path):
+    run = Run(tmp_path, "-m", "1", "-p", "1", "--max-machine-replacements", "1", "--",
+              "/bin/sh", "-c", "kill -TERM $PPID; sleep 600")
+    code, report, output = run.finish()
+    assert code == 75, output
+    assert report["state"] == "Failed"
+    assert report["counters"]["replacements"] == 2, report
+    assert "nobody asked the machine to leave" in output
+
+
+def spares_of(run):
+    return {pid for pid in processes.with_variable("RUN_UNDER_TEST", run.mark)
+            if processes.command(pid).split()[1:] == ["--spare"]}
+
+
+def test_a_spare_gives_its_place_to_a_machine_that_is_lost_and_another_follows(tmp_path):
+    done = tmp_path / "done"
+    run = Run(tmp_path, "-m", "2", "-p", "1", "--spares", "1", "--", sys.executable,
+              "-c", f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.1)")
+    ranks = run.wait_ranks(2)
+    first = wait_until(lambda: spares_of(run), "a spare", 60)
+    assert len(first) == 1
+    pid, generation = ranks[1]
+    os.kill(processes.parent(pid), signal.SIGKILL)
+    run.wait_ranks(2, but_not_in=generation)
+    second = wait_until(lambda: spares_of(run) - first, "another spare", 60)
+    assert len(second) == 1 and not spares_of(run) & first
+    done.touch()
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert "spare 0 gives its place" in output
+    assert report["counters"]["replacements"] == 1
+    assert {agent["machine"] for agent in report["agents"]} == {0, 1}, "a spare is no machine"
+
+
+def test_a_spare_that_cannot_be_started_ends_no_run_and_follows_later(tmp_path):
+    done = tmp_path / "done"
+    run = Run(tmp_path, "-m", "1", "-p", "1", "--spares", "1", "--", sys.executable,
+              "-c", f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.1)")
+    output = Output(run)
+    rank = run.wait_ranks(1)
+    [first] = wait_until(lambda: spares_of(run), "a spare", 60)
+    _, most = resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (3, most))  # no further one
+    os.kill(first, signal.SIGKILL)
+    output.wait("no spare: ", "a spare that could not be started")
+    resource.prlimit(run.process.pid, resource.RLIMIT_NOFILE, (most, most))
+    wait_until(lambda: spares_of(run) - {first}, "another spare", 60)
+    assert ranks(run.mark) == rank
+    done.touch()
+    assert run.process.wait(60) == 0, output.text
+    output.join()

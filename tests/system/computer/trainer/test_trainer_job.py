@@ -1,0 +1,103 @@
+"""The built-in trainer as a job: killed, stopped and scraped under `lockstep run`."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import processes
+from run import Run, ranks
+from tls import binary
+from trainer_jobs import job, wait_commits, weights
+from waiting import wait_until
+
+
+def run_alone(folder, **options):
+    folder.mkdir()
+    code, _, output = Run(folder, job(folder, **options)).finish()
+    assert code == 0, output
+    return weights(output)
+
+
+def test_whatever_is_killed_the_weights_are_those_of_a_job_left_alone(tmp_path):
+    steps = 1500  # far more than are done before the last signal
+    run = Run(tmp_path, job(tmp_path, steps=steps))
+    wait_commits(tmp_path, 1)
+    first = ranks(run.mark)
+    os.kill(first[3][0], signal.SIGKILL)
+    healed = run.wait_ranks(4, but_not_in=first[0][1])
+    wait_until(lambda: list(tmp_path.glob(f"checkpoints/checkpoints/{healed[0][1]}/0*.*")),
+               "a checkpoint of the next generation", 90)
+    os.kill(healed[0][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    failures = [generation["failure"] for generation in report["generations"]]
+    assert [failure.get("rank") for failure in failures] == [3, 0, None], (failures, output)
+    assert weights(output) == run_alone(tmp_path / "alone", steps=steps)
+    assert weights(output) == run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
+
+
+def test_a_stop_on_request_saves_a_step_and_the_next_run_goes_on_from_it(tmp_path):
+    steps = 1500  # far more than are done before the last signal
+    run = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
+    # Rank 0 makes it when it begins to train.
+    wait_until(lambda: list(tmp_path.glob("checkpoints/tensorboard/*")), "the first step", 60)
+    run.process.send_signal(signal.SIGINT)
+    code, _, output = run.finish()
+    assert code != 0
+    assert "stopped on request after step" in output
+    again = Run(tmp_path, job(tmp_path, steps=steps, checkpointEvery=0))
+    code, _, output = again.finish()
+    assert code == 0, output
+    assert "resuming at step" in output
+    assert weights(output) == run_alone(tmp_path / "alone", steps=steps, checkpointEvery=0)
+
+
+def test_data_that_is_missing_ends_the_job_at_once_and_says_so(tmp_path):
+    code, report, output = Run(tmp_path, job(tmp_path, data=["/nonexistent/*.txt"])).finish()
+    assert code == 2
+    assert len(report["generations"]) == 1
+    assert "/nonexistent/*.txt" in output
+
+
+def test_the_plan_shows_the_command_that_each_rank_runs(tmp_path):
+    plan = subprocess.run([binary("lockstep"), "plan", job(tmp_path)], capture_output=True,
+                          text=True, check=True).stdout
+    assert "lockstep-trainer job '{\"model\":{\"layers\":2," in plan
+
+
+def test_a_job_written_by_hand_is_held_to_what_a_job_may_say():
+    for trainer, message in [({"steps": -5}, "spec.trainer.steps: must lie between 1 and"),
+                             ({"servers": [1]}, "spec.trainer.servers[0]: must lie between 0 and 0"),
+                             ({"stepz": 5}, "stepz")]:
+        done = subprocess.run([binary("lockstep-trainer"), "job",
+                               json.dumps({"data": ["/nonexistent"], **trainer})],
+                              capture_output=True, text=True)
+        assert done.returncode == 2, done.stderr
+        assert message in done.stderr
+
+
+def test_pipelines_heal_to_the_bit_from_the_disk_and_from_memory(tmp_path):
+    steps = 1500  # far more than are done before the signal
+    mesh = {"parallel": {"pipeline": 2}, "steps": steps}
+    alone = run_alone(tmp_path / "one", steps=steps, machines=1, processes=1)
+    run = Run(tmp_path, job(tmp_path, **mesh))
+    wait_commits(tmp_path, 1)
+    os.kill(ranks(run.mark)[3][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert [each["failure"].get("rank") for each in report["generations"]] == [3, None], output
+    assert weights(output) == alone
+    # Rank 1 has a later stage of the machine that keeps the checkpoint.
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    run = Run(memory, "-v", job(memory, memoryEvery=5, checkpoint={"memory": {"size": "64Mi"}}, **mesh))
+    first = run.wait_ranks(4)
+    folder = pathlib.Path(processes.environment(first[0][0])["LOCKSTEP_SOCKET"]).parent
+    wait_until(lambda: len(list(folder.glob("memory/1-1/0/0*.step-*"))) > 1, "checkpoints in memory", 90)
+    os.kill(first[1][0], signal.SIGKILL)
+    code, report, output = run.finish()
+    assert code == 0, output
+    assert "resuming at step" in output
+    assert weights(output) == alone

@@ -1,0 +1,257 @@
+"""What went wrong is said truly, charged to the right budget, and answered by the job's policy."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+
+import kill_states
+import processes
+import pytest
+from paths import ROOT
+from test_processes import run_hook
+from waiting import holds_for, wait_until
+
+
+def failure_of(told):
+    return told["lastFailure"]
+
+
+def finish(gang):
+    gang.open_gates()
+    assert gang.verdict()["exitCode"] == 0
+
+
+def fails(gang):
+    """The verdict of a job that fails; every agent that is left says the same."""
+    told = gang.verdict()
+    assert told["verdict"]
+    said = [(agent.termination["exitCode"], agent.termination["generation"],
+             agent.process.returncode) for agent in gang.agents.values()]
+    assert set(said) == {(told["exitCode"], told["generation"], told["exitCode"])}
+    return told
+
+
+def test_a_checkpoint_folder_of_another_job_fails_the_job_at_once(gang):
+    made = gang(machines=2, checkpoint="checkpoints")
+    generations = made.checkpoint / "generations"
+    generations.mkdir(parents=True)
+    another = {"generation": "1-1", "jobUID": "another", "resumes": ""}
+    (generations / "1-1").write_text(json.dumps(another))
+    made.start()
+    told = fails(made)
+    assert told["exitCode"] == 78
+    assert failure_of(told)["cause"] == "Configuration"
+    assert "holds checkpoints of another job (another)" in failure_of(told)["message"]
+    assert "resume: Never" in failure_of(told)["message"]
+
+
+# ---- budgets ----
+
+
+def test_a_checkpoint_folder_that_does_not_answer_is_named(gang):
+    scene = kill_states.preparing(gang)
+    words = f"waiting for the checkpoint folder {scene.gang.checkpoint}"
+    scene.gang.wait_status(lambda s: s["reason"].startswith(words), words)
+    scene.gang.agents[0].wait_log(words)
+    scene.release()
+    scene.gang.wait_running()
+
+
+def test_a_spent_budget_fails_the_job_and_names_the_first_real_cause(gang):
+    made = gang(machines=3, policy={"maxRestarts": 1})
+    made.start()
+    made.wait_running()
+    made.tell(0, 4)
+    made.wait_running(after="1-1")
+    made.tell(2, 9)
+    told = fails(made)
+    assert told["exitCode"] == 70
+    cause = failure_of(told)
+    assert (cause["machine"], cause["rank"], cause["exitCode"]) == (2, 2, 9)
+    assert "rank 2 on machine 2 exited with code 9" in cause["message"]
+
+
+def test_the_same_crash_twice_before_a_first_step_fails_the_job_early(gang):
+    made = gang(policy={"maxRestarts": 100})
+    made.start()
+    made.wait_running()
+    made.open_gates([1], code=5)
+    told = fails(made)
+    assert told["exitCode"] == 70
+    assert told["generation"] == "1-2"
+    assert (failure_of(told)["cause"], failure_of(told)["exitCode"]) == ("EarlyCrash", 5)
+
+
+@pytest.mark.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc/passwd", 126)])
+def test_a_command_that_cannot_be_started_fails_the_job_at_once(gang, command, code):
+    made = gang(command=[command])
+    made.start()
+    told = fails(made)
+    assert told["exitCode"] in (70, 78)
+    assert told["generation"] == "1-1"
+    assert failure_of(told)["cause"] == "CommandNotFound"
+    assert failure_of(told)["exitCode"] == code
+    assert command in json.dumps(told)
+
+
+def test_a_command_that_is_missing_on_one_machine_names_that_machine(gang):
+    made = gang(machines=3, environment={"STUBBORN": "1"}, command=["./rank.sh"])
+    here, there = made.folder / "here", made.folder / "there"
+    here.mkdir(), there.mkdir()
+    (here / "rank.sh").symlink_to(ROOT / "tests/lib/rank.sh")
+    made.start(0, 2, prefix=("env", "-C", str(here)))
+    made.start(1, prefix=("env", "-C", str(there)))
+    told = fails(made)
+    assert failure_of(told)["machine"] == 1
+    assert failure_of(told)["exitCode"] == 127
+
+
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def cramped(tmp_path):
+    """The start of a command line that runs a machine in a memory cgroup with 64 MiB."""
+    if not os.access(MEMORY / "memory.limit_in_bytes", os.W_OK):
+        pytest.skip("with version 2 of cgroups kubelets let the whole container die")
+    group = MEMORY / f"lockstep-{os.getpid()}-{tmp_path.name}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
+    wait_until(lambda: not (group / "cgroup.procs").read_text(), "the machine's processes to end")
+    group.rmdir()  # asked for before `gang`, which ends them
+
+
+def test_a_rank_that_the_kernel_kills_for_memory_is_told_from_one_that_somebody_killed(
+        cramped, gang):
+    hoard = 'if [ "$RANK" = 1 ]; then x=0123456789; while :; do x=$x$x; done; fi; sleep 600'
+    made = gang(command=["sh", "-c", hoard], policy={"maxRestarts": 0})
+    made.start(prefix=cramped)
+    cause = failure_of(fails(made))
+    assert (cause["cause"], cause["rank"], cause["signal"]) == ("OutOfMemory", 1, 9)
+    assert "its machine was out of memory" in cause["message"]
+
+
+# ---- rules ----
+
+
+def test_a_rule_fails_the_job_on_an_exit_code(gang):
+    made = gang(policy={"rules": [{"exitCodes": [78], "action": "Fail"}]})
+    made.start()
+    made.wait_running()
+    made.tell(1, 78)
+    told = fails(made)
+    assert told["exitCode"] != 0
+    assert failure_of(told)["exitCode"] == 78
+
+
+def test_a_rule_replaces_a_machine_that_says_certain_words(gang):
+    made = gang(policy={"rules": [{"stderr": "uncorrectable ECC", "action": "ReplaceMachine"}]})
+    run_hook(made, "echo 'GPU 3: uncorrectable ECC error' >&2")
+    made.start()
+    made.wait_running()
+    wait_until(lambda: "uncorrectable ECC" in made.agents[1].output, "the rank to say it")
+    os.kill(made.agents[1].ranks()[1], signal.SIGBUS)
+    status = made.wait_status(lambda s: s["machines"][1]["replace"] and s["phase"] == "Gathering",
+                              "machine 1 to be replaced")
+    assert "1 (to be replaced)" in status["reason"]
+    made.agents[1].kill()
+    assert made.heal_until_running()["machines"][1]["attempt"] == 2
+    finish(made)
+
+
+# ---- root causes ----
+
+
+def test_the_first_death_is_the_cause_though_its_report_comes_last(gang):
+    made = gang(machines=3, proxied=[1])
+    made.start()
+    made.wait_running()
+    made.proxies[1].cut()
+    rank = made.agents[1].ranks()[1]
+    made.tell(1, 9)
+    wait_until(lambda: processes.state(rank) == "", "rank 1 to die and its agent to reap it")
+    # By more than clocks may differ: they are known as well as the quickest answer was quick.
+    holds_for(2, lambda: made.status()["phase"] == "Running", "nobody knows of it")
+    made.tell(0, 1)  # what its peers do when their collective breaks
+    made.wait_phase("Stopping")
+    made.proxies[1].heal()
+    made.wait_running(after="1-1")
+    failure = made.status()["lastFailure"]
+    assert (failure["rank"], failure["exitCode"]) == (1, 9)
+    finish(made)
+
+
+def test_a_killed_process_is_the_cause_though_its_agent_is_stopped_and_notices_it_last(gang):
+    made = gang(machines=2, policy={"machineLostAfter": "120s"})
+    made.start()
+    made.wait_running()
+    rank = made.agents[1].ranks()[1]
+    made.agents[1].stop()
+    os.kill(rank, signal.SIGKILL)
+    wait_until(lambda: processes.state(rank) == "Z", "rank 1 to die")
+    made.tell(0, 1)  # it finds its connection to rank 1 ended
+    made.wait_phase("Stopping")
+    holds_for(2, lambda: made.status()["phase"] == "Stopping", "machine 1 is waited for")
+    made.agents[1].cont()
+    made.wait_running(after="1-1")
+    failure = made.status()["lastFailure"]
+    assert (failure["rank"], failure["signal"]) == (1, signal.SIGKILL)
+    assert failure["message"].endswith("noticed before it: rank 0 on machine 0 exited with code 1")
+    finish(made)
+
+
+def test_a_process_that_exits_because_its_peer_is_lost_is_not_the_cause(gang):
+    made = gang(machines=3, proxied=[1, 2])
+    made.start()
+    made.wait_running()
+    for machine, code in ((1, 75), (2, 9)):  # 75 came first, and yields all the same
+        made.proxies[machine].cut()
+        rank = made.agents[machine].ranks()[machine]
+        made.tell(machine, code)
+        wait_until(lambda pid=rank: not processes.alive(pid), f"rank {machine} to die")
+    made.proxies[2].heal()
+    made.wait_phase("Stopping")
+    made.proxies[1].heal()
+    made.wait_running(after="1-1")
+    failure = made.status()["lastFailure"]
+    assert (failure["rank"], failure["exitCode"]) == (2, 9)
+    finish(made)
+
+
+def test_a_machine_that_vanishes_is_the_cause_and_not_its_peers_errors(gang):
+    made = gang(machines=3)
+    made.start()
+    made.wait_running()
+    made.agents[1].kill()
+    made.tell_all({0: 1, 2: 1})
+    status = made.heal_until_running()
+    assert status["lastFailure"]["cause"] == "MachineLost"
+    assert status["lastFailure"]["machine"] == 1
+    assert status["counters"]["processFailures"] == 0
+    finish(made)
+
+
+def test_a_process_that_makes_no_progress_is_a_hang(gang):
+    made = gang(policy={"maxRestarts": 0}, health={"hangTimeout": "1s"})
+    made.start()
+    made.wait_running()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(made.agents[1].folder / "run/agent.sock"))
+        client.sendall(json.dumps({"rank": 1, "step": 3}).encode() + b"\n")
+        told = fails(made)
+    assert told["exitCode"] == 77
+    assert (failure_of(told)["cause"], failure_of(told)["rank"]) == ("Hang", 1)
+
+
+def test_a_success_of_some_ranks_does_not_hide_the_failure_of_another(gang):
+    made = gang(machines=2, processes=2, policy={"maxRestarts": 0})
+    made.start()
+    made.wait_running()
+    made.open_gates([0, 1, 2])
+    made.wait_status(lambda s: s["machines"][0]["state"] == "Finished", "machine 0 to finish")
+    made.tell(3, 6)
+    told = fails(made)
+    assert (failure_of(told)["rank"], failure_of(told)["exitCode"]) == (3, 6)
